@@ -1,0 +1,1 @@
+"""Private, communication-efficient and Byzantine-robust federated learning, a whole round in one jitted function."""

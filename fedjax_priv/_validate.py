@@ -1,0 +1,77 @@
+"""One-line errors that name the argument and the allowed values.
+
+Each check takes keywords, so that the message names the argument: `positive(lr=lr)`. Traced values pass: what cannot be
+known before the program runs sets a status bit instead.
+"""
+
+import math
+import operator
+from typing import Any
+
+import jax
+
+
+def _fail(name: str, value: Any, allowed: str) -> None:
+    raise ValueError(f"{name} must be {allowed}, got {value!r}")
+
+
+def _known(value: Any) -> bool:
+    return not isinstance(value, jax.core.Tracer)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def integer(at_least: int = 1, **values: Any) -> None:
+    """Integers, not below a bound; they are static, so a traced value is refused too."""
+    for name, value in values.items():
+        try:
+            fits = not isinstance(value, bool) and operator.index(value) >= at_least
+        except TypeError:  # jax.errors.ConcretizationTypeError is one too
+            fits = False
+        if not fits:
+            _fail(name, value, f"an integer >= {at_least}")
+
+
+def positive(**values: Any) -> None:
+    """Finite numbers above 0."""
+    for name, value in values.items():
+        if _known(value) and not (0 < _number(value) < math.inf):
+            _fail(name, value, "a finite number > 0")
+
+
+def non_negative(**values: Any) -> None:
+    """Finite numbers, 0 or above."""
+    for name, value in values.items():
+        if _known(value) and not (0 <= _number(value) < math.inf):
+            _fail(name, value, "a finite number >= 0")
+
+
+def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> None:
+    """Numbers from 0 to 1; the ends can be excluded."""
+    for name, value in values.items():
+        if not _known(value):
+            continue
+        number = _number(value)
+        low, high = number > 0 if above_zero else number >= 0, number < 1 if below_one else number <= 1
+        if not (low and high):
+            _fail(name, value, f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}")
+
+
+def one_of(allowed: Any, **values: Any) -> None:
+    """One of a few named choices."""
+    for name, value in values.items():
+        if value not in allowed:
+            _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
+
+
+def divides(divisor: dict[str, int], **values: int) -> None:
+    """`divides({"group_size": s}, num_clients=n)`: `n` is a multiple of `s`."""
+    ((divisor_name, by),) = divisor.items()
+    for name, value in values.items():
+        if value % by:
+            _fail(name, value, f"a multiple of {divisor_name} = {by}")

@@ -1,0 +1,1 @@
+"""Robust and plain aggregation rules, one a file."""

@@ -1,0 +1,167 @@
+"""The types of the library. No algorithm lives here.
+
+Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server holds after uploads are combined,
+`d` model parameters. The client axis is always the first one.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+
+Key = PRNGKeyArray
+CLIENTS = "clients"
+"""Name of the one mesh axis."""
+
+
+class ClientData(NamedTuple):
+    """The samples of every client, stacked; rows `count[i]:` of client `i` are padding and never train."""
+
+    examples: PyTree  # [n, m, ...]
+    count: Int[Array, " n"]
+
+
+class Cohort(NamedTuple):
+    """What is fixed about the clients of a round before anything is sent.
+
+    Every field has one row a client, so that a cohort is cut into blocks like any other rows. A cohort as large as
+    the population is the population in order.
+    """
+
+    client: Int[Array, " n"]  # the client's number in the population
+    round: Int[Array, " n"]  # the same in every row
+    weight: Float[Array, " n"]  # beta_i = |D_i| / sum_j |D_j|
+    selected: Bool[Array, " n"]  # takes part in this round
+    byzantine: Bool[Array, " n"]
+    group: Int[Array, " n"]  # the row its upload is added to
+    gain: Float[Array, " n"]  # channel gain
+
+
+class Link(NamedTuple):
+    """Bits one phase of a round puts on each client's link: exact counts of the messages built."""
+
+    up: UInt32[Array, " n"]
+    down: UInt32[Array, " n"]
+
+
+Bits = Mapping[str, Link]
+"""Phase of the round -> bits."""
+
+
+class Received(NamedTuple):
+    """The rows the server holds once uploads are combined."""
+
+    value: PyTree  # [g, ...]
+    count: Int[Array, " g"]  # uploads in the row; 0: none, or not recovered
+
+
+class Sent(NamedTuple):
+    """What a layer puts on the wire beside the payload, and how that went."""
+
+    bits: Any = 0  # uint32 [b], or a number for all
+    status: Any = 0  # int32 [b], bits of `Status`; they cost the client's group
+    clear: PyTree = ()  # [b, ...], not summed: the server keeps it by client
+
+
+class Combine(NamedTuple):
+    """How uploads become rows; lifted values add by `+` over clients, blocks and devices."""
+
+    lift: Callable[..., PyTree]  # (y [b, ...], alive [b], group [b]) -> summand
+    lower: Callable[[PyTree], Received]
+
+
+class Layer(NamedTuple):
+    """One layer of the protocol: a client half above, a server half below.
+
+    `state` is what a client carries from round to round. `advertise` opens a round: it turns the state into this
+    round's `private` rows and tells everyone `public`. The server half (`decode`) gets the header, public values and
+    `Received`; no private value reaches it but through `disclose`, which is what clients send once it is known whose
+    upload arrived (`alive`) and who of them is still there (`online`).
+    """
+
+    init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
+    advertise: Callable[..., tuple]  # (key, state, cohort) -> (private [n, ...], public, Bits)
+    encode: Callable[..., tuple]  # (key, private [b], public, x [b], cohort [b]) -> (y [b], state [b], Sent)
+    disclose: Callable[..., tuple]  # (private, public, clear, alive [n], online [n]) -> (header, Bits)
+    decode: Callable[..., Received]  # (header, public, Received) -> Received
+    combine: Combine | None = None  # of the innermost layer, and no other
+    whole: bool = False  # encode looks across clients: its block is the cohort
+
+
+def everyone_responds(key: Key, alive: Array, cohort: Cohort) -> Array:
+    """Nobody leaves between upload and disclosure."""
+    del key, cohort
+    return alive
+
+
+class Channel(NamedTuple):
+    """What happens to messages on their way."""
+
+    transmit: Callable[..., tuple]  # (key, y [b], cohort [b]) -> (y, alive [b]); alive implies selected
+    receive: Callable[..., Received]  # (key, Received) -> Received, once a round
+    respond: Callable[..., Array] = everyone_responds  # (key, alive [n], cohort) -> online [n], a part of alive
+
+
+class Draw(NamedTuple):
+    """Who takes part."""
+
+    init: Callable[..., PyTree]  # (key, n) -> state
+    apply: Callable[..., tuple]  # (key, state, round, count [n]) -> (Cohort, state)
+
+
+class Local(NamedTuple):
+    """Local training of a block of clients that all start from the same parameters."""
+
+    init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]
+    apply: Callable[..., tuple]  # (key, memory, params, ClientData, cohort), [b] -> (update [b, d], memory, loss [b])
+
+
+class Aggregator(NamedTuple):
+    """From the server's rows to one direction; rows with `count == 0` are left out."""
+
+    init: Callable[..., PyTree]  # (d) -> state
+    apply: Callable[..., tuple]  # (state, Received) -> (direction [d], state)
+
+
+class Model(NamedTuple):
+    """A model as a pair of pure functions."""
+
+    init: Callable[..., PyTree]  # (key) -> params
+    apply: Callable[..., Array]  # (params, x [b, ...]) -> logits [b, classes]
+
+
+class RoundState(NamedTuple):
+    """What the next round needs, and nothing else."""
+
+    round: Int[Array, ""]  # attempts so far: keys of a round are never used twice
+    draw: PyTree
+    params: PyTree
+    memory: PyTree  # of local training, [n, ...]
+    layers: PyTree  # [n, ...]
+    aggregate: PyTree
+    server: PyTree  # optax state
+
+
+class RoundInfo(NamedTuple):
+    """What a reader wants to know about a round."""
+
+    direction: Float[Array, " d"]  # what the server optimizer was given
+    client: Int[Array, " n"]  # who was in the cohort
+    loss: Float[Array, " n"]  # mean training loss of each client
+    bits: Bits
+    counted: Bool[Array, " n"]  # the upload arrived and its group was recovered
+    group_status: Int[Array, " g"]  # bits of `Status` of a group left out
+    status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing
+
+
+class Algorithm(NamedTuple):
+    """A federated system.
+
+    `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open.
+    """
+
+    init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
+    step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
+    mesh: Mesh | None = None  # the devices clients are spread over
+    in_blocks: Callable[[int], "Algorithm"] | None = None

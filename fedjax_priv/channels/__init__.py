@@ -1,0 +1,1 @@
+"""What happens to messages on their way."""

@@ -1,0 +1,1 @@
+"""Field arithmetic, pseudorandom words, key agreement and secret sharing; no federation here."""

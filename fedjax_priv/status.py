@@ -1,0 +1,30 @@
+"""Failure as a value: bits set inside jit, turned into words on the host."""
+
+import enum
+
+
+class Status(enum.IntFlag):
+    """Why a round, or one group of it, was left out."""
+
+    OK = 0
+    NOT_RECOVERED = 1
+    CAP_OVERFLOW = 2
+    FIELD_OVERFLOW = 4
+    NOT_FINITE = 8
+
+
+_TEXT = {
+    Status.NOT_RECOVERED: "too few survivors to recover the sum",
+    Status.CAP_OVERFLOW: "more selected coordinates than the cap holds",
+    Status.FIELD_OVERFLOW: "a value too large for the sum to stay in its range",
+    Status.NOT_FINITE: "a value that is not finite",
+}
+
+
+def describe(status: int) -> str:
+    """Status bits in words: `"ok"`, or the reasons joined by `"; "`.
+
+    >>> describe(0), describe(9)
+    ('ok', 'too few survivors to recover the sum; a value that is not finite')
+    """
+    return "; ".join(text for bit, text in _TEXT.items() if status & bit) or "ok"

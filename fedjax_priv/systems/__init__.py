@@ -1,0 +1,1 @@
+"""Published systems, each one expression over the parts."""

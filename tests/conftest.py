@@ -1,0 +1,27 @@
+"""Strict settings for every test: eight host devices, strict types and ranks, warnings as errors."""
+
+import os
+import pathlib
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)
+hypothesis.settings.load_profile("fixed")
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="session")
+def raw_data() -> pathlib.Path:
+    """Folder with the raw files of MNIST, CIFAR-10 and Adult; the test is skipped where there is none."""
+    for folder in (os.environ.get("FEDJAX_PRIV_RAW_DATA"), HERE.parent.parent / "shared" / "data"):
+        if folder and (pathlib.Path(folder) / "mnist").is_dir():
+            return pathlib.Path(folder)
+    pytest.skip("no raw data: set FEDJAX_PRIV_RAW_DATA to a folder with mnist/, adult/, cifar-10-batches-bin/")
