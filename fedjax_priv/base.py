@@ -69,6 +69,7 @@ class Combine(NamedTuple):
 
     lift: Callable[..., PyTree]  # (y [b, ...], alive [b], group [b]) -> summand
     lower: Callable[[PyTree], Received]
+    max_uploads: int | None = None  # most uploads a sum can hold; None: any number
 
 
 class Layer(NamedTuple):

@@ -1,0 +1,151 @@
+"""Clients in blocks, blocks over devices: memory is that of a block, and every core works.
+
+Summands are added over blocks and devices, rows are stacked. Integer sums are the same for every block size and every
+number of devices.
+"""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import CLIENTS, Algorithm, ClientData, Key
+
+
+def clients_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """Mesh with one axis, `"clients"`, over the given devices, or all of them."""
+    return Mesh(np.array(jax.devices() if devices is None else devices), (CLIENTS,))
+
+
+def resolve_mesh(mesh: Mesh | Literal["auto"] | None) -> Mesh | None:
+    """ "auto" is a mesh over all devices where there are several, and None where there is one."""
+    if mesh == "auto":
+        return clients_mesh() if jax.device_count() > 1 else None
+    return mesh
+
+
+def num_rows(rows: PyTree) -> int:
+    """Length of the leading axis that all leaves share."""
+    return jax.tree.leaves(rows)[0].shape[0]
+
+
+def over_clients(
+    fn: Callable[..., tuple[PyTree, PyTree]], rows: tuple[PyTree, ...], *, block: int, mesh: Mesh | None = None
+) -> tuple[PyTree, PyTree]:
+    """Runs `fn` on blocks of at most `block` clients, spread over the devices of `mesh`.
+
+    Args:
+      fn: `(valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. Where `valid` is false the row is a ghost: it stands
+        for no client, or for one that another block holds, and must add nothing to the summand.
+      rows: pytrees of arrays `[n, ...]`.
+      block: most clients a block holds; blocks are made as even as possible.
+      mesh: devices to spread clients over; None is one device.
+
+    Returns:
+      The sum of the summands, and `out` stacked to `[n, ...]` without the ghosts.
+    """
+    _validate.integer(block=block)
+    n, devices = num_rows(rows), mesh.size if mesh else 1
+    local = math.ceil(n / devices)
+    count = math.ceil(local / block)
+    size = math.ceil(local / count)
+
+    def shard(*rows: PyTree) -> tuple[PyTree, PyTree]:
+        first = jax.lax.axis_index(CLIENTS) * local if mesh else 0
+
+        def run(number: Array) -> tuple[PyTree, PyTree]:
+            start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
+            position = start + jnp.arange(size)
+            valid = (position >= number * size) & (first + position < n)
+            return fn(valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
+
+        def body(sums: PyTree, number: Array) -> tuple[PyTree, PyTree]:
+            summand, out = run(number)
+            return jax.tree.map(jnp.add, sums, summand), out
+
+        shapes = jax.eval_shape(run, jnp.int32(0))[0]
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
+        return jax.lax.psum(sums, CLIENTS) if mesh else sums, jax.tree.map(lambda a: _unblock(a, local), out)
+
+    if mesh is None:
+        return shard(*rows)
+    rows = jax.tree.map(lambda a: _pad(a, local * devices), rows)
+    split = PartitionSpec(CLIENTS)
+    sums, out = jax.shard_map(shard, mesh=mesh, in_specs=split, out_specs=(PartitionSpec(), split), check_vma=False)(
+        *rows
+    )
+    return sums, jax.tree.map(lambda a: a[:n], out)
+
+
+def _pad(rows: Array, size: int) -> Array:
+    """Repeats the last row, so that what ghosts compute is finite."""
+    missing = size - rows.shape[0]
+    return jnp.concatenate([rows, jnp.broadcast_to(rows[-1:], (missing, *rows.shape[1:]))]) if missing else rows
+
+
+def _unblock(blocks: Array, local: int) -> Array:
+    """`[blocks, size, ...] -> [local, ...]`, without the rows the last block shares with its neighbour."""
+    count, size = blocks.shape[:2]
+    flat = blocks.reshape(count * size, *blocks.shape[2:])
+    twice = count * size - local
+    return jnp.concatenate([flat[: (count - 1) * size], flat[(count - 1) * size + twice :]]) if twice else flat
+
+
+_fastest: dict = {}
+
+
+def fastest_block(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData) -> Algorithm:
+    """Times one round in blocks of several sizes and returns the system with the fastest; remembers it.
+
+    Doubles the block from 4 until a round gets slower, then tries 2 and 1 if 4 was the best. Runs on the host, outside
+    jit: what it does is run `algorithm.step`.
+
+    Raises:
+      ValueError: the block of `algorithm` was already chosen.
+    """
+    if algorithm.in_blocks is None:
+        raise ValueError("algorithm must have been made with block='auto'; this one has a block size already")
+    shapes = tuple((a.shape, str(a.dtype)) for a in jax.tree.leaves((params, data)))
+    remembered = (algorithm.in_blocks, shapes)
+    if remembered not in _fastest:
+        _fastest[remembered] = _measure(algorithm.in_blocks, key, params, data, algorithm.mesh)
+    return algorithm.in_blocks(_fastest[remembered])
+
+
+def _measure(in_blocks: Callable[[int], Algorithm], key: Key, params: PyTree, data: ClientData, mesh: Mesh | None):
+    most = math.ceil(num_rows(data) / (mesh.size if mesh else 1))
+    seconds: dict[int, float] = {}
+
+    def best_so_far(block: int) -> bool:
+        seconds[block] = _seconds_of_a_round(in_blocks(block), key, params, data)
+        return seconds[block] == min(seconds.values())
+
+    block = min(4, most)
+    while best_so_far(block) and block < most:
+        block = min(2 * block, most)
+    block = 2
+    while min(seconds, key=seconds.__getitem__) == 2 * block and best_so_far(block) and block > 1:
+        block //= 2
+    return min(seconds, key=seconds.__getitem__)
+
+
+def _seconds_of_a_round(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData) -> float:
+    state = algorithm.init(key, params, data)
+    step = jax.jit(algorithm.step)
+    jax.block_until_ready(step(key, state, data))
+
+    def once() -> float:
+        start = time.perf_counter()
+        jax.block_until_ready(step(key, state, data))
+        return time.perf_counter() - start
+
+    return statistics.median(once() for _ in range(3))

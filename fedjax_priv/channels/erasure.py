@@ -1,0 +1,31 @@
+"""Uploads that do not arrive."""
+
+import jax
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Channel, Cohort, Key
+from fedjax_priv.keys import per_client
+
+
+def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Channel:
+    """Each client drops out independently, before its upload or between upload and disclosure.
+
+    Args:
+      dropout: probability theta that a client is lost before it uploads, in [0, 1).
+      leave: probability that one whose upload arrived is gone when shares are opened (the second survivor set of
+        Bonawitz et al.), in [0, 1).
+    """
+    _validate.fraction(below_one=True, dropout=dropout, leave=leave)
+
+    def stays(key: Key, rate: float | Array, cohort: Cohort) -> Array:
+        return per_client(lambda k: jax.random.bernoulli(k, 1 - rate), key, cohort.client)
+
+    def transmit(key: Key, y: PyTree, cohort: Cohort) -> tuple[PyTree, Array]:
+        return y, cohort.selected & stays(key, dropout, cohort)
+
+    return Channel(
+        transmit,
+        lambda key, received: received,
+        lambda key, alive, cohort: alive & stays(key, leave, cohort),
+    )

@@ -1,0 +1,70 @@
+"""Who takes part in a round."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.keys import named, per_client
+
+
+def _cohort(client: Array, round: Array, count: Array) -> Cohort:
+    """Everyone named, honest, in one group, with unit gain; beta_i over the whole population."""
+    n = client.size
+    return Cohort(
+        client=client,
+        round=jnp.broadcast_to(round, n),
+        weight=(count / jnp.maximum(count.sum(), 1)).astype(jnp.float32)[client],
+        selected=jnp.ones(n, bool),
+        byzantine=jnp.zeros(n, bool),
+        group=jnp.zeros(n, jnp.int32),
+        gain=jnp.ones(n, jnp.float32),
+    )
+
+
+def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
+    """All clients, every round.
+
+    Args:
+      num_groups: groups of equal size (up to one), by a fresh random permutation each round.
+      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine.
+    """
+    _validate.integer(num_groups=num_groups)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Int[Array, " n"]) -> tuple[Cohort, tuple]:
+        client = jnp.arange(count.size)
+        group = jax.random.permutation(named(key, "group"), count.size) % num_groups
+        return _cohort(client, round, count)._replace(group=group, byzantine=client < num_byzantine), state
+
+    return Draw(lambda key, n: (), apply)
+
+
+def sample(size: int) -> Draw:
+    """`size` clients a round, uniformly without replacement (McMahan et al. 2017, Algorithm 1).
+
+    Raises:
+      ValueError: `size` is not an integer >= 1, or above the population (when the round is traced).
+    """
+    _validate.integer(size=size)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Int[Array, " n"]) -> tuple[Cohort, tuple]:
+        if size > count.size:
+            raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
+        client = jax.random.choice(named(key, "sample"), count.size, (size,), replace=False)
+        return _cohort(jnp.sort(client), round, count), state
+
+    return Draw(lambda key, n: (), apply)
+
+
+def bernoulli(participation: float | Array) -> Draw:
+    """Each client joins independently with one probability in (0, 1]."""
+    _validate.fraction(above_zero=True, participation=participation)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Int[Array, " n"]) -> tuple[Cohort, tuple]:
+        who = _cohort(jnp.arange(count.size), round, count)
+        joins = per_client(lambda k: jax.random.bernoulli(k, participation), named(key, "join"), who.client)
+        return who._replace(selected=joins), state
+
+    return Draw(lambda key, n: (), apply)

@@ -1,0 +1,105 @@
+"""How uploads become the rows the server holds: sums by group that add by `+` over blocks and devices."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Combine, Received
+from fedjax_priv.crypto import field
+
+MAX_UPLOADS = 65_535
+"""Uploads an exact sum can hold: 16-bit halves in uint32, 15-bit limbs in int32."""
+
+LIMB_BITS = 15
+MAX_FIXED_POINT = 2.0**LIMB_BITS
+"""Fixed-point sums take values of magnitude below this, in steps of 2**-45."""
+
+
+def rows_where(keep: Bool[Array, " n"], new: PyTree, old: PyTree) -> PyTree:
+    """Rows of `new` where `keep`, of `old` elsewhere; leaves `[n, ...]`, or anything they broadcast with."""
+
+    def choose(a: Array, b: Array) -> Array:
+        return jnp.where(jnp.expand_dims(keep, tuple(range(keep.ndim, jnp.ndim(a)))), a, b)
+
+    return jax.tree.map(choose, new, old)
+
+
+def sum_by_group(values: Array, group: Int[Array, " b"], num_groups: int) -> Array:
+    """`[b, ...] -> [g, ...]`, exact for integers."""
+    if num_groups == 1:
+        return values.sum(0, keepdims=True, dtype=values.dtype)
+    return jax.ops.segment_sum(values, group, num_groups)
+
+
+def _group_sum(
+    num_groups: int, split: Callable[..., tuple], join: Callable[..., Array], max_uploads: int | None = MAX_UPLOADS
+) -> Combine:
+    _validate.integer(num_groups=num_groups)
+
+    def lift(y: PyTree, alive: Bool[Array, " b"], group: Int[Array, " b"]) -> PyTree:
+        parts = alive.astype(jnp.int32), *split(y)
+        return tuple(sum_by_group(rows_where(alive, p, jnp.zeros((), p.dtype)), group, num_groups) for p in parts)
+
+    def lower(sums: PyTree) -> Received:
+        count, *parts = sums
+        return Received(join(*parts), count)
+
+    return Combine(lift, lower, max_uploads)
+
+
+def float_sum(num_groups: int = 1) -> Combine:
+    """Sum of float uploads as they are: the same bits for one block size and number of devices only."""
+    return _group_sum(num_groups, lambda y: (y,), lambda total: total, None)
+
+
+def field_sum(num_groups: int = 1) -> Combine:
+    """Exact sum in F_q of at most 65,535 uploads `[b, d]` of field elements."""
+    return _group_sum(num_groups, field.split, field.join)
+
+
+def fixed_point_sum(num_groups: int = 1) -> Combine:
+    """Float uploads in fixed point, 15 bits before the point and 45 behind it: the same bits in any order.
+
+    Exact but for what lies below 2**-45 in a summand, for magnitudes below 2**15 and at most 65,535 uploads.
+    """
+    return _group_sum(num_groups, to_limbs, from_limbs)
+
+
+def to_limbs(x: Float32[Array, "..."]) -> tuple[Int32[Array, "..."], ...]:
+    """Four signed limbs of 15 bits, the highest first; each step is exact."""
+    rest, sign, limbs = jnp.abs(x), jnp.where(x < 0, -1, 1).astype(jnp.int32), []
+    for _ in range(4):
+        whole = jnp.floor(rest)
+        limbs.append(sign * whole.astype(jnp.int32))
+        rest = (rest - whole) * MAX_FIXED_POINT
+    return tuple(limbs)
+
+
+def from_limbs(*limbs: Int32[Array, "..."]) -> Float32[Array, "..."]:
+    """The float nearest to a sum of limbs, up to 65,535 of each (within two roundings)."""
+    negative = _carry(limbs)[0] < 0
+    magnitude = _carry(tuple(jnp.where(negative, -limb, limb) for limb in limbs))
+    total = jnp.zeros(negative.shape, jnp.float32)
+    for i, limb in reversed(tuple(enumerate(magnitude))):
+        total = total + limb.astype(jnp.float32) * MAX_FIXED_POINT**-i
+    return jnp.where(negative, -total, total)
+
+
+def _carry(limbs: tuple[Array, ...]) -> list[Array]:
+    """All limbs but the highest into [0, 2**15)."""
+    high, *low = limbs
+    carried, carry = [], jnp.zeros_like(high)
+    for limb in reversed(low):
+        # two steps, since limb + carry may leave int32
+        top, bottom = limb >> LIMB_BITS, (limb & (2**LIMB_BITS - 1)) + (carry & (2**LIMB_BITS - 1))
+        carry = top + (carry >> LIMB_BITS) + (bottom >> LIMB_BITS)
+        carried.append(bottom & (2**LIMB_BITS - 1))
+    return [high + carry, *reversed(carried)]
+
+
+def message_bits(message: PyTree, rows: int = 1) -> UInt32[Array, ""]:
+    """Bits of the arrays of a message, shared evenly by `rows` senders."""
+    return jnp.uint32(sum(8 * a.size * a.dtype.itemsize for a in jax.tree.leaves(message)) // rows)

@@ -1,0 +1,93 @@
+"""Layers one below the other: a stack is a layer."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Link, Received, Sent
+from fedjax_priv.keys import named
+
+
+def stateless(
+    encode: Callable[..., Array] = lambda key, x, cohort: x,
+    decode: Callable[[Received], Received] = lambda received: received,
+    *,
+    sent: Callable[..., Sent] = lambda x, y: Sent(),
+    combine: Combine | None = None,
+    whole: bool = False,
+) -> Layer:
+    """A layer without state, keys or headers: `encode(key, x, cohort) -> y`, `decode(Received) -> Received`.
+
+    `sent(x, y)` says what `y` costs on the wire and how encoding `x` went.
+    """
+
+    def encode_and_tell(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple:
+        del private, public
+        y = encode(key, x, cohort)
+        return y, (), sent(x, y)
+
+    return Layer(
+        init=lambda key, n: (),
+        advertise=lambda key, state, cohort: ((), (), {}),
+        encode=encode_and_tell,
+        disclose=lambda private, public, clear, alive, online: ((), {}),
+        decode=lambda header, public, received: decode(received),
+        combine=combine,
+        whole=whole,
+    )
+
+
+def add_bits(*bits: Bits) -> Bits:
+    """Bits of several layers, phase by phase."""
+    total: dict[str, Link] = {}
+    for one in bits:
+        for phase, link in one.items():
+            before = total.get(phase)
+            total[phase] = link if before is None else Link(before.up + link.up, before.down + link.down)
+    return total
+
+
+def stack(**layers: Layer) -> Layer:
+    """Clients encode from the first layer to the last, the server decodes from the last to the first.
+
+    The names are those of the layers' keys and state: adding a layer moves no draw of the others.
+
+    Raises:
+      ValueError: the last layer, or another one too, does not / does say how uploads combine.
+    """
+    if not layers:
+        raise ValueError("layers must hold at least one layer")
+    *upper, last = layers.values()
+    if last.combine is None or any(layer.combine for layer in upper):
+        raise ValueError("layers must end in one that says how uploads combine (combine=...), and in no other such")
+
+    def init(key: Key, n: int) -> PyTree:
+        return {name: layer.init(named(key, name), n) for name, layer in layers.items()}
+
+    def advertise(key: Key, state: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree, Bits]:
+        opened = {name: layer.advertise(named(key, name), state[name], cohort) for name, layer in layers.items()}
+        private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
+        return private, public, add_bits(*bits.values())
+
+    def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
+        state, clear = {}, {}
+        bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
+        for name, layer in layers.items():
+            x, state[name], sent = layer.encode(named(key, name), private[name], public[name], x, cohort)
+            bits, status, clear[name] = bits + sent.bits, status | sent.status, sent.clear
+        return x, state, Sent(bits, status, clear)
+
+    def disclose(private: PyTree, public: PyTree, clear: PyTree, alive: Array, online: Array) -> tuple[PyTree, Bits]:
+        closed = {
+            name: layer.disclose(private[name], public[name], clear[name], alive, online)
+            for name, layer in layers.items()
+        }
+        return {name: one[0] for name, one in closed.items()}, add_bits(*(one[1] for one in closed.values()))
+
+    def decode(header: PyTree, public: PyTree, received: Received) -> Received:
+        for name in reversed(layers):
+            received = layers[name].decode(header[name], public[name], received)
+        return received
+
+    return Layer(init, advertise, encode, disclose, decode, last.combine, any(x.whole for x in layers.values()))

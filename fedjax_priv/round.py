@@ -1,0 +1,209 @@
+"""The round: one pure function from (key, state, data) to (state, info), whatever the system.
+
+cohort -> advertise -> [ train -> encode -> transmit -> lift ] in blocks -> sum -> receive -> disclose -> decode
+       -> aggregate -> server optimizer -> commit
+"""
+
+import functools
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import (
+    Aggregator,
+    Algorithm,
+    Channel,
+    ClientData,
+    Cohort,
+    Draw,
+    Key,
+    Layer,
+    Link,
+    Local,
+    Received,
+    RoundInfo,
+    RoundState,
+    Sent,
+)
+from fedjax_priv.blocks import over_clients, resolve_mesh
+from fedjax_priv.keys import named
+from fedjax_priv.layers.combine import rows_where
+from fedjax_priv.status import Status
+
+DEFAULT_BLOCK = 8
+"""Clients in a block while `block="auto"` has not been measured."""
+
+
+def federated_round(
+    *,
+    cohort: Draw,
+    local: Local,
+    layers: Layer,
+    channel: Channel,
+    aggregate: Aggregator,
+    server: optax.GradientTransformation,
+    block: int | Literal["auto"] = "auto",
+    mesh: Mesh | Literal["auto"] | None = "auto",
+) -> Algorithm:
+    """One round of a federated system as a pure function.
+
+    Args:
+      cohort: who takes part.
+      local: training of a block of clients.
+      layers: what happens to an update on its way to the server; a `stack`.
+      channel: what happens to messages.
+      aggregate: from the rows the server holds to one direction `[d]`.
+      server: optimizer that is given the direction as a gradient; `optax.sgd(1.0)` is `w <- w - direction`.
+      block: clients trained and encoded at once. "auto" is 8 until `blocks.fastest_block` has measured a better one,
+        as `simulate` does.
+      mesh: devices the clients are spread over; "auto" is all of them where there are several.
+
+    Returns:
+      The system. `init` and `step` may be called inside jit, vmap and scan. A round is a transaction: with a bit of
+      `RoundInfo.status` set only `round` and the state of `cohort` have moved, and the rows of a client move only if
+      its upload counted.
+
+    Raises:
+      ValueError: a block below 1, or layers that do not say how uploads combine.
+    """
+    if layers.combine is None:
+        raise ValueError("layers must end in one that says how uploads combine, such as plain() or pairwise_masks()")
+    mesh = resolve_mesh(mesh)
+    in_blocks = functools.partial(
+        federated_round,
+        cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server, mesh=mesh,
+    )  # fmt: skip
+    open_block = block == "auto"
+    size = DEFAULT_BLOCK if block == "auto" else block
+    _validate.integer(block=size)
+
+    def init(key: Key, params: PyTree, data: ClientData) -> RoundState:
+        n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
+        return RoundState(
+            round=jnp.int32(0),
+            draw=cohort.init(named(key, "cohort"), n),
+            params=params,
+            memory=local.init(n, params),
+            layers=layers.init(named(key, "layers"), n),
+            aggregate=aggregate.init(d),
+            server=server.init(params),
+        )
+
+    def step(key: Key, state: RoundState, data: ClientData) -> tuple[RoundState, RoundInfo]:
+        key = jax.random.fold_in(key, state.round)
+        who, draw = cohort.apply(named(key, "cohort"), state.draw, state.round, data.count)
+        _check_uploads(who, layers)
+        memory, carried, mine = rows_of(who, (state.memory, state.layers, data))
+        private, public, opening = layers.advertise(named(key, "advertise"), carried, who)
+
+        sums, (memory, carried, loss, sent, alive) = clients(key, state.params, public, (who, memory, private, mine))
+
+        received = channel.receive(named(key, "receive"), layers.combine.lower(sums))
+        online = channel.respond(named(key, "respond"), alive, who)
+        header, closing = layers.disclose(private, public, sent.clear, alive, online)
+        groups, group_status = judge(layers.decode(header, public, received), sent.status, alive, who)
+        direction, opinion = aggregate.apply(state.aggregate, groups)
+        params, optimizer = descend(direction, state.server, state.params)
+
+        status = round_status(groups, group_status, params)
+        counted = alive & (groups.count > 0)[who.group] & (status == 0)
+        state = RoundState(
+            round=state.round + 1,
+            draw=draw,
+            params=_unless(status, params, state.params),
+            memory=put_rows(who, counted, memory, state.memory),
+            layers=put_rows(who, counted, carried, state.layers),
+            aggregate=_unless(status, opinion, state.aggregate),
+            server=_unless(status, optimizer, state.server),
+        )
+        bits = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(sent, alive), **closing}
+        return state, RoundInfo(direction, who.client, loss, bits, counted, group_status, status)
+
+    def clients(key: Key, params: PyTree, public: PyTree, rows: tuple) -> tuple[PyTree, tuple]:
+        """The client side: train, encode, transmit and add up, in blocks."""
+
+        def train(valid: Array, who: Cohort, memory: PyTree, private: PyTree, data: ClientData) -> tuple:
+            update, memory, loss = local.apply(named(key, "local"), memory, params, data, who)
+            return who._replace(selected=who.selected & valid), memory, private, loss, update
+
+        def upload(who: Cohort, memory: PyTree, private: PyTree, loss: Array, update: Array) -> tuple:
+            y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
+            y, alive = channel.transmit(named(key, "transmit"), y, who)
+            return layers.combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive)
+
+        spread = functools.partial(over_clients, rows=rows, block=size, mesh=mesh)
+        if layers.whole:
+            return upload(*spread(lambda *block: ((), train(*block)))[1])
+        return spread(lambda *block: upload(*train(*block)))
+
+    def descend(direction: Array, optimizer: PyTree, params: PyTree) -> tuple[PyTree, PyTree]:
+        _, unravel = ravel_pytree(params)
+        delta, optimizer = server.update(unravel(direction), optimizer, params)
+        return optax.apply_updates(params, delta), optimizer
+
+    return Algorithm(init, step, mesh, (lambda block: in_blocks(block=block)) if open_block else None)
+
+
+def _check_uploads(who: Cohort, layers: Layer) -> None:
+    most = layers.combine.max_uploads
+    if most is not None and who.client.size > most:
+        raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {who.client.size}")
+
+
+def rows_of(who: Cohort, rows: PyTree) -> PyTree:
+    """The cohort's rows of `[population, ...]`; the population in order is taken as it is."""
+    return jax.tree.map(lambda a: a if a.shape[0] == who.client.size else a[who.client], rows)
+
+
+def put_rows(who: Cohort, keep: Array, new: PyTree, old: PyTree) -> PyTree:
+    """`old` with the rows of the cohort's clients in `keep` replaced."""
+
+    def put(new: Array, old: Array) -> Array:
+        if old.shape[0] == who.client.size:
+            return rows_where(keep, new, old)
+        return old.at[who.client].set(rows_where(keep, new, old[who.client]))
+
+    return jax.tree.map(put, new, old)
+
+
+def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
+    """Leaves out groups spoilt by a member's status or not recovered; says why, `[g]`. A group without members is 0."""
+    num_groups = groups.count.shape[0]
+    flags = jnp.array([bit for bit in Status if bit], jnp.int32)
+    raised = alive[:, None] & (status[:, None] & flags[None, :] > 0)
+    members = jax.ops.segment_sum(
+        jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
+    )
+    reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
+    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0), int(Status.NOT_RECOVERED), 0)
+    group_status = reasons | lost
+    return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
+
+
+def round_status(groups: Received, group_status: Array, params: PyTree) -> Array:
+    """A round fails if no group is left, for the groups' reasons, or if the new model is not finite."""
+    reasons = jnp.bitwise_or.reduce(group_status)
+    reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
+    finite = jnp.stack([jnp.isfinite(p).all() for p in jax.tree.leaves(params)]).all()
+    return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+
+
+def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
+    return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, old)
+
+
+def model_bits(who: Cohort, d: int) -> Link:
+    """The model, to every client that takes part."""
+    return Link(jnp.zeros_like(who.client, jnp.uint32), jnp.where(who.selected, jnp.uint32(32 * d), 0))
+
+
+def upload_bits(sent: Sent, alive: Array) -> Link:
+    """What arrived."""
+    up = jnp.where(alive, sent.bits, 0).astype(jnp.uint32)
+    return Link(up, jnp.zeros_like(up))

@@ -1,0 +1,76 @@
+"""SecAgg (Bonawitz et al., CCS 2017): FedAvg whose server learns the sum of the updates, and no update."""
+
+from typing import Literal
+
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.mean import mean
+from fedjax_priv.base import Algorithm, Layer, Local
+from fedjax_priv.blocks import resolve_mesh
+from fedjax_priv.channels.erasure import erasure
+from fedjax_priv.clients.draw import everyone, sample
+from fedjax_priv.layers.mask import pairwise_masks
+from fedjax_priv.layers.quantize import quantize
+from fedjax_priv.layers.scale import scale, weighted_mean
+from fedjax_priv.layers.stack import stack
+from fedjax_priv.round import federated_round
+
+
+def secagg(
+    local: Local,
+    *,
+    num_clients: int,
+    cohort_size: int | None = None,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    levels: float | Array = 2.0**20,
+    threshold: int | None = None,
+    normalize: Literal["expected", "survivors"] = "expected",
+    server: optax.GradientTransformation | None = None,
+    secure_sum: Layer | None = None,
+    block: int | Literal["auto"] = "auto",
+    mesh: Mesh | Literal["auto"] | None = "auto",
+) -> Algorithm:
+    """FedAvg under secure aggregation: complete graph, dense masks, secrets shared among all.
+
+    Args:
+      local: training of a client.
+      num_clients: clients in the data.
+      cohort_size: clients drawn each round; everyone if not given.
+      dropout: probability theta that a client is lost after the masks are agreed and before its upload.
+      leave: probability that a survivor is gone when shares are opened.
+      levels: grid points c of the quantizer to a unit (eqs. 15-17 of SparseSecAgg; c is not published).
+      threshold: shares that reconstruct a secret; floor(cohort / 2) + 1 if not given.
+      normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort, so
+        that the mean of the sum over draws and dropouts is `sum_i beta_i y_i`; "survivors" divides by the survivors'
+        total weight instead.
+      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
+      secure_sum: innermost layer in place of `pairwise_masks(...)`; `plain_field()` adds the same field elements in the
+        clear.
+      block: as in `federated_round`.
+      mesh: as in `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+    """
+    _validate.one_of(("expected", "survivors"), normalize=normalize)
+    _validate.fraction(below_one=True, dropout=dropout)
+    _validate.integer(at_least=2, num_clients=num_clients)
+    size = num_clients if cohort_size is None else cohort_size
+    weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
+    mesh = resolve_mesh(mesh)
+    if secure_sum is None:
+        secure_sum = pairwise_masks(group_size=size, threshold=threshold, mesh=mesh)
+    return federated_round(
+        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        local=local,
+        layers=stack(weigh=weigh, quantize=quantize(levels, max_terms=size), mask=secure_sum),
+        channel=erasure(dropout, leave=leave),
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        block=block,
+        mesh=mesh,
+    )

@@ -1,0 +1,88 @@
+"""What several test files share: a cohort by hand, a layer's whole protocol in one call, and a toy system's parts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv.base import ClientData, Cohort, Local
+from fedjax_priv.blocks import clients_mesh
+
+Q = 2**32 - 5
+
+
+def cohort_of(n, *, group=None, weight=None, round=0):
+    """Everyone, honest and selected."""
+    return Cohort(
+        client=jnp.arange(n),
+        round=jnp.full(n, round, jnp.int32),
+        weight=jnp.full(n, 1 / n, jnp.float32) if weight is None else jnp.asarray(weight, jnp.float32),
+        selected=jnp.ones(n, bool),
+        byzantine=jnp.zeros(n, bool),
+        group=jnp.zeros(n, jnp.int32) if group is None else jnp.asarray(group, jnp.int32),
+        gain=jnp.ones(n, jnp.float32),
+    )
+
+
+def survivors(n, lost=()):
+    return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
+
+
+def run_layer(layer, key, x, cohort, alive, online=None, spoil=lambda private: private):
+    """One round of a layer that ends in a sum. `spoil` garbles what clients hold after they have encoded."""
+    online = alive if online is None else online
+    state = layer.init(key, cohort.client.size)
+    private, public, opening = layer.advertise(key, state, cohort)
+    y, state, sent = layer.encode(key, private, public, x, cohort)
+    header, closing = layer.disclose(spoil(private), public, sent.clear, alive, online)
+    received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(y, alive, cohort.group)))
+    return {
+        "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
+        "bits": {**opening, **closing}, "state": state,
+    }  # fmt: skip
+
+
+def towards_target():
+    """Local training whose update is `w - x_i`, elementwise: the same bits in any block."""
+
+    def apply(key, memory, params, data, who):
+        update = params[None, :] - data.examples
+        return update, memory, jnp.square(update).mean(1)
+
+    return Local(lambda n, params: (), apply)
+
+
+def remembering():
+    """As `towards_target`, with a memory that counts how often a client's upload counted."""
+    plain = towards_target()
+
+    def apply(key, memory, params, data, who):
+        update, _, loss = plain.apply(key, (), params, data, who)
+        return update, memory + 1, loss
+
+    return Local(lambda n, params: jnp.zeros(n, jnp.int32), apply)
+
+
+def targets(n, d, seed=0):
+    """Client `i` holds the one vector `x_i`; counts are uneven."""
+    rng = np.random.default_rng(seed)
+    return ClientData(jnp.asarray(rng.normal(size=(n, d)), jnp.float32), jnp.asarray(rng.integers(1, 9, n), jnp.int32))
+
+
+def mesh_of(devices):
+    return None if devices == 1 else clients_mesh(jax.devices()[:devices])
+
+
+def same_bits(a, b):
+    """Equal structure, dtypes and bits."""
+    a, b = jax.tree.flatten(a), jax.tree.flatten(b)
+    return a[1] == b[1] and all(
+        x.dtype == y.dtype and np.array_equal(np.asarray(x), np.asarray(y)) for x, y in zip(a[0], b[0], strict=True)
+    )
+
+
+def chi_square(counts, expected):
+    """Statistic and p-value of counts against expected counts."""
+    from scipy import stats
+
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    return statistic, stats.chi2.sf(statistic, len(counts) - 1)

@@ -1,0 +1,255 @@
+"""The laws every layer and every system keeps; a public one that is missing from the tables fails."""
+
+import importlib
+import inspect
+import pkgutil
+import typing
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from helpers import Q, cohort_of, mesh_of, remembering, run_layer, same_bits, survivors, targets, towards_target
+
+import fedjax_priv.layers
+import fedjax_priv.systems
+from fedjax_priv.base import Algorithm, Layer
+from fedjax_priv.layers.mask import pairwise_masks
+from fedjax_priv.layers.plain import plain, plain_field
+from fedjax_priv.layers.quantize import quantize
+from fedjax_priv.layers.scale import scale, weighted_mean
+from fedjax_priv.layers.stack import stack
+from fedjax_priv.status import Status
+from fedjax_priv.systems.fedavg import fedavg
+from fedjax_priv.systems.secagg import secagg
+
+N, D = 7, 33
+GROUP = np.array([0, 1, 0, 1, 1, 0, 0])
+WEIGHT = np.array([1, 2, 3, 4, 5, 6, 7]) / 28
+LOST = ([], [3], [0, 1], [2, 5, 4])
+KEY = jax.random.key(7)
+
+
+class Case(typing.NamedTuple):
+    """A layer made whole by a plain one where it does not combine, and what it must decode to."""
+
+    layer: Layer
+    reference: typing.Callable  # (x [m, d], weight [m]) in float64 or Python integers -> [d]
+    error: float = 0.0  # for each summand, beside float32 rounding
+    groups: int = 1
+    field: bool = False
+
+
+def weighted_sum(x, weight):
+    return (x * weight[:, None]).sum(0)
+
+
+def total(x, weight):
+    return x.sum(0)
+
+
+LAYERS = {
+    "scale": Case(stack(it=scale(), send=plain()), weighted_sum),
+    "weighted_mean": Case(stack(it=weighted_mean(), send=plain()), lambda x, w: weighted_sum(x, w) / w.sum()),
+    "plain": Case(plain(2), total, groups=2),
+    "plain, float sum": Case(plain(exact=False), total),
+    "plain_field": Case(plain_field(2), total, groups=2, field=True),
+    "quantize": Case(stack(it=quantize(2.0**10, N), send=plain_field()), total, error=2.0**-10),
+    "pairwise_masks": Case(pairwise_masks(group_size=N, block=2), total, field=True),
+    "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, groups=2, field=True),
+    "stack": Case(
+        stack(weigh=scale(2.0), quantize=quantize(2.0**16, N), mask=pairwise_masks(group_size=N)),
+        lambda x, w: 2 * weighted_sum(x, w), error=2.0**-16,
+    ),
+}  # fmt: skip
+BUILDERS = {"stateless"}  # of layers: they are no layer themselves
+
+
+def make_secagg(local, num_clients, **how):
+    return secagg(local, num_clients=num_clients, levels=2.0**16, dropout=0.2, **how)
+
+
+SYSTEMS = {
+    "fedavg": lambda local, n, **how: fedavg(local, dropout=0.2, **how),
+    "fedavg, cohort": lambda local, n, **how: fedavg(local, dropout=0.2, cohort_size=n - 2, **how),
+    "secagg": make_secagg,
+    "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
+    "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),
+}
+
+
+def inputs(case, seed=0):
+    rng = np.random.default_rng(seed)
+    if case.field:
+        return rng.integers(0, Q, (N, D), dtype=np.uint32)
+    return rng.normal(size=(N, D)).astype(np.float32)
+
+
+def groups_of(case):
+    return GROUP if case.groups == 2 else np.zeros(N, int)
+
+
+def who_of(case):
+    return cohort_of(N, group=groups_of(case), weight=WEIGHT)
+
+
+def public_names(package, returning):
+    """Functions of a package's modules whose return annotation is the given type."""
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if not name.startswith("_") and function.__module__ == module.__name__:
+                if typing.get_type_hints(function).get("return") is returning:
+                    yield name
+
+
+@pytest.mark.parametrize(
+    ("package", "type_", "table"),
+    [(fedjax_priv.layers, Layer, LAYERS), (fedjax_priv.systems, Algorithm, SYSTEMS)],
+)
+def test_every_public_part_is_in_the_table(package, type_, table):
+    named = {name.split(",")[0] for name in table}
+    assert set(public_names(package, type_)) - BUILDERS == named
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_round_trip(name):
+    """Law 1: decode(encode(x)) is the survivors' sum by group; in the field it is exact."""
+    case = LAYERS[name]
+    x, who = inputs(case), who_of(case)
+    run = jax.jit(lambda alive: run_layer(case.layer, KEY, jnp.asarray(x), who, alive)["received"])
+    for lost in LOST:
+        alive = np.asarray(survivors(N, lost))
+        received = run(jnp.asarray(alive))
+        for g in range(case.groups):
+            mine = alive & (groups_of(case) == g)
+            assert received.count[g] == mine.sum()
+            if case.field:
+                expected = case.reference(x[mine].astype(object), WEIGHT[mine]) % Q
+                assert (np.asarray(received.value[g]) == expected).all()
+            else:
+                expected = case.reference(x[mine].astype(np.float64), WEIGHT[mine])
+                bound = mine.sum() * case.error + 1e-6
+                assert np.abs(np.asarray(received.value[g]) - expected).max() <= bound
+
+
+@pytest.mark.parametrize("name", ["quantize", "stack"])
+def test_unbiased(name):
+    """Law 2: the mean over keys is within 5 standard errors; rounding down is not."""
+    case = LAYERS[name]
+    x, who, alive = inputs(case), who_of(case), survivors(N)
+    decode = lambda key, x: run_layer(case.layer, key, x, who, alive)["received"].value[0]
+    draws = np.asarray(jax.jit(jax.vmap(decode, (0, None)))(jax.random.split(KEY, 400), jnp.asarray(x)), np.float64)
+    error = draws.std(0, ddof=1) / np.sqrt(len(draws))
+    away = np.abs(draws.mean(0) - case.reference(x.astype(np.float64), WEIGHT))
+    grid = case.error
+    assert (away <= 5 * error + 1e-7).all()
+    rounded_down = np.floor(draws / (4 * grid)) * 4 * grid
+    assert (np.abs(rounded_down.mean(0) - draws.mean(0)) > 5 * error).mean() > 0.5
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_adding_a_client_or_a_layer_moves_no_draw(name):
+    """Law 5, for what a client sends before any mask."""
+    case = LAYERS[name]
+    x, who = inputs(case), who_of(case)
+    fewer = jax.tree.map(lambda a: a[: N - 1], who)
+    if "masks" in name or name == "stack":
+        return  # a mask is agreed with everybody; the keys are tested in layers/test_mask.py
+    send = lambda x, who: run_layer(case.layer, KEY, jnp.asarray(x), who, who.selected)["upload"]
+    assert same_bits(jax.tree.map(lambda a: a[: N - 1], send(x, who)), send(x[: N - 1], fewer))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_bits_reported_are_bits_of_the_message(name):
+    """Law 6."""
+    case = LAYERS[name]
+    result = run_layer(case.layer, KEY, jnp.asarray(inputs(case)), who_of(case), survivors(N))
+    assert result["sent"].status.shape in ((), (N,))
+    np.testing.assert_array_equal(
+        np.broadcast_to(result["sent"].bits, N),
+        sum(8 * np.asarray(a).nbytes for a in jax.tree.leaves(result["upload"])) // N,
+    )
+
+
+def jitted(system):
+    return jax.jit(chex.assert_max_traces(system.step, n=1))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_state_keeps_its_structure_and_one_trace_serves_all_rounds(name):
+    """Laws 3 and 4; and the system learns: the mean of the targets is its fixed point."""
+    data = targets(N, D)
+    system = SYSTEMS[name](remembering(), N, server=optax.sgd(0.3), block=3, mesh=None)
+    chex.clear_trace_counter()
+    step, state = jitted(system), system.init(KEY, jnp.zeros(D), data)
+    shapes = jax.tree.map(lambda a: (a.shape, a.dtype), state)
+    for t in range(40):
+        state, info = step(KEY, state, data)
+        assert int(state.round) == t + 1
+        assert jax.tree.map(lambda a: (a.shape, a.dtype), state) == shapes
+    weight = np.asarray(data.count) / np.asarray(data.count).sum()
+    mean = (np.asarray(data.examples) * weight[:, None]).sum(0)
+    assert np.abs(np.asarray(state.params) - mean).mean() < 0.5 * np.abs(mean).mean()
+    assert info.loss.shape == info.counted.shape == info.client.shape
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_blocks_and_devices_change_no_bit(name):
+    """Law 11, given the same updates; sizes that do not divide included."""
+    data = targets(11, D)
+
+    def run(block, devices):
+        system = SYSTEMS[name](remembering(), 11, block=block, mesh=mesh_of(devices))
+        body = lambda state, _: system.step(KEY, state, data)
+        return jax.jit(lambda: jax.lax.scan(body, system.init(KEY, jnp.zeros(D), data), length=4))()
+
+    first = run(11, 1)
+    assert len(np.unique(np.asarray(first[0].params))) > 1
+    for block, devices in ((1, 1), (4, 1), (3, 2), (1, 8)):
+        assert same_bits(first, run(block, devices))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_failed_round_is_a_transaction(name):
+    """Law 8: a NaN update sets a bit, and only the round number moves."""
+    data = targets(N, D)
+    spoilt = data._replace(examples=data.examples.at[:, 2].set(jnp.nan))
+    system = SYSTEMS[name](remembering(), N, block=3, mesh=None)
+    before = system.init(KEY, jnp.zeros(D), data)
+    after, info = jax.jit(system.step)(KEY, before, spoilt)
+    assert int(info.status) & Status.NOT_FINITE
+    assert same_bits(after, before._replace(round=before.round + 1))
+    assert not info.counted.any()
+    again, info = jax.jit(system.step)(KEY, after, data)
+    assert int(info.status) == 0
+    moved = np.asarray(again.memory != before.memory)
+    assert sorted(np.flatnonzero(moved)) == sorted(np.asarray(info.client)[np.asarray(info.counted)])
+
+
+def test_too_few_survivors_abort_the_round_and_the_run_goes_on():
+    system = secagg(towards_target(), num_clients=N, dropout=0.45, levels=2.0**16, block=7, mesh=None)
+    data, step = targets(N, D), None
+    step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(D), data)
+    outcomes = []
+    for _ in range(12):
+        new, info = step(KEY, state, data)
+        enough = int((info.bits["upload"].up > 0).sum()) >= N // 2 + 1
+        assert (int(info.status) == 0) == enough
+        assert same_bits(new.params, state.params) == (not enough)
+        assert enough or int(info.status) == Status.NOT_RECOVERED
+        outcomes.append(enough)
+        state = new
+    assert len(set(outcomes)) == 2
+
+
+def test_an_overflowing_field_sets_its_bit():
+    """Law 9."""
+    data = targets(N, D)
+    system = secagg(towards_target(), num_clients=N, levels=2.0**31, mesh=None)
+    before = system.init(KEY, jnp.zeros(D), data)
+    after, info = jax.jit(system.step)(KEY, before, data)
+    assert int(info.status) == Status.FIELD_OVERFLOW
+    assert same_bits(after, before._replace(round=before.round + 1))
