@@ -1,0 +1,73 @@
+"""Where a result comes from: versions, devices, commit, key and arguments, as flat attributes of a netCDF file."""
+
+import datetime
+import pathlib
+import platform
+import subprocess
+from importlib import metadata
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedjax_priv.base import Key
+
+
+def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
+    """Describe a run, so that it can be run again.
+
+    Args:
+        key: root key of the run, a typed scalar key.
+        **arguments: what the run was called with. Numbers and strings are kept, truth values become 0 or 1, anything
+            else its `str`.
+
+    Returns:
+        `<package>_version` of fedjax_priv, jax, jaxlib, numpy and python; `backend`, `device_kind`, `num_devices` (all
+        that JAX sees); `commit` of the checkout the package lies in, ending in `-dirty` where tracked files were
+        changed, `"unknown"` outside one; `date` (UTC, ISO 8601); `key` (the words of the key in hexadecimal),
+        `key_impl`; then the arguments. Values are strings and numbers.
+    """
+    devices = jax.devices()
+    return {
+        "fedjax_priv_version": _version("fedjax-priv"),
+        "jax_version": jax.__version__,
+        "jaxlib_version": _version("jaxlib"),
+        "numpy_version": np.__version__,
+        "python_version": platform.python_version(),
+        "backend": jax.default_backend(),
+        "device_kind": devices[0].device_kind,
+        "num_devices": len(devices),
+        "commit": _commit(pathlib.Path(__file__).resolve()),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "key": " ".join(f"{word:08x}" for word in np.asarray(jax.random.key_data(key)).tolist()),
+        "key_impl": str(jax.random.key_impl(key)),
+    } | {name: _plain(value) for name, value in arguments.items()}
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # imported from a checkout that is not installed
+        return "unknown"
+
+
+def _commit(file: pathlib.Path) -> str:
+    """Commit of the checkout that tracks the file: an environment inside another project's checkout is not one."""
+    git = ["git", "-C", str(file.parent)]
+    try:
+        for arguments in (
+            ["ls-files", "--error-unmatch", file.name],
+            ["describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+        ):
+            done = subprocess.run([*git, *arguments], capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def _plain(value: Any) -> str | int | float:
+    if isinstance(value, bool | np.bool_ | np.integer):
+        return int(value)
+    if isinstance(value, np.floating):
+        return float(value)
+    return value if isinstance(value, str | int | float) else str(value)

@@ -1,0 +1,68 @@
+"""A progress bar that costs less than 1% of a run, and nothing where nobody looks at it."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from rich import progress
+from rich.console import Console
+
+Update = Callable[..., None]
+"""`update(rounds, *, seconds, metrics, megabytes, failed)`, all of them totals so far."""
+
+_SHORTEST = 0.1  # seconds between two drawings
+_SHARE = 0.005  # of the time that drawing may take
+
+
+@contextlib.contextmanager
+def bar(total: int, *, show: bool = True, console: Console | None = None) -> Iterator[Update]:
+    """Show how far a run of `total` rounds is while the context lasts.
+
+    Args:
+        total: rounds of the whole run.
+        show: False draws nothing.
+        console: where to draw; by default standard error, and nothing is drawn where that is not a terminal.
+
+    Yields:
+        The function to call as often as one likes with the rounds done, the `seconds` they took, the last `metrics` by
+        name, the mean `megabytes` a user sent and received, and the rounds that `failed`. Drawing waits until it is
+        cheap: at least 0.1 s, and 200 times what the last drawing took.
+    """
+    if not show or not (console or sys.stderr.isatty()):
+        yield lambda rounds, **totals: None
+        return
+    begun = time.perf_counter()
+    with progress.Progress(*_columns(), console=console or Console(stderr=True), auto_refresh=False) as shown:
+        task = shown.add_task("", total=total, text="compiling")
+        last = time.perf_counter()
+        cost = last - begun
+
+        def update(rounds: int, **totals) -> None:
+            nonlocal last, cost
+            now = time.perf_counter()
+            if rounds < total and now - last < max(_SHORTEST, cost / _SHARE):
+                return
+            shown.update(task, completed=rounds, text=_text(rounds, **totals), refresh=True)
+            last = time.perf_counter()
+            cost = last - now
+
+        yield update
+
+
+def _columns() -> tuple[progress.ProgressColumn, ...]:
+    return (
+        progress.TextColumn("round {task.completed:.0f} of {task.total:.0f}"),
+        progress.BarColumn(bar_width=20),
+        progress.TextColumn("{task.fields[text]}"),
+        progress.TimeRemainingColumn(compact=True),
+        progress.TextColumn("left"),
+    )
+
+
+def _text(rounds: int, *, seconds: float, metrics: Mapping[str, float], megabytes: float, failed: int) -> str:
+    parts = [f"{rounds / seconds:.3g} rounds/s"] if seconds else []
+    parts += [f"{name} {value:.4g}" for name, value in metrics.items()]
+    parts += [f"{megabytes:.3g} MB a user"]
+    parts += [f"[red]{failed} failed[/red]"] if failed else []
+    return " · ".join(parts)

@@ -1,0 +1,92 @@
+"""What a run leaves behind, as labelled arrays."""
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+
+from fedjax_priv.base import Bits
+from fedjax_priv.status import describe
+
+VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
+DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
+
+
+class Chunk(NamedTuple):
+    """What a chunk of rounds left on the host."""
+
+    rounds: int  # done when it was finished
+    seconds: float  # that its rounds took
+    info: dict[str, Any]  # `RoundInfo` without its direction, [rounds of the chunk, ...]
+    metrics: dict[str, Any]  # after its last round
+    params: Any  # [d], after its last round
+
+
+def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any]) -> xr.Dataset:
+    """Join the chunks of a run.
+
+    Args:
+        chunks: finished chunks in order, the first one without a round: the evaluation before the run.
+        empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
+        attrs: attributes of the result.
+
+    Returns:
+        The dataset that `simulate` describes.
+    """
+    info = jax.tree.map(lambda *parts: np.concatenate(parts), empty.info, *(chunk.info for chunk in chunks))
+    metrics = {name: np.array([chunk.metrics[name] for chunk in chunks]) for name in empty.metrics}
+    seconds = np.cumsum([chunk.seconds for chunk in chunks])
+    rounds, clients = info["loss"].shape
+    return xr.Dataset(
+        _of_rounds(info)
+        | {name: (("evaluation",), values, {"long_name": name}) for name, values in metrics.items()}
+        | {
+            "seconds": (("evaluation",), seconds, {"long_name": "time the rounds so far took", "units": "s"}),
+            "params": (("parameter",), np.asarray((chunks or [empty])[-1].params), {"long_name": "final parameters"}),
+        },
+        coords={
+            "round": ("round", np.arange(1, rounds + 1, dtype=np.int32), {"long_name": "round, the first is 1"}),
+            "client": ("client", np.arange(clients, dtype=np.int32), {"long_name": "place in the cohort"}),
+            "phase": ("phase", list(info["bits"]), {"long_name": "phase of a round"}),
+            "evaluation": ("evaluation", *_evaluated(chunks)),
+        },
+        attrs=dict(attrs) | {"rounds_done": rounds} | _failures(info["status"]),
+    )
+
+
+def megabytes(bits: Bits) -> float:
+    """What rounds put on a client's link, both ways, in MB: the mean over clients of `bits`, uint32 `[rounds, n]`."""
+    return sum(float(np.mean(way, axis=1, dtype=np.float64).sum()) for link in bits.values() for way in link) / 8e6
+
+
+def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
+    each = ("round", "client")
+    return {
+        "loss": (each, info["loss"], {"long_name": "mean training loss"}),
+        "counted": (each, info["counted"], {"long_name": "the upload arrived and its group was recovered"}),
+        "client_id": (each, info["client"], {"long_name": "number of the client in the population"}),
+        "status": (("round",), info["status"], {"long_name": "status bits of the round, 0: it succeeded"}),
+        "group_status": (("round", "group"), info["group_status"], {"long_name": "status bits of the group"}),
+        "up_bytes": _bytes(info, "up", "sent by the client"),
+        "down_bytes": _bytes(info, "down", "received by the client"),
+    }
+
+
+def _bytes(info: Mapping[str, Any], way: str, meaning: str) -> tuple:
+    bits = np.array([getattr(link, way) for link in info["bits"].values()])
+    values = bits.reshape(len(info["bits"]), *info["loss"].shape) / 8.0
+    return ("phase", "round", "client"), values, {"long_name": f"bytes {meaning}", "units": "B"}
+
+
+def _evaluated(chunks: Sequence[Chunk]) -> tuple:
+    rounds = np.array([chunk.rounds for chunk in chunks], dtype=np.int32)
+    return rounds, {"long_name": "rounds done before the evaluation"}
+
+
+def _failures(status: np.ndarray) -> dict[str, str | int]:
+    reasons = collections.Counter(describe(int(bits)) for bits in status[status != 0])
+    words = " / ".join(f"{count} x {reason}" for reason, count in reasons.items())
+    return {"failed_rounds": reasons.total(), "failed_because": words or "none failed"}
