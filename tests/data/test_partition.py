@@ -1,0 +1,170 @@
+"""Partitions: exact on any input, and as skewed as their distributions say."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedjax_priv.data import dirichlet, iid, quantity_skew, shards
+from fedjax_priv.data.partition import _dirichlet_sizes
+
+PARTITIONS = {
+    "iid": iid,
+    "shards": shards,
+    "dirichlet": lambda *args: dirichlet(*args, concentration=0.3),
+    "quantity_skew": lambda *args: quantity_skew(*args, concentration=0.3),
+}
+LABELS = np.repeat(np.arange(10), 90)[np.random.default_rng(0).permutation(900)]
+
+
+def sizes(parts):
+    return np.array([len(part) for part in parts])
+
+
+def label_shares(parts, labels):
+    """Share of each client in each label: [labels, clients], rows sum to 1."""
+    counts = np.array([np.bincount(labels[part], minlength=labels.max() + 1) for part in parts]).T
+    return counts / counts.sum(axis=1, keepdims=True)
+
+
+def assert_beta_variance(shares, concentration, num_clients):
+    """Shares [draws, clients] vary as Beta(c, (n - 1) c) does, and not as at twice or half the concentration."""
+    spread = np.mean((shares - 1 / num_clients) ** 2, axis=1)
+    mean, error = spread.mean(), spread.std() / np.sqrt(len(spread))
+
+    def expected(c):
+        return (1 - 1 / num_clients) / num_clients / (num_clients * c + 1)
+
+    assert abs(mean - expected(concentration)) < 5 * error
+    assert abs(mean - expected(2 * concentration)) > 5 * error
+    assert abs(mean - expected(concentration / 2)) > 5 * error
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_every_sample_is_used_once(name, data):
+    labels = np.array(data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=120)))
+    num_clients = data.draw(st.integers(1, len(labels)))
+    seed = data.draw(st.integers(0, 2**63))
+    concentration = data.draw(st.floats(1e-6, 1e6))
+    options = {
+        "shards": {"num_shards": num_clients * data.draw(st.integers(1, len(labels) // num_clients))},
+        "dirichlet": {"concentration": concentration},
+        "quantity_skew": {"concentration": concentration},
+    }
+    partition = {"iid": iid, "shards": shards, "dirichlet": dirichlet, "quantity_skew": quantity_skew}[name]
+    parts = partition(labels, num_clients, seed, **options.get(name, {}))
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
+    assert len(parts) == num_clients
+    assert sizes(parts).min() >= 1
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+def test_the_seed_and_nothing_else_decides(name):
+    first, again, other = (PARTITIONS[name](LABELS, 30, seed) for seed in (7, 7, 8))
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@given(st.integers(1, 300), st.data())
+def test_iid_sizes_differ_by_one_at_most(num_samples, data):
+    num_clients = data.draw(st.integers(1, num_samples))
+    assert np.ptp(sizes(iid(np.zeros(num_samples, int), num_clients, 0))) <= 1
+
+
+def test_iid_labels_are_hypergeometric():
+    """A client of m samples has count variance m p (1-p) (N-m)/(N-1) a label; sorted by label it has far more."""
+    draws = np.array([np.bincount(LABELS[iid(LABELS, 30, seed)[0]], minlength=10) for seed in range(300)])
+    spread = ((draws - 3.0) ** 2).mean(axis=1)
+    assert abs(spread.mean() - 30 * 0.09 * 870 / 899) < 5 * spread.std() / np.sqrt(300)
+
+
+def test_shards_hold_one_label_each_where_they_divide_it():
+    parts = shards(LABELS, 300, 0)  # a shard a client: 3 samples
+    assert np.all(sizes(parts) == 3)
+    assert all(len(np.unique(LABELS[part])) == 1 for part in parts)
+    assert np.all(np.bincount([LABELS[part[0]] for part in parts]) == 30)
+
+
+def test_shards_hold_two_labels_at_most_where_they_do_not():
+    labels = np.repeat(np.arange(10), [70, 110] * 5)
+    held = [len(np.unique(labels[part])) for part in shards(labels, 13, 0, num_shards=13)]
+    assert max(held) == 2
+    assert max(len(np.unique(labels[part])) for part in shards(labels, 13, 0, num_shards=39)) <= 6
+
+
+def test_dirichlet_shares_vary_as_they_should():
+    labels = np.repeat(np.arange(400), 500)
+    parts = dirichlet(labels, 8, 1, concentration=0.5)
+    assert_beta_variance(label_shares(parts, labels), 0.5, 8)
+
+
+def test_dirichlet_goes_from_one_label_to_nearly_iid():
+    labels = np.repeat(np.arange(10), 1000)
+
+    def skew(concentration):
+        shares = label_shares(dirichlet(labels, 5, 2, concentration=concentration), labels)
+        return np.abs(shares - 0.2).sum(axis=1).mean() / 2
+
+    spreads = [skew(concentration) for concentration in (1e-3, 0.1, 1.0, 10.0, 1e5)]
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[0] > 0.75  # 0.8: a label is with one client
+    assert spreads[-1] < 0.005
+
+
+def test_quantity_skew_sizes_vary_as_they_should():
+    labels = np.zeros(4_006, int)
+    shares = np.array([sizes(quantity_skew(labels, 6, seed, concentration=0.7)) - 1 for seed in range(300)]) / 4_000
+    assert_beta_variance(shares, 0.7, 6)
+
+
+def test_shares_are_rounded_to_whole_samples_and_none_is_lost():
+    shares = np.random.default_rng(0).dirichlet(np.full(20, 0.5))
+    got = _dirichlet_sizes(np.random.default_rng(0), 0.5, 20, 1_000)
+    assert got.sum() == 1_000
+    assert np.all(np.abs(got - 1_000 * shares) <= 1)
+
+
+@pytest.mark.parametrize("min_size", [1, 5, 18])
+def test_dirichlet_tops_up_whoever_has_too_little(min_size):
+    parts = dirichlet(LABELS, 50, 3, concentration=1e-4, min_size=min_size)
+    assert sizes(parts).min() == min_size
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(900))
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"num_clients": 0}, "num_clients"),
+        ({"num_clients": -3}, "num_clients"),
+        ({"num_clients": 901}, "num_clients"),
+        ({"seed": -1}, "seed"),
+        ({"labels": LABELS.reshape(30, 30)}, "labels"),
+        ({"labels": LABELS.astype(np.float32)}, "labels"),
+        ({"labels": LABELS[:0]}, "labels"),
+    ],
+)
+def test_a_bad_argument_is_named(name, changed, named):
+    arguments = {"labels": LABELS, "num_clients": 30, "seed": 0} | changed
+    with pytest.raises(ValueError, match=rf"^{named} must be [^\n]*$"):
+        PARTITIONS[name](*arguments.values())
+
+
+@pytest.mark.parametrize(
+    ("partition", "options", "named"),
+    [
+        (shards, {"num_shards": 301}, "num_shards"),
+        (shards, {"num_shards": 0}, "num_shards"),
+        (shards, {"num_shards": 930}, "num_shards"),
+        (dirichlet, {"concentration": 0.0}, "concentration"),
+        (dirichlet, {"concentration": float("inf")}, "concentration"),
+        (dirichlet, {"concentration": 1.0, "min_size": 31}, "min_size"),
+        (dirichlet, {"concentration": 1.0, "min_size": 0}, "min_size"),
+        (quantity_skew, {"concentration": -1.0}, "concentration"),
+        (quantity_skew, {"concentration": float("nan")}, "concentration"),
+    ],
+)
+def test_a_bad_option_is_named(partition, options, named):
+    with pytest.raises(ValueError, match=rf"^{named} must be [^\n]*$"):
+        partition(LABELS, 30, 0, **options)

@@ -1,0 +1,92 @@
+"""Stacked clients: every sample where its client is, zeros elsewhere."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from fedjax_priv.data import Dataset, dirichlet, federate, iid, quantity_skew, shards, stack_clients
+
+RNG = np.random.default_rng(1)
+X = RNG.uniform(0.1, 1, (40, 3, 2, 1)).astype(np.float32)  # no pixel is 0, as padding is
+Y = RNG.integers(1, 5, 40).astype(np.int32)
+PARTS = [np.array([5]), np.arange(10, 17), np.array([0, 39, 2])]
+
+
+def test_samples_come_back_and_padding_is_zero():
+    (x, y), count = stack_clients(X, Y, PARTS)
+    assert (x.shape, y.shape) == ((3, 7, 3, 2, 1), (3, 7))
+    assert (x.dtype, y.dtype, count.dtype) == (np.float32, np.int32, np.int32)
+    assert all(isinstance(a, np.ndarray) for a in (x, y, count))
+    assert count.tolist() == [1, 7, 3]
+    for i, part in enumerate(PARTS):
+        np.testing.assert_array_equal(x[i, : count[i]], X[part])
+        np.testing.assert_array_equal(y[i, : count[i]], Y[part])
+        assert not x[i, count[i] :].any()
+        assert not y[i, count[i] :].any()
+
+
+@pytest.mark.parametrize(
+    ("name", "partition", "options"),
+    [
+        ("iid", iid, {}),
+        ("shards", shards, {"num_shards": 10}),
+        ("dirichlet", dirichlet, {"concentration": 0.5, "min_size": 2}),
+        ("quantity_skew", quantity_skew, {"concentration": 0.5}),
+    ],
+)
+def test_federate_is_the_partition_of_that_name_stacked(name, partition, options):
+    dataset = Dataset(X, Y, X[:3], Y[:3], num_classes=5)
+    (x, y), count = federate(dataset, 5, name, seed=2, **options)
+    (want_x, want_y), want_count = stack_clients(X, Y, partition(Y, 5, 2, **options))
+    np.testing.assert_array_equal(x, want_x)
+    np.testing.assert_array_equal(y, want_y)
+    np.testing.assert_array_equal(count, want_count)
+
+
+def test_stacking_makes_one_copy():
+    x, y = np.ones((4000, 500), np.float32), np.zeros(4000, np.int32)
+    parts = iid(y, 20, 0)
+    tracemalloc.start()
+    stack_clients(x, y, parts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert x.nbytes <= peak < 1.2 * x.nbytes
+
+
+NAN, INF = X.copy(), X.copy()
+NAN[3, 1, 1, 0], INF[39, 0, 0, 0] = np.nan, -np.inf
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"x": (X * 255).astype(np.uint8)}, "x"),
+        ({"x": X.astype(np.float64)}, "x"),
+        ({"x": X[:, 0, 0, 0]}, "x"),
+        ({"x": X[:0]}, "x"),
+        ({"x": NAN}, "x"),
+        ({"x": INF}, "x"),
+        ({"y": Y[:-1]}, "y"),
+        ({"y": Y[:, None]}, "y"),
+        ({"y": Y.astype(np.float32)}, "y"),
+        ({"y": Y - 2}, "y"),
+        ({"parts": []}, "parts"),
+        ({"parts": [PARTS[0], np.array([], int)]}, r"parts\[1\]"),
+        ({"parts": [np.array([40])]}, r"parts\[0\]"),
+        ({"parts": [np.array([-1])]}, r"parts\[0\]"),
+        ({"parts": [np.array([1.0])]}, r"parts\[0\]"),
+        ({"parts": [np.array([[1, 2]])]}, r"parts\[0\]"),
+    ],
+)
+def test_a_bad_argument_is_named(changed, named):
+    with pytest.raises(ValueError, match=rf"^{named} must (be|have) [^\n]*$"):
+        stack_clients(**({"x": X, "y": Y, "parts": PARTS} | changed))
+
+
+def test_an_unknown_partition_is_refused_with_the_known_ones():
+    dataset = Dataset(X, Y, X, Y, num_classes=5)
+    with pytest.raises(ValueError, match=r"^partition must be one of 'iid', 'shards', 'dirichlet', 'quantity_skew'"):
+        federate(dataset, 5, "random")
+    with pytest.raises(TypeError, match="concentration"):
+        federate(dataset, 5, "dirichlet")
