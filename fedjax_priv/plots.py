@@ -1,0 +1,121 @@
+"""Pictures of results. They are plain figures: `figure.savefig(path)` needs neither a display nor pyplot."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fedjax_priv import _validate
+
+# Okabe and Ito (2008), told apart with any colour vision; black and yellow left out. Dashes and markers help in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+_DASHES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+# Phases are not systems: other colours, "light" of Paul Tol's notes (SRON/EPS/TN/09-002, issue 3.2).
+_LIGHT = ("#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#99DDFF", "#44BB99", "#BBCC33", "#AAAA00")
+_STEP = 2.8  # from one system's bars to the next, in bars
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
+
+
+def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy") -> Figure:
+    """What systems learn, and what that costs their users.
+
+    Args:
+        results: name of a system -> what `simulate` returned for it.
+        metric: the variable on the evaluation dimension to show.
+
+    Returns:
+        Three panels: the metric by round; the metric by what a client has sent so far, mean over the cohort; the
+        bytes a client sends and receives in a round by phase, mean over rounds and cohort.
+
+    Raises:
+        ValueError: no results, or one of them has no such metric.
+    """
+    if not results:
+        raise ValueError("results must hold at least one system, got none")
+    for data in results.values():
+        _validate.one_of([str(name) for name in data.data_vars if data[name].dims == ("evaluation",)], metric=metric)
+    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    by_round, by_bytes, traffic = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
+    sent = {name: _sent(data) for name, data in results.items()}
+    size, unit = _unit(max(float(values.max(initial=0)) for values in sent.values()))
+    _curves(by_round, results, metric, {name: data.evaluation.values for name, data in results.items()})
+    _curves(by_bytes, results, metric, {name: values / size for name, values in sent.items()})
+    by_round.set(xlabel="round", ylabel=metric, title=f"{metric} by round")
+    by_bytes.set(xlabel=f"sent by a client so far ({unit})", title=f"{metric} by upload")
+    by_bytes.sharey(by_round)
+    by_bytes.tick_params(labelleft=False)
+    _traffic(traffic, results)
+    figure.legend(*by_round.get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def _sent(data: xr.Dataset) -> np.ndarray:
+    """Bytes the mean client of the cohort has sent before each evaluation."""
+    of_rounds = data.up_bytes.sum("phase").mean("client").values
+    return np.concatenate([[0.0], np.cumsum(of_rounds)])[data.evaluation.values]
+
+
+def _unit(largest: float) -> tuple[float, str]:
+    return next((unit for unit in _UNITS if largest >= unit[0]), _UNITS[-1])
+
+
+def _curves(axes: Axes, results: Mapping[str, xr.Dataset], metric: str, places: Mapping[str, np.ndarray]) -> None:
+    for i, (name, data) in enumerate(results.items()):
+        failed = int(data.attrs.get("failed_rounds", 0))
+        axes.plot(
+            places[name],
+            data[metric].values,
+            label=f"{name} ({failed} rounds failed)" if failed else name,
+            color=_COLOURS[i % len(_COLOURS)],
+            linestyle=_DASHES[i % len(_DASHES)],
+            marker=_MARKERS[i % len(_MARKERS)],
+            markevery=(i * 0.03, 0.15),
+            markersize=5,
+            linewidth=1.8,
+            alpha=0.9,
+        )
+    _plain(axes)
+    axes.grid(alpha=0.3)
+
+
+def _traffic(axes: Axes, results: Mapping[str, xr.Dataset]) -> None:
+    """A bar up and a bar down for every system, stacked by phase, with their sums beside them."""
+    phases = _phases(results)
+    places = np.array([_STEP * i + way for i in range(len(results)) for way in (0, 1)])
+    values = np.array([_by_phase(data[way], phases) for data in results.values() for way in ("up_bytes", "down_bytes")])
+    size, unit = _unit(values.sum(1).max(initial=0))
+    left = np.zeros(len(places))
+    for k, phase in enumerate(phases):
+        axes.barh(places, values[:, k] / size, left=left, height=0.85, color=_LIGHT[k % len(_LIGHT)], label=phase)
+        left += values[:, k] / size
+    for place, total in zip(places, left, strict=True):
+        axes.annotate(
+            f"{total:.3g}", (total, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9
+        )
+    for i, name in enumerate(results):
+        axes.annotate(name, (0, _STEP * i - 0.5), xytext=(4, 2), textcoords="offset points", va="bottom", fontsize=10)
+    axes.set_yticks(places, ["up", "down"] * len(results))
+    axes.set(xlabel=f"a client in a round, mean ({unit})", title="bytes by phase", xmargin=0.12)
+    axes.set_ylim(_STEP * len(results) - 0.8, -1.1)
+    axes.tick_params(axis="y", length=0)
+    axes.legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=5, columnspacing=1.0)
+    _plain(axes)
+
+
+def _phases(results: Mapping[str, xr.Dataset]) -> list[str]:
+    """Phases in which something is sent, in the order of the system that has most of them."""
+    longest_first = sorted(results.values(), key=lambda data: -data.sizes["phase"])
+    sent = (data.phase[((data.up_bytes + data.down_bytes) > 0).any(("round", "client"))] for data in longest_first)
+    return list(dict.fromkeys(str(phase) for phases in sent for phase in phases.values))
+
+
+def _by_phase(sent: xr.DataArray, phases: list[str]) -> np.ndarray:
+    mean = sent.mean(("round", "client")).to_series()
+    return np.array([mean.get(phase, 0.0) for phase in phases])
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
