@@ -1,0 +1,105 @@
+"""Arithmetic modulo q = 2**32 - 5, the largest prime of 32 bits.
+
+An element is a uint32 in [0, q). No wider integer is needed: what overflows 32 bits comes back as a 5, because
+2**32 = 5 (mod q), and the high half of a product is one instruction (`lax.mulhi`). Sums of many elements go through
+their 16-bit halves (`split`, `join`), which add by plain + over clients, blocks and devices, in any order.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Int32, UInt32
+
+Q = np.uint32(2**32 - 5)
+MAX_TERMS = 65_536
+"""So many 16-bit halves add up without overflow of 32 bits."""
+
+_FIVE = np.uint32(5)
+Words = UInt32[Array, "..."] | UInt32[np.ndarray, "..."] | np.uint32
+"""Any uint32; as an argument of the functions below, but for `canonical`, always an element."""
+
+
+def canonical(a: Words) -> Array:
+    """The element that any uint32 stands for."""
+    return jnp.minimum(a, a + _FIVE)  # from q on, a + 5 wraps to a - q
+
+
+def _carried(total: Words, part: Words) -> Array:
+    """The element `total` stands for, where it wrapped if it is below its summand `part`; it then is below q - 5."""
+    return jnp.where(total < part, total + _FIVE, canonical(total))
+
+
+def add(a: Words, b: Words) -> Array:
+    """a + b."""
+    return _carried(a + b, b)
+
+
+def neg(a: Words) -> Array:
+    """-a."""
+    return jnp.where(a == 0, a, Q - a)
+
+
+def sub(a: Words, b: Words) -> Array:
+    """a - b."""
+    return jnp.where(a < b, a - b - _FIVE, a - b)
+
+
+def mul(a: Words, b: Words) -> Array:
+    """a b, exact without 64-bit integers."""
+    high = lax.mulhi(jnp.asarray(a), jnp.asarray(b))  # a b = high 2**32 + low = 5 high + low
+    low, five_high = a * b, high * _FIVE
+    total = low + five_high
+    wraps = lax.mulhi(high, _FIVE) + (total < low).astype(jnp.uint32)  # at most 5, and 5 each
+    return _carried(total + wraps * _FIVE, wraps * _FIVE)
+
+
+def power(base: Words, exponent: Words) -> Array:
+    """base ** exponent, the exponent a plain integer of 32 bits; 0 ** 0 is 1."""
+    base, exponent = jnp.broadcast_arrays(jnp.asarray(base), jnp.asarray(exponent))
+
+    def square_and_multiply(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        result, square, left = state
+        return jnp.where((left & 1) == 1, mul(result, square), result), mul(square, square), left >> 1
+
+    return lax.fori_loop(0, 32, square_and_multiply, (jnp.ones_like(base), base, exponent))[0]
+
+
+def inverse(a: Words) -> Array:
+    """1 / a by Fermat's little theorem, a ** (q - 2); that of 0 is 0."""
+    return power(a, Q - np.uint32(2))
+
+
+def split(a: Words) -> tuple[Array, Array]:
+    """Low and high 16 bits, each as uint32, so that up to `MAX_TERMS` of them can be added."""
+    return jnp.asarray(a & np.uint32(0xFFFF)), jnp.asarray(a >> np.uint32(16))
+
+
+def join(low: Words, high: Words) -> Array:
+    """The element low + 2**16 high, from sums of halves: any two uint32."""
+    return add(canonical(low), add(high << np.uint32(16), (high >> np.uint32(16)) * _FIVE))
+
+
+def sum(a: Words, axis: int = 0) -> Array:
+    """Sum of elements along an axis of at most `MAX_TERMS`.
+
+    Raises:
+      ValueError: the axis is longer.
+    """
+    if a.shape[axis] > MAX_TERMS:
+        raise ValueError(f"a must have at most {MAX_TERMS} terms along axis {axis}, got {a.shape[axis]}")
+    return join(*(jnp.sum(half, axis) for half in split(a)))
+
+
+def psum(a: Words, axis_name: str) -> Array:
+    """Sum of each device's element over a named axis of at most `MAX_TERMS` devices, inside `shard_map`."""
+    return join(*lax.psum(split(a), axis_name))
+
+
+def from_signed(z: Int32[Array, "..."]) -> Array:
+    """phi(z) = z, or q + z below 0; one to one for abs(z) <= (q - 1) / 2."""
+    return jnp.where(z < 0, z.astype(jnp.uint32) - _FIVE, z.astype(jnp.uint32))
+
+
+def to_signed(a: Words) -> Array:
+    """The inverse of `from_signed`: int32 in [-(q - 1) / 2, (q - 1) / 2]."""
+    return jnp.where(a > Q // 2, a + _FIVE, jnp.asarray(a)).astype(jnp.int32)

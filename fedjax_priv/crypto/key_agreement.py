@@ -1,0 +1,43 @@
+"""Diffie-Hellman in the multiplicative group of F_q, inside jit, on two limbs at once.
+
+SIMULATION-GRADE: it has the messages, sizes and algebra of a key agreement and none of its strength. A discrete
+logarithm modulo a 32-bit prime takes a laptop less than a second, and the limbs are attacked one by one.
+`crypto.x25519` has a real one.
+
+A secret is two exponents; both are field elements, so that each is shared by Shamir's scheme as it is.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, UInt32
+
+from fedjax_priv.base import Key
+from fedjax_priv.crypto import field, prg
+
+GENERATOR = np.uint32(2)
+"""A primitive root of q."""
+
+_EXPONENTS = field.Q - np.uint32(2)
+
+
+def secret_key(key: Key) -> UInt32[Array, "2"]:
+    """Two exponents uniform on 1 .. q - 2, within 2**-58 in total variation: all but 0, whose public key is 1."""
+    word, spare = jax.random.bits(key, (2, 2), jnp.uint32)
+    return np.uint32(1) + jnp.where(word < _EXPONENTS, word, spare % _EXPONENTS)
+
+
+def public_key(secret: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+    """2 ** secret, limb by limb."""
+    return field.power(GENERATOR, secret)
+
+
+def shared_seed(secret: UInt32[Array, "2"], public: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+    """The seed two users share, two field elements: the same from either's secret and the other's public key.
+
+    What they agree on, 2 ** (a b), is not uniform: a b is even three times out of four, and 0 is never met. The key of
+    a generator should be, so the agreed limbs key one call of Philox, in a domain of its own, whose output is the seed;
+    a real agreement uses HKDF. This spreads what entropy there is evenly over seeds; it adds none. Further seeds of a
+    pair need no further agreement: `prg.expand` keeps purposes apart.
+    """
+    return prg.expand(field.power(public, secret), "pair seed", 0, 2)

@@ -1,0 +1,118 @@
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_priv.crypto import prg
+
+Q = 2**32 - 5
+SEED = jnp.array([0x12345678, 0x9ABCDEF0], jnp.uint32)
+GENERATORS = {"philox": prg.philox, "threefry": prg.threefry}
+
+expand = jax.jit(prg.expand, static_argnames=("purpose", "d", "prg"))
+
+# Random123's published known answers: counter, key, output
+KNOWN_ANSWERS = [
+    ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    ("ffffffff ffffffff ffffffff ffffffff", "ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    ("243f6a88 85a308d3 13198a2e 03707344", "a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+]
+
+
+def parsed(text):
+    return tuple(int(word, 16) for word in text.split())
+
+
+def philox_in_python(counter, key):
+    (c0, c1, c2, c3), (k0, k1) = counter, key
+    for _ in range(10):
+        p0, p1 = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1 % 2**32, (p0 >> 32) ^ c3 ^ k1, p0 % 2**32
+        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+    return c0, c1, c2, c3
+
+
+@pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
+def test_philox_known_answers(counter, key, answer):
+    counter, key, answer = map(parsed, (counter, key, answer))
+    assert philox_in_python(counter, key) == answer
+    output = prg.philox4x32(tuple(map(jnp.uint32, counter)), tuple(map(jnp.uint32, key)))
+    assert tuple(map(int, output)) == answer
+
+
+def test_words_are_philox_of_block_purpose_and_round():
+    words = prg.philox.words(SEED, "mask", 7, 43).tolist()
+    blocks = [philox_in_python((b, zlib.crc32(b"mask"), 7, 0), (0x12345678, 0x9ABCDEF0)) for b in range(11)]
+    assert words == [block[lane] for lane in range(4) for block in blocks][:43]
+
+
+def test_words_in_the_field_are_left_as_they_are():
+    d = 1000
+    words = prg.philox.words(SEED, "mask", 7, d + 32)
+    assert (np.asarray(words) < Q).all()
+    assert (expand(SEED, "mask", 7, d) == words[:d]).all()
+
+
+def test_words_outside_the_field_are_replaced_by_a_spare_of_their_run():
+    d, outside = 70, {0: Q, 31: Q + 4, 32: Q + 1, 69: 2**32 - 1}  # runs of 32: 0-31, 32-63, 64-69
+    raw = np.arange(100, 100 + d + 3, dtype=np.uint32)
+    raw[list(outside)] = list(outside.values())
+    raw[d:] = 5555, Q - 1, Q + 3  # spares: the last one is outside as well, and folded
+    expected = np.arange(100, 100 + d)
+    expected[list(outside)] = 5555, 5555, Q - 1, 3
+    given = prg.Prg(lambda seed, purpose, round, count: jnp.asarray(raw[:count]))
+    assert (np.asarray(prg.expand(SEED, "mask", 0, d, given)) == expected).all()
+
+
+def p_value(words, shift=24):
+    """Chi-square test of eight bits, from bit `shift` up."""
+    return stats.chisquare(np.bincount((np.asarray(words) >> shift) & 255, minlength=256)).pvalue
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_elements_are_uniform_and_the_test_would_notice(name):
+    words = expand(SEED, "mask", 3, 200_000, GENERATORS[name])
+    assert (np.asarray(words) < Q).all()
+    assert min(p_value(words, shift) for shift in (0, 8, 16, 24)) > 1e-3
+    assert p_value(words % np.uint32(Q - Q // 50)) < 1e-9  # control: a field 2% too small, folded
+    assert p_value(words >> 1) < 1e-9  # control: 31 bits
+
+
+def test_replacements_are_uniform_and_folding_would_not_be():
+    runs = 50_000
+    outside = jnp.full(32 * runs, Q, jnp.uint32) + jnp.arange(32 * runs, dtype=jnp.uint32) % 5
+    replaced = prg.replace_outside(outside, prg.philox.words(SEED, "mask", 3, runs))[::32]
+    assert min(p_value(replaced, shift) for shift in (0, 8, 16, 24)) > 1e-3
+    assert p_value(outside[::32] - np.uint32(Q), 0) < 1e-9
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_streams_differ_by_seed_purpose_and_round(name):
+    d, generator = 64, GENERATORS[name]
+    seeds = [SEED, SEED[::-1], SEED + np.array([1, 0], np.uint32), SEED + np.array([0, 1], np.uint32)]
+    streams = [
+        expand(seed, purpose, t, d, generator) for seed in seeds for purpose in ("mask", "where") for t in (0, 1)
+    ]
+    words = np.concatenate([np.asarray(stream) for stream in streams])
+    assert np.unique(words).size == words.size  # 1,024 words: a chance meeting has probability 1e-4
+    assert (expand(SEED, "mask", 0, d, generator) == streams[0]).all()
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("d", [1, 33, 1000])
+def test_alone_batched_and_unjitted_alike(name, d):
+    generator = GENERATORS[name]
+    seeds = jax.random.bits(jax.random.key(0), (3, 2), jnp.uint32)
+    rounds = jnp.arange(3)
+    batched = jax.jit(jax.vmap(lambda seed, t: prg.expand(seed, "mask", t, d, generator)))(seeds, rounds)
+    for row, seed, t in zip(batched, seeds, range(3), strict=True):
+        assert row.shape == (d,)
+        assert (row == prg.expand(seed, "mask", t, d, generator)).all()
+
+
+def test_bad_size():
+    with pytest.raises(ValueError, match="d must be an integer >= 1, got 0"):
+        prg.expand(SEED, "mask", 0, 0)

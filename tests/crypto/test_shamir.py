@@ -1,0 +1,177 @@
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedjax_priv.crypto import field, shamir
+
+Q = 2**32 - 5
+KEY = jax.random.key(0)
+N, THRESHOLD = 9, 5
+
+SECRETS = jnp.array([[0, 1, Q - 1], [2**31, 2**16, 12345]], jnp.uint32)
+share = jax.jit(shamir.share, static_argnames=("threshold", "num_shares"))
+weights_of = jax.jit(shamir.lagrange_weights)
+reconstruct = jax.jit(shamir.reconstruct)
+SHARES = share(KEY, SECRETS, threshold=THRESHOLD, num_shares=N)
+
+
+def interpolate(points, values, at, q=Q):
+    """Lagrange's formula in Python integers: the value at `at` of the polynomial through the points."""
+    total = 0
+    for i, x in enumerate(points):
+        others = [z for j, z in enumerate(points) if j != i]
+        above = np.prod([(at - z) % q for z in others], dtype=object)
+        below = np.prod([(x - z) % q for z in others], dtype=object)
+        total += int(values[i]) * int(above) * pow(int(below), -1, q)
+    return total % q
+
+
+def chosen_mask(subset, n=N):
+    return jnp.zeros(n, bool).at[jnp.array(sorted(subset), jnp.int32)].set(True)
+
+
+@given(st.sets(st.integers(0, N - 1), min_size=THRESHOLD))
+def test_enough_shares_reconstruct_and_others_are_not_read(subset):
+    chosen = chosen_mask(subset)
+    garbled = jnp.where(chosen[:, None, None], SHARES, 77)
+    assert (reconstruct(garbled, weights_of(chosen)) == SECRETS).all()
+    points = [h + 1 for h in sorted(subset)]
+    values = np.asarray(SHARES)[sorted(subset), 0, 2]
+    assert interpolate(points, values, 0) == Q - 1
+
+
+@given(st.sets(st.integers(0, N - 1), min_size=1, max_size=THRESHOLD - 1))
+def test_too_few_shares_reconstruct_nothing_of_use(subset):
+    assert (reconstruct(SHARES, weights_of(chosen_mask(subset))) != SECRETS).all()
+
+
+@given(st.sets(st.integers(0, N - 1), min_size=1))
+def test_weights_are_lagranges(subset):
+    weights = np.asarray(weights_of(chosen_mask(subset)))
+    points = [h + 1 for h in sorted(subset)]
+    unit = np.eye(len(points), dtype=int)
+    assert weights[sorted(subset)].tolist() == [interpolate(points, row, 0) for row in unit]
+    assert not np.delete(weights, sorted(subset)).any()
+
+
+def consistent_secrets(points, values, degree, q):
+    """How many polynomials of a degree over F_q pass through the shares, by secret: all of them tried."""
+    counts = np.zeros(q, int)
+    for coefficients in itertools.product(range(q), repeat=degree + 1):
+        passes = all(
+            sum(c * x**k for k, c in enumerate(coefficients)) % q == y for x, y in zip(points, values, strict=True)
+        )
+        counts[coefficients[0]] += passes
+    return counts
+
+
+def test_one_share_too_few_leaves_every_secret_equally_likely():
+    q, threshold = 7, 3
+    polynomial = [4, 2, 6]
+    shares = {x: sum(c * x**k for k, c in enumerate(polynomial)) % q for x in range(1, q)}
+    for points in itertools.combinations(shares, threshold - 1):
+        values = [shares[x] for x in points]
+        assert (consistent_secrets(points, values, threshold - 1, q) == 1).all()
+        lower = consistent_secrets(points, values, threshold - 2, q)  # control: of a lower degree, one secret remains
+        assert lower.sum() == lower.max() == 1
+
+
+@pytest.mark.parametrize("candidate", [0, 1, 2**31, Q - 1])
+def test_any_secret_is_consistent_with_one_share_too_few(candidate):
+    """The polynomial through (0, candidate) and the shares predicts one more; with it, ours returns the candidate."""
+    held = [0, 2, 3, 7]
+    assert len(held) == THRESHOLD - 1
+    chosen = chosen_mask([*held, 5])
+    mine = np.asarray(SHARES)[:, 0, 1]
+    forged = interpolate([0, *(h + 1 for h in held)], [candidate, *mine[held]], 5 + 1)
+    shares = jnp.asarray(mine).at[5].set(np.uint32(forged))
+    assert int(reconstruct(shares[:, None], weights_of(chosen))[0]) == candidate
+
+
+def test_shares_lie_on_a_polynomial_of_full_degree():
+    """A degree one lower would let `threshold - 1` shares predict the next: the control shows what that looks like."""
+
+    def predicted(shares, using):
+        return interpolate(range(1, using + 1), shares[:using], using + 1) == shares[using]
+
+    for secret in range(3):
+        shares = np.asarray(SHARES)[:, 0, secret].astype(object)
+        assert predicted(shares, THRESHOLD)
+        assert not predicted(shares, THRESHOLD - 1)
+    too_low = share(KEY, SECRETS, threshold=THRESHOLD - 1, num_shares=N)
+    assert predicted(np.asarray(too_low)[:, 0, 0].astype(object), THRESHOLD - 1)
+
+
+def test_a_share_is_spread_over_the_field_whatever_the_secret():
+    secrets = jnp.concatenate([jnp.zeros(4000, jnp.uint32), jnp.full(4000, Q - 1, jnp.uint32)])
+    shares = np.asarray(share(KEY, secrets, threshold=3, num_shares=3)).reshape(3, 2, 4000)
+    means = (shares / Q).mean(-1)
+    assert (abs(means - 0.5) < 5 / np.sqrt(12 * 4000)).all()
+    assert np.unique(shares).size > 0.999 * shares.size
+
+
+def test_coefficients_come_from_the_key():
+    again, other = (share(key, SECRETS, threshold=THRESHOLD, num_shares=N) for key in (KEY, jax.random.key(1)))
+    assert (again == SHARES).all()
+    assert (other != SHARES).all()
+
+
+@pytest.mark.parametrize(("threshold", "n"), [(1, 1), (1, 3), (2, 2), (1, 9), (9, 9)])
+def test_extreme_thresholds(threshold, n):
+    shares = share(KEY, SECRETS, threshold=threshold, num_shares=n)
+    chosen = shamir.first(threshold, jnp.ones(n, bool))
+    assert (reconstruct(shares, weights_of(chosen)) == SECRETS).all()
+    assert threshold > 1 or (shares == SECRETS[None]).all()
+
+
+def test_hundreds_of_holders():
+    n, threshold = 300, 151
+    secrets = field.canonical(jax.random.bits(jax.random.key(2), (n, 4), jnp.uint32))
+    shares = share(KEY, secrets, threshold=threshold, num_shares=n)
+    available = jax.random.bernoulli(jax.random.key(3), 0.7, (n,))
+    assert (reconstruct(shares, weights_of(shamir.first(threshold, available))) == secrets).all()
+    one_less = weights_of(shamir.first(threshold - 1, available))
+    assert (reconstruct(shares, one_less) != secrets).all()
+
+
+def test_the_largest_holder_numbers():
+    """Points next to 2**16, against Python integers."""
+    n = shamir.MAX_SHARES
+    shares = np.asarray(share(KEY, SECRETS[0], threshold=4, num_shares=n)).astype(object)
+    held = [0, 1, 30_000, 65_533]
+    for secret in range(3):
+        assert interpolate([h + 1 for h in held], shares[held, secret], n) == shares[-1, secret]
+
+
+def test_groups_reconstruct_on_their_own():
+    group = jnp.array([0, 1, 0, 1, 0, 1, 0, 0, 1], jnp.int32)
+    same = (group[:, None] == group[None, :])[..., None]
+    secrets = field.canonical(jax.random.bits(jax.random.key(4), (N, 2), jnp.uint32))
+    shares = jnp.where(same, share(KEY, secrets, threshold=3, num_shares=N), 0)
+    chosen = shamir.first(3, jnp.array([1, 1, 0, 1, 1, 0, 1, 1, 1], bool), group)
+    assert chosen.tolist() == [True, True, False, True, True, False, True, False, True]
+    assert (reconstruct(shares, weights_of(chosen, group)) == secrets).all()
+
+
+def test_first_takes_all_where_there_are_too_few():
+    available = jnp.array([0, 1, 1, 0, 1], bool)
+    assert shamir.first(2, available).tolist() == [False, True, True, False, False]
+    assert shamir.first(4, available).tolist() == available.tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"threshold": 0}, "threshold must be an integer >= 1, got 0"),
+        ({"threshold": 10}, "threshold must be at most num_shares = 9, got 10"),
+        ({"num_shares": 65_536}, "num_shares must be at most 65535, got 65536"),
+    ],
+)
+def test_bad_sizes(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        shamir.share(KEY, SECRETS, **{"threshold": THRESHOLD, "num_shares": N, **wrong})
