@@ -68,8 +68,8 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
     dealt = [[] for _ in range(num_clients)]
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        sizes = _dirichlet_sizes(rng, concentration, num_clients, len(members))
-        for pile, share in zip(dealt, np.split(members, np.cumsum(sizes)[:-1]), strict=True):
+        cuts = _dirichlet_cuts(rng, concentration, num_clients, len(members))
+        for pile, share in zip(dealt, np.split(members, cuts), strict=True):
             pile.append(share)
     return _top_up(rng, [rng.permutation(np.concatenate(pile)) for pile in dealt], min_size)
 
@@ -87,8 +87,8 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
     """
     rng = _generator(labels, num_clients, seed)
     _validate.positive(concentration=concentration)
-    sizes = 1 + _dirichlet_sizes(rng, concentration, num_clients, len(labels) - num_clients)
-    return np.split(rng.permutation(len(labels)), np.cumsum(sizes)[:-1])
+    cuts = _dirichlet_cuts(rng, concentration, num_clients, len(labels) - num_clients)
+    return np.split(rng.permutation(len(labels)), cuts + np.arange(1, num_clients))
 
 
 def _generator(labels: np.ndarray, num_clients: int, seed: int) -> np.random.Generator:
@@ -107,12 +107,10 @@ def _at_most(bound: int, **values: int) -> None:
             raise ValueError(f"{name} must be at most {bound} with this many samples, got {value}")
 
 
-def _dirichlet_sizes(rng: np.random.Generator, concentration: float, num_clients: int, total: int) -> np.ndarray:
-    """Whole numbers [num_clients] that sum to `total`, each within one of its share."""
+def _dirichlet_cuts(rng: np.random.Generator, concentration: float, num_clients: int, total: int) -> np.ndarray:
+    """Where to cut `total` samples into a draw's shares: `[num_clients - 1]`, in order; a piece may be empty."""
     shares = rng.dirichlet(np.full(num_clients, concentration))
-    edges = np.rint(np.cumsum(shares) * total).astype(int)
-    edges[-1] = total
-    return np.diff(edges, prepend=0)
+    return np.rint(np.cumsum(shares)[:-1] * total).astype(int)
 
 
 def _top_up(rng: np.random.Generator, parts: Parts, min_size: int) -> Parts:

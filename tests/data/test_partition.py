@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedjax_priv.data import dirichlet, iid, quantity_skew, shards
-from fedjax_priv.data.partition import _dirichlet_sizes
 
 PARTITIONS = {
     "iid": iid,
@@ -118,11 +117,12 @@ def test_quantity_skew_sizes_vary_as_they_should():
     assert_beta_variance(shares, 0.7, 6)
 
 
-def test_shares_are_rounded_to_whole_samples_and_none_is_lost():
-    shares = np.random.default_rng(0).dirichlet(np.full(20, 0.5))
-    got = _dirichlet_sizes(np.random.default_rng(0), 0.5, 20, 1_000)
-    assert got.sum() == 1_000
-    assert np.all(np.abs(got - 1_000 * shares) <= 1)
+@pytest.mark.parametrize("partition", [dirichlet, quantity_skew])
+def test_which_samples_a_client_gets_does_not_depend_on_their_order(partition):
+    """The mean sample number of half of them is half of all; the first or the last half is 225 away from it."""
+    first, _ = partition(np.zeros(900, int), 2, 4, concentration=1e4)
+    error = np.sqrt((900**2 - 1) / 12 / len(first) * (900 - len(first)) / 899)
+    assert abs(np.mean(first) - 449.5) < 5 * error < 50
 
 
 @pytest.mark.parametrize("min_size", [1, 5, 18])
