@@ -33,7 +33,8 @@ def bar(total: int, *, show: bool = True, console: Console | None = None) -> Ite
         yield lambda rounds, **totals: None
         return
     begun = time.perf_counter()
-    with progress.Progress(*_columns(), console=console or Console(stderr=True), auto_refresh=False) as shown:
+    console = console or Console(stderr=True)
+    with progress.Progress(*_columns(), console=console, auto_refresh=False, expand=True) as shown:
         task = shown.add_task("", total=total, text="compiling")
         last = time.perf_counter()
         cost = last - begun
@@ -52,8 +53,8 @@ def bar(total: int, *, show: bool = True, console: Console | None = None) -> Ite
 
 def _columns() -> tuple[progress.ProgressColumn, ...]:
     return (
-        progress.TextColumn("round {task.completed:.0f} of {task.total:.0f}"),
-        progress.BarColumn(bar_width=20),
+        progress.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+        progress.BarColumn(bar_width=None),
         progress.TextColumn("{task.fields[text]}"),
         progress.TimeRemainingColumn(compact=True),
         progress.TextColumn("left"),
@@ -63,6 +64,6 @@ def _columns() -> tuple[progress.ProgressColumn, ...]:
 def _text(rounds: int, *, seconds: float, metrics: Mapping[str, float], megabytes: float, failed: int) -> str:
     parts = [f"{rounds / seconds:.3g} rounds/s"] if seconds else []
     parts += [f"{name} {value:.4g}" for name, value in metrics.items()]
-    parts += [f"{megabytes:.3g} MB a user"]
+    parts += [f"{megabytes:.3g} MB/user"]
     parts += [f"[red]{failed} failed[/red]"] if failed else []
-    return " · ".join(parts)
+    return ", ".join(parts)

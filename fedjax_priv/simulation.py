@@ -75,6 +75,7 @@ def simulate(
         finish = lambda **more: results.dataset(finished, run.empty, attrs | run.attrs | more)
         try:
             _follow(run.chunks, finished, update)
+            return finish(interrupted=0)
         except KeyboardInterrupt:
             kept = finish(interrupted=1)
             print(f"interrupted: {kept.attrs['rounds_done']} of {rounds} rounds are kept", file=sys.stderr)
@@ -82,7 +83,6 @@ def simulate(
         except Exception as error:
             kept = finish(interrupted=1)
             raise SimulationError(f"after {kept.attrs['rounds_done']} of {rounds} rounds: {error}", kept) from error
-    return finish(interrupted=0)
 
 
 def _follow(run: Iterator[results.Chunk], finished: list[results.Chunk], update: progress_bar.Update) -> None:

@@ -22,7 +22,7 @@ def test_what_it_shows():
     with progress.bar(10, console=console) as update:
         update(10, **STATE | dict(failed=2))
     line = shown(console)
-    for part in ("round 10 of 10", "2.5 rounds/s", "accuracy 0.9124", "12.3 MB a user", "2 failed", "0:00 left"):
+    for part in ("10/10", "2.5 rounds/s", "accuracy 0.9124", "12.3 MB/user", "2 failed", "0:00 left"):
         assert part in line
 
 
