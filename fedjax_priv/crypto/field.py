@@ -1,8 +1,8 @@
 """Arithmetic modulo q = 2**32 - 5, the largest prime of 32 bits.
 
 An element is a uint32 in [0, q). No wider integer is needed: what overflows 32 bits comes back as a 5, because
-2**32 = 5 (mod q), and the high half of a product is one instruction (`lax.mulhi`). Sums of many elements go through
-their 16-bit halves (`split`, `join`), which add by plain + over clients, blocks and devices, in any order.
+2**32 = 5 (mod q). Sums of many elements go through their 16-bit halves (`split`, `join`), which add by plain + over
+clients, blocks and devices, in any order.
 """
 
 import jax.numpy as jnp
@@ -44,12 +44,23 @@ def sub(a: Words, b: Words) -> Array:
     return jnp.where(a < b, a - b - _FIVE, a - b)
 
 
+def mulhi(a: Words, b: Words) -> Array:
+    """The upper 32 bits of the product of any two uint32, from products of 16-bit halves.
+
+    `lax.mulhi` does it in one instruction, but jaxlib 0.10.2 fails to partition a program that holds one over devices.
+    """
+    a0, a1 = split(a)
+    b0, b1 = split(b)
+    middle = a1 * b0 + (a0 * b0 >> 16)
+    return a1 * b1 + (middle >> 16) + (a0 * b1 + (middle & 0xFFFF) >> 16)
+
+
 def mul(a: Words, b: Words) -> Array:
     """a b, exact without 64-bit integers."""
-    high = lax.mulhi(jnp.asarray(a), jnp.asarray(b))  # a b = high 2**32 + low = 5 high + low
+    high = mulhi(a, b)  # a b = high 2**32 + low = 5 high + low
     low, five_high = a * b, high * _FIVE
     total = low + five_high
-    wraps = lax.mulhi(high, _FIVE) + (total < low).astype(jnp.uint32)  # at most 5, and 5 each
+    wraps = mulhi(high, _FIVE) + (total < low).astype(jnp.uint32)  # at most 5, and 5 each
     return _carried(total + wraps * _FIVE, wraps * _FIVE)
 
 

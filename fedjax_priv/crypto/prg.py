@@ -42,8 +42,8 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Arra
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(10):
-        high0, low0 = lax.mulhi(c0, _MULTIPLIERS[0]), c0 * _MULTIPLIERS[0]
-        high1, low1 = lax.mulhi(c2, _MULTIPLIERS[1]), c2 * _MULTIPLIERS[1]
+        high0, low0 = field.mulhi(c0, _MULTIPLIERS[0]), c0 * _MULTIPLIERS[0]
+        high1, low1 = field.mulhi(c2, _MULTIPLIERS[1]), c2 * _MULTIPLIERS[1]
         c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
         k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
     return c0, c1, c2, c3

@@ -56,6 +56,11 @@ def test_many_products():
     assert ints(field.mul(words(a), words(b))).tolist() == expected
 
 
+def test_upper_half_of_a_product_of_any_words():
+    a, b = map(jnp.asarray, grid([*EDGES, Q, 2**32 - 1]))
+    assert (ints(field.mulhi(a, b)) == ints(a) * ints(b) >> 32).all()
+
+
 def test_every_word_outside_the_field_is_folded():
     a = words([Q - 1, *range(Q, 2**32)])
     assert ints(canonical(a)).tolist() == [Q - 1, 0, 1, 2, 3, 4]
