@@ -61,7 +61,7 @@ def _coefficients(key: Key, degree: int, count: int) -> UInt32[Array, "degree co
 def _times_small_plus(a: Array, x: Array, c: Array) -> Array:
     """a x + c for any uint32 a, x < 2**16 and an element c, as a uint32 that need not be an element."""
     low, high = field.split(a)
-    wraps = (high * x + (low * x >> 16) >> 16) * np.uint32(5)  # a x = wraps / 5 2**32 + ..., below 2**19
+    wraps = (high * x + (low * x >> 16) >> 16) * np.uint32(5)  # 5 for each 2**32 in a x, below 2**19
     product = a * x + wraps
     product = jnp.where(product < wraps, product + np.uint32(5), product)
     total = product + c
