@@ -1,0 +1,69 @@
+"""Minibatches of stacked clients: each client's own shuffles, uneven counts, partial last batches."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree, Shaped
+
+from fedjax_priv.base import ClientData
+
+
+def per_epoch(count: Int[Array, " b"], batch_size: int) -> Int[Array, " b"]:
+    """Batches in one pass over each client's samples, `ceil(count / batch_size)`; the last may be partial."""
+    return (count + batch_size - 1) // batch_size
+
+
+def next_batch(
+    keys: Shaped[Array, " b"],
+    data: ClientData,
+    order: Int[Array, "b m"],
+    time: Int[Array, ""],
+    active: Bool[Array, " b"],
+    *,
+    batch_size: int,
+) -> tuple[Int[Array, "b m"], PyTree, Bool[Array, "b {batch_size}"]]:
+    """Batch number `time` of each client's sequence of shuffled epochs.
+
+    Sorting is expensive, so shuffles are drawn only in steps where some active client begins an epoch.
+
+    Args:
+      keys: one a client; an epoch's shuffle comes from its key and its number.
+      data: of the block, `[b, m, ...]`.
+      order: shuffles of the epochs under way; anything at time 0.
+      time: batches taken before this one.
+      active: clients to serve; the others get no valid sample, and so does one without samples.
+      batch_size: samples of a batch.
+
+    Returns:
+      The shuffles now under way, the examples `[b, batch_size, ...]`, and which of them are valid. One that is not
+      valid repeats one of the client's own, so that nothing is computed with whatever stands in the padding.
+    """
+    active = active & (data.count > 0)
+    epoch, number = jnp.divmod(time, jnp.maximum(per_epoch(data.count, batch_size), 1))
+    begins = active & (number == 0)
+    order = jax.lax.cond(
+        jnp.any(begins),
+        lambda: jnp.where(begins[:, None], _shuffle(keys, epoch, data.count, order.shape[1]), order),
+        lambda: order,
+    )
+    position = number[:, None] * batch_size + jnp.arange(batch_size)[None, :]
+    valid = position < data.count[:, None]
+    row = jnp.take_along_axis(order, jnp.where(valid, position, 0), axis=1)
+    return (
+        order,
+        jax.tree.map(lambda a: jax.vmap(lambda rows, at: rows[at])(a, row), data.examples),
+        (valid & active[:, None]),
+    )
+
+
+def _shuffle(keys: Array, epoch: Array, count: Array, capacity: int) -> Array:
+    """A random order of each client's valid rows, `[b, m]`, with the padding after them.
+
+    Rows are sorted by 32 random bits: a tie, which keeps two of m rows in order, has probability below m**2 / 2**33.
+    """
+
+    def order(key: Array, epoch: Array, count: Array) -> Array:
+        bits = jax.random.bits(jax.random.fold_in(key, epoch), (capacity,), jnp.uint32)
+        last = jnp.uint32(0xFFFFFFFF)
+        return jnp.argsort(jnp.where(jnp.arange(capacity) < count, bits, last), stable=True)
+
+    return jax.vmap(order)(keys, epoch, count)

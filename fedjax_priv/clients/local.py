@@ -1,0 +1,180 @@
+"""Local training of a block of clients: minibatch SGD with momentum, and the single gradient of FedSGD.
+
+Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1.
+An update is what the server subtracts: `w <- w - sum_i beta_i update_i`. It is flat, in the order of `ravel_pytree`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float32, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import ClientData, Cohort, Key, Local
+from fedjax_priv.clients.batches import next_batch, per_epoch
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.combine import rows_where
+
+Loss = Callable[[PyTree, PyTree], Array]
+"""`(params, examples [k, ...]) -> [k]`, the loss of each example."""
+Trained = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]
+
+
+class _Training(NamedTuple):
+    """Where a block of clients stands between two local steps."""
+
+    params: PyTree  # [b, ...]
+    velocity: PyTree  # [b, ...]; None without momentum
+    order: Array  # [b, m], shuffles of the epochs under way
+    loss: Array  # [b], sum over the samples trained on
+    samples: Array  # [b], how many
+
+
+def local_sgd(
+    loss: Loss,
+    *,
+    learning_rate: ArrayLike,
+    batch_size: int,
+    num_epochs: int | None = None,
+    num_steps: int | None = None,
+    momentum: ArrayLike = 0.0,
+    carry_momentum: bool = False,
+) -> Local:
+    """Minibatch SGD of each client on its own data: `v <- momentum v + grad`, `w <- w - learning_rate v`.
+
+    An epoch is `ceil(count / batch_size)` batches of the client's own fresh shuffle; the last may be partial, and its
+    gradient is the mean over the samples it has. Shuffles come from the key, the client's number and the epoch, so they
+    depend neither on the cohort nor on the block. A client without samples has update 0 and loss 0.
+
+    Args:
+      loss: `(params, examples [k, ...]) -> [k]`.
+      learning_rate: step size; may be traced.
+      batch_size: samples of a batch.
+      num_epochs: passes over the client's own data, each of `ceil(count / batch_size)` steps.
+      num_steps: steps of every client, whatever its count. Exactly one of `num_epochs` and `num_steps` is given.
+      momentum: in [0, 1); may be traced.
+      carry_momentum: the velocity goes on from round to round (in `memory`, `[n, d]`) instead of starting from zero.
+
+    Returns:
+      A `Local` whose update is `params - params after training`, and whose loss is the mean over the samples trained
+      on, each evaluated just before its step.
+
+    Raises:
+      ValueError: an argument is out of range, both or none of `num_epochs` and `num_steps` are given, or (when training
+        is traced) `batch_size` is above the samples clients have room for.
+    """
+    _validate.positive(learning_rate=learning_rate)
+    _validate.fraction(below_one=True, momentum=momentum)
+    _validate.integer(batch_size=batch_size)
+    duration = _duration(num_epochs, num_steps)
+    has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
+    carries = has_velocity and carry_momentum
+    gradient = jax.vmap(_mean_gradient(loss))
+
+    def init(n: int, params: PyTree) -> PyTree:
+        return jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
+
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
+        capacity = _capacity(data, batch_size)
+        keys = per_client(lambda key: key, key, cohort.client)
+        end = duration(per_epoch(data.count, batch_size))
+
+        def step(state: _Training, time: Array) -> tuple[_Training, None]:
+            active = (data.count > 0) & (time < end)
+            order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
+            total, grads = gradient(state.params, examples, valid)
+            moved = _descend(state.params, state.velocity, grads, learning_rate, momentum)
+            params, velocity = rows_where(active, moved, (state.params, state.velocity))
+            samples = state.samples + valid.sum(1, dtype=jnp.float32)
+            return _Training(params, velocity, order, state.loss + total, samples), None
+
+        start = _start(params, memory if carries else None, data, has_velocity)
+        final, _ = jax.lax.scan(step, start, jnp.arange(duration(math.ceil(capacity / batch_size))))
+        update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
+        return update, _ravel(final.velocity) if carries else memory, final.loss / jnp.maximum(final.samples, 1.0)
+
+    return Local(init, apply)
+
+
+def fedsgd(loss: Loss) -> Local:
+    """FedSGD: the update is the gradient of the client's mean loss over all its samples, at the shared parameters.
+
+    All clients have the same parameters, so what is computed with them is one large product, not one for each client.
+    A client without samples has update 0 and loss 0.
+
+    Args:
+      loss: `(params, examples [k, ...]) -> [k]`.
+    """
+    gradient = jax.vmap(_mean_gradient(loss), in_axes=(None, 0, 0))
+
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
+        del key, cohort
+        valid = jnp.arange(_capacity(data, 1))[None, :] < data.count[:, None]
+        examples = jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), data.examples)
+        total, grads = gradient(params, examples, valid)
+        update = rows_where(data.count > 0, _ravel(grads), jnp.zeros((), jnp.float32))
+        return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
+
+    return Local(lambda n, params: (), apply)
+
+
+def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], Any]:
+    """Steps a client takes, from its batches in an epoch."""
+    if num_epochs is None and num_steps is not None:
+        _validate.integer(num_steps=num_steps)
+        return lambda length: num_steps
+    if num_epochs is not None and num_steps is None:
+        _validate.integer(num_epochs=num_epochs)
+        return lambda length: num_epochs * length
+    raise ValueError(f"exactly one of num_epochs and num_steps must be given, got {num_epochs!r} and {num_steps!r}")
+
+
+def _mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
+    """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`; 0 and any where none is valid."""
+
+    def mean(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, Array]:
+        total = jnp.where(valid, loss(params, examples), 0.0).sum()
+        return total / jnp.maximum(valid.sum(dtype=jnp.float32), 1.0), total
+
+    def gradient(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, PyTree]:
+        (_, total), grads = jax.value_and_grad(mean, has_aux=True)(params, examples, valid)
+        return total, grads
+
+    return gradient
+
+
+def _descend(
+    params: PyTree, velocity: PyTree, grads: PyTree, learning_rate: ArrayLike, momentum: ArrayLike
+) -> tuple[PyTree, PyTree]:
+    """The next parameters and velocity; without momentum (None) there is no velocity to keep in memory."""
+    if velocity is None:
+        return jax.tree.map(lambda w, g: w - learning_rate * g, params, grads), None
+    velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
+    return jax.tree.map(lambda w, v: w - learning_rate * v, params, velocity), velocity
+
+
+def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity: bool) -> _Training:
+    """Everyone at the shared parameters; the velocity is what is remembered, or zero, or None."""
+    block, capacity = data.count.size, _capacity(data, 1)
+    spread = jax.tree.map(lambda w: jnp.broadcast_to(w, (block, *w.shape)), params)
+    velocity = jax.tree.map(jnp.zeros_like, spread) if has_velocity else None
+    if memory is not None:
+        velocity = jax.vmap(ravel_pytree(params)[1])(memory)
+    return _Training(spread, velocity, jnp.zeros((block, capacity), jnp.int32), jnp.zeros(block), jnp.zeros(block))
+
+
+def _capacity(data: ClientData, batch_size: int) -> int:
+    """Samples a client has room for; at least a batch."""
+    capacity = jax.tree.leaves(data.examples)[0].shape[1]
+    if capacity < batch_size:
+        raise ValueError(f"batch_size must be at most {capacity}, the samples a client has room for, got {batch_size}")
+    return capacity
+
+
+def _ravel(tree: PyTree) -> Float32[Array, "b d"]:
+    return jax.vmap(lambda tree: ravel_pytree(tree)[0])(tree)

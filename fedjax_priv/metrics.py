@@ -1,0 +1,47 @@
+"""What a reader of a training curve looks at."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Model
+
+
+def accuracy(
+    model: Model, x: ArrayLike, y: ArrayLike, *, batch_size: int = 500
+) -> Callable[[PyTree], dict[str, Float[Array, ""]]]:
+    """Share of examples classified correctly, and mean cross entropy in nats.
+
+    Args:
+      model: a classifier.
+      x: examples `[k, ...]`.
+      y: integer labels `[k]`.
+      batch_size: examples the model sees at once, which bounds the memory; any number of examples is allowed.
+
+    Returns:
+      `evaluate(params) -> {"accuracy": [], "loss": []}`, which can be jitted.
+
+    Raises:
+      ValueError: no examples, or not as many labels.
+    """
+    _validate.integer(batch_size=batch_size)
+    x, y = jnp.asarray(x), jnp.asarray(y)
+    if y.ndim != 1 or not y.size or x.shape[0] != y.size:
+        raise ValueError(f"y must be one label for each of the {x.shape[0]} >= 1 rows of x, got shape {y.shape}")
+
+    def evaluate(params: PyTree) -> dict[str, Array]:
+        def score(example: tuple[Array, Array]) -> tuple[Array, Array]:
+            row, label = example
+            logits = model.apply(params, row[None])[0]
+            loss = optax.losses.softmax_cross_entropy_with_integer_labels(logits, label)
+            return (logits.argmax() == label).astype(jnp.float32), loss
+
+        correct, loss = jax.lax.map(score, (x, y), batch_size=batch_size)
+        return {"accuracy": correct.mean(), "loss": loss.mean()}
+
+    return evaluate

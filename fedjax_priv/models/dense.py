@@ -1,0 +1,41 @@
+"""Softmax regression and fully connected ReLU networks."""
+
+from collections.abc import Sequence
+
+import flax.linen as nn
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Model
+from fedjax_priv.models.flax_model import from_flax
+
+
+class _Dense(nn.Module):
+    """Dense layers with ReLU between them."""
+
+    sizes: tuple[int, ...]
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b ..."]) -> Float[Array, "b classes"]:
+        x = x.reshape(x.shape[0], -1)
+        *hidden, classes = self.sizes
+        for size in hidden:
+            x = nn.relu(nn.Dense(size)(x))
+        return nn.Dense(classes)(x)
+
+
+def softmax_regression(input_shape: tuple[int, ...], num_classes: int) -> Model:
+    """One linear layer: d = (inputs + 1) * classes."""
+    return mlp(input_shape, num_classes, hidden=())
+
+
+def mlp(input_shape: tuple[int, ...], num_classes: int, *, hidden: Sequence[int] = (200,)) -> Model:
+    """Fully connected network with a ReLU after each hidden layer.
+
+    With one layer of 200 on 28x28 images d = 159,010; with two, the "2NN" of McMahan et al. 2017, d = 199,210.
+    """
+    sizes = (*hidden, num_classes)
+    for size in hidden:
+        _validate.integer(hidden=size)
+    _validate.integer(num_classes=num_classes)
+    return from_flax(_Dense(sizes), input_shape)

@@ -1,0 +1,47 @@
+"""From a flax linen module to the pair of pure functions the rest of the library takes."""
+
+import math
+from typing import cast
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Key, Model
+
+
+def from_flax(module: nn.Module, input_shape: tuple[int, ...]) -> Model:
+    """Model of a flax module whose only variables are parameters.
+
+    Args:
+      module: called on `[b, *input_shape]`, float32; returns logits `[b, classes]`.
+      input_shape: shape of one example.
+
+    Raises:
+      ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has other variables than
+        parameters: running statistics would be a state that is neither averaged nor private.
+    """
+    for size in input_shape:
+        _validate.integer(input_shape=size)
+
+    def init(key: Key) -> PyTree:
+        variables = module.init(key, jnp.zeros((1, *input_shape)))
+        if set(variables) != {"params"}:
+            raise ValueError(f"module must have parameters and no other variables, got {sorted(variables)}")
+        return variables["params"]
+
+    def apply(params: PyTree, x: Array) -> Array:
+        return cast(Array, module.apply({"params": params}, x))
+
+    return Model(init, apply)
+
+
+def num_params(params: PyTree) -> int:
+    """Number of model parameters, `d`.
+
+    >>> num_params({"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)})
+    8
+    """
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(params))

@@ -1,0 +1,88 @@
+"""What holds for every model: parameter count, shapes, and that an example's logits depend on it alone."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import models
+from fedjax_priv.models.cnn import max_pool
+
+COUNTS = {  # model, shape of an example, d written out layer by layer
+    "softmax": (models.softmax_regression((28, 28, 1), 10), (28, 28, 1), 785 * 10),
+    "two layers": (models.mlp((28, 28), 10), (28, 28), 785 * 200 + 201 * 10),
+    "three layers": (models.mlp((784,), 10, hidden=(200, 200)), (784,), 785 * 200 + 201 * 200 + 201 * 10),
+    "mcmahan": (models.mcmahan_cnn(), (28, 28, 1), 1_663_370),
+    "mcmahan valid": (models.mcmahan_cnn(padding="VALID"), (28, 28, 1), 582_026),
+    "cifar": (models.cifar_cnn(), (32, 32, 3), 165_354),
+    "resnet20": (models.resnet20(), (32, 32, 3), 272_474),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_number_of_parameters_and_shape_of_logits(name):
+    model, shape, d = COUNTS[name]
+    params = jax.eval_shape(model.init, jax.random.key(0))
+    assert models.num_params(params) == d
+    logits = jax.eval_shape(model.apply, params, jax.ShapeDtypeStruct((3, *shape), jnp.float32))
+    assert (logits.shape, logits.dtype) == ((3, 10), jnp.float32)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (models.mlp((5,), 3, hidden=(4, 4)), (5,)),
+        (models.mcmahan_cnn((4, 4, 1), 3), (4, 4, 1)),
+        (models.resnet20((4, 4, 3), 3), (4, 4, 3)),
+    ],
+    ids=["mlp", "cnn", "resnet20"],
+)
+def test_logits_of_an_example_do_not_depend_on_the_others(model, shape):
+    rng, shapes = np.random.default_rng(0), jax.eval_shape(model.init, jax.random.key(0))
+    params = jax.tree.map(lambda p: rng.normal(size=p.shape).astype(np.float32), shapes)
+    x, y = rng.normal(size=(2, 4, *shape)).astype(np.float32)
+    apply = jax.jit(model.apply)
+    together, others = apply(params, x), apply(params, np.concatenate([x[:1], y[1:]]))
+    np.testing.assert_allclose(others[0], together[0], rtol=1e-4, atol=1e-4)
+    assert not np.allclose(others[1], together[1], rtol=1e-2, atol=1e-2)
+
+
+def test_two_layer_network_is_two_affine_maps_and_a_relu():
+    model = models.mlp((2, 3), 4, hidden=(5,))
+    rng, shapes = np.random.default_rng(0), jax.eval_shape(model.init, jax.random.key(0))
+    params = jax.tree.map(lambda p: rng.normal(size=p.shape).astype(np.float32), shapes)
+    first, last = params["Dense_0"], params["Dense_1"]
+    x = rng.normal(size=(6, 2, 3)).astype(np.float32)
+    hidden = np.maximum(x.reshape(6, 6) @ first["kernel"] + first["bias"], 0)
+    np.testing.assert_allclose(
+        jax.jit(model.apply)(params, x), hidden @ last["kernel"] + last["bias"], rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("size", [(4, 6), (5, 7)])
+def test_max_pool_is_flaxs(size):
+    x = np.random.default_rng(0).normal(size=(2, *size, 3)).astype(np.float32)
+    np.testing.assert_array_equal(max_pool(jnp.asarray(x)), nn.max_pool(jnp.asarray(x), (2, 2), (2, 2)))
+
+
+def test_a_module_with_running_statistics_is_refused():
+    model = models.from_flax(nn.BatchNorm(use_running_average=False), (3,))
+    with pytest.raises(ValueError, match=r"no other variables, got \['batch_stats', 'params'\]"):
+        model.init(jax.random.key(0))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: models.softmax_regression((0, 3), 2), "input_shape must be an integer >= 1, got 0"),
+        (lambda: models.mlp((3,), 2, hidden=(4, -1)), "hidden must be an integer >= 1, got -1"),
+        (lambda: models.mlp((3,), 0), "num_classes must be"),
+        (lambda: models.mcmahan_cnn(padding="same"), "padding must be one of 'SAME', 'VALID', got 'same'"),
+        (lambda: models.resnet20(num_classes=0), "num_classes must be"),
+        (lambda: models.cifar_cnn(0), "num_classes must be"),
+    ],
+)
+def test_bad_sizes_are_errors_that_name_them(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

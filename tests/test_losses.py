@@ -1,0 +1,15 @@
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import log_softmax
+
+from fedjax_priv.base import Model
+from fedjax_priv.losses import softmax_cross_entropy
+
+
+def test_cross_entropy_is_minus_the_log_probability_of_the_label():
+    rng = np.random.default_rng(0)
+    x, w, y = rng.normal(size=(5, 3)), 30 * rng.normal(size=(3, 4)), np.array([0, 3, 1, 1, 2], np.int32)
+    model = Model(init=lambda key: None, apply=lambda params, x: x @ params)
+    loss = softmax_cross_entropy(model)
+    got = loss(jnp.asarray(w, jnp.float32), (jnp.asarray(x, jnp.float32), jnp.asarray(y)))
+    np.testing.assert_allclose(got, -log_softmax(x @ w, axis=1)[np.arange(5), y], rtol=1e-4, atol=1e-4)
