@@ -159,10 +159,12 @@ class RoundInfo(NamedTuple):
 class Algorithm(NamedTuple):
     """A federated system.
 
-    `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open.
+    `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open; `block` is then a
+    guess.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
     step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
     mesh: Mesh | None = None  # the devices clients are spread over
+    block: int | None = None  # clients trained and encoded at once
     in_blocks: Callable[[int], "Algorithm"] | None = None

@@ -38,13 +38,20 @@ def num_rows(rows: PyTree) -> int:
 
 
 def over_clients(
-    fn: Callable[..., tuple[PyTree, PyTree]], rows: tuple[PyTree, ...], *, block: int, mesh: Mesh | None = None
+    fn: Callable[..., tuple[PyTree, PyTree]],
+    shared: PyTree,
+    rows: tuple[PyTree, ...],
+    *,
+    block: int,
+    mesh: Mesh | None = None,
 ) -> tuple[PyTree, PyTree]:
     """Runs `fn` on blocks of at most `block` clients, spread over the devices of `mesh`.
 
     Args:
-      fn: `(valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. Where `valid` is false the row is a ghost: it stands
-        for no client, or for one that another block holds, and must add nothing to the summand.
+      fn: `(shared, valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. Where `valid` is false the row is a ghost:
+        it stands for no client, or for one that another block holds, and must add nothing to the summand. Arrays that
+        depend on an earlier `over_clients` go through `shared`: JAX refuses a closure over them.
+      shared: what every block is given whole.
       rows: pytrees of arrays `[n, ...]`.
       block: most clients a block holds; blocks are made as even as possible.
       mesh: devices to spread clients over; None is one device.
@@ -58,14 +65,14 @@ def over_clients(
     count = math.ceil(local / block)
     size = math.ceil(local / count)
 
-    def shard(*rows: PyTree) -> tuple[PyTree, PyTree]:
+    def shard(shared: PyTree, rows: PyTree) -> tuple[PyTree, PyTree]:
         first = jax.lax.axis_index(CLIENTS) * local if mesh else 0
 
         def run(number: Array) -> tuple[PyTree, PyTree]:
             start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
             position = start + jnp.arange(size)
             valid = (position >= number * size) & (first + position < n)
-            return fn(valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
+            return fn(shared, valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
 
         def body(sums: PyTree, number: Array) -> tuple[PyTree, PyTree]:
             summand, out = run(number)
@@ -77,12 +84,13 @@ def over_clients(
         return jax.lax.psum(sums, CLIENTS) if mesh else sums, jax.tree.map(lambda a: _unblock(a, local), out)
 
     if mesh is None:
-        return shard(*rows)
+        return shard(shared, rows)
     rows = jax.tree.map(lambda a: _pad(a, local * devices), rows)
     split = PartitionSpec(CLIENTS)
-    sums, out = jax.shard_map(shard, mesh=mesh, in_specs=split, out_specs=(PartitionSpec(), split), check_vma=False)(
-        *rows
+    run = jax.shard_map(
+        shard, mesh=mesh, in_specs=(PartitionSpec(), split), out_specs=(PartitionSpec(), split), check_vma=False
     )
+    sums, out = run(shared, rows)
     return sums, jax.tree.map(lambda a: a[:n], out)
 
 

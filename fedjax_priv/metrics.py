@@ -24,7 +24,7 @@ def accuracy(
       batch_size: examples the model sees at once, which bounds the memory; any number of examples is allowed.
 
     Returns:
-      `evaluate(params) -> {"accuracy": [], "loss": []}`, which can be jitted.
+      `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
       ValueError: no examples, or not as many labels.
@@ -42,6 +42,6 @@ def accuracy(
             return (logits.argmax() == label).astype(jnp.float32), loss
 
         correct, loss = jax.lax.map(score, (x, y), batch_size=batch_size)
-        return {"accuracy": correct.mean(), "loss": loss.mean()}
+        return {"accuracy": correct.mean(), "test_loss": loss.mean()}
 
     return evaluate

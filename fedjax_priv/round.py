@@ -33,11 +33,11 @@ from fedjax_priv.base import (
 )
 from fedjax_priv.blocks import over_clients, resolve_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.layers.combine import rows_where
+from fedjax_priv.rows import put_rows, rows_of
 from fedjax_priv.status import Status
 
 DEFAULT_BLOCK = 8
-"""Clients in a block while `block="auto"` has not been measured."""
+"""Clients in a block: right for small models on a CPU. A block that was measured, `block="auto"`, can be faster."""
 
 
 def federated_round(
@@ -48,7 +48,7 @@ def federated_round(
     channel: Channel,
     aggregate: Aggregator,
     server: optax.GradientTransformation,
-    block: int | Literal["auto"] = "auto",
+    block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
 ) -> Algorithm:
     """One round of a federated system as a pure function.
@@ -60,8 +60,8 @@ def federated_round(
       channel: what happens to messages.
       aggregate: from the rows the server holds to one direction `[d]`.
       server: optimizer that is given the direction as a gradient; `optax.sgd(1.0)` is `w <- w - direction`.
-      block: clients trained and encoded at once. "auto" is 8 until `blocks.fastest_block` has measured a better one,
-        as `simulate` does.
+      block: clients trained and encoded at once. "auto" is measured: `simulate` asks `blocks.fastest_block`, which
+        compiles and times a few.
       mesh: devices the clients are spread over; "auto" is all of them where there are several.
 
     Returns:
@@ -79,7 +79,6 @@ def federated_round(
         federated_round,
         cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server, mesh=mesh,
     )  # fmt: skip
-    open_block = block == "auto"
     size = DEFAULT_BLOCK if block == "auto" else block
     _validate.integer(block=size)
 
@@ -128,48 +127,35 @@ def federated_round(
     def clients(key: Key, params: PyTree, public: PyTree, rows: tuple) -> tuple[PyTree, tuple]:
         """The client side: train, encode, transmit and add up, in blocks."""
 
-        def train(valid: Array, who: Cohort, memory: PyTree, private: PyTree, data: ClientData) -> tuple:
+        def train(shared: tuple, valid: Array, who: Cohort, memory: PyTree, private: PyTree, data: ClientData) -> tuple:
+            params, _ = shared
             update, memory, loss = local.apply(named(key, "local"), memory, params, data, who)
             return who._replace(selected=who.selected & valid), memory, private, loss, update
 
-        def upload(who: Cohort, memory: PyTree, private: PyTree, loss: Array, update: Array) -> tuple:
+        def upload(shared: tuple, who: Cohort, memory: PyTree, private: PyTree, loss: Array, update: Array) -> tuple:
+            _, public = shared
             y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
             y, alive = channel.transmit(named(key, "transmit"), y, who)
             return layers.combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive)
 
-        spread = functools.partial(over_clients, rows=rows, block=size, mesh=mesh)
+        shared = params, public
+        spread = functools.partial(over_clients, shared=shared, rows=rows, block=size, mesh=mesh)
         if layers.whole:
-            return upload(*spread(lambda *block: ((), train(*block)))[1])
-        return spread(lambda *block: upload(*train(*block)))
+            return upload(shared, *spread(lambda *block: ((), train(*block)))[1])
+        return spread(lambda shared, *block: upload(shared, *train(shared, *block)))
 
     def descend(direction: Array, optimizer: PyTree, params: PyTree) -> tuple[PyTree, PyTree]:
         _, unravel = ravel_pytree(params)
         delta, optimizer = server.update(unravel(direction), optimizer, params)
         return optax.apply_updates(params, delta), optimizer
 
-    return Algorithm(init, step, mesh, (lambda block: in_blocks(block=block)) if open_block else None)
+    return Algorithm(init, step, mesh, size, (lambda block: in_blocks(block=block)) if block == "auto" else None)
 
 
 def _check_uploads(who: Cohort, layers: Layer) -> None:
     most = layers.combine.max_uploads
     if most is not None and who.client.size > most:
         raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {who.client.size}")
-
-
-def rows_of(who: Cohort, rows: PyTree) -> PyTree:
-    """The cohort's rows of `[population, ...]`; the population in order is taken as it is."""
-    return jax.tree.map(lambda a: a if a.shape[0] == who.client.size else a[who.client], rows)
-
-
-def put_rows(who: Cohort, keep: Array, new: PyTree, old: PyTree) -> PyTree:
-    """`old` with the rows of the cohort's clients in `keep` replaced."""
-
-    def put(new: Array, old: Array) -> Array:
-        if old.shape[0] == who.client.size:
-            return rows_where(keep, new, old)
-        return old.at[who.client].set(rows_where(keep, new, old[who.client]))
-
-    return jax.tree.map(put, new, old)
 
 
 def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:

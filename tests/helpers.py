@@ -1,5 +1,7 @@
 """What several test files share: a cohort by hand, a layer's whole protocol in one call, and a toy system's parts."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,13 +29,14 @@ def survivors(n, lost=()):
     return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
 
 
-def run_layer(layer, key, x, cohort, alive, online=None, spoil=lambda private: private):
+@functools.partial(jax.jit, static_argnames=("layer", "spoil"))
+def run_layer(layer, key, x, cohort, alive, online=None, spoil=None):
     """One round of a layer that ends in a sum. `spoil` garbles what clients hold after they have encoded."""
     online = alive if online is None else online
     state = layer.init(key, cohort.client.size)
     private, public, opening = layer.advertise(key, state, cohort)
     y, state, sent = layer.encode(key, private, public, x, cohort)
-    header, closing = layer.disclose(spoil(private), public, sent.clear, alive, online)
+    header, closing = layer.disclose(spoil(private) if spoil else private, public, sent.clear, alive, online)
     received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(y, alive, cohort.group)))
     return {
         "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,

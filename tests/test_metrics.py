@@ -18,7 +18,7 @@ def test_accuracy_and_loss_are_scikit_learns_for_any_batch_size(batch_size):
     logits = (x @ w).astype(np.float64)
     probability = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     np.testing.assert_allclose(got["accuracy"], accuracy_score(y, logits.argmax(1)), rtol=1e-6)
-    np.testing.assert_allclose(got["loss"], log_loss(y, probability, labels=range(4)), rtol=1e-5)
+    np.testing.assert_allclose(got["test_loss"], log_loss(y, probability, labels=range(4)), rtol=1e-5)
 
 
 def test_the_model_sees_at_most_a_batch():

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv.base import Aggregator, Received
-from fedjax_priv.layers.combine import rows_where
+from fedjax_priv.rows import rows_where
 
 
 def mean() -> Aggregator:

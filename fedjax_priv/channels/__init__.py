@@ -1,1 +1,5 @@
 """What happens to messages on their way."""
+
+from fedjax_priv.channels.erasure import erasure
+
+__all__ = ["erasure"]

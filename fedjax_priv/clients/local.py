@@ -18,7 +18,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local
 from fedjax_priv.clients.batches import next_batch, per_epoch
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.combine import rows_where
+from fedjax_priv.rows import rows_where
 
 Loss = Callable[[PyTree, PyTree], Array]
 """`(params, examples [k, ...]) -> [k]`, the loss of each example."""

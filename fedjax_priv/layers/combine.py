@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import Combine, Received
 from fedjax_priv.crypto import field
+from fedjax_priv.rows import rows_where
 
 MAX_UPLOADS = 65_535
 """Uploads an exact sum can hold: 16-bit halves in uint32, 15-bit limbs in int32."""
@@ -16,15 +17,6 @@ MAX_UPLOADS = 65_535
 LIMB_BITS = 15
 MAX_FIXED_POINT = 2.0**LIMB_BITS
 """Fixed-point sums take values of magnitude below this, in steps of 2**-45."""
-
-
-def rows_where(keep: Bool[Array, " n"], new: PyTree, old: PyTree) -> PyTree:
-    """Rows of `new` where `keep`, of `old` elsewhere; leaves `[n, ...]`, or anything they broadcast with."""
-
-    def choose(a: Array, b: Array) -> Array:
-        return jnp.where(jnp.expand_dims(keep, tuple(range(keep.ndim, jnp.ndim(a)))), a, b)
-
-    return jax.tree.map(choose, new, old)
 
 
 def sum_by_group(values: Array, group: Int[Array, " b"], num_groups: int) -> Array:

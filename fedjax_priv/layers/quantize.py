@@ -32,7 +32,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
         scaled = levels * x
         low = jnp.floor(scaled)
         up = _uniform(key, cohort.client, x.shape[1]) < scaled - low
-        return field.from_signed(low.astype(jnp.int32) + up)
+        return field.from_signed((low + up.astype(jnp.float32)).astype(jnp.int32))
 
     def decode(received: Received) -> Received:
         return received._replace(value=field.to_signed(received.value).astype(jnp.float32) / levels)
@@ -45,6 +45,6 @@ def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
 
     def draw(key: Key) -> Array:
         seed = jax.random.bits(key, (2,), jnp.uint32)
-        return (philox.words(seed, "round", 0, d) >> 8).astype(jnp.float32) * 2.0**-24
+        return (philox.words(seed, "stochastic rounding", 0, d) >> 8).astype(jnp.float32) * 2.0**-24
 
     return per_client(draw, key, client)

@@ -16,7 +16,7 @@ from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import scale, weighted_mean
 from fedjax_priv.layers.stack import stack
-from fedjax_priv.round import federated_round
+from fedjax_priv.round import DEFAULT_BLOCK, federated_round
 
 
 def secagg(
@@ -31,7 +31,7 @@ def secagg(
     normalize: Literal["expected", "survivors"] = "expected",
     server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
-    block: int | Literal["auto"] = "auto",
+    block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
 ) -> Algorithm:
     """FedAvg under secure aggregation: complete graph, dense masks, secrets shared among all.

@@ -1,0 +1,32 @@
+"""Rows by client: chosen, and taken from and put back into those of the whole population."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree
+
+from fedjax_priv.base import Cohort
+
+
+def rows_where(keep: Bool[Array, "..."], new: PyTree, old: PyTree) -> PyTree:
+    """Rows of `new` where `keep` `[n]`, of `old` elsewhere; leaves `[n, ...]`, or anything they broadcast with."""
+
+    def choose(a: Array, b: Array) -> Array:
+        return jnp.where(jnp.expand_dims(keep, tuple(range(keep.ndim, jnp.ndim(a)))), a, b)
+
+    return jax.tree.map(choose, new, old)
+
+
+def rows_of(who: Cohort, rows: PyTree) -> PyTree:
+    """The cohort's rows of `[population, ...]`; the population in order is taken as it is."""
+    return jax.tree.map(lambda a: a if a.shape[0] == who.client.size else a[who.client], rows)
+
+
+def put_rows(who: Cohort, keep: Bool[Array, " n"], new: PyTree, old: PyTree) -> PyTree:
+    """`old` `[population, ...]` with the rows of the cohort's clients in `keep` replaced by `new` `[n, ...]`."""
+
+    def put(new: Array, old: Array) -> Array:
+        if old.shape[0] == who.client.size:
+            return rows_where(keep, new, old)
+        return old.at[who.client].set(rows_where(keep, new, old[who.client]))
+
+    return jax.tree.map(put, new, old)
