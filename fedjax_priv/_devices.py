@@ -10,7 +10,7 @@ def one_cpu_device_per_core() -> None:
 
     Has no effect once JAX has started its backends, nor on programs that do not ask for more than the first device.
     """
-    chosen = jax.config.jax_num_cpu_devices >= 0 or "xla_force_host_platform_device_count" in os.environ.get(
+    chosen = jax.config.values["jax_num_cpu_devices"] >= 0 or "xla_force_host_platform_device_count" in os.environ.get(
         "XLA_FLAGS", ""
     )
     if chosen:

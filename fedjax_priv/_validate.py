@@ -8,7 +8,7 @@ import math
 import operator
 from typing import Any
 
-import jax
+from jax.core import Tracer
 
 
 def _fail(name: str, value: Any, allowed: str) -> None:
@@ -16,7 +16,7 @@ def _fail(name: str, value: Any, allowed: str) -> None:
 
 
 def _known(value: Any) -> bool:
-    return not isinstance(value, jax.core.Tracer)
+    return not isinstance(value, Tracer)
 
 
 def _number(value: Any) -> float:

@@ -8,7 +8,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +20,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import CLIENTS, Algorithm, ClientData, Key
 
 
-def clients_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
-    """Mesh with one axis, `"clients"`, over the given devices, or all of them."""
+def clients_mesh(devices: Sequence[Any] | None = None) -> Mesh:
+    """Mesh with one axis, `"clients"`, over the given JAX devices, or all of them."""
     return Mesh(np.array(jax.devices() if devices is None else devices), (CLIENTS,))
 
 

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+from collections.abc import Callable
 
 import tyro
 
@@ -23,7 +24,7 @@ def _demo(
     """
     from fedjax_priv.demo import demo
 
-    _save(demo(out, rounds, seed), json)
+    _save(lambda: demo(out, rounds, seed), json)
 
 
 def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
@@ -35,10 +36,14 @@ def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
     """
     from fedjax_priv.bench import bench
 
-    _save(bench(repeats), json)
+    _save(lambda: bench(repeats), json)
 
 
-def _save(rows: list, file: pathlib.Path | None) -> None:
+def _save(command: Callable[[], list], file: pathlib.Path | None) -> None:
+    """Runs a command and keeps the table it printed; a folder that is missing is an error before the work."""
+    if file is not None and not file.parent.is_dir():
+        raise FileNotFoundError(f"json must be a file in a folder that exists, got {file}")
+    rows = command()
     if file is not None:
         file.write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
 

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import PyTree
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedjax_priv import data, losses, metrics, models, plots
+from fedjax_priv import _validate, data, losses, metrics, models, plots
 from fedjax_priv.base import Algorithm, ClientData, Key, Local
 from fedjax_priv.clients.local import local_sgd
 from fedjax_priv.keys import named
@@ -46,7 +47,14 @@ def demo(out: pathlib.Path = pathlib.Path("results/demo"), rounds: int = 40, see
       out: folder for the figure `demo.png` and the table `demo.json`.
       rounds: rounds of each system.
       seed: of the split, the initial model and every draw.
+
+    Raises:
+      ValueError: `rounds` below 1 or `seed` below 0.
+      OSError: `out` cannot be made.
     """
+    _validate.integer(rounds=rounds)
+    _validate.integer(at_least=0, seed=seed)
+    out.mkdir(parents=True, exist_ok=True)
     digits = data.digits()
     clients = data.federate(digits, NUM_CLIENTS, seed=seed)
     model = models.mlp(digits.x_train.shape[1:], digits.num_classes, hidden=(64,))
@@ -88,13 +96,15 @@ def largest_difference(
     Sums below 2**24 grid points are exact in float32, so a difference of one point would show.
     """
 
-    def compare(state: PyTree, _: None) -> tuple[PyTree, jax.Array]:
-        after, info = secure.step(key, state, clients)
-        _, plain = clear.step(key, state, clients)
-        return after, jnp.where(info.status == 0, jnp.abs(info.direction - plain.direction).max(), 0.0)
+    def run(clients: ClientData) -> jax.Array:
+        def compare(state: PyTree, _: None) -> tuple[PyTree, jax.Array]:
+            after, info = secure.step(key, state, clients)
+            plain = clear.step(key, state, clients)[1]
+            return after, jnp.where(info.status == 0, jnp.abs(info.direction - plain.direction).max(), 0.0)
 
-    run = jax.jit(lambda clients: jax.lax.scan(compare, secure.init(key, params, clients), length=rounds)[1])
-    return float(np.max(run(clients))) * LEVELS
+        return jax.lax.scan(compare, secure.init(key, params, clients), length=rounds)[1].max()
+
+    return float(jax.jit(run)(clients)) * LEVELS
 
 
 def _row(name: str, result: xr.Dataset, difference: float | None) -> Row:
@@ -112,23 +122,22 @@ def _row(name: str, result: xr.Dataset, difference: float | None) -> Row:
 
 
 def _show(rows: list[Row], rounds: int) -> None:
-    table = Table(title=f"{NUM_CLIENTS} clients, {rounds} rounds, digits")
-    for heading in ("system", "accuracy", "up, B", "down, B", "s/round", "status", "|secure - plain|"):
-        table.add_column(heading, justify="left" if heading in ("system", "status") else "right")
+    table = Table(title=f"{NUM_CLIENTS} clients, {rounds} rounds, digits", box=box.SIMPLE)
+    for heading in ("system", "accuracy", "up, B", "down, B", "s/round", "status", "difference"):
+        table.add_column(heading, justify="left" if heading in ("system", "status") else "right", no_wrap=True)
     for row in rows:
         difference = "-" if row.difference is None else f"{row.difference:g}"
         table.add_row(
             row.system, f"{row.accuracy:.1%}", f"{row.up_bytes:,.0f}", f"{row.down_bytes:,.0f}",
             f"{row.seconds:.3f}", row.status, difference,
         )  # fmt: skip
-    console = Console()
+    console = Console(soft_wrap=True)
     console.print(table)
-    console.print("up, down: bytes by user and round, of every phase. |secure - plain|: the largest difference between")
-    console.print("the secure sum and the plain sum of the same quantized updates, over all rounds and coordinates.")
+    console.print("up, down: bytes by user and round, all phases. difference: the largest between the secure sum")
+    console.print("and the plain sum of the same quantized updates, in grid points, over rounds and coordinates.")
 
 
 def _write(out: pathlib.Path, rows: list[Row], results: dict[str, xr.Dataset]) -> None:
-    out.mkdir(parents=True, exist_ok=True)
     plots.learning_curves(results).savefig(out / "demo.png", dpi=150)
     (out / "demo.json").write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
-    Console().print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")
+    Console(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")

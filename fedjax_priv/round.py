@@ -21,6 +21,7 @@ from fedjax_priv.base import (
     Channel,
     ClientData,
     Cohort,
+    Combine,
     Draw,
     Key,
     Layer,
@@ -72,7 +73,8 @@ def federated_round(
     Raises:
       ValueError: a block below 1, or layers that do not say how uploads combine.
     """
-    if layers.combine is None:
+    combine = layers.combine
+    if combine is None:
         raise ValueError("layers must end in one that says how uploads combine, such as plain() or pairwise_masks()")
     mesh = resolve_mesh(mesh)
     in_blocks = functools.partial(
@@ -97,13 +99,13 @@ def federated_round(
     def step(key: Key, state: RoundState, data: ClientData) -> tuple[RoundState, RoundInfo]:
         key = jax.random.fold_in(key, state.round)
         who, draw = cohort.apply(named(key, "cohort"), state.draw, state.round, data.count)
-        _check_uploads(who, layers)
+        _check_uploads(who, combine)
         memory, carried, mine = rows_of(who, (state.memory, state.layers, data))
         private, public, opening = layers.advertise(named(key, "advertise"), carried, who)
 
         sums, (memory, carried, loss, sent, alive) = clients(key, state.params, public, (who, memory, private, mine))
 
-        received = channel.receive(named(key, "receive"), layers.combine.lower(sums))
+        received = channel.receive(named(key, "receive"), combine.lower(sums))
         online = channel.respond(named(key, "respond"), alive, who)
         header, closing = layers.disclose(private, public, sent.clear, alive, online)
         groups, group_status = judge(layers.decode(header, public, received), sent.status, alive, who)
@@ -136,7 +138,7 @@ def federated_round(
             _, public = shared
             y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
             y, alive = channel.transmit(named(key, "transmit"), y, who)
-            return layers.combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive)
+            return combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive)
 
         shared = params, public
         spread = functools.partial(over_clients, shared=shared, rows=rows, block=size, mesh=mesh)
@@ -152,8 +154,8 @@ def federated_round(
     return Algorithm(init, step, mesh, size, (lambda block: in_blocks(block=block)) if block == "auto" else None)
 
 
-def _check_uploads(who: Cohort, layers: Layer) -> None:
-    most = layers.combine.max_uploads
+def _check_uploads(who: Cohort, combine: Combine) -> None:
+    most = combine.max_uploads
     if most is not None and who.client.size > most:
         raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {who.client.size}")
 

@@ -61,13 +61,15 @@ def fixed_point_sum(num_groups: int = 1) -> Combine:
 
 
 def to_limbs(x: Float32[Array, "..."]) -> tuple[Int32[Array, "..."], ...]:
-    """Four signed limbs of 15 bits, the highest first; each step is exact."""
-    rest, sign, limbs = jnp.abs(x), jnp.where(x < 0, -1, 1).astype(jnp.int32), []
-    for _ in range(4):
-        whole = jnp.floor(rest)
-        limbs.append(sign * whole.astype(jnp.int32))
-        rest = (rest - whole) * MAX_FIXED_POINT
-    return tuple(limbs)
+    """`x 2**45`, truncated to an integer, in four limbs of 15 bits, the highest first; every step is exact.
+
+    The integer is `whole 2**30 + rest` with both of the sign of `x`, so the first and third limb carry the signs.
+    """
+    scaled = x * MAX_FIXED_POINT
+    whole = scaled.astype(jnp.int32)
+    rest = ((scaled - whole.astype(jnp.float32)) * MAX_FIXED_POINT**2).astype(jnp.int32)
+    low = 2**LIMB_BITS - 1
+    return whole >> LIMB_BITS, whole & low, rest >> LIMB_BITS, rest & low
 
 
 def from_limbs(*limbs: Int32[Array, "..."]) -> Float32[Array, "..."]:

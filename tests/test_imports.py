@@ -1,0 +1,57 @@
+"""Imports point one way: a file may import what stands before it."""
+
+import ast
+import os
+import pathlib
+import subprocess
+import sys
+
+import fedjax_priv
+
+ROOT = pathlib.Path(fedjax_priv.__file__).parent
+ORDER = (
+    {"_devices", "_validate", "status"},
+    {"base"},
+    {"keys", "rows"},
+    {"crypto"},
+    {"blocks"},
+    {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},
+    {"metrics", "manifest", "progress", "results", "round"},
+    {"systems", "chunks"},
+    {"simulation", "plots"},
+    {"demo", "bench"},
+    {"cli"},
+)
+LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
+
+
+def imports_of(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fedjax_priv":
+            names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+            yield from names
+        elif isinstance(node, ast.Import):
+            yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("fedjax_priv."))
+
+
+def test_imports_point_one_way():
+    files = [file for file in ROOT.rglob("*.py") if file != ROOT / "__init__.py"]
+    assert {file.relative_to(ROOT).parts[0].removesuffix(".py") for file in files} == LEVEL.keys()
+    for file in files:
+        part = file.relative_to(ROOT).parts[0].removesuffix(".py")
+        for imported in imports_of(file):
+            assert imported == part or LEVEL[imported] < LEVEL[part], f"{file.relative_to(ROOT)} imports {imported}"
+
+
+def test_importing_starts_no_backend_and_leaves_a_choice_of_devices_alone():
+    """One CPU device a core, unless the program has chosen."""
+    code = (
+        "import jax; {choice}; import fedjax_priv;"
+        "from jax._src import xla_bridge; assert not xla_bridge.backends_are_initialized();"
+        "print(jax.device_count())"
+    )
+    run = lambda choice: subprocess.run(
+        [sys.executable, "-c", code.format(choice=choice)], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    assert run("jax.config.update('jax_num_cpu_devices', 3)") == "3"
+    assert int(run("import os")) == len(os.sched_getaffinity(0))
