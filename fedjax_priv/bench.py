@@ -77,16 +77,18 @@ def bench(repeats: int = 7) -> list[Rate]:
 
 
 def _show(rates: list[Rate], title: str) -> None:
-    table = Table(title=title, box=box.SIMPLE)
-    for heading in ("work", "clients, steps, batch", "block", "training", "of matmul", "round", "of matmul"):
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+    for heading in ("work", "size", "block", "training", "of matmul", "round", "of matmul"):
         table.add_column(heading, justify="left" if heading == "work" else "right")
     for rate in rates:
         table.add_row(
-            rate.name, str(rate.clients_steps_batch), str(rate.block),
+            rate.name, " x ".join(map(str, rate.clients_steps_batch)), str(rate.block),
             f"{rate.training_seconds:.3f} s", f"{rate.training_rate:.0%}",
             f"{rate.round_seconds:.3f} s", f"{rate.round_rate:.0%}",
         )  # fmt: skip
-    Console().print(table)
+    console = Console(soft_wrap=True)
+    console.print(table)
+    console.print("size: clients x steps x batch. Rates count three forward passes for each sample trained on.")
 
 
 def _cnn_macs() -> int:

@@ -110,12 +110,15 @@ def _unblock(blocks: Array, local: int) -> Array:
 
 _fastest: dict = {}
 
+CLEARLY = 0.95
+"""A larger block is worth its memory if it takes at most this share of the time."""
+
 
 def fastest_block(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData) -> Algorithm:
     """Times one round in blocks of several sizes and returns the system with the fastest; remembers it.
 
-    Doubles the block from 4 until a round gets slower, then tries 2 and 1 if 4 was the best. Runs on the host, outside
-    jit: what it does is run `algorithm.step`.
+    Doubles the block from 4 as long as a round gets clearly faster, since memory grows with it, and tries 2 and 1 if 4
+    was the best. Runs on the host, outside jit: what it does is run `algorithm.step`.
 
     Raises:
       ValueError: the block of `algorithm` was already chosen.
@@ -133,17 +136,17 @@ def _measure(in_blocks: Callable[[int], Algorithm], key: Key, params: PyTree, da
     most = math.ceil(num_rows(data) / (mesh.size if mesh else 1))
     seconds: dict[int, float] = {}
 
-    def best_so_far(block: int) -> bool:
+    def faster(block: int, best: int, enough: float) -> bool:
         seconds[block] = _seconds_of_a_round(in_blocks(block), key, params, data)
-        return seconds[block] == min(seconds.values())
+        return seconds[block] < enough * seconds[best]
 
-    block = min(4, most)
-    while best_so_far(block) and block < most:
-        block = min(2 * block, most)
-    block = 2
-    while min(seconds, key=seconds.__getitem__) == 2 * block and best_so_far(block) and block > 1:
-        block //= 2
-    return min(seconds, key=seconds.__getitem__)
+    start = best = min(4, most)
+    seconds[best] = _seconds_of_a_round(in_blocks(best), key, params, data)
+    while best < most and faster(block := min(2 * best, most), best, CLEARLY):
+        best = block
+    while best == start > 1 and faster(block := start // 2, best, 1.0):
+        start = best = block
+    return best
 
 
 def _seconds_of_a_round(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData) -> float:

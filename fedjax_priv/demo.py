@@ -122,7 +122,9 @@ def _row(name: str, result: xr.Dataset, difference: float | None) -> Row:
 
 
 def _show(rows: list[Row], rounds: int) -> None:
-    table = Table(title=f"{NUM_CLIENTS} clients, {rounds} rounds, digits", box=box.SIMPLE)
+    table = Table(
+        title=f"{NUM_CLIENTS} clients, {rounds} rounds, digits", box=box.SIMPLE, pad_edge=False, collapse_padding=True
+    )
     for heading in ("system", "accuracy", "up, B", "down, B", "s/round", "status", "difference"):
         table.add_column(heading, justify="left" if heading in ("system", "status") else "right", no_wrap=True)
     for row in rows:
