@@ -36,15 +36,15 @@ def prepare(
     """Compile a run; the arguments are on their devices, and memory and layers lie as the data do.
 
     Args:
-        algorithm: what to run.
-        key: root key.
-        params: initial parameters, float32 leaves.
-        data: samples of every client.
-        evaluate: to be called before the first chunk and after each.
-        lengths: rounds of each chunk. Each length that occurs is one program.
+      algorithm: what to run.
+      key: root key.
+      params: initial parameters, float32 leaves.
+      data: samples of every client.
+      evaluate: to be called before the first chunk and after each.
+      lengths: rounds of each chunk. Each length that occurs is one program.
 
     Raises:
-        ValueError: `evaluate` does not return a dict of scalars, or one of its names is taken.
+      ValueError: `evaluate` does not return a dict of scalars, or one of its names is taken.
     """
     whole, rows = key.sharding, data.count.sharding
     where = RoundState._make([whole] * len(RoundState._fields))._replace(memory=rows, layers=rows)

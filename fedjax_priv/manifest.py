@@ -17,15 +17,15 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
     """Describe a run, so that it can be run again.
 
     Args:
-        key: root key of the run, a typed scalar key.
-        **arguments: what the run was called with. Numbers and strings are kept, truth values become 0 or 1, anything
-            else its `str`.
+      key: root key of the run, a typed scalar key.
+      **arguments: what the run was called with. Numbers and strings are kept, truth values become 0 or 1, anything
+        else its `str`.
 
     Returns:
-        `<package>_version` of fedjax_priv, jax, jaxlib, numpy and python; `backend`, `device_kind`, `num_devices` (all
-        that JAX sees); `commit` of the checkout the package lies in, ending in `-dirty` where tracked files were
-        changed, `"unknown"` outside one; `date` (UTC, ISO 8601); `key` (the words of the key in hexadecimal),
-        `key_impl`; then the arguments. Values are strings and numbers.
+      `<package>_version` of fedjax_priv, jax, jaxlib, numpy and python; `backend`, `device_kind`, `num_devices` (all
+      that JAX sees); `commit` of the checkout the package lies in, ending in `-dirty` where tracked files were
+      changed, `"unknown"` outside one; `date` (UTC, ISO 8601); `key` (the words of the key in hexadecimal),
+      `key_impl`; then the arguments. Values are strings and numbers.
     """
     devices = jax.devices()
     return {

@@ -23,15 +23,15 @@ def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy")
     """What systems learn, and what that costs their users.
 
     Args:
-        results: name of a system -> what `simulate` returned for it.
-        metric: the variable on the evaluation dimension to show.
+      results: name of a system -> what `simulate` returned for it.
+      metric: the variable on the evaluation dimension to show.
 
     Returns:
-        Three panels: the metric by round; the metric by what a client has sent so far, mean over the cohort; the
-        bytes a client sends and receives in a round by phase, mean over rounds and cohort.
+      Three panels: the metric by round; the metric by what a client has sent so far, mean over the cohort; the
+      bytes a client sends and receives in a round by phase, mean over rounds and cohort.
 
     Raises:
-        ValueError: no results, or one of them has no such metric.
+      ValueError: no results, or one of them has no such metric.
     """
     if not results:
         raise ValueError("results must hold at least one system, got none")

@@ -20,14 +20,14 @@ def bar(total: int, *, show: bool = True, console: Console | None = None) -> Ite
     """Show how far a run of `total` rounds is while the context lasts.
 
     Args:
-        total: rounds of the whole run.
-        show: False draws nothing.
-        console: where to draw; by default standard error, and nothing is drawn where that is not a terminal.
+      total: rounds of the whole run.
+      show: False draws nothing.
+      console: where to draw; by default standard error, and nothing is drawn where that is not a terminal.
 
     Yields:
-        The function to call as often as one likes with the rounds done, the `seconds` they took, the last `metrics` by
-        name, the mean `megabytes` a user sent and received, and the rounds that `failed`. Drawing waits until it is
-        cheap: at least 0.1 s, and 200 times what the last drawing took.
+      The function to call as often as one likes with the rounds done, the `seconds` they took, the last `metrics` by
+      name, the mean `megabytes` a user sent and received, and the rounds that `failed`. Drawing waits until it is
+      cheap: at least 0.1 s, and 200 times what the last drawing took.
     """
     if not show or not (console or sys.stderr.isatty()):
         yield lambda rounds, **totals: None

@@ -29,12 +29,12 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any]) -> 
     """Join the chunks of a run.
 
     Args:
-        chunks: finished chunks in order, the first one without a round: the evaluation before the run.
-        empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
-        attrs: attributes of the result.
+      chunks: finished chunks in order, the first one without a round: the evaluation before the run.
+      empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
+      attrs: attributes of the result.
 
     Returns:
-        The dataset that `simulate` describes.
+      The dataset that `simulate` describes.
     """
     info = jax.tree.map(lambda *parts: np.concatenate(parts), empty.info, *(chunk.info for chunk in chunks))
     metrics = {name: np.array([chunk.metrics[name] for chunk in chunks]) for name in empty.metrics}

@@ -39,32 +39,32 @@ def simulate(
     """Run rounds of an algorithm; the same bits as calling `algorithm.step(key, state, data)` in a loop.
 
     Args:
-        algorithm: what to run. Where it leaves its block open, the fastest one is measured first.
-        key: root key, a typed scalar key.
-        params: initial parameters, float32 leaves. They are copied, not consumed.
-        data: samples of every client, NumPy or JAX arrays. They are put on the devices once, spread over
-            `algorithm.mesh` where its size divides the number of clients.
-        rounds: how many rounds.
-        evaluate: `params -> {name: scalar}`, pure. Jitted, and called before the first round and after each chunk.
-        every: rounds of a chunk; where it does not divide `rounds`, the last chunk is shorter.
-        progress: show a bar on standard error if that is a terminal.
+      algorithm: what to run. Where it leaves its block open, the fastest one is measured first.
+      key: root key, a typed scalar key.
+      params: initial parameters, float32 leaves. They are copied, not consumed.
+      data: samples of every client, NumPy or JAX arrays. They are put on the devices once, spread over
+        `algorithm.mesh` where its size divides the number of clients.
+      rounds: how many rounds.
+      evaluate: `params -> {name: scalar}`, pure. Jitted, and called before the first round and after each chunk.
+      every: rounds of a chunk; where it does not divide `rounds`, the last chunk is shorter.
+      progress: show a bar on standard error if that is a terminal.
 
     Returns:
-        Dataset with the dimensions `round` (from 1), `client` (place in the cohort), `group`, `phase` of the protocol,
-        `evaluation` (rounds done before it, the first is 0) and `parameter`:
+      Dataset with the dimensions `round` (from 1), `client` (place in the cohort), `group`, `phase` of the protocol,
+      `evaluation` (rounds done before it, the first is 0) and `parameter`:
 
-        - `loss`, `counted`, `client_id` `[round, client]`, `status` `[round]`, `group_status` `[round, group]`;
-        - `up_bytes`, `down_bytes` `[phase, round, client]`, float64;
-        - a variable for each metric, and `seconds` that the rounds so far took, `[evaluation]`;
-        - `params` `[parameter]`, the final ones, ravelled.
+      - `loss`, `counted`, `client_id` `[round, client]`, `status` `[round]`, `group_status` `[round, group]`;
+      - `up_bytes`, `down_bytes` `[phase, round, client]`, float64;
+      - a variable for each metric, and `seconds` that the rounds so far took, `[evaluation]`;
+      - `params` `[parameter]`, the final ones, ravelled.
 
-        Attributes: the manifest, `compile_seconds`, `rounds_done`, `failed_rounds`, `failed_because` and `interrupted`,
-        1 if the run ended early, as by Ctrl-C: it then has the chunks that were finished, evaluation included. Ctrl-C
-        while programs are still compiled finds nothing to keep and is a `KeyboardInterrupt`.
+      Attributes: the manifest, `compile_seconds`, `rounds_done`, `failed_rounds`, `failed_because` and `interrupted`,
+      1 if the run ended early, as by Ctrl-C: it then has the chunks that were finished, evaluation included. Ctrl-C
+      while programs are still compiled finds nothing to keep and is a `KeyboardInterrupt`.
 
     Raises:
-        ValueError: an argument is not as above.
-        SimulationError: a round or an evaluation raised; it holds what was finished.
+      ValueError: an argument is not as above.
+      SimulationError: a round or an evaluation raised; it holds what was finished.
     """
     _check(key, params, data, rounds, every)
     finished: list[results.Chunk] = []

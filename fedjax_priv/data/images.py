@@ -26,7 +26,7 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     test set, up to rounding.
 
     Raises:
-        ValueError: `test_fraction` leaves fewer than 10 samples, one a class, for training or for the test.
+      ValueError: `test_fraction` leaves fewer than 10 samples, one a class, for training or for the test.
     """
     from sklearn.datasets import load_digits  # a second of imports, which other data sets do not need
     from sklearn.model_selection import train_test_split
@@ -45,12 +45,12 @@ def mnist(data_dir: str | os.PathLike | None = None) -> Dataset:
     """MNIST, 60,000 and 10,000 images of 28x28x1, pixels divided by 255, in the order of the prepared records.
 
     Args:
-        data_dir: folder of tensorflow-datasets; if not given, `$TFDS_DATA_DIR`, and if that is not set,
-            `~/tensorflow_datasets`.
+      data_dir: folder of tensorflow-datasets; if not given, `$TFDS_DATA_DIR`, and if that is not set,
+        `~/tensorflow_datasets`.
 
     Raises:
-        FileNotFoundError: The data set is not there; the message has the command that prepares it.
-        ValueError: A file is missing or corrupt.
+      FileNotFoundError: The data set is not there; the message has the command that prepares it.
+      ValueError: A file is missing or corrupt.
     """
     return _from_tfds("mnist", data_dir, shape=(28, 28, 1))
 

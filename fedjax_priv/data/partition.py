@@ -15,12 +15,12 @@ def iid(labels: np.ndarray, num_clients: int, seed: int) -> Parts:
     """Shuffled and dealt evenly: sizes differ by one at most.
 
     Args:
-        labels: `[N]` integers.
-        num_clients: From 1 to N.
-        seed: 0 or above.
+      labels: `[N]` integers.
+      num_clients: From 1 to N.
+      seed: 0 or above.
 
     Raises:
-        ValueError: An argument is out of range. So it is with the other partitions.
+      ValueError: An argument is out of range. So it is with the other partitions.
     """
     rng = _generator(labels, num_clients, seed)
     return np.array_split(rng.permutation(len(labels)), num_clients)
@@ -33,10 +33,10 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
     fewer samples than a shard, a shard has two labels at most.
 
     Args:
-        labels: `[N]` integers.
-        num_clients: From 1 to N.
-        seed: 0 or above.
-        num_shards: A multiple of `num_clients`, at most N; the default is that of the SparseSecAgg paper.
+      labels: `[N]` integers.
+      num_clients: From 1 to N.
+      seed: 0 or above.
+      num_shards: A multiple of `num_clients`, at most N; the default is that of the SparseSecAgg paper.
     """
     rng = _generator(labels, num_clients, seed)
     _validate.integer(num_shards=num_shards)
@@ -55,11 +55,11 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
     again until all have enough, as is often done, may never end.
 
     Args:
-        labels: `[N]` integers.
-        num_clients: From 1 to N.
-        seed: 0 or above.
-        concentration: Above 0.
-        min_size: Least number of samples a client has; `num_clients * min_size` is at most N.
+      labels: `[N]` integers.
+      num_clients: From 1 to N.
+      seed: 0 or above.
+      concentration: Above 0.
+      min_size: Least number of samples a client has; `num_clients * min_size` is at most N.
     """
     rng = _generator(labels, num_clients, seed)
     _validate.positive(concentration=concentration)
@@ -80,10 +80,10 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
     Li et al. 2022 (NIID-Bench). Each client has one sample, and the draw divides the other N - n.
 
     Args:
-        labels: `[N]` integers.
-        num_clients: From 1 to N.
-        seed: 0 or above.
-        concentration: Above 0.
+      labels: `[N]` integers.
+      num_clients: From 1 to N.
+      seed: 0 or above.
+      concentration: Above 0.
     """
     rng = _generator(labels, num_clients, seed)
     _validate.positive(concentration=concentration)

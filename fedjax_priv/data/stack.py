@@ -17,14 +17,14 @@ def federate(dataset: Dataset, num_clients: int, partition: str = "iid", *, seed
     """Training samples of a data set, spread over clients.
 
     Args:
-        dataset: What is spread; its test samples are left alone.
-        num_clients: From 1 to the number of training samples.
-        partition: `"iid"`, `"shards"`, `"dirichlet"` or `"quantity_skew"`, the functions of `partition.py`.
-        seed: Of the partition, 0 or above.
-        **options: Other arguments of the partition, as `concentration=0.5` of `"dirichlet"`.
+      dataset: What is spread; its test samples are left alone.
+      num_clients: From 1 to the number of training samples.
+      partition: `"iid"`, `"shards"`, `"dirichlet"` or `"quantity_skew"`, the functions of `partition.py`.
+      seed: Of the partition, 0 or above.
+      **options: Other arguments of the partition, as `concentration=0.5` of `"dirichlet"`.
 
     Returns:
-        As `stack_clients`.
+      As `stack_clients`.
     """
     _validate.one_of(PARTITIONS, partition=partition)
     parts = PARTITIONS[partition](dataset.y_train, num_clients, seed, **options)
@@ -35,15 +35,15 @@ def stack_clients(x: np.ndarray, y: np.ndarray, parts: Parts) -> ClientData:
     """One row of samples a client, as long as that of the client with most, and zeros after a client's own.
 
     Args:
-        x: float32 `[N, ...]`, finite.
-        y: `[N]` integers, 0 or above.
-        parts: The sample numbers of each client, at least one a client.
+      x: float32 `[N, ...]`, finite.
+      y: `[N]` integers, 0 or above.
+      parts: The sample numbers of each client, at least one a client.
 
     Returns:
-        examples (float32 `[n, m, ...]`, int32 `[n, m]`) and count int32 `[n]`, NumPy arrays.
+      examples (float32 `[n, m, ...]`, int32 `[n, m]`) and count int32 `[n]`, NumPy arrays.
 
     Raises:
-        ValueError: An argument is not as described.
+      ValueError: An argument is not as described.
     """
     _check_samples(x, y)
     _check_parts(parts, len(x))

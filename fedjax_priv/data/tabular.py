@@ -22,11 +22,11 @@ def adult(folder: str | os.PathLike) -> Dataset:
     anew. Label 1 is ">50K"; empty lines, the comment line of adult.test and the full stop after its labels are skipped.
 
     Args:
-        folder: where the two files are.
+      folder: where the two files are.
 
     Raises:
-        FileNotFoundError: A file is missing.
-        ValueError: A line is not a row of the data set.
+      FileNotFoundError: A file is missing.
+      ValueError: A line is not a row of the data set.
     """
     rows = [_read(pathlib.Path(folder) / name) for name in ("adult.data", "adult.test")]
     table = np.array(rows[0] + rows[1])
