@@ -49,6 +49,7 @@ def federated_round(
     channel: Channel,
     aggregate: Aggregator,
     server: optax.GradientTransformation,
+    num_clients: int | None = None,
     block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
 ) -> Algorithm:
@@ -61,6 +62,7 @@ def federated_round(
       channel: what happens to messages.
       aggregate: from the rows the server holds to one direction `[d]`.
       server: optimizer that is given the direction as a gradient; `optax.sgd(1.0)` is `w <- w - direction`.
+      num_clients: clients the parts were made for; other data is refused. None: any number.
       block: clients trained and encoded at once. "auto" is measured: `simulate` asks `blocks.fastest_block`, which
         compiles and times a few.
       mesh: devices the clients are spread over; "auto" is all of them where there are several.
@@ -71,7 +73,8 @@ def federated_round(
       its upload counted.
 
     Raises:
-      ValueError: a block below 1, or layers that do not say how uploads combine.
+      ValueError: a block below 1, layers that do not say how uploads combine; when `init` or `step` is called, data of
+        another number of clients, or a cohort too large for an exact sum.
     """
     combine = layers.combine
     if combine is None:
@@ -79,12 +82,14 @@ def federated_round(
     mesh = resolve_mesh(mesh)
     in_blocks = functools.partial(
         federated_round,
-        cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server, mesh=mesh,
+        cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server,
+        num_clients=num_clients, mesh=mesh,
     )  # fmt: skip
     size = DEFAULT_BLOCK if block == "auto" else block
     _validate.integer(block=size)
 
     def init(key: Key, params: PyTree, data: ClientData) -> RoundState:
+        _check_clients(data, num_clients)
         n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
         return RoundState(
             round=jnp.int32(0),
@@ -97,6 +102,7 @@ def federated_round(
         )
 
     def step(key: Key, state: RoundState, data: ClientData) -> tuple[RoundState, RoundInfo]:
+        _check_clients(data, num_clients)
         key = jax.random.fold_in(key, state.round)
         who, draw = cohort.apply(named(key, "cohort"), state.draw, state.round, data.count)
         _check_uploads(who, combine)
@@ -152,6 +158,12 @@ def federated_round(
         return optax.apply_updates(params, delta), optimizer
 
     return Algorithm(init, step, mesh, size, (lambda block: in_blocks(block=block)) if block == "auto" else None)
+
+
+def _check_clients(data: ClientData, num_clients: int | None) -> None:
+    n = data.count.shape[0]
+    if num_clients not in (None, n):
+        raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
 
 
 def _check_uploads(who: Cohort, combine: Combine) -> None:

@@ -15,7 +15,7 @@ class Status(enum.IntFlag):
 
 _TEXT = {
     Status.NOT_RECOVERED: "too few survivors to recover the sum",
-    Status.CAP_OVERFLOW: "more selected coordinates than the cap holds",
+    Status.CAP_OVERFLOW: "more coordinates selected, or more clients in a group, than the system was made for",
     Status.FIELD_OVERFLOW: "a value too large for the sum to stay in its range",
     Status.NOT_FINITE: "a value that is not finite",
 }

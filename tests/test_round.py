@@ -176,3 +176,14 @@ def test_more_uploads_than_an_exact_sum_holds():
     with pytest.raises(ValueError, match="cohort must hold at most 65535 clients for an exact sum, got 70000"):
         run(fedavg(towards_target(), mesh=None))
     run(fedavg(towards_target(), exact=False, mesh=None))
+
+
+@pytest.mark.parametrize("clients", [5, 7])
+def test_a_system_made_for_another_number_of_clients(clients):
+    system, data = secagg(towards_target(), num_clients=6, mesh=None), targets(clients, 3)
+    for run in (
+        lambda: system.init(KEY, jnp.zeros(3), data),
+        lambda: system.step(KEY, system.init(KEY, jnp.zeros(3), targets(6, 3)), data),
+    ):
+        with pytest.raises(ValueError, match=f"num_clients must be the number of clients in data, {clients}, got 6"):
+            run()

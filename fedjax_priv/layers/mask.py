@@ -23,6 +23,7 @@ from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.combine import field_sum, message_bits, sum_by_group
 from fedjax_priv.rows import rows_where
+from fedjax_priv.status import Status
 
 LANES = 4
 """Masks expanded side by side: on a CPU one alone is 10 times slower, not vectorised by XLA; 16 leave its cache."""
@@ -72,7 +73,8 @@ def pairwise_masks(
 
     Args:
       num_groups: groups, each with a secure sum of its own.
-      group_size: most clients in a group, at least 2 (alone, a client's sum is its update).
+      group_size: most clients in a group, at least 2 (alone, a client's sum is its update). A larger group sets
+        `CAP_OVERFLOW`.
       threshold: shares that reconstruct a secret; fewer reveal nothing, and a group with fewer survivors is lost.
         floor(group_size / 2) + 1 if not given.
       prg: generator of the masks.
@@ -111,7 +113,8 @@ def pairwise_masks(
             return field.add(field.add(x, own), pairwise)
 
         y = jax.vmap(one)(x, private._replace(shares=()))
-        return y, (), Sent(message_bits(y, y.shape[0]))
+        crowded = roster.members[private.slot] > group_size
+        return y, (), Sent(message_bits(y, b), jnp.where(crowded, int(Status.CAP_OVERFLOW), 0))
 
     def disclose(private: Secrets, roster: Roster, clear: tuple, alive: Array, online: Array) -> tuple[Opened, Bits]:
         del clear

@@ -71,6 +71,7 @@ def secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
         block=block,
         mesh=mesh,
     )

@@ -9,6 +9,7 @@ from fedjax_priv.crypto.key_agreement import shared_seed
 from fedjax_priv.crypto.prg import Prg, expand, philox, threefry
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.plain import plain_field
+from fedjax_priv.status import Status
 from helpers import Q, chi_square, cohort_of, run_layer, same_bits, survivors
 
 N, D = 6, 4096
@@ -136,6 +137,12 @@ def test_a_user_may_upload_and_leave_before_disclosure(gone, recovered):
     assert result["received"].count.tolist() == [N if recovered else 0]
     exact = np.asarray(result["received"].value[0]) == np.asarray(x).astype(object).sum(0) % Q
     assert exact.all() == recovered
+
+
+def test_a_group_larger_than_it_was_made_for_sets_its_bit():
+    who = cohort_of(N, group=[0, 0, 0, 0, 1, 1])
+    sent = run_layer(pairwise_masks(2, group_size=3), KEY, field_inputs(d=9), who, survivors(N))["sent"]
+    assert sent.status.tolist() == [Status.CAP_OVERFLOW] * 4 + [0, 0]
 
 
 def test_keys_are_new_each_round():
