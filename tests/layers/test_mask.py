@@ -12,9 +12,10 @@ from fedjax_priv.layers.plain import plain_field
 from fedjax_priv.status import Status
 from helpers import Q, chi_square, cohort_of, run_layer, same_bits, survivors
 
-N, D = 6, 4096
+N, D, LONG = 6, 40, 4096
 KEY = jax.random.key(3)
 WHO = cohort_of(N, round=5)
+LAYER = pairwise_masks(group_size=N)
 
 
 def without(purpose):
@@ -22,8 +23,21 @@ def without(purpose):
     return Prg(lambda seed, asked, round, d: philox.words(seed, asked, round, d) * np.uint32(asked != purpose))
 
 
-def field_inputs(seed=0, n=N, d=D):
-    return jnp.asarray(np.random.default_rng(seed).integers(0, Q, (n, d), dtype=np.uint32))
+def field_inputs(d=D):
+    return jnp.asarray(np.random.default_rng(0).integers(0, Q, (N, d), dtype=np.uint32))
+
+
+X = field_inputs()
+
+
+def run(layer=LAYER, x=X, who=WHO, lost=(), gone=(), key=KEY, spoil=None):
+    """A round in which `lost` do not upload, and `gone` of the others leave before disclosure."""
+    alive = survivors(N, lost)
+    return run_layer(layer, key, x, who, alive, alive & survivors(N, gone), spoil)
+
+
+def total(x, alive=slice(None)):
+    return np.asarray(x)[alive].astype(object).sum(0) % Q
 
 
 def uniform(words):
@@ -31,43 +45,48 @@ def uniform(words):
     return chi_square(np.bincount(np.asarray(words).astype(np.int64) >> 24, minlength=256), len(words) / 256)[1] > 1e-6
 
 
-def test_upload_is_the_formula_of_the_paper():
+@pytest.mark.parametrize("prg", [philox, threefry])
+def test_upload_is_the_formula_of_the_paper(prg):
     """Eq. 9, term by term in Python integers; the signs cancel between the two users of a pair."""
-    x = field_inputs(d=40)
-    for prg in (philox, threefry):
-        result = run_layer(pairwise_masks(group_size=N, prg=prg), KEY, x, WHO, survivors(N))
-        private, roster = result["private"], result["public"]
-        mask = lambda seed, purpose, prg=prg: np.asarray(expand(seed, purpose, 5, 40, prg)).astype(object)
-        for i in range(N):
-            total = np.asarray(x[i]).astype(object) + mask(private.seed[i], "private mask")
-            for j in set(range(N)) - {i}:
-                pairwise = mask(shared_seed(private.key[i], roster.key[j]), "pairwise mask")
-                total += pairwise if j > i else -pairwise
-            assert (np.asarray(result["upload"][i]) == total % Q).all()
+    result = run(LAYER if prg is philox else pairwise_masks(group_size=N, prg=prg))
+    private, roster = result["private"], result["public"]
+
+    @jax.jit
+    def masks(secret, seed, public):
+        word = lambda seed, purpose: expand(seed, purpose, 5, D, prg)
+        pair = lambda secret, public: word(shared_seed(secret, public), "pairwise mask")
+        return (
+            jax.vmap(lambda seed: word(seed, "private mask"))(seed),
+            jax.vmap(jax.vmap(pair, (None, 0)), (0, None))(secret, public),
+        )
+
+    own, pairwise = (np.asarray(a).astype(object) for a in masks(private.key, private.seed, roster.key))
+    for i in range(N):
+        upload = np.asarray(X[i]).astype(object) + own[i]
+        for j in set(range(N)) - {i}:
+            upload += pairwise[i, j] if j > i else -pairwise[i, j]
+        assert (np.asarray(result["upload"][i]) == upload % Q).all()
 
 
 def test_before_shares_are_opened_an_upload_is_uniform_whatever_the_update():
     for value in (0, 123_456_789):
-        x = jnp.full((N, D), value, jnp.uint32)
-        masked = run_layer(pairwise_masks(group_size=N), KEY, x, WHO, survivors(N))["upload"]
+        x = jnp.full((N, LONG), value, jnp.uint32)
+        masked = run(x=x)["upload"]
         assert all(uniform(row) for row in masked)
-        assert uniform(np.asarray(masked).astype(object).sum(0) % Q), "the sum hides behind the private masks"
+        assert uniform(total(masked)), "the sum hides behind the private masks"
         assert not uniform(plain_field().encode(KEY, (), (), x, WHO)[0][0])
-    no_private = run_layer(pairwise_masks(group_size=N, prg=without("private mask")), KEY, x, WHO, survivors(N))
-    assert not uniform(np.asarray(no_private["upload"]).astype(object).sum(0) % Q)
+    assert not uniform(total(run(pairwise_masks(group_size=N, prg=without("private mask")), x)["upload"]))
 
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_after_shares_are_opened_the_server_learns_the_sum_and_no_more(broken):
     """It takes the opened private masks off each upload: only sums over all survivors stop being uniform."""
     prg = without("pairwise mask") if broken else philox
-    alive = survivors(N, [2])
-    x = jnp.full((N, D), 77, jnp.uint32)
-    result = run_layer(pairwise_masks(group_size=N, prg=prg), KEY, x, WHO, alive)
+    x, alive = jnp.full((N, LONG), 77, jnp.uint32), np.asarray(survivors(N, [2]))
+    result = run(pairwise_masks(group_size=N, prg=prg) if broken else LAYER, x, lost=[2])
     assert (result["received"].value == 77 * (N - 1)).all()
-    private = jax.vmap(lambda seed: expand(seed, "private mask", 5, D, prg))(result["private"].seed)
-    residual = np.asarray(result["upload"]).astype(object) - np.asarray(private)
-    residual = residual[np.asarray(alive)] % Q
+    private = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, LONG, prg)))(result["private"].seed)
+    residual = (np.asarray(result["upload"]).astype(object) - np.asarray(private))[alive] % Q
     parts = [residual[0], residual[3], residual[:2].sum(0) % Q, residual[1:].sum(0) % Q]
     assert [uniform(part) for part in parts] == [not broken] * len(parts)
 
@@ -96,22 +115,20 @@ def spoilt(alive, online, opened):
 @pytest.mark.parametrize("lost", [[], [4]])
 def test_the_server_reads_survivors_shares_only(lost):
     """Law 10: junk in all that is not opened changes nothing; junk in what is opened does."""
-    layer, x = pairwise_masks(group_size=N), field_inputs(d=50)
     alive = survivors(N, lost)
     online = alive & survivors(N, [1])
     result, closed, wrong = (
-        run_layer(layer, KEY, x, WHO, alive, online, spoil)
+        run(lost=lost, gone=[1], spoil=spoil)
         for spoil in (None, spoilt(alive, online, False), spoilt(alive, online, True))
     )
-    plain = np.asarray(x)[np.asarray(alive)].astype(object).sum(0) % Q
-    assert (np.asarray(result["received"].value[0]) == plain).all()
+    assert (np.asarray(result["received"].value[0]) == total(X, np.asarray(alive))).all()
     assert same_bits((result["received"], result["header"]), (closed["received"], closed["header"]))
     assert not same_bits(result["received"].value, wrong["received"].value)
 
 
 def test_never_both_kinds_of_share_of_one_user():
     alive = survivors(N, [1, 4])
-    result = run_layer(pairwise_masks(group_size=N), KEY, field_inputs(d=9), WHO, alive)
+    result = run(lost=[1, 4])
     shares, opened = result["private"].shares, result["header"].shares
     for owner in range(N):
         key, seed = (jnp.where(alive[:, None], s, 0) for s in (shares[:, owner, :2], shares[:, owner, 2:]))
@@ -120,9 +137,8 @@ def test_never_both_kinds_of_share_of_one_user():
 
 
 def test_fewer_survivors_than_the_threshold_open_nothing():
-    layer, x = pairwise_masks(2, group_size=3, threshold=2), field_inputs(d=9)
     who = cohort_of(N, group=[0, 1, 0, 1, 0, 1])
-    result = run_layer(layer, KEY, x, who, survivors(N, [0, 2]))
+    result = run(pairwise_masks(2, group_size=3, threshold=2), who=who, lost=[0, 2])
     assert result["received"].count.tolist() == [0, 3]
     assert not result["header"].shares[:, ::2].any()
     assert not result["header"].shares[::2].any()
@@ -132,35 +148,34 @@ def test_fewer_survivors_than_the_threshold_open_nothing():
 @pytest.mark.parametrize(("gone", "recovered"), [([0], True), ([0, 3], True), ([0, 3, 5], False)])
 def test_a_user_may_upload_and_leave_before_disclosure(gone, recovered):
     """Two survivor sets: its upload still counts, if those who stay hold enough shares (4 of 6)."""
-    x, alive = field_inputs(d=9), survivors(N)
-    result = run_layer(pairwise_masks(group_size=N), KEY, x, WHO, alive, survivors(N, gone))
-    assert result["received"].count.tolist() == [N if recovered else 0]
-    exact = np.asarray(result["received"].value[0]) == np.asarray(x).astype(object).sum(0) % Q
-    assert exact.all() == recovered
+    received = run(gone=gone)["received"]
+    assert received.count.tolist() == [N if recovered else 0]
+    assert (np.asarray(received.value[0]) == total(X)).all() == recovered
 
 
 def test_a_group_larger_than_it_was_made_for_sets_its_bit():
     who = cohort_of(N, group=[0, 0, 0, 0, 1, 1])
-    sent = run_layer(pairwise_masks(2, group_size=3), KEY, field_inputs(d=9), who, survivors(N))["sent"]
+    sent = run(pairwise_masks(2, group_size=3), who=who)["sent"]
     assert sent.status.tolist() == [Status.CAP_OVERFLOW] * 4 + [0, 0]
 
 
 def test_keys_are_new_each_round():
     """A key opened in one round must not mask in another."""
-    x = field_inputs(d=9)
-    open_ = lambda t: run_layer(
-        pairwise_masks(group_size=N), jax.random.fold_in(KEY, t), x, cohort_of(N, round=t), survivors(N)
-    )["private"]
-    first, second = open_(0), open_(1)
+    first, second = (run(key=jax.random.fold_in(KEY, t), who=cohort_of(N, round=t))["private"] for t in (0, 1))
     for a, b in ((first.key, second.key), (first.seed, second.seed), (first.shares, second.shares)):
         assert not (a == b).any()
 
 
+def test_the_secrets_of_users_and_their_polynomials_are_their_own():
+    private = run()["private"]
+    for secret in (private.key, private.seed, private.shares[0], private.shares[:, 0]):
+        assert len(np.unique(np.asarray(secret))) == secret.size
+
+
 def test_a_user_that_is_not_selected_neither_masks_nor_shares():
     who = WHO._replace(selected=survivors(N, [2]))
-    x = field_inputs(d=9)
-    result = run_layer(pairwise_masks(group_size=N, threshold=3), KEY, x, who, who.selected)
-    assert (np.asarray(result["received"].value[0]) == np.delete(np.asarray(x), 2, 0).astype(object).sum(0) % Q).all()
+    result = run(pairwise_masks(group_size=N, threshold=3), who=who, lost=[2])
+    assert (np.asarray(result["received"].value[0]) == total(X, np.asarray(who.selected))).all()
     assert not result["private"].shares[2].any()
     assert not result["private"].shares[:, 2].any()
     assert not any(link.up[2] | link.down[2] for link in result["bits"].values())
@@ -168,9 +183,8 @@ def test_a_user_that_is_not_selected_neither_masks_nor_shares():
 
 def test_bits_of_each_phase():
     """Keys are two words; a share of two secrets is four; opened shares are two; survivors are a bitmap."""
-    alive, online = survivors(N, [2]), survivors(N, [2, 3])
-    bits = run_layer(pairwise_masks(group_size=N), KEY, field_inputs(d=9), WHO, alive, online)["bits"]
-    alive, online = np.asarray(alive), np.asarray(online)
+    bits = run(lost=[2], gone=[3])["bits"]
+    alive, online = (np.asarray(survivors(N, away)) for away in ([2], [2, 3]))
     expected = {
         "advertise": (np.full(N, 64), np.full(N, 64 * (N - 1))),
         "share": (np.full(N, 128 * (N - 1)), np.full(N, 128 * (N - 1))),
