@@ -8,6 +8,7 @@ import math
 import operator
 from typing import Any
 
+import jax.numpy as jnp
 from jax.core import Tracer
 
 
@@ -20,6 +21,8 @@ def _known(value: Any) -> bool:
 
 
 def _number(value: Any) -> float:
+    if isinstance(value, str | bytes | bool):
+        return math.nan
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -60,6 +63,13 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
         low, high = number > 0 if above_zero else number >= 0, number < 1 if below_one else number <= 1
         if not (low and high):
             _fail(name, value, f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}")
+
+
+def or_nan(value: Any, *, above: float = -math.inf, below: float = math.inf, at_least: float = -math.inf) -> Any:
+    """A traced value as it is where it is in range, NaN elsewhere: what follows is not finite, and sets its bit."""
+    if _known(value):
+        return value
+    return jnp.where((value > above) & (value >= at_least) & (value < below), value, jnp.nan)
 
 
 def one_of(allowed: Any, **values: Any) -> None:

@@ -16,7 +16,10 @@ CLIENTS = "clients"
 
 
 class ClientData(NamedTuple):
-    """The samples of every client, stacked; rows `count[i]:` of client `i` are padding and never train."""
+    """The samples of every client, stacked; rows `count[i]:` of client `i` are padding and never train.
+
+    `examples` is a pytree, as `(x [n, m, ...], y [n, m])`; `simulate` checks that it and `count` fit.
+    """
 
     examples: PyTree  # [n, m, ...]
     count: Int[Array, " n"]
@@ -69,6 +72,7 @@ class Combine(NamedTuple):
 
     lift: Callable[..., PyTree]  # (y [b, ...], alive [b], group [b]) -> summand
     lower: Callable[[PyTree], Received]
+    num_groups: int = 1  # rows of `Received`
     max_uploads: int | None = None  # most uploads a sum can hold; None: any number
 
 
@@ -109,6 +113,7 @@ class Draw(NamedTuple):
 
     init: Callable[..., PyTree]  # (key, n) -> state
     apply: Callable[..., tuple]  # (key, state, round, count [n]) -> (Cohort, state)
+    num_groups: int = 1  # groups are 0 to num_groups - 1
 
 
 class Local(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, PartitionSpec
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
@@ -26,9 +26,16 @@ def clients_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def resolve_mesh(mesh: Mesh | Literal["auto"] | None) -> Mesh | None:
-    """ "auto" is a mesh over all devices where there are several, and None where there is one."""
-    if mesh == "auto":
+    """ "auto" is a mesh over all devices where there are several, and None where there is one.
+
+    Raises:
+      ValueError: neither of these, nor a mesh with the one automatic axis "clients".
+    """
+    if isinstance(mesh, str) and mesh == "auto":
         return clients_mesh() if jax.device_count() > 1 else None
+    fits = isinstance(mesh, Mesh) and mesh.axis_names == (CLIENTS,) and mesh.axis_types == (AxisType.Auto,)
+    if mesh is not None and not (fits and mesh.size):
+        raise ValueError(f"mesh must be 'auto', None or a mesh as of clients_mesh(), got {mesh!r}")
     return mesh
 
 

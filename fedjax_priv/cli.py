@@ -41,7 +41,7 @@ def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
 
 def _save(command: Callable[[], list], file: pathlib.Path | None) -> None:
     """Runs a command and keeps the table it printed; a folder that is missing is an error before the work."""
-    if file is not None and not file.parent.is_dir():
+    if file is not None and (file.is_dir() or not file.parent.is_dir()):
         raise FileNotFoundError(f"json must be a file in a folder that exists, got {file}")
     rows = command()
     if file is not None:

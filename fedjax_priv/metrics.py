@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
+from fedjax_priv.losses import cross_entropy
 
 
 def accuracy(
@@ -27,18 +27,20 @@ def accuracy(
       `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
-      ValueError: no examples, or not as many labels.
+      ValueError: no examples, not as many labels, or labels that are not integers.
     """
     _validate.integer(batch_size=batch_size)
     x, y = jnp.asarray(x), jnp.asarray(y)
     if y.ndim != 1 or not y.size or x.shape[0] != y.size:
         raise ValueError(f"y must be one label for each of the {x.shape[0]} >= 1 rows of x, got shape {y.shape}")
+    if not jnp.issubdtype(y.dtype, jnp.integer):
+        raise ValueError(f"y must be integers, got {y.dtype}")
 
     def evaluate(params: PyTree) -> dict[str, Array]:
         def score(example: tuple[Array, Array]) -> tuple[Array, Array]:
             row, label = example
             logits = model.apply(params, row[None])[0]
-            loss = optax.losses.softmax_cross_entropy_with_integer_labels(logits, label)
+            loss = cross_entropy(logits, label)
             return (logits.argmax() == label).astype(jnp.float32), loss
 
         correct, loss = jax.lax.map(score, (x, y), batch_size=batch_size)

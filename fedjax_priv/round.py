@@ -73,28 +73,36 @@ def federated_round(
       its upload counted.
 
     Raises:
-      ValueError: a block below 1, layers that do not say how uploads combine; when `init` or `step` is called, data of
-        another number of clients, or a cohort too large for an exact sum.
+      ValueError: a block below 1, a mesh of other axes, layers that do not say how uploads combine or that combine
+        another number of groups than the cohort draws; when `init` or `step` is called, data or a state of another
+        number of clients, or a cohort too large for an exact sum.
     """
     combine = layers.combine
     if combine is None:
         raise ValueError("layers must end in one that says how uploads combine, such as plain() or pairwise_masks()")
+    if cohort.num_groups != combine.num_groups:
+        raise ValueError(
+            f"cohort must draw as many groups as layers combine, {combine.num_groups}, got {cohort.num_groups}"
+        )
     mesh = resolve_mesh(mesh)
     in_blocks = functools.partial(
         federated_round,
         cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server,
         num_clients=num_clients, mesh=mesh,
     )  # fmt: skip
-    size = DEFAULT_BLOCK if block == "auto" else block
+    if isinstance(block, str):
+        _validate.one_of(("auto",), block=block)
+    size = DEFAULT_BLOCK if isinstance(block, str) else block
     _validate.integer(block=size)
 
     def init(key: Key, params: PyTree, data: ClientData) -> RoundState:
         _check_clients(data, num_clients)
         n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
+        _check_size(d)
         return RoundState(
             round=jnp.int32(0),
             draw=cohort.init(named(key, "cohort"), n),
-            params=params,
+            params=jax.tree.map(lambda p: jnp.asarray(p, p.dtype), params),  # a weak type would be traced twice
             memory=local.init(n, params),
             layers=layers.init(named(key, "layers"), n),
             aggregate=aggregate.init(d),
@@ -103,6 +111,7 @@ def federated_round(
 
     def step(key: Key, state: RoundState, data: ClientData) -> tuple[RoundState, RoundInfo]:
         _check_clients(data, num_clients)
+        _check_state(state, data)
         key = jax.random.fold_in(key, state.round)
         who, draw = cohort.apply(named(key, "cohort"), state.draw, state.round, data.count)
         _check_uploads(who, combine)
@@ -118,7 +127,7 @@ def federated_round(
         direction, opinion = aggregate.apply(state.aggregate, groups)
         params, optimizer = descend(direction, state.server, state.params)
 
-        status = round_status(groups, group_status, params)
+        status = round_status(groups, group_status, (params, optimizer, opinion))
         counted = alive & (groups.count > 0)[who.group] & (status == 0)
         state = RoundState(
             round=state.round + 1,
@@ -143,6 +152,7 @@ def federated_round(
         def upload(shared: tuple, who: Cohort, memory: PyTree, private: PyTree, loss: Array, update: Array) -> tuple:
             _, public = shared
             y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
+            sent = _by_client(sent, loss)
             y, alive = channel.transmit(named(key, "transmit"), y, who)
             return combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive)
 
@@ -157,7 +167,7 @@ def federated_round(
         delta, optimizer = server.update(unravel(direction), optimizer, params)
         return optax.apply_updates(params, delta), optimizer
 
-    return Algorithm(init, step, mesh, size, (lambda block: in_blocks(block=block)) if block == "auto" else None)
+    return Algorithm(init, step, mesh, size, (lambda block: in_blocks(block=block)) if isinstance(block, str) else None)
 
 
 def _check_clients(data: ClientData, num_clients: int | None) -> None:
@@ -166,14 +176,35 @@ def _check_clients(data: ClientData, num_clients: int | None) -> None:
         raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
 
 
+def _check_size(d: int) -> None:
+    if 32 * (d + 1) >= 2**32:
+        raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
+
+
+def _check_state(state: RoundState, data: ClientData) -> None:
+    n = data.count.shape[0]
+    for rows in jax.tree.leaves((state.memory, state.layers)):
+        if rows.shape[0] != n:
+            raise ValueError(f"state must be of as many clients as data has, {n}, got {rows.shape[0]}")
+
+
 def _check_uploads(who: Cohort, combine: Combine) -> None:
     most = combine.max_uploads
     if most is not None and who.client.size > most:
         raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {who.client.size}")
 
 
+def _by_client(sent: Sent, loss: Array) -> Sent:
+    """Bits and status a row a client; a training loss that is not finite is a status too."""
+    status = jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
+    return Sent(jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), sent.status | status, sent.clear)
+
+
 def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out groups spoilt by a member's status or not recovered; says why, `[g]`. A group without members is 0."""
+    """Leaves out groups spoilt by a member's status, not recovered or not finite; says why, `[g]`.
+
+    The status of a group without members is 0. A client in a group the server has no row for spoils all of them.
+    """
     num_groups = groups.count.shape[0]
     flags = jnp.array([bit for bit in Status if bit], jnp.int32)
     raised = alive[:, None] & (status[:, None] & flags[None, :] > 0)
@@ -182,15 +213,18 @@ def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[R
     )
     reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
     lost = jnp.where((groups.count == 0) & (members[:, 0] > 0), int(Status.NOT_RECOVERED), 0)
-    group_status = reasons | lost
+    finite = [jnp.isfinite(rows.reshape(num_groups, -1)).all(1) for rows in jax.tree.leaves(groups.value)]
+    broken = jnp.where((groups.count > 0) & ~jnp.stack(finite).all(0), int(Status.NOT_FINITE), 0)
+    stray = (who.selected & ((who.group < 0) | (who.group >= num_groups))).any()
+    group_status = reasons | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 
-def round_status(groups: Received, group_status: Array, params: PyTree) -> Array:
-    """A round fails if no group is left, for the groups' reasons, or if the new model is not finite."""
+def round_status(groups: Received, group_status: Array, server: PyTree) -> Array:
+    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
     reasons = jnp.bitwise_or.reduce(group_status)
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
-    finite = jnp.stack([jnp.isfinite(p).all() for p in jax.tree.leaves(params)]).all()
+    finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(server)]).all()
     return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
 
 

@@ -18,7 +18,7 @@ def rows_where(keep: Bool[Array, "..."], new: PyTree, old: PyTree) -> PyTree:
 
 def rows_of(who: Cohort, rows: PyTree) -> PyTree:
     """The cohort's rows of `[population, ...]`; the population in order is taken as it is."""
-    return jax.tree.map(lambda a: a if a.shape[0] == who.client.size else a[who.client], rows)
+    return jax.tree.map(lambda a: a if a.shape[0] == who.client.size else jnp.asarray(a)[who.client], rows)
 
 
 def put_rows(who: Cohort, keep: Bool[Array, " n"], new: PyTree, old: PyTree) -> PyTree:

@@ -114,6 +114,19 @@ def _check(key: Key, params: PyTree, data: ClientData, rounds: int, every: int) 
                 f"data must have {len(data.count)} clients on the first axis of every leaf, as its count has, "
                 f"got shape {np.shape(leaf)} in data{jax.tree_util.keystr(path)}"
             )
+    _check_samples(data)
+
+
+def _check_samples(data: ClientData) -> None:
+    """What only the host can know: the rows of each client that are samples are there."""
+    count, room = np.asarray(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
+    if len(room) != 1 or () in room:
+        raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")
+    most = room.pop()[0]
+    if not np.issubdtype(count.dtype, np.integer):
+        raise ValueError(f"data.count must be integers, got {count.dtype}")
+    if not count.size or count.min() < 0 or count.max() > most or not count.any():
+        raise ValueError(f"data.count must be from 0 to {most}, the samples there is room for, and not all 0")
 
 
 def _lengths(rounds: int, every: int) -> list[int]:

@@ -7,6 +7,7 @@ import pytest
 from fedjax_priv import bench, cli, demo
 from fedjax_priv.demo import NUM_CLIENTS
 from fedjax_priv.layers import plain_field
+from fedjax_priv.simulation import simulate
 from fedjax_priv.systems import secagg
 from helpers import targets, towards_target
 
@@ -40,6 +41,30 @@ def test_the_difference_of_a_broken_secure_sum_shows():
     measure = lambda twin: demo.largest_difference(system(), twin, key, jnp.zeros(5), data, 3)
     assert measure(system(secure_sum=plain_field())) == 0
     assert measure(system(secure_sum=plain_field(), dropout=0.5)) > 1
+
+
+def test_the_demo_s_twin_sums_in_the_clear():
+    data = targets(NUM_CLIENTS, 5)
+    for system, twin in demo._systems(towards_target()).values():
+        for algorithm, phases in (
+            (system, {"model", "advertise", "share", "upload", "unmask"}),
+            (twin, {"model", "upload"}),
+        ):
+            if twin is not None:
+                state = jax.eval_shape(algorithm.init, jax.random.key(0), jnp.zeros(5), data)
+                assert jax.eval_shape(algorithm.step, jax.random.key(0), state, data)[1].bits.keys() == phases
+
+
+def test_a_row_of_the_demo_is_what_the_run_left():
+    system = secagg(towards_target(), num_clients=6, dropout=0.45, mesh=None)
+    evaluate = lambda params: {"accuracy": params.sum()}
+    result = simulate(system, jax.random.key(1), jnp.zeros(5), targets(6, 5), rounds=8, evaluate=evaluate, every=4)
+    row, failed = demo._row("name", result, 0.0), int((result.status > 0).sum())
+    assert 0 < failed < 8
+    assert row.status == f"{failed} failed: too few survivors to recover the sum"
+    assert row.accuracy == float(result.params.values.sum())
+    assert row.seconds == float(result.seconds[-1]) / 8
+    assert row.down_bytes > 4 * 5 > row.up_bytes - 8 - 16 * 5 - 8 * 6
 
 
 @pytest.mark.parametrize(

@@ -13,3 +13,9 @@ def test_cross_entropy_is_minus_the_log_probability_of_the_label():
     loss = softmax_cross_entropy(model)
     got = loss(jnp.asarray(w, jnp.float32), (jnp.asarray(x, jnp.float32), jnp.asarray(y)))
     np.testing.assert_allclose(got, -log_softmax(x @ w, axis=1)[np.arange(5), y], rtol=1e-4, atol=1e-4)
+
+
+def test_a_label_without_a_class_costs_nan():
+    model = Model(init=lambda key: None, apply=lambda params, x: x)
+    got = softmax_cross_entropy(model)(None, (jnp.zeros((4, 3)), jnp.array([-1, 0, 2, 3])))
+    assert np.isnan(got).tolist() == [True, False, False, True]

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import ClientData, Local
+from fedjax_priv.base import ClientData, Local, Sent
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import bernoulli, everyone
 from fedjax_priv.layers import pairwise_masks, plain, quantize, scale, stack, stateless
@@ -187,3 +187,182 @@ def test_a_system_made_for_another_number_of_clients(clients):
     ):
         with pytest.raises(ValueError, match=f"num_clients must be the number of clients in data, {clients}, got 6"):
             run()
+
+
+def engine(**parts):
+    """A round in the clear, with some parts replaced."""
+    usual = dict(
+        cohort=everyone(), local=towards_target(), layers=stack(send=plain()), channel=erasure(), aggregate=mean(),
+        server=optax.sgd(1.0), block=3, mesh=None,
+    )  # fmt: skip
+    return federated_round(**{**usual, **parts})
+
+
+def one_round(system, data, d=5, key=KEY):
+    before = system.init(key, jnp.zeros(d), data)
+    return before, *jax.jit(system.step)(key, before, data)
+
+
+def counting(part, *, where):
+    """A draw or an aggregator that counts its calls in its state."""
+    apply = part.apply
+
+    def count(*args):
+        out, _ = apply(*args[:where], (), *args[where + 1 :])
+        return out, args[where] + 1
+
+    return part._replace(init=lambda *_: jnp.int32(0), apply=count)
+
+
+def counting_layer():
+    return stateless()._replace(
+        init=lambda key, n: jnp.zeros(n, jnp.int32),
+        advertise=lambda key, state, cohort: (state, (), {}),
+        encode=lambda key, private, public, x, cohort: (x, private + 1, Sent()),
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_every_state_moves_if_the_round_succeeds_and_only_the_draw_s_if_it_fails(fails):
+    data = targets(6, 5)
+    if fails:
+        data = data._replace(examples=data.examples.at[0, 0].set(jnp.nan))
+    system = engine(
+        cohort=counting(everyone(), where=1), aggregate=counting(mean(), where=0), local=remembering(),
+        layers=stack(count=counting_layer(), send=plain()), server=optax.sgd(0.1, momentum=0.9),
+    )  # fmt: skip
+    before, after, info = one_round(system, data)
+    assert int(after.draw) == int(after.round) == 1
+    moved = [
+        not same_bits(getattr(after, name), getattr(before, name))
+        for name in ("params", "memory", "layers", "aggregate", "server")
+    ]
+    assert moved == [not fails] * 5
+    assert info.counted.tolist() == [not fails] * 6
+
+
+def test_a_server_that_is_no_longer_finite_fails_the_round():
+    """A second moment, as Adam's, overflows long before the parameters do, and would stand still ever after."""
+    moment = optax.GradientTransformation(jnp.zeros_like, lambda grad, nu, params: (0.0 * grad, nu + grad * grad))
+    system = engine(layers=stack(send=plain(exact=False)), server=moment)
+    data = targets(4, 5)
+    before, after, info = one_round(system, data._replace(examples=data.examples.at[0].set(1e25)))
+    assert int(info.status) == Status.NOT_FINITE
+    assert same_bits(after, before._replace(round=before.round + 1))
+
+
+def test_a_training_loss_that_is_not_finite_fails_the_round():
+    local = towards_target()._replace(apply=lambda *args: (jnp.ones((2, 5)), (), jnp.array([1.0, jnp.nan])))
+    before, after, info = one_round(engine(local=local, block=2), targets(2, 5))
+    assert int(info.status) == Status.NOT_FINITE
+    assert same_bits(after.params, before.params)
+
+
+def grouped(group, num_groups):
+    draw = everyone(num_groups)
+    cohort = lambda *args: (draw.apply(*args)[0]._replace(group=jnp.array(group)), ())
+    return draw._replace(apply=cohort)
+
+
+def test_a_sum_that_is_not_finite_costs_its_group():
+    data = targets(4, 5)._replace(examples=jnp.zeros((4, 5)).at[:2].set(3e38))
+    system = engine(cohort=grouped([0, 0, 1, 1], 2), layers=stack(send=plain(2, exact=False)))
+    _, _, info = one_round(system, data)
+    assert int(info.status) == 0
+    assert info.group_status.tolist() == [Status.NOT_FINITE, 0]
+    assert info.counted.tolist() == [False, False, True, True]
+
+
+def test_a_client_in_a_group_without_a_row_fails_the_round():
+    system = engine(cohort=grouped([0, 1, 2, 1], 2), layers=stack(send=plain(2)))
+    before, after, info = one_round(system, targets(4, 5))
+    assert int(info.status) == Status.CAP_OVERFLOW
+    assert same_bits(after.params, before.params)
+
+
+def test_who_answers_at_disclosure_is_drawn_apart_from_who_uploads():
+    """The server learns `online`, and the same rate for both does not lose the same clients."""
+    told = stateless()._replace(
+        disclose=lambda private, public, clear, alive, online: (online, {}),
+        decode=lambda header, public, received: received._replace(
+            value=received.value + 100.0 * header.sum(dtype=jnp.float32)
+        ),
+    )
+    channel = erasure(0.3, leave=0.3)
+    _, _, info = one_round(engine(layers=stack(tell=told, send=plain()), channel=channel), targets(40, 5))
+    arrived = np.asarray(info.counted)
+    online = (np.asarray(info.direction)[0] + np.asarray(targets(40, 5).examples)[arrived, 0].sum()) / 100
+    assert 0.4 * arrived.sum() < round(online) < arrived.sum()
+
+
+def test_what_the_channel_does_to_the_sum_reaches_the_server():
+    def receive(key, received):
+        return received._replace(value=received.value + 7.0)
+
+    _, _, info = one_round(engine(channel=erasure()._replace(receive=receive)), targets(4, 5))
+    np.testing.assert_allclose(info.direction, 7 - targets(4, 5).examples.sum(0), rtol=1e-5)
+
+
+def test_bits_of_the_model_go_to_those_who_take_part():
+    _, _, info = one_round(engine(cohort=bernoulli(0.5)), targets(20, 5))
+    took_part = np.asarray(info.counted)
+    assert 0 < took_part.sum() < 20
+    assert info.bits["model"].down.tolist() == (32 * 5 * took_part).tolist()
+    assert not info.bits["model"].up.any()
+
+
+def test_secagg_scales_by_cohort_and_dropout_and_passes_its_threshold_on():
+    """The mean of the sum over draws and dropouts is sum_i beta_i y_i: beta_i n / cohort / (1 - dropout) each."""
+    data, n = targets(8, 5), 8
+    how = dict(num_clients=n, cohort_size=6, dropout=0.25, levels=2.0**20, mesh=None)
+    _, _, info = one_round(secagg(towards_target(), threshold=2, **how), data)
+    weight = np.asarray(data.count) / np.asarray(data.count).sum() * n / 6 / 0.75
+    mine = np.asarray(info.client)[np.asarray(info.counted)]
+    assert len(mine) >= 2
+    np.testing.assert_allclose(
+        info.direction, -(np.asarray(data.examples)[mine] * weight[mine][:, None]).sum(0), atol=1e-4
+    )
+    _, _, info = one_round(secagg(towards_target(), threshold=6, leave=0.9, **{**how, "dropout": 0.0}), data)
+    assert int(info.status) == Status.NOT_RECOVERED
+
+
+def test_a_bare_layer_is_a_stack_of_one():
+    _, _, bare = one_round(engine(layers=plain()), targets(7, 5))
+    _, _, stacked = one_round(engine(), targets(7, 5))
+    assert same_bits(bare, stacked)
+
+
+def test_numpy_data_may_be_closed_over():
+    data = jax.tree.map(np.asarray, targets(7, 5))
+    system = fedavg(towards_target(), cohort_size=4, mesh=None)
+    state = system.init(KEY, jnp.zeros(5), data)
+    assert jax.vmap(lambda key: system.step(key, state, data)[1].status)(jax.random.split(KEY, 3)).tolist() == [0] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
+        (
+            lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
+            "mesh must be 'auto', None or a mesh as of clients_mesh",
+        ),
+        (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
+        (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
+        (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
+        (lambda: fedavg(towards_target(), cohort_size=0), "cohort_size must be an integer >= 1, got 0"),
+        (
+            lambda: engine(local=remembering()).step(
+                KEY, one_round(engine(local=remembering()), targets(4, 5))[0], targets(6, 5)
+            ),
+            "state must be of as many clients as data has, 6, got 4",
+        ),
+        (
+            lambda: jax.eval_shape(engine().init, KEY, jax.ShapeDtypeStruct((2**27,), jnp.float32), targets(4, 5)),
+            "params must have fewer than 134217727 elements",
+        ),
+    ],
+)
+def test_more_bad_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

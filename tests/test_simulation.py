@@ -253,3 +253,20 @@ def test_the_bar_is_updated_once_a_chunk(monkeypatch):
     run(rounds=17, every=7, progress=True)
     assert updates == [0, 7, 14, 17]
     assert "17/17" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("examples", "count", "message"),
+    [
+        ((np.zeros((3, 4, 2)), np.zeros((3, 5))), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+        (np.zeros(3), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+        ((), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+        (np.zeros((3, 4)), [1.0, 2.0, 3.0], "data.count must be integers, got float"),
+        (np.zeros((3, 4)), [1, 2, 5], "data.count must be from 0 to 4"),
+        (np.zeros((3, 4)), [1, -2, 3], "data.count must be from 0 to 4"),
+        (np.zeros((3, 4)), [0, 0, 0], "data.count must be from 0 to 4"),
+    ],
+)
+def test_data_that_do_not_fit_their_counts(examples, count, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(quadratic(), KEY, PARAMS, ClientData(examples, np.array(count)), rounds=1)

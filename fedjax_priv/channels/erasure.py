@@ -17,6 +17,7 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
         Bonawitz et al.), in [0, 1).
     """
     _validate.fraction(below_one=True, dropout=dropout, leave=leave)
+    dropout, leave = (_validate.or_nan(rate, at_least=0, below=1) for rate in (dropout, leave))
 
     def stays(key: Key, rate: float | Array, cohort: Cohort) -> Array:
         return per_client(lambda k: jax.random.bernoulli(k, 1 - rate), key, cohort.client)

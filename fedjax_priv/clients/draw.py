@@ -2,20 +2,24 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.keys import named, per_client
 
+Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
+"""Samples of each client of the population."""
 
-def _cohort(client: Array, round: Array, count: Array) -> Cohort:
+
+def _cohort(client: Array, round: Array, count: Counts) -> Cohort:
     """Everyone named, honest, in one group, with unit gain; beta_i over the whole population."""
     n = client.size
     return Cohort(
         client=client,
         round=jnp.broadcast_to(round, n),
-        weight=(count / jnp.maximum(count.sum(), 1)).astype(jnp.float32)[client],
+        weight=jnp.asarray(count / jnp.maximum(count.sum(), 1), jnp.float32)[client],
         selected=jnp.ones(n, bool),
         byzantine=jnp.zeros(n, bool),
         group=jnp.zeros(n, jnp.int32),
@@ -33,12 +37,12 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
     _validate.integer(num_groups=num_groups)
     _validate.integer(at_least=0, num_byzantine=num_byzantine)
 
-    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Int[Array, " n"]) -> tuple[Cohort, tuple]:
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         client = jnp.arange(count.size)
         group = jax.random.permutation(named(key, "group"), count.size) % num_groups
         return _cohort(client, round, count)._replace(group=group, byzantine=client < num_byzantine), state
 
-    return Draw(lambda key, n: (), apply)
+    return Draw(lambda key, n: (), apply, num_groups)
 
 
 def sample(size: int) -> Draw:
@@ -49,7 +53,7 @@ def sample(size: int) -> Draw:
     """
     _validate.integer(size=size)
 
-    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Int[Array, " n"]) -> tuple[Cohort, tuple]:
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
         client = jax.random.choice(named(key, "sample"), count.size, (size,), replace=False)
@@ -62,7 +66,7 @@ def bernoulli(participation: float | Array) -> Draw:
     """Each client joins independently with one probability in (0, 1]."""
     _validate.fraction(above_zero=True, participation=participation)
 
-    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Int[Array, " n"]) -> tuple[Cohort, tuple]:
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         who = _cohort(jnp.arange(count.size), round, count)
         joins = per_client(lambda k: jax.random.bernoulli(k, participation), named(key, "join"), who.client)
         return who._replace(selected=joins), state

@@ -71,6 +71,7 @@ def local_sgd(
     _validate.positive(learning_rate=learning_rate)
     _validate.fraction(below_one=True, momentum=momentum)
     _validate.integer(batch_size=batch_size)
+    learning_rate, momentum = _validate.or_nan(learning_rate, above=0), _validate.or_nan(momentum, at_least=0, below=1)
     duration = _duration(num_epochs, num_steps)
     has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
     carries = has_velocity and carry_momentum
@@ -138,7 +139,10 @@ def _mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array,
     """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`; 0 and any where none is valid."""
 
     def mean(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, Array]:
-        total = jnp.where(valid, loss(params, examples), 0.0).sum()
+        losses = loss(params, examples)
+        if losses.shape != valid.shape:
+            raise ValueError(f"loss must return one value an example, shape {valid.shape}, got {losses.shape}")
+        total = jnp.where(valid, losses, 0.0).sum()
         return total / jnp.maximum(valid.sum(dtype=jnp.float32), 1.0), total
 
     def gradient(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, PyTree]:

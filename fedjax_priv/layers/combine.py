@@ -39,7 +39,7 @@ def _group_sum(
         count, *parts = sums
         return Received(join(*parts), count)
 
-    return Combine(lift, lower, max_uploads)
+    return Combine(lift, lower, num_groups, max_uploads)
 
 
 def float_sum(num_groups: int = 1) -> Combine:
@@ -95,5 +95,12 @@ def _carry(limbs: tuple[Array, ...]) -> list[Array]:
 
 
 def message_bits(message: PyTree, rows: int = 1) -> UInt32[Array, ""]:
-    """Bits of the arrays of a message, shared evenly by `rows` senders."""
-    return jnp.uint32(sum(8 * a.size * a.dtype.itemsize for a in jax.tree.leaves(message)) // rows)
+    """Bits of the arrays of a message, shared evenly by `rows` senders.
+
+    Raises:
+      ValueError: a sender's message has 2**32 bits or more.
+    """
+    bits = sum(8 * a.size * a.dtype.itemsize for a in jax.tree.leaves(message)) // rows
+    if bits >= 2**32:
+        raise ValueError(f"a message must have fewer than 2**32 bits (512 MiB), got {bits}")
+    return jnp.uint32(bits)

@@ -81,7 +81,8 @@ def pairwise_masks(
       block: users whose masks the server takes out at once.
       mesh: devices the server spreads this work over.
 
-    A Diffie-Hellman agreement in F_q and 64-bit seeds are simulation-grade: the protocol is run, not its strength.
+    A Diffie-Hellman agreement in F_q and 64-bit seeds are simulation-grade: the protocol is run, not its strength. The
+    encryption under which shares pass through the server, and its second key pair, are neither run nor counted in bits.
 
     Raises:
       ValueError: a size below its minimum, or a threshold outside [2, group_size].

@@ -26,6 +26,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
     """
     _validate.positive(levels=levels)
     _validate.integer(max_terms=max_terms)
+    levels = _validate.or_nan(levels, above=0)
     limit = ((int(field.Q) - 1) // 2) // max_terms - 1
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:

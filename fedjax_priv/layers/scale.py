@@ -15,6 +15,7 @@ def scale(factor: float | Array = 1.0) -> Layer:
     SparseSecAgg, eq. 16 with p = 1).
     """
     _validate.positive(factor=factor)
+    factor = _validate.or_nan(factor, above=0)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         del key

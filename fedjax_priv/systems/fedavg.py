@@ -5,6 +5,7 @@ from typing import Any
 import optax
 from jaxtyping import Array
 
+from fedjax_priv import _validate
 from fedjax_priv.aggregators.mean import mean
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels.erasure import erasure
@@ -31,9 +32,11 @@ def fedavg(
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
       server: optimizer that takes the mean update as a gradient; `optax.sgd(1.0)` if not given.
-      exact: sum in fixed point, so that blocks and devices change no bit; False is a float sum.
+      exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
       **run: `block` and `mesh` of `federated_round`.
     """
+    if cohort_size is not None:
+        _validate.integer(cohort_size=cohort_size)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,

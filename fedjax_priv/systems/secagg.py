@@ -60,6 +60,10 @@ def secagg(
     _validate.fraction(below_one=True, dropout=dropout)
     _validate.integer(at_least=2, num_clients=num_clients)
     size = num_clients if cohort_size is None else cohort_size
+    _validate.integer(at_least=2, cohort_size=size)
+    if size > num_clients:
+        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {cohort_size}")
+    dropout = _validate.or_nan(dropout, at_least=0, below=1)
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     mesh = resolve_mesh(mesh)
     if secure_sum is None:

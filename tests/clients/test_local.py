@@ -237,3 +237,22 @@ def test_a_batch_larger_than_the_data_is_an_error():
 def test_bad_arguments_are_errors_that_name_them(options, message):
     with pytest.raises(ValueError, match=message):
         local_sgd(LOSS, **({"learning_rate": 0.1, "batch_size": 2, "num_steps": 1} | options))
+
+
+@pytest.mark.parametrize("shape", [lambda each: each.mean(), lambda each: each[:, None]])
+@pytest.mark.parametrize("make", [lambda loss: local_sgd(loss, learning_rate=0.1, batch_size=B, num_steps=1), fedsgd])
+def test_a_loss_must_be_one_value_an_example(make, shape):
+    data, params = classification()
+    with pytest.raises(ValueError, match="loss must return one value an example, shape"):
+        make(lambda params, examples: shape(LOSS(params, examples))).apply(KEY, (), params, data, cohort(CLIENT))
+
+
+@pytest.mark.parametrize("how", [{"learning_rate": -0.1}, {"momentum": 1.0}, {"momentum": -0.1}])
+def test_traced_settings_out_of_range_give_nan(how):
+    data, params = classification()
+    how = {"learning_rate": 0.1, "momentum": 0.5} | how
+
+    def update(settings):
+        return local_sgd(LOSS, batch_size=B, num_steps=2, **settings).apply(KEY, (), params, data, cohort(CLIENT))[0]
+
+    assert jnp.isnan(jax.jit(update)(how)[COUNT > 0]).all()

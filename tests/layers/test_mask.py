@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv.crypto import field, shamir
 from fedjax_priv.crypto.key_agreement import shared_seed
 from fedjax_priv.crypto.prg import Prg, expand, philox, threefry
 from fedjax_priv.layers.mask import pairwise_masks
@@ -148,7 +149,11 @@ def test_fewer_survivors_than_the_threshold_open_nothing():
 @pytest.mark.parametrize(("gone", "recovered"), [([0], True), ([0, 3], True), ([0, 3, 5], False)])
 def test_a_user_may_upload_and_leave_before_disclosure(gone, recovered):
     """Two survivor sets: its upload still counts, if those who stay hold enough shares (4 of 6)."""
-    received = run(gone=gone)["received"]
+    result = run(gone=gone)
+    received = result["received"]
+    assert (result["bits"]["unmask"].up > 0).tolist() == survivors(N, gone).tolist(), (
+        "those who stay answer all the same"
+    )
     assert received.count.tolist() == [N if recovered else 0]
     assert (np.asarray(received.value[0]) == total(X)).all() == recovered
 
@@ -166,6 +171,25 @@ def test_keys_are_new_each_round():
         assert not (a == b).any()
 
 
+def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not():
+    private = run()["private"]
+    secrets = jnp.concatenate([private.key, private.seed], 1)
+    for holders, enough in (([0, 2, 3, 5], True), ([0, 2, 3], False)):
+        weights = shamir.lagrange_weights(jnp.zeros(N, bool).at[jnp.array(holders)].set(True))
+        assert (shamir.reconstruct(private.shares, weights) == secrets).all() == enough
+        assert (shamir.reconstruct(private.shares, weights) == secrets).any() == enough
+
+
+def test_secrets_come_from_a_client_s_number_and_polynomials_from_the_round():
+    somewhere = WHO._replace(client=jnp.array([9, 0, 7, 3, 8, 1]))
+    first, other = run()["private"], run(who=somewhere)["private"]
+    assert same_bits((first.key[3], first.seed[3]), (other.key[3], other.seed[3]))
+    assert same_bits((first.key[0], first.seed[0]), (other.key[1], other.seed[1]))
+    again = run(key=jax.random.fold_in(KEY, 1))["private"]
+    slope = lambda private: field.sub(private.shares[1], private.shares[0])  # does not depend on the secret
+    assert not (slope(first) == slope(again)).any()
+
+
 def test_the_secrets_of_users_and_their_polynomials_are_their_own():
     private = run()["private"]
     for secret in (private.key, private.seed, private.shares[0], private.shares[:, 0]):
@@ -179,6 +203,7 @@ def test_a_user_that_is_not_selected_neither_masks_nor_shares():
     assert not result["private"].shares[2].any()
     assert not result["private"].shares[:, 2].any()
     assert not any(link.up[2] | link.down[2] for link in result["bits"].values())
+    assert result["bits"]["advertise"].down.tolist() == [64 * 4, 64 * 4, 0, 64 * 4, 64 * 4, 64 * 4]
 
 
 def test_bits_of_each_phase():

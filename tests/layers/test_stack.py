@@ -78,3 +78,18 @@ def test_whole_is_inherited():
     look_around = stateless(lambda key, x, who: x - x.mean(0, keepdims=True), whole=True)
     assert stack(a=look_around, send=plain()).whole
     assert not stack(a=noise(), send=stateless(combine=float_sum())).whole
+
+
+def test_each_layer_has_keys_of_its_own_and_learns_who_is_alive_and_who_is_online():
+    """What a layer is given at each call, told back as it came."""
+    tell = stateless()._replace(
+        init=lambda key, n: jax.random.bits(key, (n,), jnp.uint32),
+        advertise=lambda key, state, cohort: (jax.random.bits(key, (N,), jnp.uint32), state, {}),
+        disclose=lambda private, public, clear, alive, online: ((private, public, clear, alive, online), {}),
+    )
+    layer = stack(a=tell, b=tell._replace(encode=lambda *_: (X, (), Sent(clear=X))), send=plain())
+    online = survivors(N, [1, 2])
+    header = run_layer(layer, KEY, X, cohort_of(N), survivors(N, [1]), online)["header"]
+    for i in (0, 1):
+        assert not (header["a"][i] == header["b"][i]).any()
+    assert same_bits(header["b"][2:], (X, survivors(N, [1]), online))

@@ -1,0 +1,42 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import _validate
+
+
+@pytest.mark.parametrize("value", ["0.5", True, None, np.nan, -1, [0.5, 0.5]])
+@pytest.mark.parametrize("check", [_validate.positive, _validate.non_negative, _validate.fraction])
+def test_what_is_no_number_in_range_is_refused_by_name(check, value):
+    with pytest.raises(ValueError, match="^rate must be a .*number"):
+        check(rate=value)
+
+
+@pytest.mark.parametrize("value", [True, 2.0, "2", 1, None, np.array([2, 3])])
+def test_what_is_no_integer_in_range_is_refused_by_name(value):
+    with pytest.raises(ValueError, match="^size must be an integer >= 2, got"):
+        _validate.integer(at_least=2, size=value)
+
+
+def test_what_is_in_range_passes():
+    _validate.integer(at_least=2, a=2, b=np.int64(7))
+    _validate.positive(a=1e-9, b=np.float32(2), c=jnp.float32(3))
+    _validate.fraction(a=0, b=1, c=0.5)
+    _validate.one_of(("x",), a="x")
+
+
+@pytest.mark.parametrize(("how", "value"), [({"below_one": True}, 1), ({"above_zero": True}, 0)])
+def test_ends_can_be_excluded(how, value):
+    _validate.fraction(rate=value)
+    with pytest.raises(ValueError, match="^rate must be a number in"):
+        _validate.fraction(rate=value, **how)
+
+
+def test_traced_values_pass_and_turn_to_nan_out_of_range():
+    def run(value):
+        _validate.positive(value=value)
+        return _validate.or_nan(value, at_least=0, below=1)
+
+    assert np.isnan(jax.jit(jax.vmap(run))(jnp.array([-0.1, 0.0, 0.5, 1.0]))).tolist() == [True, False, False, True]
+    assert _validate.or_nan(7.0, below=1) == 7.0, "known values were checked before"
