@@ -58,13 +58,13 @@ def test_the_demo_s_twin_sums_in_the_clear():
 def test_a_row_of_the_demo_is_what_the_run_left():
     system = secagg(towards_target(), num_clients=6, dropout=0.45, mesh=None)
     evaluate = lambda params: {"accuracy": params.sum()}
-    result = simulate(system, jax.random.key(1), jnp.zeros(5), targets(6, 5), rounds=8, evaluate=evaluate, every=4)
+    result = simulate(system, jax.random.key(1), jnp.zeros(10), targets(6, 10), rounds=8, evaluate=evaluate, every=4)
     row, failed = demo._row("name", result, 0.0), int((result.status > 0).sum())
     assert 0 < failed < 8
     assert row.status == f"{failed} failed: too few survivors to recover the sum"
     assert row.accuracy == float(result.params.values.sum())
     assert row.seconds == float(result.seconds[-1]) / 8
-    assert row.down_bytes > 4 * 5 > row.up_bytes - 8 - 16 * 5 - 8 * 6
+    assert row.down_bytes > 4 * 10 > row.up_bytes - 8 - 16 * 5 - 8 * 6
 
 
 @pytest.mark.parametrize(
