@@ -40,6 +40,14 @@ def integer(at_least: int = 1, **values: Any) -> None:
             _fail(name, value, f"an integer >= {at_least}")
 
 
+def seed(**values: Any) -> None:
+    """Integers that 32 bits hold: more of them would be cut off."""
+    integer(at_least=0, **values)
+    for name, value in values.items():
+        if value >= 2**32:
+            _fail(name, value, "an integer below 2**32")
+
+
 def positive(**values: Any) -> None:
     """Finite numbers above 0."""
     for name, value in values.items():

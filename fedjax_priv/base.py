@@ -18,7 +18,8 @@ CLIENTS = "clients"
 class ClientData(NamedTuple):
     """The samples of every client, stacked; rows `count[i]:` of client `i` are padding and never train.
 
-    `examples` is a pytree, as `(x [n, m, ...], y [n, m])`; `simulate` checks that it and `count` fit.
+    `examples` is a pytree, as `(x [n, m, ...], y [n, m])`; `simulate` checks that it and `count` fit. Where the
+    population is too large for the devices, it may hold the samples of the round's cohort only, in its order.
     """
 
     examples: PyTree  # [n, m, ...]
@@ -165,7 +166,8 @@ class Algorithm(NamedTuple):
     """A federated system.
 
     `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open; `block` is then a
-    guess.
+    guess. `draw(key, state.draw, round, count)` is who will take part, exactly as `step` will draw it, and the next
+    state of the draw: it depends on nothing that is trained, so cohorts can be known ahead.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
@@ -173,3 +175,4 @@ class Algorithm(NamedTuple):
     mesh: Mesh | None = None  # the devices clients are spread over
     block: int | None = None  # clients trained and encoded at once
     in_blocks: Callable[[int], "Algorithm"] | None = None
+    draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)

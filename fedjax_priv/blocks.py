@@ -28,11 +28,14 @@ def clients_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 def resolve_mesh(mesh: Mesh | Literal["auto"] | None) -> Mesh | None:
     """ "auto" is a mesh over all devices where there are several, and None where there is one.
 
+    It is None as well where a device already works alone on its share of a larger program, as in a sweep.
+
     Raises:
       ValueError: neither of these, nor a mesh with the one automatic axis "clients".
     """
     if isinstance(mesh, str) and mesh == "auto":
-        return clients_mesh() if jax.device_count() > 1 else None
+        alone = jax.device_count() == 1 or jax.sharding.get_abstract_mesh().manual_axes
+        return None if alone else clients_mesh()
     fits = isinstance(mesh, Mesh) and mesh.axis_names == (CLIENTS,) and mesh.axis_types == (AxisType.Auto,)
     if mesh is not None and not (fits and mesh.size):
         raise ValueError(f"mesh must be 'auto', None or a mesh as of clients_mesh(), got {mesh!r}")

@@ -1,11 +1,28 @@
 """The command `fedjax-priv`."""
 
-import json
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated, Union
 
+import jax
 import tyro
+
+from fedjax_priv import atomic, commands, processes, store, systems
+from fedjax_priv.axes import HOW
+from fedjax_priv.experiment import groups
+from fedjax_priv.launch import Launch
+from fedjax_priv.options import Option, Options, form, options_of, values_of
+from fedjax_priv.simulation import SimulationError
+
+_INTERRUPTED = 128 + 2  # as a shell reports it
+_WRONG = 2
+_RUN = {"run": options_of(commands.Control), "launch": options_of(Launch)}
+_AXIS = f"{HOW}, for an option of the system, its training or its server, or for the seed; give it once for each axis."
+_SWEEP = {
+    "axes": {"axis": Option(tyro.conf.UseAppendAction[tuple[str, ...]], (), _AXIS)},
+    "run": options_of(commands.Control),
+}
 
 
 def _demo(
@@ -39,19 +56,77 @@ def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
     _save(lambda: bench(repeats), json)
 
 
+def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), json: pathlib.Path | None = None) -> None:
+    """Show the runs in a folder and in those below it.
+
+    Args:
+      root: the folder.
+      json: file for the printed table.
+    """
+    _save(lambda: commands.list_runs(root), json)
+
+
+def _of_systems(about: str, work: Callable[..., commands.Outcome], own: Mapping[str, Options]) -> Callable:
+    """A command with a subcommand for each system; the form that is filled has the system's name."""
+
+    forms = [form(name, _first_line(name), {**groups(name), **own}) for name in systems.__all__]
+    chosen = Union[tuple(Annotated[filled, tyro.conf.subcommand(name=filled.__name__)] for filled in forms)]  # noqa: UP007
+
+    def command(system: chosen) -> None:  # pyright: ignore[reportInvalidTypeForm]
+        values = values_of(system)
+        _check_place(values["json"])
+        outcome = work(type(system).__name__, values)
+        _write(values["json"], outcome.rows)
+        if outcome.interrupted:
+            sys.exit(_INTERRUPTED)
+
+    command.__doc__ = about
+    return command
+
+
+def _first_line(system: str) -> str:
+    """What the module of a system says it is."""
+    return (sys.modules[getattr(systems, system).__module__].__doc__ or "").partition("\n")[0]
+
+
 def _save(command: Callable[[], list], file: pathlib.Path | None) -> None:
-    """Runs a command and keeps the table it printed; a folder that is missing is an error before the work."""
-    if file is not None and (file.is_dir() or not file.parent.is_dir()):
+    """Runs a command and keeps the table it printed."""
+    _check_place(file)
+    _write(file, command())
+
+
+def _check_place(file: pathlib.Path | None) -> None:
+    """A folder that is missing, or a file that is there, is an error before the work."""
+    if file is not None and not file.parent.is_dir():
         raise FileNotFoundError(f"json must be a file in a folder that exists, got {file}")
-    rows = command()
-    if file is not None:
-        file.write_text(json.dumps([row._asdict() for row in rows], indent=2) + "\n")
+    if file is not None and file.exists():
+        raise FileExistsError(f"json must be a new file, got {file}")
+
+
+def _write(file: pathlib.Path | None, rows: list) -> None:
+    """Of several processes the first one writes; asking which this is would start the devices of one that is alone."""
+    if file is not None and (not jax.distributed.is_initialized() or processes.is_first()):
+        atomic.write(file, store.to_json([row._asdict() for row in rows]))
 
 
 def main() -> None:
     """Runs a command; what is wrong with its input is one line on standard error and exit status 2."""
     try:
-        tyro.extras.subcommand_cli_from_dict({"demo": _demo, "bench": _bench}, prog="fedjax-priv")
-    except (ValueError, OSError) as error:
+        tyro.extras.subcommand_cli_from_dict(
+            {
+                "demo": _demo,
+                "run": _of_systems("Run a system on a data set.", commands.run, _RUN),
+                "sweep": _of_systems("Run a system at every point of a grid.", commands.sweep, _SWEEP),
+                "list": _list,
+                "bench": _bench,
+            },
+            prog="fedjax-priv",
+            config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
+        )
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except (ValueError, OSError, SimulationError) as error:
+        if isinstance(error, SimulationError) and not isinstance(error.__cause__, OSError):
+            raise
         print(f"fedjax-priv: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(_WRONG)

@@ -41,7 +41,7 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "key": " ".join(f"{word:08x}" for word in np.asarray(jax.random.key_data(key)).tolist()),
         "key_impl": str(jax.random.key_impl(key)),
-    } | {name: _plain(value) for name, value in arguments.items()}
+    } | {name: plain(value) for name, value in arguments.items()}
 
 
 def _version(package: str) -> str:
@@ -65,7 +65,8 @@ def _commit(file: pathlib.Path) -> str:
     return done.stdout.strip()
 
 
-def _plain(value: Any) -> str | int | float:
+def plain(value: Any) -> str | int | float:
+    """A value as an attribute of a netCDF file can be: a number or a string."""
     if isinstance(value, bool | np.bool_ | np.integer):
         return int(value)
     if isinstance(value, np.floating):

@@ -13,31 +13,42 @@ from fedjax_priv.status import describe
 
 VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
+RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because"}
+"""Names of the result of a run or a sweep, which metrics and axes must leave alone."""
 
 
 class Chunk(NamedTuple):
-    """What a chunk of rounds left on the host."""
+    """What a chunk of rounds left on the host: NumPy arrays, first the `p` runs side by side, one where it is alone."""
 
     rounds: int  # done when it was finished
     seconds: float  # that its rounds took
-    info: dict[str, Any]  # `RoundInfo` without its direction, [rounds of the chunk, ...]
-    metrics: dict[str, Any]  # after its last round
-    params: Any  # [d], after its last round
+    info: dict[str, Any]  # `RoundInfo` without its direction, [p, rounds of the chunk, ...]
+    metrics: dict[str, Any]  # after its last round, [p]
+    params: Any  # after its last round, [p, d]; () once a later chunk has them
 
 
-def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any]) -> xr.Dataset:
+def add(chunk: Chunk, finished: list[Chunk]) -> None:
+    """Keep a chunk, in one step: an interrupt comes before or after it. Only the last parameters are wanted."""
+    finished.append(chunk)
+    if len(finished) > 1:
+        finished[-2] = finished[-2]._replace(params=())
+
+
+def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, run: int = 0) -> xr.Dataset:
     """Join the chunks of a run.
 
     Args:
       chunks: finished chunks in order, the first one without a round: the evaluation before the run.
       empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
       attrs: attributes of the result.
+      run: which of the runs side by side.
 
     Returns:
       The dataset that `simulate` describes.
     """
-    info = jax.tree.map(lambda *parts: np.concatenate(parts), empty.info, *(chunk.info for chunk in chunks))
-    metrics = {name: np.array([chunk.metrics[name] for chunk in chunks]) for name in empty.metrics}
+    join = lambda first, *parts: np.concatenate([first[0], *(part[run] for part in parts)])
+    info = jax.tree.map(join, empty.info, *(chunk.info for chunk in chunks))
+    metrics = {name: np.array([chunk.metrics[name][run] for chunk in chunks]) for name in empty.metrics}
     seconds = np.cumsum([chunk.seconds for chunk in chunks])
     rounds, clients = info["loss"].shape
     return xr.Dataset(
@@ -45,7 +56,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any]) -> 
         | {name: (("evaluation",), values, {"long_name": name}) for name, values in metrics.items()}
         | {
             "seconds": (("evaluation",), seconds, {"long_name": "time the rounds so far took", "units": "s"}),
-            "params": (("parameter",), np.asarray((chunks or [empty])[-1].params), {"long_name": "final parameters"}),
+            "params": (("parameter",), (chunks or [empty])[-1].params[run], {"long_name": "final parameters"}),
         },
         coords={
             "round": ("round", np.arange(1, rounds + 1, dtype=np.int32), {"long_name": "round, the first is 1"}),
@@ -57,9 +68,10 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any]) -> 
     )
 
 
-def megabytes(bits: Bits) -> float:
-    """What rounds put on a client's link, both ways, in MB: the mean over clients of `bits`, uint32 `[rounds, n]`."""
-    return sum(float(np.mean(way, axis=1, dtype=np.float64).sum()) for link in bits.values() for way in link) / 8e6
+def megabytes(bits: Bits) -> np.ndarray:
+    """What rounds put on a client's link, both ways, in MB: `[p]`, means over clients of `bits`, `[p, rounds, n]`."""
+    ways = [way for link in bits.values() for way in link]
+    return np.sum([np.mean(way, axis=2, dtype=np.float64).sum(1) for way in ways], axis=0) / 8e6
 
 
 def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:

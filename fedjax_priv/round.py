@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
@@ -109,11 +110,14 @@ def federated_round(
             server=server.init(params),
         )
 
+    def draw(key: Key, state: PyTree, round: Array, count: ArrayLike) -> tuple[Cohort, PyTree]:
+        return cohort.apply(named(jax.random.fold_in(key, round), "cohort"), state, round, count)
+
     def step(key: Key, state: RoundState, data: ClientData) -> tuple[RoundState, RoundInfo]:
         _check_clients(data, num_clients)
-        _check_state(state, data)
+        who, draw_state = draw(key, state.draw, state.round, data.count)
+        _check_rows(state, who, data)
         key = jax.random.fold_in(key, state.round)
-        who, draw = cohort.apply(named(key, "cohort"), state.draw, state.round, data.count)
         _check_uploads(who, combine)
         memory, carried, mine = rows_of(who, (state.memory, state.layers, data))
         private, public, opening = layers.advertise(named(key, "advertise"), carried, who)
@@ -131,7 +135,7 @@ def federated_round(
         counted = alive & (groups.count > 0)[who.group] & (status == 0)
         state = RoundState(
             round=state.round + 1,
-            draw=draw,
+            draw=draw_state,
             params=_unless(status, params, state.params),
             memory=put_rows(who, counted, memory, state.memory),
             layers=put_rows(who, counted, carried, state.layers),
@@ -167,7 +171,9 @@ def federated_round(
         delta, optimizer = server.update(unravel(direction), optimizer, params)
         return optax.apply_updates(params, delta), optimizer
 
-    return Algorithm(init, step, mesh, size, (lambda block: in_blocks(block=block)) if isinstance(block, str) else None)
+    return Algorithm(
+        init, step, mesh, size, (lambda block: in_blocks(block=block)) if isinstance(block, str) else None, draw
+    )
 
 
 def _check_clients(data: ClientData, num_clients: int | None) -> None:
@@ -181,11 +187,13 @@ def _check_size(d: int) -> None:
         raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
 
 
-def _check_state(state: RoundState, data: ClientData) -> None:
-    n = data.count.shape[0]
-    for rows in jax.tree.leaves((state.memory, state.layers)):
-        if rows.shape[0] != n:
-            raise ValueError(f"state must be of as many clients as data has, {n}, got {rows.shape[0]}")
+def _check_rows(state: RoundState, who: Cohort, data: ClientData) -> None:
+    """Client state and samples have a row for everyone, or for the cohort in its order."""
+    n, k = data.count.shape[0], who.client.shape[0]
+    for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
+        for rows in jax.tree.leaves(tree):
+            if rows.shape[0] not in (n, k):
+                raise ValueError(f"{name} must be of as many clients as data has, {n}, got {rows.shape[0]}")
 
 
 def _check_uploads(who: Cohort, combine: Combine) -> None:

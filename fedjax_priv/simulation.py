@@ -7,14 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from fedjax_priv import _validate, chunks, results
+from fedjax_priv import _validate, arguments, journal, layout, processes, results, runner, sigterm
 from fedjax_priv import progress as progress_bar
-from fedjax_priv.base import CLIENTS, Algorithm, ClientData, Key
+from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.blocks import clients_mesh, fastest_block
-from fedjax_priv.manifest import manifest
+from fedjax_priv.data.pool import Pool
+from fedjax_priv.digests import digest
+from fedjax_priv.engine import Inputs, Lowered, lower_runs
+from fedjax_priv.evaluation import Evaluate
+from fedjax_priv.keep import Keep
+from fedjax_priv.pool_engine import lower_pool_run
 
 
 class SimulationError(RuntimeError):
@@ -29,11 +33,13 @@ def simulate(
     algorithm: Algorithm,
     key: Key,
     params: PyTree,
-    data: ClientData,
+    data: ClientData | Pool,
     *,
     rounds: int,
-    evaluate: chunks.Evaluate | None = None,
+    evaluate: Evaluate | None = None,
     every: int = 1,
+    keep: Keep | None = None,
+    log: runner.Log | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
     """Run rounds of an algorithm; the same bits as calling `algorithm.step(key, state, data)` in a loop.
@@ -42,11 +48,16 @@ def simulate(
       algorithm: what to run. Where it leaves its block open, the fastest one is measured first.
       key: root key, a typed scalar key.
       params: initial parameters, float32 leaves. They are copied, not consumed.
-      data: samples of every client, NumPy or JAX arrays. They are put on the devices once, spread over
-        `algorithm.mesh` where its size divides the number of clients.
+      data: samples of every client, NumPy or JAX arrays: put on the devices once, spread over `algorithm.mesh` where
+        its size divides the number of clients; where several processes run, either as `processes.distribute` returns
+        them or the same whole arrays on each. Or a `Pool`, whose samples are fetched round by round.
       rounds: how many rounds.
       evaluate: `params -> {name: scalar}`, pure. Jitted, and called before the first round and after each chunk.
       every: rounds of a chunk; where it does not divide `rounds`, the last chunk is shorter.
+      keep: folder the run leaves and can be resumed from. SIGTERM then ends the process with exit status 143 after the
+        chunk under way and a checkpoint.
+      log: called after each chunk with `{"round", "seconds", "loss", "megabytes", "failed"}` and the metrics, as
+        `wandb.log` can be; first with the evaluation before the run. Of several processes the first one calls it.
       progress: show a bar on standard error if that is a terminal.
 
     Returns:
@@ -60,23 +71,41 @@ def simulate(
 
       Attributes: the manifest, `compile_seconds`, `rounds_done`, `failed_rounds`, `failed_because` and `interrupted`,
       1 if the run ended early, as by Ctrl-C: it then has the chunks that were finished, evaluation included. Ctrl-C
-      while programs are still compiled finds nothing to keep and is a `KeyboardInterrupt`.
+      before the first evaluation finds nothing to keep and is a `KeyboardInterrupt`.
 
     Raises:
-      ValueError: an argument is not as above.
-      SimulationError: a round or an evaluation raised; it holds what was finished.
+      ValueError: an argument is not as above, or the folder holds another run (the difference is named).
+      OSError: the folder is not empty and not to be resumed, in use, or cannot be written.
+      SimulationError: a round, an evaluation or a checkpoint raised; it holds what was finished.
+      SystemExit: SIGTERM arrived.
     """
     _check(key, params, data, rounds, every)
-    finished: list[results.Chunk] = []
-    with progress_bar.bar(rounds, show=progress) as update:
-        algorithm, (key, params, data) = _place(algorithm, key, params, data)
-        attrs = manifest(key=key, rounds=rounds, every=every, num_clients=len(data.count), block=algorithm.block)
-        run = chunks.prepare(algorithm, key, params, data, evaluate=evaluate, lengths=_lengths(rounds, every))
-        finish = lambda **more: results.dataset(finished, run.empty, attrs | run.attrs | more)
+    about = journal.about(
+        keep, key=key, rounds=rounds, every=every, num_clients=len(data.count), block=_block(algorithm),
+        processes=jax.process_count(),
+    )  # fmt: skip
+    show = progress and processes.is_first()
+    with journal.opened(keep, about, every) as book, progress_bar.bar(rounds, show=show) as update:
+        algorithm, inputs = _place(algorithm, key, params, data, book)
+        lowered = _lower(algorithm, inputs, data, rounds, every, evaluate)
+        _write_down(book, algorithm, lowered, inputs, data)
+        if book and book.is_finished():
+            return book.result()
+        engine = lowered.compile()
+        finished: list[results.Chunk] = []
+        attrs = about | {"block": _block(algorithm)} | engine.attrs
+        finish = lambda **more: results.dataset(finished, engine.empty, attrs | more)
         try:
-            _follow(run.chunks, finished, update)
-            return finish(interrupted=0)
+            with sigterm.noticed(book is not None) as stop:
+                watch = runner.Watch(book, log, stop)
+                _follow(runner.follow(engine, inputs, runner.lengths(rounds, every), watch), finished, update)
+            whole = finish(interrupted=0)
+            if book:
+                book.finish(whole)
+            return whole
         except KeyboardInterrupt:
+            if not finished:
+                raise
             kept = finish(interrupted=1)
             print(f"interrupted: {kept.attrs['rounds_done']} of {rounds} rounds are kept", file=sys.stderr)
             return kept
@@ -85,61 +114,68 @@ def simulate(
             raise SimulationError(f"after {kept.attrs['rounds_done']} of {rounds} rounds: {error}", kept) from error
 
 
+def _check(key: Key, params: PyTree, data: ClientData | Pool, rounds: int, every: int) -> None:
+    _validate.integer(rounds=rounds, every=every)
+    arguments.check_key(key)
+    arguments.check_params(params)
+    if not isinstance(data, Pool):
+        arguments.check_data(data)
+
+
+def _block(algorithm: Algorithm) -> int | str:
+    return "auto" if algorithm.in_blocks else algorithm.block or "not known"
+
+
+def _place(
+    algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, book: journal.Journal | None
+) -> tuple[Algorithm, Inputs]:
+    """Puts the arguments on the devices; then the algorithm has its block, if that was left open."""
+    where = layout.alone(_mesh(algorithm), len(data.count))
+    placed = () if isinstance(data, Pool) else processes.place(data, where.data)
+    params = jax.tree.map(lambda p: jnp.asarray(p, p.dtype), params)  # a weak type would make another program
+    inputs = Inputs({}, processes.place(key, where.whole), processes.place(params, where.whole), placed)
+    if algorithm.in_blocks is None:
+        return algorithm, inputs
+    block = book.facts.get("block") if book else None
+    if block is not None:
+        return algorithm.in_blocks(block), inputs
+    if isinstance(data, Pool) or jax.process_count() > 1:
+        raise ValueError("block must be a number for a Pool and in a run of several processes, got 'auto'")
+    return fastest_block(algorithm, inputs.key, inputs.params, inputs.data), inputs
+
+
+def _mesh(algorithm: Algorithm) -> jax.sharding.Mesh:
+    return algorithm.mesh or clients_mesh([*jnp.zeros(()).devices()])  # or the default device
+
+
+def _lower(
+    algorithm: Algorithm, inputs: Inputs, data: ClientData | Pool, rounds: int, every: int, evaluate: Evaluate | None
+) -> Lowered:
+    mesh = _mesh(algorithm)
+    if isinstance(data, Pool):
+        return lower_pool_run(algorithm, inputs, data, mesh=mesh, rounds=rounds, evaluate=evaluate)
+    where, lengths = layout.alone(mesh, len(data.count)), runner.lengths(rounds, every)
+    return lower_runs(lambda: algorithm, inputs, layout=where, lengths=lengths, evaluate=evaluate)
+
+
+def _write_down(
+    book: journal.Journal | None, algorithm: Algorithm, lowered: Lowered, inputs: Inputs, data: ClientData | Pool
+) -> None:
+    """What the run depends on; the samples of a pool are the caller's to keep as they were."""
+    if book is not None:
+        samples = digest(data.count if isinstance(data, Pool) else inputs.data)
+        facts = {"data": samples, "params": digest(inputs.params), "block": algorithm.block}
+        for name, value in (facts | lowered.digests).items():
+            book.fact(name, value)
+
+
 def _follow(run: Iterator[results.Chunk], finished: list[results.Chunk], update: progress_bar.Update) -> None:
     """Keep what every chunk of a run leaves, and show where it stands."""
     seconds, megabytes, failed = 0.0, 0.0, 0
     for chunk in run:
-        finished.append(chunk)  # one step: an interrupt comes before or after it
-        if len(finished) > 1:
-            finished[-2] = finished[-2]._replace(params=())  # only the last parameters are wanted
+        results.add(chunk, finished)
         seconds += chunk.seconds
-        megabytes += results.megabytes(chunk.info["bits"])
+        megabytes += results.megabytes(chunk.info["bits"]).item()
         failed += int(np.count_nonzero(chunk.info["status"]))
-        update(chunk.rounds, seconds=seconds, metrics=chunk.metrics, megabytes=megabytes, failed=failed)
-
-
-def _check(key: Key, params: PyTree, data: ClientData, rounds: int, every: int) -> None:
-    _validate.integer(rounds=rounds, every=every)
-    if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
-        raise ValueError(f"key must be one typed key, as of jax.random.key, got {key!r}")
-    for path, leaf in jax.tree.leaves_with_path(params):
-        if getattr(leaf, "dtype", type(leaf)) != np.float32:
-            got = getattr(leaf, "dtype", type(leaf).__name__)
-            raise ValueError(f"params must have float32 leaves, got {got} in params{jax.tree_util.keystr(path)}")
-    if not isinstance(data, ClientData) or np.ndim(data.count) != 1:
-        raise ValueError(f"data must be a ClientData with a count of shape [n], got {type(data).__name__}")
-    for path, leaf in jax.tree.leaves_with_path(data):
-        if np.shape(leaf)[:1] != np.shape(data.count):
-            raise ValueError(
-                f"data must have {len(data.count)} clients on the first axis of every leaf, as its count has, "
-                f"got shape {np.shape(leaf)} in data{jax.tree_util.keystr(path)}"
-            )
-    _check_samples(data)
-
-
-def _check_samples(data: ClientData) -> None:
-    """What only the host can know: the rows of each client that are samples are there."""
-    count, room = np.asarray(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
-    if len(room) != 1 or () in room:
-        raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")
-    most = room.pop()[0]
-    if not np.issubdtype(count.dtype, np.integer):
-        raise ValueError(f"data.count must be integers, got {count.dtype}")
-    if not count.size or count.min() < 0 or count.max() > most or not count.any():
-        raise ValueError(f"data.count must be from 0 to {most}, the samples there is room for, and not all 0")
-
-
-def _lengths(rounds: int, every: int) -> list[int]:
-    whole, rest = divmod(rounds, every)
-    return [every] * whole + [rest] * (rest > 0)
-
-
-def _place(
-    algorithm: Algorithm, key: Key, params: PyTree, data: ClientData
-) -> tuple[Algorithm, tuple[Key, PyTree, ClientData]]:
-    """Puts the arguments on the devices; then the algorithm has its mesh, and its block if that was left open."""
-    mesh = algorithm.mesh or clients_mesh([*jnp.zeros(()).devices()])  # or the default device
-    whole = NamedSharding(mesh, PartitionSpec())
-    rows = NamedSharding(mesh, PartitionSpec(CLIENTS)) if len(data.count) % mesh.size == 0 else whole
-    placed = jax.device_put((key, params, data), (whole, whole, rows))
-    return (fastest_block(algorithm, *placed) if algorithm.in_blocks else algorithm), placed
+        metrics = {name: values.item() for name, values in chunk.metrics.items()}
+        update(chunk.rounds, seconds=seconds, metrics=metrics, megabytes=megabytes, failed=failed)

@@ -10,16 +10,23 @@ import fedjax_priv
 
 ROOT = pathlib.Path(fedjax_priv.__file__).parent
 ORDER = (
-    {"_devices", "_validate", "status"},
-    {"base"},
-    {"keys", "rows"},
+    {"_devices", "_validate", "atomic", "option_types", "status"},
+    {"base", "store", "keep", "launch", "options", "sigterm", "programs"},
+    {"axes", "host_rows", "keys", "rows"},
     {"crypto"},
     {"blocks"},
     {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},
     {"metrics", "manifest", "progress", "results", "round"},
-    {"systems", "chunks"},
-    {"simulation", "plots"},
-    {"demo", "bench"},
+    {"systems", "processes", "checkpoint", "plots"},
+    {"layout", "digests", "arguments", "experiment", "journal", "report"},
+    {"evaluation"},
+    {"engine"},
+    {"pool_engine", "runner"},
+    {"simulation", "grid", "memory"},
+    {"groups"},
+    {"batches"},
+    {"sweep"},
+    {"demo", "bench", "commands"},
     {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}

@@ -117,10 +117,11 @@ def test_devices_and_cohorts(loop, cohort, devices):
         np.testing.assert_allclose(got.loss, [info.loss for _, info in loop], rtol=1e-5)
 
 
-def test_data_is_spread_over_the_devices():
-    seen = []
-    algorithm = quadratic(mesh=clients_mesh(jax.devices()[:4]))
-    run(algorithm._replace(init=lambda key, params, data: seen.append(data) or algorithm.init(key, params, data)))
+def test_data_is_spread_over_the_devices(monkeypatch):
+    seen, lower_runs = [], simulation.lower_runs
+    see = lambda make, inputs, **how: seen.append(inputs.data) or lower_runs(make, inputs, **how)
+    monkeypatch.setattr(simulation, "lower_runs", see)
+    run(quadratic(mesh=clients_mesh(jax.devices()[:4])))
     assert [shard.data.shape for shard in seen[0].examples.addressable_shards] == [(2, M, D)] * 4
 
 
@@ -163,17 +164,23 @@ def raise_at(monkeypatch, call, error):
     monkeypatch.setattr(jax, "device_get", device_get)
 
 
-@pytest.mark.parametrize(("call", "finished"), [(1, None), (2, 0), (6, 2), (7, 2)])
+@pytest.mark.parametrize(("call", "finished"), [(2, 0), (6, 2), (7, 2)])
 def test_an_interrupted_run_keeps_its_chunks(monkeypatch, capsys, loop, whole, call, finished):
     raise_at(monkeypatch, call, KeyboardInterrupt)
     got = run(every=2)
-    done = 2 * (finished or 0)
+    done = 2 * finished
     assert got.attrs["interrupted"] == 1 and whole.attrs["interrupted"] == 0 and got.attrs["rounds_done"] == done
-    assert got.sizes["evaluation"] == (0 if finished is None else finished + 1)
+    assert got.sizes["evaluation"] == finished + 1
     same_prefix(got, whole)
     params = loop[done - 1][0].params if done else PARAMS
     np.testing.assert_array_equal(got.params, np.concatenate([params["b"], np.ravel(params["w"])]))
     assert capsys.readouterr().err == f"interrupted: {done} of 7 rounds are kept\n"
+
+
+def test_an_interrupt_before_the_first_evaluation_finds_nothing_to_keep(monkeypatch):
+    raise_at(monkeypatch, 1, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(every=2)
 
 
 def test_an_error_keeps_the_chunks(monkeypatch, whole):
@@ -231,6 +238,7 @@ def test_attributes(whole):
         (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
         (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
         (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"otherwise than .* got \['loss'\]"),
+        (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
     ],
 )
 def test_bad_arguments(how, message):

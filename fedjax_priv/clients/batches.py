@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Int, Int32, PyTree, Shaped, UInt32
 
 from fedjax_priv.base import ClientData
 
@@ -63,7 +63,19 @@ def _shuffle(keys: Array, epoch: Array, count: Array, capacity: int) -> Array:
 
     def order(key: Array, epoch: Array, count: Array) -> Array:
         bits = jax.random.bits(jax.random.fold_in(key, epoch), (capacity,), jnp.uint32)
-        last = jnp.uint32(0xFFFFFFFF)
-        return jnp.argsort(jnp.where(jnp.arange(capacity) < count, bits, last), stable=True)
+        return _stable_argsort(jnp.where(jnp.arange(capacity) < count, bits, jnp.uint32(0xFFFFFFFF)))
 
     return jax.vmap(order)(keys, epoch, count)
+
+
+def _stable_argsort(words: UInt32[Array, " m"]) -> Int32[Array, " m"]:
+    """As `jnp.argsort(words)`, digit by digit: on a CPU, XLA sorts numbers far faster than it sorts rows by numbers.
+
+    What is sorted are numbers with a place in their low bits and a digit above, the lowest digit first.
+    """
+    low = max(words.size - 1, 1).bit_length()
+    order = place = jnp.arange(words.size, dtype=jnp.uint32)
+    for shift in range(0, 32, 32 - low):
+        at = jnp.sort((words[order] >> shift) << low | place, stable=False) & jnp.uint32(2**low - 1)
+        order = order[at]
+    return order.astype(jnp.int32)

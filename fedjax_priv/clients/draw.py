@@ -19,7 +19,7 @@ def _cohort(client: Array, round: Array, count: Counts) -> Cohort:
     return Cohort(
         client=client,
         round=jnp.broadcast_to(round, n),
-        weight=jnp.asarray(count / jnp.maximum(count.sum(), 1), jnp.float32)[client],
+        weight=jnp.asarray(count)[client] / jnp.maximum(count.sum(), 1),
         selected=jnp.ones(n, bool),
         byzantine=jnp.zeros(n, bool),
         group=jnp.zeros(n, jnp.int32),
@@ -46,7 +46,9 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
 
 
 def sample(size: int) -> Draw:
-    """`size` clients a round, uniformly without replacement (McMahan et al. 2017, Algorithm 1).
+    """`size` clients a round, uniformly without replacement (McMahan et al. 2017, Algorithm 1), in order.
+
+    Time and memory grow with `size`, not with the population; only the sum of its counts is over all of it.
 
     Raises:
       ValueError: `size` is not an integer >= 1, or above the population (when the round is traced).
@@ -56,10 +58,34 @@ def sample(size: int) -> Draw:
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
-        client = jax.random.choice(named(key, "sample"), count.size, (size,), replace=False)
-        return _cohort(jnp.sort(client), round, count), state
+        return _cohort(_subset(named(key, "sample"), size, count.size), round, count), state
 
     return Draw(lambda key, n: (), apply)
+
+
+def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
+    """A uniform subset of `0, ..., population - 1`, in order.
+
+    A small one is drawn number by number, and numbers drawn again or beyond the population are drawn anew until none is
+    left. The rule treats all numbers alike, so every subset is as likely as any other. Numbers are whole random bits:
+    nothing is rounded. At least three in eight draws hold, so few repetitions are needed.
+    """
+    if 4 * size > population:
+        return jnp.sort(jax.random.choice(key, population, (size,), replace=False))
+    spare = jnp.uint32(32 - (population - 1).bit_length())
+
+    def misses(numbers: Array) -> Array:
+        again = jnp.concatenate([jnp.zeros(1, bool), numbers[1:] == numbers[:-1]])
+        return again | (numbers >= population)
+
+    def draw(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        numbers, time = state
+        bits = jax.random.bits(jax.random.fold_in(key, time), (size,), jnp.uint32)
+        return jnp.sort(jnp.where(misses(numbers), bits >> spare, numbers)), time + 1
+
+    none = jnp.full(size, population, jnp.uint32)
+    numbers, _ = jax.lax.while_loop(lambda state: misses(state[0]).any(), draw, (none, jnp.int32(0)))
+    return numbers.astype(jnp.int32)
 
 
 def bernoulli(participation: float | Array) -> Draw:

@@ -13,7 +13,15 @@ from fedjax_priv.data.partition import Parts, dirichlet, iid, quantity_skew, sha
 PARTITIONS = {"iid": iid, "shards": shards, "dirichlet": dirichlet, "quantity_skew": quantity_skew}
 
 
-def federate(dataset: Dataset, num_clients: int, partition: str = "iid", *, seed: int = 0, **options) -> ClientData:
+def federate(
+    dataset: Dataset,
+    num_clients: int,
+    partition: str = "iid",
+    *,
+    seed: int = 0,
+    clients: slice | None = None,
+    **options,
+) -> ClientData:
     """Training samples of a data set, spread over clients.
 
     Args:
@@ -21,6 +29,7 @@ def federate(dataset: Dataset, num_clients: int, partition: str = "iid", *, seed
       num_clients: From 1 to the number of training samples.
       partition: `"iid"`, `"shards"`, `"dirichlet"` or `"quantity_skew"`, the functions of `partition.py`.
       seed: Of the partition, 0 or above.
+      clients: Rows to return, in place of everyone's: those of `processes.clients_of_process`.
       **options: Other arguments of the partition, as `concentration=0.5` of `"dirichlet"`.
 
     Returns:
@@ -28,16 +37,17 @@ def federate(dataset: Dataset, num_clients: int, partition: str = "iid", *, seed
     """
     _validate.one_of(PARTITIONS, partition=partition)
     parts = PARTITIONS[partition](dataset.y_train, num_clients, seed, **options)
-    return stack_clients(dataset.x_train, dataset.y_train, parts)
+    return stack_clients(dataset.x_train, dataset.y_train, parts, clients=clients)
 
 
-def stack_clients(x: np.ndarray, y: np.ndarray, parts: Parts) -> ClientData:
+def stack_clients(x: np.ndarray, y: np.ndarray, parts: Parts, *, clients: slice | None = None) -> ClientData:
     """One row of samples a client, as long as that of the client with most, and zeros after a client's own.
 
     Args:
       x: float32 `[N, ...]`, finite.
       y: `[N]` integers, 0 or above.
       parts: The sample numbers of each client, at least one a client.
+      clients: Rows to return, in place of everyone's; `m` is that of all clients.
 
     Returns:
       examples (float32 `[n, m, ...]`, int32 `[n, m]`) and count int32 `[n]`, NumPy arrays.
@@ -47,9 +57,10 @@ def stack_clients(x: np.ndarray, y: np.ndarray, parts: Parts) -> ClientData:
     """
     _check_samples(x, y)
     _check_parts(parts, len(x))
+    capacity, parts = max(map(len, parts)), parts[clients or slice(None)]
     count = np.array([len(part) for part in parts], np.int32)
-    stacked_x = np.zeros((len(parts), count.max(), *x.shape[1:]), np.float32)
-    stacked_y = np.zeros((len(parts), count.max()), np.int32)
+    stacked_x = np.zeros((len(parts), capacity, *x.shape[1:]), np.float32)
+    stacked_y = np.zeros((len(parts), capacity), np.int32)
     for row_x, row_y, part in zip(stacked_x, stacked_y, parts, strict=True):
         row_x[: len(part)] = x[part]
         row_y[: len(part)] = y[part]

@@ -1,6 +1,7 @@
 """Convolutional networks: that of McMahan et al. 2017 for 28x28 images, and a small one for CIFAR-10."""
 
 import flax.linen as nn
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
@@ -12,11 +13,12 @@ from fedjax_priv.models.flax_model import from_flax
 def max_pool(x: Float[Array, "b h w c"]) -> Float[Array, "b h//2 w//2 c"]:
     """Largest of each 2x2 square; an odd last row or column is left out.
 
-    A reshape and a maximum, because XLA's windowed reduction has a slow gradient.
+    Maxima of every second column, then row: XLA's windowed reduction has a gradient twenty times as slow, a reshape and
+    a reduction one four times as slow.
     """
-    b, h, w, c = x.shape
-    squares = x[:, : h // 2 * 2, : w // 2 * 2].reshape(b, h // 2, 2, w // 2, 2, c)
-    return squares.max(axis=(2, 4))
+    _, h, w, _ = x.shape
+    columns = jnp.maximum(x[:, :, : w // 2 * 2 : 2], x[:, :, 1::2])
+    return jnp.maximum(columns[:, : h // 2 * 2 : 2], columns[:, 1::2])
 
 
 class _Convolutional(nn.Module):

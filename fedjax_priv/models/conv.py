@@ -1,14 +1,16 @@
 """Convolution of a stack of clients, each with its own kernel; for flax: `nn.Conv(conv_general_dilated=conv)`.
 
 Under `vmap` an ordinary convolution with a kernel per client becomes a grouped one, and its kernel gradient a batch-
-grouped one, which XLA runs slowly. Measured on two CPU cores, 5x5 kernels, 32 to 64 channels, 20 images of 14x14 a
-client, in units of the rate of a large matmul: ordinary convolution of one client 1.0, its input gradient (an ordinary
-convolution with the kernel turned round) 0.9, its kernel gradient as XLA derives it 0.02, as shifted rows and matmul
-0.5; all by shifted slices and matmul for 4 clients at once 0.3. So on CPU a convolution with one kernel for all clients
-folds them into its batch, one with a kernel each is a loop over clients, and kernel gradients are matmuls. On other
-backends this was not measured and the ordinary convolution stays.
+grouped one, which XLA runs slowly. Measured on a CPU core, 5x5 kernels, 32 to 64 channels, 20 images of 12x12 a client,
+without padding, in units of the rate of a large matmul: ordinary convolution of one client 0.8, its input gradient as
+an ordinary convolution with the kernel turned round 0.3 and as a matmul 0.6, its kernel gradient as XLA derives it 0.02
+and as matmuls 0.65; all by shifted slices and matmul for 4 clients at once 0.3. So on CPU a convolution with one kernel
+for all clients folds them into its batch, one with a kernel each is a loop over clients, and gradients are matmuls. On
+other backends this was not measured and the ordinary convolution stays.
 """
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -65,8 +67,8 @@ def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array,
 
     def backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
         x, kernel = saved
-        by_input = _input_gradient(cotangent, kernel, x.shape, strides, pads)
-        return by_input, _kernel_gradient(kernel.shape, strides, pads)(x, cotangent)
+        by_input = _input_gradient(x.shape, cotangent.shape, strides, pads)
+        return by_input(cotangent, kernel), _kernel_gradient(kernel.shape, strides, pads)(x, cotangent)
 
     convolve.defvjp(lambda x, kernel: (forward(x, kernel), (x, kernel)), backward)
     return convolve
@@ -92,31 +94,72 @@ def _batched_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array
 
 
 def _input_gradient(
-    cotangent: Array, kernel: Array, shape: tuple[int, ...], strides: Sequence[int], pads: _Pads
-) -> Array:
-    """Convolution of the cotangent, spread out by the strides, with the kernel turned round."""
-    spread = [(0, 0, 0)]
-    for size, taps, stride, (low, high) in zip(shape[1:3], kernel.shape[:2], strides, pads, strict=True):
-        unread = (size + low + high - taps) % stride
-        spread.append((taps - 1 - low, taps - 1 - high + unread, stride - 1))
-    padded = jax.lax.pad(cotangent, jnp.zeros((), cotangent.dtype), [*spread, (0, 0, 0)])
+    inputs: tuple[int, ...], outputs: tuple[int, ...], strides: Sequence[int], pads: _Pads
+) -> Callable[[Array, Array], Array]:
+    """`(cotangent, kernel) -> [b, h, w, c]`, by a convolution where that is little more work than a matmul.
+
+    The convolution computes a value for each place of the input, the matmul for each of the output. The convolution is
+    faster where places are equally many, by 1.2 to 2; break-even is between 1.2 and 2 times as many.
+    """
+    if tuple(strides) == (1, 1) and math.prod(inputs[1:3]) < 1.5 * math.prod(outputs[1:3]):
+        return functools.partial(_turned_convolution, pads)
+    return _spread_columns(inputs, strides, pads)
+
+
+def _turned_convolution(pads: _Pads, cotangent: Array, kernel: Array) -> Array:
+    """Input gradient as the convolution of the cotangent with the kernel turned round; strides of 1."""
+    taps_h, taps_w = kernel.shape[:2]
+    (top, bottom), (left, right) = pads
+    places = (
+        (0, 0, 0),
+        (taps_h - 1 - top, taps_h - 1 - bottom, 0),
+        (taps_w - 1 - left, taps_w - 1 - right, 0),
+        (0, 0, 0),
+    )
+    padded = jax.lax.pad(cotangent, jnp.zeros((), cotangent.dtype), places)
     # Turned and transposed here: with the layout given to the convolution instead, XLA takes ten times as long.
     turned = jnp.flip(kernel, (0, 1)).swapaxes(2, 3)
     return _batched_convolution((1, 1), ((0, 0), (0, 0)))(padded, turned)
 
 
+def _spread_columns(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
+    """Input gradient as one matmul, whose columns, one a tap and channel, are added up where the tap reads."""
+
+    def spread(part: Array, axis: int, tap: int) -> Array:
+        """To the size of the padded input along one axis, each value to where `tap` read it."""
+        size, stride = shape[axis] + sum(pads[axis - 1]), strides[axis - 1]
+        places = [(0, 0, 0)] * part.ndim
+        places[axis] = (tap, size - tap - (part.shape[axis] - 1) * stride - 1, stride - 1)
+        return jax.lax.pad(part, jnp.zeros((), part.dtype), places)
+
+    @sequential_vmap
+    def gradient(cotangent: Array, kernel: Array) -> Array:
+        taps_h, taps_w, channels, features = kernel.shape
+        columns = cotangent.reshape(-1, features) @ kernel.reshape(-1, features).T
+        columns = columns.reshape(*cotangent.shape[:3], taps_h, taps_w, channels)
+        rows = functools.reduce(jnp.add, (spread(columns[:, :, :, :, j], 2, j) for j in range(taps_w)))
+        padded = functools.reduce(jnp.add, (spread(rows[:, :, :, i], 1, i) for i in range(taps_h)))
+        (top, _), (left, _) = pads
+        return padded[:, top : top + shape[1], left : left + shape[2]]
+
+    return gradient
+
+
 def _kernel_gradient(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
-    """`(x, cotangent) -> [kh, kw, c, o]`: a matmul for each row of the kernel, over input shifted along the width."""
+    """`(x, cotangent) -> [kh, kw, c, o]`: a matmul for each row of the kernel, over input shifted along the width.
+
+    Samples come last, so that shifted copies are of long runs and no matmul has to transpose them.
+    """
     (taps_h, taps_w, channels, features), (stride_h, stride_w) = shape, strides
 
     @sequential_vmap
     def gradient(x: Array, cotangent: Array) -> Array:
         _, height, width, _ = cotangent.shape
         span_h, span_w = (height - 1) * stride_h + 1, (width - 1) * stride_w + 1
-        padded = jnp.pad(x, ((0, 0), *pads, (0, 0)))
-        shifted = jnp.concatenate([padded[:, :, j : j + span_w : stride_w] for j in range(taps_w)], axis=3)
-        columns = cotangent.reshape(-1, features)
-        rows = [shifted[:, i : i + span_h : stride_h].reshape(-1, taps_w * channels) for i in range(taps_h)]
-        return jnp.stack([row.T @ columns for row in rows]).reshape(shape)
+        padded = jnp.pad(x, ((0, 0), *pads, (0, 0))).transpose(3, 1, 2, 0)
+        shifted = jnp.stack([padded[:, :, j : j + span_w : stride_w] for j in range(taps_w)])
+        columns = cotangent.transpose(1, 2, 0, 3).reshape(-1, features)
+        rows = [shifted[:, :, i : i + span_h : stride_h].reshape(taps_w * channels, -1) for i in range(taps_h)]
+        return jnp.stack([row @ columns for row in rows]).reshape(shape)
 
     return gradient

@@ -33,6 +33,11 @@ def mlp(input_shape: tuple[int, ...], num_classes: int, *, hidden: Sequence[int]
     """Fully connected network with a ReLU after each hidden layer.
 
     With one layer of 200 on 28x28 images d = 159,010; with two, the "2NN" of McMahan et al. 2017, d = 199,210.
+
+    Args:
+      input_shape: of one example.
+      num_classes: outputs.
+      hidden: units of each hidden layer.
     """
     sizes = (*hidden, num_classes)
     for size in hidden:

@@ -3,10 +3,11 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.stats import chisquare
 
 from fedjax_priv.base import ClientData
-from fedjax_priv.clients.batches import next_batch, per_epoch
+from fedjax_priv.clients.batches import _stable_argsort, next_batch, per_epoch
 
 M, B = 7, 3
 COUNT = jnp.array([7, 4, 0, 1, 6], jnp.int32)
@@ -77,3 +78,10 @@ def test_shuffles_are_drawn_only_where_an_epoch_begins():
     program = jax.make_jaxpr(lambda time: next_batch(keys, data, order, time, active, batch_size=B))(jnp.int32(1))
     assert "sort" not in " ".join(str(eqn.primitive) for eqn in program.eqns)
     assert "sort" in str([eqn.params for eqn in program.eqns if eqn.primitive.name == "cond"])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 65, 1000])
+def test_the_sort_by_digits_is_a_stable_argsort(size):
+    words = np.random.default_rng(size).integers(0, 2**32, size, np.uint32)
+    words[size // 2 :] = words[0]  # ties keep their order
+    np.testing.assert_array_equal(_stable_argsort(jnp.asarray(words)), np.argsort(words, kind="stable"))

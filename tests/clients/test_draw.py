@@ -1,9 +1,14 @@
+import itertools
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from fedjax_priv.clients.draw import bernoulli, everyone, sample
+from helpers import chi_square, same_bits
 
 KEY = jax.random.key(4)
 COUNT = jnp.arange(1, 13)
@@ -36,6 +41,78 @@ def test_a_sample_is_uniform_without_replacement():
     share = np.bincount(clients.ravel(), minlength=12) / 3000
     assert np.abs(share - 5 / 12).max() < 5 * np.sqrt(5 / 12 * 7 / 12 / 3000)
     np.testing.assert_allclose(drawn(sample(5)).weight, (drawn(sample(5)).client + 1) / 78, rtol=1e-6)
+
+
+def share_of_subsets(clients, population):
+    """p-value of the hypothesis that every subset of the population is equally likely."""
+    subsets = list(itertools.combinations(range(population), clients.shape[1]))
+    number = {subset: i for i, subset in enumerate(subsets)}
+    counts = np.bincount([number[tuple(row)] for row in clients.tolist()], minlength=len(subsets))
+    return chi_square(counts, len(clients) / len(subsets))[1]
+
+
+def samples_of(size, population, draws):
+    """That many cohorts, one a key."""
+    count = jnp.ones(population, jnp.int32)
+    draw = jax.jit(jax.vmap(lambda key: sample(size).apply(key, (), jnp.int32(0), count)[0].client))
+    return np.asarray(draw(jax.random.split(KEY, draws)))
+
+
+def moved_up(draws, population):
+    """The control: a number that was drawn before is replaced by the next free one."""
+    for row in draws:
+        for i in range(len(row)):
+            while row[i] in row[:i]:
+                row[i] = (row[i] + 1) % population
+    return np.sort(draws, axis=1)
+
+
+@pytest.mark.parametrize(("size", "population"), [(2, 8), (3, 13), (3, 5)], ids=str)
+def test_every_subset_is_equally_likely(size, population):
+    assert share_of_subsets(samples_of(size, population, 20_000), population) > 1e-3
+    control = np.random.default_rng(0).integers(population, size=(20_000, size))
+    assert share_of_subsets(moved_up(control, population), population) < 1e-9
+
+
+@pytest.mark.parametrize(("size", "population"), [(1, 4), (16, 64), (17, 64), (256, 1025), (7, 7)], ids=str)
+def test_a_sample_is_distinct_in_order_and_in_range(size, population):
+    clients = samples_of(size, population, 50)
+    assert clients.dtype == np.int32
+    assert (np.diff(clients, axis=1) > 0).all()
+    assert clients.min() >= 0 and clients.max() < population
+    assert size == population or len(np.unique(clients, axis=0)) > 1
+
+
+def test_a_sample_is_the_same_alone_in_a_sweep_and_in_a_scan():
+    count = jnp.arange(1, 101, dtype=jnp.int32)
+    draw = lambda key: sample(9).apply(key, (), jnp.int32(0), count)[0]
+    keys = jax.random.split(KEY, 6)
+    alone = jax.jit(draw)
+    swept = jax.jit(jax.vmap(draw))(keys)
+    scanned = jax.jit(lambda keys: jax.lax.scan(lambda _, key: ((), draw(key)), (), keys)[1])(keys)
+    each = jax.tree.map(lambda *rows: jnp.stack(rows), *map(alone, keys))
+    assert same_bits(swept, each)
+    assert same_bits(scanned, each)
+
+
+def equations(jaxpr):
+    """Every equation of a program, those of its loops and branches included."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
+
+
+def test_a_sample_of_a_million_clients_computes_with_no_array_of_a_million():
+    count = jax.ShapeDtypeStruct((1_000_000,), jnp.int32)
+    apply = lambda size: jax.make_jaxpr(lambda key, count: sample(size).apply(key, (), jnp.int32(0), count))
+    large = lambda size: {
+        equation.primitive.name
+        for equation in equations(apply(size)(KEY, count).jaxpr)
+        if any(math.prod(v.aval.shape) >= 1_000_000 for v in equation.outvars)
+    }
+    assert not large(1000)
+    assert "sort" in large(250_001), "a cohort of the same order as the population is a permutation"
 
 
 def test_bernoulli_joins_independently():

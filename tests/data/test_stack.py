@@ -90,3 +90,12 @@ def test_an_unknown_partition_is_refused_with_the_known_ones():
         federate(dataset, 5, "random")
     with pytest.raises(TypeError, match="concentration"):
         federate(dataset, 5, "dirichlet")
+
+
+def test_rows_of_some_clients_are_as_long_as_those_of_all():
+    dataset = Dataset(X, Y, X, Y, num_classes=5)
+    whole = federate(dataset, 6, "dirichlet", concentration=0.3)
+    some = federate(dataset, 6, "dirichlet", concentration=0.3, clients=slice(1, 3))
+    for mine, all_ in zip((*some.examples, some.count), (*whole.examples, whole.count), strict=True):
+        np.testing.assert_array_equal(mine, all_[1:3], strict=True)
+    assert some.count.max() < some.examples[1].shape[1]

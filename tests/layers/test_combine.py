@@ -13,6 +13,7 @@ from fedjax_priv.layers.combine import (
     from_limbs,
     message_bits,
     to_limbs,
+    to_parts,
 )
 from helpers import Q, same_bits
 
@@ -54,7 +55,7 @@ def test_fixed_point_sum_is_the_exact_sum_rounded(values):
 def test_fixed_point_sum_holds_the_most_uploads_of_the_largest_values():
     largest = np.nextafter(np.float32(2**15), np.float32(0))
     for x in (largest, -largest, np.float32(-1e-9)):
-        sums = jax.tree.map(lambda limb: limb * MAX_UPLOADS, to_limbs(jnp.float32(x)))
+        sums = jax.tree.map(lambda limb: limb * MAX_UPLOADS, to_limbs(*to_parts(jnp.float32(x))))
         got, exact = float(from_limbs(*sums)), MAX_UPLOADS * float(x)
         assert abs(got - exact) <= 3e-7 * abs(exact) + MAX_UPLOADS * LOWEST
 
@@ -67,6 +68,17 @@ def test_fixed_point_sum_does_not_depend_on_order_and_a_float_sum_does():
     totals = lambda make: [np.asarray(combined(make(), x[o], everyone, one_group).value) for o in orders]
     assert all(same_bits(t, totals(fixed_point_sum)[0]) for t in totals(fixed_point_sum))
     assert not all(same_bits(t, totals(float_sum)[0]) for t in totals(float_sum))
+
+
+@pytest.mark.parametrize("rows", [1, 16, 2048, 2049])
+def test_sums_of_many_large_values_of_one_sign(rows):
+    """Blocks on either side of what an int32 holds."""
+    largest = np.nextafter(np.float32(2**15), np.float32(0))
+    for x in (largest, -largest, np.float32(-(2.0**-45)), np.float32(1.1)):
+        y = jnp.full((rows, 1), x)
+        total = combined(fixed_point_sum(), y, np.ones(rows, bool), np.zeros(rows, int)).value[0, 0]
+        exact = rows * int(float(x) * 2**45) / 2**45
+        assert abs(float(total) - exact) <= 3e-7 * abs(exact)
 
 
 def test_message_bits_counts_the_arrays():

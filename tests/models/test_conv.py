@@ -61,9 +61,10 @@ def test_values_and_gradients_of_a_client_with_its_own_kernel(case):
     check(case, "kernel each")
 
 
+@pytest.mark.parametrize("case", ["5x5", "3x3 by 2, odd"], ids=["gradient a convolution", "gradient a matmul"])
 @pytest.mark.parametrize("axes", AXES)
-def test_values_and_gradients_under_vmap(axes):
-    check("3x3 by 2, odd", axes)
+def test_values_and_gradients_under_vmap(axes, case):
+    check(case, axes)
 
 
 def test_explicit_pads_as_flax_gives_them():

@@ -63,7 +63,10 @@ def test_two_layer_network_is_two_affine_maps_and_a_relu():
 @pytest.mark.parametrize("size", [(4, 6), (5, 7)])
 def test_max_pool_is_flaxs(size):
     x = np.random.default_rng(0).normal(size=(2, *size, 3)).astype(np.float32)
-    np.testing.assert_array_equal(max_pool(jnp.asarray(x)), nn.max_pool(jnp.asarray(x), (2, 2), (2, 2)))
+    theirs, theirs_back = jax.vjp(lambda x: nn.max_pool(x, (2, 2), (2, 2)), jnp.asarray(x))
+    ours, ours_back = jax.vjp(max_pool, jnp.asarray(x))
+    np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_array_equal(ours_back(theirs)[0], theirs_back(theirs)[0])
 
 
 def test_a_module_with_running_statistics_is_refused():

@@ -1,0 +1,156 @@
+"""A system, its data and its model from options by name: what the command line runs."""
+
+import inspect
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import optax
+
+from fedjax_priv import _validate, clients, data, losses, metrics, models, processes, systems
+from fedjax_priv.base import Algorithm, ClientData, Model
+from fedjax_priv.data.dataset import Dataset
+from fedjax_priv.data.stack import PARTITIONS
+from fedjax_priv.options import Choice, Option, Options, options_of, pick
+from fedjax_priv.round import federated_round
+
+OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
+
+
+class Experiment(NamedTuple):
+    """What is run; `make` takes the options of the system, of its local training and of its server."""
+
+    make: Callable[..., Algorithm]
+    model: Model
+    data: ClientData
+    evaluate: Callable[..., dict]  # params -> metrics on the test set
+
+
+def groups(system: str) -> dict[str, Options]:
+    """Options of an experiment with a system, by part; the first three are those of `Experiment.make`.
+
+    Args:
+      system: a name of `systems.__all__`.
+    """
+    return {
+        "system": _system_options(system),
+        "training": _TRAINING if _takes(system, "local") else {},
+        "server": _SERVER if _takes(system, "server") else {},
+        "data": options_of(_dataset) | _PARTITION.options("iid", "how samples are spread over clients.") | _CLIENTS,
+        "model": _MODEL.options("mlp", "what is trained."),
+    }
+
+
+def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
+    """Loads the data and makes the model.
+
+    Args:
+      system: a name of `systems.__all__`.
+      values: of all options of `groups(system)`.
+
+    Raises:
+      ValueError: a value is out of its range, or does not go with others.
+      FileNotFoundError: the data set is not there.
+    """
+    dataset = _dataset(**pick(options_of(_dataset), values))
+    model = _model(dataset, values)
+
+    def make(**point: Any) -> Algorithm:
+        return _algorithm(system, model, {**values, **point})
+
+    return Experiment(make, model, _clients(dataset, values), metrics.accuracy(model, dataset.x_test, dataset.y_test))
+
+
+def _dataset(
+    *,
+    dataset: Literal["digits", "mnist", "cifar10"] = "digits",
+    data_dir: pathlib.Path | None = None,
+    data_seed: int = 0,
+) -> Dataset:
+    """The data set.
+
+    Args:
+      dataset: digits comes with scikit-learn, the others must have been prepared by tensorflow-datasets.
+      data_dir: folder of tensorflow-datasets; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given.
+      data_seed: of the partition, and of the test set of digits.
+    """
+    _validate.seed(data_seed=data_seed)
+    if dataset == "digits":
+        if data_dir is not None:
+            raise ValueError("data_dir is for dataset mnist or cifar10, got it with digits")
+        return data.digits(seed=data_seed)
+    return {"mnist": data.mnist, "cifar10": data.cifar10}[dataset](data_dir)
+
+
+def _clients(dataset: Dataset, values: Mapping[str, Any]) -> ClientData:
+    """Of several processes, each stacks the samples of its own clients."""
+    n, options = values["num_clients"], _PARTITION.arguments(values)
+    several = jax.process_count() > 1
+    mine = processes.clients_of_process(n) if several else None
+    own = data.federate(dataset, n, values["partition"], seed=values["data_seed"], clients=mine, **options)
+    return processes.distribute(own, n) if several else own
+
+
+def _model(dataset: Dataset, values: Mapping[str, Any]) -> Model:
+    return MODELS[values["model"]](dataset.x_train.shape[1:], dataset.num_classes, **_MODEL.arguments(values))
+
+
+def _cifar_cnn(input_shape: tuple[int, ...], num_classes: int) -> Model:
+    if input_shape != (32, 32, 3):
+        raise ValueError(f"model cifar_cnn is for images of 32x32x3, got {'x'.join(map(str, input_shape))}")
+    return models.cifar_cnn(num_classes)
+
+
+def _server(
+    *, optimizer: Literal["sgd", "adam"] = "sgd", server_learning_rate: float = 1.0
+) -> optax.GradientTransformation:
+    """The server's optimizer.
+
+    Args:
+      optimizer: what takes the clients' mean update as a gradient.
+      server_learning_rate: its step size; sgd with 1.0 subtracts the update.
+    """
+    _validate.positive(server_learning_rate=server_learning_rate)
+    return OPTIMIZERS[optimizer](server_learning_rate)
+
+
+def _algorithm(system: str, model: Model, values: Mapping[str, Any]) -> Algorithm:
+    parts: dict[str, Any] = {}
+    if _takes(system, "local"):
+        training = pick(_TRAINING, values)
+        if training["num_epochs"] is None and training["num_steps"] is None:
+            training["num_epochs"] = 1
+        parts["local"] = clients.local_sgd(losses.softmax_cross_entropy(model), **training)
+    if _takes(system, "server"):
+        parts["server"] = _server(**pick(_SERVER, values))
+    return getattr(systems, system)(**parts, **pick(_system_options(system), values))
+
+
+def _system_options(system: str) -> dict[str, Option]:
+    """Those of its signature; a system that hands arguments on to `federated_round` has its block."""
+    function = getattr(systems, system)
+    found = options_of(function)
+    hands_on = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
+    if hands_on or "block" in found:
+        block = options_of(federated_round)["block"]
+        found["block"] = found.get("block", block)._replace(help=block.help)
+    return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
+
+
+def _takes(system: str, name: str) -> bool:
+    return name in inspect.signature(getattr(systems, system)).parameters
+
+
+MODELS = {
+    "softmax": models.softmax_regression,
+    "mlp": models.mlp,
+    "mcmahan_cnn": models.mcmahan_cnn,
+    "cifar_cnn": _cifar_cnn,
+    "resnet20": models.resnet20,
+}
+_MODEL = Choice("model", MODELS, without=("input_shape", "num_classes"))
+_PARTITION = Choice("partition", PARTITIONS, without=("num_clients", "seed"))
+_CLIENTS = {"num_clients": Option(int, 100, "clients that share the data.")}
+_TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10})
+_SERVER = options_of(_server)

@@ -1,0 +1,111 @@
+"""What clients of a large population carry from round to round, on the host, for those who ever took part."""
+
+from collections.abc import Mapping
+
+import jax
+import numpy as np
+from jaxtyping import Int, PyTree
+
+from fedjax_priv import _validate
+
+Ids = Int[np.ndarray, " k"]
+"""Numbers of clients in the population."""
+
+
+class HostRows:
+    """Rows by client, `[population, ...]` to the reader; memory is that of the clients whose rows were ever put.
+
+    Row 0 of each buffer is the one all clients start with, and every client's slot points there until its own is put.
+    """
+
+    def __init__(self, first: PyTree, population: int):
+        """Everyone's rows are `first`, a pytree of arrays `[...]`.
+
+        Raises:
+          ValueError: `population` is not an integer >= 1.
+        """
+        _validate.integer(population=population)
+        leaves, self._structure = jax.tree.flatten(first)
+        self._population = population
+        self._buffers = [np.array(leaf)[None] for leaf in leaves]
+        self._slots = np.zeros(population if leaves else 0, np.int32)
+        self._used = 1
+
+    def take(self, ids: Ids) -> PyTree:
+        """Copies of the rows of clients `[k]`, NumPy `[k, ...]`.
+
+        Raises:
+          ValueError: a number is not in the population.
+        """
+        self._check_ids(ids)
+        slots = self._slots[ids] if self._buffers else ids
+        return self._structure.unflatten([buffer[slots] for buffer in self._buffers])
+
+    def put(self, ids: Ids, rows: PyTree) -> None:
+        """Replaces the rows of clients `[k]`, NumPy or JAX arrays `[k, ...]`; if one occurs twice, the last row counts.
+
+        Raises:
+          ValueError: a number is not in the population, or the rows are not such as `take` returns for these clients.
+        """
+        self._check_ids(ids)
+        leaves = self._leaves(ids, rows)
+        if leaves:
+            slots = self._slots_of(ids)
+            for buffer, new in zip(self._buffers, leaves, strict=True):
+                buffer[slots] = new
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The clients whose rows were ever put, in order, and their rows: `ids` `[k]`, and `rows_0`, ... `[k, ...]`."""
+        ids = np.flatnonzero(self._slots).astype(np.int32)
+        rows = jax.tree.leaves(self.take(ids))
+        return {"ids": ids} | {f"rows_{i}": leaf for i, leaf in enumerate(rows)}
+
+    def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
+        """Makes all rows those of a snapshot, bit for bit; whatever was put before is forgotten.
+
+        Raises:
+          ValueError: the snapshot is of other rows or of a larger population; nothing is changed then.
+        """
+        names = ["ids", *(f"rows_{i}" for i in range(len(self._buffers)))]
+        if sorted(snapshot) != sorted(names):
+            raise ValueError(f"snapshot must have {', '.join(names)}, got {', '.join(snapshot)}")
+        ids, rows = snapshot["ids"], self._structure.unflatten([snapshot[name] for name in names[1:]])
+        self._check_ids(ids)
+        self._leaves(ids, rows)
+        self._slots[:], self._used = 0, 1
+        self.put(ids, rows)
+
+    def _slots_of(self, ids: Ids) -> np.ndarray:
+        """Slots of clients; those who have none get one."""
+        new = ids[self._slots[ids] == 0]
+        used = self._used + new.size
+        self._make_room(used)
+        self._slots[new] = np.arange(self._used, used)
+        self._used = used
+        return self._slots[ids]
+
+    def _make_room(self, needed: int) -> None:
+        """Buffers that are too small double, so that a row is copied a bounded number of times on average."""
+        have = len(self._buffers[0])
+        if needed > have:
+            room = max(needed, min(2 * have, self._population + 1))
+            larger = [np.zeros((room, *buffer.shape[1:]), buffer.dtype) for buffer in self._buffers]
+            for old, new in zip(self._buffers, larger, strict=True):
+                new[: self._used] = old[: self._used]
+            self._buffers = larger
+
+    def _check_ids(self, ids: Ids) -> None:
+        if ids.size and not (ids.min() >= 0 and ids.max() < self._population):
+            raise ValueError(f"ids must be from 0 to {self._population - 1}, got {ids.min()} to {ids.max()}")
+
+    def _leaves(self, ids: Ids, rows: PyTree) -> list[np.ndarray]:
+        """The arrays of `rows`, which must be like those of `take(ids)`."""
+        leaves, structure = jax.tree.flatten(rows)
+        if structure != self._structure:
+            raise ValueError(f"rows must be {self._structure}, got {structure}")
+        leaves = [np.asarray(leaf) for leaf in leaves]
+        for buffer, new in zip(self._buffers, leaves, strict=True):
+            if (new.shape, new.dtype) != ((ids.size, *buffer.shape[1:]), buffer.dtype):
+                shape = (ids.size, *buffer.shape[1:])
+                raise ValueError(f"rows must be {buffer.dtype} {shape}, got {new.dtype} {new.shape}")
+        return leaves

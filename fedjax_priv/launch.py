@@ -1,0 +1,50 @@
+"""How a process that was started from a command line joins the others of its run."""
+
+from typing import NamedTuple
+
+import jax
+
+
+class Launch(NamedTuple):
+    """Which processes share a run; by default this one is alone.
+
+    Args:
+      coordinator: HOST:PORT of the first of several processes.
+      num_processes: how many processes share the run.
+      process_id: number of this one, the first is 0.
+      distributed: several processes, which the scheduler's environment describes.
+    """
+
+    coordinator: str | None = None
+    num_processes: int | None = None
+    process_id: int | None = None
+    distributed: bool = False
+
+
+def join(launch: Launch) -> None:
+    """Wait for the other processes and share their devices; nothing may have touched a device before.
+
+    Raises:
+      ValueError: options that do not go together, or a scheduler that JAX does not know.
+    """
+    numbers = launch._asdict()
+    distributed = numbers.pop("distributed")
+    given = [name for name, value in numbers.items() if value is not None]
+    if distributed and given:
+        raise ValueError(f"distributed finds the processes in the environment: leave out {', '.join(given)}")
+    if given and len(given) < len(numbers):
+        raise ValueError(f"{', '.join(numbers)} must be given together, got only {', '.join(given)}")
+    if distributed:
+        _find_the_others()
+    elif given:
+        jax.distributed.initialize(launch.coordinator, launch.num_processes, launch.process_id)
+
+
+def _find_the_others() -> None:
+    try:
+        jax.distributed.initialize()
+    except ValueError as error:
+        raise ValueError(
+            "distributed needs a scheduler that JAX knows, such as SLURM; without one, give coordinator, num_processes "
+            "and process_id"
+        ) from error

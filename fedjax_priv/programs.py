@@ -1,0 +1,25 @@
+"""Programs before and after they are compiled: what tells one from another, and the memory one takes."""
+
+import hashlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def lower(program: Any, *args: Any) -> tuple[Any, str]:
+    """A jitted function before it is compiled, and the digest that tells it from any other, constants included."""
+    traced = program.trace(*args)
+    lowered = traced.lower()
+    digest = hashlib.sha256(lowered.compiler_ir("stablehlo").operation.get_asm().encode())
+    for constant in traced.jaxpr.consts:
+        is_key = jnp.issubdtype(constant.dtype, jax.dtypes.prng_key)
+        digest.update(np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes())
+    return lowered, digest.hexdigest()
+
+
+def peak_bytes(compiled: Any) -> int:
+    """Memory that a program takes on one device beside its code; what is donated counts once."""
+    of = compiled.memory_analysis()
+    return of.argument_size_in_bytes + of.output_size_in_bytes + of.temp_size_in_bytes - of.alias_size_in_bytes
