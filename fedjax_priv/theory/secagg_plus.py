@@ -1,0 +1,174 @@
+"""SecAgg+ (Bell et al., CCS 2020): how probably a random graph of k neighbours fails.
+
+N users stand on a circle in random order; each masks with, and shares its secrets among, the k/2 nearest on either side
+(a Harary graph) and keeps a share: k + 1 holders, t shares reconstruct. A round fails if a user's secret cannot be
+reconstructed (its correctness), or, in its secrecy, if the colluding holders of a user can open its secrets by
+themselves or the graph of the honest survivors falls apart, so that more than their total can be read.
+
+The server is honest but curious, and pools its view with round(gamma N) users. Every user is lost with probability
+theta, independently.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import xlog1py, xlogy
+
+from fedjax_priv.theory import _binomial, _validate
+from fedjax_priv.theory._binomial import log_choose
+
+MOST_BREAKS = 10
+"""Expected breaks of the circle up to which the alternating sum of `disconnected_probability` keeps its digits."""
+
+
+def graph_failure_probability(
+    num_clients: int, neighbours: int, threshold: int, dropout: float, adversarial: float
+) -> float:
+    """Union bound on the probability that a round's graph fails: the sum of the three below.
+
+    Args:
+      num_clients: N.
+      neighbours: k, even and below N.
+      threshold: t, in [1, k + 1].
+      dropout: theta, in [0, 1).
+      adversarial: gamma, in [0, 1/2).
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    unrecoverable = unrecoverable_probability(num_clients, neighbours, threshold, dropout)
+    exposed = exposed_probability(num_clients, neighbours, threshold, adversarial)
+    return min(1.0, unrecoverable + exposed + disconnected_probability(num_clients, neighbours, dropout, adversarial))
+
+
+def unrecoverable_probability(num_clients: int, neighbours: int, threshold: int, dropout: float) -> float:
+    """Union bound, over all users, on the probability that some secret is out of reach.
+
+    Raises:
+      ValueError: as `graph_failure_probability`.
+    """
+    _check_graph(num_clients, neighbours)
+    return min(1.0, num_clients * user_unrecoverable_probability(neighbours, threshold, dropout))
+
+
+def user_unrecoverable_probability(neighbours: int, threshold: int, dropout: float) -> float:
+    """P[Bin(k + 1, 1 - theta) < t], exact: fewer than t of a user's holders are there to open its shares.
+
+    Here a holder that has uploaded and left since counts as lost too.
+
+    Raises:
+      ValueError: as `graph_failure_probability`.
+    """
+    _check_threshold(neighbours, threshold)
+    return float(_binomial.below(threshold, neighbours + 1, _validate.dropout(dropout)))
+
+
+def exposed_probability(num_clients: int, neighbours: int, threshold: int, adversarial: float) -> float:
+    """Union bound, over the honest users, on the probability that colluders can open some user's secrets.
+
+    Raises:
+      ValueError: as `graph_failure_probability`.
+    """
+    honest = num_clients - _colluders(num_clients, adversarial)
+    return min(1.0, honest * user_exposed_probability(num_clients, neighbours, threshold, adversarial))
+
+
+def user_exposed_probability(num_clients: int, neighbours: int, threshold: int, adversarial: float) -> float:
+    """P[Hypergeometric >= t], exact: t or more of an honest user's k neighbours collude.
+
+    Raises:
+      ValueError: as `graph_failure_probability`.
+    """
+    _check_graph(num_clients, neighbours)
+    _check_threshold(neighbours, threshold)
+    colluders = _colluders(num_clients, adversarial)
+    among = np.arange(threshold, min(neighbours, colluders) + 1)
+    others = num_clients - 1 - colluders
+    among = among[neighbours - among <= others]
+    ways = log_choose(colluders, among) + log_choose(others, neighbours - among)
+    return float(np.exp(ways - log_choose(num_clients - 1, neighbours)).sum())
+
+
+def disconnected_probability(num_clients: int, neighbours: int, dropout: float, adversarial: float) -> float:
+    """Probability that the honest survivors' graph is not connected, exact.
+
+    It falls apart where two or more survivors are each followed on the circle by k/2 or more that are lost or collude.
+    With S_j the expected number of sets of j such breaks, P[two or more] = sum_{j >= 2} (-1)^j (j-1) S_j. Where more
+    than 10 breaks are expected the terms cancel too far, and 1 is returned; the probability is above 0.999 there.
+
+    Raises:
+      ValueError: as `graph_failure_probability`.
+    """
+    _check_graph(num_clients, neighbours)
+    theta, colluders = float(_validate.dropout(dropout)), _colluders(num_clients, adversarial)
+    run = neighbours // 2
+    expected = lambda j: math.exp(_log_breaks(j, num_clients, run, theta, colluders))
+    most = num_clients // (run + 1)
+    if most < 2:
+        return 0.0
+    if expected(1) > MOST_BREAKS:
+        return 1.0
+    terms = []
+    for j in range(2, most + 1):
+        terms.append((j - 1) * expected(j))
+        if terms[-1] <= 1e-18 * max(terms):
+            break
+    return min(max(sum(terms[::2]) - sum(terms[1::2]), 0.0), 1.0)
+
+
+def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, failure: float = 2**-40) -> int:
+    """The smallest even k whose `graph_failure_probability` is below `failure`, at the threshold k/2 + 1.
+
+    Args:
+      num_clients: N.
+      dropout: theta, in [0, 1).
+      adversarial: gamma, in [0, 1/2).
+      failure: probability allowed in a round, in (0, 1).
+
+    Raises:
+      ValueError: an argument outside its range, or no k < N is enough.
+    """
+    _validate.real("(0, 1)", failure=failure)
+    least = 1.0
+    for k in range(2, num_clients, 2):
+        simple = unrecoverable_probability(num_clients, k, k // 2 + 1, dropout)
+        simple += exposed_probability(num_clients, k, k // 2 + 1, adversarial)
+        if simple < failure:
+            total = graph_failure_probability(num_clients, k, k // 2 + 1, dropout, adversarial)
+            if total < failure:
+                return k
+            simple = total
+        least = min(least, simple)
+    _validate.fail("failure", failure, f"above {least:.3g}, the least of any even number of neighbours < {num_clients}")
+
+
+def _log_breaks(j: int, n: int, run: int, theta: float, colluders: int) -> float:
+    """log S_j: places of j disjoint blocks of a survivor and `run` removed, times the probability of given ones.
+
+    Of their j run removed places c are colluders', the others' users are lost.
+    """
+    removed, rest = j * run, n - j * (run + 1)
+    places = math.log(n / j) + log_choose(n - removed - 1, j - 1)
+    c = np.arange(max(0, colluders - rest), min(removed, colluders) + 1)
+    ways = log_choose(removed, c) + log_choose(rest, colluders - c) + xlogy(removed - c, theta)
+    ways = np.logaddexp.reduce(ways)  # of none: -inf
+    return float(places + ways - log_choose(n, colluders) + xlog1py(j, -theta))
+
+
+def _colluders(num_clients: int, adversarial: float) -> int:
+    _validate.integer(at_least=3, num_clients=num_clients)
+    return round(num_clients * float(_validate.adversarial(adversarial)))
+
+
+def _check_graph(num_clients: int, neighbours: int) -> None:
+    _validate.integer(at_least=3, num_clients=num_clients)
+    _validate.integer(at_least=2, neighbours=neighbours)
+    if neighbours % 2 or neighbours >= num_clients:
+        _validate.fail("neighbours", neighbours, f"even and below num_clients = {num_clients}")
+
+
+def _check_threshold(neighbours: int, threshold: int) -> None:
+    _validate.integer(at_least=2, neighbours=neighbours)
+    _validate.integer(threshold=threshold)
+    if threshold > neighbours + 1:
+        _validate.fail("threshold", threshold, f"at most neighbours + 1 = {neighbours + 1}")

@@ -1,0 +1,42 @@
+"""SparseSecAgg (Ergun, Sami, Guler 2021): what its masks cost, hide and converge to."""
+
+from fedjax_priv.theory.sparse_secagg.components import component_fraction, connected_probability, isolated_fraction
+from fedjax_priv.theory.sparse_secagg.convergence import (
+    ConvergenceBound,
+    Problem,
+    convergence_bound,
+    learning_rate,
+    sampling_variance,
+)
+from fedjax_priv.theory.sparse_secagg.privacy import (
+    aggregated_honest_clients,
+    aggregated_honest_clients_limit,
+    aggregated_honest_clients_variance,
+    revealed_fraction,
+    secagg_aggregated_honest_clients,
+)
+from fedjax_priv.theory.sparse_secagg.selection import (
+    both_selected_probability,
+    pair_probability,
+    selection_covariance,
+    selection_probability,
+)
+from fedjax_priv.theory.sparse_secagg.upload import (
+    compression_ratio,
+    pair_overflow_probability,
+    recovery_probability,
+    upload_bits,
+    upload_std,
+    upload_tail,
+    upload_tail_hoeffding,
+)
+
+__all__ = [
+    "ConvergenceBound", "Problem",
+    "aggregated_honest_clients", "aggregated_honest_clients_limit", "aggregated_honest_clients_variance",
+    "both_selected_probability", "component_fraction", "compression_ratio", "connected_probability",
+    "convergence_bound", "isolated_fraction", "learning_rate", "pair_overflow_probability", "pair_probability",
+    "recovery_probability", "revealed_fraction", "sampling_variance", "secagg_aggregated_honest_clients",
+    "selection_covariance", "selection_probability", "upload_bits", "upload_std", "upload_tail",
+    "upload_tail_hoeffding",
+]  # fmt: skip

@@ -1,0 +1,104 @@
+"""What an upload costs, the room it needs, and whether enough users are left to unmask it."""
+
+import numpy as np
+from scipy.special import kl_div
+
+from fedjax_priv.theory import _binomial, _validate
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.sparse_secagg.selection import pair_probability, selection_probability
+
+FIELD_BITS = 32
+"""Of an element of F_q, q = 2**32 - 5."""
+
+
+def upload_bits(num_params: Numbers, num_clients: Numbers, alpha: Numbers) -> Result:
+    """Expected bits a user uploads: 32 for each of p d selected coordinates, and a bitmap of d bits.
+
+    Raises:
+      ValueError: `num_params` is no integer >= 1, `num_clients` none >= 2, or `alpha` outside (0, 1].
+    """
+    d = _validate.integer(num_params=num_params)
+    return d * (FIELD_BITS * selection_probability(num_clients, alpha) + 1)
+
+
+def compression_ratio(num_clients: Numbers, alpha: Numbers) -> Result:
+    """32 / (32 p + 1): bits of a SecAgg upload over the expected bits of this one.
+
+    Raises:
+      ValueError: as `upload_bits`.
+    """
+    return FIELD_BITS / (FIELD_BITS * selection_probability(num_clients, alpha) + 1)
+
+
+def upload_std(num_params: Numbers, num_clients: Numbers, alpha: Numbers) -> Result:
+    """Standard deviation sqrt(d p (1-p)) of the number |U_i| of selected coordinates.
+
+    Raises:
+      ValueError: as `upload_bits`.
+    """
+    d, p = _validate.integer(num_params=num_params), selection_probability(num_clients, alpha)
+    return np.sqrt(d * p * (1 - p))
+
+
+def upload_tail(num_params: Numbers, num_clients: Numbers, alpha: Numbers, excess: Numbers) -> Result:
+    """Bound exp(-d KL(p + e || p)) on P[|U_i| / d > p + e] (Theorem 1); 0 where p + e > 1.
+
+    Args:
+      num_params: d.
+      num_clients: N.
+      alpha: the protocol's parameter.
+      excess: e >= 0, over the mean p of |U_i| / d; alpha - p for Theorem 1's own ratio alpha.
+
+    Raises:
+      ValueError: as `upload_bits`, or `excess` below 0 or not finite.
+    """
+    d, p = _validate.integer(num_params=num_params), selection_probability(num_clients, alpha)
+    share = p + _validate.real("[0, inf)", excess=excess)
+    return np.exp(-d * (kl_div(share, p) + kl_div(1 - share, 1 - p)))
+
+
+def upload_tail_hoeffding(num_params: Numbers, excess: Numbers) -> Result:
+    """The looser bound exp(-2 d e^2) on the same probability, whatever p (Theorem 1).
+
+    Raises:
+      ValueError: `num_params` is no integer >= 1, or `excess` below 0 or not finite.
+    """
+    d = _validate.integer(num_params=num_params)
+    return np.exp(-2 * d * _validate.real("[0, inf)", excess=excess) ** 2)
+
+
+def pair_overflow_probability(num_params: Numbers, num_clients: Numbers, alpha: Numbers, cap: Numbers) -> Result:
+    """Union bound on the probability that one of the N(N-1)/2 pairs of a round selects more than `cap` coordinates.
+
+    Args:
+      num_params: d; a pair selects Bin(d, a) coordinates.
+      num_clients: N.
+      alpha: the protocol's parameter.
+      cap: most coordinates of a pair there is room for.
+
+    Raises:
+      ValueError: as `upload_bits`, or `cap` is no integer >= 0.
+    """
+    d, cap = _validate.integer(num_params=num_params), _validate.integer(at_least=0, cap=cap)
+    n, a = _validate.integer(at_least=2, num_clients=num_clients), pair_probability(num_clients, alpha)
+    one = np.where(cap < d, _binomial.at_least(np.minimum(cap + 1, d), d, a), 0)
+    return np.minimum(n * (n - 1) / 2 * one, 1)
+
+
+def recovery_probability(num_clients: Numbers, dropout: Numbers, threshold: Numbers | None = None) -> Result:
+    """P[Bin(N, 1 - theta) >= t]: that enough users survive to unmask the sum (Corollary 2, at finite N).
+
+    Args:
+      num_clients: N, all of them holding shares.
+      dropout: theta; the paper's is below 1/2, where the probability tends to 1 as N grows.
+      threshold: shares t that reconstruct a secret, in [1, N]; floor(N/2) + 1 if not given.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    n = _validate.integer(num_clients=num_clients)
+    theta = _validate.dropout(dropout)
+    t = n // 2 + 1 if threshold is None else _validate.integer(threshold=threshold)
+    if np.any(t > n):
+        _validate.fail("threshold", threshold, f"at most num_clients = {num_clients}")
+    return _binomial.at_least(t, n, 1 - theta)
