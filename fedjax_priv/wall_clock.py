@@ -1,0 +1,162 @@
+"""Seconds of a round over the users' own links: a model, from the exact size of each message and measured computing.
+
+A round is a sequence of steps that the server waits for: the users compute, then the messages of each phase go up or
+down. A step is as slow as the slowest user whose upload counted; nobody waits for the others. A message of b bits takes
+`latency + b / bandwidth`; where there is none, nothing. SparseSecAgg's figures have 100 Mbit/s a user and do not say
+which messages they count: `bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and shares.
+
+Computed on the host, in float64.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from fedjax_priv import _validate
+from fedjax_priv.base import RoundInfo
+
+Message = tuple[str, str]
+"""Phase of the round, and "up" or "down"."""
+
+ENROLMENT = ("advertise", "share")
+"""Phases of key agreement and secret sharing."""
+
+
+class Traffic(NamedTuple):
+    """Bytes on a user's link, means over the cohort."""
+
+    up: float
+    down: float
+
+
+def round_seconds(
+    info: RoundInfo,
+    *,
+    compute_seconds: ArrayLike,
+    bandwidth: ArrayLike,
+    latency: ArrayLike = 0.0,
+    messages: Sequence[Message] | None = None,
+    enrolment_rounds: int = 1,
+) -> float:
+    """Seconds that a round takes.
+
+    Args:
+      info: of the round. If no upload counted, it was as slow as the slowest of all users.
+      compute_seconds: that a user computes, as measured; one number, or one for each client of the population.
+      bandwidth: of a user's link, bits a second; likewise.
+      latency: seconds until a message arrives beside its bits; likewise.
+      messages: those that take time, as `("upload", "up")`; all of them if not given.
+      enrolment_rounds: rounds that share the time of one `ENROLMENT`. The systems here make new keys every round, and
+        must: this is what keys that last would save.
+
+    Raises:
+      ValueError: a number out of its range, or messages of no phase of the round.
+    """
+    bits = {
+        (phase, way): np.asarray(link, np.float64)
+        for phase, links in info.bits.items()
+        for way, link in zip(("up", "down"), links, strict=True)
+    }
+    users = _Users(np.asarray(info.client), np.asarray(info.counted), compute_seconds, bandwidth, latency)
+    return float(_seconds(users, _chosen(bits, messages), enrolment_rounds))
+
+
+def run_seconds(
+    result: xr.Dataset,
+    *,
+    compute_seconds: ArrayLike,
+    bandwidth: ArrayLike,
+    latency: ArrayLike = 0.0,
+    messages: Sequence[Message] | None = None,
+    enrolment_rounds: int = 1,
+) -> xr.DataArray:
+    """Seconds of each round of `simulate` or `sweep`, `[..., round]`, float64; `cumsum("round")` is the time so far.
+
+    Args and errors are those of `round_seconds`.
+    """
+    last = lambda values: values.transpose(..., "round", "client")
+    bits = {
+        (str(phase), way): 8 * last(result[f"{way}_bytes"].sel(phase=phase)).values
+        for phase in result.phase.values
+        for way in ("up", "down")
+    }
+    counted, client = last(result.counted), last(result.client_id.fillna(0))
+    users = _Users(client.values.astype(int), counted.values == 1, compute_seconds, bandwidth, latency)
+    seconds = counted.isel(client=0, drop=True).astype(np.float64)
+    seconds.values = _seconds(users, _chosen(bits, messages), enrolment_rounds)
+    return seconds.rename("wall_clock").assign_attrs(long_name="modelled time of the round", units="s")
+
+
+def round_bytes(info: RoundInfo, *, enrolment_rounds: int = 1) -> dict[str, Traffic]:
+    """Bytes of a round by phase: means over all users of the cohort, those included that were lost.
+
+    Args:
+      info: of the round.
+      enrolment_rounds: as of `round_seconds`.
+    """
+    return {
+        phase: Traffic(*(np.mean(np.asarray(bits, np.float64)).item() / 8 / share for bits in link))
+        for phase, link in info.bits.items()
+        for share in [_shared(phase, enrolment_rounds)]
+    }
+
+
+def run_bytes(result: xr.Dataset, *, enrolment_rounds: int = 1) -> xr.DataArray:
+    """Bytes by phase of the rounds of `simulate` or `sweep`, `[..., phase, way]`: means over rounds and users.
+
+    Args:
+      result: of the run.
+      enrolment_rounds: as of `round_seconds`.
+    """
+    ways = xr.concat([result.up_bytes, result.down_bytes], xr.Variable("way", ["up", "down"]))
+    share = xr.DataArray([_shared(str(phase), enrolment_rounds) for phase in result.phase.values], dims="phase")
+    mean = (ways.mean(("round", "client")) / share).transpose(..., "phase", "way")
+    return mean.rename("bytes").assign_attrs(long_name="mean bytes on a user's link in a round", units="B")
+
+
+class _Users(NamedTuple):
+    client: np.ndarray  # [..., n]
+    counted: np.ndarray  # [..., n]
+    compute_seconds: ArrayLike
+    bandwidth: ArrayLike
+    latency: ArrayLike
+
+
+def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds: int) -> np.ndarray:
+    """`[...]`, from bits `[..., n]`."""
+    _validate.non_negative(compute_seconds=_least(users.compute_seconds), latency=_least(users.latency))
+    _validate.positive(bandwidth=_least(users.bandwidth))
+    compute, bandwidth, latency = (
+        _by_client(value, users.client) for value in (users.compute_seconds, users.bandwidth, users.latency)
+    )
+    awaited = users.counted | ~users.counted.any(-1, keepdims=True)
+    slowest = lambda seconds: np.where(awaited, seconds, 0).max(-1)
+    total = slowest(compute)
+    for (phase, _), size in bits.items():
+        total = total + slowest(size / bandwidth + np.where(size > 0, latency, 0)) / _shared(phase, enrolment_rounds)
+    return np.asarray(total)
+
+
+def _least(value: ArrayLike) -> float:
+    return np.min(np.asarray(value, np.float64)).item()
+
+
+def _by_client(value: ArrayLike, client: np.ndarray) -> np.ndarray:
+    value = np.asarray(value, np.float64)
+    return value[client] if value.ndim else np.broadcast_to(value, client.shape)
+
+
+def _shared(phase: str, enrolment_rounds: int) -> int:
+    _validate.integer(enrolment_rounds=enrolment_rounds)
+    return enrolment_rounds if phase in ENROLMENT else 1
+
+
+def _chosen(bits: Mapping[Message, np.ndarray], messages: Sequence[Message] | None) -> Mapping[Message, np.ndarray]:
+    if messages is None:
+        return bits
+    for message in messages:
+        _validate.one_of(bits, messages=message)
+    return {message: bits[message] for message in messages}
