@@ -73,11 +73,19 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
             _fail(name, value, f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}")
 
 
-def or_nan(value: Any, *, above: float = -math.inf, below: float = math.inf, at_least: float = -math.inf) -> Any:
+def or_nan(
+    value: Any,
+    *,
+    above: float = -math.inf,
+    below: float = math.inf,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> Any:
     """A traced value as it is where it is in range, NaN elsewhere: what follows is not finite, and sets its bit."""
     if _known(value):
         return value
-    return jnp.where((value > above) & (value >= at_least) & (value < below), value, jnp.nan)
+    inside = (value > above) & (value >= at_least) & (value < below) & (value <= at_most)
+    return jnp.where(inside, value, jnp.nan)
 
 
 def one_of(allowed: Any, **values: Any) -> None:

@@ -93,6 +93,7 @@ class Layer(NamedTuple):
     decode: Callable[..., Received]  # (header, public, Received) -> Received
     combine: Combine | None = None  # of the innermost layer, and no other
     whole: bool = False  # encode looks across clients: its block is the cohort
+    caveats: tuple[str, ...] = ()  # what a report of a run must say
 
 
 def everyone_responds(key: Key, alive: Array, cohort: Cohort) -> Array:
@@ -150,6 +151,19 @@ class RoundState(NamedTuple):
     server: PyTree  # optax state
 
 
+class View(NamedTuple):
+    """What the server sees of a round: beside it only what it computes from this, and what it keeps from other rounds.
+
+    Colluding clients add their own secrets to it, which are none of the server's.
+    """
+
+    uploads: PyTree  # [n, ...], zero where nothing arrived
+    clear: PyTree  # [n, ...], what travelled beside them, by layer
+    alive: Bool[Array, " n"]  # whose upload arrived
+    public: PyTree  # what everybody was told when the round opened, by layer
+    header: PyTree  # what was disclosed once the survivors were known, by layer
+
+
 class RoundInfo(NamedTuple):
     """What a reader wants to know about a round."""
 
@@ -160,6 +174,7 @@ class RoundInfo(NamedTuple):
     counted: Bool[Array, " n"]  # the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of a group left out
     status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing
+    observed: PyTree = ()  # what `federated_round(observe=...)` made of the server's view
 
 
 class Algorithm(NamedTuple):
@@ -167,7 +182,8 @@ class Algorithm(NamedTuple):
 
     `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open; `block` is then a
     guess. `draw(key, state.draw, round, count)` is who will take part, exactly as `step` will draw it, and the next
-    state of the draw: it depends on nothing that is trained, so cohorts can be known ahead.
+    state of the draw: it depends on nothing that is trained, so cohorts can be known ahead. `caveats` are what any
+    report of a run must say.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
@@ -176,3 +192,4 @@ class Algorithm(NamedTuple):
     block: int | None = None  # clients trained and encoded at once
     in_blocks: Callable[[int], "Algorithm"] | None = None
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
+    caveats: tuple[str, ...] = ()

@@ -71,10 +71,14 @@ class Batches:
             arguments.check_params(params)
         if not callable(data):
             arguments.check_data(data)
+        caveats: dict[str, None] = {}
         for group in self.groups:
             for point in group.points:
-                if self._algorithm(group, point).in_blocks is not None:
+                algorithm = self._algorithm(group, point)
+                if algorithm.in_blocks is not None:
                     raise ValueError("block must be a number in a sweep, got 'auto'")
+                caveats.update(dict.fromkeys(algorithm.caveats))
+        self.attrs["caveats"] = " / ".join(caveats)
 
     def run(self, watch: runner.Watch) -> Iterator[Batch]:
         """Batch after batch; those that a journal has finished are read."""

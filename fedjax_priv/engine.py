@@ -73,17 +73,21 @@ def lower_runs(
       ValueError: as `compile_evaluation`.
     """
     began = time.perf_counter()
+    caveats: tuple[str, ...] = ()
 
     def init(inputs: Inputs, data: ClientData) -> RoundState:
-        state = make(**inputs.point).init(inputs.key, inputs.params, data)
+        nonlocal caveats
+        algorithm = make(**inputs.point)
+        caveats = algorithm.caveats
+        state = algorithm.init(inputs.key, inputs.params, data)
         return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
 
     start = jax.jit(layout.each(init, 1), out_shardings=layout.state)
     own, data = _own(inputs), inputs.data
     state = jax.eval_shape(start, own, data)
     lowered = {n: _lower(make, n, layout, (own, state, data)) for n in sorted({*lengths})}
-    evaluation = compile_evaluation(evaluate, inputs.params, layout, named)
     info = next(iter(lowered.values()))[0].out_info[-1]
+    evaluation = compile_evaluation(evaluate, inputs.params, layout, (*named, *results.observed_names(info)))
 
     def compile_all() -> Engine:
         compiled = {n: program.compile() for n, (program, _) in lowered.items()}
@@ -94,7 +98,7 @@ def lower_runs(
 
         return Engine(
             empty=empty_chunk(info, evaluation, inputs.params, layout),
-            attrs=compile_attrs(inputs.params, layout, began, len(compiled)),
+            attrs=compile_attrs(inputs.params, layout, began, len(compiled), caveats),
             bytes=max(map(programs.peak_bytes, compiled.values())),
             evaluation=evaluation,
             start=lambda inputs: start(_own(inputs), inputs.data),
@@ -140,7 +144,7 @@ def kept_info(info: RoundInfo) -> dict[str, Any]:
     """What is kept of a round; a plain dict would lose the order of the phases."""
     kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
     del kept["direction"]
-    return kept
+    return kept | results.flat_observed(kept.pop("observed"))
 
 
 def first_axis(tree: PyTree, layout: Layout) -> PyTree:
@@ -156,7 +160,10 @@ def empty_chunk(info: PyTree, evaluation: Evaluation, params: PyTree, layout: La
     return results.Chunk(0, 0.0, jax.tree.map(none, info), metrics, params)
 
 
-def compile_attrs(params: PyTree, layout: Layout, began: float, compiled: int) -> dict[str, Any]:
+def compile_attrs(
+    params: PyTree, layout: Layout, began: float, compiled: int, caveats: tuple[str, ...]
+) -> dict[str, Any]:
     """What is worth knowing about compiled runs."""
     size = sum(leaf[0].size if layout.runs else leaf.size for leaf in jax.tree.leaves(params))
-    return {"num_params": size, "compile_seconds": time.perf_counter() - began, "programs": compiled}
+    seconds = time.perf_counter() - began
+    return {"num_params": size, "compile_seconds": seconds, "programs": compiled, "caveats": " / ".join(caveats)}

@@ -124,13 +124,18 @@ def _algorithm(system: str, model: Model, values: Mapping[str, Any]) -> Algorith
         parts["local"] = clients.local_sgd(losses.softmax_cross_entropy(model), **training)
     if _takes(system, "server"):
         parts["server"] = _server(**pick(_SERVER, values))
+    if _takes(system, "num_params"):
+        parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     return getattr(systems, system)(**parts, **pick(_system_options(system), values))
 
 
 def _system_options(system: str) -> dict[str, Option]:
-    """Those of its signature; a system that hands arguments on to `federated_round` has its block."""
+    """Those of its signature but for the size of the model, which is known.
+
+    A system that hands arguments on to `federated_round` has its block.
+    """
     function = getattr(systems, system)
-    found = options_of(function)
+    found = options_of(function, without=("num_params",))
     hands_on = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
     if hands_on or "block" in found:
         block = options_of(federated_round)["block"]

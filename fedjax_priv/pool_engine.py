@@ -63,7 +63,7 @@ def lower_pool_run(
         info = jax.tree.map(lambda a: jnp.zeros((0, *a.shape)), run.lowered.out_info[1])
         return Engine(
             empty=empty_chunk(info, evaluation, inputs.params, run.where),
-            attrs=compile_attrs(inputs.params, run.where, began, 1),
+            attrs=compile_attrs(inputs.params, run.where, began, 1, algorithm.caveats),
             bytes=programs.peak_bytes(step),
             evaluation=evaluation,
             start=run.start,

@@ -27,6 +27,7 @@ class Row(NamedTuple):
     down_bytes: float
     seconds_per_round: float
     folder: str
+    caveats: list[str]  # what must be said of it
 
 
 def rows_of(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:
@@ -62,7 +63,7 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
             f"{np.mean([run.up_bytes for run in runs]):,.0f}", f"{np.mean([run.down_bytes for run in runs]):,.0f}",
             f"{np.mean([run.seconds_per_round for run in runs]):.3g}", str(sum(run.failed_rounds for run in runs)),
         )  # fmt: skip
-    _print(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}")
+    _print(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}", *rows[0].caveats)
 
 
 def show_entries(root: pathlib.Path, entries: Iterable[Entry]) -> None:
@@ -88,6 +89,7 @@ def _row(system: str, point: Mapping[str, Any], failed: int, run: xr.Dataset, fo
         down_bytes=_by_user(run.down_bytes),
         seconds_per_round=float(run.seconds[-1]) / max(run.sizes["round"], 1),
         folder=folder,
+        caveats=[run.attrs["caveats"]] if run.attrs.get("caveats") else [],
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import xarray as xr
+from jaxtyping import PyTree
 
 from fedjax_priv.base import Bits
 from fedjax_priv.status import describe
@@ -32,6 +33,30 @@ def add(chunk: Chunk, finished: list[Chunk]) -> None:
     finished.append(chunk)
     if len(finished) > 1:
         finished[-2] = finished[-2]._replace(params=())
+
+
+OBSERVED = "observed/"
+"""Marks what `federated_round(observe=...)` gave among the fields of `RoundInfo`."""
+
+
+def flat_observed(observed: PyTree) -> dict[str, Any]:
+    """Fields by marked name.
+
+    Raises:
+      ValueError: it is not a dict of numbers or vectors by name, or a name is taken.
+    """
+    if isinstance(observed, tuple) and not observed:
+        return {}
+    if not isinstance(observed, dict) or any(getattr(value, "ndim", 2) > 1 for value in observed.values()):
+        raise ValueError("observe must return a dict of numbers or vectors by name in simulate and sweep")
+    if taken := sorted(name for name in observed if name in RESERVED or "/" in name):
+        raise ValueError(f"observe must use names without '/' other than those of the result, got {taken}")
+    return {OBSERVED + name: value for name, value in observed.items()}
+
+
+def observed_names(info: Mapping[str, Any]) -> list[str]:
+    """Names among the fields of a round."""
+    return [name.removeprefix(OBSERVED) for name in info if name.startswith(OBSERVED)]
 
 
 def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, run: int = 0) -> xr.Dataset:
@@ -84,7 +109,12 @@ def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
         "group_status": (("round", "group"), info["group_status"], {"long_name": "status bits of the group"}),
         "up_bytes": _bytes(info, "up", "sent by the client"),
         "down_bytes": _bytes(info, "down", "received by the client"),
-    }
+    } | {name: _observed(name, info[OBSERVED + name]) for name in observed_names(info)}
+
+
+def _observed(name: str, values: np.ndarray) -> tuple:
+    along = (f"{name}_place",) * (values.ndim - 1)
+    return ("round", *along), values, {"long_name": f"{name}, from what the server sees"}
 
 
 def _bytes(info: Mapping[str, Any], way: str, meaning: str) -> tuple:

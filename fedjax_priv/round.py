@@ -5,6 +5,7 @@ cohort -> advertise -> [ train -> encode -> transmit -> lift ] in blocks -> sum 
 """
 
 import functools
+from collections.abc import Callable
 from typing import Literal
 
 import jax
@@ -32,10 +33,11 @@ from fedjax_priv.base import (
     RoundInfo,
     RoundState,
     Sent,
+    View,
 )
 from fedjax_priv.blocks import over_clients, resolve_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.rows import put_rows, rows_of
+from fedjax_priv.rows import put_rows, rows_of, rows_where
 from fedjax_priv.status import Status
 
 DEFAULT_BLOCK = 8
@@ -53,6 +55,7 @@ def federated_round(
     num_clients: int | None = None,
     block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
+    observe: Callable[[View], PyTree] | None = None,
 ) -> Algorithm:
     """One round of a federated system as a pure function.
 
@@ -67,6 +70,8 @@ def federated_round(
       block: clients trained and encoded at once. "auto" is measured: `simulate` asks `blocks.fastest_block`, which
         compiles and times a few.
       mesh: devices the clients are spread over; "auto" is all of them where there are several.
+      observe: `RoundInfo.observed` is this function of what the server sees, such as `lambda view: view`, which takes
+        O(n d) memory. `simulate` and `sweep` keep a dict of numbers by name, round by round.
 
     Returns:
       The system. `init` and `step` may be called inside jit, vmap and scan. A round is a transaction: with a bit of
@@ -89,7 +94,7 @@ def federated_round(
     in_blocks = functools.partial(
         federated_round,
         cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server,
-        num_clients=num_clients, mesh=mesh,
+        num_clients=num_clients, mesh=mesh, observe=observe,
     )  # fmt: skip
     if isinstance(block, str):
         _validate.one_of(("auto",), block=block)
@@ -122,7 +127,9 @@ def federated_round(
         memory, carried, mine = rows_of(who, (state.memory, state.layers, data))
         private, public, opening = layers.advertise(named(key, "advertise"), carried, who)
 
-        sums, (memory, carried, loss, sent, alive) = clients(key, state.params, public, (who, memory, private, mine))
+        sums, (memory, carried, loss, sent, alive, uploads) = clients(
+            key, state.params, public, (who, memory, private, mine)
+        )
 
         received = channel.receive(named(key, "receive"), combine.lower(sums))
         online = channel.respond(named(key, "respond"), alive, who)
@@ -143,7 +150,8 @@ def federated_round(
             server=_unless(status, optimizer, state.server),
         )
         bits = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(sent, alive), **closing}
-        return state, RoundInfo(direction, who.client, loss, bits, counted, group_status, status)
+        seen = observe(View(uploads, sent.clear, alive, public, header)) if observe else ()
+        return state, RoundInfo(direction, who.client, loss, bits, counted, group_status, status, seen)
 
     def clients(key: Key, params: PyTree, public: PyTree, rows: tuple) -> tuple[PyTree, tuple]:
         """The client side: train, encode, transmit and add up, in blocks."""
@@ -158,7 +166,8 @@ def federated_round(
             y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
             sent = _by_client(sent, loss)
             y, alive = channel.transmit(named(key, "transmit"), y, who)
-            return combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive)
+            uploads = rows_where(alive, y, jax.tree.map(jnp.zeros_like, y)) if observe else ()
+            return combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive, uploads)
 
         shared = params, public
         spread = functools.partial(over_clients, shared=shared, rows=rows, block=size, mesh=mesh)
@@ -172,8 +181,9 @@ def federated_round(
         return optax.apply_updates(params, delta), optimizer
 
     return Algorithm(
-        init, step, mesh, size, (lambda block: in_blocks(block=block)) if isinstance(block, str) else None, draw
-    )
+        init, step, mesh, size, (lambda block: in_blocks(block=block)) if isinstance(block, str) else None, draw,
+        layers.caveats,
+    )  # fmt: skip
 
 
 def _check_clients(data: ClientData, num_clients: int | None) -> None:

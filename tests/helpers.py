@@ -1,6 +1,7 @@
 """What several test files share: a cohort by hand, a layer's whole protocol in one call, and a toy system's parts."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 
 from fedjax_priv.base import ClientData, Cohort, Local
 from fedjax_priv.blocks import clients_mesh
+from fedjax_priv.crypto.prg import Prg, philox
 
 Q = 2**32 - 5
 
@@ -42,6 +44,27 @@ def run_layer(layer, key, x, cohort, alive, online=None, spoil=None):
         "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
         "bits": {**opening, **closing}, "state": state,
     }  # fmt: skip
+
+
+def wire(upload):
+    """Bits of each client's message: its arrays as they are."""
+    leaves = [np.asarray(a) for a in jax.tree.leaves(upload)]
+    return sum(8 * a.nbytes for a in leaves) // len(leaves[0])
+
+
+def sparse_wire(d):
+    """Bits of each client's message: values, and the shorter way to write down which of `d` coordinates they are."""
+
+    def bits(upload):
+        value, position = (np.asarray(a) for a in upload)
+        assert value.dtype == np.float32 and value.shape == position.shape
+        assert all(len(set(row)) == len(row) and min(row) >= 0 and max(row) < d for row in position.tolist())
+        each = math.ceil(math.log2(d))
+        listed = ["".join(format(p, f"0{each}b") for p in row) for row in position.tolist()]
+        bitmaps = ["".join("01"[p in row] for p in range(d)) for row in map(set, position.tolist())]
+        return [32 * len(v) + min(len(a), len(b)) for v, a, b in zip(value, listed, bitmaps, strict=True)]
+
+    return bits
 
 
 def towards_target():
@@ -89,3 +112,22 @@ def chi_square(counts, expected):
 
     statistic = ((counts - expected) ** 2 / expected).sum()
     return statistic, stats.chi2.sf(statistic, len(counts) - 1)
+
+
+def uniform(words):
+    """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their 8 highest bits."""
+    counts = np.bincount(np.asarray(words).astype(np.int64) >> 24, minlength=256)
+    return chi_square(counts, len(words) / 256)[1] > 1e-6
+
+
+def silent(purpose):
+    """A generator that is silent for one purpose."""
+    return Prg(lambda seed, asked, *rest: philox.words(seed, asked, *rest) * np.uint32(asked != purpose))
+
+
+def neighbours_of(circle, most):
+    """`[n, n]`: the `most` nearest of each user of one group, from places on the circle alone."""
+    place = np.asarray(circle.place)
+    away = (place[:, None] - place[None, :]) % place.size
+    near = np.minimum(away, place.size - away)
+    return (near > 0) & (near <= most // 2)

@@ -11,13 +11,19 @@ from fedjax_priv import models, systems
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.data.dataset import Dataset
 from fedjax_priv.experiment import MODELS, experiment, groups
+from fedjax_priv.options import REQUIRED
 from helpers import cohort_of
 
 ALL = ["system", "training", "server", "data", "model"]
+GIVEN = {int: 2, float: 0.5}  # for an option without a default
 
 
 def defaults(system):
-    return {name: option.default for options in groups(system).values() for name, option in options.items()}
+    return {
+        name: GIVEN[option.type] if option.default is REQUIRED else option.default
+        for options in groups(system).values()
+        for name, option in options.items()
+    }
 
 
 def made(system="fedavg", **values):
@@ -46,12 +52,28 @@ def test_the_options_of_a_system_are_those_of_its_signature():
     assert fedavg.keys() == {"cohort_size", "dropout", "exact", "block"}
     assert fedavg["block"] == secagg["block"]  # the one hands it on, the other has it
     assert secagg.keys() == {
-        "num_clients", "cohort_size", "dropout", "leave", "levels", "threshold", "normalize", "block",
+        "num_clients", "cohort_size", "dropout", "leave", "levels", "neighbours", "threshold", "elide",
+        "normalize", "block",
     }  # fmt: skip
     assert typing.get_args(secagg["normalize"].type) == ("expected", "survivors")
     assert secagg["leave"].help == "probability that a survivor is gone when shares are opened."
     training = groups("fedavg")["training"]
     assert (training["learning_rate"].default, training["batch_size"].default) == (0.1, 10)
+
+
+def test_the_size_of_the_model_is_no_option(monkeypatch):
+    """A system that needs it is told."""
+    given = []
+
+    def record(local, *, num_params: int, strength: float = 0.5):
+        given.append(num_params)
+        return Algorithm(print, print)
+
+    monkeypatch.setattr(systems, "fedavg", record)
+    assert groups("fedavg")["system"].keys() == {"strength"}
+    for hidden in (5, 16):
+        made(hidden=(hidden,)).make()
+    assert given == [64 * hidden + hidden + 10 * hidden + 10 for hidden in (5, 16)]
 
 
 def test_every_option_has_help():

@@ -16,8 +16,8 @@ ORDER = (
     {"crypto"},
     {"blocks"},
     {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},
-    {"metrics", "manifest", "progress", "results", "round"},
-    {"systems", "processes", "checkpoint", "plots"},
+    {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
+    {"systems", "processes", "checkpoint", "plots", "leakage"},
     {"layout", "digests", "arguments", "experiment", "journal", "report"},
     {"evaluation"},
     {"engine"},
@@ -28,6 +28,7 @@ ORDER = (
     {"sweep"},
     {"demo", "bench", "commands"},
     {"cli"},
+    {"theory"},
 )
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 

@@ -35,7 +35,7 @@ def result(axes=(), **changed):
 
 def test_a_run_is_a_row():
     (row,) = rows_of("fedavg", result(), pathlib.Path("a/b"))
-    assert row == Row("fedavg", {}, ROUNDS, 1, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b")
+    assert row == Row("fedavg", {}, ROUNDS, 1, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b", [])
 
 
 def test_each_point_of_a_sweep_is_a_row_and_those_that_were_not_run_are_none():
@@ -86,6 +86,15 @@ def test_the_table_of_one_run_and_of_one_that_diverged(capsys):
     assert lines[3] == "0.2 11 22 2 1"
     infinite = result(("seed",), accuracy=(("seed", "evaluation"), [[0.0, math.inf], [0.0, 1.0]]))
     assert shown(rows_of("fedavg", infinite, "f", ["seed"]), capsys)[3].startswith("inf ± nan 16")
+
+
+def test_a_caveat_is_printed_below_the_table(capsys):
+    for axes in ((), ("seed",)):
+        told = result(axes).assign_attrs(caveats="uploads are in the clear")
+        rows = rows_of("secagg", told, "f", axes)
+        assert [row.caveats for row in rows] == [["uploads are in the clear"]] * len(rows)
+        assert shown(rows, capsys)[-1] == "uploads are in the clear"
+    assert "clear" not in " ".join(shown(rows_of("secagg", result().assign_attrs(caveats=""), "f"), capsys))
 
 
 def test_a_list_of_runs_cuts_no_name(capsys):

@@ -13,6 +13,7 @@ from fedjax_priv import progress, simulation
 from fedjax_priv.base import Algorithm, ClientData, Link, RoundInfo, RoundState
 from fedjax_priv.blocks import clients_mesh
 from fedjax_priv.simulation import SimulationError, simulate
+from fedjax_priv.sweep import sweep
 
 N, M, D, SHIFT = 8, 3, 6, 50_000_000
 KEY = jax.random.key(7)
@@ -223,6 +224,62 @@ def test_attributes(whole):
     assert expected.items() <= attrs.items()
     assert attrs["compile_seconds"] > 0 and attrs["key"] == "00000000 00000007"
     assert all(type(value) in (int, float, str) for value in attrs.values())
+
+
+def observing(observe, **how):
+    """`quadratic` whose rounds say what the server saw."""
+    blind = quadratic(**how)
+
+    def step(key, state, data):
+        state, info = blind.step(key, state, data)
+        return state, info._replace(observed=observe(state.round))
+
+    return blind._replace(step=step)
+
+
+def test_what_the_server_saw_is_kept_round_by_round(whole):
+    numbers = lambda round: {"sent": 2 * round, "each": jnp.arange(3) + round}
+    got = run(observing(numbers), every=2)
+    assert got.sent.dims == ("round",) and got.sent.values.tolist() == [2, 4, 6, 8, 10, 12, 14]
+    assert got.each.dims == ("round", "each_place") and got["each"].values.tolist() == [
+        [r, r + 1, r + 2] for r in range(1, 8)
+    ]
+    assert got.sent.attrs["long_name"] == "sent, from what the server sees"
+    xr.testing.assert_identical(
+        *(x.drop_attrs().drop_vars("seconds") for x in (got.drop_vars(["sent", "each"]), whole))
+    )
+
+
+@pytest.mark.parametrize(
+    ("observed", "message"),
+    [
+        (lambda round: round, "observe must return a dict of numbers or vectors by name in simulate and sweep"),
+        (lambda round: {"view": jnp.ones((2, 2))}, "observe must return a dict of numbers or vectors by name"),
+        (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
+        (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),
+        (lambda round: {"a/b": round}, r"observe must use names without '/' .* got \['a/b'\]"),
+    ],
+)
+def test_what_cannot_be_kept_of_a_view(observed, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        run(observing(observed))
+    assert "\n" not in str(caught.value)
+
+
+def test_metrics_leave_the_names_of_what_was_seen_alone():
+    with pytest.raises(ValueError, match=r"otherwise than .* got \['distance'\]"):
+        run(observing(lambda round: {"distance": round}))
+
+
+def test_caveats_of_a_system_go_with_its_results():
+    told = lambda **how: quadratic(fails=(99,))._replace(caveats=("in the clear", "a toy"))
+    assert run(told()).attrs["caveats"] == "in the clear / a toy"
+    assert run().attrs["caveats"] == ""
+    runs = lambda make, axes, **how: sweep(make, axes, KEY, PARAMS, DATA, rounds=2, progress=False, **how)
+    assert runs(told, {"seed": [0, 1]}).attrs["caveats"] == "in the clear / a toy"
+    some = lambda how: {0: quadratic(), 1: told(), 2: quadratic()._replace(caveats=("a toy", "slow"))}[how]
+    got = runs(some, {"how": [0, 1, 2]}, static=("how",))
+    assert got.attrs["caveats"] == "in the clear / a toy / slow", "of all points, once each"
 
 
 @pytest.mark.parametrize(

@@ -39,4 +39,6 @@ def test_traced_values_pass_and_turn_to_nan_out_of_range():
         return _validate.or_nan(value, at_least=0, below=1)
 
     assert np.isnan(jax.jit(jax.vmap(run))(jnp.array([-0.1, 0.0, 0.5, 1.0]))).tolist() == [True, False, False, True]
+    ends = jax.jit(jax.vmap(lambda value: _validate.or_nan(value, above=0, at_most=1)))(jnp.array([0.0, 0.5, 1.0, 1.1]))
+    assert np.isnan(ends).tolist() == [True, False, False, True]
     assert _validate.or_nan(7.0, below=1) == 7.0, "known values were checked before"

@@ -32,12 +32,13 @@ def public_key(secret: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
     return field.power(GENERATOR, secret)
 
 
-def shared_seed(secret: UInt32[Array, "2"], public: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
-    """The seed two users share, two field elements: the same from either's secret and the other's public key.
+def shared_seeds(secret: UInt32[Array, "2"], public: UInt32[Array, "m 2"]) -> UInt32[Array, "m 2"]:
+    """The seeds one user shares with others, two field elements: the same from either's secret and the other's key.
 
     What they agree on, 2 ** (a b), is not uniform: a b is even three times out of four, and 0 is never met. The key of
     a generator should be, so the agreed limbs key one call of Philox, in a domain of its own, whose output is the seed;
     a real agreement uses HKDF. This spreads what entropy there is evenly over seeds; it adds none. Further seeds of a
     pair need no further agreement: `prg.expand` keeps purposes apart.
     """
-    return prg.expand(field.power(public, secret), "pair seed", 0, 2)
+    agreed = field.power(public.T, secret[:, None])  # [2, m]: XLA vectorises along the last axis
+    return prg.expand(agreed, "pair seed", 0, 2).T

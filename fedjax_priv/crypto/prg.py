@@ -2,8 +2,8 @@
 
 Simulation-grade: the streams pass for random, but neither generator is claimed to resist an adversary, and a seed has
 64 bits. Philox is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Its key is
-the seed and its counter (block, CRC-32 of the purpose's name, round, 0): two rounds never share a counter, nor do two
-purposes whose names differ in their CRC-32.
+the seed and its counter (block, CRC-32 of the purpose's name, round, part): two rounds never share a counter, nor do
+two parts of a stream, nor two purposes whose names differ in their CRC-32.
 """
 
 import zlib
@@ -19,11 +19,14 @@ from jaxtyping import Array, Integer, UInt32
 from fedjax_priv._validate import integer
 from fedjax_priv.crypto import field
 
-Seed = UInt32[Array, "2"]
+Seed = UInt32[Array, "2 *seeds"]
 Round = int | Integer[Array, ""]
 
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
+_ROWS, _MANY = 4, 4096
+"""Rows of Philox blocks where many words are asked for: one long row alone is not vectorised by XLA on a CPU, and 40
+times slower."""
 _SHARED_BY = 32
 """Words that share one spare word: more of them cost less and leave a larger bias, see `expand`."""
 
@@ -34,7 +37,7 @@ class Prg(NamedTuple):
     Which word a position holds may depend on how many are asked for: both ends of a mask ask for the same number.
     """
 
-    words: Callable[[Seed, str, Round, int], Array]  # (seed, purpose, round, count) -> uint32 [count], all 32 bits
+    words: Callable[..., Array]  # (seed [2, *seeds], purpose, round, count, part=0) -> uint32 [count, *seeds]
 
 
 def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
@@ -53,30 +56,44 @@ def _tag(purpose: str) -> np.uint32:
     return np.uint32(zlib.crc32(purpose.encode()))
 
 
-def _philox_words(seed: Seed, purpose: str, round: Round, count: int) -> Array:
-    block = jnp.arange(-(-count // 4), dtype=jnp.uint32)
-    counter = block, jnp.full_like(block, _tag(purpose)), jnp.full_like(block, round), jnp.zeros_like(block)
-    # First words of all blocks, then second words, ...: interleaved, XLA on a CPU makes them 8 times slower.
-    return jnp.concatenate(philox4x32(counter, (seed[0], seed[1])))[:count]
+def _philox_words(seed: Seed, purpose: str, round: Round, count: int, part: Round = 0) -> Array:
+    if seed.ndim == 1:
+        return _philox_row(seed, purpose, round, count, part)
+    block = jnp.arange(-(-count // 4), dtype=jnp.uint32).reshape(-1, *(1,) * (seed.ndim - 1))
+    counter = block, jnp.full_like(block, _tag(purpose)), jnp.full_like(block, round), jnp.full_like(block, part)
+    return jnp.concatenate(philox4x32(counter, (seed[0][None], seed[1][None])))[:count]
 
 
-def _threefry_words(seed: Seed, purpose: str, round: Round, count: int) -> Array:
+def _philox_row(seed: Seed, purpose: str, round: Round, count: int, part: Round) -> Array:
+    rows = _ROWS if count >= _MANY else 1
+    columns = -(-count // (4 * rows))
+    block = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(rows, columns)
+    counter = block, jnp.full_like(block, _tag(purpose)), jnp.full_like(block, round), jnp.full_like(block, part)
+    # Of each row first words of all blocks, then second words, ...: interleaved, XLA on a CPU is 8 times slower.
+    return jnp.concatenate(philox4x32(counter, (seed[0], seed[1])), axis=1).reshape(-1)[:count]
+
+
+def _threefry_words(seed: Seed, purpose: str, round: Round, count: int, part: Round = 0) -> Array:
+    if seed.ndim > 1:
+        return jax.vmap(lambda s: _threefry_words(s, purpose, round, count, part), 1, 1)(seed)
     key = jax.random.wrap_key_data(seed, impl="threefry2x32")
-    return jax.random.bits(jax.random.fold_in(jax.random.fold_in(key, _tag(purpose)), round), (count,), jnp.uint32)
+    for number in (_tag(purpose), round, part):
+        key = jax.random.fold_in(key, number)
+    return jax.random.bits(key, (count,), jnp.uint32)
 
 
 philox = Prg(_philox_words)
 threefry = Prg(_threefry_words)
 
 
-def replace_outside(words: UInt32[Array, " d"], spare: UInt32[Array, " s"]) -> Array:
+def replace_outside(words: UInt32[Array, "d *seeds"], spare: UInt32[Array, "s *seeds"]) -> Array:
     """Words of the field as they are, others replaced by the spare word their run of 32 words shares."""
-    shared = jnp.repeat(field.canonical(spare), _SHARED_BY)[: words.size]
+    shared = jnp.repeat(field.canonical(spare), _SHARED_BY, axis=0)[: len(words)]
     return jnp.where(words >= field.Q, shared, words)
 
 
-def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg = philox) -> Array:
-    """Elements of F_q, uniform if the words of the generator are: uint32 [d].
+def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg = philox, part: Round = 0) -> Array:
+    """Elements of F_q, uniform if the words of the generator are: uint32 [d, *seeds].
 
     Of 2**32 words 5 lie outside the field. Folding them back to 0..4 would leave a bias of 5 / 2**32 = 2**-29.7 in each
     element. Instead such a word is replaced by a spare one, shared by 32 neighbours; only a spare outside the field as
@@ -85,16 +102,18 @@ def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg = philox) ->
     two words with the same spare, lie outside. That is below 2**-34 for two million elements, for one word more in 32.
 
     Args:
-      seed: two field elements.
+      seed: two field elements, `[2]`; or those of several seeds side by side, `[2, *seeds]`, which few words of each
+        are cheaper with. Which word of a seed is where may differ between the two.
       purpose: names the domain; any string, static.
       round: number of the round, may be traced.
       d: elements, at least 1; those of another `d` are no prefix.
       prg: the generator.
+      part: number of a stream that is read in parts, may be traced.
 
     Raises:
       ValueError: `d` is not a positive integer.
     """
     integer(d=d)
     # Without the barrier XLA on a CPU computes a spare word again for each word that shares it.
-    words = lax.optimization_barrier(prg.words(seed, purpose, round, d + -(-d // _SHARED_BY)))
+    words = lax.optimization_barrier(prg.words(seed, purpose, round, d + -(-d // _SHARED_BY), part))
     return replace_outside(words[:d], words[d:])

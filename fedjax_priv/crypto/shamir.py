@@ -1,12 +1,11 @@
-"""Shamir's secret sharing over F_q (Communications of the ACM, 1979), many secrets at once.
+"""Shamir's secret sharing over F_q (Communications of the ACM, 1979), several secrets of one owner at once.
 
-The share of holder h is the value at x = h + 1 of a polynomial whose constant term is the secret: `threshold` shares
-determine it, fewer are independent of the secret.
+The share of a holder is the value of a polynomial at the holder's point, with the secret as its constant term:
+`threshold` shares determine it, fewer are independent of the secret.
 """
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Int, UInt32
 
@@ -14,82 +13,64 @@ from fedjax_priv._validate import integer
 from fedjax_priv.base import Key
 from fedjax_priv.crypto import field, prg
 
-MAX_SHARES = 65_535
-"""A holder's point is below 2**16, which makes multiplying by it cheap."""
 
-
-def share(
-    key: Key, secrets: UInt32[Array, "*batch k"], *, threshold: int, num_shares: int
-) -> UInt32[Array, "holders *batch k"]:
+def share(key: Key, secrets: UInt32[Array, " k"], *, threshold: int, num_shares: int) -> UInt32[Array, "m k"]:
     """Shares of every secret, by polynomials of degree `threshold - 1` with coefficients of their own.
 
-    Holder h's row reveals nothing about the secrets, nor do `threshold - 1` rows together, as far as the coefficients
-    are uniform: they are 64-bit-seeded words of `prg`. Work is num_shares x threshold x secrets multiplications.
+    Holder h's row, its share at the point h + 1, reveals nothing about the secrets, nor do `threshold - 1` rows
+    together, as far as the coefficients are uniform: they are 64-bit-seeded words of `prg`.
+
+    A polynomial is written in Newton's basis, `sum_j c_j x (x - 1) ... (x - j + 1) / j!`, which is as uniform: its
+    coefficients are the differences at 0, and a step to the next point adds to each of them the next one. Work is
+    m x threshold x k additions, and no multiplication.
 
     Args:
       key: of the coefficients; never used twice.
       secrets: field elements.
       threshold: shares that reconstruct.
-      num_shares: holders.
+      num_shares: holders m.
 
     Raises:
-      ValueError: `threshold` is not an integer in [1, num_shares], or `num_shares` not one up to 65,535.
+      ValueError: `threshold` is not an integer in [1, num_shares], or `num_shares` not one below q.
     """
     integer(threshold=threshold, num_shares=num_shares)
-    if num_shares > MAX_SHARES:
-        raise ValueError(f"num_shares must be at most {MAX_SHARES}, got {num_shares}")
+    if num_shares >= field.Q:
+        raise ValueError(f"num_shares must be below q = {field.Q}, got {num_shares}")
     if threshold > num_shares:
         raise ValueError(f"threshold must be at most num_shares = {num_shares}, got {threshold}")
-    flat = secrets.reshape(-1)
-    points = _points(num_shares)[:, None]
 
-    def horner(total: Array, coefficient: Array) -> tuple[Array, None]:
-        return _times_small_plus(total, points, coefficient[None]), None
+    def to_next_point(differences: Array, _: None) -> tuple[Array, Array]:
+        differences = field.add(differences, jnp.pad(differences[:, 1:], ((0, 0), (0, 1))))
+        return differences, differences[:, 0]
 
-    rows = jnp.concatenate([_coefficients(key, threshold - 1, flat.size), flat[None]])
-    total, _ = lax.scan(horner, jnp.zeros((num_shares, flat.size), jnp.uint32), rows)
-    return field.canonical(total).reshape(num_shares, *secrets.shape)
+    start = jnp.concatenate([secrets[:, None], _coefficients(key, secrets.size, threshold - 1)], 1)
+    return jax.lax.scan(to_next_point, start, length=num_shares)[1]
 
 
-def _coefficients(key: Key, degree: int, count: int) -> UInt32[Array, "degree count"]:
-    if degree * count == 0:
-        return jnp.zeros((degree, count), jnp.uint32)
+def _coefficients(key: Key, polynomials: int, degree: int) -> UInt32[Array, "k degree"]:
+    if degree == 0:
+        return jnp.zeros((polynomials, 0), jnp.uint32)
     seed = jax.random.bits(key, (2,), jnp.uint32)
-    return prg.expand(seed, "shamir", 0, degree * count).reshape(degree, count)
+    return prg.expand(seed, "shamir", 0, polynomials * degree).reshape(polynomials, degree)
 
 
-def _times_small_plus(a: Array, x: Array, c: Array) -> Array:
-    """a x + c for any uint32 a, x < 2**16 and an element c, as a uint32 that need not be an element."""
-    low, high = field.split(a)
-    wraps = (high * x + (low * x >> 16) >> 16) * np.uint32(5)  # 5 for each 2**32 in a x, below 2**19
-    product = a * x + wraps
-    product = jnp.where(product < wraps, product + np.uint32(5), product)
-    total = product + c
-    return jnp.where(total < c, total + np.uint32(5), total)
-
-
-def _points(n: int) -> UInt32[Array, " n"]:
-    return jnp.arange(1, n + 1, dtype=jnp.uint32)
-
-
-def _same(group: Int[Array, " n"] | None, n: int) -> Int[Array, " n"]:
-    return jnp.zeros(n, jnp.int32) if group is None else group
-
-
-def first(threshold: int, available: Bool[Array, " n"], group: Int[Array, " n"] | None = None) -> Bool[Array, " n"]:
+def first(threshold: int, available: Bool[Array, " m"], group: Int[Array, " m"] | None = None) -> Bool[Array, " m"]:
     """The first `threshold` available holders of each group, or all where there are fewer."""
-    n, group = available.size, _same(group, available.size)
-    before = jnp.tri(n, k=-1, dtype=bool) & available[None, :] & (group[:, None] == group[None, :])
+    if group is None:
+        return available & (jnp.cumsum(available) <= threshold)
+    before = jnp.tri(available.size, k=-1, dtype=bool) & available[None, :] & (group[:, None] == group[None, :])
     return available & (before.sum(1) < threshold)
 
 
-def lagrange_weights(chosen: Bool[Array, " n"], group: Int[Array, " n"] | None = None) -> UInt32[Array, " n"]:
+def lagrange_weights(
+    points: UInt32[Array, " m"], chosen: Bool[Array, " m"], group: Int[Array, " m"] | None = None
+) -> UInt32[Array, " m"]:
     """Weights with which the chosen holders' shares add up to the secret; zero for the others.
 
     The weight of h is the product of x_k / (x_k - x_h) over the other chosen k of its group: each group interpolates on
     its own.
     """
-    group, points = _same(group, chosen.size), _points(chosen.size)
+    group = jnp.zeros(points.size, jnp.int32) if group is None else group
     one = jnp.ones_like(points)
 
     def factor(products: tuple[Array, Array], peer: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
@@ -103,10 +84,6 @@ def lagrange_weights(chosen: Bool[Array, " n"], group: Int[Array, " n"] | None =
     return jnp.where(chosen, field.mul(above, field.inverse(below)), 0)
 
 
-def reconstruct(shares: UInt32[Array, "n *batch"], weights: UInt32[Array, " n"]) -> UInt32[Array, "*batch"]:
-    """The secrets: the shares' sum with the weights of `lagrange_weights`, in the field.
-
-    With groups, a secret shared within one group has zero shares at the holders of the others.
-    """
-    column = weights.reshape(-1, *(1,) * (shares.ndim - 1))
-    return field.sum(field.mul(shares, column), 0)
+def reconstruct(shares: UInt32[Array, "m k"], weights: UInt32[Array, " m"]) -> UInt32[Array, " k"]:
+    """The secrets: the shares' sum with the weights of `lagrange_weights`, in the field."""
+    return field.sum(field.mul(shares, weights[:, None]), 0)

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Key, Layer, Received
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received
+from fedjax_priv.layers.combine import fixed_point_sum
 from fedjax_priv.layers.stack import stateless
 
 
@@ -41,3 +42,29 @@ def weighted_mean() -> Layer:
         return Received(mean, received.count)
 
     return stateless(encode, decode)
+
+
+def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) -> Layer:
+    """The weighted mean of the updates that arrive, by weights clients tell the server when the round opens.
+
+    `sum factor beta_i x_i / sum beta_i` over survivors. Where only a part of each update is sent, no coordinate can
+    carry the weights in secret as in `weighted_mean`.
+    """
+    _validate.positive(factor=factor)
+    weigh, sums = scale(factor), fixed_point_sum(num_groups)
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:
+        del key, state
+        up = jnp.where(cohort.selected, jnp.uint32(32), 0)
+        return (), (cohort.weight, cohort.group), {"advertise": Link(up, jnp.zeros_like(up))}
+
+    def disclose(private: tuple, public: tuple, clear: tuple, alive: Array, online: Array) -> tuple[Array, Bits]:
+        del private, public, clear, online
+        return alive, {}
+
+    def decode(header: Array, public: tuple, received: Received) -> Received:
+        weight, group = public
+        total = sums.lower(sums.lift(weight[:, None], header, group)).value
+        return received._replace(value=jnp.where(total > 0, received.value / jnp.where(total > 0, total, 1), 0))
+
+    return weigh._replace(advertise=advertise, disclose=disclose, decode=decode)

@@ -22,7 +22,7 @@ def stateless(
     `sent(x, y)` says what `y` costs on the wire and how encoding `x` went.
     """
 
-    def encode_and_tell(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple:
+    def encode_and_tell(key: Key, private: PyTree, public: PyTree, x: PyTree, cohort: Cohort) -> tuple:
         del private, public
         y = encode(key, x, cohort)
         return y, (), sent(x, y)
@@ -90,4 +90,6 @@ def stack(**layers: Layer) -> Layer:
             received = layers[name].decode(header[name], public[name], received)
         return received
 
-    return Layer(init, advertise, encode, disclose, decode, last.combine, any(x.whole for x in layers.values()))
+    caveats = tuple(caveat for layer in layers.values() for caveat in layer.caveats)
+    whole = any(layer.whole for layer in layers.values())
+    return Layer(init, advertise, encode, disclose, decode, last.combine, whole, caveats)

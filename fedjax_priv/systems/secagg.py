@@ -1,14 +1,15 @@
-"""SecAgg (Bonawitz et al., CCS 2017): FedAvg whose server learns the sum of the updates, and no update."""
+"""SecAgg (Bonawitz et al., CCS 2017) and SecAgg+ (Bell et al., CCS 2020): the server learns the sum of the updates."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import optax
 from jax.sharding import Mesh
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.mean import mean
-from fedjax_priv.base import Algorithm, Layer, Local
+from fedjax_priv.base import Algorithm, Layer, Local, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone, sample
@@ -27,14 +28,17 @@ def secagg(
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
+    neighbours: int | Literal["all"] = "all",
     threshold: int | None = None,
+    elide: bool = False,
     normalize: Literal["expected", "survivors"] = "expected",
     server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
     block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
+    observe: Callable[[View], PyTree] | None = None,
 ) -> Algorithm:
-    """FedAvg under secure aggregation: complete graph, dense masks, secrets shared among all.
+    """FedAvg under secure aggregation, masked on every coordinate.
 
     Args:
       local: training of a client.
@@ -43,7 +47,10 @@ def secagg(
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when shares are opened.
       levels: grid points c of the quantizer to a unit (eqs. 15-17 of SparseSecAgg; c is not published).
-      threshold: shares that reconstruct a secret; floor(cohort / 2) + 1 if not given.
+      neighbours: an even number of peers each client masks and shares its secrets with (SecAgg+); "all" is the complete
+        graph.
+      threshold: shares that reconstruct a secret; more than half of its holders if not given.
+      elide: expand no mask where only the aggregate is wanted; the same aggregate bit for bit, and reports say so.
       normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort, so
         that the mean of the sum over draws and dropouts is `sum_i beta_i y_i`; "survivors" divides by the survivors'
         total weight instead.
@@ -52,6 +59,7 @@ def secagg(
         clear.
       block: as in `federated_round`.
       mesh: as in `federated_round`.
+      observe: as in `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -67,7 +75,7 @@ def secagg(
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     mesh = resolve_mesh(mesh)
     if secure_sum is None:
-        secure_sum = pairwise_masks(group_size=size, threshold=threshold, mesh=mesh)
+        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
@@ -78,4 +86,5 @@ def secagg(
         num_clients=num_clients,
         block=block,
         mesh=mesh,
+        observe=observe,
     )

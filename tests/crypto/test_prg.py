@@ -44,10 +44,31 @@ def test_philox_known_answers(counter, key, answer):
     assert tuple(map(int, output)) == answer
 
 
-def test_words_are_philox_of_block_purpose_and_round():
-    words = prg.philox.words(SEED, "mask", 7, 43).tolist()
-    blocks = [philox_in_python((b, zlib.crc32(b"mask"), 7, 0), (0x12345678, 0x9ABCDEF0)) for b in range(11)]
-    assert words == [block[lane] for lane in range(4) for block in blocks][:43]
+def words_in_python(seed, round, part, count, rows=1):
+    """Rows of blocks; of each row the first words of all blocks, then the second ones, ..."""
+    columns = -(-count // (4 * rows))
+    blocks = [philox_in_python((b, zlib.crc32(b"mask"), round, part), seed) for b in range(rows * columns)]
+    return [
+        block[lane] for row in range(rows) for lane in range(4) for block in blocks[row * columns : (row + 1) * columns]
+    ][:count]
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, 1), (43, 1), (4095, 1), (4096, 4), (4999, 4)])
+def test_words_are_philox_of_block_purpose_round_and_part(count, rows):
+    for part in (0, 9):
+        words = prg.philox.words(SEED, "mask", 7, count, part).tolist()
+        assert words == words_in_python((0x12345678, 0x9ABCDEF0), 7, part, count, rows)
+
+
+def test_words_of_seeds_side_by_side():
+    seeds = jax.random.bits(jax.random.key(0), (2, 3, 2), jnp.uint32)
+    words = np.asarray(prg.philox.words(seeds, "mask", 7, 43, 5))
+    assert words.shape == (43, 3, 2)
+    for at in np.ndindex(3, 2):
+        k0, k1 = (int(seeds[limb][at]) for limb in (0, 1))
+        assert words[:, *at].tolist() == words_in_python((k0, k1), 7, 5, 43)
+    threefry = prg.threefry.words(seeds.reshape(2, 6), "mask", 7, 43, 5)
+    assert (threefry[:, 4] == prg.threefry.words(seeds.reshape(2, 6)[:, 4], "mask", 7, 43, 5)).all()
 
 
 def test_words_in_the_field_are_left_as_they_are():
@@ -64,8 +85,11 @@ def test_words_outside_the_field_are_replaced_by_a_spare_of_their_run():
     raw[d:] = 5555, Q - 1, Q + 3  # spares: the last one is outside as well, and folded
     expected = np.arange(100, 100 + d)
     expected[list(outside)] = 5555, 5555, Q - 1, 3
-    given = prg.Prg(lambda seed, purpose, round, count: jnp.asarray(raw[:count]))
+    given = prg.Prg(lambda seed, purpose, round, count, part: jnp.asarray(raw[:count]))
     assert (np.asarray(prg.expand(SEED, "mask", 0, d, given)) == expected).all()
+    mirrored = np.stack([raw, np.r_[raw[:d][::-1], raw[d:][::-1]]], 1)  # another seed's words beside them
+    given = prg.Prg(lambda seed, purpose, round, count, part: jnp.asarray(mirrored[:count]))
+    assert (np.asarray(prg.expand(SEED, "mask", 0, d, given))[:, 0] == expected).all()
 
 
 def p_value(words, shift=24):
@@ -91,14 +115,18 @@ def test_replacements_are_uniform_and_folding_would_not_be():
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_streams_differ_by_seed_purpose_and_round(name):
+def test_streams_differ_by_seed_purpose_round_and_part(name):
     d, generator = 64, GENERATORS[name]
     seeds = [SEED, SEED[::-1], SEED + np.array([1, 0], np.uint32), SEED + np.array([0, 1], np.uint32)]
     streams = [
-        expand(seed, purpose, t, d, generator) for seed in seeds for purpose in ("mask", "where") for t in (0, 1)
+        expand(seed, purpose, t, d, generator, part)
+        for seed in seeds
+        for purpose in ("mask", "where")
+        for t in (0, 1)
+        for part in (0, 1)
     ]
     words = np.concatenate([np.asarray(stream) for stream in streams])
-    assert np.unique(words).size == words.size  # 1,024 words: a chance meeting has probability 1e-4
+    assert np.unique(words).size == words.size  # 2,048 words: a chance meeting has probability 5e-4
     assert (expand(SEED, "mask", 0, d, generator) == streams[0]).all()
 
 

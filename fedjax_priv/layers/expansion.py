@@ -1,0 +1,175 @@
+"""From the seeds a user shares with its peers to its pairwise masks: all coordinates, or a random few of each pair.
+
+Both users of a pair, and the server for a lost one, expand the same seed to the same ones `b_ij` and words `r_ij`, so
+that masks cancel whatever the expansion.
+"""
+
+import bisect
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, UInt32
+from scipy.special import bdtrc  # binomial survival function, precise far in the tail
+
+from fedjax_priv.crypto import field
+from fedjax_priv.crypto.prg import Prg, Round, expand
+
+
+class Pairs(NamedTuple):
+    """What a user's peers put on its upload."""
+
+    mask: UInt32[Array, " d"]  # sum of +-b_ij r_ij
+    chosen: Bool[Array, " d"]  # where b_ij = 1 for some peer
+    overflow: Bool[Array, ""]  # more ones than there is room for
+
+
+class Expansion(NamedTuple):
+    """How the seeds of one user's pairs are expanded."""
+
+    pairs: Callable[..., Pairs]  # (seeds [m, 2], meets [m], plus [m], round, d) -> Pairs; `plus`: the sign is +
+    located: bool  # whether `chosen` travels with an upload, rather than being all coordinates
+
+
+def whole(prg: Prg, *, elide: bool = False) -> Expansion:
+    """Every coordinate of every pair: b_ij = 1 (SecAgg).
+
+    Args:
+      prg: generator of the masks.
+      elide: leave the masks out.
+    """
+
+    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+        def one(total: Array, peer: tuple) -> tuple[Array, None]:
+            seed, meets, plus = peer
+            words = expand(seed, "pairwise mask", round, d, prg)
+            return field.add(jnp.where(meets, _signed(words, plus), 0), total), None
+
+        mask = jnp.zeros(d, jnp.uint32)
+        if not elide:
+            mask, _ = jax.lax.scan(one, mask, (seeds, meets, plus))
+        return Pairs(mask, jnp.ones(d, bool), jnp.zeros((), bool))
+
+    return Expansion(pairs, located=False)
+
+
+def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expansion:
+    """b_ij by comparing a word with a threshold at every coordinate: O(m d) work, the reference.
+
+    Args:
+      probability: of a one, the threshold over 2**32 (rounded to 24 bits).
+      prg: generator of the masks.
+      elide: leave the masks out.
+    """
+    threshold = jnp.asarray(probability, jnp.float32) * 2.0**32
+    always = threshold >= 2.0**32  # of two users with alpha = 1; no word holds this threshold
+    threshold = jnp.where(always, 0, threshold).astype(jnp.uint32)
+
+    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+        def one(total: tuple[Array, Array], peer: tuple) -> tuple[tuple[Array, Array], None]:
+            seed, meets, plus = peer
+            mask, chosen = total
+            ones = meets & ((prg.words(seed, "pairwise selection", round, d) < threshold) | always)
+            if not elide:
+                words = expand(seed, "pairwise mask", round, d, prg)
+                mask = field.add(jnp.where(ones, _signed(words, plus), 0), mask)
+            return (mask, chosen | ones), None
+
+        start = jnp.zeros(d, jnp.uint32), jnp.zeros(d, bool)
+        (mask, chosen), _ = jax.lax.scan(one, start, (seeds, meets, plus))
+        return Pairs(mask, chosen, jnp.zeros((), bool))
+
+    return Expansion(pairs, located=True)
+
+
+def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) -> Expansion:
+    """The ones of b_ij drawn directly, by the geometric gaps between them: O(m + a d m) work for one in 1/a.
+
+    A gap comes from one word w: floor(log(1 - v) / log(1 - a)) for v = (w + 1/2) / 2**32, from log1p(-v) below 1/2 and
+    from log of 1 - v above, so that both tails have full precision. The k-th one is given the k-th word of r_ij. Ones
+    are drawn a few of all pairs at a time, until no pair has more.
+
+    Args:
+      probability: a of a one, in (0, 1].
+      most_pairs: pairs of a round, by which the ones of each are bounded: see `most_ones`.
+      prg: generator of the masks.
+      elide: leave the masks out.
+    """
+
+    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+        parts = -(-(most_ones(d, probability, most_pairs) + 1) // AT_ONCE)
+
+        def go_on(state: tuple) -> Array:
+            part, after, _ = state
+            return (part < parts) & (after < d).any()
+
+        def draw(state: tuple) -> tuple:
+            part, after, sums = state
+            words = prg.words(seeds.T, "pairwise selection", round, AT_ONCE, part)
+            after, position = _positions(after, words, probability, d)
+            words = jnp.zeros_like(words) if elide else expand(seeds.T, "pairwise mask", round, AT_ONCE, prg, part)
+            return part + 1, after, _scatter(sums, position, _signed(words, plus[None, :]))
+
+        start = jnp.where(meets, np.uint32(0), np.uint32(d))
+        _, after, sums = jax.lax.while_loop(go_on, draw, (jnp.uint32(0), start, jnp.zeros((d, 2), jnp.uint32)))
+        return Pairs(*_gathered(sums), (after < d).any())
+
+    return Expansion(pairs, located=True)
+
+
+AT_ONCE = 16
+"""Ones of each pair drawn at once; with 8, XLA on a CPU does not vectorise it."""
+
+OVERFLOW_PROBABILITY = 1e-12
+"""That some pair of a round has more ones than there is room for."""
+
+
+def most_ones(d: int, probability: float, most_pairs: int) -> int:
+    """The most ones of a pair that there is room for.
+
+    All `most_pairs` pairs of a round fit with probability 1 - 1e-12, by a union bound over binomial tails.
+    """
+    allowed = OVERFLOW_PROBABILITY / most_pairs
+    return bisect.bisect_left(range(d), True, key=lambda most: bdtrc(most, d, probability) <= allowed)
+
+
+def _signed(words: Array, plus: Array) -> UInt32[Array, "..."]:
+    """A word or q minus it, any uint32 that stands for the element; a word is read once, lest it be expanded twice."""
+    flip = jnp.where(plus, np.uint32(0), np.uint32(2**32 - 1))
+    return (words ^ flip) - (flip & np.uint32(4))  # q - w = ~w - 4
+
+
+def _positions(after: Array, words: Array, probability: float, d: int) -> tuple[Array, UInt32[Array, "k m"]]:
+    """Where the next ones of each pair are, in order, and where to look for more; d or above: there is none left."""
+
+    def step(after: Array, gap: Array) -> tuple[Array, Array]:
+        position = jnp.minimum(after + gap, np.uint32(d))
+        return position + 1, position
+
+    return jax.lax.scan(step, after, _gaps(words, probability, d))
+
+
+def _gaps(words: Array, probability: float, d: int) -> UInt32[Array, "..."]:
+    low = words < np.uint32(2**31)
+    tail = (jnp.where(low, words, ~words).astype(jnp.float32) + 0.5) * 2.0**-32
+    log = jnp.where(low, jnp.log1p(-tail), jnp.log(tail))
+    scale = 1 / np.log1p(-probability) if probability < 1 else 0.0
+    return jnp.minimum(log * np.float32(scale), np.float32(d)).astype(jnp.uint32)
+
+
+COUNT_BIT = 24
+"""Above a sum of up to 255 low halves. As many ones at a coordinate have a probability below 1 / 255! if a m <= 1."""
+
+
+def _scatter(sums: Array, position: Array, words: Array) -> UInt32[Array, "d 2"]:
+    """Sums of the low halves, with a count above them, and of the high halves of the words at each coordinate."""
+    halves = jax.lax.bitcast_convert_type(words, jnp.uint16).astype(jnp.uint32)  # as `field.split`, low first
+    return sums.at[position].add(halves + np.array([[[1 << COUNT_BIT, 0]]], np.uint32), mode="drop")
+
+
+def _gathered(sums: Array) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
+    """Field sums, and where there are any."""
+    low, high = sums[:, 0], sums[:, 1]
+    return field.join(low & np.uint32(2**COUNT_BIT - 1), high), low >= np.uint32(1 << COUNT_BIT)

@@ -1,0 +1,70 @@
+"""SparseSecAgg (Algorithm 1): masks on a random few coordinates of each pair, and uploads of no others."""
+
+from typing import Literal
+
+from jax.core import Tracer
+from jax.sharding import Mesh
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Layer
+from fedjax_priv.crypto.prg import Prg, philox
+from fedjax_priv.layers import sharing
+from fedjax_priv.layers.expansion import dense, skip
+from fedjax_priv.layers.masked_sum import masked_sum
+
+
+def sparse_masks(
+    num_groups: int = 1,
+    *,
+    alpha: float | Array,
+    group_size: int,
+    neighbours: int | Literal["all"] = "all",
+    threshold: int | None = None,
+    expand: Literal["skip", "dense"] = "skip",
+    elide: bool = False,
+    prg: Prg = philox,
+    block: int = 8,
+    mesh: Mesh | None = None,
+) -> Layer:
+    """The innermost layer of SparseSecAgg: exact sums in F_q of what each client selects of its upload `[b, d]`.
+
+    A pair of peers selects each coordinate with probability a = alpha / peers (eq. 13), a client what any of its pairs
+    selects, p = 1 - (1 - a)**peers of all (eqs. 14, 19). On the wire are the selected field elements and a bitmap of d
+    bits. The server gets `sum_{i in S} 1[l in U_i] x_i(l)`: scale updates by 1 / p.
+
+    Args:
+      num_groups: groups, each with a secure sum of its own; all should hold `group_size` clients, since a is the same.
+      alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense".
+      group_size: as in `pairwise_masks`.
+      neighbours: as in `pairwise_masks`; with k of them a = alpha / k.
+      threshold: as in `pairwise_masks`.
+      expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
+        every coordinate, O(peers d), the reference. Other draws of the same law. More ones than there is room for
+        under "skip", which happens with probability below 1e-12 a round, set `CAP_OVERFLOW`.
+      elide: as in `pairwise_masks`; the coordinates are drawn all the same.
+      prg: generator of the masks.
+      block: as in `pairwise_masks`.
+      mesh: as in `pairwise_masks`.
+
+    The server can separate much of what it sums: see `leakage`. What `pairwise_masks` leaves out is left out here.
+
+    Raises:
+      ValueError: as `pairwise_masks`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes depend on it.
+    """
+    _validate.integer(num_groups=num_groups)
+    _validate.one_of(("skip", "dense"), expand=expand)
+    _validate.fraction(above_zero=True, alpha=alpha)
+    terms = sharing.terms(group_size, neighbours, threshold, block=block, mesh=mesh)
+    peers = terms.holders - 1
+    if expand == "dense":
+        how = dense(alpha / peers, prg, elide=elide)
+    else:
+        how = skip(_known(alpha) / peers, num_groups * terms.group_size * peers // 2, prg, elide=elide)
+    return masked_sum(terms, how, num_groups, prg=prg, elide=elide)
+
+
+def _known(alpha: float | Array) -> float:
+    if isinstance(alpha, Tracer):
+        raise ValueError("alpha must be a number known before the program is compiled, or expand='dense', got a tracer")
+    return float(alpha)

@@ -1,0 +1,312 @@
+"""SparseSecAgg: exact sums of what is selected, what is sent and what the server can see.
+
+Layers are few and runs of one shape, as most of the time goes into compiling them.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.crypto.key_agreement import shared_seeds
+from fedjax_priv.crypto.prg import expand, philox
+from fedjax_priv.layers import bitmap, expansion
+from fedjax_priv.layers.masked_sum import ELIDED
+from fedjax_priv.layers.sparse_mask import sparse_masks
+from fedjax_priv.status import Status
+from helpers import Q, chi_square, cohort_of, neighbours_of, run_layer, same_bits, silent, survivors, uniform
+
+KEY = jax.random.key(4)
+unpacked = jax.jit(jax.vmap(bitmap.unpack, (0, None)), static_argnums=1)
+
+
+def selected(result, d):
+    """`[n, d]`, from the location sets that were sent."""
+    return np.asarray(unpacked(result["sent"].clear, d))
+
+
+class Shape:
+    """A layer, and random rounds of it; alpha is drawn too where shapes do not depend on it."""
+
+    def __init__(self, n, d, rounds, *, groups=1, outside=0, **how):
+        self.n, self.d, self.rounds, self.how = n, d, rounds, how
+        self.outside = outside  # users that are not selected
+        self.groups, self.size = groups, -(-(n - outside) // groups)
+        self.holders = self.size if "neighbours" not in how else how["neighbours"] + 1
+        self.threshold = how.get("threshold", self.holders // 2 + 1)
+
+    def __repr__(self):
+        return f"{self.n} users, {self.d} coordinates, {self.groups} groups, {self.how}"
+
+    def layer(self, alpha):
+        return sparse_masks(self.groups, **{"alpha": alpha, "group_size": self.size, **self.how})
+
+    def who(self, t):
+        rank = np.random.default_rng(t).permutation(self.n)
+        who = cohort_of(self.n, group=rank % self.groups, round=t)
+        return who._replace(selected=jnp.asarray(rank < self.n - self.outside))
+
+    @functools.cached_property
+    def run(self):
+        if "alpha" in self.how:
+            layer = self.layer(self.how["alpha"])
+            return lambda alpha, *args: run_layer(layer, *args)
+        return jax.jit(lambda alpha, *args: run_layer(self.layer(alpha), *args))
+
+
+SHAPES = [
+    Shape(3, 1, 200, alpha=1.0),
+    Shape(8, 37, 300, alpha=0.6, neighbours=2, outside=1),
+    Shape(20, 96, 250, groups=2, expand="dense"),
+    Shape(33, 2000, 150, groups=3, neighbours=4, alpha=0.9, threshold=2, outside=2),
+    Shape(60, 5000, 100, alpha=0.1),
+]
+
+
+def expected_sums(shape, x, who, alive, chosen):
+    """Plain sums of what survivors select, `[g, d]`, in integers that hold them."""
+    kept = np.where(chosen & alive[:, None], x, 0).astype(np.uint64)
+    return np.stack([kept[np.asarray(who.group) == g].sum(0) % Q for g in range(shape.groups)])
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=repr)
+def test_the_sum_of_any_survivors_is_that_of_what_they_select(shape):
+    """1,000 random rounds, all bits; on a complete graph as many survivors as the threshold are always enough."""
+    rng, recovered, complete = np.random.default_rng(shape.d), [], shape.holders == shape.size
+    x = rng.integers(0, Q, (shape.n, shape.d), dtype=np.uint32)
+    for t in range(shape.rounds):
+        who, alpha = shape.who(t), 1 - rng.random()
+        group = np.asarray(who.group)
+        alive = np.asarray(who.selected).copy()
+        for g in range(shape.groups):
+            members = rng.permutation(np.flatnonzero(alive & (group == g)))
+            most = len(members) - shape.threshold
+            alive[members[: rng.integers(0, 1 + most // (1 if complete else 3))]] = False
+        result = shape.run(alpha, jax.random.fold_in(KEY, t), jnp.asarray(x), who, jnp.asarray(alive))
+        sums = expected_sums(shape, x, who, alive, selected(result, shape.d))
+        for g, count in enumerate(np.asarray(result["received"].count)):
+            assert count == (alive & (group == g)).sum() or (count == 0 and not complete)
+            assert count == 0 or (np.asarray(result["received"].value[g]) == sums[g]).all()
+            recovered.append(bool(count))
+        assert not np.asarray(result["sent"].status).any()
+    assert np.mean(recovered) > 0.7
+
+
+def test_there_are_a_thousand_random_rounds():
+    assert sum(shape.rounds for shape in SHAPES) == 1000
+
+
+N, D, ALPHA = 7, 4096, 0.5
+WHO = cohort_of(N, round=5)
+X = jnp.asarray(np.random.default_rng(0).integers(0, Q, (N, D), dtype=np.uint32))
+LAYERS = {
+    "skip": sparse_masks(alpha=ALPHA, group_size=N),
+    "dense": sparse_masks(alpha=ALPHA, group_size=N, expand="dense", neighbours=4, threshold=2),
+    "skip, k-regular": sparse_masks(alpha=ALPHA, group_size=N, neighbours=4, threshold=2),
+}
+
+
+def expansion_of(name):
+    """The same expansion by itself."""
+    a = ALPHA / (6 if name == "skip" else 4)
+    return expansion.dense(a, philox) if name == "dense" else expansion.skip(a, 21 if name == "skip" else 14, philox)
+
+
+def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY, d=D):
+    alive = survivors(N, lost) & who.selected
+    return run_layer(layer, key, x, who, alive, alive & survivors(N, gone))
+
+
+def single_pairs(how, private, roster):
+    """b_ij and r_ij of every two users `[n, n, d]`, each pair expanded by itself."""
+
+    def one(seed):
+        pairs = how.pairs(seed[None], jnp.ones(1, bool), jnp.ones(1, bool), 5, D)
+        return pairs.chosen, pairs.mask
+
+    seeds = jax.vmap(lambda secret: shared_seeds(secret, roster.key))(private.key)
+    b, r = jax.jit(lambda seeds: jax.lax.map(one, seeds))(seeds.reshape(-1, 2))
+    return np.asarray(b).reshape(N, N, D), np.asarray(r).reshape(N, N, D).astype(object)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_upload_is_the_formula_of_the_paper(name):
+    """Eqs. 18 and 19 from single pairs, term by term in Python integers; location sets and bits are those of U_i."""
+    result = run(LAYERS[name])
+    private, roster = result["private"], result["public"]
+    b, r = single_pairs(expansion_of(name), private, roster)
+    own = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(private.seed)
+    near, own = neighbours_of(roster.circle, 6 if name == "skip" else 4), np.asarray(own).astype(object)
+    assert (b == b.transpose(1, 0, 2)).all() and (r == r.transpose(1, 0, 2)).all()
+    for i in range(N):
+        peers = np.flatnonzero(near[i])
+        union = b[i, peers].any(0)
+        upload = np.where(union, np.asarray(X[i]).astype(object) + own[i], 0)
+        for j in peers:
+            upload += b[i, j] * r[i, j] * (1 if j > i else -1)
+        assert (np.asarray(result["upload"][i]) == upload % Q).all()
+        assert (selected(result, D)[i] == union).all()
+        assert int(result["sent"].bits[i]) == 32 * union.sum() + D
+        assert sum(int(word).bit_count() for word in result["sent"].clear[i]) == union.sum()
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_before_shares_are_opened_what_is_sent_is_uniform_whatever_the_update(name):
+    """Each user's selected values and the sum of all; who selects what does not depend on the update."""
+    seen = []
+    for value in (0, 123_456_789):
+        result = run(LAYERS[name], jnp.full((N, D), value, jnp.uint32))
+        upload, chosen = np.asarray(result["upload"]), selected(result, D)
+        seen.append(result["sent"])
+        assert all(uniform(row[mine]) for row, mine in zip(upload, chosen, strict=True))
+        assert not upload[~chosen].any()
+        assert uniform((upload.astype(object).sum(0) % Q)[chosen.any(0)])
+    assert same_bits(*seen)
+
+
+@pytest.mark.parametrize("purpose", ["private mask", "pairwise mask"])
+def test_without_one_kind_of_mask_it_is_not(purpose):
+    """Without private masks the sum is that of the updates; without pairwise ones so is each upload, once opened."""
+    layer = sparse_masks(alpha=ALPHA, group_size=N, neighbours=4, threshold=2, prg=silent(purpose))
+    broken, whole = (run(one, jnp.full((N, D), 77, jnp.uint32)) for one in (layer, LAYERS["skip, k-regular"]))
+    private = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(whole["private"].seed)
+
+    def residual(result, own):
+        upload, chosen = np.asarray(result["upload"]).astype(object), selected(result, D)
+        return (upload - np.where(chosen, own, 0)) % Q, chosen
+
+    if purpose == "private mask":
+        for result, hidden in ((broken, False), (whole, True)):
+            left, chosen = residual(result, 0)
+            assert uniform((left.sum(0) % Q)[chosen.any(0)]) == hidden
+    else:
+        for result, hidden in ((broken, False), (whole, True)):
+            left, chosen = residual(result, np.asarray(private).astype(object))
+            assert all(uniform(row[mine]) == hidden for row, mine in zip(left, chosen, strict=True))
+
+
+def test_after_shares_are_opened_the_split_inside_a_component_is_hidden_and_that_alone():
+    """Of survivors joined by b_ij = 1 at a coordinate the server learns the sum; each of them alone is uniform."""
+    lost, x = [2], np.asarray(X)
+    result = run(LAYERS["skip"], lost=lost)
+    private, roster = result["private"], result["public"]
+    b, r = single_pairs(expansion_of("skip"), private, roster)
+    own = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(private.seed)
+    left = np.asarray(result["upload"]).astype(object)
+    left -= np.where(selected(result, D), np.asarray(own).astype(object), 0)
+    left -= sum((np.where(np.arange(N)[:, None] < j, 1, -1) * b[:, j] * r[:, j] for j in lost), 0)
+    left, alive = left % Q, np.asarray(survivors(N, lost))
+    joined = b & alive[:, None, None] & alive[None, :, None]
+    reach = joined.transpose(2, 0, 1) | np.eye(N, dtype=bool)
+    for _ in range(3):
+        reach = (reach.astype(np.uint8) @ reach.astype(np.uint8)) > 0
+    component = reach.argmax(2).T  # its first user
+    sent = selected(result, D) & alive[:, None]
+    sizes = np.where(sent, reach.sum(2).T, 0)
+    assert (np.bincount(sizes.ravel(), minlength=4)[1:4] > 100).all(), "some alone, some in pairs, some in threes"
+    at = np.arange(D)
+    for first in range(N):
+        mine = sent & (component == first)
+        total, truth = (np.where(mine, values, 0).sum(0) % Q for values in (left, x.astype(object)))
+        assert (total == truth)[mine.any(0)].all()
+    for i in np.flatnonzero(alive):
+        together = sent[i] & (sizes[i] > 1)
+        assert uniform(((left[i] - x[i]) % Q)[together])
+        assert ((left[i] - x[i]) % Q == 0)[sent[i] & (sizes[i] == 1)].all(), "alone, it is read"
+    assert at.size == D
+
+
+def test_a_share_p_of_coordinates_is_selected():
+    """p = 1 - (1 - a)**peers (eq. 14), below alpha: within 5 standard errors over users that overlap in pairs."""
+    rounds = 40
+    for name, peers in (("skip", 6), ("dense", 4), ("skip, k-regular", 4)):
+        share = np.concatenate(
+            [selected(run(LAYERS[name], key=jax.random.fold_in(KEY, t)), D).mean(1) for t in range(rounds)]
+        )
+        p = 1 - (1 - ALPHA / peers) ** peers
+        by_round = share.reshape(rounds, N).mean(1)
+        error = by_round.std(ddof=1) / np.sqrt(rounds)
+        assert error < 1e-3
+        assert abs(by_round.mean() - p) < 5 * error
+        assert abs(by_round.mean() - ALPHA) > 50 * error
+
+
+def test_how_many_select_a_coordinate_does_not_depend_on_where_it_is():
+    together = sum(selected(run(LAYERS["skip"], key=jax.random.fold_in(KEY, t)), D).sum(0) for t in range(20))
+    in_runs = together.reshape(16, -1).sum(1)  # coordinates of a run share no draw; selections of one come in pairs
+    assert chi_square(in_runs / 2, in_runs.mean() / 2)[1] > 1e-3
+
+
+def test_opened_secrets_are_all_the_server_needs():
+    """It computes the same of them a second time, and something else of other shares."""
+    for name, layer in LAYERS.items():
+        result = run(layer, lost=[1], gone=[2])
+        header, roster = result["header"], result["public"]
+        lifted = layer.combine.lift(result["upload"], survivors(N, [1]), WHO.group)
+        again = jax.jit(layer.decode)(header, roster, layer.combine.lower(lifted))
+        assert same_bits(again, result["received"]), name
+        wrong = header._replace(shares=header.shares ^ np.uint32(1))
+        assert not same_bits(jax.jit(layer.decode)(wrong, roster, layer.combine.lower(lifted)), result["received"])
+        assert not header.located[1].any(), "of the location set of a lost user it knows nothing"
+        assert same_bits(header.located[2], result["sent"].clear[2])
+
+
+def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
+    layer = sparse_masks(alpha=ALPHA, group_size=N, neighbours=4, threshold=2, elide=True)
+    masked, elided = (run(one, lost=[1], gone=[2]) for one in (LAYERS["skip, k-regular"], layer))
+    assert masked["received"].count.tolist() == [N - 1]
+    assert same_bits(*((one["received"], one["bits"], one["sent"], one["header"]) for one in (masked, elided)))
+    assert (np.asarray(elided["upload"]) == np.where(selected(elided, D), X, 0)).all(), "uploads are in the clear"
+    assert layer.caveats == (ELIDED,)
+    assert not LAYERS["skip"].caveats
+
+
+def test_an_overflow_sets_its_bit_at_both_ends_and_masks_cancel(monkeypatch):
+    most = expansion.AT_ONCE - 1
+    monkeypatch.setattr(expansion, "most_ones", lambda *_: most)
+    layer = sparse_masks(alpha=0.25, group_size=N)
+    d = 256  # 11 ones of a pair on average
+    result = run(layer, X[:, :d], lost=[3])
+    seeds = jax.vmap(lambda secret: shared_seeds(secret, result["public"].key))(result["private"].key)
+    monkeypatch.undo()
+    how = expansion.skip(0.25 / 6, 21, philox)
+    one = lambda seed: how.pairs(seed[None], jnp.ones(1, bool), jnp.ones(1, bool), 5, d).chosen
+    b = np.asarray(jax.jit(lambda seeds: jax.lax.map(one, seeds))(seeds.reshape(-1, 2))).reshape(N, N, d)
+    full = (b.sum(2) > most) & ~np.eye(N, dtype=bool)
+    assert (full == full.T).all() and 0 < full.any(1).sum() < N
+    assert result["sent"].status.tolist() == np.where(full.any(1), int(Status.CAP_OVERFLOW), 0).tolist()
+    kept = np.where(selected(result, d) & np.asarray(survivors(N, [3]))[:, None], X[:, :d], 0).astype(object)
+    assert (np.asarray(result["received"].value[0]) == kept.sum(0) % Q).all()
+
+
+@pytest.mark.parametrize("how", ["skip", "dense"])
+def test_two_users_and_alpha_one_select_everything(how):
+    layer, who, x = sparse_masks(alpha=1.0, group_size=2, expand=how), cohort_of(2), X[:2, :40]
+    result = run_layer(layer, KEY, x, who, survivors(2))
+    assert selected(result, 40).all()
+    assert (np.asarray(result["received"].value[0]) == np.asarray(x).astype(object).sum(0) % Q).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha": 0.0}, r"alpha must be a number in \(0, 1\], got 0.0"),
+        ({"alpha": 1.1}, r"alpha must be a number in \(0, 1\], got 1.1"),
+        ({"num_groups": 0}, "num_groups must be an integer >= 1, got 0"),
+        ({"group_size": 1}, "group_size must be an integer >= 2, got 1"),
+        ({"neighbours": 5}, "neighbours must be 'all' or an even integer below group_size = 6, got 5"),
+        ({"threshold": 7}, "threshold must be at most group_size = 6, got 7"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sparse_masks(**{"alpha": 0.5, "group_size": 6, **arguments})
+
+
+def test_a_traced_alpha_needs_the_dense_expansion():
+    with pytest.raises(
+        ValueError, match="alpha must be a number known before the program is compiled, or expand='dense'"
+    ):
+        jax.jit(lambda alpha: sparse_masks(alpha=alpha, group_size=4).combine.num_groups)(0.5)

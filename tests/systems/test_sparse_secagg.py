@@ -1,0 +1,181 @@
+"""SparseSecAgg and SecAgg(+) as whole systems: what the server is given, whatever is expanded or elided."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.layers import bitmap, expansion
+from fedjax_priv.status import Status
+from fedjax_priv.systems import secagg, sparse_secagg
+from helpers import remembering, same_bits, targets, towards_target
+
+N, D = 8, 200
+KEY = jax.random.key(9)
+DATA = targets(N, D)
+LEVELS = 2.0**16
+
+
+def after_rounds(system, rounds=4, data=DATA):
+    run = lambda data: jax.lax.scan(
+        lambda state, _: system.step(KEY, state, data), system.init(KEY, jnp.zeros(D), data), length=rounds
+    )
+    return jax.jit(run)(data)
+
+
+def one_round(system, data=DATA, key=KEY):
+    before = system.init(KEY, jnp.zeros(D), data)
+    return before, *jax.jit(system.step)(key, before, data)
+
+
+SYSTEMS = {
+    "secagg": lambda **how: secagg(remembering(), num_clients=N, dropout=0.25, leave=0.1, levels=LEVELS, **how),
+    "sparse_secagg": lambda **how: sparse_secagg(
+        remembering(), num_clients=N, alpha=0.4, neighbours=4, threshold=2, dropout=0.15, leave=0.05, **how
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_elided_masks_change_no_bit_but_of_what_is_sent(name):
+    """Models, metrics, survivors, bytes and status of rounds with dropouts; one that fails is among them."""
+    masked, elided = (
+        after_rounds(SYSTEMS[name](elide=elide, observe=lambda view: view, mesh=None), rounds=8)
+        for elide in (False, True)
+    )
+    assert same_bits(masked[0], elided[0])
+    seen = [info.observed for _, info in (masked, elided)]
+    assert same_bits(*(info._replace(observed=()) for _, info in (masked, elided)))
+    assert (masked[1].status == 0).sum() >= 3
+    lost = ~np.asarray(seen[0].alive)
+    assert lost.any() and not np.asarray(seen[0].uploads)[lost].any()
+    for one, other in zip(seen[0][1:], seen[1][1:], strict=True):  # location sets, survivors, keys, shares
+        assert same_bits(one, other)
+    small = np.asarray(seen[1].uploads).astype(np.uint32).view(np.int32)
+    sent = np.asarray(seen[0].uploads) != 0
+    assert (np.abs(small.astype(np.int64)) < 2**22).all(), "in the clear, small numbers and their negatives"
+    assert (np.abs(np.asarray(seen[0].uploads).view(np.int32).astype(np.int64))[sent] > 2**22).mean() > 0.99
+    assert SYSTEMS[name](elide=True).caveats and not SYSTEMS[name]().caveats
+
+
+def selected(observed):
+    return np.asarray(jax.vmap(lambda row: bitmap.unpack(row, D))(observed.clear["mask"]))
+
+
+@pytest.mark.parametrize(
+    ("how", "peers", "factor"),
+    [
+        ({"dropout": 0.2}, 7, 1 / 0.8),
+        ({"dropout": 0.2, "neighbours": 4, "threshold": 2, "expand": "dense", "elide": True}, 4, 1 / 0.8),
+        ({"cohort_size": 6, "elide": True}, 5, 8 / 6),
+    ],
+)
+def test_the_server_is_given_the_weighted_sum_of_what_survivors_select(how, peers, factor):
+    """Eqs. 16 and 23: beta_i / (p (1 - theta)) y_i at l in U_i, over survivors, within the quantizer's steps."""
+    alpha = 0.6
+    system = sparse_secagg(
+        towards_target(), num_clients=N, alpha=alpha, levels=LEVELS, observe=lambda view: view, mesh=None, **how
+    )
+    _, after, info = one_round(system)
+    assert int(info.status) == 0
+    p = 1 - (1 - alpha / peers) ** peers
+    mine, counted = np.asarray(info.client), np.asarray(info.counted)
+    weight = (np.asarray(DATA.count) / np.asarray(DATA.count).sum())[mine]
+    update = -np.asarray(DATA.examples, np.float64)[mine]
+    sent = selected(info.observed) & counted[:, None]
+    expected = (weight[:, None] * update * sent).sum(0) * factor / p
+    np.testing.assert_allclose(info.direction, expected, atol=counted.sum() / LEVELS + 1e-5)
+    np.testing.assert_allclose(after.params, -expected, atol=counted.sum() / LEVELS + 1e-5)
+    bits = np.where(counted, 32 * sent.sum(1) + D, 0)
+    assert info.bits["upload"].up.tolist() == bits.tolist()
+    assert set(info.bits) == {"model", "advertise", "share", "upload", "unmask"}
+
+
+def test_by_survivors_the_sum_is_divided_by_their_weight():
+    system = sparse_secagg(
+        towards_target(), num_clients=N, alpha=0.6, dropout=0.3, threshold=2, normalize="survivors", levels=LEVELS,
+        elide=True, observe=lambda view: view, mesh=None,
+    )  # fmt: skip
+    _, _, info = one_round(system)
+    counted = np.asarray(info.counted)
+    assert int(info.status) == 0 and 2 <= counted.sum() < N
+    weight, update = np.asarray(DATA.count)[:, None], -np.asarray(DATA.examples, np.float64)
+    expected = (weight * update * (selected(info.observed) & counted[:, None])).sum(0) / weight[counted].sum()
+    np.testing.assert_allclose(info.direction, expected / (1 - (1 - 0.6 / 7) ** 7), atol=1e-3)
+    assert info.bits["advertise"].up.tolist() == [64 + 32] * N
+
+
+@jax.jit
+def directions(keys, alpha):
+    """Of many rounds from one model; nobody's secrets need more than two survivors."""
+
+    def one(key):
+        system = sparse_secagg(
+            towards_target(), num_clients=5, alpha=alpha, dropout=0.1, threshold=2, expand="dense", levels=2.0**12,
+            elide=True, block=5, mesh=None,
+        )  # fmt: skip
+        data = targets(5, 20)
+        _, info = system.step(key, system.init(key, jnp.zeros(20), data), data)
+        return info.direction, info.status
+
+    return jax.lax.map(one, keys)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.0])
+def test_the_sum_is_unbiased_and_with_alpha_in_place_of_p_it_is_not(alpha):
+    """Lemma 1: the mean over masks, dropouts and rounding is sum_i beta_i y_i, within 5 standard errors."""
+    data, p = targets(5, 20), 1 - (1 - alpha / 4) ** 4
+    weight = np.asarray(data.count) / np.asarray(data.count).sum()
+    expected = -(np.asarray(data.examples, np.float64) * weight[:, None]).sum(0)
+    drawn, status = directions(jax.random.split(KEY, 3000), jnp.float32(alpha))
+    assert not np.asarray(status).any()
+    drawn = np.asarray(drawn, np.float64)
+    error = drawn.std(0, ddof=1) / np.sqrt(len(drawn))
+    assert (np.abs(drawn.mean(0) - expected) < 5 * error).all()
+    along = drawn @ (expected / error**2)  # all coordinates together, the precise ones first
+    score = lambda scale: (
+        (scale * along.mean() - expected @ (expected / error**2)) / (along.std() / np.sqrt(len(along)))
+    )
+    assert abs(score(1)) < 5
+    assert score(p / alpha) < -5, "scaled by 1 / alpha it falls short"
+
+
+def test_too_few_survivors_lose_the_round():
+    system = sparse_secagg(remembering(), num_clients=N, threshold=8, dropout=0.3, elide=True, mesh=None)
+    before, after, info = one_round(system)
+    assert int(info.status) == Status.NOT_RECOVERED
+    assert same_bits(after, before._replace(round=before.round + 1))
+
+
+def test_more_ones_than_there_is_room_for_lose_the_round(monkeypatch):
+    monkeypatch.setattr(expansion, "most_ones", lambda *_: 1)
+    system = sparse_secagg(
+        remembering(), num_clients=N, alpha=1.0, elide=True, mesh=None
+    )  # 29 ones of a pair, room for 16
+    before, after, info = one_round(system)
+    assert int(info.status) == Status.CAP_OVERFLOW
+    assert same_bits(after, before._replace(round=before.round + 1))
+
+
+def test_a_traced_alpha_out_of_range_fails_the_round():
+    def step(alpha):
+        system = sparse_secagg(towards_target(), num_clients=N, alpha=alpha, expand="dense", elide=True, mesh=None)
+        return system.step(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1].status
+
+    status = jax.jit(lambda alphas: jax.lax.map(step, alphas))(jnp.array([0.0, -0.5, 1.5, 1.0]))
+    assert (status & int(Status.NOT_FINITE) > 0).tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"alpha": 0.0}, r"alpha must be a number in \(0, 1\], got 0.0"),
+        ({"cohort_size": 9}, "cohort_size must be at most num_clients = 8, got 9"),
+        ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
+        ({"dropout": 1.0}, "dropout must be a number in"),
+        ({"neighbours": 8}, "neighbours must be 'all' or an even integer below group_size = 8, got 8"),
+    ],
+)
+def test_bad_arguments(how, message):
+    with pytest.raises(ValueError, match=message):
+        sparse_secagg(towards_target(), **{"num_clients": N, "mesh": None, **how})
