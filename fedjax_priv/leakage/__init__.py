@@ -1,0 +1,23 @@
+"""What a server that keeps to the protocol learns all the same: measured from its view, and by an attack on it."""
+
+from fedjax_priv.leakage.components import sample_components
+from fedjax_priv.leakage.metrics import (
+    honest_clients,
+    observe_overlap,
+    observe_privacy,
+    overlap,
+    revealed_fraction,
+    selections,
+    sparse_selections,
+)
+from fedjax_priv.leakage.protocol import Colluders, Protocol, colluders_of_round, secagg_protocol, sparse_protocol
+from fedjax_priv.leakage.residuals import Residuals, residuals
+from fedjax_priv.leakage.separate import Reading, separate
+from fedjax_priv.leakage.share import Share, ratio
+
+__all__ = [
+    "Colluders", "Protocol", "Reading", "Residuals", "Share",
+    "colluders_of_round", "honest_clients", "observe_overlap", "observe_privacy", "overlap", "ratio", "residuals",
+    "revealed_fraction", "sample_components", "secagg_protocol", "selections", "separate", "sparse_protocol",
+    "sparse_selections",
+]  # fmt: skip

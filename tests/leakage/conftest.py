@@ -1,0 +1,94 @@
+"""Rounds of layers of masks seen by the server, and what is true of them: every pair's mask, every value."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components
+
+from fedjax_priv.base import View
+from fedjax_priv.crypto import field
+from fedjax_priv.crypto.key_agreement import shared_seeds
+from fedjax_priv.layers.sharing import Secrets
+from fedjax_priv.leakage import Colluders
+from helpers import cohort_of, survivors
+
+KEY = jax.random.key(11)
+
+
+class Round(NamedTuple):
+    view: View
+    value: np.ndarray  # [n, d], what everybody would send, signed
+    colluders: Colluders
+    honest: np.ndarray  # honest survivors
+    private: Secrets
+
+    def components(self, protocol):
+        """{(coordinate, clients): sum of their values}: of b_ij = 1 between honest survivors, from all their keys."""
+        edges, chosen = self._pairs(protocol)
+        truth = {}
+        for coordinate in range(self.value.shape[1]):
+            for clients in self._parts(edges, chosen, coordinate):
+                truth[coordinate, clients] = int(self.value[list(clients), coordinate].sum())
+        return truth
+
+    def _parts(self, edges, chosen, coordinate):
+        n = len(self.honest)
+        joined, sends = np.zeros((n, n), bool), np.zeros(n, bool)
+        for i, j in edges[chosen[:, coordinate]]:
+            sends[[i, j]] = True
+            joined[i, j] = self.honest[i] and self.honest[j]
+        label = connected_components(joined, directed=False)[1]
+        members = np.flatnonzero(self.honest & sends)
+        return [tuple(members[label[members] == part].tolist()) for part in np.unique(label[members])]
+
+    def _pairs(self, protocol):
+        """Peers, and where each pair's mask is: `[pairs, 2]` and `[pairs, d]`."""
+        roster = self.view.public["mask"]
+        place, group = np.asarray(roster.circle.place - roster.circle.start), np.asarray(roster.group)
+        i, j = np.triu_indices(len(group), 1)
+        away = np.abs(place[i] - place[j])
+        away = np.minimum(away, np.asarray(roster.circle.members)[i] - away)
+        peers = (group[i] == group[j]) & (away <= protocol.terms.holders // 2)
+        edges = np.stack([i[peers], j[peers]], 1)
+        return edges, np.asarray(_chosen(protocol, self.value.shape[1], self.private.key, roster, jnp.asarray(edges)))
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _chosen(protocol, d, keys, roster, edges):
+    yes = jnp.ones(1, bool)
+
+    def ones(edge):
+        seed = shared_seeds(keys[edge[0]], roster.key[edge[1]][None])
+        return protocol.expansion.pairs(seed, yes, yes, roster.round[0], d).chosen
+
+    return jax.lax.map(ones, edges)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _run(layer, key, x, cohort, alive, online):
+    """A round up to what the server is sent, as it sees it."""
+    private, public, _ = layer.advertise(key, layer.init(key, cohort.client.size), cohort)
+    upload, _, sent = layer.encode(key, private, public, x, cohort)
+    header, _ = layer.disclose(private, public, sent.clear, alive, online)
+    clear, public, header = ({"mask": part} for part in (sent.clear, public, header))
+    return View(jnp.where(alive[:, None], upload, 0), clear, alive, public, header), private
+
+
+@pytest.fixture(scope="session")
+def play():
+    """A round of `layer`: `lost` do not upload, `gone` leave before disclosure, `colluding` tell their keys."""
+
+    def one(layer, n, d, *, largest=1000, value=None, lost=(), gone=(), colluding=(), group=None):
+        if value is None:
+            value = np.random.default_rng(d).integers(-largest, largest + 1, (n, d))
+        alive, member = survivors(n, lost), ~survivors(n, colluding)
+        x = field.from_signed(jnp.asarray(value, jnp.int32))
+        view, private = _run(layer, KEY, x, cohort_of(n, group=group, round=3), alive, alive & survivors(n, gone))
+        colluders = Colluders(member, jnp.where(member[:, None], private.key, 0))
+        return Round(view, value, colluders, np.asarray(alive & ~member), private)
+
+    return one

@@ -1,0 +1,101 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.base import View
+from fedjax_priv.layers import bitmap
+from fedjax_priv.leakage import (
+    honest_clients,
+    observe_overlap,
+    observe_privacy,
+    overlap,
+    revealed_fraction,
+    selections,
+    sparse_selections,
+)
+from fedjax_priv.simulation import simulate
+from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
+from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.theory import sparse_secagg as theory
+from helpers import targets, towards_target
+
+KEY = jax.random.key(4)
+N, D = 9, 1003
+HONEST = jnp.arange(N) < 6
+
+
+@pytest.mark.parametrize("d", [5, 64, 70])
+def test_measures_are_their_definitions(d):
+    rng = np.random.default_rng(d)
+    chosen, honest = rng.random((N, d)) < 0.4, rng.random(N) < 0.6
+    sets = jax.vmap(bitmap.pack)(jnp.asarray(chosen))
+    count = chosen[honest].sum(0)
+    mean, least = jax.jit(honest_clients, static_argnums=2)(sets, jnp.asarray(honest), d)
+    assert mean == pytest.approx(count.mean(), rel=1e-6) and least == count.min()
+    revealed = jax.jit(revealed_fraction, static_argnums=2)(sets, jnp.asarray(honest), d)
+    assert revealed == pytest.approx((count == 1).mean(), rel=1e-6)
+    members = np.flatnonzero(honest)
+    pairs = [(chosen[i] & chosen[j]).sum() for i in members for j in members if i < j]
+    pairs = np.array(pairs) / chosen[members].sum(1).mean()
+    np.testing.assert_allclose(jax.jit(overlap)(sets, jnp.asarray(honest)), [pairs.mean(), pairs.std()], rtol=1e-5)
+
+
+def test_every_coordinate_counts_in_the_least():
+    """Words are padded to 32 coordinates; the padding is nobody's."""
+    full = jax.vmap(bitmap.pack)(jnp.ones((3, 33), bool))
+    assert honest_clients(full, jnp.ones(3, bool), 33) == (3.0, 3)
+    assert revealed_fraction(full, jnp.arange(3) == 1, 33) == 1.0
+
+
+def test_a_run_of_sparse_secagg_records_the_papers_measures():
+    """Against theory, with the error of independent coordinates; users are the same ones at all of a round's."""
+    d, alpha = 30_000, 0.5
+    observe = lambda view: observe_privacy(HONEST)(view) | observe_overlap()(view) | {"who": view.alive}
+    system = sparse_secagg(towards_target(), num_clients=N, alpha=alpha, dropout=0.2, observe=observe, mesh=None)
+    result = simulate(system, KEY, jnp.zeros(d), targets(N, d), rounds=3)
+    p = theory.selection_probability(N, alpha)
+    survivors = result.who.values[:, :6].sum(1)
+    assert len(set(survivors.tolist())) > 1
+    error = np.sqrt(survivors * p / d)  # X(l) has a variance below h p
+    assert (np.abs(result.honest_mean - p * survivors) < 6 * error).all()
+    expected = theory.revealed_fraction(N, 3, alpha)
+    assert (np.abs(result.revealed_all - expected) < 5 * np.sqrt(expected / d)).all()
+    assert (result.revealed.values[survivors < 6] > result.revealed_all.values[survivors < 6]).all()
+    shared = theory.both_selected_probability(N, alpha) / p
+    assert (np.abs(result.overlap_mean - shared) < 5 / np.sqrt(d)).all()
+    assert (result.honest_min == 0).all()
+
+
+def seen(uploads, **clear):
+    """What a server sees, as far as measures look at it."""
+    return View(uploads, clear, jnp.arange(N) != 2, {}, {})
+
+
+def test_secagg_sums_all_honest_survivors_everywhere():
+    found = observe_privacy(HONEST)(seen(jnp.zeros((N, D), jnp.uint32), mask=()))
+    assert found == {"honest_mean": 5.0, "honest_min": 5, "revealed": 0.0, "revealed_all": 0.0}
+    assert observe_overlap()(seen(jnp.zeros((N, D), jnp.uint32), mask=())) == {"overlap_mean": 1, "overlap_std": 0}
+
+
+@pytest.mark.parametrize("sparsifier", ["rand_k", "top_k"])
+def test_overlap_of_sparsifiers(sparsifier):
+    """Random coordinates share K/d of K; the largest ones of like updates are the same ones."""
+    observe = observe_overlap(lambda view: sparse_selections(view, D))
+    system = sparse_fedavg(towards_target(), num_params=D, k=100, sparsifier=sparsifier, observe=observe)
+    alike = jax.tree.map(lambda a: jnp.broadcast_to(a[:1], a.shape), targets(N, D))
+    result = simulate(system, KEY, jnp.zeros(D), alike._replace(count=targets(N, D).count), rounds=3)
+    if sparsifier == "rand_k":
+        assert (np.abs(result.overlap_mean - 0.1) < 5 * 0.03 / 6).all()  # 36 pairs, std sqrt(0.1 * 0.9 * 0.9 / 100)
+        assert ((result.overlap_std > 0.015) & (result.overlap_std < 0.045)).all()
+    else:
+        np.testing.assert_allclose(result.overlap_mean[:1], 1.0)
+        np.testing.assert_allclose(result.overlap_std[:1], 0.0, atol=1e-7)
+
+
+def test_bad_views():
+    view = seen(jnp.zeros((N, D), jnp.uint32), weigh=(), mask=())
+    with pytest.raises(ValueError, match="layer must be one of 'weigh', 'mask', got 'masks'"):
+        selections(view, "masks")
+    with pytest.raises(ValueError, match="uploads must be a Sparse, got "):
+        sparse_selections(view, D)
