@@ -22,6 +22,7 @@ from fedjax_priv.simulation import simulate
 from fedjax_priv.status import describe
 from fedjax_priv.systems.fedavg import fedavg
 from fedjax_priv.systems.secagg import secagg
+from fedjax_priv.systems.sparse_secagg import sparse_secagg
 
 NUM_CLIENTS = 100
 BLOCK = 10
@@ -41,7 +42,7 @@ class Row(NamedTuple):
 
 
 def demo(out: pathlib.Path = pathlib.Path("results/demo"), rounds: int = 40, seed: int = 0) -> list[Row]:
-    """FedAvg, SecAgg, and SecAgg with 30% of its users lost, on scikit-learn's digits.
+    """FedAvg, SecAgg, and SecAgg and SparseSecAgg with 30% of their users lost, on scikit-learn's digits.
 
     Args:
       out: folder for the figure `demo.png` and the table `demo.json`.
@@ -76,14 +77,18 @@ def demo(out: pathlib.Path = pathlib.Path("results/demo"), rounds: int = 40, see
 def _systems(local: Local) -> dict[str, tuple[Algorithm, Algorithm | None]]:
     """Each system, and its twin that adds the same quantized updates in the clear."""
 
-    def with_twin(dropout: float) -> tuple[Algorithm, Algorithm]:
-        how: dict[str, Any] = dict(num_clients=NUM_CLIENTS, dropout=dropout, levels=LEVELS, block=BLOCK)
-        return secagg(local, **how), secagg(local, **how, secure_sum=plain_field())
+    def options(dropout: float) -> dict[str, Any]:
+        return dict(num_clients=NUM_CLIENTS, dropout=dropout, levels=LEVELS, block=BLOCK)
 
+    def with_twin(dropout: float) -> tuple[Algorithm, Algorithm]:
+        return secagg(local, **options(dropout)), secagg(local, **options(dropout), secure_sum=plain_field())
+
+    sparse = sparse_secagg(local, **options(0.3)), sparse_secagg(local, **options(0.3), elide=True)
     return {
         "FedAvg": (fedavg(local, block=BLOCK), None),
         "SecAgg": with_twin(0.0),
         "SecAgg, 30% lost": with_twin(0.3),
+        "SparseSecAgg, 30% lost": sparse,
     }
 
 

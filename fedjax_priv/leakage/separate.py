@@ -121,12 +121,13 @@ def _signed_sum(value: np.ndarray) -> Int64[np.ndarray, "..."]:
 
 def _disjoint(hits: Int[np.ndarray, "k s"]) -> Int[np.ndarray, "j s"]:
     """Those that share nothing with an earlier one: of two that overlap one is tiny by chance."""
-    if not len(hits):
-        return hits
-    first = np.full(hits.max() + 1, len(hits))
-    number = np.arange(len(hits))
-    np.minimum.at(first, hits, number[:, None])
-    return hits[(first[hits] == number[:, None]).all(1)]
+    member, times = np.unique(hits, return_counts=True)
+    doubtful = np.isin(hits, member[times > 1]).any(1)
+    keep, taken = ~doubtful, set()
+    for number in np.flatnonzero(doubtful):
+        keep[number] = taken.isdisjoint(hits[number].tolist())
+        taken.update(hits[number].tolist() if keep[number] else ())
+    return hits[keep]
 
 
 def _reading(left: Residuals, found: list[np.ndarray], false_hits: float, max_size: int) -> Reading:

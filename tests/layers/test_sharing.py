@@ -66,9 +66,9 @@ def who_holds(peers):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_what_is_recovered_of_every_user_whoever_survives(graph):
     """Against the rules in NumPy, over two groups, a user outside, and 200 survivor sets."""
-    who = cohort_of(N, group=[0, 1, 0, 0, 1, 0, 0, 0, 1])._replace(selected=survivors(N, [3]))
+    who = cohort_of(N, group=[0, 1, 0, 0, 1, 0, 0, 0, 0])._replace(selected=survivors(N, [3]))
     group, chosen, rng = np.asarray(who.group), np.asarray(who.selected), np.random.default_rng(0)
-    terms, outcomes = terms_of(graph, 6, threshold=2), []
+    terms, outcomes = sharing.terms(6, "all" if graph == "complete" else 2, 2, block=4, mesh=None), []
     private, roster, peers, _ = open_round(terms, KEY, who)
     holds = who_holds(peers)
     for _ in range(200):
@@ -217,10 +217,17 @@ def test_secrets_come_from_a_client_s_number_and_polynomials_from_the_round():
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_the_secrets_of_users_and_their_polynomials_are_their_own(graph):
+def test_the_secrets_of_users_are_their_own(graph):
     private = run(TERMS[graph])["private"]
     for secret in (private.key, private.seed, private.shares):
         assert len(np.unique(np.asarray(secret))) == secret.size
+
+
+def test_every_secret_has_a_polynomial_of_its_own():
+    """On the complete graph all stand at the same points: what two shares differ by does not depend on the secret."""
+    result = run(TERMS["complete"])
+    shares = by_owner(result["private"].shares, result["peers"]).astype(object)
+    assert len(set(((shares[1] - shares[0]) % Q).ravel())) == 4 * N
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

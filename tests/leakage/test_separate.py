@@ -1,7 +1,9 @@
 """The attack against the truth: everything it reports is true, and it finds every component of up to three clients."""
 
+import collections
 import functools
 import itertools
+import math
 
 import jax.numpy as jnp
 import numpy as np
@@ -83,6 +85,14 @@ def test_groups_are_attacked_apart(play):
         opened = {where: v for where, v in round.components(protocol).items() if group[where[1][0]] in groups}
         assert read(reading) == small(opened)
         assert set(group[[c[0] for _, c in read(reading)]]) == groups
+        alone = separate(round.view, protocol, bound=BOUND, colluders=round.colluders, max_size=1)
+        sent = collections.Counter()
+        for at, clients in opened:
+            sent[at, group[clients[0]]] += len(clients) if len(clients) > 1 else 0
+        tried = sum(math.comb(k, 2) for k in sent.values()) - sum(len(clients) == 2 for _, clients in opened)
+        two = separate(round.view, protocol, bound=BOUND, colluders=round.colluders, max_size=2)
+        assert two.false_hits - alone.false_hits == pytest.approx(tried * (4 * BOUND + 1) / Q)
+        assert alone.false_hits == pytest.approx(sum(sent.values()) * (2 * BOUND + 1) / Q)
 
 
 SECAGG = dict(group_size=N)
@@ -142,7 +152,7 @@ def test_tiny_sums_are_those_of_all_subsets():
     rng = np.random.default_rng(3)
     cell, value = rng.integers(0, 40, 200), rng.integers(0, Q, 200, dtype=np.uint32)
     rest = np.argsort(cell, kind="stable")
-    for size, bound in ((1, 2**27), (2, 2**25), (3, 2**23)):
+    for size, bound in ((1, 2**28), (2, 2**28), (3, 2**27)):
         hits, misses = _tiny_sums(cell, value, rest, size, bound)
         tiny, tried = [], 0
         for c in range(40):
@@ -153,7 +163,7 @@ def test_tiny_sums_are_those_of_all_subsets():
         found = [tuple(hit) for hit in hits.tolist()]
         assert set(found) <= set(tiny) and misses == tried - len(found)
         taken = set(itertools.chain(*found))
-        assert len(taken) == size * len(found) > 0
+        assert len(taken) == size * len(found) and (size == 1 or 0 < len(found) < len(tiny))
         assert all(taken & set(subset) for subset in set(tiny) - set(found))
 
 

@@ -1,0 +1,130 @@
+"""What a secure sum costs beyond training: keys, shares, masks, uploads, what is opened, and what is taken out.
+
+python experiments/benchmarks/secure_sums.py --out results/secure_sums.json [--cases sparse:100,sparse:1000]
+
+A round starts from uploads `[n, d]` that are quantized already; 30% of the users are lost. Beside the wall-clock time
+stands the processor time over the number of cores, which other work on the machine changes less.
+"""
+
+import argparse
+import functools
+import json
+import pathlib
+import resource
+import statistics
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv.base import Cohort, Layer
+from fedjax_priv.blocks import over_clients, resolve_mesh
+from fedjax_priv.clients.draw import everyone
+from fedjax_priv.crypto.field import Q
+from fedjax_priv.keys import named
+from fedjax_priv.layers import pairwise_masks, sparse_masks
+from fedjax_priv.manifest import manifest
+
+ALPHA, DROPOUT, BLOCK = 0.1, 0.3, 8
+SPARSE, DENSE = 165_000, 159_010
+"""Parameters: of the CIFAR-10 CNN of SparseSecAgg, and of the MLP 784-200-10."""
+
+KINDS: dict[str, tuple[int, Callable[..., Layer]]] = {
+    "sparse": (SPARSE, functools.partial(sparse_masks, alpha=ALPHA)),
+    "sparse_reference": (SPARSE, functools.partial(sparse_masks, alpha=ALPHA, expand="dense")),
+    "sparse_elided": (SPARSE, functools.partial(sparse_masks, alpha=ALPHA, elide=True)),
+    "sparse_100_neighbours": (SPARSE, functools.partial(sparse_masks, alpha=ALPHA, neighbours=100)),
+    "secagg": (DENSE, pairwise_masks),
+    "secagg_20_neighbours": (DENSE, functools.partial(pairwise_masks, neighbours=20)),
+}
+CASES = (
+    "sparse:100,sparse:1000,sparse:4000,sparse_reference:100,sparse_elided:100,sparse_100_neighbours:10000,"
+    "secagg:100,secagg_20_neighbours:100"
+)
+
+
+def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
+    """`run(key, upload [d])` is a round; everybody sends the same upload."""
+    mesh, combine = resolve_mesh("auto"), layer.combine
+    assert combine
+
+    def run(key: jax.Array, x: jax.Array) -> tuple:
+        who, _ = everyone().apply(named(key, "cohort"), (), jnp.int32(0), jnp.ones(n, jnp.int32))
+        private, public, _ = layer.advertise(named(key, "advertise"), (), who)
+        alive = jax.random.permutation(named(key, "dropout"), n) >= round(DROPOUT * n)
+
+        def upload(shared: tuple, valid: jax.Array, who: Cohort, private: tuple, alive: jax.Array) -> tuple:
+            x, public = shared
+            y, _, sent = layer.encode(key, private, public, jnp.broadcast_to(x, (alive.size, x.size)), who)
+            return combine.lift(y, alive & valid, who.group), sent
+
+        sums, sent = over_clients(upload, (x, public), (who, private, alive), block=BLOCK, mesh=mesh)
+        header, _ = layer.disclose(private, public, sent.clear, alive, alive)
+        received = layer.decode(header, public, combine.lower(sums))
+        return received.count[0], sent.status.max(), jnp.where(alive, sent.bits, 0).sum() / alive.sum()
+
+    return jax.jit(run)
+
+
+def measure(case: str, repeats: int) -> dict[str, float]:
+    """A row of the table."""
+    kind, n = case.split(":")
+    d, make = KINDS[kind]
+    jitted = protocol(make(group_size=int(n), mesh=resolve_mesh("auto")), int(n))
+    x, keys = jnp.arange(d, dtype=jnp.uint32), jax.random.split(jax.random.key(0), repeats + 1)
+    begun = time.perf_counter()
+    run = jitted.lower(keys[0], x).compile()
+    compiled = time.perf_counter() - begun
+    count, status, bits = jax.block_until_ready(run(keys[0], x))
+    wall, processor = [], []
+    for key in keys[1:]:
+        begun, used = time.perf_counter(), time.process_time()
+        count, status, bits = jax.block_until_ready(run(key, x))
+        wall.append(time.perf_counter() - begun)
+        processor.append((time.process_time() - used) / jax.device_count())
+        if int(status) or not int(count):
+            raise RuntimeError(f"{case}: the round failed, status {int(status)}, {int(count)} uploads")
+    return {
+        "users": int(n), "parameters": d, "survivors": int(count),
+        "seconds": statistics.median(wall), "least": min(wall), "most": max(wall),
+        "processor_seconds_over_cores": statistics.median(processor),
+        "compile_seconds": compiled, "upload_megabytes": float(bits) / 8e6,
+        "peak_gigabytes_so_far": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }  # fmt: skip
+
+
+def numpy_masks(n: int, d: int) -> float:
+    """Seconds of the pairwise masks of all users alone, in NumPy, one core: PCG64 words added modulo q."""
+    begun = time.perf_counter()
+    for user in range(n):
+        total = np.zeros(d, np.uint64)
+        for peer in range(n):
+            if peer != user:
+                words = np.random.default_rng(min(user, peer) * n + max(user, peer)).integers(0, Q, d, np.uint32)
+                total = total + words if peer > user else total + (np.uint64(Q) - words)
+        total %= Q
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    """Run the cases one after the other and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--cases", default=CASES)
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    table: dict[str, object] = {}
+    for case in arguments.cases.split(","):
+        table[case] = measure(case, arguments.repeats)
+        print(case, json.dumps(table[case]), flush=True)
+    table["numpy_masks:100"] = {"users": 100, "parameters": DENSE, "seconds": numpy_masks(100, DENSE)}
+    table["manifest"] = manifest(key=jax.random.key(0), repeats=arguments.repeats, cases=arguments.cases)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
+    print(json.dumps(table, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What the scripts of this folder share: scales, data, claims with their verdicts, and the folder a script leaves.
+
+A script has a table `SCALES` of its configurations and a function `run(config) -> Outcome`, and ends in
+
+    if __name__ == "__main__":
+        harness.main(__file__, __doc__, SCALES, run)
+"""
+
+import argparse
+import json
+import pathlib
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedjax_priv import data
+from fedjax_priv.manifest import manifest, plain
+
+NOT_TESTED = "not tested at this scale"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito (2008), told apart with any colour vision."""
+
+
+class Claim(NamedTuple):
+    """What the paper says of a figure, and what came out."""
+
+    claim: str
+    paper: str  # its value
+    ours: str
+    verdict: bool | None  # computed from the data; None: not tested at this scale
+    note: str = ""
+
+
+class Outcome(NamedTuple):
+    """What a script leaves."""
+
+    figure: Figure
+    data: xr.Dataset
+    claims: Sequence[Claim]
+    caveats: Sequence[str] = ()  # what a reader of the figure must know
+
+
+def main(file: str, description: str | None, scales: Mapping[str, Any], run: Callable[[Any], Outcome]) -> None:
+    """Run a script at the scale that the command line names.
+
+    Args:
+      file: the script, whose name its results bear.
+      description: for `--help`, its first line.
+      scales: configuration by scale, NamedTuples with a field `seed`.
+      run: the experiment.
+    """
+    name = pathlib.Path(file).stem
+    parser = argparse.ArgumentParser(description=(description or name).partition("\n")[0])
+    parser.add_argument("--scale", choices=list(scales), default="quick")
+    parser.add_argument("--out", type=pathlib.Path, help=f"folder; results/sparse_secagg/{name}-SCALE if not given")
+    args = parser.parse_args()
+    out = args.out or pathlib.Path("results/sparse_secagg") / f"{name}-{args.scale}"
+    config = scales[args.scale]
+    outcome = run(config)
+    about = manifest(key=jax.random.key(config.seed), command=shlex.join(["python", *sys.argv]), scale=args.scale)
+    save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
+    show(outcome.claims, f"{name}, scale {args.scale}")
+    Console(soft_wrap=True).print(*outcome.caveats, f"results: {out}", sep="\n")
+
+
+def save(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str | int | float]) -> None:
+    """Write figure, data, manifest and verdicts into a folder, which is made if need be."""
+    out.mkdir(parents=True, exist_ok=True)
+    about = dict(about) | {"caveats": "; ".join(outcome.caveats)}
+    outcome.figure.savefig(out / f"{name}.png", dpi=110)
+    values = outcome.data.assign_attrs(about)
+    encoding: dict[Any, Any] = {key: {"zlib": True} for key, value in values.data_vars.items() if value.ndim}
+    values.to_netcdf(out / f"{name}.nc", engine="h5netcdf", encoding=encoding)
+    write_json(out / "manifest.json", about)
+    write_json(out / "verdicts.json", [claim._asdict() | {"verdict": verdict(claim)} for claim in outcome.claims])
+
+
+def verdict(claim: Claim) -> bool | str:
+    return NOT_TESTED if claim.verdict is None else bool(claim.verdict)
+
+
+def write_json(path: pathlib.Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n")
+
+
+def show(claims: Sequence[Claim], title: str) -> None:
+    """Print the claims as a table."""
+    table = Table(title=title, box=box.SIMPLE, show_lines=True)
+    for heading in ("claim", "paper", "ours", "verdict", "note"):
+        table.add_column(heading, overflow="fold")
+    for claim in claims:
+        table.add_row(claim.claim, claim.paper, claim.ours, str(verdict(claim)), claim.note)
+    Console(width=max(Console().width, 150)).print(table)
+
+
+def load(name: Literal["digits", "mnist", "cifar10"], samples: int | None = None) -> data.Dataset:
+    """A data set; of its training samples only the first ones, in its own order, where `samples` is given.
+
+    MNIST and CIFAR-10 are read from `$TFDS_DATA_DIR`, see `fedjax_priv.data.mnist`.
+    """
+    whole = {"digits": data.digits, "mnist": data.mnist, "cifar10": data.cifar10}[name]()
+    return whole._replace(x_train=whole.x_train[:samples], y_train=whole.y_train[:samples])
+
+
+def span(values: ArrayLike, digits: int = 3) -> str:
+    """The range of some numbers, as text."""
+    low, high = f"{np.min(values):.{digits}g}", f"{np.max(values):.{digits}g}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,29 @@
+"""Rounds of the protocol without training: what is sent and selected depends on no update."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from fedjax_priv.base import Algorithm, ClientData, Local
+from fedjax_priv.systems.secagg import secagg
+from fedjax_priv.systems.sparse_secagg import sparse_secagg
+
+SYSTEMS: dict[str, Callable[..., Algorithm]] = {"SecAgg": secagg, "SparseSecAgg": sparse_secagg}
+
+
+def idle(num_params: int) -> Local:
+    """Clients whose update is zero."""
+
+    def apply(key: Any, memory: Any, params: Any, data: ClientData, cohort: Any) -> tuple[Array, Any, Array]:
+        del key, params, cohort
+        return jnp.zeros((data.count.size, num_params)), memory, jnp.zeros(data.count.size)
+
+    return Local(lambda n, params: (), apply)
+
+
+def nothing(num_clients: int) -> ClientData:
+    """A sample for each client, so that they have equal weights."""
+    return ClientData((np.zeros((num_clients, 1), np.float32),), jnp.ones(num_clients, jnp.int32))

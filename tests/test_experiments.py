@@ -1,0 +1,187 @@
+"""The experiments: every script runs as a user runs it, and what must come out does; the largest scale can be built."""
+
+import importlib
+import json
+import pathlib
+import runpy
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv.base import ClientData
+from fedjax_priv.data import Dataset
+
+FOLDER = pathlib.Path(__file__).resolve().parent.parent / "experiments" / "sparse_secagg"
+SCRIPTS = sorted(file.stem for file in FOLDER.glob("*.py") if "\n    harness.main(__file__" in file.read_text())
+NOT_TESTED = "not tested at this scale"
+SAID = {  # what the verdicts must be, by the start of a claim
+    "table1": {"largest upload": True, "SecAgg's upload": True, "a user sends at most alpha d": True},
+    "fig2": {"rand-K": True, "top-K overlaps more": True},
+    "fig3": {"of it, bytes a round": True, "larger N": NOT_TESTED},
+    "fig4": {"mean X(l) nearly linear": True, "that mean is T": True, "at least T": False, "follows": True},
+    "fig5": {"of it, bytes a round": True, "of it, rounds": False},
+    "fig6": {"of it, bytes a round": True, "of it, rounds": False},
+    "repair": {"SparseSecAgg: the server": False, "repair: the same attack": True, "at equal bytes": True},
+    "convergence": {"E[F(w_J)] - F* below": True, "the error falls as 1 / J": False, "what rounding adds": True},
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Programs that several scripts have in common are compiled once."""
+    options = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    before = {name: getattr(jax.config, name) for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Imports a script."""
+    monkeypatch.syspath_prepend(FOLDER)
+    return importlib.import_module
+
+
+def test_every_script_is_known():
+    assert set(SCRIPTS) - {"leakage"} == SAID.keys()
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_leaves_figure_data_manifest_and_verdicts(name, compiled, tmp_path, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--out", str(tmp_path)])
+    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
+    assert name in capsys.readouterr().out
+    assert 10_000 < (tmp_path / f"{name}.png").stat().st_size < 200_000
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["scale"] == "quick" and manifest["caveats"]
+    assert {"commit", "device_kind", "date", "jax_version", "command", "seed"} <= manifest.keys()
+    with xr.open_dataset(tmp_path / f"{name}.nc", engine="h5netcdf") as data:
+        assert data.data_vars and data.attrs["commit"] == manifest["commit"]
+        assert all(np.isfinite(values).any() for values in data.data_vars.values())
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
+    assert all(claim["verdict"] in (True, False, NOT_TESTED) and claim["ours"] for claim in verdicts)
+    for start, said in SAID.get(name, {}).items():
+        assert [claim["verdict"] for claim in verdicts if claim["claim"].startswith(start)] == [said], start
+
+
+def test_a_verdict_follows_from_the_data(script):
+    table1 = script("table1")
+    config = table1.SCALES["quick"]
+    upload = lambda sparse: xr.Dataset(
+        {"largest_upload": (("num_clients", "system"), [[661_416.0, sparse]]),
+         "up": (("num_clients", "system", "phase"), np.ones((1, 2, 1)))},
+        coords={"system": list(table1.SYSTEMS), "num_clients": [8], "phase": ["upload"]},
+    )  # fmt: skip
+    said = lambda sparse: [claim.verdict for claim in table1.claims(config, upload(sparse))]
+    assert said(84_000.0) == [True, True, True]
+    assert said(120_000.0) == [False, True, False]
+
+
+def test_totals_stop_at_the_round_that_reaches_the_target(script):
+    training = script("training")
+    runs = xr.Dataset(
+        {"accuracy": (("seed", "evaluation"), [[0.1, 0.5, 0.9, 0.4], [0.1, 0.2, 0.3, 0.4]]),
+         "upload": (("seed", "round"), [[1.0, 10.0, 100.0], [1.0, 10.0, 100.0]])},
+        coords={"evaluation": [0, 1, 2, 3], "round": [1, 2, 3]},
+    )  # fmt: skip
+    np.testing.assert_array_equal(training.rounds_to(runs, 0.8), [2, np.nan])
+    np.testing.assert_array_equal(training.total_to(runs, "upload", 0.8), [11, np.nan])
+
+
+def test_the_ratio_of_the_paper_is_recognised_where_it_is_there(script):
+    """Upload and rounds apart: 8 times the bytes a round, and as many rounds, or 2.25 times as many."""
+    fig5, comparison = script("fig5"), script("comparison")
+    config = fig5.SCALES["paper"]._replace(num_clients=(25,))
+
+    def said(secagg_rounds):
+        reached = [[[float(j >= rounds) for j in range(10)]] for rounds in (secagg_rounds, 4)]
+        upload = [np.full((1, 9), bytes_sent) for bytes_sent in (787.0, 100.0)]
+        result = xr.Dataset(
+            {"accuracy": (("num_clients", "system", "seed", "evaluation"), [reached]),
+             "upload": (("num_clients", "system", "seed", "round"), [upload]),
+             "seconds_upload": (("num_clients", "system", "seed", "round"), np.ones((1, 2, 1, 9)))},
+            coords={"num_clients": [25], "system": ["SecAgg", "SparseSecAgg"], "evaluation": np.arange(10),
+                    "round": np.arange(1, 10)},
+        )  # fmt: skip
+        return [claim.verdict for claim in comparison.claims(config, fig5.PAPER, result)]
+
+    assert said(secagg_rounds=9) == [True, True, True, True]
+    assert said(secagg_rounds=4) == [False, True, False, False]
+    assert said(secagg_rounds=10) == [None, True, None, None]
+
+
+def test_masks_are_timed_where_they_are_expanded(script):
+    """10 users, 3 lost: 100 masks by users, side by side; 7 private ones and 3 x 7 pairwise ones by the server."""
+    user, server = script("training").compute_seconds(10, 0.3, whole=228.0, elided=100.0)
+    assert user == pytest.approx(10 + 100 / 10) and server == pytest.approx(28)
+
+
+def clients_like(num_clients, samples, shape):
+    rows = samples // num_clients
+    x = jax.ShapeDtypeStruct((num_clients, rows, *shape), jnp.float32)
+    return (x, jax.ShapeDtypeStruct((num_clients, rows), jnp.int32)), jax.ShapeDtypeStruct((num_clients,), jnp.int32)
+
+
+def can_be_built(system, params, examples, count):
+    key, data = jax.eval_shape(lambda: jax.random.key(0)), ClientData(examples, count)
+    state = jax.eval_shape(system.init, key, params, data)
+    after, info = jax.eval_shape(system.step, key, state, data)
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+    return info.direction.size
+
+
+@pytest.mark.parametrize(
+    ("name", "samples", "shape", "d"),
+    [("fig3", 50_000, (32, 32, 3), 165_354), ("fig5", 60_000, (28, 28, 1), 1_663_370)],
+)
+def test_the_papers_comparisons_can_be_built(name, samples, shape, d, script):
+    config, training = script(name).SCALES["paper"], script("training")
+    setting, model = config.setting, training.model_of(config.setting)
+    assert (config.num_clients, setting.alpha, setting.dropout) == ((25, 50, 75, 100), 0.1, 0.3)
+    params, local = jax.eval_shape(model.init, jax.random.key(0)), training.local_of(setting, model)
+    for system in training.SYSTEMS:
+        for elide in (True, False):
+            built = training.algorithm(setting, local, 100, system, elide=elide)
+            assert can_be_built(built, params, *clients_like(100, samples, shape)) == d
+
+
+def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels(script):
+    setting = script("fig6").SCALES["paper"].setting
+    assert setting == script("fig5").SCALES["paper"].setting._replace(partition="shards")
+    labels = np.random.default_rng(0).integers(0, 10, 60_000).astype(np.int32)
+    dataset = Dataset(np.zeros((60_000, 1), np.float32), labels, np.zeros((1, 1), np.float32), labels[:1], 10)
+    for n in (25, 50, 75, 100):
+        clients = script("training").clients_of(setting, dataset, n, 0)
+        assert (clients.count == 60_000 // n).all()
+        shards = clients.examples[1].reshape(n, 300 // n, 200)
+        assert max(len(np.unique(shard)) for user in shards for shard in user) <= 2
+
+
+def test_the_papers_other_experiments_can_be_built(script):
+    training = script("training")
+    fig2, fig4, repair = (script(name) for name in ("fig2", "fig4", "repair"))
+    for sparsifier in fig2.LABEL:
+        config = fig2.SCALES["paper"]
+        params = jax.eval_shape(training.model_of(config.setting).init, jax.random.key(0))
+        examples = clients_like(config.num_clients, 60_000, (28, 28, 1))
+        assert can_be_built(fig2.system(config, sparsifier), params, *examples) == 1_663_370
+    config = repair.SCALES["paper"]
+    for system in repair.SYSTEMS:
+        built = repair.algorithm(config, system, elide=True)
+        assert can_be_built(built, params, *clients_like(config.num_clients, 60_000, (28, 28, 1))) == 1_663_370
+    config = fig4.SCALES["paper"]
+    params = jax.ShapeDtypeStruct((config.num_params,), jnp.float32)
+    examples, count = clients_like(100, 100, (1,))
+    assert can_be_built(fig4.system(config, 100, 0.1, 0.3), params, examples, count) == config.num_params
