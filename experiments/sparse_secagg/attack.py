@@ -62,12 +62,18 @@ def attack_sparse(setting: Setting, points: list[Point], rounds: int, levels: fl
         )  # fmt: skip
 
     step = _stepper(setting, num_clients, system, seed)
+
+    @functools.cache
+    def played(alpha: float, dropout: float) -> tuple[list[RoundInfo], list[np.ndarray]]:
+        point = Point(num_clients, alpha, dropout, 0)
+        states, infos = zip(*_play(step, point, rounds), strict=True)
+        return list(infos), [np.asarray(step(state, point, elide=True)[1].observed.uploads) for state in states]
+
     found = []
     for point in points:
         protocol = sparse_protocol(alpha=point.alpha, group_size=num_clients, expand="dense")
-        played = _play(step, point, rounds)
-        readings = [_read(info, point, protocol, seed, _bound(point, levels)) for _, info in played]
-        clear = [np.asarray(step(state, point, elide=True)[1].observed.uploads) for state, _ in played]
+        infos, clear = played(point.alpha, point.dropout)
+        readings = [_read(info, point, protocol, seed, _bound(point, levels)) for info in infos]
         found.append(_summary(readings, clear, point))
     return found
 

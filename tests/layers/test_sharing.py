@@ -177,16 +177,18 @@ def test_a_user_may_upload_and_leave_before_disclosure(gone, recovered):
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not(graph):
+    """A holder's point is its place in the group on the complete graph, else its place among the owner's peers."""
     result = run(TERMS[graph])
-    private, points = result["private"], np.asarray(result["roster"].circle.place) + 1
-    shares, held = by_owner(private.shares, result["peers"]), who_holds(result["peers"])
+    private, peers, place = result["private"], result["peers"], np.asarray(result["roster"].circle.place)
+    points = by_owner(peers.back, peers) + 1 if graph == "k-regular" else np.tile(place[:, None] + 1, (1, N))
+    shares, held = by_owner(private.shares, peers), who_holds(peers)
     for owner in range(N):
         secret = np.concatenate([private.key[owner], private.seed[owner]])
         holders = np.flatnonzero(held[:, owner])[::-1]
         for fewer, enough in ((0, True), (1, False)):
             mine = holders[: TERMS[graph].threshold - fewer]
             chosen = jnp.zeros(N, bool).at[mine].set(True)
-            weights = lagrange_weights(jnp.asarray(points, jnp.uint32), chosen)
+            weights = lagrange_weights(jnp.asarray(points[:, owner], jnp.uint32), chosen)
             assert (np.asarray(reconstruct(jnp.asarray(shares[:, owner]), weights)) == secret).all() == enough
 
 
