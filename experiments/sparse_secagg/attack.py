@@ -79,7 +79,7 @@ def attack_sparse(setting: Setting, points: list[Point], rounds: int, levels: fl
 
 
 def attack_secagg(setting: Setting, point: Point, levels: float, seed: int) -> Reading:
-    """One round of SecAgg on the complete graph."""
+    """One round of SecAgg on the complete graph; of so many sums of three too many would be tiny by chance."""
 
     def system(local: Local, alpha: float, dropout: float, elide: bool) -> Algorithm:
         del alpha
@@ -90,7 +90,9 @@ def attack_secagg(setting: Setting, point: Point, levels: float, seed: int) -> R
 
     ((_, info),) = _play(_stepper(setting, point.num_clients, system, seed), point, 1)
     protocol = secagg_protocol(group_size=point.num_clients)
-    return _read(info, point, protocol, seed, math.ceil(GUESS * levels / point.num_clients / (1 - point.dropout)))
+    return _read(
+        info, point, protocol, seed, math.ceil(GUESS * levels / point.num_clients / (1 - point.dropout)), max_size=2
+    )
 
 
 def _stepper(setting: Setting, num_clients: int, system: Callable[..., Algorithm], seed: int) -> Callable:
@@ -128,11 +130,11 @@ def _bound(point: Point, levels: float) -> int:
     return math.ceil(GUESS * levels / (point.num_clients * sent))
 
 
-def _read(info: RoundInfo, point: Point, protocol: Protocol, seed: int, bound: int) -> Reading:
+def _read(info: RoundInfo, point: Point, protocol: Protocol, seed: int, bound: int, max_size: int = 3) -> Reading:
     view = cast(View, info.observed)
     member = jnp.arange(point.num_clients) >= point.num_clients - point.adversaries
     colluders = colluders_of_round(protocol, jax.random.key(seed), view.public["mask"], member)
-    return separate(view, protocol, bound=bound, colluders=colluders)
+    return separate(view, protocol, bound=bound, colluders=colluders, max_size=max_size)
 
 
 def _summary(readings: list[Reading], clear: list[np.ndarray], point: Point) -> Attacked:

@@ -199,7 +199,7 @@ def _withstands(config: Config, usual: Point) -> Claim:
     reading = attack_secagg(config.setting, usual, config.levels, config.seed)
     return Claim(
         "SecAgg on the complete graph withstands the same attack", "learns only the sum",
-        f"{len(reading.value)} sums of up to three read of {reading.sent.sum():,} values",
+        f"{len(reading.value)} values or sums of two are tiny, of {reading.sent.sum():,} values",
         bool(len(reading.value) <= reading.false_hits + 5 * np.sqrt(reading.false_hits) + 1),
         f"{reading.false_hits:.1f} would be tiny by chance",
     )  # fmt: skip

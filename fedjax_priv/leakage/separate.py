@@ -122,8 +122,8 @@ def _signed_sum(value: np.ndarray) -> Int64[np.ndarray, "..."]:
 def _disjoint(hits: Int[np.ndarray, "k s"]) -> Int[np.ndarray, "j s"]:
     """Those that share nothing with an earlier one: of two that overlap one is tiny by chance."""
     member, times = np.unique(hits, return_counts=True)
-    doubtful = np.isin(hits, member[times > 1]).any(1)
-    keep, taken = ~doubtful, set()
+    doubtful = np.any(np.isin(hits, member[times > 1]), axis=1)
+    keep, taken = np.logical_not(doubtful), set()
     for number in np.flatnonzero(doubtful):
         keep[number] = taken.isdisjoint(hits[number].tolist())
         taken.update(hits[number].tolist() if keep[number] else ())
