@@ -154,14 +154,16 @@ class RoundState(NamedTuple):
 class View(NamedTuple):
     """What the server sees of a round: beside it only what it computes from this, and what it keeps from other rounds.
 
-    Colluding clients add their own secrets to it, which are none of the server's.
+    Colluding clients add their own secrets to it, which are none of the server's. `unsent` is not the server's either:
+    figures about all clients need it.
     """
 
     uploads: PyTree  # [n, ...], zero where nothing arrived
-    clear: PyTree  # [n, ...], what travelled beside them, by layer
+    clear: PyTree  # [n, ...], what travelled beside them, by layer; zero where nothing arrived
     alive: Bool[Array, " n"]  # whose upload arrived
     public: PyTree  # what everybody was told when the round opened, by layer
     header: PyTree  # what was disclosed once the survivors were known, by layer
+    unsent: PyTree  # [n, ...], what lost clients would have sent in `clear`; zero for the others
 
 
 class RoundInfo(NamedTuple):

@@ -19,8 +19,10 @@ _INTERRUPTED = 128 + 2  # as a shell reports it
 _WRONG = 2
 _RUN = {"run": options_of(commands.Control), "launch": options_of(Launch)}
 _AXIS = f"{HOW}, for an option of the system, its training or its server, or for the seed; give it once for each axis."
+_STATIC = "an axis whose values are compiled one by one, such as alpha of sparse_secagg; give it once for each."
+_NAMES = tyro.conf.UseAppendAction[tuple[str, ...]]
 _SWEEP = {
-    "axes": {"axis": Option(tyro.conf.UseAppendAction[tuple[str, ...]], (), _AXIS)},
+    "axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)},
     "run": options_of(commands.Control),
 }
 

@@ -83,19 +83,21 @@ def sweep(system: str, values: Mapping[str, Any]) -> Outcome:
 
     Args:
       system: a name of `systems.__all__`.
-      values: of the options of `experiment.groups(system)` and `Control`, and `axis`, the axes as they were written.
+      values: of the options of `experiment.groups(system)` and `Control`; `axis`, the axes as they were written; and
+        `static`, names of those whose values are compiled one by one.
 
     Raises:
       ValueError, OSError, SystemExit: as `run`.
     """
     control = _control(values)
     axes = _axes(system, values["axis"])
-    keep = _keep(system, control, values, without={"axis", *axes} - {"seed"})
+    keep = _keep(system, control, values, without={"axis", "static", *axes} - {"seed"})
     chosen, key = experiment(system, values), jax.random.key(control.seed)
     with _resumable(keep):
         result = sweep_runs(
             chosen.make, axes, key, chosen.model.init, chosen.data,
             rounds=control.rounds, evaluate=chosen.evaluate, every=control.every, keep=keep,
+            static=[name.replace("-", "_") for name in values["static"]],
         )  # fmt: skip
     rows = rows_of(system, result, keep.folder, [*axes])
     return _outcome(f"{system}, {len(rows)} runs of {control.rounds} rounds", rows, result, keep)

@@ -37,7 +37,7 @@ from fedjax_priv.base import (
 )
 from fedjax_priv.blocks import over_clients, resolve_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.rows import put_rows, rows_of, rows_where
+from fedjax_priv.rows import only_rows, put_rows, rows_of
 from fedjax_priv.status import Status
 
 DEFAULT_BLOCK = 8
@@ -150,7 +150,7 @@ def federated_round(
             server=_unless(status, optimizer, state.server),
         )
         bits = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(sent, alive), **closing}
-        seen = observe(View(uploads, sent.clear, alive, public, header)) if observe else ()
+        seen = observe(_view(uploads, sent.clear, alive, public, header)) if observe else ()
         return state, RoundInfo(direction, who.client, loss, bits, counted, group_status, status, seen)
 
     def clients(key: Key, params: PyTree, public: PyTree, rows: tuple) -> tuple[PyTree, tuple]:
@@ -166,7 +166,7 @@ def federated_round(
             y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
             sent = _by_client(sent, loss)
             y, alive = channel.transmit(named(key, "transmit"), y, who)
-            uploads = rows_where(alive, y, jax.tree.map(jnp.zeros_like, y)) if observe else ()
+            uploads = only_rows(alive, y) if observe else ()
             return combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive, uploads)
 
         shared = params, public
@@ -244,6 +244,10 @@ def round_status(groups: Received, group_status: Array, server: PyTree) -> Array
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
     finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(server)]).all()
     return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+
+
+def _view(uploads: PyTree, clear: PyTree, alive: Array, public: PyTree, header: PyTree) -> View:
+    return View(uploads, only_rows(alive, clear), alive, public, header, unsent=only_rows(~alive, clear))
 
 
 def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:

@@ -16,6 +16,11 @@ def rows_where(keep: Bool[Array, "..."], new: PyTree, old: PyTree) -> PyTree:
     return jax.tree.map(choose, new, old)
 
 
+def only_rows(keep: Bool[Array, "..."], rows: PyTree) -> PyTree:
+    """Rows in `keep` `[n]`, zero elsewhere; leaves `[n, ...]`."""
+    return rows_where(keep, rows, jax.tree.map(jnp.zeros_like, rows))
+
+
 def rows_of(who: Cohort, rows: PyTree) -> PyTree:
     """The cohort's rows of `[population, ...]`; the population in order is taken as it is."""
     return jax.tree.map(lambda a: a if a.shape[0] == who.client.size else jnp.asarray(a)[who.client], rows)

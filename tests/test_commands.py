@@ -103,6 +103,17 @@ def test_a_sweep_runs_each_point_with_its_values(monkeypatch, capsys, tmp_path):
     assert len([line for line in capsys.readouterr().out.splitlines() if "±" in line]) == 2
 
 
+def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(monkeypatch, capsys, tmp_path):
+    """alpha of SparseSecAgg: a tenth of the coordinates sends less than a half of them."""
+    table = tmp_path / "table.json"
+    shared = [word for word in SMALL if word != "--no-exact"]
+    sweep = ["sweep", "sparse_secagg", *shared, "--elide", "--rounds", 1, "--axis", "alpha=0.1,0.5"]
+    assert "alpha must be a number known before" in refused(monkeypatch, capsys, *sweep, "--folder", tmp_path / "a")
+    call(monkeypatch, *sweep, "--static", "alpha", "--folder", tmp_path / "b", "--json", table)
+    few, many = json.loads(table.read_text())
+    assert few["point"] == {"alpha": 0.1} and few["up_bytes"] < 0.5 * many["up_bytes"]
+
+
 @pytest.fixture
 def asked(monkeypatch, folder):
     """Arguments `simulate` is called with, in place of a run that ends early."""

@@ -11,9 +11,8 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
 from fedjax_priv.layers.combine import message_bits
-from fedjax_priv.layers.coordinates import check_sizes, random_coordinates
-from fedjax_priv.layers.plain import range_status
-from fedjax_priv.layers.sparsify import check_width
+from fedjax_priv.layers.coordinates import random_coordinates
+from fedjax_priv.layers.sparsify import sparsifier
 
 
 def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
@@ -34,24 +33,23 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
       ValueError: `num_params` or `k` is no integer from 1, or `k` is above `num_params`; when a round is traced,
         updates of another size.
     """
-    check_sizes(num_params, k)
-    factor = 1.0 if error_feedback else num_params / k
+
+    def coordinates(seed: UInt32[Array, "2"]) -> Int32[Array, " k"]:
+        return random_coordinates(jax.random.wrap_key_data(seed, impl="threefry2x32"), num_params, k)
+
+    def choose(key: Key, seed: Array, v: Array, client: Array) -> Array:
+        return jnp.broadcast_to(coordinates(seed), (client.size, k))
+
+    own = sparsifier(num_params, k, error_feedback, choose, unbiased=True)
 
     def advertise(key: Key, state: PyTree, cohort: Cohort) -> tuple[PyTree, Array, Bits]:
         seed = jax.random.bits(key, (2,), jnp.uint32)
         down = jnp.where(cohort.selected, message_bits(seed), 0)
         return state, seed, {"coordinates": Link(jnp.zeros_like(down), down)}
 
-    def coordinates(seed: UInt32[Array, "2"]) -> Int32[Array, " k"]:
-        return random_coordinates(jax.random.wrap_key_data(seed, impl="threefry2x32"), num_params, k)
-
     def encode(key: Key, memory: PyTree, seed: Array, x: Array, cohort: Cohort) -> tuple[Array, PyTree, Sent]:
-        del key, cohort
-        check_width(x, num_params)
-        position = coordinates(seed)
-        v = x + memory if error_feedback else x
-        kept = v.at[:, position].set(0) if error_feedback else ()
-        return factor * v[:, position], kept, Sent(status=range_status(v, jnp.inf))
+        y, kept, sent = own.encode(key, memory, seed, x, cohort)
+        return y.value, kept, sent
 
     def decode(header: tuple, seed: Array, received: Received) -> Received:
         del header
@@ -59,10 +57,4 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
         rows = jnp.zeros((len(sums), num_params), sums.dtype)
         return received._replace(value=rows.at[:, coordinates(seed)].set(sums))
 
-    return Layer(
-        init=lambda key, n: jnp.zeros((n, num_params), jnp.float32) if error_feedback else (),
-        advertise=advertise,
-        encode=encode,
-        disclose=lambda private, public, clear, alive, online: ((), {}),
-        decode=decode,
-    )
+    return own._replace(advertise=advertise, encode=encode, decode=decode)

@@ -9,7 +9,7 @@ from fedjax_priv.base import Layer
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.layers import sharing
 from fedjax_priv.layers.expansion import whole
-from fedjax_priv.layers.masked_sum import masked_sum
+from fedjax_priv.layers.masked_sum import Protocol, masked_sum
 
 
 def pairwise_masks(
@@ -48,5 +48,22 @@ def pairwise_masks(
         outside [2, holders].
     """
     _validate.integer(num_groups=num_groups)
+    protocol = secagg_protocol(
+        group_size=group_size, neighbours=neighbours, threshold=threshold, elide=elide, prg=prg, block=block, mesh=mesh
+    )
+    return masked_sum(protocol, num_groups)
+
+
+def secagg_protocol(
+    *,
+    group_size: int,
+    neighbours: int | Literal["all"] = "all",
+    threshold: int | None = None,
+    elide: bool = False,
+    prg: Prg = philox,
+    block: int = 8,
+    mesh: Mesh | None = None,
+) -> Protocol:
+    """How `pairwise_masks` with the same arguments masks uploads; the errors are its own."""
     terms = sharing.terms(group_size, neighbours, threshold, block=block, mesh=mesh)
-    return masked_sum(terms, whole(prg, elide=elide), num_groups, prg=prg, elide=elide)
+    return Protocol(terms, whole(prg, elide=elide), prg, elide)

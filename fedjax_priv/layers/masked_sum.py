@@ -7,6 +7,7 @@ survivor j > i holds -b_ij r_ij for a lost i).
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,17 +27,23 @@ from fedjax_priv.status import Status
 ELIDED = "masks were elided: uploads are in the clear; aggregates and bytes are those of the protocol"
 
 
-def masked_sum(terms: Terms, expansion: Expansion, num_groups: int, *, prg: Prg, elide: bool) -> Layer:
+class Protocol(NamedTuple):
+    """What everybody knows of how uploads are masked before any round; no secret is in it."""
+
+    terms: Terms  # the graph and its thresholds
+    expansion: Expansion  # from seeds to pairwise masks
+    prg: Prg  # generator of private masks
+    elide: bool  # private masks are left out; `expansion` leaves out its own
+
+
+def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
     """The innermost layer of a secure aggregation of uploads `[b, d]` in F_q.
 
     Args:
-      terms: the graph and its thresholds.
-      expansion: from seeds to pairwise masks; it leaves them out as well if they are elided.
+      protocol: how uploads are masked.
       num_groups: groups, each with a secure sum of its own.
-      prg: generator of the private masks.
-      elide: expand no private mask, and take none off.
     """
-    combine = field_sum(num_groups)
+    combine, terms = field_sum(num_groups), protocol.terms
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[Secrets, Roster, Bits]:
         del state
@@ -44,7 +51,7 @@ def masked_sum(terms: Terms, expansion: Expansion, num_groups: int, *, prg: Prg,
 
     def encode(key: Key, private: Secrets, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
         del key, cohort
-        one = functools.partial(_upload, terms, expansion, prg, elide, roster)
+        one = functools.partial(_upload, protocol, roster)
         y, sent = jax.lax.map(lambda row: one(*row), (x, private._replace(shares=())))
         return y, (), sent
 
@@ -55,7 +62,7 @@ def masked_sum(terms: Terms, expansion: Expansion, num_groups: int, *, prg: Prg,
         secrets, recovered = sharing.reconstruct(terms, header, roster)
         groups = sum_by_group((recovered & header.alive).astype(jnp.int32), roster.group, num_groups) > 0
         value = received.value
-        if not elide:
+        if not protocol.elide:
             value = field.add(value, _correction(secrets, recovered, header, roster, value.shape[1]))
         return Received(value, jnp.where(groups, received.count, 0))
 
@@ -64,7 +71,7 @@ def masked_sum(terms: Terms, expansion: Expansion, num_groups: int, *, prg: Prg,
 
         def run(shared: tuple, valid: Array, slot: Array, secret: Array, kind: Array, located: PyTree) -> tuple:
             roster, alive = shared
-            settle = functools.partial(_settle, terms, expansion, prg, roster, alive, d)
+            settle = functools.partial(_settle, protocol, roster, alive, d)
             rows = slot, secret, jnp.where(valid, kind, 0), located
             return combine.lift(jax.lax.map(lambda row: settle(*row), rows), valid, roster.group[slot]), ()
 
@@ -73,19 +80,18 @@ def masked_sum(terms: Terms, expansion: Expansion, num_groups: int, *, prg: Prg,
         sums, _ = over_clients(run, (roster, header.alive), rows, block=terms.block, mesh=terms.mesh)
         return combine.lower(sums).value
 
-    return Layer(lambda key, n: (), advertise, encode, disclose, decode, combine, caveats=(ELIDED,) if elide else ())
+    caveats = (ELIDED,) if protocol.elide else ()
+    return Layer(lambda key, n: (), advertise, encode, disclose, decode, combine, caveats=caveats)
 
 
-def _upload(
-    terms: Terms, expansion: Expansion, prg: Prg, elide: bool, roster: Roster, x: Array, private: Secrets
-) -> tuple[Array, Sent]:
+def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> tuple[Array, Sent]:
     """One user's message."""
     d, slot = x.size, private.slot
-    pairs = pairs_of(terms, expansion, roster, slot, private.key, roster.selected, d)
-    own = x if elide else field.add(expand(private.seed, "private mask", roster.round[0], d, prg), x)
-    full = pairs.overflow | sharing.is_crowded(terms, roster, slot)
+    pairs = pairs_of(protocol, roster, slot, private.key, roster.selected, d)
+    own = x if protocol.elide else field.add(private_mask(protocol, roster, private.seed, d), x)
+    full = pairs.overflow | sharing.is_crowded(protocol.terms, roster, slot)
     status = jnp.where(full, int(Status.CAP_OVERFLOW), 0)
-    if not expansion.located:
+    if not protocol.expansion.located:
         return field.add(own, pairs.mask), Sent(message_bits(x), status)
     located = bitmap.pack(pairs.chosen)
     bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(dtype=jnp.uint32)
@@ -93,32 +99,34 @@ def _upload(
 
 
 def _settle(
-    terms: Terms, expansion: Expansion, prg: Prg, roster: Roster, alive: Array, d: int,
-    slot: Array, secret: Array, kind: Array, located: PyTree,
-) -> UInt32[Array, " d"]:  # fmt: skip
+    protocol: Protocol, roster: Roster, alive: Array, d: int, slot: Array, secret: Array, kind: Array, located: PyTree
+) -> UInt32[Array, " d"]:
     """What the server adds for one user: nothing, a survivor's private mask negated, or a lost user's pairwise ones."""
 
     def private() -> Array:
-        mask = field.neg(expand(secret, "private mask", roster.round[0], d, prg))
-        return jnp.where(bitmap.unpack(located, d), mask, 0) if expansion.located else mask
+        mask = field.neg(private_mask(protocol, roster, secret, d))
+        return jnp.where(bitmap.unpack(located, d), mask, 0) if protocol.expansion.located else mask
 
     return jax.lax.switch(
         kind,
         (
             lambda: jnp.zeros(d, jnp.uint32),
             private,
-            lambda: pairs_of(terms, expansion, roster, slot, secret, alive, d).mask,
+            lambda: pairs_of(protocol, roster, slot, secret, alive, d).mask,
         ),
     )
 
 
-def pairs_of(
-    terms: Terms, expansion: Expansion, roster: Roster, slot: Int[Array, ""], secret: Array, active: Array, d: int
-) -> Pairs:
+def private_mask(protocol: Protocol, roster: Roster, seed: Array, d: int) -> UInt32[Array, " d"]:
+    """One user's, on all coordinates; client and server alike."""
+    return expand(seed, "private mask", roster.round[0], d, protocol.prg)
+
+
+def pairs_of(protocol: Protocol, roster: Roster, slot: Int[Array, ""], secret: Array, active: Array, d: int) -> Pairs:
     """One user's pairwise masks with its active peers; client and server alike."""
-    near = peers(roster.circle, slot, terms.holders)
+    near = peers(roster.circle, slot, protocol.terms.holders)
     peer = near.slot[1:]
     # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
     seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(secret, roster.key[peer]))
     meets, plus = near.there[1:] & active[peer], roster.client[peer] > roster.client[slot]
-    return expansion.pairs(seeds, meets, plus, roster.round[0], d)
+    return protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)

@@ -22,7 +22,7 @@ from fedjax_priv.crypto.prg import expand
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.circle import Circle, Peers, arrange, in_group, peers
 from fedjax_priv.layers.combine import message_bits
-from fedjax_priv.rows import rows_where
+from fedjax_priv.rows import only_rows
 
 
 class Terms(NamedTuple):
@@ -126,10 +126,9 @@ def disclose(
     safe = _holders(peers, alive) >= terms.threshold
     of_peer = jnp.where(alive[peers.slot][..., None], private.shares[..., 2:], private.shares[..., :2])
     sent = online[:, None] & peers.there & safe[peers.slot]
-    shares = rows_where(sent, of_peer, jnp.zeros_like(of_peer))
-    kept = jax.tree.map(lambda rows: rows_where(alive, rows, jnp.zeros_like(rows)), located)
+    shares = only_rows(sent, of_peer)
     bits = _closing_bits(terms, shares, sent, alive, roster)
-    return Opened(shares, alive, sent.any(1), kept), bits
+    return Opened(shares, alive, sent.any(1), only_rows(alive, located)), bits
 
 
 def reconstruct(terms: Terms, header: Opened, roster: Roster) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:

@@ -11,7 +11,7 @@ from fedjax_priv.base import Layer
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.layers import sharing
 from fedjax_priv.layers.expansion import dense, skip
-from fedjax_priv.layers.masked_sum import masked_sum
+from fedjax_priv.layers.masked_sum import Protocol, masked_sum
 
 
 def sparse_masks(
@@ -52,6 +52,27 @@ def sparse_masks(
     Raises:
       ValueError: as `pairwise_masks`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes depend on it.
     """
+    protocol = sparse_protocol(
+        num_groups, alpha=alpha, group_size=group_size, neighbours=neighbours, threshold=threshold, expand=expand,
+        elide=elide, prg=prg, block=block, mesh=mesh,
+    )  # fmt: skip
+    return masked_sum(protocol, num_groups)
+
+
+def sparse_protocol(
+    num_groups: int = 1,
+    *,
+    alpha: float | Array,
+    group_size: int,
+    neighbours: int | Literal["all"] = "all",
+    threshold: int | None = None,
+    expand: Literal["skip", "dense"] = "skip",
+    elide: bool = False,
+    prg: Prg = philox,
+    block: int = 8,
+    mesh: Mesh | None = None,
+) -> Protocol:
+    """How `sparse_masks` with the same arguments masks uploads; the errors are its own."""
     _validate.integer(num_groups=num_groups)
     _validate.one_of(("skip", "dense"), expand=expand)
     _validate.fraction(above_zero=True, alpha=alpha)
@@ -61,7 +82,7 @@ def sparse_masks(
         how = dense(alpha / peers, prg, elide=elide)
     else:
         how = skip(_known(alpha) / peers, num_groups * terms.group_size * peers // 2, prg, elide=elide)
-    return masked_sum(terms, how, num_groups, prg=prg, elide=elide)
+    return Protocol(terms, how, prg, elide)
 
 
 def _known(alpha: float | Array) -> float:

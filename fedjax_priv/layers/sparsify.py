@@ -50,10 +50,10 @@ def rand_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
         updates of another size.
     """
 
-    def choose(key: Key, v: Array, client: Array) -> Array:
+    def choose(key: Key, public: tuple, v: Array, client: Array) -> Array:
         return per_client(lambda key: random_coordinates(key, num_params, k), key, client)
 
-    return _sparsifier(num_params, k, error_feedback, choose, factor=1.0 if error_feedback else num_params / k)
+    return sparsifier(num_params, k, error_feedback, choose, unbiased=True)
 
 
 def top_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
@@ -62,10 +62,10 @@ def top_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
     Arguments and errors are those of `rand_k`; of equal magnitudes the lower coordinate goes first.
     """
 
-    def choose(key: Key, v: Array, client: Array) -> Array:
+    def choose(key: Key, public: tuple, v: Array, client: Array) -> Array:
         return jax.lax.top_k(jnp.abs(v), k)[1]
 
-    return _sparsifier(num_params, k, error_feedback, choose, factor=1.0)
+    return sparsifier(num_params, k, error_feedback, choose, unbiased=False)
 
 
 def plain_sparse(num_params: int, num_groups: int = 1, *, exact: bool = True) -> Layer:
@@ -104,17 +104,34 @@ def sparse_bits(num_params: int, k: int) -> int:
     return 32 * k + min(k * (num_params - 1).bit_length(), num_params)
 
 
-def _sparsifier(
-    num_params: int, k: int, error_feedback: bool, choose: Callable[[Key, Array, Array], Array], factor: float
+def sparsifier(
+    num_params: int,
+    k: int,
+    error_feedback: bool,
+    choose: Callable[[Key, PyTree, Array, Array], Array],
+    *,
+    unbiased: bool,
 ) -> Layer:
-    """`choose(key, v [b, d], client [b])` are the positions `[b, k]` that are sent."""
-    check_sizes(num_params, k)
+    """The `k` coordinates of each update `[b, d]` that `choose` picks, as a `Sparse`.
 
-    def encode(key: Key, memory: PyTree, public: tuple, x: Array, cohort: Cohort) -> tuple[Sparse, PyTree, Sent]:
-        del public
-        check_width(x, num_params)
+    Args:
+      num_params: coordinates of an update, d.
+      k: coordinates sent.
+      error_feedback: keep what was not sent, float32 `[n, d]`, and add it to the next update.
+      choose: (key, public values of the layer, vectors [b, d], client [b]) -> positions [b, k].
+      unbiased: without error feedback, scale values by d / k.
+
+    Raises:
+      ValueError: as `rand_k`.
+    """
+    check_sizes(num_params, k)
+    factor = num_params / k if unbiased and not error_feedback else 1.0
+
+    def encode(key: Key, memory: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[Sparse, PyTree, Sent]:
+        if x.shape[1] != num_params:
+            raise ValueError(f"num_params must be the size of an update, {x.shape[1]}, got {num_params}")
         v = x + memory if error_feedback else x
-        position = choose(key, v, cohort.client)
+        position = choose(key, public, v, cohort.client)
         y = Sparse(factor * jnp.take_along_axis(v, position, axis=1), position)
         kept = jax.vmap(lambda v, position: v.at[position].set(0))(v, position) if error_feedback else ()
         return y, kept, Sent(status=range_status(v, jnp.inf))
@@ -124,9 +141,3 @@ def _sparsifier(
         advertise=lambda key, state, cohort: (state, (), {}),
         encode=encode,
     )
-
-
-def check_width(x: Array, num_params: int) -> None:
-    """Raises ValueError unless updates `[b, d]` have `num_params` coordinates."""
-    if x.shape[1] != num_params:
-        raise ValueError(f"num_params must be the size of an update, {x.shape[1]}, got {num_params}")

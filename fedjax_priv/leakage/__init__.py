@@ -1,5 +1,9 @@
 """What a server that keeps to the protocol learns all the same: measured from its view, and by an attack on it."""
 
+from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.layers.masked_sum import Protocol
+from fedjax_priv.layers.sparse_mask import sparse_protocol
+from fedjax_priv.leakage.colluders import Colluders, colluders_of_round
 from fedjax_priv.leakage.components import sample_components
 from fedjax_priv.leakage.metrics import (
     honest_clients,
@@ -10,7 +14,6 @@ from fedjax_priv.leakage.metrics import (
     selections,
     sparse_selections,
 )
-from fedjax_priv.leakage.protocol import Colluders, Protocol, colluders_of_round, secagg_protocol, sparse_protocol
 from fedjax_priv.leakage.residuals import Residuals, residuals
 from fedjax_priv.leakage.separate import Reading, separate
 from fedjax_priv.leakage.share import Share, ratio

@@ -23,8 +23,7 @@ def selections(view: View, layer: str = "mask") -> Sets:
     """What each client of a secure sum selects, U_i; every coordinate where the layer locates none (SecAgg).
 
     Args:
-      view: what the server sees. Of a client that was lost after it encoded, the simulator knows U_i too: a real server
-        does not, so leave lost clients out unless the figure is about the protocol rather than the server.
+      view: what the server sees; sets of lost clients are empty.
       layer: name of the layer of masks.
 
     Raises:
@@ -33,9 +32,14 @@ def selections(view: View, layer: str = "mask") -> Sets:
     _validate.one_of(list(view.clear), layer=layer)
     located = view.clear[layer]
     if isinstance(located, tuple):
-        n, d = view.uploads.shape
-        return jnp.broadcast_to(bitmap.pack(jnp.ones(d, bool)), (n, -(-d // 32)))
+        everywhere = bitmap.pack(jnp.ones(view.uploads.shape[1], bool))
+        return jnp.where(view.alive[:, None], everywhere[None], 0)
     return located
+
+
+def _all_selections(view: View, layer: str) -> Sets:
+    """Of lost clients too, which no server is told."""
+    return selections(view, layer) | selections(view._replace(clear=view.unsent, alive=~view.alive), layer)
 
 
 def sparse_selections(view: View, num_params: int) -> Sets:
@@ -129,7 +133,7 @@ def observe_privacy(honest: Bool[Array, " n"], layer: str = "mask") -> Callable[
             "honest_mean": mean,
             "honest_min": least,
             "revealed": revealed_fraction(sets, honest & view.alive, d),
-            "revealed_all": revealed_fraction(sets, honest, d),
+            "revealed_all": revealed_fraction(_all_selections(view, layer), honest, d),
         }
 
     return observe

@@ -15,11 +15,11 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import View
 from fedjax_priv.crypto import field, key_agreement
-from fedjax_priv.crypto.prg import expand
 from fedjax_priv.layers import bitmap, sharing
 from fedjax_priv.layers.circle import peers
+from fedjax_priv.layers.masked_sum import Protocol, private_mask
 from fedjax_priv.layers.sharing import Roster
-from fedjax_priv.leakage.protocol import Colluders, Protocol
+from fedjax_priv.leakage.colluders import Colluders
 
 BLOCK = 8
 """Uploads `[d]` on the device at once."""
@@ -114,14 +114,13 @@ def _one(
     protocol: Protocol, roster: Roster, known: _Known, slot: Array, upload: Array, located: PyTree
 ) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
     """One upload without the masks that are known, and where anything was sent."""
-    terms, expansion, prg = protocol
-    d, round = upload.size, roster.round[0]
-    near = peers(roster.circle, slot, terms.holders)
+    d = upload.size
+    near = peers(roster.circle, slot, protocol.terms.holders)
     peer = near.slot[1:]
     agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
     seeds = jax.lax.optimization_barrier(jax.vmap(agree)(known.key[peer]))  # as in `pairs_of`
     meets, plus = near.there[1:] & known.of[peer], roster.client[peer] > roster.client[slot]
-    pairs = expansion.pairs(seeds, meets, plus, round, d)
-    own = expand(known.seed[slot], "private mask", round, d, prg)
-    chosen = bitmap.unpack(located, d) if expansion.located else jnp.ones(d, bool)
+    pairs = protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
+    own = private_mask(protocol, roster, known.seed[slot], d)
+    chosen = bitmap.unpack(located, d) if protocol.expansion.located else jnp.ones(d, bool)
     return field.sub(upload, field.add(own, pairs.mask)), chosen

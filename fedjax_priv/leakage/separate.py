@@ -15,7 +15,8 @@ from jaxtyping import Int, Int64
 from fedjax_priv import _validate
 from fedjax_priv.base import View
 from fedjax_priv.crypto.field import Q
-from fedjax_priv.leakage.protocol import Colluders, Protocol
+from fedjax_priv.layers.masked_sum import Protocol
+from fedjax_priv.leakage.colluders import Colluders
 from fedjax_priv.leakage.residuals import Residuals, residuals
 from fedjax_priv.leakage.share import Share, ratio
 

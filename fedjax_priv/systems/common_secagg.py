@@ -20,6 +20,7 @@ from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import scale
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 
 
 def common_secagg(
@@ -67,23 +68,19 @@ def common_secagg(
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
-    _validate.fraction(below_one=True, dropout=dropout)
-    _validate.integer(at_least=2, num_clients=num_clients)
+    size, dropout = secure_cohort(num_clients, None), loss_rate(dropout)
     _validate.integer(num_params=num_params)
-    dropout = _validate.or_nan(dropout, at_least=0, below=1)
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
     mesh = resolve_mesh(mesh)
     if secure_sum is None:
-        secure_sum = pairwise_masks(
-            group_size=num_clients, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh
-        )
+        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
         cohort=everyone(),
         local=local,
         layers=stack(
             weigh=scale(1 / (1 - dropout)),
             common=common,
-            quantize=quantize(levels, max_terms=num_clients),
+            quantize=quantize(levels, max_terms=size),
             mask=secure_sum,
         ),
         channel=erasure(dropout, leave=leave),

@@ -18,6 +18,7 @@ from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import scale, weighted_mean
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 
 
 def secagg(
@@ -65,13 +66,7 @@ def secagg(
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
     _validate.one_of(("expected", "survivors"), normalize=normalize)
-    _validate.fraction(below_one=True, dropout=dropout)
-    _validate.integer(at_least=2, num_clients=num_clients)
-    size = num_clients if cohort_size is None else cohort_size
-    _validate.integer(at_least=2, cohort_size=size)
-    if size > num_clients:
-        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {cohort_size}")
-    dropout = _validate.or_nan(dropout, at_least=0, below=1)
+    size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     mesh = resolve_mesh(mesh)
     if secure_sum is None:

@@ -14,6 +14,7 @@ from fedjax_priv.layers.scale import scale
 from fedjax_priv.layers.sparsify import plain_sparse, rand_k, top_k
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import federated_round
+from fedjax_priv.systems._arguments import loss_rate
 
 SPARSIFIERS = {"rand_k": rand_k, "top_k": top_k}
 
@@ -51,8 +52,7 @@ def sparse_fedavg(
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
     _validate.one_of(SPARSIFIERS, sparsifier=sparsifier)
-    _validate.fraction(below_one=True, dropout=dropout)
-    dropout = _validate.or_nan(dropout, at_least=0, below=1)
+    dropout = loss_rate(dropout)
     sparsify = SPARSIFIERS[sparsifier](num_params, k, error_feedback=error_feedback)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),

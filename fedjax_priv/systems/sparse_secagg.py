@@ -19,6 +19,7 @@ from fedjax_priv.layers.scale import public_weighted_mean, scale
 from fedjax_priv.layers.sparse_mask import sparse_masks
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 
 
 def sparse_secagg(
@@ -68,13 +69,7 @@ def sparse_secagg(
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
     _validate.one_of(("expected", "survivors"), normalize=normalize)
-    _validate.fraction(below_one=True, dropout=dropout)
-    _validate.integer(at_least=2, num_clients=num_clients)
-    size = num_clients if cohort_size is None else cohort_size
-    _validate.integer(at_least=2, cohort_size=size)
-    if size > num_clients:
-        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {cohort_size}")
-    dropout = _validate.or_nan(dropout, at_least=0, below=1)
+    size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     alpha = _validate.or_nan(alpha, above=0, at_most=1)
     mesh, peers = resolve_mesh(mesh), size - 1 if neighbours == "all" else neighbours
     mask = sparse_masks(

@@ -5,13 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.base import Local
 from fedjax_priv.layers.common import common_coordinates
 from fedjax_priv.layers.plain import plain, plain_field
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.status import Status
 from fedjax_priv.systems.common_secagg import common_secagg
-from helpers import cohort_of, run_layer, same_bits, survivors, targets, towards_target, wire
+from helpers import cohort_of, of_the_round, run_layer, same_bits, survivors, targets, towards_target, wire
 
 KEY = jax.random.key(13)
 N, D, K = 6, 13, 4
@@ -92,15 +91,6 @@ def test_what_is_not_finite_is_told_whether_it_is_sent_or_not():
     x[2], x[4, 1:] = np.where(np.arange(D) == coordinates_of(KEY)[0], x[2], np.nan), -np.inf
     status = ran(common_coordinates(D, K), x)["sent"].status.tolist()
     assert status == [0, 0, Status.NOT_FINITE, 0, Status.NOT_FINITE, 0]
-
-
-def of_the_round(vectors):
-    """Local training whose update in round t is `vectors[client, t]`."""
-
-    def apply(key, memory, params, data, who):
-        return vectors[who.client, who.round], memory, jnp.zeros(who.client.size)
-
-    return Local(lambda n, params: (), apply)
 
 
 def rounds_of(system, data, rounds):

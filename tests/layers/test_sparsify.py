@@ -10,7 +10,7 @@ from fedjax_priv.layers.sparsify import MOST_PARAMS, Sparse, plain_sparse, rand_
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.status import Status
 from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
-from helpers import cohort_of, run_layer, same_bits, sparse_wire, survivors, targets
+from helpers import cohort_of, of_the_round, run_layer, same_bits, sparse_wire, survivors, targets
 
 KEY = jax.random.key(11)
 N, D, K = 5, 12, 4
@@ -115,15 +115,6 @@ def test_a_value_the_sum_cannot_hold_sets_its_bit(exact, status):
     x = jnp.asarray([[0.0, 2.0**15], [0.0, 1.0]])
     layer = stack(it=top_k(2, 1), send=plain_sparse(2, exact=exact))
     assert run_layer(layer, KEY, x, cohort_of(2), survivors(2))["sent"].status.tolist() == [status, 0]
-
-
-def of_the_round(vectors):
-    """Local training whose update in round t is `vectors[client, t]`."""
-
-    def apply(key, memory, params, data, who):
-        return vectors[who.client, who.round], memory, jnp.zeros(who.client.size)
-
-    return Local(lambda n, params: (), apply)
 
 
 @pytest.mark.parametrize("sparsifier", ["rand_k", "top_k"])

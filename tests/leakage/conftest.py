@@ -14,6 +14,7 @@ from fedjax_priv.crypto import field
 from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.layers.sharing import Secrets
 from fedjax_priv.leakage import Colluders
+from fedjax_priv.rows import only_rows
 from helpers import cohort_of, survivors
 
 KEY = jax.random.key(11)
@@ -74,8 +75,9 @@ def _run(layer, key, x, cohort, alive, online):
     private, public, _ = layer.advertise(key, layer.init(key, cohort.client.size), cohort)
     upload, _, sent = layer.encode(key, private, public, x, cohort)
     header, _ = layer.disclose(private, public, sent.clear, alive, online)
-    clear, public, header = ({"mask": part} for part in (sent.clear, public, header))
-    return View(jnp.where(alive[:, None], upload, 0), clear, alive, public, header), private
+    clear, unsent = ({"mask": only_rows(who, sent.clear)} for who in (alive, ~alive))
+    view = View(only_rows(alive, upload), clear, alive, {"mask": public}, {"mask": header}, unsent)
+    return view, private
 
 
 @pytest.fixture(scope="session")

@@ -69,7 +69,7 @@ def test_a_run_of_sparse_secagg_records_the_papers_measures():
 
 def seen(uploads, **clear):
     """What a server sees, as far as measures look at it."""
-    return View(uploads, clear, jnp.arange(N) != 2, {}, {})
+    return View(uploads, clear, jnp.arange(N) != 2, {}, {}, unsent=clear)
 
 
 def test_secagg_sums_all_honest_survivors_everywhere():

@@ -1,0 +1,47 @@
+"""What colluding users add to what the server knows."""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, UInt32
+
+from fedjax_priv.base import Cohort, Key
+from fedjax_priv.keys import named
+from fedjax_priv.layers import sharing
+from fedjax_priv.layers.masked_sum import Protocol
+from fedjax_priv.layers.sharing import Roster, Terms
+
+
+class Colluders(NamedTuple):
+    """Users that tell the server their secrets."""
+
+    member: Bool[Array, " n"]
+    key: UInt32[Array, "n 2"]  # of the key agreement; zero for the others
+
+
+def colluders_of_round(
+    protocol: Protocol, key: Key, roster: Roster, member: Bool[Array, " n"], layer: str = "mask"
+) -> Colluders:
+    """What colluding users tell the server after a simulated round.
+
+    No private row is in a `View`, so those of the colluders are drawn again as the round drew them.
+
+    Args:
+      protocol: of the layer of masks.
+      key: root key of the run, as given to `step`.
+      roster: `view.public[layer]`.
+      member: the colluding users, by their place in the cohort.
+      layer: name of the layer of masks.
+    """
+    key = named(named(jax.random.fold_in(key, roster.round[0]), "advertise"), layer)
+    own = _keys(protocol.terms, key, roster)
+    return Colluders(member, jnp.where(member[:, None], own, 0))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _keys(terms: Terms, key: Key, roster: Roster) -> UInt32[Array, "n 2"]:
+    ones = jnp.ones(roster.client.shape, jnp.float32)
+    who = Cohort(roster.client, roster.round, ones, roster.selected, ~roster.selected, roster.group, ones)
+    return sharing.open_round(terms, key, who)[0].key
