@@ -56,7 +56,7 @@ def test_smallest():
     np.testing.assert_array_equal(np.sort(found), np.sort(np.argsort(np.abs(updates), axis=1, kind="stable")[:, :K]))
 
 
-def many(attack, honest, count=4000):
+def many(attack, honest, count=1200):
     updates, proposals = (jnp.asarray(a) for a in round_of(3))
     run = jax.jit(jax.vmap(lambda key: attack(key, updates, proposals, jnp.asarray(honest))))
     return np.asarray(run(jax.random.split(KEY, count)))
