@@ -15,7 +15,7 @@ MASKS = (np.arange(N) >= 3, ~np.isin(np.arange(N), [2, 5, 9]))
 DEFENCES = {  # for JAX and NumPy alike
     "mean": lambda rows: rows.mean(0),
     "trimmed mean": lambda rows: (jnp if isinstance(rows, jax.Array) else np).sort(rows, axis=0)[3:-3].mean(0),
-    "norm bound": lambda rows: (rows / (1 + (rows**2).sum(1, keepdims=True)) ** 0.5).mean(0),
+    "redescending": lambda rows: (rows / (1 + (rows**2).sum(1, keepdims=True) / 100)).mean(0),
 }
 LINES = {  # honest [h, d] -> base, slope
     "foe": (optimal_foe, lambda honest: (0, -honest.mean(0))),
@@ -55,10 +55,12 @@ def searched(respond, base, slope, updates, honest, evals, start, step, ratio):
 
 
 SHORT = {"evals": 9, "start": 0.5, "step": 0.7, "ratio": 0.6}
+CAREFUL = {"evals": 16, "step": 0.3, "ratio": 0.95}
 
 
 @pytest.mark.parametrize(
-    ("defence", "search"), [("mean", {}), ("trimmed mean", {}), ("trimmed mean", SHORT), ("norm bound", SHORT)]
+    ("defence", "search"),
+    [("mean", {}), ("trimmed mean", {}), ("trimmed mean", SHORT), ("redescending", SHORT), ("redescending", CAREFUL)],
 )
 @pytest.mark.parametrize("line", LINES)
 def test_the_factor_is_that_of_the_search(line, defence, search):
@@ -86,6 +88,13 @@ def test_no_fixed_factor_of_a_grid_does_more_harm_to_the_trimmed_mean():
     for best, family in ((optimal_alie(respond), alie), (optimal_foe(respond), foe)):
         harms = jax.jit(jax.vmap(lambda factor, family=family: harm(family(factor))))(grid)
         assert float(jax.jit(harm, static_argnums=0)(best)) > 0.99 * float(harms.max()) > float(harms[1])
+
+
+def test_what_a_defence_refuses_with_nan_is_not_the_best():
+    honest = jnp.asarray(MASKS[0])
+    attack = optimal_foe(lambda rows: jnp.where(jnp.abs(rows[0]).max() < 9, rows.mean(0), jnp.nan))
+    largest = jnp.abs(jax.jit(attack)(KEY, jnp.asarray(UPDATES), honest)).max()
+    assert 8.5 < largest < 9 < 10 * jnp.abs(UPDATES[MASKS[0]].mean(0)).max(), "the first step is refused"
 
 
 def test_a_defence_that_answers_nan_is_left_at_the_start():

@@ -68,10 +68,7 @@ def _exact(d: float, n: float, alpha: float) -> float:
     if alpha == 0:
         return np.inf
     i = np.arange(n)
-    steps = np.log((d - i) / (i + 1)) + _log_odds(alpha)
-    peak = np.count_nonzero(steps > 0)
-    # ln C(d,i) y^i less its largest value, summed from there: the terms that count are the most exact
-    terms = np.concatenate([-np.cumsum(steps[:peak][::-1])[::-1], [0], np.cumsum(steps[peak:])])
+    terms = np.append(0, np.cumsum(np.log((d - i) / (i + 1)) + _log_odds(alpha)))  # ln C(d,i) y^i
     return np.logaddexp(0, logsumexp(terms[1:] + np.log(i + 1)) - logsumexp(terms[:-1] + np.log(n - i)))
 
 
