@@ -48,6 +48,13 @@ def seed(**values: Any) -> None:
             _fail(name, value, "an integer below 2**32")
 
 
+def finite(**values: Any) -> None:
+    """Finite numbers."""
+    for name, value in values.items():
+        if _known(value) and not math.isfinite(_number(value)):
+            _fail(name, value, "a finite number")
+
+
 def positive(**values: Any) -> None:
     """Finite numbers above 0."""
     for name, value in values.items():

@@ -16,6 +16,7 @@ ORDER = (
     {"crypto"},
     {"blocks"},
     {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},
+    {"attacks"},
     {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
     {"systems", "processes", "checkpoint", "plots", "leakage"},
     {"layout", "digests", "arguments", "experiment", "journal", "report"},

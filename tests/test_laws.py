@@ -12,8 +12,10 @@ import numpy as np
 import optax
 import pytest
 
+import fedjax_priv.attacks
 import fedjax_priv.layers
 import fedjax_priv.systems
+from fedjax_priv.attacks import foe, on_updates
 from fedjax_priv.base import Algorithm, Layer
 from fedjax_priv.layers import bitmap
 from fedjax_priv.layers.common import common_coordinates
@@ -124,6 +126,8 @@ LAYERS = {
         ),
         total, error=2.0**-16, groups=2,
     ),
+    # nobody is Byzantine here; who is, in attacks/test_on_updates.py
+    "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),
 }  # fmt: skip
 BUILDERS = {"masked_sum", "stateless"}  # of layers: they are no layer themselves
 
@@ -172,10 +176,12 @@ def who_of(case):
     return cohort_of(N, group=groups_of(case), weight=WEIGHT)
 
 
-def public_names(package, returning):
-    """Functions of a package's modules whose return annotation is the given type."""
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
+def public_names(packages, returning):
+    """Functions of the packages' modules whose return annotation is the given type."""
+    modules = [
+        f"{package.__name__}.{info.name}" for package in packages for info in pkgutil.iter_modules(package.__path__)
+    ]
+    for module in map(importlib.import_module, modules):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             own = not name.startswith("_") and function.__module__ == module.__name__
             if own and typing.get_type_hints(function).get("return") is returning:
@@ -183,12 +189,12 @@ def public_names(package, returning):
 
 
 @pytest.mark.parametrize(
-    ("package", "type_", "table"),
-    [(fedjax_priv.layers, Layer, LAYERS), (fedjax_priv.systems, Algorithm, SYSTEMS)],
+    ("packages", "type_", "table"),
+    [((fedjax_priv.layers, fedjax_priv.attacks), Layer, LAYERS), ((fedjax_priv.systems,), Algorithm, SYSTEMS)],
 )
-def test_every_public_part_is_in_the_table(package, type_, table):
+def test_every_public_part_is_in_the_table(packages, type_, table):
     named = {name.split(",")[0] for name in table}
-    assert set(public_names(package, type_)) - BUILDERS == named
+    assert set(public_names(packages, type_)) - BUILDERS == named
 
 
 @pytest.mark.parametrize("name", LAYERS)

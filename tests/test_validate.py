@@ -13,6 +13,12 @@ def test_what_is_no_number_in_range_is_refused_by_name(check, value):
         check(rate=value)
 
 
+@pytest.mark.parametrize("value", ["0.5", True, None, np.nan, -np.inf, [0.5, 0.5]])
+def test_what_is_not_finite_is_refused_by_name(value):
+    with pytest.raises(ValueError, match="^rate must be a finite number, got"):
+        _validate.finite(rate=value)
+
+
 @pytest.mark.parametrize("value", [True, 2.0, "2", 1, None, np.array([2, 3])])
 def test_what_is_no_integer_in_range_is_refused_by_name(value):
     with pytest.raises(ValueError, match="^size must be an integer >= 2, got"):
@@ -22,6 +28,7 @@ def test_what_is_no_integer_in_range_is_refused_by_name(value):
 def test_what_is_in_range_passes():
     _validate.integer(at_least=2, a=2, b=np.int64(7))
     _validate.positive(a=1e-9, b=np.float32(2), c=jnp.float32(3))
+    _validate.finite(a=-1, b=0.0, c=jnp.float32(3))
     _validate.fraction(a=0, b=1, c=0.5)
     _validate.one_of(("x",), a="x")
 

@@ -45,20 +45,27 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
     return Draw(lambda key, n: (), apply, num_groups)
 
 
-def sample(size: int) -> Draw:
+def sample(size: int, *, num_byzantine: int = 0) -> Draw:
     """`size` clients a round, uniformly without replacement (McMahan et al. 2017, Algorithm 1), in order.
 
     Time and memory grow with `size`, not with the population; only the sum of its counts is over all of it.
 
+    Args:
+      size: clients of a round.
+      num_byzantine: clients 0 to `num_byzantine - 1` of the population are Byzantine.
+
     Raises:
-      ValueError: `size` is not an integer >= 1, or above the population (when the round is traced).
+      ValueError: `size` is not an integer >= 1, or above the population (when the round is traced); `num_byzantine` is
+        not an integer >= 0.
     """
     _validate.integer(size=size)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
-        return _cohort(_subset(named(key, "sample"), size, count.size), round, count), state
+        who = _cohort(_subset(named(key, "sample"), size, count.size), round, count)
+        return who._replace(byzantine=who.client < num_byzantine), state
 
     return Draw(lambda key, n: (), apply)
 

@@ -43,6 +43,15 @@ def test_a_sample_is_uniform_without_replacement():
     np.testing.assert_allclose(drawn(sample(5)).weight, (drawn(sample(5)).client + 1) / 78, rtol=1e-6)
 
 
+def test_byzantine_clients_of_a_sample_are_the_first_of_the_population():
+    who = drawn(sample(5, num_byzantine=6))
+    assert who.byzantine.tolist() == (who.client < 6).tolist()
+    assert 0 < who.byzantine.sum() < 5
+    assert not drawn(sample(5)).byzantine.any()
+    with pytest.raises(ValueError, match="^num_byzantine must be an integer >= 0, got -1$"):
+        sample(5, num_byzantine=-1)
+
+
 def share_of_subsets(clients, population):
     """p-value of the hypothesis that every subset of the population is equally likely."""
     subsets = list(itertools.combinations(range(population), clients.shape[1]))

@@ -1,0 +1,33 @@
+"""What Byzantine clients send, propose or train on, in place of what the protocol says."""
+
+from fedjax_priv.attacks.alie import alie, baruch_z
+from fedjax_priv.attacks.coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
+from fedjax_priv.attacks.foe import foe
+from fedjax_priv.attacks.gaussian import gaussian
+from fedjax_priv.attacks.infinite import infinite
+from fedjax_priv.attacks.labels import flip_labels
+from fedjax_priv.attacks.mimic import mimic
+from fedjax_priv.attacks.optimal import furthest, optimal_alie, optimal_foe
+from fedjax_priv.attacks.sign_flip import sign_flip
+from fedjax_priv.attacks.updates import Attack, on_updates
+
+__all__ = [
+    "Attack",
+    "CoordinateAttack",
+    "alie",
+    "baruch_z",
+    "flip_labels",
+    "foe",
+    "furthest",
+    "gaussian",
+    "honest_set",
+    "infinite",
+    "mimic",
+    "on_updates",
+    "optimal_alie",
+    "optimal_foe",
+    "random_set",
+    "same_set",
+    "sign_flip",
+    "smallest",
+]

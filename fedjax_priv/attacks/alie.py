@@ -1,0 +1,54 @@
+"""A little is enough: away from the honest mean, and within what honest updates spread over."""
+
+import jax.numpy as jnp
+from jax.scipy.special import ndtri
+from jaxtyping import Array, Bool, Float, Int
+
+from fedjax_priv import _validate
+from fedjax_priv.attacks.honest import honest_mean, honest_std
+from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.base import Key
+
+
+def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> Attack:
+    """`mean + sign z std` of the honest updates by coordinate (Baruch et al. 2019), the same for all.
+
+    ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
+
+    Args:
+      z: 0 or above, may be traced; `baruch_z` of the number of rows if not given.
+      ddof: 0 for the population's standard deviation, 1 for the sample's.
+      sign: -1 or 1.
+
+    Raises:
+      ValueError: an argument outside its range; a traced `z` is sent as NaN.
+    """
+    if z is not None:
+        _validate.non_negative(z=z)
+    check_line(ddof, sign)
+
+    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+        del key
+        factor = baruch_z(honest.size, honest.size - honest.sum()) if z is None else _validate.or_nan(z, at_least=0)
+        mean, std = honest_mean(updates, honest), honest_std(updates, honest, ddof)
+        return mean + sign * factor * std
+
+    return attack
+
+
+def baruch_z(num_clients: int, num_byzantine: int | Int[Array, ""]) -> Float[Array, ""]:
+    """The quantile z with Phi(z) = (m - f - s) / (m - f), s = floor(m/2 + 1) - f: s honest clients are further out.
+
+    Args:
+      num_clients: m.
+      num_byzantine: f, from 1 to less than half of m, may be traced.
+    """
+    honest = num_clients - jnp.asarray(num_byzantine)
+    supporters = num_clients // 2 + 1 - jnp.asarray(num_byzantine)
+    return ndtri((honest - supporters) / honest)
+
+
+def check_line(ddof: int, sign: int) -> None:
+    """Raises ValueError unless `ddof` is 0 or 1 and `sign` -1 or 1."""
+    _validate.one_of((0, 1), ddof=ddof)
+    _validate.one_of((-1, 1), sign=sign)

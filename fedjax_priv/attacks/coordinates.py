@@ -1,0 +1,52 @@
+"""Attacks on coordinates: which ones Byzantine clients propose in consensus sparsification (FedREP, Figure 4)."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int32
+
+from fedjax_priv.attacks.honest import honest_row
+from fedjax_priv.base import Key
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.coordinates import random_coordinates
+
+CoordinateAttack = Callable[[Key, Float[Array, "n d"], Int32[Array, "n k"], Bool[Array, " n"]], Int32[Array, "n k"]]
+"""`(key, updates [n, d], proposals [n, k], honest [n]) -> [n, k]`: what clients would propose if they were Byzantine.
+
+`proposals` are the honest ones of all clients, distinct in a row, and so are those returned. A row depends on the
+honest rows and on its own. Draws are by row.
+"""
+
+
+def honest_set() -> CoordinateAttack:
+    """No attack on coordinates: what the client would propose if it were honest (noAtk)."""
+    return lambda key, updates, proposals, honest: proposals
+
+
+def smallest() -> CoordinateAttack:
+    """The coordinates of the client's own update that are smallest in magnitude, the lower one first (minAtk)."""
+    return lambda key, updates, proposals, honest: jax.lax.top_k(-jnp.abs(updates), proposals.shape[1])[1]
+
+
+def random_set() -> CoordinateAttack:
+    """Uniform distinct coordinates, drawn anew by every client (randAtk)."""
+
+    def attack(key: Key, updates: Array, proposals: Array, honest: Array) -> Array:
+        del honest
+        (n, d), k = updates.shape, proposals.shape[1]
+        return per_client(lambda key: random_coordinates(key, d, k), key, jnp.arange(n))
+
+    return attack
+
+
+def same_set() -> CoordinateAttack:
+    """What an honest client proposes, one drawn by every Byzantine client (sameAtk); its own if there is none."""
+
+    def attack(key: Key, updates: Array, proposals: Array, honest: Array) -> Array:
+        del updates
+        n, most = len(honest), jnp.maximum(honest.sum(), 1)
+        ranks = per_client(lambda key: jax.random.randint(key, (), 0, most), key, jnp.arange(n))
+        return jnp.where(honest.any(), proposals[honest_row(honest, ranks)], proposals)
+
+    return attack

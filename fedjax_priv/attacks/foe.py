@@ -1,0 +1,23 @@
+"""Fall of empires, or inner-product manipulation: the opposite of the honest mean."""
+
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.attacks.honest import honest_mean
+from fedjax_priv.attacks.updates import Attack
+
+
+def foe(scale: float | Array = 0.5) -> Attack:
+    """`-scale` times the mean of the honest updates (Xie et al. 2020, "Fall of Empires"), the same for all.
+
+    ByzFL's `InnerProductManipulation`, whose `tau` is 2.
+
+    Args:
+      scale: 0 or above, may be traced.
+
+    Raises:
+      ValueError: `scale` is not a finite number >= 0; a traced one is sent as NaN.
+    """
+    _validate.non_negative(scale=scale)
+    factor = _validate.or_nan(scale, at_least=0)
+    return lambda key, updates, honest: -factor * honest_mean(updates, honest)

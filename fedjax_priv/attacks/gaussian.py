@@ -1,0 +1,33 @@
+"""Noise in place of an update."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.base import Key
+from fedjax_priv.keys import per_client
+
+
+def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
+    """Independent normal coordinates (Blanchard et al. 2017), drawn anew by every client; ByzFL draws one row for all.
+
+    Args:
+      mean: may be traced.
+      std: 0 or above, may be traced.
+
+    Raises:
+      ValueError: `mean` is not finite or `std` not a finite number >= 0; a traced one is sent as NaN.
+    """
+    _validate.finite(mean=mean)
+    _validate.non_negative(std=std)
+    scale = _validate.or_nan(std, at_least=0)
+
+    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "n d"]:
+        del honest
+        n, d = updates.shape
+        noise = per_client(lambda key: jax.random.normal(key, (d,), updates.dtype), key, jnp.arange(n))
+        return mean + scale * noise
+
+    return attack

@@ -1,0 +1,10 @@
+"""Infinity in every coordinate: what a rule that sums without a look at its summands does not survive."""
+
+import jax.numpy as jnp
+
+from fedjax_priv.attacks.updates import Attack
+
+
+def infinite() -> Attack:
+    """`+inf` everywhere (ByzFL's `Inf`). A layer that checks the range of uploads sets a status bit instead."""
+    return lambda key, updates, honest: jnp.full_like(updates[:1], jnp.inf)

@@ -1,0 +1,28 @@
+"""Mimicking: all Byzantine clients send one honest client's update, which then counts too much."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.attacks.honest import honest_row
+from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.base import Key
+
+
+def mimic(client: int = 0) -> Attack:
+    """The update of one honest client (Karimireddy et al. 2022); 0 if there is none.
+
+    Args:
+      client: its place among the honest ones, from 0; the last of them if there are fewer.
+
+    Raises:
+      ValueError: `client` is not an integer >= 0.
+    """
+    _validate.integer(at_least=0, client=client)
+
+    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+        del key
+        row = honest_row(honest, jnp.int32(client))
+        return jnp.where(honest[row], updates[row], jnp.zeros((), updates.dtype))[None]
+
+    return attack

@@ -1,0 +1,22 @@
+"""Sign flipping, or bit flipping: a Byzantine client sends the opposite of its own update."""
+
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.attacks.updates import Attack
+
+
+def sign_flip(magnitude: float | Array = 1.0) -> Attack:
+    """`-magnitude` times the client's own update (Li et al. 2019, "RSA"; the bit-flipping of FedREP at 1).
+
+    ByzFL's `SignFlipping`, the opposite of the honest mean, is `foe(1.0)`.
+
+    Args:
+      magnitude: 0 or above, may be traced.
+
+    Raises:
+      ValueError: `magnitude` is not a finite number >= 0; a traced one is sent as NaN.
+    """
+    _validate.non_negative(magnitude=magnitude)
+    factor = _validate.or_nan(magnitude, at_least=0)
+    return lambda key, updates, honest: -factor * updates

@@ -1,0 +1,22 @@
+"""FedREP: what consensus sparsification reveals, keeps and costs, and what the paper's bounds on convergence say."""
+
+from fedjax_priv.theory.fedrep.communication import Communication, communication, sparse_secagg_alpha
+from fedjax_priv.theory.fedrep.compression import Contraction, contraction, dissimilarity, expected_union
+from fedjax_priv.theory.fedrep.convergence import (
+    Bound,
+    ConvergenceBound,
+    LocalAlgorithm,
+    MomentumSGD,
+    algorithm_convergence_bound,
+    convergence_bound,
+    momentum_sgd,
+)
+from fedjax_priv.theory.fedrep.lemmas import Defence, Problem, aggregate_error_bound, memory_bound
+from fedjax_priv.theory.fedrep.privacy import coordinate_epsilon, coordinate_epsilon_bound, coordinate_epsilon_printed
+
+__all__ = [
+    "Bound", "Communication", "Contraction", "ConvergenceBound", "Defence", "LocalAlgorithm", "MomentumSGD", "Problem",
+    "aggregate_error_bound", "algorithm_convergence_bound", "communication", "contraction", "convergence_bound",
+    "coordinate_epsilon", "coordinate_epsilon_bound", "coordinate_epsilon_printed", "dissimilarity", "expected_union",
+    "memory_bound", "momentum_sgd", "sparse_secagg_alpha",
+]  # fmt: skip

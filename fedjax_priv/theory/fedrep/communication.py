@@ -1,0 +1,56 @@
+"""What an iteration of FedREP costs, and SparseSecAgg's parameter for the same share of coordinates."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log1p
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.fedrep.compression import coordinates_of_each
+
+
+class Communication(NamedTuple):
+    """Of one client in one iteration, without the keys and shares of secure aggregation."""
+
+    up_words: Result  # n indices and |I| values
+    down_words: Result  # |I| indices and |I| values
+    bits: Result  # both ways, 32 to a word
+
+
+def communication(k: Numbers, num_clients: Numbers, union: Numbers | None = None) -> Communication:
+    """32-bit words: up n indices and |I| values, down |I| indices and |I| values; at most (96 + 32/m) K bits.
+
+    Top-K both ways, without consensus, is 128 K bits.
+
+    Args:
+      k: K, coordinates proposed by all clients together; a multiple of `num_clients`.
+      num_clients: m.
+      union: |I|, or its mean, from n = K/m to K; K, the most there can be, if not given.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    n = coordinates_of_each(k, num_clients)
+    size = _validate.real("[0, inf)", union=k if union is None else union)
+    if ((size < n) | (size > k)).any():
+        _validate.fail("union", union, f"from k / num_clients = {n} to k = {k}")
+    up, down = n + size, 2 * size
+    return Communication(up, down, 32 * (up + down))
+
+
+def sparse_secagg_alpha(ratio: Numbers, num_clients: Numbers) -> Result:
+    """alpha_s = (m-1) (1 - (1-p)^(1/(m-1))): SparseSecAgg's parameter if a client is to send a share p of coordinates.
+
+    Args:
+      ratio: p in (0, 1), at most that of alpha_s = 1, 1 - (1 - 1/(m-1))^(m-1), which is near 0.63 for many clients.
+      num_clients: m, at least 2.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    others = _validate.integer(at_least=2, num_clients=num_clients) - 1
+    alpha = -others * np.expm1(log1p(-_validate.real("(0, 1)", ratio=ratio)) / others)
+    if (alpha > 1 + 1e-12).any():
+        _validate.fail("ratio", ratio, f"at most 1 - (1 - 1/(m-1))^(m-1) for m = num_clients = {num_clients}")
+    return np.minimum(alpha, 1)

@@ -1,0 +1,118 @@
+"""The searched attacks, against a search in plain Python on float64 rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.attacks import alie, foe, optimal_alie, optimal_foe
+
+N, D = 11, 7
+KEY = jax.random.key(0)
+UPDATES = np.random.default_rng(4).normal(1, 2, size=(N, D)).astype(np.float32)
+MASKS = (np.arange(N) >= 3, ~np.isin(np.arange(N), [2, 5, 9]))
+
+DEFENCES = {  # for JAX and NumPy alike
+    "mean": lambda rows: rows.mean(0),
+    "trimmed mean": lambda rows: (jnp if isinstance(rows, jax.Array) else np).sort(rows, axis=0)[3:-3].mean(0),
+    "redescending": lambda rows: (rows / (1 + (rows**2).sum(1, keepdims=True) / 100)).mean(0),
+}
+LINES = {  # honest [h, d] -> base, slope
+    "foe": (optimal_foe, lambda honest: (0, -honest.mean(0))),
+    "alie": (optimal_alie, lambda honest: (honest.mean(0), -honest.std(0))),
+    "alie, byzfl": (
+        lambda *args, **how: optimal_alie(*args, ddof=1, sign=1, **how),
+        lambda honest: (honest.mean(0), honest.std(0, ddof=1)),
+    ),
+}
+
+
+def searched(respond, base, slope, updates, honest, evals, start, step, ratio):
+    """Expansion, then contraction; the factor and everything that was tried."""
+
+    def distance(factor):
+        rows = updates.copy()
+        rows[~honest] = base + factor * slope
+        tried.append((np.linalg.norm(respond(rows) - updates[honest].mean(0)), factor))
+        return tried[-1][0]
+
+    tried = []
+    best, largest, left = start, distance(start), evals - 1
+    while left > 0:
+        left -= 1
+        reached = distance(best + step)
+        if reached <= largest:
+            step *= ratio
+            break
+        best, largest, step = best + step, reached, 2 * step
+    for _ in range(left):
+        reached = distance(best + step)
+        if reached > largest:
+            best, largest = best + step, reached
+        step *= ratio
+    assert largest == max(tried)[0]
+    return best
+
+
+SHORT = {"evals": 9, "start": 0.5, "step": 0.7, "ratio": 0.6}
+CAREFUL = {"evals": 16, "step": 0.3, "ratio": 0.95}
+
+
+@pytest.mark.parametrize(
+    ("defence", "search"),
+    [("mean", {}), ("trimmed mean", {}), ("trimmed mean", SHORT), ("redescending", SHORT), ("redescending", CAREFUL)],
+)
+@pytest.mark.parametrize("line", LINES)
+def test_the_factor_is_that_of_the_search(line, defence, search):
+    make, expected = LINES[line]
+    attack = jax.jit(make(DEFENCES[defence], **search))
+    for honest in MASKS:
+        updates = UPDATES.astype(np.float64)
+        base, slope = expected(updates[honest])
+        how = {"evals": 20, "start": 0.0, "step": 10.0, "ratio": 0.8, **search}
+        factor = searched(DEFENCES[defence], base, slope, updates, honest, **how)
+        spoilt = jnp.where(jnp.asarray(honest)[:, None], UPDATES, jnp.nan)
+        rows = attack(KEY, spoilt, jnp.asarray(honest))
+        assert rows.shape == (1, D)
+        np.testing.assert_allclose(rows[0], base + factor * slope, rtol=2e-5)
+
+
+def test_no_fixed_factor_of_a_grid_does_more_harm_to_the_trimmed_mean():
+    respond, honest = DEFENCES["trimmed mean"], jnp.asarray(MASKS[0])
+
+    def harm(attack):
+        rows = jnp.where(honest[:, None], UPDATES, attack(KEY, jnp.asarray(UPDATES), honest))
+        return jnp.linalg.norm(respond(rows) - UPDATES[MASKS[0]].mean(0))
+
+    grid = jnp.linspace(0, 40, 81)
+    for best, family in ((optimal_alie(respond), alie), (optimal_foe(respond), foe)):
+        harms = jax.jit(jax.vmap(lambda factor, family=family: harm(family(factor))))(grid)
+        assert float(jax.jit(harm, static_argnums=0)(best)) > 0.99 * float(harms.max()) > float(harms[1])
+
+
+def test_what_a_defence_refuses_with_nan_is_not_the_best():
+    honest = jnp.asarray(MASKS[0])
+    attack = optimal_foe(lambda rows: jnp.where(jnp.abs(rows[0]).max() < 9, rows.mean(0), jnp.nan))
+    largest = jnp.abs(jax.jit(attack)(KEY, jnp.asarray(UPDATES), honest)).max()
+    assert 8.5 < largest < 9 < 10 * jnp.abs(UPDATES[MASKS[0]].mean(0)).max(), "the first step is refused"
+
+
+def test_a_defence_that_answers_nan_is_left_at_the_start():
+    attack = optimal_alie(lambda rows: jnp.full(D, jnp.nan), start=0.5)
+    rows, honest = jnp.asarray(UPDATES), jnp.asarray(MASKS[1])
+    np.testing.assert_array_equal(attack(KEY, rows, honest), alie(0.5)(KEY, rows, honest))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"evals": 0}, "evals must be an integer >= 1, got 0"),
+        ({"start": -1.0}, "start must be a finite number >= 0, got -1.0"),
+        ({"step": 0.0}, "step must be a finite number > 0, got 0.0"),
+        ({"ratio": 1.0}, r"ratio must be a number in \(0, 1\), got 1.0"),
+        ({"sign": 2}, "sign must be one of -1, 1, got 2"),
+    ],
+)
+def test_bad_arguments(how, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        optimal_alie(DEFENCES["mean"], **how)
