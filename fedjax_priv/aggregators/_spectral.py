@@ -1,7 +1,7 @@
 """The direction in which weighted rows spread most, from their inner products."""
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 
 def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tuple[Array, Float[Array, " g"]]:
@@ -25,7 +25,10 @@ def about_mean(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> Float[
     return gram - row[:, None] - row[None, :] + share @ row
 
 
-def down_weigh(weights: Float[Array, " g"], along: Float[Array, " g"]) -> Float[Array, " g"]:
-    """`w_l (1 - tau_l / max tau)`, the largest over rows with a weight; as they are where they do not spread."""
-    largest = jnp.where(weights > 0, along, 0.0).max()
-    return jnp.where(largest > 0, weights * jnp.maximum(1 - along / largest, 0.0), weights)
+def down_weigh(
+    weights: Float[Array, " g"], along: Float[Array, " g"], compared: Bool[Array, " g"]
+) -> Float[Array, " g"]:
+    """`w_l (1 - tau_l / max tau)`, the largest over the rows `compared`; as they are where those do not spread."""
+    largest = jnp.where(compared, along, 0.0).max()
+    left = jnp.where(along < largest, weights * (1 - along / largest), 0.0)  # a quotient of equals may round below 1
+    return jnp.where(largest > 0, left, weights)

@@ -33,5 +33,5 @@ def in_buckets(rows: Array, ok: Array, bucket: Array, num_buckets: int) -> tuple
     """Means of the rows of each bucket, and whether it has any."""
     members = (bucket[None, :] == jnp.arange(num_buckets)[:, None]) & ok[None, :]
     count = members.sum(1)
-    weights = members / jnp.maximum(count, 1)[:, None]
-    return mix(weights.astype(rows.dtype), rows, jnp.isfinite(norms(rows)) & ok), count > 0
+    weights = members.astype(rows.dtype) / jnp.maximum(count, 1).astype(rows.dtype)[:, None]
+    return mix(weights, rows, jnp.isfinite(norms(rows)) & ok), count > 0

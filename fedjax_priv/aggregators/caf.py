@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
 
+from fedjax_priv import _validate
 from fedjax_priv.aggregators._columns import combine
 from fedjax_priv.aggregators._geometry import geometry
 from fedjax_priv.aggregators._rule import minority, rule
@@ -20,7 +21,11 @@ class _Pass(NamedTuple):
     least: Array
 
 
-def caf(num_byzantine: int) -> Aggregator:
+MOST_PASSES = 1000
+"""For `compared="all"`, where a pass need not take a row out."""
+
+
+def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
     """Covariance bound agnostic filter: a weighted mean (Allouah, Guerraoui and Stephan 2025, CAF).
 
     From weights of 1, while they sum to more than `M - 2f`: `w_l <- w_l (1 - tau_l / max tau)`, `tau_l` the squared
@@ -30,10 +35,15 @@ def caf(num_byzantine: int) -> Aggregator:
 
     Args:
       num_byzantine: `f`; where `2f >= M`, the direction is NaN. With 0 it is the mean.
+      compared: the rows of which `max tau` is the largest: those with a weight (`"kept"`), so that each pass takes one
+        out and `2f` are enough; or `"all"`, as in ByzFL, in 1,000 passes at most. A row taken out, if far away, then
+        keeps others from losing weight.
 
     Raises:
-      ValueError: `num_byzantine` is not an integer >= 0.
+      ValueError: an argument is out of range.
     """
+    _validate.one_of(("kept", "all"), compared=compared)
+    most_passes = 2 * num_byzantine if compared == "kept" else MOST_PASSES
 
     def direct(rows: Array, ok: Array) -> Array:
         places = geometry(rows, ok)
@@ -45,13 +55,13 @@ def caf(num_byzantine: int) -> Aggregator:
             better = value < now.least
             return _Pass(
                 now.number + 1,
-                down_weigh(now.weights, along),
+                down_weigh(now.weights, along, now.weights > 0 if compared == "kept" else places.near),
                 jnp.where(better, now.weights, now.best),
                 jnp.minimum(value, now.least),
             )
 
-        def unfinished(now: _Pass) -> Array:  # a pass takes a row out, unless all are the same
-            return (now.weights.sum() > least_left) & (now.number < 2 * num_byzantine)
+        def unfinished(now: _Pass) -> Array:
+            return (now.weights.sum() > least_left) & (now.number < most_passes)
 
         done = lax.while_loop(unfinished, filtered, _Pass(jnp.int32(0), first, first, jnp.float32(jnp.inf)))
         return combine(done.best / done.best.sum(), rows)

@@ -1,7 +1,5 @@
 """Steps from a centre along clipped differences."""
 
-from typing import Literal
-
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
@@ -13,9 +11,7 @@ from fedjax_priv.aggregators._rule import fewer_than_half
 from fedjax_priv.base import Aggregator, Key, Received
 
 
-def centered_clipping(
-    radius: float = 0.5, steps: int = 5, start: Literal["previous", "zero"] = "previous"
-) -> Aggregator:
+def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:
     """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021, eq. 7).
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold. The direction is the last `v`. A
@@ -26,7 +22,7 @@ def centered_clipping(
     Args:
       radius: `tau`; the default is that of FedREP, ByzFL's is 100.
       steps: 5 in FedREP, 1 in ByzFL.
-      start: the direction of the last call, zero at first, which is the state `[d]`; or always zero.
+      start: `"previous"`, the direction of the last call, which is the state `[d]`, zero at first; or always `"zero"`.
 
     Raises:
       ValueError: an argument is out of range.
@@ -51,7 +47,7 @@ def centered_clipping(
     return Aggregator(init, apply, fewer_than_half)
 
 
-def _shares(products: Array, ok: Array, tau: float, steps: int) -> Array:
+def _shares(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
     """Shares `c` of the rows in the last centre: it is `origin + sum_l c_l (b_l - origin)`."""
     norm = jnp.diagonal(products)
     near = ok & (norm < FAR)

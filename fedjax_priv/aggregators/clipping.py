@@ -9,7 +9,7 @@ from fedjax_priv.aggregators.pre_aggregated import PreAggregator
 from fedjax_priv.base import Key
 
 
-def clipping(radius: float) -> PreAggregator:
+def clipping(radius: float | Array) -> PreAggregator:
     """Each row times `min(1, radius / norm)`; a row that is not finite becomes NaN.
 
     Raises:

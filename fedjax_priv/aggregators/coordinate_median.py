@@ -1,7 +1,5 @@
 """The median of each coordinate."""
 
-from typing import Literal
-
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -10,13 +8,14 @@ from fedjax_priv.aggregators._rule import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 
-def coordinate_median(even: Literal["mean", "lower"] = "mean") -> Aggregator:
+def coordinate_median(even: str = "mean") -> Aggregator:
     """The coordinate-wise median of the rows `[g, d]` that are there (Yin et al. 2018, Definition 1).
 
     It bears any minority of Byzantine rows, whatever they hold; NaN counts as the largest value.
 
     Args:
-      even: of an even number of rows, the mean of the two values in the middle (NumPy, ByzFL) or the lower one (torch).
+      even: of an even number of rows, `"mean"` of the two values in the middle (NumPy, ByzFL), or the `"lower"` one
+        (torch).
 
     Raises:
       ValueError: `even` is neither.

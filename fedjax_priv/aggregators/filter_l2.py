@@ -14,9 +14,12 @@ from fedjax_priv.aggregators._rule import by_count, fewer_than_half, part_of, ru
 from fedjax_priv.aggregators._spectral import down_weigh, top_variance
 from fedjax_priv.base import Aggregator
 
+LEAST_LEFT = 1e-3
+"""Share of the weight that a pass leaves: of two rows of equal weight both would be taken out, but for rounding."""
+
 
 def filter_l2(
-    sigma: float,
+    sigma: float | Array,
     *,
     bound: float = 20.0,
     squared: bool = False,
@@ -27,7 +30,8 @@ def filter_l2(
 
     From weights of 1, while the largest eigenvalue of the weighted covariance is above `bound sigma^2`:
     `w_l <- w_l (1 - tau_l / max tau)`, `tau_l` the squared component of the row, without the mean, along the top
-    eigenvector. Each pass takes a row out for good. Rows that are not finite, or beyond 1e19, start from 0.
+    eigenvector, and the largest over rows that still have a weight. Each pass takes a row out for good; one that would
+    leave none is not made. Rows that are not finite, or beyond 1e19, start from 0.
 
     It bears a minority of Byzantine rows as far as honest ones spread by no more than `sigma` in any direction.
     The authors' code has `squared=True, block=1000`, a `share`, and a `sigma` of 1, which filters nothing at the scale
@@ -49,7 +53,7 @@ def filter_l2(
         _validate.fraction(share=share)
     if block is not None:
         _validate.integer(block=block)
-    limit = jnp.square(_validate.or_nan(jnp.float32(sigma), at_least=0.0)) * bound
+    limit = _validate.or_nan(sigma, at_least=0.0) ** 2 * bound
 
     def direct(rows: Array, ok: Array) -> Array:
         most = by_count(lambda m: m if share is None else 2 * part_of(share, m), ok)
@@ -63,14 +67,20 @@ def filter_l2(
 def _filtered(rows: Array, ok: Array, too_large: Callable[[Array], Array], most_passes: Array) -> Array:
     places = geometry(rows, ok)
 
-    def spread(passes: Array, weights: Array) -> tuple[Array, Array, Array, Array]:
-        return passes, weights, *top_variance(places.gram, weights)
-
     def unfinished(now: tuple) -> Array:
-        return too_large(now[2]) & (now[0] < most_passes)
+        passes, _, value, _ = now
+        return too_large(value) & (passes < most_passes)
 
-    first = spread(jnp.int32(0), places.near.astype(rows.dtype))
-    _, weights, _, _ = lax.while_loop(unfinished, lambda now: spread(now[0] + 1, down_weigh(now[1], now[3])), first)
+    def one_more(now: tuple) -> tuple:
+        passes, weights, _, along = now
+        lighter = down_weigh(weights, along, weights > 0)
+        left = lighter.sum() > LEAST_LEFT * weights.sum()
+        weights = jnp.where(left, lighter, weights)
+        return jnp.where(left, passes + 1, most_passes), weights, *top_variance(places.gram, weights)
+
+    first = places.near.astype(rows.dtype)
+    start = (jnp.int32(0), first, *top_variance(places.gram, first))
+    _, weights, _, _ = lax.while_loop(unfinished, one_more, start)
     return combine(weights / weights.sum(), rows)
 
 

@@ -1,7 +1,5 @@
 """The geometric median, by smoothed Weiszfeld steps."""
 
-from typing import Literal
-
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array
@@ -13,7 +11,7 @@ from fedjax_priv.aggregators._rule import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 
-def geometric_median(steps: int = 5, nu: float = 1e-5, start: Literal["mean", "zero"] = "mean") -> Aggregator:
+def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mean") -> Aggregator:
     """Smoothed Weiszfeld steps towards the point of least total distance to the rows `[g, d]` (Pillutla et al. 2022).
 
     `v <- sum_l a_l b_l / sum_l a_l`, `a_l = 1 / max(nu, ||b_l - v||)` (their Algorithm 2). A row that is not finite, or
@@ -26,7 +24,7 @@ def geometric_median(steps: int = 5, nu: float = 1e-5, start: Literal["mean", "z
     Args:
       steps: 5 in FedREP and in the authors' code; ByzFL has 3.
       nu: least distance; 1e-5 in the authors' code, 0.1 in ByzFL.
-      start: the mean of the rows (authors), or zero (ByzFL).
+      start: `"mean"` of the rows (authors), or `"zero"` (ByzFL).
 
     Raises:
       ValueError: an argument is out of range.
@@ -56,5 +54,5 @@ def _distances(places: Geometry, weights: Array) -> Array:
     return jnp.sqrt(jnp.maximum(jnp.diagonal(places.gram) - 2 * products + share @ products, 0.0))
 
 
-def _weights(places: Geometry, distance: Array, least: float) -> Array:
+def _weights(places: Geometry, distance: Array, least: float | Array) -> Array:
     return jnp.where(places.near, 1 / jnp.maximum(distance, least), 0.0)

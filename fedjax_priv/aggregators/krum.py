@@ -1,7 +1,6 @@
 """The row, or rows, closest to their neighbours."""
 
 from collections.abc import Callable
-from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -11,12 +10,11 @@ from fedjax_priv.aggregators._geometry import distances
 from fedjax_priv.aggregators._rule import NO_DIRECTION, mean_of_smallest, rule
 from fedjax_priv.base import Aggregator
 
-Neighbours = Literal["blanchard", "byzfl"]
 _NOT_COUNTED = {"blanchard": 2, "byzfl": 1}
 """Others a score leaves out beside `f`."""
 
 
-def krum(num_byzantine: int, *, neighbours: Neighbours = "blanchard") -> Aggregator:
+def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
     """The row `[d]` with the least sum of squared distances to its nearest others (Blanchard et al. 2017, Section 3).
 
     Of equal rows the first. It bears `f` Byzantine rows of `M` where `2f + 2 < M` (their Proposition 4.2); where
@@ -24,8 +22,8 @@ def krum(num_byzantine: int, *, neighbours: Neighbours = "blanchard") -> Aggrega
 
     Args:
       num_byzantine: `f`; where `2f >= M`, or no neighbour is counted, the direction is NaN.
-      neighbours: a score counts the nearest `M - f - 2` others (Blanchard) or `M - f - 1` (ByzFL; it then bears `f`
-        where `2f < M`).
+      neighbours: a score counts the nearest `M - f - 2` others (`"blanchard"`) or `M - f - 1` (`"byzfl"`; it then
+        bears `f` where `2f < M`).
 
     Raises:
       ValueError: an argument is out of range.
@@ -33,7 +31,7 @@ def krum(num_byzantine: int, *, neighbours: Neighbours = "blanchard") -> Aggrega
     return multi_krum(num_byzantine, selected=1, neighbours=neighbours)
 
 
-def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: Neighbours = "blanchard") -> Aggregator:
+def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: str = "blanchard") -> Aggregator:
     """The mean of the rows that are best in the sense of `krum` (Blanchard et al. 2017, Section 6).
 
     Args:

@@ -25,9 +25,9 @@ def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
     def apply(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
         del key
         places = geometry(rows, ok)
-        neighbours = smallest(squared_distances(places.gram, places.near), ok.sum() - num_byzantine)
-        weights = neighbours / neighbours.sum(1, keepdims=True)
-        mixed = mix(weights.astype(rows.dtype), rows, places.near)
+        how_many = ok.sum() - num_byzantine
+        neighbours = smallest(squared_distances(places.gram, places.near), how_many)
+        mixed = mix(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
         return jnp.where(places.near[:, None], mixed, jnp.nan), ok
 
     return PreAggregator(apply, minority(num_byzantine))

@@ -19,19 +19,18 @@ class PreAggregator(NamedTuple):
     rows_left: Callable[[int], int] = lambda num_rows: num_rows  # of M rows
 
 
-def pre_aggregated(first: PreAggregator, *rest: PreAggregator | Aggregator) -> Aggregator:
+def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     """Pre-aggregators one after the other, and a rule: `pre_aggregated(bucketing(2), krum(3))`.
 
     It bears what each part bears, a row that a pre-aggregator makes being Byzantine if one of its rows is. Where there
     are too few rows for a part, the direction is NaN.
 
     Raises:
-      ValueError: the last part is not an aggregator, or another one is.
+      ValueError: there is no pre-aggregator, the last part is not an aggregator, or another one is.
     """
-    *steps, last = (first, *rest)
-    pre = [step for step in steps if isinstance(step, PreAggregator)]
-    if not isinstance(last, Aggregator) or len(pre) != len(steps):
-        raise ValueError("pre_aggregated takes pre-aggregators and then one aggregator")
+    pre = [part for part in parts[:-1] if isinstance(part, PreAggregator)]
+    if len(parts) < 2 or len(pre) != len(parts) - 1 or not isinstance(last := parts[-1], Aggregator):
+        raise ValueError("pre_aggregated takes pre-aggregators, and then one aggregator")
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         rows, ok = received.value, received.count > 0
