@@ -126,10 +126,15 @@ class Local(NamedTuple):
 
 
 class Aggregator(NamedTuple):
-    """From the server's rows to one direction; rows with `count == 0` are left out."""
+    """From the server's rows to one direction; rows with `count == 0` are left out.
+
+    `most_byzantine(M)` is how many of `M` rows may be Byzantine; -1: the rule has no direction for so few rows, and
+    gives NaN. Where it is None, nobody knows.
+    """
 
     init: Callable[..., PyTree]  # (d) -> state
-    apply: Callable[..., tuple]  # (state, Received) -> (direction [d], state)
+    apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state)
+    most_byzantine: Callable[[int], int] | None = None
 
 
 class Model(NamedTuple):

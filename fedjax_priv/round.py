@@ -135,7 +135,7 @@ def federated_round(
         online = channel.respond(named(key, "respond"), alive, who)
         header, closing = layers.disclose(private, public, sent.clear, alive, online)
         groups, group_status = judge(layers.decode(header, public, received), sent.status, alive, who)
-        direction, opinion = aggregate.apply(state.aggregate, groups)
+        direction, opinion = aggregate.apply(named(key, "aggregate"), state.aggregate, groups)
         params, optimizer = descend(direction, state.server, state.params)
 
         status = round_status(groups, group_status, (params, optimizer, opinion))

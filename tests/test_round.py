@@ -212,7 +212,7 @@ def test_every_state_moves_if_the_round_succeeds_and_only_the_draw_s_if_it_fails
     if fails:
         data = data._replace(examples=data.examples.at[0, 0].set(jnp.nan))
     system = engine(
-        cohort=counting(everyone(), where=1), aggregate=counting(mean(), where=0), local=remembering(),
+        cohort=counting(everyone(), where=1), aggregate=counting(mean(), where=1), local=remembering(),
         layers=stack(count=counting_layer(), send=plain()), server=optax.sgd(0.1, momentum=0.9),
     )  # fmt: skip
     before, after, info = one_round(system, data)

@@ -1,18 +1,12 @@
 """The mean of the rows that are there."""
 
-import jax.numpy as jnp
-from jaxtyping import Array
-
-from fedjax_priv.base import Aggregator, Received
-from fedjax_priv.rows import rows_where
+from fedjax_priv.aggregators._rule import mean_of, rule
+from fedjax_priv.base import Aggregator
 
 
 def mean() -> Aggregator:
-    """`[g, d] -> [d]`, over the rows with uploads; zero where there are none. One row is its own mean."""
+    """`[g, d] -> [d]`, over the rows with uploads; zero where there are none. One row is its own mean.
 
-    def apply(state: tuple, received: Received) -> tuple[Array, tuple]:
-        present = received.count > 0
-        total = rows_where(present, received.value, jnp.zeros((), received.value.dtype)).sum(0)
-        return total / jnp.maximum(present.sum(), 1).astype(total.dtype), state
-
-    return Aggregator(lambda d: (), apply)
+    One Byzantine row moves it anywhere.
+    """
+    return rule(lambda rows, ok: mean_of(ok, rows), lambda num_rows: 0)

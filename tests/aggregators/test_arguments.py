@@ -1,0 +1,172 @@
+"""Static mistakes, traced arguments, states and keys."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aggregators.references import centered_clipping
+from fedjax_priv import aggregators
+from fedjax_priv.aggregators import (
+    arc,
+    bucketing,
+    clipping,
+    coordinate_median,
+    krum,
+    mda,
+    mean,
+    pre_aggregated,
+    trimmed_mean,
+)
+from fedjax_priv.base import Received
+
+KEY = jax.random.key(1)
+ROWS = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
+
+
+def received(rows=ROWS, count=None):
+    return Received(jnp.asarray(rows), jnp.ones(len(rows), jnp.int32) if count is None else jnp.asarray(count))
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: coordinate_median("upper"), "even"),
+        (lambda: trimmed_mean(), "num_byzantine or fraction"),
+        (lambda: trimmed_mean(1, fraction=0.1), "num_byzantine or fraction"),
+        (lambda: trimmed_mean(-1), "num_byzantine"),
+        (lambda: trimmed_mean(fraction=0.5), "fraction"),
+        (lambda: trimmed_mean(fraction=-0.1), "fraction"),
+        (lambda: aggregators.geometric_median(0), "steps"),
+        (lambda: aggregators.geometric_median(nu=0.0), "nu"),
+        (lambda: aggregators.geometric_median(start="median"), "start"),
+        (lambda: krum(-1), "num_byzantine"),
+        (lambda: krum(1, neighbours="all"), "neighbours"),
+        (lambda: aggregators.multi_krum(1, selected=0), "selected"),
+        (lambda: aggregators.centered_clipping(0.0), "radius"),
+        (lambda: aggregators.centered_clipping(steps=0), "steps"),
+        (lambda: aggregators.centered_clipping(start="mean"), "start"),
+        (lambda: aggregators.monna(1, pivot=-1), "pivot"),
+        (lambda: aggregators.monna(1, pivot=6).apply(KEY, (), received()), "pivot"),
+        (lambda: aggregators.norm_trimming(0.5), "fraction"),
+        (lambda: aggregators.filter_l2(-1.0), "sigma"),
+        (lambda: aggregators.filter_l2(1.0, bound=0.0), "bound"),
+        (lambda: aggregators.filter_l2(1.0, share=1.5), "share"),
+        (lambda: aggregators.filter_l2(1.0, block=0), "block"),
+        (lambda: aggregators.caf(1, compared="none"), "compared"),
+        (lambda: bucketing(0), "size"),
+        (lambda: clipping(0.0), "radius"),
+        (lambda: arc(-1), "num_byzantine"),
+        (lambda: aggregators.nearest_neighbour_mixing(-1), "num_byzantine"),
+        (lambda: pre_aggregated(krum(1)), "pre-aggregators, and then one aggregator"),
+        (lambda: pre_aggregated(bucketing(2)), "pre-aggregators, and then one aggregator"),
+        *((lambda make=make: make(-1), "num_byzantine") for make in (mda, aggregators.smea, aggregators.caf)),
+        *(
+            (lambda make=make: make(9).apply(KEY, (), received(np.ones((32, 2), np.float32))), "at most 50000 subsets")
+            for make in (mda, aggregators.smea)
+        ),
+    ],
+)
+def test_mistakes_are_named(make, names):
+    with pytest.raises(ValueError, match=names):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: aggregators.geometric_median(nu=x),
+        lambda x: aggregators.centered_clipping(radius=x),
+        lambda x: aggregators.filter_l2(x),
+        lambda x: pre_aggregated(clipping(x), mean()),
+    ],
+)
+def test_traced_arguments(make):
+    """The same as a number; out of range the direction is NaN."""
+
+    def direction(x):
+        return make(x).apply(KEY, make(x).init(5), received())[0]
+
+    traced = jax.jit(direction)
+    np.testing.assert_allclose(traced(0.5), direction(0.5), rtol=1e-5)
+    assert np.isnan(traced(-1.0)).all()
+
+
+def test_centered_clipping_starts_where_it_was():
+    rule = aggregators.centered_clipping(0.3, 2)
+    state, expected = rule.init(5), np.zeros(5)
+    for t in range(3):
+        found, state = jax.jit(rule.apply)(KEY, state, received(ROWS + t))
+        expected = centered_clipping((ROWS + t).astype(np.float64), 0.3, 2, expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    found, kept = rule.apply(KEY, state, received(count=np.zeros(6, int)))
+    assert (found == 0).all() and (kept == state).all()
+
+
+def test_centered_clipping_moves_no_further_than_its_steps():
+    rule = aggregators.centered_clipping(0.5, 5)
+    rows = np.full((4, 5), 1e15, np.float32)
+    rows[1], rows[2] = np.nan, np.inf
+    assert 0.5 <= np.linalg.norm(rule.apply(KEY, rule.init(5), received(rows))[0]) <= 2.5 + 1e-5
+    rows[[0, 3]] = 1e30
+    assert (rule.apply(KEY, rule.init(5), received(rows))[0] == 0).all()
+
+
+def test_a_pivot_that_is_missing_gives_no_direction():
+    rule = aggregators.monna(1, pivot=2)
+    for lost, there in ((2, False), (3, True)):
+        count = np.ones(6, int)
+        count[lost] = 0
+        assert np.isfinite(rule.apply(KEY, (), received(count=count))[0]).all() == there
+
+
+@pytest.mark.parametrize("present", [(1, 1, 1, 1, 1, 1, 1), (0, 1, 1, 0, 1, 1, 1), (0, 0, 0, 1, 0, 0, 0)])
+def test_buckets_are_random_and_hold_each_row_once(present):
+    ok, g = np.array(present, bool), len(present)
+    rows = np.where(ok[:, None], np.eye(g, dtype=np.float32), np.nan)
+    step = jax.jit(bucketing(2).apply)
+    seen = set()
+    for seed in range(12):
+        means, there = step(jax.random.key(seed), jnp.asarray(rows), jnp.asarray(ok))
+        assert means.shape == (4, g) and there.sum() == -(-ok.sum() // 2) == bucketing(2).rows_left(int(ok.sum()))
+        means = np.asarray(means)[np.asarray(there)]
+        sizes = (means > 0).sum(1)
+        np.testing.assert_array_equal((means * sizes[:, None]).sum(0), ok)  # each row once, in equal parts
+        assert (np.sort(sizes)[::-1] == ([2] * (ok.sum() // 2) + [1] * (ok.sum() % 2))).all()
+        seen.add(means.tobytes())
+    assert len(seen) > 1 or ok.sum() == 1
+
+
+def test_a_hostile_row_spoils_its_own_bucket_only():
+    rows = ROWS.copy()
+    rows[2, 1] = np.inf
+    means, _ = bucketing(2).apply(KEY, jnp.asarray(rows), jnp.ones(6, bool))
+    assert sorted(np.isnan(means).all(1)) == [False, False, True] and np.isnan(means).any(1).sum() == 1
+
+
+def test_a_composition_bears_what_its_parts_bear():
+    buckets = pre_aggregated(bucketing(2), krum(3))
+    assert [buckets.most_byzantine(m) for m in (5, 10, 12, 13, 32)] == [-1, -1, -1, 0, 3]
+    assert pre_aggregated(bucketing(3), coordinate_median()).most_byzantine(9) == 1
+    assert pre_aggregated(clipping(1.0), mean()).most_byzantine(9) == 0
+    assert pre_aggregated(arc(2), coordinate_median()).most_byzantine(9) == 2
+    assert pre_aggregated(arc(2), coordinate_median()).most_byzantine(4) == -1
+
+
+def test_a_composition_passes_keys_and_state_on():
+    rule = pre_aggregated(bucketing(2), aggregators.centered_clipping(0.3, 1))
+    first = [rule.apply(jax.random.key(seed), rule.init(5), received())[0] for seed in range(4)]
+    assert len({np.asarray(one).tobytes() for one in first}) > 1
+    assert rule.apply(KEY, rule.init(5), received())[1].shape == (5,)
+
+
+def test_clipping_measures_rows_whose_squares_overflow():
+    rows, ok = jnp.asarray(ROWS).at[0].set(1e30), jnp.ones(6, bool)
+    norm = np.linalg.norm(clipping(1.5).apply(KEY, rows, ok)[0], axis=1)
+    np.testing.assert_allclose(norm, np.minimum(1.5, np.linalg.norm(np.asarray(rows, np.float64), axis=1)), rtol=1e-5)
+
+
+def test_a_fraction_that_is_an_integer_but_for_rounding():
+    assert trimmed_mean(fraction=0.29).most_byzantine(100) == 29
+    assert trimmed_mean(fraction=7 / 16).most_byzantine(16) == 7
+    assert aggregators.norm_trimming(0.29).most_byzantine(100) == 29

@@ -1,0 +1,207 @@
+"""All rules against their references, and the laws they share."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregators.references import COVERED_ELSEWHERE, RULES, F
+from fedjax_priv import aggregators
+from fedjax_priv.base import Received
+
+G, D = 9, 7
+KEY = jax.random.key(0)
+SEEDS = st.integers(0, 2**16)
+ALL = np.ones(G, int)
+
+
+@functools.cache
+def jitted(name):
+    rule = RULES[name].made
+    return jax.jit(lambda rows, count: rule.apply(KEY, rule.init(D), Received(rows, count))[0])
+
+
+def direction(name, rows, count=ALL):
+    """Missing rows hold NaN."""
+    rows = np.where(count[:, None] > 0, np.asarray(rows, np.float32), np.nan)
+    return np.asarray(jitted(name)(jnp.asarray(rows), jnp.asarray(count)))
+
+
+def some_rows(seed, scale=1.0):
+    """Rows of float32, an offset in common; count of uploads, at least one there."""
+    rng = np.random.default_rng(seed)
+    rows = (rng.normal(size=(G, D)) * scale + rng.normal(size=D)).astype(np.float32)
+    count = np.where(rng.permutation(G) < rng.integers(1, G + 1), rng.integers(1, 4, G), 0)
+    return rows, count
+
+
+def enough(name, count):
+    return RULES[name].bears((count > 0).sum()) >= 0
+
+
+def there(rows, count):
+    return np.asarray(rows, np.float64)[count > 0]
+
+
+def close(a, b, scale=1.0, tolerance=1e-5):
+    np.testing.assert_allclose(a, b, rtol=1e-5, atol=tolerance * scale)
+
+
+def alike(a, b, scale=1.0):
+    """Two runs in float32: weights found pass by pass amplify their rounding."""
+    close(a, b, scale, 1e-4)
+
+
+def keeping(law):
+    return [name for name, rule in RULES.items() if law in rule.keeps]
+
+
+def test_every_public_rule_is_in_the_table():
+    assert {name.split(",")[0] for name in RULES} | COVERED_ELSEWHERE == set(aggregators.__all__)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_reference(name):
+    """With any number of rows missing; with too few of them the direction is NaN."""
+    sizes = set()
+    for seed in range(40):
+        rows, count = some_rows(seed)
+        if name == "monna":
+            count[0] = 1
+        if enough(name, count):
+            sizes.add((count > 0).sum())
+            close(direction(name, rows, count), RULES[name].reference(there(rows, count)))
+        else:
+            assert np.isnan(direction(name, rows, count)).all()
+    assert len(sizes) >= 4
+    assert (direction(name, rows, 0 * ALL) == 0).all()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_how_many_byzantine_rows_a_rule_bears(name):
+    bears = RULES[name].made.most_byzantine
+    assert [bears(m) for m in range(1, 33)] == [RULES[name].bears(m) for m in range(1, 33)]
+
+
+@pytest.mark.parametrize("name", keeping("P"))
+@given(SEEDS)
+def test_permutation(name, seed):
+    rows, count = some_rows(seed)
+    order = np.random.default_rng(seed + 1).permutation(G)
+    tie = "krum" in name and (count > 0).sum() == F + 3  # one neighbour: two rows that are nearest to each other
+    if enough(name, count) and not tie:
+        alike(direction(name, rows[order], count[order]), direction(name, rows, count))
+
+
+@pytest.mark.parametrize("name", keeping("T"))
+@given(SEEDS)
+def test_translation(name, seed):
+    rows, count = some_rows(seed)
+    count[0] = 1
+    rows = np.round(rows * 2**10) / 2**10  # so that the sum has no rounding, which could turn an order around
+    moved = direction(name, rows + 8.0, count)
+    if enough(name, count):
+        alike(moved, direction(name, rows, count) + 8.0)
+
+
+@pytest.mark.parametrize("name", keeping("S"))
+@given(SEEDS)
+def test_scaling(name, seed):
+    rows, count = some_rows(seed)
+    count[0] = 1
+    if enough(name, count):
+        alike(direction(name, -4 * rows, count), -4 * direction(name, rows, count), 4.0)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_equal_rows_are_their_own_direction(name):
+    row = np.linspace(-0.3, 0.3, D, dtype=np.float32)
+    close(direction(name, np.tile(row, (G, 1))), RULES[name].reference(np.tile(np.float64(row), (G, 1))) if
+          "clip" in name else row)  # fmt: skip
+
+
+HOSTILE = {
+    "nan": np.nan, "negative nan": -np.nan, "inf": np.inf, "-inf": -np.inf, "1e30": 1e30, "-3e38": -3e38,
+    "one nan": [np.nan, *[0.0] * (D - 1)], "both": [np.inf, -np.inf, *[1e38] * (D - 2)],
+}  # fmt: skip
+
+
+def among(found, honest):
+    """Near the honest rows: means may count a Byzantine value that is as likely as theirs."""
+    low, high = honest.min(0), honest.max(0)
+    return (found >= 2 * low - high - 1).all() and (found <= 2 * high - low + 1).all()
+
+
+@pytest.mark.parametrize("name", keeping("H"))
+def test_no_hostile_row_reaches_the_direction(name):
+    """It stays near the honest rows, with as many hostile ones as the rule bears."""
+    for i, hostile in enumerate(HOSTILE.values()):
+        rows, count = some_rows(i)
+        for m in range(3, G + 1):
+            bad, count = max(RULES[name].bears(m), 0), (np.arange(G) < m).astype(int)
+            if enough(name, count):
+                rows[m - bad : m] = hostile
+                honest = rows[: m - bad]
+                assert among(direction(name, rows, count), honest), (m, hostile)
+                rows = some_rows(i)[0]
+
+
+@pytest.mark.parametrize("name", keeping("H"))
+def test_hostile_rows_of_all_kinds_at_once(name):
+    rows, _ = some_rows(3)
+    bad = RULES[name].bears(G)
+    for i, kind in enumerate(list(HOSTILE.values())[:bad]):
+        rows[G - 1 - i] = kind
+    assert among(direction(name, rows), rows[: G - bad])
+
+
+@pytest.mark.parametrize("name", [name for name in keeping("H") if "clipping" not in name])
+def test_finite_rows_far_away_do_not_blur_the_others(name):
+    """1e6 times as far as honest rows are apart: distances about a mean would be lost."""
+    rows, _ = some_rows(5)
+    rows[-RULES[name].bears(G) :] = 1e6 * np.random.default_rng(0).normal(size=(RULES[name].bears(G), D))
+    expected = RULES[name].reference(rows.astype(np.float64))
+    close(direction(name, rows), expected, max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", [name for name in keeping("T")])
+def test_a_large_offset_in_common_does_not_blur_rows(name):
+    rows, _ = some_rows(6)
+    rows = (rows + 4096.0).astype(np.float32)
+    expected = RULES[name].reference(rows.astype(np.float64))
+    np.testing.assert_allclose(direction(name, rows), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_vmap(name):
+    """A grid is one program: the same as one by one."""
+    rows, count = (jnp.stack(one) for one in zip(*(some_rows(seed) for seed in range(6)), strict=True))
+    together = jax.jit(jax.vmap(jitted(name)))(rows, count)
+    for one, row, number in zip(together, rows, count, strict=True):
+        alike(one, direction(name, row, np.asarray(number)))
+
+
+@pytest.mark.parametrize("rule", ["trimmed_mean", "mda", "meamed", "caf", "smea"])
+def test_without_byzantine_rows_it_is_the_mean(rule):
+    rows, count = some_rows(4)
+    received = Received(jnp.asarray(np.where(count[:, None] > 0, rows, np.inf)), jnp.asarray(count))
+    made = getattr(aggregators, rule)(0)
+    close(jax.jit(made.apply)(KEY, (), received)[0], there(rows, count).mean(0))
+
+
+@pytest.mark.parametrize(("name", "first"), [("krum", 0), ("multi_krum", None), ("monna", None), ("mda", None)])
+def test_ties_go_to_the_first_rows(name, first):
+    """Two clusters that mirror each other, but for one row."""
+    rows = np.zeros((G, D), np.float32)
+    rows[:4, 0], rows[4:8, 0], rows[8, 1] = 1.0, -1.0, 50.0
+    found = direction(name, rows, (np.arange(G) < 8).astype(int))
+    assert found[0] > 0 and (found[1:] == 0).all()
+    assert first is None or (found == rows[first]).all()
+
+
+def test_f_is_part_of_the_cases():
+    assert RULES["trimmed_mean"].bears(G) == F
