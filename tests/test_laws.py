@@ -19,6 +19,7 @@ from fedjax_priv.attacks import foe, on_updates
 from fedjax_priv.base import Algorithm, Layer
 from fedjax_priv.layers import bitmap
 from fedjax_priv.layers.common import common_coordinates
+from fedjax_priv.layers.conspar import conspar
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.plain import plain, plain_field
 from fedjax_priv.layers.quantize import quantize
@@ -86,6 +87,18 @@ def every_coordinate():
     return stateless(lambda key, x, who: Sparse(x[:, ::-1], jnp.broadcast_to(jnp.arange(D)[::-1], x.shape)))
 
 
+def scattered():
+    """What the server holds on some coordinates, among zeros."""
+    zeros = lambda value: jnp.zeros((len(value), D + 1), value.dtype)  # and a place for what is no coordinate
+
+    def decode(received):
+        value, position = received.value
+        rows = jax.vmap(lambda row, value, position: row.at[position].set(value))(zeros(value), value, position)
+        return received._replace(value=rows[:, :D])
+
+    return stateless(decode=decode)
+
+
 LAYERS = {
     "scale": Case(stack(it=scale(), send=plain()), weighted_sum),
     "public_weighted_mean": Case(
@@ -126,10 +139,11 @@ LAYERS = {
         ),
         total, error=2.0**-16, groups=2,
     ),
+    "conspar": Case(stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, groups=2),
     # nobody is Byzantine here; who is, in attacks/test_on_updates.py
     "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),
 }  # fmt: skip
-BUILDERS = {"masked_sum", "stateless"}  # of layers: they are no layer themselves
+BUILDERS = {"masked_sum", "sparsifier", "stateless"}  # of layers: they are no layer themselves
 
 
 def make_secagg(local, num_clients, **how):

@@ -1,22 +1,14 @@
 """Attacks on coordinates: which ones Byzantine clients propose in consensus sparsification (FedREP, Figure 4)."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int32
+from jaxtyping import Array
 
 from fedjax_priv.attacks.honest import honest_row
 from fedjax_priv.base import Key
 from fedjax_priv.keys import per_client
+from fedjax_priv.layers.conspar import CoordinateAttack
 from fedjax_priv.layers.coordinates import random_coordinates
-
-CoordinateAttack = Callable[[Key, Float[Array, "n d"], Int32[Array, "n k"], Bool[Array, " n"]], Int32[Array, "n k"]]
-"""`(key, updates [n, d], proposals [n, k], honest [n]) -> [n, k]`: what clients would propose if they were Byzantine.
-
-`proposals` are the honest ones of all clients, distinct in a row, and so are those returned. A row depends on the
-honest rows and on its own. Draws are by row.
-"""
 
 
 def honest_set() -> CoordinateAttack:

@@ -2,6 +2,7 @@
 
 from fedjax_priv.layers.combine import field_sum, fixed_point_sum, float_sum
 from fedjax_priv.layers.common import common_coordinates
+from fedjax_priv.layers.conspar import conspar
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.plain import plain, plain_field
 from fedjax_priv.layers.quantize import quantize
@@ -12,6 +13,7 @@ from fedjax_priv.layers.stack import stack, stateless
 
 __all__ = [
     "common_coordinates",
+    "conspar",
     "field_sum",
     "fixed_point_sum",
     "float_sum",

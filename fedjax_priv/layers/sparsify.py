@@ -128,8 +128,7 @@ def sparsifier(
     factor = num_params / k if unbiased and not error_feedback else 1.0
 
     def encode(key: Key, memory: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[Sparse, PyTree, Sent]:
-        if x.shape[1] != num_params:
-            raise ValueError(f"num_params must be the size of an update, {x.shape[1]}, got {num_params}")
+        check_width(x, num_params)
         v = x + memory if error_feedback else x
         position = choose(key, public, v, cohort.client)
         y = Sparse(factor * jnp.take_along_axis(v, position, axis=1), position)
@@ -141,3 +140,9 @@ def sparsifier(
         advertise=lambda key, state, cohort: (state, (), {}),
         encode=encode,
     )
+
+
+def check_width(x: Array, num_params: int) -> None:
+    """Raises ValueError unless updates `[b, d]` have `num_params` coordinates."""
+    if x.shape[1] != num_params:
+        raise ValueError(f"num_params must be the size of an update, {x.shape[1]}, got {num_params}")
