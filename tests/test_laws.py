@@ -29,8 +29,12 @@ from fedjax_priv.layers.sparsify import Sparse, plain_sparse, rand_k, top_k
 from fedjax_priv.layers.stack import stack, stateless
 from fedjax_priv.status import Status
 from fedjax_priv.systems.common_secagg import common_secagg
+from fedjax_priv.systems.f2ed import f2ed
 from fedjax_priv.systems.fedavg import fedavg
+from fedjax_priv.systems.fedrep import fedrep
+from fedjax_priv.systems.rcgd_ef import rcgd_ef
 from fedjax_priv.systems.secagg import secagg
+from fedjax_priv.systems.share import share
 from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
 from fedjax_priv.systems.sparse_secagg import sparse_secagg
 from helpers import (
@@ -168,6 +172,24 @@ SYSTEMS = {
     ),
     "sparse_fedavg, cohort": lambda local, n, **how: sparse_fedavg(
         local, num_params=D, k=25, sparsifier="rand_k", num_clients=n, cohort_size=n - 1, **how
+    ),
+    "fedrep": lambda local, n, **how: fedrep(
+        local,
+        num_clients=n,
+        num_params=D,
+        ratio=0.5,
+        alpha=0.3,
+        buffer_size=1,
+        in_the_clear=True,
+        num_byzantine=2,
+        attack=foe(),
+        dropout=0.1,
+        **how,
+    ),
+    "share": lambda local, n, **how: share(local, num_clients=n, buffer_size=n, dropout=0.1, **how),
+    "f2ed": lambda local, n, **how: f2ed(local, num_clients=n, buffer_size=1, in_the_clear=True, sigma=1.0, **how),
+    "rcgd_ef": lambda local, n, **how: rcgd_ef(
+        local, num_clients=n, num_params=D, ratio=0.5, num_byzantine=1, attack=foe(), dropout=0.1, **how
     ),
     "common_secagg": lambda local, n, **how: common_secagg(
         local, num_clients=n, num_params=D, alpha=0.4, error_feedback=True, dropout=0.1, leave=0.1, **how

@@ -15,6 +15,7 @@ from fedjax_priv.aggregators.mean import mean
 from fedjax_priv.aggregators.monna import monna
 from fedjax_priv.aggregators.nearest_neighbour_mixing import nearest_neighbour_mixing
 from fedjax_priv.aggregators.norm_trimming import norm_trimming
+from fedjax_priv.aggregators.on_coordinates import on_coordinates
 from fedjax_priv.aggregators.pre_aggregated import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.smea import smea
 from fedjax_priv.aggregators.trimmed_mean import trimmed_mean
@@ -37,6 +38,7 @@ __all__ = [
     "multi_krum",
     "nearest_neighbour_mixing",
     "norm_trimming",
+    "on_coordinates",
     "pre_aggregated",
     "smea",
     "trimmed_mean",

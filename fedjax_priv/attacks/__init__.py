@@ -9,7 +9,7 @@ from fedjax_priv.attacks.labels import flip_labels
 from fedjax_priv.attacks.mimic import mimic
 from fedjax_priv.attacks.optimal import furthest, optimal_alie, optimal_foe
 from fedjax_priv.attacks.sign_flip import sign_flip
-from fedjax_priv.attacks.updates import Attack, on_updates
+from fedjax_priv.attacks.updates import Attack, on_sparse, on_updates
 
 __all__ = [
     "Attack",
@@ -23,6 +23,7 @@ __all__ = [
     "honest_set",
     "infinite",
     "mimic",
+    "on_sparse",
     "on_updates",
     "optimal_alie",
     "optimal_foe",

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.layers.sparsify import Sparse
 from fedjax_priv.layers.stack import stateless
 from fedjax_priv.rows import rows_where
 
@@ -27,5 +30,23 @@ def on_updates(attack: Attack) -> Layer:
     def encode(key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
         sent = attack(key, x, cohort.selected & ~cohort.byzantine)
         return rows_where(cohort.selected & cohort.byzantine, sent, x)
+
+    return stateless(encode, whole=True)
+
+
+def on_sparse(attack: Attack, num_params: int) -> Layer:
+    """`on_updates` below a sparsifier: the attack sees dense rows `[n, d]`; of what it says the k largest are sent.
+
+    Args:
+      attack: on dense rows.
+      num_params: coordinates of an update, d.
+    """
+
+    def encode(key: Key, x: Sparse, cohort: Cohort) -> Sparse:
+        rows = jax.vmap(lambda one: jnp.zeros(num_params, one.value.dtype).at[one.position].set(one.value))(x)
+        sent = jnp.broadcast_to(attack(key, rows, cohort.selected & ~cohort.byzantine), rows.shape)
+        position = jax.lax.top_k(jnp.abs(sent), x.position.shape[1])[1]
+        forged = Sparse(jnp.take_along_axis(sent, position, axis=1), position)
+        return Sparse(*rows_where(cohort.selected & cohort.byzantine, forged, x))
 
     return stateless(encode, whole=True)

@@ -44,6 +44,16 @@ def weighted_mean() -> Layer:
     return stateless(encode, decode)
 
 
+def average() -> Layer:
+    """The mean of the uploads of each group that arrive, `sum_i x_i / count`; zero where none does."""
+
+    def decode(received: Received) -> Received:
+        count = jnp.maximum(received.count, 1).astype(jnp.float32)
+        return received._replace(value=received.value / count[:, None])
+
+    return stateless(decode=decode)
+
+
 def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) -> Layer:
     """The weighted mean of the updates that arrive, by weights clients tell the server when the round opens.
 

@@ -10,7 +10,7 @@ from fedjax_priv.keys import named
 
 
 def stateless(
-    encode: Callable[..., Array] = lambda key, x, cohort: x,
+    encode: Callable[..., PyTree] = lambda key, x, cohort: x,
     decode: Callable[[Received], Received] = lambda received: received,
     *,
     sent: Callable[..., Sent] = lambda x, y: Sent(),

@@ -1,8 +1,12 @@
 """Checks of arguments that several systems take."""
 
+from jax.sharding import Mesh
 from jaxtyping import Array
 
 from fedjax_priv import _validate
+from fedjax_priv.base import Aggregator, Layer
+from fedjax_priv.layers.mask import pairwise_masks
+from fedjax_priv.layers.plain import plain_field
 
 
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
@@ -20,3 +24,52 @@ def loss_rate(dropout: float | Array) -> float | Array:
     """A probability in [0, 1); a traced one outside is NaN."""
     _validate.fraction(below_one=True, dropout=dropout)
     return _validate.or_nan(dropout, at_least=0, below=1)
+
+
+def buffers(
+    num_clients: int, buffer_size: int, num_byzantine: int, aggregate: Aggregator, *, in_the_clear: bool
+) -> int:
+    """How many buffers of `buffer_size` clients there are, if the aggregator bears what Byzantine clients spoil.
+
+    Raises:
+      ValueError: a size that does not fit another, single updates under secure aggregation, or more spoilt buffers,
+        min(f, buffers), than the aggregator bears.
+    """
+    _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+    _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
+    if buffer_size == 1 and not in_the_clear:
+        raise ValueError("buffer_size must be at least 2: alone, a client's sum is its update; or in_the_clear=True")
+    if 2 * num_byzantine >= num_clients:
+        raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
+    number = num_clients // buffer_size
+    if aggregate.most_byzantine is not None:
+        spoilt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
+        if spoilt > most:
+            raise ValueError(
+                f"aggregate must bear {spoilt} Byzantine rows of {number}, one for each of num_byzantine = "
+                f"{num_byzantine}; it bears {max(most, 0)}"
+            )
+    return number
+
+
+def buffer_sum(number: int, buffer_size: int, *, in_the_clear: bool, elide: bool, mesh: Mesh | None) -> Layer:
+    """The exact sum of each buffer, masked among its members."""
+    if in_the_clear:
+        return plain_field(number)
+    return pairwise_masks(number, group_size=buffer_size, elide=elide, mesh=mesh)
+
+
+def proposed(num_params: int, num_clients: int, ratio: float, k: int | None) -> int:
+    """Coordinates each client proposes, n = K / m.
+
+    Raises:
+      ValueError: `ratio` outside (0, 1], or `k` no multiple of `num_clients`.
+    """
+    _validate.integer(num_params=num_params)
+    if k is None:
+        _validate.fraction(above_zero=True, ratio=ratio)
+        return max(1, int(ratio * num_params / num_clients))
+    _validate.integer(k=k)
+    _validate.divides({"num_clients": num_clients}, k=k)
+    return k // num_clients

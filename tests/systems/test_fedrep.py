@@ -1,0 +1,171 @@
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import leakage
+from fedjax_priv.aggregators import krum, mean, trimmed_mean
+from fedjax_priv.attacks import alie, foe, smallest
+from fedjax_priv.systems import fedrep, rcgd_ef, share
+from helpers import of_the_round, same_bits, targets, towards_target
+
+KEY = jax.random.key(7)
+M, D, N, S, ROUNDS = 6, 24, 2, 2, 5
+VECTORS = np.random.default_rng(3).normal(size=(M, ROUNDS, D)).astype(np.float32)
+DATA = targets(M, D)
+
+
+def made(system, **how):
+    return system(of_the_round(jnp.asarray(VECTORS)), num_clients=M, mesh=None, **how)
+
+
+def fedrep_of(**how):
+    return made(fedrep, **{"num_params": D, "k": M * N, "buffer_size": S, "aggregate": mean(), **how})
+
+
+def ran(system):
+    def body(state, _):
+        state, info = system.step(KEY, state, DATA)
+        return state, (state, info)
+
+    return jax.jit(lambda: jax.lax.scan(body, system.init(KEY, jnp.zeros(D), DATA), length=ROUNDS)[1])()
+
+
+def top(v, n):
+    return np.argsort(-np.abs(v), axis=-1, kind="stable")[..., :n]
+
+
+def reference(forge=lambda rows: rows, forge_set=lambda v, own: own, aggregate=lambda rows: rows.mean(0)):
+    """Algorithms 1 and 2 in float64, from the buffers of each round; `(directions, memory, sizes of I)`."""
+    memory, directions, sizes = np.zeros((M, D)), [], []
+    system = fedrep_of()
+    for t in range(ROUNDS):
+        group = np.asarray(system.draw(KEY, (), jnp.int32(t), DATA.count)[0].group)
+        g = memory + VECTORS[:, t]
+        union = np.unique(forge_set(g, top(g, N)))
+        sent = np.zeros((M, D))
+        sent[:, union] = g[:, union]
+        memory = g - sent
+        sent = forge(sent)
+        buffers = np.stack([sent[group == b].mean(0) for b in range(M // S)])
+        directions.append(aggregate(buffers))
+        sizes.append(len(union))
+    return np.array(directions), memory, np.array(sizes)
+
+
+def bits_of(info, phase):
+    return np.asarray(info.bits[phase].up), np.asarray(info.bits[phase].down)
+
+
+def test_rounds_are_those_of_the_algorithms():
+    """Through the field and masks, against NumPy; and the bytes of every message."""
+    states, info = ran(fedrep_of())
+    directions, memory, sizes = reference()
+    np.testing.assert_allclose(info.direction, directions, atol=1e-5)
+    np.testing.assert_allclose(states.layers["conspar"][-1], memory, atol=1e-5)
+    np.testing.assert_allclose(states.params[-1], -directions.sum(0), atol=1e-4)
+    assert (info.status == 0).all() and sizes.min() > N
+    assert (bits_of(info, "upload")[0] == 32 * sizes[:, None]).all()
+    assert (bits_of(info, "propose")[0] == 5 * N).all() and (bits_of(info, "propose")[1] == 5 * sizes[:, None]).all()
+    assert (bits_of(info, "model")[1] == 32 * sizes[:, None]).all()
+
+
+def test_masks_change_no_bit():
+    for how in ({}, {"dropout": 0.2, "alpha": 0.5, "aggregate": trimmed_mean(0)}):
+        secure, clear = (ran(fedrep_of(**how, in_the_clear=in_the_clear)) for in_the_clear in (False, True))
+        lost = np.asarray(secure[1].status) > 0
+        assert not lost.all() and ("dropout" in how or not lost.any())
+        if not how:
+            assert same_bits(secure[0], clear[0]) and same_bits(secure[1].direction, clear[1].direction)
+
+
+def test_attacks_replace_values_and_proposals_of_byzantine_clients():
+    """FoE on the values and the smallest coordinates as proposals, on client 0 alone."""
+
+    def forge(sent):
+        return np.concatenate([-0.5 * sent[1:].mean(0, keepdims=True), sent[1:]])
+
+    def forge_set(g, own):
+        return np.concatenate([np.argsort(np.abs(g[:1]), axis=1, kind="stable")[:, :N], own[1:]])
+
+    system = fedrep_of(
+        num_byzantine=1, attack=foe(), coordinate_attack=smallest(), aggregate=trimmed_mean(1), levels=2.0**22
+    )
+    directions, _, sizes = reference(forge, forge_set, lambda rows: np.median(rows, axis=0))
+    info = ran(system)[1]
+    np.testing.assert_allclose(info.direction, directions, atol=1e-5)
+    assert (bits_of(info, "upload")[0] == 32 * sizes[:, None]).all()
+
+
+def test_share_is_fedrep_on_all_coordinates():
+    everything = ran(fedrep_of(k=M * D))[1]
+    whole = ran(made(share, buffer_size=S, aggregate=mean()))[1]
+    np.testing.assert_allclose(whole.direction, everything.direction, atol=4e-6)  # rounded by other draws
+
+
+def test_the_server_holds_no_single_clients_values():
+    """It reads the sum of a buffer, and of no part of one."""
+    system = fedrep_of(observe=lambda view: view, levels=2.0**12)
+    info = jax.jit(lambda: system.step(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1])()
+    reading = leakage.separate(info.observed, leakage.secagg_protocol(group_size=S), bound=2**15, max_size=2)
+    assert (reading.size == 2).all() and len(reading.size) > 0
+    group = np.asarray(info.observed.public["mask"].group)
+    assert (group[reading.clients[:, 0]] == group[reading.clients[:, 1]]).all()
+
+
+def test_rcgd_ef_is_its_definition():
+    """Top-K with memory, FoE cut to top-K again, the longest message left out; float64."""
+    k, memory = 6, np.zeros((M, D))
+    info = ran(made(rcgd_ef, num_params=D, ratio=k / D, num_byzantine=1, attack=foe(3.0)))[1]
+    for t in range(ROUNDS):
+        p = memory + VECTORS[:, t]
+        sent = np.zeros((M, D))
+        np.put_along_axis(sent, top(p, k), np.take_along_axis(p, top(p, k), 1), 1)
+        memory = p - sent
+        forged = -3 * sent[1:].mean(0)
+        sent[0] = 0
+        sent[0, top(forged, k)] = forged[top(forged, k)]
+        kept = np.argsort((sent**2).sum(1), kind="stable")[: M - 1]
+        np.testing.assert_allclose(info.direction[t], sent[kept].mean(0), atol=1e-5)
+
+
+def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
+    info = ran(fedrep_of(dropout=0.3))[1]
+    counted = np.asarray(info.counted).sum(1)
+    assert (counted % S == 0).all() and 0 < counted.sum() < M * ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"buffer_size": 4}, "num_clients must be a multiple of buffer_size = 4, got 6"),
+        (
+            {"buffer_size": 1, "aggregate": krum(1)},
+            "buffer_size must be at least 2: alone, a client's sum is its update; or in_the_clear=True",
+        ),
+        ({"k": 7}, "k must be a multiple of num_clients = 6, got 7"),
+        ({"k": None, "ratio": 1.5}, "ratio must be a number in (0, 1], got 1.5"),
+        (
+            {"num_byzantine": 2, "aggregate": trimmed_mean(1)},
+            "aggregate must bear 2 Byzantine rows of 3, one for each of num_byzantine = 2; it bears 1",
+        ),
+        (
+            {"num_byzantine": 1},
+            "aggregate must bear 1 Byzantine rows of 3, one for each of num_byzantine = 1; it bears 0",
+        ),
+        ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+        ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
+        ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
+    ],
+)
+def test_bad_compositions(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        fedrep_of(**change)
+
+
+def test_single_updates_in_the_clear_may_be_asked_for_by_name():
+    fedrep_of(buffer_size=1, in_the_clear=True, aggregate=krum(1), num_byzantine=1, attack=alie())
+    with pytest.raises(ValueError, match="^buffer_size must be at least 2"):
+        share(towards_target(), num_clients=M, buffer_size=1)
