@@ -170,7 +170,7 @@ def figure(config: Config, result: xr.Dataset, caveats: list[str]) -> Figure:
         axes.plot(steps, runs.mean("seed"), color=COLOURS[i], linewidth=1.7, label=f"measured, {label}")
         axes.fill_between(steps, runs.min("seed"), runs.max("seed"), color=COLOURS[i], alpha=0.2, linewidth=0)
         axes.plot(steps, result.repaired.sel(levels=c), "--", color=COLOURS[i], linewidth=1.3, label=f"bound, {label}")
-    axes.set(yscale="log", xlabel="J, local steps", ylabel="E[F(w_J)] - F*")
+    axes.set(yscale="log", xlabel="J, local steps", ylabel="E[F(w_J)] - F*", xlim=(0, None))
     axes.set_xscale("symlog", linthresh=config.local_steps * config.every)
     axes.set_title("\n".join(caveats[:1]), fontsize=9)
     axes.legend(frameon=False, fontsize=9, ncols=2)
