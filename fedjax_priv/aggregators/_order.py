@@ -9,10 +9,7 @@ from collections.abc import Iterator
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fedjax_priv.aggregators._columns import EXACT, map_columns
-
-MOST_UNROLLED = 64
-"""Rows up to which the network is written out; its compile time grows as rows log(rows)**2."""
+from fedjax_priv.aggregators._columns import EXACT, MOST_UNROLLED, map_columns
 
 
 def mean_of_ranks(
