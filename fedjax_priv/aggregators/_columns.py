@@ -14,8 +14,10 @@ LEAST_WIDTH = 256
 MOST_UNROLLED = 64
 """Rows up to which a loop over them is written out, so that it is one fusion."""
 
-EXACT = lax.Precision.HIGHEST
-"""Products in full float32 on every device."""
+
+def dot(a: Array, b: Array) -> Array:
+    """`a @ b` in full float32 on every device."""
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 def _cut(rows: Array) -> tuple[int, int]:
@@ -59,7 +61,7 @@ def mix(weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Arra
 
 def _product(weights: Array, rows: Array, keep: Array) -> Array:
     zero = jnp.zeros((), rows.dtype)
-    return map_columns(lambda block: jnp.matmul(weights, jnp.where(keep[:, None], block, zero), precision=EXACT), rows)
+    return map_columns(lambda block: dot(weights, jnp.where(keep[:, None], block, zero)), rows)
 
 
 def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, "g g"]:
@@ -68,7 +70,7 @@ def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, 
 
     def products(block: Array, origin: Array) -> Array:
         away = block - origin[None, :]
-        return jnp.matmul(away, away.T, precision=EXACT)
+        return dot(away, away.T)
 
     def add(i: Array, total: Array) -> Array:
         return total + products(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in (rows, origin)))
