@@ -41,7 +41,7 @@ def distances(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Float[Array, 
 def squared_distances(products: Float[Array, "g g"], near: Bool[Array, " g"]) -> Float[Array, "g g"]:
     """From inner products about any origin; symmetric, infinite where one is not `near`, to itself too."""
     norm = jnp.diagonal(products)
-    square = jnp.maximum(norm[:, None] + norm[None, :] - products - products.T, 0.0)
+    square = jnp.maximum(norm[:, None] + norm[None, :] - (products + products.T), 0.0)
     away = jnp.where(jnp.eye(len(near), dtype=bool), 0.0, square)
     return jnp.where(both(near), away, jnp.inf)
 
@@ -52,7 +52,8 @@ def distances_to_sum(products: Float[Array, "g g"], share: Float[Array, " g"]) -
     return jnp.sqrt(jnp.maximum(jnp.diagonal(products) - 2 * along + dot(share, along), 0.0))
 
 
-def both(mask: Array) -> Array:
+def both(mask: Bool[Array, " g"]) -> Bool[Array, "g g"]:
+    """Pairs of rows in the mask."""
     return mask[:, None] & mask[None, :]
 
 

@@ -10,7 +10,7 @@ from fedjax_priv.base import Key
 
 
 def bucketing(size: int) -> PreAggregator:
-    """Means of each `size` of the `M` rows that are there, in random order (Karimireddy et al. 2022, Algorithm 1).
+    """Means of each `size` of the `M` rows that are there, in random order (Karimireddy et al. 2022).
 
     `ceil(M / size)` rows are left, the last one a mean of fewer where `size` does not divide `M`. A row that is not
     finite spoils its own bucket, and no other.

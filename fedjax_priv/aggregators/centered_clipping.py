@@ -12,12 +12,11 @@ from fedjax_priv.base import Aggregator, Key, Received
 
 
 def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:
-    """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021, eq. 7).
+    """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021).
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold. The direction is the last `v`. A
     row that is not finite, or whose squared distance float32 does not hold (near 1e19), counts in `M` and pulls
-    nowhere.
-    It bears any minority of Byzantine rows, with an error of the order of the radius.
+    nowhere. It bears any minority of Byzantine rows, with an error of the order of the radius.
 
     Args:
       radius: `tau`; the default is that of FedREP, ByzFL's is 100.
