@@ -112,6 +112,12 @@ def test_centered_clipping_moves_no_further_than_its_steps():
     assert (rule.apply(KEY, rule.init(5), received(rows))[0] == 0).all()
 
 
+def test_a_row_that_pulls_nowhere_still_counts_in_centered_clipping():
+    rows = np.concatenate([ROWS, np.full((1, 5), np.inf, np.float32)])
+    rule = aggregators.centered_clipping(100.0, 1, "zero")
+    np.testing.assert_allclose(rule.apply(KEY, (), received(rows))[0], ROWS.sum(0) / 7, rtol=1e-5, atol=1e-6)
+
+
 def test_a_pivot_that_is_missing_gives_no_direction():
     rule = aggregators.monna(1, pivot=2)
     for lost, there in ((2, False), (3, True)):
@@ -142,6 +148,18 @@ def test_a_hostile_row_spoils_its_own_bucket_only():
     rows[2, 1] = np.inf
     means, _ = bucketing(2).apply(KEY, jnp.asarray(rows), jnp.ones(6, bool))
     assert np.isinf(means).sum() == 1 and np.isfinite(means).all(1).sum() == 2
+
+
+def test_mixing_leaves_a_row_that_is_infinitely_far_where_it_was():
+    rows = jnp.asarray(ROWS).at[4, 0].set(jnp.nan)
+    mixed, _ = aggregators.nearest_neighbour_mixing(2).apply(KEY, rows, jnp.ones(6, bool))
+    assert np.isnan(mixed).any(1).tolist() == [False] * 4 + [True, False]
+
+
+def test_values_equally_far_from_the_median_count_in_part():
+    rows = np.array([[-1.0], [-1.0], [0.0], [1.0], [0.5]], np.float32)
+    found, _ = aggregators.meamed(2).apply(KEY, (), received(rows))
+    np.testing.assert_allclose(found, [(0.0 + 0.5 + (-1 - 1 + 1) / 3) / 3], rtol=1e-6)
 
 
 def test_a_composition_bears_what_its_parts_bear():
