@@ -2,21 +2,29 @@
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 BLOCK = 2**15
-"""Elements in a block: 32 rows of 1,024 columns."""
+"""Elements in a block: 32 rows of 1,024 columns. Other devices than a CPU take all columns at once."""
 
 LEAST_WIDTH = 256
-EXACT = lax.Precision.HIGHEST
-"""Products in full float32 on every device."""
+MOST_UNROLLED = 64
+"""Rows up to which a loop over them is written out, so that it is one fusion."""
+
+
+def dot(a: Array, b: Array) -> Array:
+    """`a @ b` in full float32 on every device."""
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
 
 
 def _cut(rows: Array) -> tuple[int, int]:
     """Width of a block, and how many of them there are before the columns that are left."""
     num_rows, num_columns = rows.shape
+    if jax.default_backend() != "cpu":
+        return num_columns, 0
     width = max(LEAST_WIDTH, BLOCK // max(num_rows, 1))
     return width, num_columns // width
 
@@ -28,28 +36,21 @@ def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Fl
     left = f(*(a[..., num_blocks * width :] for a in arrays))
     if num_blocks == 0:
         return left
-    blocks = lax.map(
-        lambda i: f(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in arrays)), jnp.arange(num_blocks)
-    )
-    whole = jnp.moveaxis(blocks, 0, -2).reshape(*left.shape[:-1], num_blocks * width)
-    return jnp.concatenate([whole, left], -1)
 
+    def fill(i: Array, out: Array) -> Array:
+        block = f(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in arrays))
+        return lax.dynamic_update_slice_in_dim(out, block, i * width, -1)
 
-def sum_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Float[Array, " d"]) -> Array:
-    """The sum of `f(rows [g, w], *vectors [w])` over blocks of columns."""
-    width, num_blocks = _cut(rows)
-    arrays = (rows, *vectors)
-    left = f(*(a[..., num_blocks * width :] for a in arrays))
-
-    def add(i: Array, total: Array) -> Array:
-        return total + f(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in arrays))
-
-    return lax.fori_loop(0, num_blocks, add, left) if num_blocks else left
+    out = jnp.zeros((*left.shape[:-1], rows.shape[-1]), left.dtype).at[..., num_blocks * width :].set(left)
+    return lax.fori_loop(0, num_blocks, fill, out)
 
 
 def combine(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
     """The weighted sum of rows; those of weight 0 may hold anything."""
-    return _product(weights, rows, weights != 0)
+    if len(rows) > MOST_UNROLLED:
+        return _product(weights, rows, weights != 0)
+    zero = jnp.zeros_like(rows[0])
+    return sum((jnp.where(w != 0, w * row, zero) for w, row in zip(weights, rows, strict=True)), start=zero)
 
 
 def mix(weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]) -> Float[Array, "p d"]:
@@ -60,34 +61,29 @@ def mix(weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Arra
 
 def _product(weights: Array, rows: Array, keep: Array) -> Array:
     zero = jnp.zeros((), rows.dtype)
-    return map_columns(lambda block: jnp.matmul(weights, jnp.where(keep[:, None], block, zero), precision=EXACT), rows)
+    return map_columns(lambda block: dot(weights, jnp.where(keep[:, None], block, zero)), rows)
 
 
 def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, "g g"]:
     """Inner products of `rows - origin`."""
+    width, num_blocks = _cut(rows)
 
     def products(block: Array, origin: Array) -> Array:
         away = block - origin[None, :]
-        return jnp.matmul(away, away.T, precision=EXACT)
+        return dot(away, away.T)
 
-    return sum_columns(products, rows, origin)
+    def add(i: Array, total: Array) -> Array:
+        return total + products(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in (rows, origin)))
+
+    left = products(rows[:, num_blocks * width :], origin[num_blocks * width :])
+    return lax.fori_loop(0, num_blocks, add, left) if num_blocks else left
 
 
-def squared_norms(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, " g"]:
-    """Squared norms of `rows - origin`, from differences."""
-
-    def norms(block: Array, origin: Array) -> Array:
-        return jnp.square(block - origin[None, :]).sum(1)
-
-    return sum_columns(norms, rows, origin)
+def squared_norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
+    """Sums of squares."""
+    return jnp.square(rows).sum(1)
 
 
 def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Norms of rows, also of those whose squares float32 does not hold; NaN or infinite for rows not finite."""
-    scale = jnp.float32(2.0**-64)
-
-    def squares(block: Array) -> Array:
-        return jnp.stack([jnp.square(block).sum(1), jnp.square(block * scale).sum(1)])
-
-    plain, scaled = jnp.sqrt(sum_columns(squares, rows))
-    return jnp.where(jnp.isinf(plain), scaled / scale, plain)
+    """Norms of rows; infinite from 1e19 on, where float32 does not hold the square, NaN or infinite if not finite."""
+    return jnp.sqrt(squared_norms(rows))

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.aggregators._columns import gram
+from fedjax_priv.aggregators._columns import dot, gram
 
 FAR = float(jnp.finfo(jnp.float32).max) / 8
 """A squared distance from which on a row is infinitely far: sums of a few of them leave float32."""
@@ -29,7 +29,7 @@ def geometry(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Geometry:
     distance = squared_distances(about_zero, ok & (norm < FAR))
     about = gram(rows, rows[_amid(distance)])
     near = ok & (jnp.diagonal(about) < FAR)
-    return Geometry(near, jnp.where(_both(near), about, 0.0), norm)
+    return Geometry(near, jnp.where(both(near), about, 0.0), norm)
 
 
 def distances(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Float[Array, "g g"]:
@@ -41,12 +41,19 @@ def distances(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Float[Array, 
 def squared_distances(products: Float[Array, "g g"], near: Bool[Array, " g"]) -> Float[Array, "g g"]:
     """From inner products about any origin; symmetric, infinite where one is not `near`, to itself too."""
     norm = jnp.diagonal(products)
-    square = jnp.maximum(norm[:, None] + norm[None, :] - products - products.T, 0.0)
+    square = jnp.maximum(norm[:, None] + norm[None, :] - (products + products.T), 0.0)
     away = jnp.where(jnp.eye(len(near), dtype=bool), 0.0, square)
-    return jnp.where(_both(near), away, jnp.inf)
+    return jnp.where(both(near), away, jnp.inf)
 
 
-def _both(mask: Array) -> Array:
+def distances_to_sum(products: Float[Array, "g g"], share: Float[Array, " g"]) -> Float[Array, " g"]:
+    """Of each row `y_l` to `sum_l c_l y_l`, from inner products of rows; known up to 1e-3 of the largest."""
+    along = dot(products, share)
+    return jnp.sqrt(jnp.maximum(jnp.diagonal(products) - 2 * along + dot(share, along), 0.0))
+
+
+def both(mask: Bool[Array, " g"]) -> Bool[Array, "g g"]:
+    """Pairs of rows in the mask."""
     return mask[:, None] & mask[None, :]
 
 

@@ -9,10 +9,7 @@ from collections.abc import Iterator
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fedjax_priv.aggregators._columns import EXACT, map_columns
-
-MOST_UNROLLED = 64
-"""Rows up to which the network is written out; its compile time grows as rows log(rows)**2."""
+from fedjax_priv.aggregators._columns import MOST_UNROLLED, dot, map_columns
 
 
 def mean_of_ranks(
@@ -59,7 +56,7 @@ def _total_in_layers(rows: Array, wanted: Array) -> Array:
     num_rows = len(rows)
     size = 1 << (num_rows - 1).bit_length()
     ordered = _bitonic(jnp.pad(rows, ((0, size - num_rows), (0, 0)), constant_values=jnp.inf))[:num_rows]
-    return jnp.matmul(wanted.astype(rows.dtype), jnp.where(wanted[:, None], ordered, 0.0), precision=EXACT)
+    return dot(wanted.astype(rows.dtype), jnp.where(wanted[:, None], ordered, 0.0))
 
 
 def _bitonic(rows: Array) -> Array:

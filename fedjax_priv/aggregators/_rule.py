@@ -59,7 +59,7 @@ def fewer_than_half(num_rows: int) -> int:
 
 
 def smallest(score: Float[Array, "... g"], how_many: Int[Array, ""]) -> Bool[Array, "... g"]:
-    """Marks the smallest scores of each line; of equal ones the first."""
+    """Marks the smallest scores of each line, NaN being the largest; of equal ones the first."""
     return jnp.argsort(jnp.argsort(score, -1), -1) < how_many
 
 
@@ -72,7 +72,6 @@ def mean_of_smallest(
     score: Float[Array, " g"], how_many: Int[Array, ""], rows: Float[Array, "g d"]
 ) -> Float[Array, " d"]:
     """Mean of the rows with the smallest scores; NaN if a score among them is not finite."""
-    score = jnp.where(jnp.isnan(score), jnp.inf, score)
     chosen = smallest(score, how_many)
     known = jnp.where(chosen, jnp.isfinite(score), True).all()
     return jnp.where(known, mean_of(chosen, rows), jnp.nan)

@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from fedjax_priv.aggregators._columns import dot
+
 
 def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tuple[Array, Float[Array, " g"]]:
     """Largest eigenvalue of the weighted covariance of rows, and squared components of rows along its eigenvector.
@@ -14,15 +16,15 @@ def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tupl
     root = jnp.sqrt(weights / weights.sum())
     values, vectors = jnp.linalg.eigh(root[:, None] * centred * root[None, :])
     value = jnp.maximum(values[-1], 0.0)
-    along = jnp.square(centred @ (root * vectors[:, -1]))
-    return value, jnp.where(value > 0, along / value, 0.0)
+    along = dot(centred, root * vectors[:, -1])
+    return value, jnp.where(value > 0, jnp.square(along / jnp.sqrt(value)), 0.0)
 
 
 def about_mean(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> Float[Array, "g g"]:
     """Inner products of rows without their weighted mean."""
     share = weights / weights.sum()
-    row = gram @ share
-    return gram - row[:, None] - row[None, :] + share @ row
+    row = dot(gram, share)
+    return gram - row[:, None] - row[None, :] + dot(share, row)
 
 
 def down_weigh(

@@ -13,7 +13,7 @@ from fedjax_priv.base import Key
 def arc(num_byzantine: int) -> PreAggregator:
     """Adaptive robust clipping (Allouah et al. 2025): the `floor(2f (M - f) / M)` longest rows as long as the next.
 
-    A row that is not finite is the longest, and NaN afterwards.
+    A row beyond 1e19, whose square float32 does not hold, becomes zero; one that is not finite becomes NaN.
 
     Args:
       num_byzantine: `f`; it is for rules that bear as many, and gives no result where `2f >= M`.

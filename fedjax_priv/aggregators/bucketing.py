@@ -5,16 +5,15 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators._columns import mix, norms
 from fedjax_priv.aggregators.pre_aggregated import PreAggregator
 from fedjax_priv.base import Key
 
 
 def bucketing(size: int) -> PreAggregator:
-    """Means of each `size` of the `M` rows that are there, in random order (Karimireddy et al. 2022, Algorithm 1).
+    """Means of each `size` of the `M` rows that are there, in random order (Karimireddy et al. 2022).
 
     `ceil(M / size)` rows are left, the last one a mean of fewer where `size` does not divide `M`. A row that is not
-    finite makes its bucket NaN, and no other.
+    finite spoils its own bucket, and no other.
 
     Raises:
       ValueError: `size` is not a positive integer.
@@ -23,15 +22,14 @@ def bucketing(size: int) -> PreAggregator:
 
     def apply(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
         num_rows = len(rows)
-        place = jnp.argsort(jax.random.permutation(key, num_rows) + jnp.where(ok, 0, num_rows))
-        return in_buckets(rows, ok, jnp.argsort(place) // size, -(-num_rows // size))
+        num_buckets = -(-num_rows // size)
+        order = jnp.argsort(jax.random.permutation(key, num_rows) + jnp.where(ok, 0, num_rows))
+        place = jnp.arange(num_buckets * size).reshape(num_buckets, size)  # those of rows that are there come first
+        there = place < ok.sum()
+        member = order[jnp.minimum(place, num_rows - 1)]
+        zero = jnp.zeros((), rows.dtype)
+        parts = (jnp.where(there[:, i, None], rows[member[:, i]], zero) for i in range(size))
+        count = there.sum(1)
+        return sum(parts, start=zero) / jnp.maximum(count, 1).astype(rows.dtype)[:, None], count > 0
 
     return PreAggregator(apply, lambda num_rows: num_rows, lambda num_rows: -(-num_rows // size))
-
-
-def in_buckets(rows: Array, ok: Array, bucket: Array, num_buckets: int) -> tuple[Array, Array]:
-    """Means of the rows of each bucket, and whether it has any."""
-    members = (bucket[None, :] == jnp.arange(num_buckets)[:, None]) & ok[None, :]
-    count = members.sum(1)
-    weights = members.astype(rows.dtype) / jnp.maximum(count, 1).astype(rows.dtype)[:, None]
-    return mix(weights, rows, jnp.isfinite(norms(rows)) & ok), count > 0

@@ -6,18 +6,17 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators._columns import combine, gram
-from fedjax_priv.aggregators._geometry import FAR
+from fedjax_priv.aggregators._geometry import FAR, both, distances_to_sum
 from fedjax_priv.aggregators._rule import fewer_than_half
 from fedjax_priv.base import Aggregator, Key, Received
 
 
 def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:
-    """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021, eq. 7).
+    """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021).
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold. The direction is the last `v`. A
     row that is not finite, or whose squared distance float32 does not hold (near 1e19), counts in `M` and pulls
-    nowhere.
-    It bears any minority of Byzantine rows, with an error of the order of the radius.
+    nowhere. It bears any minority of Byzantine rows, with an error of the order of the radius.
 
     Args:
       radius: `tau`; the default is that of FedREP, ByzFL's is 100.
@@ -49,15 +48,12 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
 
 def _shares(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
     """Shares `c` of the rows in the last centre: it is `origin + sum_l c_l (b_l - origin)`."""
-    norm = jnp.diagonal(products)
-    near = ok & (norm < FAR)
-    products = jnp.where(near[:, None] & near[None, :], products, 0.0)
+    near = ok & (jnp.diagonal(products) < FAR)
+    products = jnp.where(both(near), products, 0.0)
     num_rows = jnp.maximum(ok.sum(), 1).astype(products.dtype)
 
     def step(_: Array, share: Array) -> Array:
-        along = products @ share
-        distance = jnp.sqrt(jnp.maximum(norm - 2 * along + share @ along, 0.0))
-        pull = jnp.where(near, jnp.minimum(1.0, tau / distance), 0.0) / num_rows
+        pull = jnp.where(near, jnp.minimum(1.0, tau / distances_to_sum(products, share)), 0.0) / num_rows
         return share * (1 - pull.sum()) + pull
 
-    return lax.fori_loop(0, steps, step, jnp.zeros_like(norm))
+    return lax.fori_loop(0, steps, step, jnp.zeros(ok.size))

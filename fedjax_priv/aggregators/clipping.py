@@ -10,7 +10,9 @@ from fedjax_priv.base import Key
 
 
 def clipping(radius: float | Array) -> PreAggregator:
-    """Each row times `min(1, radius / norm)`; a row that is not finite becomes NaN.
+    """Each row times `min(1, radius / norm)`.
+
+    One beyond 1e19, whose square float32 does not hold, becomes zero; one that is not finite becomes NaN.
 
     Raises:
       ValueError: `radius` is not a finite number > 0.

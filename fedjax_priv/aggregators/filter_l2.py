@@ -26,7 +26,7 @@ def filter_l2(
     share: float | None = None,
     block: int | None = None,
 ) -> Aggregator:
-    """A weighted mean of rows `[g, d]` (Steinhardt 2018; Wang et al. 2020, F2ed-Learning, Algorithm 3).
+    """A weighted mean of rows `[g, d]` (Steinhardt 2018; Wang et al. 2020, F2ed-Learning).
 
     From weights of 1, while the largest eigenvalue of the weighted covariance is above `bound sigma^2`:
     `w_l <- w_l (1 - tau_l / max tau)`, `tau_l` the squared component of the row, without the mean, along the top

@@ -6,7 +6,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators._columns import combine
-from fedjax_priv.aggregators._geometry import Geometry, geometry
+from fedjax_priv.aggregators._geometry import Geometry, distances_to_sum, geometry
 from fedjax_priv.aggregators._rule import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
@@ -39,19 +39,14 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
         first = places.near.astype(rows.dtype)
         if start == "zero":
             first = _weights(places, jnp.sqrt(places.norm), least)
-        weights = lax.fori_loop(
-            1 if start == "zero" else 0, steps, lambda _, w: _weights(places, _distances(places, w), least), first
-        )
+
+        def step(_: Array, weights: Array) -> Array:
+            return _weights(places, distances_to_sum(places.gram, weights / weights.sum()), least)
+
+        weights = lax.fori_loop(1 if start == "zero" else 0, steps, step, first)
         return combine(weights / weights.sum(), rows)
 
     return rule(direct, fewer_than_half)
-
-
-def _distances(places: Geometry, weights: Array) -> Array:
-    """Of each row to the weighted mean."""
-    share = weights / weights.sum()
-    products = places.gram @ share
-    return jnp.sqrt(jnp.maximum(jnp.diagonal(places.gram) - 2 * products + share @ products, 0.0))
 
 
 def _weights(places: Geometry, distance: Array, least: float | Array) -> Array:

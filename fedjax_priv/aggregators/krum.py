@@ -15,9 +15,9 @@ _NOT_COUNTED = {"blanchard": 2, "byzfl": 1}
 
 
 def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
-    """The row `[d]` with the least sum of squared distances to its nearest others (Blanchard et al. 2017, Section 3).
+    """The row `[d]` with the least sum of squared distances to its nearest others (Blanchard et al. 2017).
 
-    Of equal rows the first. It bears `f` Byzantine rows of `M` where `2f + 2 < M` (their Proposition 4.2); where
+    Of equal rows the first. It bears `f` Byzantine rows of `M` where `2f + 2 < M` (their condition); where
     `2f < M <= 2f + 2` it has a direction and no guarantee. A row that is not finite, or beyond 1e19, is infinitely far.
 
     Args:
@@ -32,7 +32,7 @@ def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
 
 
 def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: str = "blanchard") -> Aggregator:
-    """The mean of the rows that are best in the sense of `krum` (Blanchard et al. 2017, Section 6).
+    """The mean of the rows that are best in the sense of `krum` (Blanchard et al. 2017).
 
     Args:
       num_byzantine: `f`, as in `krum`.
@@ -60,8 +60,7 @@ def _scores(distance: Array, counted: Array) -> Array:
     """Sums of the smallest distances to others; infinite for a row that is infinitely far."""
     num_rows = len(distance)
     others = jnp.sort(jnp.where(jnp.eye(num_rows, dtype=bool), jnp.inf, distance), 1)
-    total = jnp.where(jnp.arange(num_rows) < counted, others, 0.0).sum(1)
-    return jnp.where(jnp.isfinite(jnp.diagonal(distance)), total, jnp.inf)
+    return jnp.where(jnp.arange(num_rows) < counted, others, 0.0).sum(1)
 
 
 def _bears(num_byzantine: int, excess: int, selected: int) -> Callable[[int], int]:

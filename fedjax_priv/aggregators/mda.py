@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators._geometry import distances
+from fedjax_priv.aggregators._geometry import both, distances
 from fedjax_priv.aggregators._rule import mean_of, minority, rule
 from fedjax_priv.aggregators._subsets import best_subset
 from fedjax_priv.base import Aggregator
@@ -23,7 +23,7 @@ def mda(num_byzantine: int) -> Aggregator:
     """
 
     def direct(rows: Array, ok: Array) -> Array:
-        distance = jnp.triu(distances(rows, ok))
+        distance = distances(rows, ok)
         best = best_subset(lambda mask: _diameter(mask, distance), num_byzantine, ok)
         return mean_of(best, rows)
 
@@ -31,4 +31,4 @@ def mda(num_byzantine: int) -> Aggregator:
 
 
 def _diameter(mask: Array, distance: Array) -> Array:
-    return jnp.where(mask[:, None] & mask[None, :], distance, 0.0).max()
+    return jnp.where(both(mask), distance, 0.0).max()

@@ -5,7 +5,7 @@ import functools
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators._columns import EXACT, map_columns
+from fedjax_priv.aggregators._columns import dot, map_columns
 from fedjax_priv.aggregators._order import mean_of_ranks
 from fedjax_priv.aggregators._rule import minority, rule
 from fedjax_priv.base import Aggregator
@@ -45,7 +45,7 @@ def _mean_within(rows: Array, median: Array, furthest: Array, *, ok: Array, want
 def _sum(chosen: Array, rows: Array) -> Array:
     """Sums of what is chosen of each column; XLA's own along a major axis are slow on a CPU."""
     ones = jnp.ones(len(rows), rows.dtype)
-    return jnp.matmul(ones, jnp.where(chosen, rows, jnp.zeros((), rows.dtype)), precision=EXACT)
+    return dot(ones, jnp.where(chosen, rows, jnp.zeros((), rows.dtype)))
 
 
 def _count(chosen: Array) -> Array:

@@ -27,7 +27,7 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
             raise ValueError(f"pivot must be the number of a row, below {len(rows)}, got {pivot}")
-        distance = squared_norms(rows, rows[pivot])
+        distance = squared_norms(rows - rows[pivot][None, :])
         known = jnp.where(ok & ok[pivot], distance, jnp.inf)
         return mean_of_smallest(known, ok.sum() - num_byzantine, rows)
 

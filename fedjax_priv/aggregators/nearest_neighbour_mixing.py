@@ -11,7 +11,7 @@ from fedjax_priv.base import Key
 
 
 def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
-    """Each row becomes the mean of its `M - f` nearest rows, itself included (Allouah et al. 2023, Algorithm 2, NNM).
+    """Each row becomes the mean of its `M - f` nearest rows, itself included (Allouah et al. 2023, NNM).
 
     Of rows equally far the first. A row that is not finite, or beyond 1e19, is infinitely far, and is NaN afterwards.
 

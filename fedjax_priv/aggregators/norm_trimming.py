@@ -13,7 +13,7 @@ def norm_trimming(fraction: float) -> Aggregator:
     """The mean of the `ceil((1 - fraction) M)` rows `[g, d]` of smallest norm (Ghosh et al. 2021, RCGD).
 
     It bears `floor(fraction M)` Byzantine rows, each of which can still be as long as an honest one. Of equal norms the
-    first; rows that are not finite are the longest.
+    first; rows that are not finite, or beyond 1e19, are the longest.
 
     Args:
       fraction: share left out, from 0 to below 1/2.

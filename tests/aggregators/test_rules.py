@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregators.references import COVERED_ELSEWHERE, RULES, F
@@ -68,7 +68,7 @@ def test_every_public_rule_is_in_the_table():
 def test_reference(name):
     """With any number of rows missing; with too few of them the direction is NaN."""
     sizes = set()
-    for seed in range(40):
+    for seed in range(24):
         rows, count = some_rows(seed)
         if name == "monna":
             count[0] = 1
@@ -88,6 +88,7 @@ def test_how_many_byzantine_rows_a_rule_bears(name):
 
 
 @pytest.mark.parametrize("name", keeping("P"))
+@settings(max_examples=8)
 @given(SEEDS)
 def test_permutation(name, seed):
     rows, count = some_rows(seed)
@@ -98,6 +99,7 @@ def test_permutation(name, seed):
 
 
 @pytest.mark.parametrize("name", keeping("T"))
+@settings(max_examples=8)
 @given(SEEDS)
 def test_translation(name, seed):
     rows, count = some_rows(seed)
@@ -109,6 +111,7 @@ def test_translation(name, seed):
 
 
 @pytest.mark.parametrize("name", keeping("S"))
+@settings(max_examples=8)
 @given(SEEDS)
 def test_scaling(name, seed):
     rows, count = some_rows(seed)
@@ -203,5 +206,10 @@ def test_ties_go_to_the_first_rows(name, first):
     assert first is None or (found == rows[first]).all()
 
 
-def test_f_is_part_of_the_cases():
-    assert RULES["trimmed_mean"].bears(G) == F
+@pytest.mark.parametrize("lost", range(4))
+def test_a_missing_row_is_not_one_of_those_left_out(lost):
+    """Rows at equal distances: leaving out the missing one would keep all the others."""
+    count = (np.arange(4) != lost).astype(int)
+    rows = np.where(count[:, None] > 0, np.eye(4, dtype=np.float32), np.nan)
+    found, _ = jax.jit(aggregators.mda(1).apply)(KEY, (), Received(jnp.asarray(rows), jnp.asarray(count)))
+    close(found, np.eye(4)[np.flatnonzero(count)[:2]].mean(0))
