@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_priv.base import Cohort, Layer
+from fedjax_priv.base import Cohort, Layer, Received
 from fedjax_priv.blocks import over_clients, resolve_mesh
 from fedjax_priv.clients.draw import everyone
 from fedjax_priv.crypto.field import Q
@@ -63,7 +63,7 @@ def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
         sums, sent = over_clients(upload, (x, public), (who, private, alive), block=BLOCK, mesh=mesh)
         header, _ = layer.disclose(private, public, sent.clear, alive, alive)
         received = layer.decode(header, public, combine.lower(sums))
-        return received.count[0], sent.status.max(), jnp.where(alive, sent.bits, 0).sum() / alive.sum()
+        return received, sent.status.max(), jnp.where(alive, sent.bits, 0).sum() / alive.sum()
 
     return jax.jit(run)
 
@@ -77,22 +77,30 @@ def measure(case: str, repeats: int) -> dict[str, float]:
     begun = time.perf_counter()
     run = jitted.lower(keys[0], x).compile()
     compiled = time.perf_counter() - begun
-    count, status, bits = jax.block_until_ready(run(keys[0], x))
+    jax.block_until_ready(run(keys[0], x))
     wall, processor = [], []
     for key in keys[1:]:
         begun, used = time.perf_counter(), time.process_time()
-        count, status, bits = jax.block_until_ready(run(key, x))
+        received, status, bits = jax.block_until_ready(run(key, x))
         wall.append(time.perf_counter() - begun)
         processor.append((time.process_time() - used) / jax.device_count())
-        if int(status) or not int(count):
-            raise RuntimeError(f"{case}: the round failed, status {int(status)}, {int(count)} uploads")
+        check(case, received, int(status), np.asarray(x))
     return {
-        "users": int(n), "parameters": d, "survivors": int(count),
+        "users": int(n), "parameters": d, "survivors": int(received.count[0]),
         "seconds": statistics.median(wall), "least": min(wall), "most": max(wall),
         "processor_seconds_over_cores": statistics.median(processor),
         "compile_seconds": compiled, "upload_megabytes": float(bits) / 8e6,
         "peak_gigabytes_so_far": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }  # fmt: skip
+
+
+def check(case: str, received: Received, status: int, x: np.ndarray) -> None:
+    """Every coordinate of the sum is a whole number of uploads, of all survivors for a dense sum."""
+    count, total = int(received.count[0]), np.asarray(received.value[0]).astype(np.int64)
+    uploads = total[1:] / x[1:]
+    expected = count if case.startswith("secagg") else np.clip(np.rint(uploads), 0, count)
+    if status or not count or (uploads != expected).any():
+        raise RuntimeError(f"{case}: the round failed, status {status}, {count} uploads")
 
 
 def numpy_masks(n: int, d: int) -> float:
