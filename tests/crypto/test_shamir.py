@@ -181,3 +181,13 @@ def test_first_takes_all_where_there_are_too_few():
 def test_bad_arguments(threshold, num_shares, message):
     with pytest.raises(ValueError, match=message):
         shamir.share(KEY, SECRETS, threshold=threshold, num_shares=num_shares)
+
+
+@pytest.mark.parametrize(("num_shares", "threshold"), [(700, 600), (700, 256), (513, 513)])
+def test_differences_that_reach_no_share_are_dropped_and_no_other(num_shares, threshold):
+    """More points than a stretch has; the last holders reconstruct, and one fewer does not."""
+    shares = share(KEY, SECRETS, threshold=threshold, num_shares=num_shares)
+    for fewer in (0, 1):
+        chosen = jnp.arange(num_shares) >= num_shares - threshold + fewer
+        secrets = reconstruct(shares, weights_of(chosen, points=np.arange(1, num_shares + 1)))
+        assert ((secrets == SECRETS) == (not fewer)).all()
