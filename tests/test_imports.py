@@ -18,7 +18,7 @@ ORDER = (
     {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},
     {"attacks"},
     {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
-    {"systems", "processes", "checkpoint", "plots", "leakage"},
+    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness"},
     {"layout", "digests", "arguments", "experiment", "journal", "report"},
     {"evaluation"},
     {"engine"},
