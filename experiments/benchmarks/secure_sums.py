@@ -77,7 +77,7 @@ def measure(case: str, repeats: int) -> dict[str, float]:
     begun = time.perf_counter()
     run = jitted.lower(keys[0], x).compile()
     compiled = time.perf_counter() - begun
-    jax.block_until_ready(run(keys[0], x))
+    received, status, bits = jax.block_until_ready(run(keys[0], x))
     wall, processor = [], []
     for key in keys[1:]:
         begun, used = time.perf_counter(), time.process_time()
