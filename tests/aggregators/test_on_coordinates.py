@@ -1,0 +1,40 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv.aggregators import centered_clipping, on_coordinates, trimmed_mean
+from fedjax_priv.base import Received
+from fedjax_priv.layers.sparsify import Sparse
+
+KEY = jax.random.key(2)
+G, D = 6, 9
+COUNT = jnp.ones(G, jnp.int32)
+ROWS = np.random.default_rng(1).normal(size=(G, D)).astype(np.float32)
+
+
+def located(position):
+    """The rows there; places that are no coordinate hold zero."""
+    padded = np.concatenate([ROWS, np.zeros((G, 1), np.float32)], 1)
+    return Received(Sparse(jnp.asarray(padded[:, position]), jnp.broadcast_to(jnp.array(position), (G, 4))), COUNT)
+
+
+def test_a_direction_is_that_of_the_rule_there_and_zero_elsewhere():
+    rule = on_coordinates(trimmed_mean(1), D)
+    direction, _ = jax.jit(rule.apply)(KEY, rule.init(D), located([1, 4, 8, D]))
+    expected = np.zeros(D)
+    expected[[1, 4, 8]] = np.sort(ROWS[:, [1, 4, 8]].astype(np.float64), axis=0)[1:-1].mean(0)
+    np.testing.assert_allclose(direction, expected, atol=1e-6)
+    assert rule.most_byzantine(G) == 1
+
+
+def test_what_is_kept_by_coordinate_is_restricted_to_those_of_the_round():
+    """Centered clipping starts from its last direction there, and from zero where it has none."""
+    rule, plain = on_coordinates(centered_clipping(0.5), D), centered_clipping(0.5)
+    apply = jax.jit(rule.apply)
+    first, state = apply(KEY, rule.init(D), located([0, 1, 2, 3]))
+    assert (np.asarray(state)[:4] == np.asarray(first)[:4]).all() and (np.asarray(state)[4:] == 0).all()
+    second, state = apply(KEY, state, located([2, 3, 5, D]))
+    start = jnp.array([first[2], first[3], 0, 0])
+    expected, _ = plain.apply(KEY, start, Received(located([2, 3, 5, D]).value.value, COUNT))
+    np.testing.assert_allclose(np.asarray(second)[[2, 3, 5]], expected[:3], atol=1e-6)
+    assert np.count_nonzero(second) == 3 == np.count_nonzero(state)
