@@ -1,7 +1,9 @@
 """Strict settings for every test: eight host devices, strict types and ranks, warnings as errors."""
 
+import gc
 import os
 import pathlib
+from collections.abc import Iterator
 
 import hypothesis
 import jax
@@ -16,6 +18,14 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, m
 hypothesis.settings.load_profile("fixed")
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forgotten() -> Iterator[None]:
+    """Programs of a module are dropped behind it: thousands of them make every garbage collection take seconds."""
+    yield
+    jax.clear_caches()
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
