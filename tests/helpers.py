@@ -18,7 +18,6 @@ from fedjax_priv.layers import plain, stack
 from fedjax_priv.round import federated_round
 
 Q = 2**32 - 5
-KEY = jax.random.key(5)
 
 
 def cohort_of(n, *, group=None, weight=None, round=0):
@@ -158,6 +157,7 @@ def engine(**parts):
     return federated_round(**{**usual, **parts})
 
 
-def one_round(system, data, d=5, key=KEY):
+def one_round(system, data, d=5, seed=5):
+    key = jax.random.key(seed)  # not made when this file is imported: kill_sweep.py forks before JAX starts
     before = system.init(key, jnp.zeros(d), data)
     return before, *jax.jit(system.step)(key, before, data)

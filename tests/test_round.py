@@ -16,7 +16,9 @@ from fedjax_priv.layers import pairwise_masks, plain, quantize, scale, stack, st
 from fedjax_priv.round import federated_round
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedavg, secagg
-from helpers import KEY, engine, mesh_of, one_round, remembering, same_bits, targets, towards_target
+from helpers import engine, mesh_of, one_round, remembering, same_bits, targets, towards_target
+
+KEY = jax.random.key(5)
 
 
 def shifted():
