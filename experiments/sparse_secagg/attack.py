@@ -5,12 +5,12 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-import harness
 import jax
 import jax.numpy as jnp
 import numpy as np
-from training import Setting, clients_of, local_of, model_of
 
+from experiments import harness
+from experiments.sparse_secagg.training import Setting, clients_of, local_of, model_of
 from fedjax_priv.base import Algorithm, Local, RoundInfo, RoundState, View
 from fedjax_priv.leakage import Protocol, Reading, colluders_of_round, secagg_protocol, separate, sparse_protocol
 from fedjax_priv.systems.secagg import secagg

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from harness import COLOURS, Claim, span
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from training import ELIDED, Config, rounds_to, total_to
 
+from experiments.harness import COLOURS, Claim, span
+from experiments.sparse_secagg.training import ELIDED, Config, rounds_to, total_to
 from fedjax_priv.theory import sparse_secagg as theory
 
 _STYLE = {"SecAgg": "-", "SparseSecAgg": "--"}

@@ -1,21 +1,21 @@
 """Theorem 4: measured loss under the bound on a strongly convex problem, and what rounding adds in the end.
 
-python experiments/sparse_secagg/convergence.py --scale quick
+python -m experiments.sparse_secagg.convergence --scale quick
 """
 
 import functools
 from typing import Any, NamedTuple
 
-import harness
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from harness import COLOURS, Claim
 from jaxtyping import Array
-from logistic import Logistic, constants, evaluate, gradient, users
 from matplotlib.figure import Figure
 
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.sparse_secagg.logistic import Logistic, constants, evaluate, gradient, users
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Local
 from fedjax_priv.keys import per_client
 from fedjax_priv.sweep import sweep

@@ -1,19 +1,19 @@
 """Fig. 2: how many selected coordinates two users have in common, rand-K and top-K, by round.
 
-python experiments/sparse_secagg/fig2.py --scale quick
+python -m experiments.sparse_secagg.fig2 --scale quick
 """
 
 import functools
 from typing import Literal, NamedTuple
 
-import harness
 import jax
 import xarray as xr
-from harness import COLOURS, Claim
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
-from training import Setting, clients_of, local_of, model_of
 
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.sparse_secagg.training import Setting, clients_of, local_of, model_of
 from fedjax_priv import data, models
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.leakage import observe_overlap, sparse_selections

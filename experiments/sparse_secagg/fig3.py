@@ -1,13 +1,14 @@
 """Fig. 3: CIFAR-10, IID, to 55%: total upload, accuracy by round and time of SecAgg and SparseSecAgg.
 
-python experiments/sparse_secagg/fig3.py --scale quick
+python -m experiments.sparse_secagg.fig3 --scale quick
 """
 
-import harness
 import numpy as np
 import xarray as xr
-from comparison import Paper, caveats, claims, figure
-from training import Config, Setting, compare, rounds_to
+
+from experiments import harness
+from experiments.sparse_secagg.comparison import Paper, caveats, claims, figure
+from experiments.sparse_secagg.training import Config, Setting, compare, rounds_to
 
 SCALES = {
     "quick": Config(

@@ -1,20 +1,20 @@
 """Fig. 4: honest users summed at a coordinate, and coordinates that one honest user sends, against alpha.
 
-python experiments/sparse_secagg/fig4.py --scale quick
+python -m experiments.sparse_secagg.fig4 --scale quick
 """
 
 from typing import NamedTuple
 
-import harness
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from harness import COLOURS, Claim
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from protocol import idle, nothing
 
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.sparse_secagg.protocol import idle, nothing
 from fedjax_priv.base import Algorithm
 from fedjax_priv.leakage import observe_privacy
 from fedjax_priv.sweep import sweep

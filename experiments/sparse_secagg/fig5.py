@@ -1,13 +1,14 @@
 """Fig. 5: MNIST, IID, to 97%: total upload, time and revealed fraction of SecAgg and SparseSecAgg.
 
-python experiments/sparse_secagg/fig5.py --scale quick
+python -m experiments.sparse_secagg.fig5 --scale quick
 """
 
-import harness
 import numpy as np
 import xarray as xr
-from comparison import Paper, caveats, claims, figure
-from training import Config, Setting, compare
+
+from experiments import harness
+from experiments.sparse_secagg.comparison import Paper, caveats, claims, figure
+from experiments.sparse_secagg.training import Config, Setting, compare
 
 SCALES = {
     "quick": Config(

@@ -1,13 +1,14 @@
 """Fig. 6: MNIST, non-IID, to 94%: total upload and time of SecAgg and SparseSecAgg, and the accuracy lost to IID data.
 
-python experiments/sparse_secagg/fig6.py --scale quick
+python -m experiments.sparse_secagg.fig6 --scale quick
 """
 
-import harness
 import numpy as np
 import xarray as xr
-from comparison import Paper, caveats, claims, figure
-from training import Config, Setting, compare
+
+from experiments import harness
+from experiments.sparse_secagg.comparison import Paper, caveats, claims, figure
+from experiments.sparse_secagg.training import Config, Setting, compare
 
 SCALES = {
     "quick": Config(

@@ -1,19 +1,19 @@
 """What the server of SparseSecAgg reads: honest values alone, in sums of two and of more; beside the paper's T.
 
-python experiments/sparse_secagg/leakage.py --scale quick
+python -m experiments.sparse_secagg.leakage --scale quick
 """
 
 from typing import NamedTuple, cast
 
-import harness
 import numpy as np
 import xarray as xr
-from attack import Attacked, Point, attack_secagg, attack_sparse
-from harness import COLOURS, Claim
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from training import Setting
 
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.sparse_secagg.attack import Attacked, Point, attack_secagg, attack_sparse
+from experiments.sparse_secagg.training import Setting
 from fedjax_priv.leakage import sample_components
 from fedjax_priv.theory import sparse_secagg as theory
 

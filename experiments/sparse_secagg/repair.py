@@ -1,20 +1,20 @@
 """A repair: the same random coordinates for all users of a round, against SparseSecAgg at equal bytes.
 
-python experiments/sparse_secagg/repair.py --scale quick
+python -m experiments.sparse_secagg.repair --scale quick
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import harness
 import jax
 import numpy as np
 import xarray as xr
-from harness import COLOURS, Claim
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from training import ELIDED, Setting, clients_of, honest, local_of, model_of, rounds_to
 
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, honest, local_of, model_of, rounds_to
 from fedjax_priv import leakage, metrics, models
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.sweep import sweep

@@ -1,19 +1,19 @@
 """Table I: upload of a user in a round, SecAgg against SparseSecAgg, a model as large as the paper's for CIFAR-10.
 
-python experiments/sparse_secagg/table1.py --scale quick
+python -m experiments.sparse_secagg.table1 --scale quick
 """
 
 from typing import Any, NamedTuple
 
-import harness
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from harness import COLOURS, Claim
 from matplotlib.figure import Figure
-from protocol import SYSTEMS, idle, nothing
 
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.sparse_secagg.protocol import SYSTEMS, idle, nothing
 from fedjax_priv.simulation import simulate
 from fedjax_priv.theory import sparse_secagg as theory
 

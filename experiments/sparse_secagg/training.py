@@ -11,9 +11,9 @@ from typing import Any, Literal, NamedTuple, cast
 import jax
 import jax.numpy as jnp
 import xarray as xr
-from harness import load
-from protocol import SYSTEMS
 
+from experiments.harness import load
+from experiments.sparse_secagg.protocol import SYSTEMS
 from fedjax_priv import data, losses, metrics, models, wall_clock
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.clients.local import local_sgd

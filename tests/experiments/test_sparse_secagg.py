@@ -1,10 +1,6 @@
-"""The experiments: every script runs as a user runs it, and what must come out does; the largest scale can be built."""
+"""The experiments of the SparseSecAgg paper: verdicts follow from the data, the largest scale can be built."""
 
 import importlib
-import json
-import pathlib
-import runpy
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -15,68 +11,12 @@ import xarray as xr
 from fedjax_priv.base import ClientData
 from fedjax_priv.data import Dataset
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "experiments" / "sparse_secagg"
-SCRIPTS = sorted(file.stem for file in FOLDER.glob("*.py") if "\n    harness.main(__file__" in file.read_text())
-NOT_TESTED = "not tested at this scale"
-SAID = {  # what the verdicts must be, by the start of a claim
-    "table1": {"largest upload": True, "SecAgg's upload": True, "a user sends at most alpha d": True},
-    "fig2": {"rand-K": True, "top-K overlaps more": True},
-    "fig3": {"of it, bytes a round": True, "larger N": NOT_TESTED},
-    "fig4": {"mean X(l) nearly linear": True, "that mean is T": True, "at least T": False, "follows": True},
-    "fig5": {"of it, bytes a round": True, "of it, rounds": False},
-    "fig6": {"of it, bytes a round": True, "of it, rounds": False},
-    "repair": {"SparseSecAgg: the server": False, "repair: the same attack": True, "at equal bytes": True},
-    "convergence": {"E[F(w_J)] - F* below": True, "the error falls as 1 / J": False, "what rounding adds": True},
-}
+
+def script(name):
+    return importlib.import_module(f"experiments.sparse_secagg.{name}")
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """Programs that several scripts have in common are compiled once."""
-    options = {
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
-        "jax_persistent_cache_min_entry_size_bytes": 0,
-    }
-    before = {name: getattr(jax.config, name) for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-
-
-@pytest.fixture
-def script(monkeypatch):
-    """Imports a script."""
-    monkeypatch.syspath_prepend(FOLDER)
-    return importlib.import_module
-
-
-def test_every_script_is_known():
-    assert set(SCRIPTS) - {"leakage"} == SAID.keys()
-
-
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_leaves_figure_data_manifest_and_verdicts(name, compiled, tmp_path, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(FOLDER)
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--out", str(tmp_path)])
-    runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
-    assert name in capsys.readouterr().out
-    assert 10_000 < (tmp_path / f"{name}.png").stat().st_size < 200_000
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["scale"] == "quick" and manifest["caveats"]
-    assert {"commit", "device_kind", "date", "jax_version", "command", "seed"} <= manifest.keys()
-    with xr.open_dataset(tmp_path / f"{name}.nc", engine="h5netcdf") as data:
-        assert data.data_vars and data.attrs["commit"] == manifest["commit"]
-        assert all(np.isfinite(values).any() for values in data.data_vars.values())
-    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
-    assert all(claim["verdict"] in (True, False, NOT_TESTED) and claim["ours"] for claim in verdicts)
-    for start, said in SAID.get(name, {}).items():
-        assert [claim["verdict"] for claim in verdicts if claim["claim"].startswith(start)] == [said], start
-
-
-def test_a_verdict_follows_from_the_data(script):
+def test_a_verdict_follows_from_the_data():
     table1 = script("table1")
     config = table1.SCALES["quick"]
     upload = lambda sparse: xr.Dataset(
@@ -89,7 +29,7 @@ def test_a_verdict_follows_from_the_data(script):
     assert said(120_000.0) == [False, True, False]
 
 
-def test_totals_stop_at_the_round_that_reaches_the_target(script):
+def test_totals_stop_at_the_round_that_reaches_the_target():
     training = script("training")
     runs = xr.Dataset(
         {"accuracy": (("seed", "evaluation"), [[0.1, 0.5, 0.9, 0.4], [0.1, 0.2, 0.3, 0.4]]),
@@ -100,7 +40,7 @@ def test_totals_stop_at_the_round_that_reaches_the_target(script):
     np.testing.assert_array_equal(training.total_to(runs, "upload", 0.8), [11, np.nan])
 
 
-def test_the_ratio_of_the_paper_is_recognised_where_it_is_there(script):
+def test_the_ratio_of_the_paper_is_recognised_where_it_is_there():
     """Upload and rounds apart: 8 times the bytes a round, and as many rounds, or 2.25 times as many."""
     fig5, comparison = script("fig5"), script("comparison")
     config = fig5.SCALES["paper"]._replace(num_clients=(25,))
@@ -122,7 +62,7 @@ def test_the_ratio_of_the_paper_is_recognised_where_it_is_there(script):
     assert said(secagg_rounds=10) == [None, True, None, None]
 
 
-def test_masks_are_timed_where_they_are_expanded(script):
+def test_masks_are_timed_where_they_are_expanded():
     """10 users, 3 lost: 100 masks by users, side by side; 7 private ones and 3 x 7 pairwise ones by the server."""
     user, server = script("training").compute_seconds(10, 0.3, whole=228.0, elided=100.0)
     assert user == pytest.approx(10 + 100 / 10) and server == pytest.approx(28)
@@ -146,7 +86,7 @@ def can_be_built(system, params, examples, count):
     ("name", "samples", "shape", "d"),
     [("fig3", 50_000, (32, 32, 3), 165_354), ("fig5", 60_000, (28, 28, 1), 1_663_370)],
 )
-def test_the_papers_comparisons_can_be_built(name, samples, shape, d, script):
+def test_the_papers_comparisons_can_be_built(name, samples, shape, d):
     config, training = script(name).SCALES["paper"], script("training")
     setting, model = config.setting, training.model_of(config.setting)
     assert (config.num_clients, setting.alpha, setting.dropout) == ((25, 50, 75, 100), 0.1, 0.3)
@@ -157,7 +97,7 @@ def test_the_papers_comparisons_can_be_built(name, samples, shape, d, script):
             assert can_be_built(built, params, *clients_like(100, samples, shape)) == d
 
 
-def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels(script):
+def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels():
     setting = script("fig6").SCALES["paper"].setting
     assert setting == script("fig5").SCALES["paper"].setting._replace(partition="shards")
     labels = np.random.default_rng(0).integers(0, 10, 60_000).astype(np.int32)
@@ -169,7 +109,7 @@ def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels(script):
         assert max(len(np.unique(shard)) for user in shards for shard in user) <= 2
 
 
-def test_the_papers_other_experiments_can_be_built(script):
+def test_the_papers_other_experiments_can_be_built():
     training = script("training")
     fig2, fig4, repair = (script(name) for name in ("fig2", "fig4", "repair"))
     for sparsifier in fig2.LABEL:

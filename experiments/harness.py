@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: scales, data, claims with their verdicts, and the folder a script leaves.
+"""What the scripts of papers share: scales, data, claims with their verdicts, and the folder a script leaves.
 
 A script has a table `SCALES` of its configurations and a function `run(config) -> Outcome`, and ends in
 
@@ -54,20 +54,21 @@ def main(file: str, description: str | None, scales: Mapping[str, Any], run: Cal
     """Run a script at the scale that the command line names.
 
     Args:
-      file: the script, whose name its results bear.
+      file: the script, whose name its results bear, in a folder named as its paper's.
       description: for `--help`, its first line.
       scales: configuration by scale, NamedTuples with a field `seed`.
       run: the experiment.
     """
-    name = pathlib.Path(file).stem
+    paper, name = pathlib.Path(file).parent.name, pathlib.Path(file).stem
     parser = argparse.ArgumentParser(description=(description or name).partition("\n")[0])
     parser.add_argument("--scale", choices=list(scales), default="quick")
-    parser.add_argument("--out", type=pathlib.Path, help=f"folder; results/sparse_secagg/{name}-SCALE if not given")
+    parser.add_argument("--out", type=pathlib.Path, help=f"folder; results/{paper}/{name}-SCALE if not given")
     args = parser.parse_args()
-    out = args.out or pathlib.Path("results/sparse_secagg") / f"{name}-{args.scale}"
+    out = args.out or pathlib.Path("results") / paper / f"{name}-{args.scale}"
     config = scales[args.scale]
+    command = shlex.join(["python", "-m", f"experiments.{paper}.{name}", *sys.argv[1:]])
     outcome = run(config)
-    about = manifest(key=jax.random.key(config.seed), command=shlex.join(["python", *sys.argv]), scale=args.scale)
+    about = manifest(key=jax.random.key(config.seed), command=command, scale=args.scale)
     save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
     show(outcome.claims, f"{name}, scale {args.scale}")
     Console(soft_wrap=True).print(*outcome.caveats, f"results: {out}", sep="\n")

@@ -1,0 +1,83 @@
+"""The experiments: every script runs as a user runs it, and what must come out does."""
+
+import json
+import pathlib
+import runpy
+import sys
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent / "experiments"
+SCRIPTS = sorted(
+    f"{file.parent.name}.{file.stem}"
+    for file in ROOT.glob("*/*.py")
+    if "\n    harness.main(__file__" in file.read_text()
+)
+NOT_TESTED = "not tested at this scale"
+SAID = {  # what the verdicts must be, by the start of a claim
+    "sparse_secagg.table1": {"largest upload": True, "SecAgg's upload": True, "a user sends at most alpha d": True},
+    "sparse_secagg.fig2": {"rand-K": True, "top-K overlaps more": True},
+    "sparse_secagg.fig3": {"of it, bytes a round": True, "larger N": NOT_TESTED},
+    "sparse_secagg.fig4": {
+        "mean X(l) nearly linear": True,
+        "that mean is T": True,
+        "at least T": False,
+        "follows": True,
+    },
+    "sparse_secagg.fig5": {"of it, bytes a round": True, "of it, rounds": False},
+    "sparse_secagg.fig6": {"of it, bytes a round": True, "of it, rounds": False},
+    "sparse_secagg.repair": {
+        "SparseSecAgg: the server": False,
+        "repair: the same attack": True,
+        "at equal bytes": True,
+    },
+    "sparse_secagg.leakage": {},
+    "sparse_secagg.convergence": {
+        "E[F(w_J)] - F* below": True,
+        "the error falls as 1 / J": False,
+        "what rounding adds": True,
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Programs that several scripts have in common are compiled once."""
+    options = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+        "jax_persistent_cache_min_entry_size_bytes": 0,
+    }
+    before = {name: getattr(jax.config, name) for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_every_script_is_known():
+    assert set(SCRIPTS) == SAID.keys()
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_leaves_figure_data_manifest_and_verdicts(script, compiled, tmp_path, monkeypatch, capsys):
+    name = script.partition(".")[2]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--out", str(tmp_path)])
+    runpy.run_module(f"experiments.{script}", run_name="__main__")
+    assert name in capsys.readouterr().out
+    assert 10_000 < (tmp_path / f"{name}.png").stat().st_size < 200_000
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    assert manifest["scale"] == "quick" and manifest["caveats"]
+    assert manifest["command"] == f"python -m experiments.{script} --out {tmp_path}"
+    assert {"commit", "device_kind", "date", "jax_version", "command", "seed"} <= manifest.keys()
+    with xr.open_dataset(tmp_path / f"{name}.nc", engine="h5netcdf") as data:
+        assert data.data_vars and data.attrs["commit"] == manifest["commit"]
+        assert all(np.isfinite(values).any() for values in data.data_vars.values())
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
+    assert all(claim["verdict"] in (True, False, NOT_TESTED) and claim["ours"] for claim in verdicts)
+    for start, said in SAID[script].items():
+        assert [claim["verdict"] for claim in verdicts if claim["claim"].startswith(start)] == [said], start
