@@ -17,6 +17,7 @@ from fedjax_priv.layers.coordinates import check_sizes, random_coordinates
 from fedjax_priv.layers.plain import range_status
 from fedjax_priv.layers.sparsify import Sparse, check_width
 from fedjax_priv.layers.stack import stateless
+from fedjax_priv.status import Status
 
 Proposals = Int32[Array, "m n"]
 """Coordinates each client proposes."""
@@ -54,8 +55,8 @@ def conspar(
       attack: on the proposals of Byzantine clients; None leaves them honest.
 
     Raises:
-      ValueError: a size is no integer from 1, `num_coordinates` is above `num_params`, or alpha outside [0, 1]; when a
-        round is traced, updates of another size.
+      ValueError: a size is no integer from 1, `num_coordinates` is above `num_params`, or alpha is outside [0, 1] (a
+        traced one sets `NOT_FINITE`); when a round is traced, updates of another size.
 
     Source: FedREP, Section 3 and Algorithm 1.
     """
@@ -64,6 +65,7 @@ def conspar(
     if num_coordinates > num_params:
         raise ValueError(f"num_coordinates must be at most num_params = {num_params}, got {num_coordinates}")
     _validate.fraction(alpha=alpha)
+    alpha = _validate.or_nan(alpha, at_least=0, at_most=1)
     index_bits = max(1, (num_params - 1).bit_length())
 
     def encode(key: Key, memory: Array, public: tuple, x: Array, cohort: Cohort) -> tuple[Array, Array, Sent]:
@@ -74,17 +76,18 @@ def conspar(
         if attack is not None:
             forged = attack(named(key, "attack"), v, own, cohort.selected & ~cohort.byzantine)
             own = jnp.where(cohort.byzantine[:, None], forged, own)
-        sent = jnp.where((cohort.selected & is_legal(own, num_params))[:, None], own, num_params)
+        sent = jnp.where(cohort.selected[:, None], own, num_params)
         position = union(sent, num_params)
         y = v.at[:, position].get(mode="fill", fill_value=0)
         unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
         kept = v.at[:, position].set(0, mode="drop")
-        return y, kept, Sent(-unused, range_status(v, jnp.inf), sent)  # the layer below counts K values
+        status = range_status(v, jnp.inf) | jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
+        return y, kept, Sent(-unused, status, sent)  # the layer below counts K values
 
     def disclose(private: PyTree, public: PyTree, clear: Array, alive: Array, online: Array) -> tuple[Array, Bits]:
         position = union(clear, num_params)
         size = (position < num_params).sum(dtype=jnp.uint32)
-        took_part = clear[:, 0] < num_params
+        took_part = (clear != num_params).any(1)
         one = lambda bits: jnp.where(took_part, jnp.uint32(bits), 0)
         return position, {
             "propose": Link(one(num_coordinates * index_bits), one(index_bits * size)),
@@ -113,7 +116,8 @@ def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> 
     largest = jax.lax.top_k(jnp.abs(v), n)[1]
     replaced = jax.random.uniform(named(key, "replace"), (n,)) < alpha
     kept = jnp.zeros(v.size, bool).at[largest].set(~replaced)
-    new = ~kept[candidate := _in_random_order(named(key, "random"), v.size, n)]  # of n at least as many as are needed
+    candidate = _in_random_order(named(key, "random"), v.size, n)  # at least as many are new as are needed
+    new = ~kept[candidate]
     fresh = jnp.zeros(n, candidate.dtype).at[jnp.where(new, jnp.cumsum(new) - 1, n)].set(candidate, mode="drop")
     return jnp.where(replaced, fresh[jnp.cumsum(replaced) - 1], largest)
 
@@ -129,6 +133,7 @@ def is_legal(proposals: Proposals, num_params: int) -> Bool[Array, " m"]:
 
 
 def union(proposals: Proposals, num_params: int) -> Int32[Array, " K"]:
-    """All proposed coordinates in ascending order, and d behind the last; K = min(m n, d)."""
+    """All coordinates that legal proposals hold, in ascending order, and d behind the last; K = min(m n, d)."""
     slots = min(proposals.size, num_params)
-    return jnp.unique(proposals, size=slots, fill_value=num_params).astype(jnp.int32)
+    legal = jnp.where(is_legal(proposals, num_params)[:, None], proposals, num_params)
+    return jnp.unique(legal, size=slots, fill_value=num_params).astype(jnp.int32)
