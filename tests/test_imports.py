@@ -12,7 +12,7 @@ ROOT = pathlib.Path(fedjax_priv.__file__).parent
 ORDER = (
     {"_devices", "_validate", "atomic", "option_types", "status"},
     {"base", "store", "keep", "launch", "options", "sigterm", "programs"},
-    {"axes", "host_rows", "keys", "rows"},
+    {"axes", "choice", "host_rows", "keys", "rows"},
     {"crypto"},
     {"blocks"},
     {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},

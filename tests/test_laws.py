@@ -34,6 +34,7 @@ from fedjax_priv.systems.f2ed import f2ed
 from fedjax_priv.systems.fedavg import fedavg
 from fedjax_priv.systems.fedrep import fedrep
 from fedjax_priv.systems.rcgd_ef import rcgd_ef
+from fedjax_priv.systems.robust_fedavg import robust_fedavg
 from fedjax_priv.systems.secagg import secagg
 from fedjax_priv.systems.share import share
 from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
@@ -192,6 +193,7 @@ SYSTEMS = {
     ),
     "share": lambda local, n, **how: share(local, num_clients=n, buffer_size=n, aggregate=mean(), dropout=0.1, **how),
     "f2ed": lambda local, n, **how: f2ed(local, num_clients=n, buffer_size=1, in_the_clear=True, sigma=9.0, **how),
+    "robust_fedavg": lambda local, n, **how: robust_fedavg(local, num_clients=n, aggregate=mean(), dropout=0.1, **how),
     "rcgd_ef": lambda local, n, **how: rcgd_ef(
         local, num_clients=n, num_params=D, ratio=0.5, trimmed=0.0, dropout=0.1, **how
     ),

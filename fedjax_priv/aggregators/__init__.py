@@ -16,6 +16,7 @@ from fedjax_priv.aggregators.monna import monna
 from fedjax_priv.aggregators.nearest_neighbour_mixing import nearest_neighbour_mixing
 from fedjax_priv.aggregators.norm_trimming import norm_trimming
 from fedjax_priv.aggregators.on_coordinates import on_coordinates
+from fedjax_priv.aggregators.one_of import one_of
 from fedjax_priv.aggregators.pre_aggregated import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.smea import smea
 from fedjax_priv.aggregators.trimmed_mean import trimmed_mean
@@ -39,6 +40,7 @@ __all__ = [
     "nearest_neighbour_mixing",
     "norm_trimming",
     "on_coordinates",
+    "one_of",
     "pre_aggregated",
     "smea",
     "trimmed_mean",

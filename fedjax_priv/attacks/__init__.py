@@ -7,6 +7,7 @@ from fedjax_priv.attacks.gaussian import gaussian
 from fedjax_priv.attacks.infinite import infinite
 from fedjax_priv.attacks.labels import flip_labels
 from fedjax_priv.attacks.mimic import mimic
+from fedjax_priv.attacks.one_of import one_of
 from fedjax_priv.attacks.optimal import furthest, optimal_alie, optimal_foe
 from fedjax_priv.attacks.sign_flip import sign_flip
 from fedjax_priv.attacks.updates import Attack, on_sparse, on_updates
@@ -25,6 +26,7 @@ __all__ = [
     "mimic",
     "on_sparse",
     "on_updates",
+    "one_of",
     "optimal_alie",
     "optimal_foe",
     "random_set",

@@ -5,6 +5,7 @@ from fedjax_priv.data.images import cifar10 as cifar10
 from fedjax_priv.data.images import digits as digits
 from fedjax_priv.data.images import mnist as mnist
 from fedjax_priv.data.partition import dirichlet as dirichlet
+from fedjax_priv.data.partition import gamma_similarity as gamma_similarity
 from fedjax_priv.data.partition import iid as iid
 from fedjax_priv.data.partition import quantity_skew as quantity_skew
 from fedjax_priv.data.partition import shards as shards

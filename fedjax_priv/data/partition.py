@@ -47,6 +47,26 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
     return [np.concatenate([cut[shard] for shard in hand]) for hand in hands]
 
 
+def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: float) -> Parts:
+    """A share gamma of the samples, at random, is dealt evenly; the others are sorted by label and cut into runs.
+
+    Karimireddy et al. 2020 (SCAFFOLD), section 7, and ByzFL: 1 is `iid`, 0 gives each client a run of labels. Sizes
+    differ by one at most.
+
+    Args:
+      labels: `[N]` integers.
+      num_clients: From 1 to N.
+      seed: 0 or above.
+      gamma: In [0, 1].
+    """
+    rng = _generator(labels, num_clients, seed)
+    _validate.fraction(gamma=gamma)
+    alike, rest = np.split(rng.permutation(len(labels)), [int(len(labels) * gamma)])
+    rest = rest[np.argsort(labels[rest], kind="stable")]
+    runs = zip(np.array_split(alike, num_clients), np.array_split(rest, num_clients)[::-1], strict=True)
+    return [np.concatenate(both) for both in runs]
+
+
 def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration: float, min_size: int = 1) -> Parts:
     """Label skew: the samples of each label are divided by a draw from Dirichlet(concentration, ..., concentration).
 

@@ -8,9 +8,15 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData
 from fedjax_priv.data.dataset import Dataset
-from fedjax_priv.data.partition import Parts, dirichlet, iid, quantity_skew, shards
+from fedjax_priv.data.partition import Parts, dirichlet, gamma_similarity, iid, quantity_skew, shards
 
-PARTITIONS = {"iid": iid, "shards": shards, "dirichlet": dirichlet, "quantity_skew": quantity_skew}
+PARTITIONS = {
+    "iid": iid,
+    "shards": shards,
+    "gamma_similarity": gamma_similarity,
+    "dirichlet": dirichlet,
+    "quantity_skew": quantity_skew,
+}
 
 
 def federate(
@@ -27,7 +33,8 @@ def federate(
     Args:
       dataset: What is spread; its test samples are left alone.
       num_clients: From 1 to the number of training samples.
-      partition: `"iid"`, `"shards"`, `"dirichlet"` or `"quantity_skew"`, the functions of `partition.py`.
+      partition: `"iid"`, `"shards"`, `"gamma_similarity"`, `"dirichlet"` or `"quantity_skew"`, the
+        functions of `partition.py`.
       seed: Of the partition, 0 or above.
       clients: Rows to return, in place of everyone's: those of `processes.clients_of_process`.
       **options: Other arguments of the partition, as `concentration=0.5` of `"dirichlet"`.

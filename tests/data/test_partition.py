@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedjax_priv.data import dirichlet, iid, quantity_skew, shards
+import fedjax_priv.data
+from fedjax_priv.data import dirichlet, gamma_similarity, iid, quantity_skew, shards
 
 PARTITIONS = {
     "iid": iid,
     "shards": shards,
+    "gamma_similarity": lambda *args: gamma_similarity(*args, gamma=0.3),
     "dirichlet": lambda *args: dirichlet(*args, concentration=0.3),
     "quantity_skew": lambda *args: quantity_skew(*args, concentration=0.3),
 }
@@ -48,11 +50,11 @@ def test_every_sample_is_used_once(name, data):
     concentration = data.draw(st.floats(1e-6, 1e6))
     options = {
         "shards": {"num_shards": num_clients * data.draw(st.integers(1, len(labels) // num_clients))},
+        "gamma_similarity": {"gamma": data.draw(st.floats(0, 1))},
         "dirichlet": {"concentration": concentration},
         "quantity_skew": {"concentration": concentration},
     }
-    partition = {"iid": iid, "shards": shards, "dirichlet": dirichlet, "quantity_skew": quantity_skew}[name]
-    parts = partition(labels, num_clients, seed, **options.get(name, {}))
+    parts = getattr(fedjax_priv.data, name)(labels, num_clients, seed, **options.get(name, {}))
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(labels)))
     assert len(parts) == num_clients
     assert sizes(parts).min() >= 1
@@ -63,6 +65,19 @@ def test_the_seed_and_nothing_else_decides(name):
     first, again, other = (PARTITIONS[name](LABELS, 30, seed) for seed in (7, 7, 8))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 1.0])
+def test_gamma_is_the_share_that_is_dealt_without_regard_to_labels(gamma):
+    """With ten clients the others of a label go to one client: it has 90 (1 - gamma) more of it than its share."""
+    counts = label_shares(gamma_similarity(LABELS, 10, 5, gamma=gamma), LABELS) * 90
+    assert (sizes(gamma_similarity(LABELS, 10, 5, gamma=gamma)) == 90).all()
+    assert abs(counts.max(axis=1) - (90 * (1 - gamma) + 9 * gamma)).max() <= 15 * (gamma > 0)
+
+
+def test_gamma_outside_is_refused():
+    with pytest.raises(ValueError, match=r"^gamma must be a number in \[0, 1\], got 1.5$"):
+        gamma_similarity(LABELS, 10, 0, gamma=1.5)
 
 
 @given(st.integers(1, 300), st.data())

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fedjax_priv.data import Dataset, dirichlet, federate, iid, quantity_skew, shards, stack_clients
+from fedjax_priv.data import Dataset, dirichlet, federate, gamma_similarity, iid, quantity_skew, shards, stack_clients
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(0.1, 1, (40, 3, 2, 1)).astype(np.float32)  # no pixel is 0, as padding is
@@ -32,6 +32,7 @@ def test_samples_come_back_and_padding_is_zero():
         ("iid", iid, {}),
         ("shards", shards, {"num_shards": 10}),
         ("dirichlet", dirichlet, {"concentration": 0.5, "min_size": 2}),
+        ("gamma_similarity", gamma_similarity, {"gamma": 0.5}),
         ("quantity_skew", quantity_skew, {"concentration": 0.5}),
     ],
 )
@@ -86,7 +87,7 @@ def test_a_bad_argument_is_named(changed, named):
 
 def test_an_unknown_partition_is_refused_with_the_known_ones():
     dataset = Dataset(X, Y, X, Y, num_classes=5)
-    with pytest.raises(ValueError, match=r"^partition must be one of 'iid', 'shards', 'dirichlet', 'quantity_skew'"):
+    with pytest.raises(ValueError, match=r"^partition must be one of 'iid', 'shards', 'gamma_similarity', 'dirichlet'"):
         federate(dataset, 5, "random")
     with pytest.raises(TypeError, match="concentration"):
         federate(dataset, 5, "dirichlet")
