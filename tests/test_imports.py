@@ -18,7 +18,7 @@ ORDER = (
     {"layers", "channels", "aggregators", "clients", "data", "models", "losses"},
     {"attacks"},
     {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
-    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness"},
+    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness", "worst_case"},
     {"layout", "digests", "arguments", "experiment", "journal", "report"},
     {"evaluation"},
     {"engine"},
