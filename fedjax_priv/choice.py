@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 from jax.custom_batching import custom_vmap
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
@@ -21,9 +22,33 @@ def switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: P
 
     Args:
       index: int32 scalar from 0 to `len(branches) - 1`.
-      branches: all return the same structure, shapes and dtypes.
+      branches: all return the same structure, shapes and dtypes; they may close over traced values.
       *operands: what the branch is given.
     """
+
+    opened = [_opened(branch, operands) for branch in branches]
+    values = [own for _, own in opened]
+    runs = [_with(run, i) for i, (run, _) in enumerate(opened)]
+    return _switch(index, runs, values, *operands)
+
+
+def _opened(branch: Callable[..., PyTree], operands: tuple) -> tuple[Callable[..., PyTree], list]:
+    """A branch as a function of what it closes over, too, and those values: what is no operand cannot be batched."""
+    closed, shapes = jax.make_jaxpr(branch, return_shape=True)(*operands)
+    out = jax.tree.structure(shapes)
+
+    def run(values: list, *operands: PyTree) -> PyTree:
+        return out.unflatten(jaxpr_as_fun(ClosedJaxpr(closed.jaxpr, values))(*jax.tree.leaves(operands)))
+
+    return run, list(closed.consts)
+
+
+def _with(run: Callable[..., PyTree], i: int) -> Callable[..., PyTree]:
+    return lambda values, *operands: run(values[i], *operands)
+
+
+def _switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: PyTree) -> PyTree:
+    """`switch` of branches that are functions of their operands alone."""
 
     @custom_vmap
     def choose(index: Array, *operands: PyTree) -> PyTree:
@@ -36,7 +61,7 @@ def switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: P
             out = jax.lax.map(lambda i: choose(index[i], *_member(i, batched, operands)), jnp.arange(axis_size))
         else:
             axes = jax.tree.map(lambda own: 0 if own else None, batched)
-            out = switch(index, [jax.vmap(one, axes, axis_size=axis_size) for one in branches], *operands)
+            out = _switch(index, [jax.vmap(one, axes, axis_size=axis_size) for one in branches], *operands)
         return out, jax.tree.map(lambda _: True, out)
 
     return choose(index, *operands)

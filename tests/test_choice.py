@@ -110,3 +110,21 @@ def test_a_bad_choice_is_named(one_of, among):
             one_of(index, among)
     with pytest.raises(ValueError, match="at least one to choose from"):
         one_of(0, [])
+
+
+def test_what_a_branch_closes_over_may_be_batched():
+    """As the number of the rule is that a searched attack tries out."""
+    rules = [aggregators.mean(), aggregators.coordinate_median()]
+    honest, count = jnp.arange(7) > 1, jnp.ones(7, jnp.int32)
+
+    def sent(attack, rule, rows):
+        defence = aggregators.one_of(rule, rules)
+        respond = lambda rows: defence.apply(KEY, defence.init(5), Received(rows, count))[0]
+        return attacks.one_of(attack, [attacks.foe(), attacks.optimal_foe(respond, evals=5)])(KEY, rows, honest)
+
+    got = jax.jit(jax.vmap(sent))(jnp.ones(4), INDEX % 2, ROWS)
+    for i, rule in enumerate((0, 0, 1, 0)):
+        rows = jnp.asarray(ROWS[i])
+        respond = lambda rows, rule=rule: rules[rule].apply(KEY, (), Received(rows, count))[0]
+        expected = attacks.optimal_foe(respond, evals=5)(KEY, rows, honest)
+        np.testing.assert_allclose(got[i], np.broadcast_to(expected, (7, 5)), rtol=1e-4, atol=1e-5)

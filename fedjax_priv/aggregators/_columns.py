@@ -21,11 +21,14 @@ def dot(a: Array, b: Array) -> Array:
 
 
 def _cut(rows: Array) -> tuple[int, int]:
-    """Width of a block, and how many of them there are before the columns that are left."""
+    """Width of a block, and how many of them there are before the columns that are left.
+
+    On a CPU at least two: what does not come out of a loop, XLA may compute again for each use of every element.
+    """
     num_rows, num_columns = rows.shape
     if jax.default_backend() != "cpu":
         return num_columns, 0
-    width = max(LEAST_WIDTH, BLOCK // max(num_rows, 1))
+    width = min(max(LEAST_WIDTH, BLOCK // max(num_rows, 1)), max(1, num_columns // 2))
     return width, num_columns // width
 
 

@@ -1,9 +1,12 @@
 """The direction in which weighted rows spread most, from their inner products."""
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv.aggregators._columns import dot
+
+SQUARINGS = 20
 
 
 def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tuple[Array, Float[Array, " g"]]:
@@ -14,10 +17,32 @@ def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tupl
     """
     centred = about_mean(gram, weights)
     root = jnp.sqrt(weights / weights.sum())
-    values, vectors = jnp.linalg.eigh(root[:, None] * centred * root[None, :])
-    value = jnp.maximum(values[-1], 0.0)
-    along = dot(centred, root * vectors[:, -1])
+    value, vector = top_pair(root[:, None] * centred * root[None, :])
+    along = dot(centred, root * vector)
     return value, jnp.where(value > 0, jnp.square(along / jnp.sqrt(value)), 0.0)
+
+
+def top_pair(matrix: Float[Array, "g g"]) -> tuple[Array, Float[Array, " g"]]:
+    """Largest eigenvalue of a positive semidefinite matrix, and a unit vector that has it, by repeated squaring.
+
+    After k squarings an eigenvalue of 1 - x times the largest has weight (1 - x)^(2^k): what it takes from the value is
+    at most a part of 1 / (2 e 2^k), which float32 does not hold. XLA's own solver is no choice: on a CPU it waits for
+    threads of the pool that it runs in, so that two of them side by side can wait for ever.
+    """
+
+    def squared(_: Array, power: Array) -> Array:
+        power = dot(power, power)
+        return power / _not_zero(jnp.diagonal(power).max())
+
+    start = matrix / _not_zero(jnp.diagonal(matrix).max())
+    power = lax.fori_loop(0, SQUARINGS, squared, start)
+    column = power[:, jnp.argmax(jnp.diagonal(power))]
+    vector = column / _not_zero(jnp.linalg.norm(column))
+    return jnp.maximum(dot(vector, dot(matrix, vector)), 0.0), vector
+
+
+def _not_zero(x: Array) -> Array:
+    return jnp.where(x == 0, 1.0, x)
 
 
 def about_mean(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> Float[Array, "g g"]:

@@ -5,7 +5,7 @@ from jaxtyping import Array
 
 from fedjax_priv.aggregators._geometry import Geometry, both, geometry
 from fedjax_priv.aggregators._rule import mean_of, minority, rule
-from fedjax_priv.aggregators._spectral import about_mean
+from fedjax_priv.aggregators._spectral import about_mean, top_pair
 from fedjax_priv.aggregators._subsets import best_subset
 from fedjax_priv.base import Aggregator
 
@@ -35,4 +35,4 @@ def _spread(mask: Array, places: Geometry) -> Array:
     """Largest eigenvalue of the scatter of a subset; infinite if a row of it is infinitely far."""
     scatter = jnp.where(both(mask), about_mean(places.gram, mask.astype(places.gram.dtype)), 0.0)
     known = jnp.where(mask, places.near, True).all()
-    return jnp.where(known, jnp.linalg.eigvalsh(scatter)[-1], jnp.inf)
+    return jnp.where(known, top_pair(scatter)[0], jnp.inf)

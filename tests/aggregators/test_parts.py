@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.aggregators import _columns, _order, _subsets
+from fedjax_priv.aggregators._spectral import top_pair
 
 RNG = np.random.default_rng(0)
 
@@ -64,3 +65,24 @@ def test_blocks_of_columns(g, columns):
 def test_subsets_are_in_the_order_of_itertools(n, k):
     found = [tuple(np.flatnonzero(mask)) for mask in _subsets.all_but(k, n)]
     assert found == list(itertools.combinations(range(n), n - k))
+
+
+@pytest.mark.parametrize("gap", [0.5, 1e-2, 1e-4, 1e-6, 0.0])
+def test_the_top_pair_is_that_of_lapack(gap):
+    """Where two eigenvalues are close, any vector of their plane has nearly the largest one."""
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(9, 9)))[0]
+    matrix = (vectors * np.array([3, 3 * (1 - gap), 1, 0.5, 0.1, 1e-3, 0, 0, 0])) @ vectors.T
+    for scale in (1e-30, 1.0, 1e30):
+        value, vector = jax.jit(top_pair)(jnp.asarray(matrix * scale, jnp.float32))
+        assert value == pytest.approx(3 * scale, rel=2e-6)
+        vector = np.asarray(vector, np.float64)
+        assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+        assert np.linalg.norm(matrix @ vector - 3 * vector) < 3 * min(gap, 1e-5) + 2e-6
+    if gap >= 1e-4:
+        assert abs(vector @ vectors[:, 0]) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_top_pair_of_nothing_is_zero():
+    value, vector = top_pair(jnp.zeros((4, 4)))
+    assert value == 0 and not np.asarray(vector).any()

@@ -1,0 +1,158 @@
+"""The cells of the robustness grid: rules, attacks, data of several heterogeneities, and the system that joins them."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, PyTree
+
+from experiments.harness import load
+from fedjax_priv import aggregators, attacks, data, losses, metrics, models
+from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model, Received
+from fedjax_priv.clients.local import local_sgd
+from fedjax_priv.systems.robust_fedavg import robust_fedavg
+
+RULES: Mapping[str, Callable[[int], Aggregator]] = {  # by the number of Byzantine clients
+    "mean": lambda f: aggregators.mean()._replace(most_byzantine=None),  # bears none: what it costs is shown
+    "median": lambda f: aggregators.coordinate_median(),
+    "trimmed mean": aggregators.trimmed_mean,
+    "geometric median": lambda f: aggregators.geometric_median(),
+    "Krum": aggregators.krum,
+    "multi-Krum": aggregators.multi_krum,
+    "centered clipping": lambda f: aggregators.centered_clipping(),
+    "MDA": aggregators.mda,
+    "MoNNA": aggregators.monna,
+    "Meamed": aggregators.meamed,
+    "CAF": aggregators.caf,
+    "SMEA": aggregators.smea,
+}
+HONEST, FLIPPED = "none", "label flip"
+ATTACKS: Mapping[str, Callable[[Callable], attacks.Attack]] = {  # by the defence, [n, d] -> [d]
+    HONEST: lambda defence: lambda key, updates, honest: updates,
+    "sign flip": lambda defence: attacks.sign_flip(),
+    "FoE": lambda defence: attacks.foe(0.5),
+    "ALIE": lambda defence: attacks.alie(1.5),
+    "optimal FoE": attacks.optimal_foe,
+    "optimal ALIE": attacks.optimal_alie,
+    "mimic": lambda defence: attacks.mimic(),
+    "Gaussian": lambda defence: attacks.gaussian(),
+    "infinite": lambda defence: attacks.infinite(),
+    FLIPPED: lambda defence: lambda key, updates, honest: updates,  # trained on flipped labels
+}
+PRE = {"alone": (), "NNM": ("nearest_neighbour_mixing",)}
+
+
+class Setting(NamedTuple):
+    """Data, model, clients; ByzFL's defaults but for `model`."""
+
+    dataset: Literal["digits", "mnist"] = "mnist"
+    hidden: tuple[int, ...] = ()  # widths of hidden layers; none: softmax regression
+    num_honest: int = 10
+    num_byzantine: int = 3
+    gammas: tuple[float, ...] = (1.0, 0.5, 0.0)
+    batch_size: int = 25
+    momentum: float = 0.9
+    weight_decay: float = 1e-4
+    training_share: float = 0.8  # of the training samples; the others validate
+
+    @property
+    def num_clients(self) -> int:
+        """Honest and Byzantine ones."""
+        return self.num_honest + self.num_byzantine
+
+
+class Problem(NamedTuple):
+    """What all cells share."""
+
+    model: Model
+    x: np.ndarray  # [N, ...], samples that clients hold by number
+    clients: ClientData  # examples are numbers and labels, int32 [n, m, H] for H heterogeneities
+    evaluate: Callable[[PyTree], Mapping[str, Array]]
+
+
+def problem(setting: Setting, seed: int) -> Problem:
+    """Data dealt to honest clients with each heterogeneity; Byzantine clients hold copies of what the first ones do."""
+    whole = load(setting.dataset)
+    order = np.random.default_rng(seed).permutation(len(whole.y_train))
+    train, held = np.split(order, [int(setting.training_share * len(order))])
+    deals = [_deal(whole.y_train[train], setting, gamma, seed) for gamma in setting.gammas]
+    mine = np.stack(deals, axis=-1)
+    mine = np.concatenate([mine[: setting.num_byzantine], mine])
+    labels = whole.y_train[train][mine]
+    count = np.full(setting.num_clients, mine.shape[1], np.int32)
+    model = models.mlp(whole.x_train.shape[1:], whole.num_classes, hidden=setting.hidden)
+    measure = {
+        "validation": metrics.accuracy(model, whole.x_train[held], whole.y_train[held]),
+        "test": metrics.accuracy(model, whole.x_test, whole.y_test),
+    }
+    evaluate = lambda params: {name: of(params)["accuracy"] for name, of in measure.items()}
+    return Problem(model, whole.x_train[train], ClientData((mine.astype(np.int32), labels), count), evaluate)
+
+
+def _deal(labels: np.ndarray, setting: Setting, gamma: float, seed: int) -> np.ndarray:
+    """Sample numbers `[honest, m]`; what is over beyond equal shares is left out."""
+    parts = data.gamma_similarity(labels, setting.num_honest, seed, gamma=gamma)
+    rng, size = np.random.default_rng(seed), min(map(len, parts))
+    return np.stack([rng.permutation(part)[:size] for part in parts])
+
+
+def cell(
+    setting: Setting,
+    shared: Problem,
+    rules: Mapping[str, Aggregator],
+    names: tuple[str, ...],
+    *,
+    rule: float,
+    attack: float,
+    gamma: float,
+    learning_rate: float,
+) -> Algorithm:
+    """Robust distributed SGD at a point of the grid; `rule`, `attack` and `gamma` are places in their lists."""
+    defence = aggregators.one_of(rule, list(rules.values()))
+    chosen = attacks.one_of(attack, [ATTACKS[name](functools.partial(_respond, defence)) for name in names])
+    local = local_sgd(
+        _loss(shared, gamma), learning_rate=1 - setting.momentum, momentum=setting.momentum, carry_momentum=True,
+        num_steps=1, batch_size=setting.batch_size,
+    )  # fmt: skip
+    return robust_fedavg(
+        _flipping(local, attack, names),
+        num_clients=setting.num_clients,
+        num_byzantine=setting.num_byzantine,
+        aggregate=defence,
+        attack=chosen,
+        server=optax.chain(optax.add_decayed_weights(setting.weight_decay), optax.sgd(learning_rate)),
+        block=setting.num_clients,
+    )
+
+
+def _respond(defence: Aggregator, updates: Array) -> Array:
+    """The defence as an attacker tries it out: from its first state."""
+    received = Received(updates, jnp.ones(len(updates), jnp.int32))
+    return defence.apply(jax.random.key(0), defence.init(updates.shape[1]), received)[0]
+
+
+def _loss(shared: Problem, gamma: float) -> Callable[[PyTree, PyTree], Array]:
+    of_samples, x = losses.softmax_cross_entropy(shared.model), jnp.asarray(shared.x)
+
+    def loss(params: PyTree, examples: tuple[Array, Array]) -> Array:
+        at = jnp.asarray(gamma, jnp.float32).astype(jnp.int32)
+        sample, label = (rows[:, at] for rows in examples)
+        return of_samples(params, (x[sample], label))
+
+    return loss
+
+
+def _flipping(local: Local, attack: float, names: tuple[str, ...]) -> Local:
+    """Byzantine clients train on wrong labels where the attack is that."""
+    if FLIPPED not in names:
+        return local
+
+    def apply(key, memory, params, data, cohort):
+        flips = cohort.byzantine & (jnp.asarray(attack) == names.index(FLIPPED))
+        return local.apply(key, memory, params, attacks.flip_labels(data, flips, 10), cohort)
+
+    return local._replace(apply=apply)
