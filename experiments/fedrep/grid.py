@@ -137,7 +137,7 @@ def caveats(config: Config, runs: xr.Dataset, spread: float) -> list[str]:
     return [
         f"{setting.dataset}, {model}, {setting.num_honest} honest and {setting.num_byzantine} Byzantine clients, "
         f"{config.rounds} steps, batch {setting.batch_size}, momentum {setting.momentum}, {config.repeats} seed(s); "
-        f"rates {', '.join(map(str, config.learning_rates))} chosen as ByzFL does: by validation under the worst attack",
+        f"rate {', '.join(map(str, config.learning_rates))}, chosen as ByzFL does by validation under the worst attack",
         f"{runs.attrs['runs']} runs in {runs.attrs['programs']} compiled program(s), {runs.attrs['all_seconds']:.0f} s",
         f"accuracy is the largest of all evaluations, as ByzFL reports it; standard deviation over seeds at the end "
         f"{100 * spread:.2g} points; {int((runs.failed > 0).sum())} runs had rounds that failed and changed nothing",

@@ -34,6 +34,7 @@ SAID = {  # what the verdicts must be, by the start of a claim
         "repair: the same attack": True,
         "at equal bytes": True,
     },
+    "fedrep.grid": {"IID: robust rules keep": True, "IID: the mean does not": True, "heterogeneous": True},
     "sparse_secagg.leakage": {},
     "sparse_secagg.convergence": {
         "E[F(w_J)] - F* below": True,
