@@ -68,6 +68,13 @@ class Sent(NamedTuple):
     clear: PyTree = ()  # [b, ...], not summed: the server keeps it by client
 
 
+class Kept(NamedTuple):
+    """State that a layer's `encode` may return where a client goes on otherwise if its upload does not count."""
+
+    counted: PyTree  # [b, ...]
+    lost: PyTree  # [b, ...], the same structure
+
+
 class Combine(NamedTuple):
     """How uploads become rows; lifted values add by `+` over clients, blocks and devices."""
 
@@ -80,7 +87,8 @@ class Combine(NamedTuple):
 class Layer(NamedTuple):
     """One layer of the protocol: a client half above, a server half below.
 
-    `state` is what a client carries from round to round. `advertise` opens a round: it turns the state into this
+    `state` is what a client carries from round to round; one whose upload does not count keeps what it had, unless
+    `encode` returns `Kept`. In a round that fails all do. `advertise` opens a round: it turns the state into this
     round's `private` rows and tells everyone `public`. The server half (`decode`) gets the header, public values and
     `Received`; no private value reaches it but through `disclose`, which is what clients send once it is known whose
     upload arrived (`alive`) and who of them is still there (`online`).

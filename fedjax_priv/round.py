@@ -25,6 +25,7 @@ from fedjax_priv.base import (
     Cohort,
     Combine,
     Draw,
+    Kept,
     Key,
     Layer,
     Link,
@@ -37,7 +38,7 @@ from fedjax_priv.base import (
 )
 from fedjax_priv.blocks import over_clients, resolve_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.rows import only_rows, put_rows, rows_of
+from fedjax_priv.rows import only_rows, put_rows, rows_of, rows_where
 from fedjax_priv.status import Status
 
 DEFAULT_BLOCK = 8
@@ -145,7 +146,7 @@ def federated_round(
             draw=draw_state,
             params=_unless(status, params, state.params),
             memory=put_rows(who, counted, memory, state.memory),
-            layers=put_rows(who, counted, carried, state.layers),
+            layers=_settle(who, counted, status, carried, state.layers),
             aggregate=_unless(status, opinion, state.aggregate),
             server=_unless(status, optimizer, state.server),
         )
@@ -248,6 +249,17 @@ def round_status(groups: Received, group_status: Array, server: PyTree) -> Array
 
 def _view(uploads: PyTree, clear: PyTree, alive: Array, public: PyTree, header: PyTree) -> View:
     return View(uploads, only_rows(alive, clear), alive, public, header, unsent=only_rows(~alive, clear))
+
+
+def _settle(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
+    """What clients go on with."""
+
+    def settle(new: PyTree, old: PyTree) -> PyTree:
+        if not isinstance(new, Kept):
+            return put_rows(who, counted, new, old)
+        return put_rows(who, who.selected & (status == 0), rows_where(counted, new.counted, new.lost), old)
+
+    return jax.tree.map(settle, carried, old, is_leaf=lambda node: isinstance(node, Kept))
 
 
 def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
+from fedjax_priv.base import Bits, Cohort, Kept, Key, Layer, Link, Received, Sent
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.coordinates import check_sizes, random_coordinates
 from fedjax_priv.layers.plain import range_status
 from fedjax_priv.layers.sparsify import Sparse, check_width
 from fedjax_priv.layers.stack import stateless
+from fedjax_priv.rows import rows_where
 from fedjax_priv.status import Status
 
 Proposals = Int32[Array, "m n"]
@@ -41,9 +42,9 @@ def conspar(
 
     A client proposes n coordinates: those of its n largest magnitudes, each of which is replaced with probability alpha
     by a random coordinate outside the ones it keeps. The server announces the union I in ascending order, and the
-    client sends its values on I and keeps the others for its next update. K = min(m n, d) places hold I; those behind
-    its end are zero and count no bits. A proposal that is not n distinct coordinates is dropped. The layer looks
-    across clients: O(m d) memory.
+    client sends its values on I and keeps the others for its next update, or all of them if its upload is lost. K =
+    min(m n, d) places hold I; those behind its end are zero and count no bits. A proposal that is not n distinct
+    coordinates is dropped. The layer looks across clients: O(m d) memory.
 
     The phase "propose" holds proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" is the
     aggregate on I, 32 bits a value, since clients know the rest of the model.
@@ -68,7 +69,7 @@ def conspar(
     alpha = _validate.or_nan(alpha, at_least=0, at_most=1)
     index_bits = max(1, (num_params - 1).bit_length())
 
-    def encode(key: Key, memory: Array, public: tuple, x: Array, cohort: Cohort) -> tuple[Array, Array, Sent]:
+    def encode(key: Key, memory: Array, public: tuple, x: Array, cohort: Cohort) -> tuple[Array, Kept, Sent]:
         check_width(x, num_params)
         v = x + memory
         choose = lambda key, v: propose(key, v, num_coordinates, alpha)
@@ -82,7 +83,11 @@ def conspar(
         unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
         kept = v.at[:, position].set(0, mode="drop")
         status = range_status(v, jnp.inf) | jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
-        return y, kept, Sent(-unused, status, sent)  # the layer below counts K values
+        return (
+            y,
+            Kept(kept, rows_where(status == 0, v, memory)),
+            Sent(-unused, status, sent),
+        )  # the layer below counts K values
 
     def disclose(private: PyTree, public: PyTree, clear: Array, alive: Array, online: Array) -> tuple[Array, Bits]:
         position = union(clear, num_params)

@@ -46,7 +46,8 @@ def test_everyone_sends_the_union_of_the_largest_and_keeps_the_rest():
     assert (rows[0, size:] == 0).all()
     kept = x.copy()
     kept[:, everyone] = 0
-    np.testing.assert_array_equal(result["state"]["it"], kept)
+    np.testing.assert_array_equal(result["state"]["it"].counted, kept)
+    np.testing.assert_array_equal(result["state"]["it"].lost, x)
 
 
 def test_memory_is_added_before_a_proposal():
@@ -55,9 +56,10 @@ def test_memory_is_added_before_a_proposal():
     y, kept, sent = layer.encode(KEY, memory, (), jnp.asarray(x), cohort_of(M))
     v = x + np.asarray(memory)
     assert set(np.asarray(sent.clear).ravel()) == set(largest(v).ravel())
-    whole = np.array(kept)
+    whole = np.array(kept.counted)
     whole[:, np.unique(largest(v))] += np.asarray(y)[:, : len(np.unique(largest(v)))]
     np.testing.assert_array_equal(whole, v)
+    np.testing.assert_array_equal(kept.lost, v)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])

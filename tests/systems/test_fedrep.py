@@ -131,6 +131,20 @@ def test_rcgd_ef_is_its_definition():
         np.testing.assert_allclose(info.direction[t], sent[kept].mean(0), atol=1e-5)
 
 
+def test_a_client_whose_upload_does_not_count_keeps_all_of_it():
+    """g_k: nothing of its training is lost; the others keep what is off the union. A failed round changes nothing."""
+    states, info = ran(fedrep_of(dropout=0.35, observe=lambda view: view.header["conspar"]))
+    before, counted = np.zeros((M, D), np.float32), np.asarray(info.counted)
+    assert not counted[info.status == 0].all(1).all() and counted.any()
+    for t in range(ROUNDS):
+        g = before + VECTORS[:, t]
+        after, union = g.copy(), np.asarray(info.observed[t])
+        after[np.ix_(counted[t], union[union < D])] = 0
+        expected = after if info.status[t] == 0 else before
+        np.testing.assert_allclose(states.layers["conspar"][t], expected, atol=1e-6)
+        before = np.asarray(states.layers["conspar"][t])
+
+
 def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
     info = ran(fedrep_of(dropout=0.3))[1]
     counted = np.asarray(info.counted).sum(1)
