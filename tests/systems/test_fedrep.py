@@ -9,6 +9,7 @@ from fedjax_priv import leakage
 from fedjax_priv.aggregators import krum, mean, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
 from fedjax_priv.systems import fedrep, rcgd_ef, share
+from fedjax_priv.systems._arguments import coordinates
 from helpers import of_the_round, same_bits, targets, towards_target
 
 KEY = jax.random.key(7)
@@ -163,6 +164,27 @@ def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
 def test_bad_compositions(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         fedrep_of(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+        ({"num_byzantine": -1}, "num_byzantine must be an integer >= 0, got -1"),
+        ({"num_byzantine": 3, "trimmed": 0.0}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+        ({"trimmed": 0.5}, "trimmed must be a number in [0, 1/2), got 0.5"),
+        ({"ratio": 0.0}, "ratio must be a number in (0, 1], got 0.0"),
+    ],
+)
+def test_bad_arguments_of_rcgd_ef(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        made(rcgd_ef, num_params=D, **change)
+
+
+def test_a_ratio_of_d_that_is_an_integer_but_for_rounding():
+    """0.29 * 100 is 28.999999999999996 in float64, and 0.57 * 100 / 3 is 18.999999999999996."""
+    assert coordinates(100, 0.29) == 29 and coordinates(100, 0.57, 3) == 19
+    assert coordinates(100, 0.289) == 28 and coordinates(10, 0.01) == 1
 
 
 def test_single_updates_in_the_clear_may_be_asked_for_by_name():
