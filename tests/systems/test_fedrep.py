@@ -1,3 +1,4 @@
+import functools
 import re
 
 import jax
@@ -34,6 +35,16 @@ def ran(system):
     return jax.jit(lambda: jax.lax.scan(body, system.init(KEY, jnp.zeros(D), DATA), length=ROUNDS)[1])()
 
 
+@functools.partial(jax.jit, static_argnames="in_the_clear")
+def program(dropout, levels, in_the_clear):
+    return ran(fedrep_of(dropout=dropout, levels=levels, in_the_clear=in_the_clear, observe=lambda view: view))
+
+
+def usual(dropout=0.0, levels=2.0**20, in_the_clear=False):
+    """Rounds with means of buffers; all of them under masks are one program."""
+    return program(dropout, levels, in_the_clear)
+
+
 def top(v, n):
     return np.argsort(-np.abs(v), axis=-1, kind="stable")[..., :n]
 
@@ -62,7 +73,7 @@ def bits_of(info, phase):
 
 def test_rounds_are_those_of_the_algorithms():
     """Through the field and masks, against NumPy; and the bytes of every message."""
-    states, info = ran(fedrep_of())
+    states, info = usual()
     directions, memory, sizes = reference()
     np.testing.assert_allclose(info.direction, directions, atol=1e-5)
     np.testing.assert_allclose(states.layers["conspar"][-1], memory, atol=1e-5)
@@ -74,7 +85,7 @@ def test_rounds_are_those_of_the_algorithms():
 
 
 def test_masks_change_no_bit():
-    secure, clear = (ran(fedrep_of(in_the_clear=in_the_clear)) for in_the_clear in (False, True))
+    secure, clear = (usual(in_the_clear=in_the_clear) for in_the_clear in (False, True))
     assert (np.asarray(secure[1].status) == 0).all()
     assert same_bits(secure[0], clear[0]) and same_bits(secure[1].direction, clear[1].direction)
 
@@ -89,7 +100,12 @@ def test_attacks_replace_values_and_proposals_of_byzantine_clients():
         return np.concatenate([np.argsort(np.abs(g[:1]), axis=1, kind="stable")[:, :N], own[1:]])
 
     system = fedrep_of(
-        num_byzantine=1, attack=foe(), coordinate_attack=smallest(), aggregate=trimmed_mean(1), levels=2.0**22
+        num_byzantine=1,
+        attack=foe(),
+        coordinate_attack=smallest(),
+        aggregate=trimmed_mean(1),
+        levels=2.0**22,
+        in_the_clear=True,
     )
     directions, _, sizes = reference(forge, forge_set, lambda rows: np.median(rows, axis=0))
     info = ran(system)[1]
@@ -98,18 +114,17 @@ def test_attacks_replace_values_and_proposals_of_byzantine_clients():
 
 
 def test_share_is_fedrep_on_all_coordinates():
-    everything = ran(fedrep_of(k=M * D))[1]
+    everything = ran(fedrep_of(k=M * D, in_the_clear=True))[1]
     whole = ran(made(share, buffer_size=S, aggregate=mean()))[1]
     np.testing.assert_allclose(whole.direction, everything.direction, atol=4e-6)  # rounded by other draws
 
 
 def test_the_server_holds_no_single_clients_values():
     """It reads the sum of a buffer, and of no part of one."""
-    system = fedrep_of(observe=lambda view: view, levels=2.0**12)
-    info = jax.jit(lambda: system.step(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1])()
-    reading = leakage.separate(info.observed, leakage.secagg_protocol(group_size=S), bound=2**15, max_size=2)
+    observed = jax.tree.map(lambda rounds: rounds[0], usual(levels=2.0**12)[1].observed)
+    reading = leakage.separate(observed, leakage.secagg_protocol(group_size=S), bound=2**15, max_size=2)
     assert (reading.size == 2).all() and len(reading.size) > 0
-    group = np.asarray(info.observed.public["mask"].group)
+    group = np.asarray(observed.public["mask"].group)
     assert (group[reading.clients[:, 0]] == group[reading.clients[:, 1]]).all()
 
 
@@ -130,7 +145,7 @@ def test_rcgd_ef_is_its_definition():
 
 
 def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
-    info = ran(fedrep_of(dropout=0.3))[1]
+    info = usual(dropout=0.3)[1]
     counted = np.asarray(info.counted).sum(1)
     assert (counted % S == 0).all() and 0 < counted.sum() < M * ROUNDS
 
