@@ -1,14 +1,22 @@
-"""Strict settings for every test: eight host devices, strict types and ranks, warnings as errors."""
+"""Strict settings for every test: eight host devices, strict types and ranks, warnings as errors.
+
+Programs are compiled fast, since nearly all of them run once: `XLA_FLAGS= make test` compiles them as users do.
+"""
 
 import gc
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterator
 
 import hypothesis
 import jax
 import pytest
 
+FAST = "--xla_backend_optimization_level=0"
+if jax.__version_info__ < (0, 11):  # later XLA has one kind of emitters only, and an unknown flag ends the process
+    FAST += " --xla_cpu_use_fusion_emitters=false"
+os.environ.setdefault("XLA_FLAGS", FAST)
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -18,6 +26,22 @@ hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, m
 hypothesis.settings.load_profile("fixed")
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What one test has compiled another one loads, in any process: of workers, and those that tests start."""
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.TemporaryDirectory(prefix="programs-")
+    config.add_cleanup(folder.cleanup)
+    options = {
+        "jax_compilation_cache_dir": folder.name,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in options.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
 
 
 @pytest.fixture(scope="module", autouse=True)
