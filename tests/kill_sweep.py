@@ -2,11 +2,14 @@
 
     python kill_sweep.py FOLDER KILLS
 
-Every life is a fork: it resumes the sweep and says so, and is killed a random moment later. Prints a line for each
-life: `killed FOLDER LOGGED COMMITTED`, with the rounds in the log and in checkpoints, or `finished FOLDER`. The folder
-`whole` holds the sweep that was left alone.
+Every life is a fork that resumes the sweep. A third of them are killed a random moment after it said so, the others
+kill themselves beside a call on the way of a file to the disk: when it was opened, before or after its content is
+there, or after it has replaced the one before. Prints a line for each life: `killed FOLDER LOGGED COMMITTED`, with the rounds in the log and
+in checkpoints, or `finished FOLDER`. The folder `whole` holds the sweep that was left alone.
 """
 
+import io
+import itertools
 import os
 import pathlib
 import random
@@ -23,6 +26,8 @@ from fedjax_priv import Keep, checkpoint, store, sweep
 from fedjax_priv.systems.fedavg import fedavg
 
 D, ROUNDS = 8, 60
+MOST_CALLS = 120  # in a life that kills itself; a sweep is six times as many
+PLACES = [(io, "open", "after"), (os, "fsync", "before"), (os, "fsync", "after"), (os, "replace", "after")]
 
 
 def run(keep, log=None):
@@ -35,11 +40,27 @@ def run(keep, log=None):
     return sweep(make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, keep=keep, log=log, progress=False)
 
 
-def one_life(folder, delay=None):
-    """Whether the sweep came to its end; without a delay it is left alone."""
+def die_at(module, name, when, count):
+    """The process kills itself before or after its `count`-th call of a function."""
+    call, calls = getattr(module, name), itertools.count(1)
+
+    def last(*args, **how):
+        due = next(calls) == count
+        out = None if due and when == "before" else call(*args, **how)
+        if due:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return out
+
+    setattr(module, name, last)
+
+
+def one_life(folder, delay=None, place=None):
+    """Whether the sweep came to its end; without a delay or place it is left alone."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
+        if place is not None:
+            die_at(*place)
         run(Keep(folder, resume=True), log=lambda record: os.write(writing, b"."))
         os._exit(0)
     os.close(writing)
@@ -58,12 +79,19 @@ def committed(folder):
     return sum(chunk.rounds > 0 for name in files for chunk in checkpoint.read_chunks(folder / name))
 
 
+def end(chance, number):
+    """Each kind in turn."""
+    if number % 3 == 0:
+        return {"delay": chance.random() * 0.15}
+    return {"place": (*chance.choice(PLACES), chance.randrange(1, MOST_CALLS))}
+
+
 def main(root, kills):
     chance, number = random.Random(0), 0
     assert one_life(root / "whole")
     while kills:
         folder = root / str(number)
-        if one_life(folder, chance.random() * 0.15):
+        if one_life(folder, **end(chance, kills)):
             print("finished", number)
             number += 1
             continue
