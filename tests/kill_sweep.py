@@ -2,10 +2,11 @@
 
     python kill_sweep.py FOLDER KILLS
 
-Every life is a fork that resumes the sweep. A third of them are killed a random moment after it said so, the others
-kill themselves beside a call on the way of a file to the disk: when it was opened, before or after its content is
-there, or after it has replaced the one before. Prints a line for each life: `killed FOLDER LOGGED COMMITTED`, with the rounds in the log and
-in checkpoints, or `finished FOLDER`. The folder `whole` holds the sweep that was left alone.
+Every life is a fork that resumes the sweep. A fourth of them are killed a random moment after it said so, the others
+kill themselves at a step of a file on its way to the disk: when it was opened to write, when its content is there, or
+when it has replaced the one before. All steps of a round are met. Prints a line for each life: `killed FOLDER LOGGED
+COMMITTED`, with the rounds in the log and in checkpoints, or `finished FOLDER`. The folder `whole` holds the sweep that
+was left alone.
 """
 
 import io
@@ -26,8 +27,10 @@ from fedjax_priv import Keep, checkpoint, store, sweep
 from fedjax_priv.systems.fedavg import fedavg
 
 D, ROUNDS = 8, 60
-MOST_CALLS = 120  # in a life that kills itself; a sweep is six times as many
-PLACES = [(io, "open", "after"), (os, "fsync", "before"), (os, "fsync", "after"), (os, "replace", "after")]
+STEPS = [(io, "open"), (os, "fsync"), (os, "replace")]
+STEPS_OF_A_ROUND = (
+    9  # two files of a checkpoint, each opened, synced, in place, and its folder synced; a line of the log
+)
 
 
 def run(keep, log=None):
@@ -40,27 +43,31 @@ def run(keep, log=None):
     return sweep(make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, keep=keep, log=log, progress=False)
 
 
-def die_at(module, name, when, count):
-    """The process kills itself before or after its `count`-th call of a function."""
-    call, calls = getattr(module, name), itertools.count(1)
+def die_at(step):
+    """The process kills itself after so many steps."""
+    taken = itertools.count(1)
 
-    def last(*args, **how):
-        due = next(calls) == count
-        out = None if due and when == "before" else call(*args, **how)
-        if due:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return out
+    def watched(name, call):
+        def after(*args, **how):
+            out = call(*args, **how)
+            reads = name == "open" and "r" in (*args, "r")[1]
+            if not reads and next(taken) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return out
 
-    setattr(module, name, last)
+        return after
+
+    for module, name in STEPS:
+        setattr(module, name, watched(name, getattr(module, name)))
 
 
-def one_life(folder, delay=None, place=None):
-    """Whether the sweep came to its end; without a delay or place it is left alone."""
+def one_life(folder, delay=None, step=None):
+    """Whether the sweep came to its end; without a delay or step it is left alone."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        if place is not None:
-            die_at(*place)
+        if step is not None:
+            die_at(step)
         run(Keep(folder, resume=True), log=lambda record: os.write(writing, b"."))
         os._exit(0)
     os.close(writing)
@@ -80,10 +87,10 @@ def committed(folder):
 
 
 def end(chance, number):
-    """Each kind in turn."""
-    if number % 3 == 0:
+    """How the life before the last `number` kills ends."""
+    if number % 4 == 0:
         return {"delay": chance.random() * 0.15}
-    return {"place": (*chance.choice(PLACES), chance.randrange(1, MOST_CALLS))}
+    return {"step": chance.randrange(3, 30) * STEPS_OF_A_ROUND + number}
 
 
 def main(root, kills):
