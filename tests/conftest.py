@@ -1,7 +1,4 @@
-"""Strict settings for every test: eight host devices, strict types and ranks, warnings as errors.
-
-Programs are compiled fast, since nearly all of them run once: `XLA_FLAGS= make test` compiles them as users do.
-"""
+"""Strict settings for every test: eight host devices, strict types and ranks, warnings as errors."""
 
 import gc
 import os
@@ -13,12 +10,9 @@ import hypothesis
 import jax
 import pytest
 
-FAST = "--xla_backend_optimization_level=0"
-if jax.__version_info__ < (0, 11):  # later XLA has one kind of emitters only, and an unknown flag ends the process
-    FAST += " --xla_cpu_use_fusion_emitters=false"
-os.environ.setdefault("XLA_FLAGS", FAST)
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_disable_most_optimizations", True)  # nearly all programs run once
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -50,6 +44,14 @@ def forgotten() -> Iterator[None]:
     yield
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture(scope="module")
+def optimized() -> Iterator[None]:
+    """Programs of a module are compiled as users compile them."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")
