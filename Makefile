@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/fedjax-priv demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -80,6 +80,13 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
             _fail(name, value, f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}")
 
 
+def below_half(**values: Any) -> None:
+    """Numbers from 0 to below 1/2."""
+    for name, value in values.items():
+        if _known(value) and not (0 <= _number(value) < 0.5):
+            _fail(name, value, "a number in [0, 1/2)")
+
+
 def or_nan(
     value: Any,
     *,

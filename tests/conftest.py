@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import tempfile
 from collections.abc import Iterator
 
 import hypothesis
@@ -11,6 +12,7 @@ import pytest
 
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_disable_most_optimizations", True)  # nearly all programs run once
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -20,12 +22,36 @@ hypothesis.settings.load_profile("fixed")
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """What one test has compiled another one loads, in any process: of workers, and those that tests start."""
+    if hasattr(config, "workerinput"):
+        return
+    folder = tempfile.TemporaryDirectory(prefix="programs-")
+    config.add_cleanup(folder.cleanup)
+    options = {
+        "jax_compilation_cache_dir": folder.name,
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    for name, value in options.items():
+        jax.config.update(name, value)
+        os.environ[name.upper()] = str(value)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """Programs of a module are dropped behind it: thousands of them make every garbage collection take seconds."""
     yield
     jax.clear_caches()
     gc.collect()
+
+
+@pytest.fixture(scope="module")
+def optimized() -> Iterator[None]:
+    """Programs of a module are compiled as users compile them."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

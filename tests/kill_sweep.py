@@ -2,11 +2,15 @@
 
     python kill_sweep.py FOLDER KILLS
 
-Every life is a fork: it resumes the sweep and says so, and is killed a random moment later. Prints a line for each
-life: `killed FOLDER LOGGED COMMITTED`, with the rounds in the log and in checkpoints, or `finished FOLDER`. The folder
-`whole` holds the sweep that was left alone.
+Every life is a fork that resumes the sweep. A fourth of them are killed a random moment after it said so, the others
+kill themselves at a step of a file on its way to the disk: when it was opened to write, when its content is there, or
+when it has replaced the one before. All steps of a round are met. Prints a line for each life: `killed FOLDER LOGGED
+COMMITTED`, with the rounds in the log and in checkpoints, or `finished FOLDER`. The folder `whole` holds the sweep that
+was left alone.
 """
 
+import io
+import itertools
 import os
 import pathlib
 import random
@@ -23,6 +27,10 @@ from fedjax_priv import Keep, checkpoint, store, sweep
 from fedjax_priv.systems.fedavg import fedavg
 
 D, ROUNDS = 8, 60
+STEPS = [(io, "open"), (os, "fsync"), (os, "replace")]
+STEPS_OF_A_ROUND = (
+    9  # two files of a checkpoint, each opened, synced, in place, and its folder synced; a line of the log
+)
 
 
 def run(keep, log=None):
@@ -35,11 +43,31 @@ def run(keep, log=None):
     return sweep(make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, keep=keep, log=log, progress=False)
 
 
-def one_life(folder, delay=None):
-    """Whether the sweep came to its end; without a delay it is left alone."""
+def die_at(step):
+    """The process kills itself after so many steps."""
+    taken = itertools.count(1)
+
+    def watched(name, call):
+        def after(*args, **how):
+            out = call(*args, **how)
+            reads = name == "open" and "r" in (*args, "r")[1]
+            if not reads and next(taken) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return out
+
+        return after
+
+    for module, name in STEPS:
+        setattr(module, name, watched(name, getattr(module, name)))
+
+
+def one_life(folder, delay=None, step=None):
+    """Whether the sweep came to its end; without a delay or step it is left alone."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
+        if step is not None:
+            die_at(step)
         run(Keep(folder, resume=True), log=lambda record: os.write(writing, b"."))
         os._exit(0)
     os.close(writing)
@@ -58,12 +86,19 @@ def committed(folder):
     return sum(chunk.rounds > 0 for name in files for chunk in checkpoint.read_chunks(folder / name))
 
 
+def end(chance, number):
+    """How the life before the last `number` kills ends."""
+    if number % 4 == 0:
+        return {"delay": chance.random() * 0.15}
+    return {"step": chance.randrange(3, 30) * STEPS_OF_A_ROUND + number}
+
+
 def main(root, kills):
     chance, number = random.Random(0), 0
     assert one_life(root / "whole")
     while kills:
         folder = root / str(number)
-        if one_life(folder, chance.random() * 0.15):
+        if one_life(folder, **end(chance, kills)):
             print("finished", number)
             number += 1
             continue

@@ -10,17 +10,13 @@ import xarray as xr
 
 from fedjax_priv import store
 
-KILLS = 100
+KILLS = 24
 
 
-def test_a_hundred_kills_lose_and_spoil_nothing(tmp_path):
+def test_kills_lose_and_spoil_nothing(tmp_path):
     """At most the round under way is lost, every checkpoint can be read, and all sweeps end as the one left alone."""
     script = pathlib.Path(__file__).parent / "kill_sweep.py"
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(script.parent), str(script.parent.parent)]),
-        "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    }
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(script.parent), str(script.parent.parent)])}
     done = subprocess.run(
         [sys.executable, script, tmp_path, str(KILLS)], capture_output=True, text=True, env=environment, timeout=900
     )

@@ -352,13 +352,24 @@ def test_blocks_and_devices_change_no_bit(name):
         assert same_bits(first, run(block, devices))
 
 
+def secagg_of(**how):
+    return secagg(towards_target(), num_clients=N, block=7, mesh=None, **how)
+
+
+def begun(data):
+    return secagg_of().init(KEY, jnp.zeros(D), data)
+
+
+@jax.jit
+def secagg_round(state, data, dropout, levels):
+    return secagg_of(dropout=dropout, levels=levels).step(KEY, state, data)
+
+
 def test_too_few_survivors_abort_the_round_and_the_run_goes_on():
-    system = secagg(towards_target(), num_clients=N, dropout=0.45, levels=2.0**16, block=7, mesh=None)
-    data, step = targets(N, D), None
-    step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(D), data)
-    outcomes = []
+    data, outcomes = targets(N, D), []
+    state = begun(data)
     for _ in range(12):
-        new, info = step(KEY, state, data)
+        new, info = secagg_round(state, data, dropout=0.45, levels=2.0**16)
         enough = int((info.bits["upload"].up > 0).sum()) >= N // 2 + 1
         assert (int(info.status) == 0) == enough
         assert same_bits(new.params, state.params) == (not enough)
@@ -371,8 +382,7 @@ def test_too_few_survivors_abort_the_round_and_the_run_goes_on():
 def test_an_overflowing_field_sets_its_bit():
     """Law 9."""
     data = targets(N, D)
-    system = secagg(towards_target(), num_clients=N, levels=2.0**31, mesh=None)
-    before = system.init(KEY, jnp.zeros(D), data)
-    after, info = jax.jit(system.step)(KEY, before, data)
+    before = begun(data)
+    after, info = secagg_round(before, data, dropout=0.0, levels=2.0**31)
     assert int(info.status) == Status.FIELD_OVERFLOW
     assert same_bits(after, before._replace(round=before.round + 1))

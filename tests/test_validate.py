@@ -7,7 +7,9 @@ from fedjax_priv import _validate
 
 
 @pytest.mark.parametrize("value", ["0.5", True, None, np.nan, -1, [0.5, 0.5]])
-@pytest.mark.parametrize("check", [_validate.positive, _validate.non_negative, _validate.fraction])
+@pytest.mark.parametrize(
+    "check", [_validate.positive, _validate.non_negative, _validate.fraction, _validate.below_half]
+)
 def test_what_is_no_number_in_range_is_refused_by_name(check, value):
     with pytest.raises(ValueError, match="^rate must be a .*number"):
         check(rate=value)
@@ -30,6 +32,7 @@ def test_what_is_in_range_passes():
     _validate.positive(a=1e-9, b=np.float32(2), c=jnp.float32(3))
     _validate.finite(a=-1, b=0.0, c=jnp.float32(3))
     _validate.fraction(a=0, b=1, c=0.5)
+    _validate.below_half(a=0, b=0.499)
     _validate.one_of(("x",), a="x")
 
 
@@ -38,6 +41,11 @@ def test_ends_can_be_excluded(how, value):
     _validate.fraction(rate=value)
     with pytest.raises(ValueError, match="^rate must be a number in"):
         _validate.fraction(rate=value, **how)
+
+
+def test_a_half_is_not_below_a_half():
+    with pytest.raises(ValueError, match=r"^rate must be a number in \[0, 1/2\), got 0.5$"):
+        _validate.below_half(rate=0.5)
 
 
 def test_traced_values_pass_and_turn_to_nan_out_of_range():

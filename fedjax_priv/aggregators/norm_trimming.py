@@ -21,9 +21,7 @@ def norm_trimming(fraction: float) -> Aggregator:
     Raises:
       ValueError: `fraction` is out of range.
     """
-    _validate.fraction(fraction=fraction)
-    if not fraction < 0.5:
-        raise ValueError(f"fraction must be below 1/2, got {fraction!r}")
+    _validate.below_half(fraction=fraction)
 
     def direct(rows: Array, ok: Array) -> Array:
         kept = by_count(lambda m: m - part_of(fraction, m), ok)

@@ -35,7 +35,5 @@ def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = N
 
 
 def _share(fraction: Any) -> Callable[[int], int]:
-    _validate.fraction(fraction=fraction)
-    if not fraction < 0.5:
-        raise ValueError(f"fraction must be below 1/2, got {fraction!r}")
+    _validate.below_half(fraction=fraction)
     return lambda num_rows: min(part_of(fraction, num_rows), fewer_than_half(num_rows))

@@ -1,6 +1,6 @@
 """SecAgg (Bonawitz et al., CCS 2017) and SecAgg+ (Bell et al., CCS 2020): masks on every coordinate."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from jax.sharding import Mesh
 
@@ -12,8 +12,21 @@ from fedjax_priv.layers.expansion import whole
 from fedjax_priv.layers.masked_sum import Protocol, masked_sum
 
 
-def pairwise_masks(
-    num_groups: int = 1,
+def pairwise_masks(num_groups: int = 1, **protocol: Any) -> Layer:
+    """The innermost layer of SecAgg: exact sums of uploads `[b, d]` in F_q by group, masked on every coordinate.
+
+    Args:
+      num_groups: groups, each with a secure sum of its own.
+      **protocol: arguments of `secagg_protocol`.
+
+    Raises:
+      ValueError: no group, or as `secagg_protocol`.
+    """
+    _validate.integer(num_groups=num_groups)
+    return masked_sum(secagg_protocol(**protocol), num_groups)
+
+
+def secagg_protocol(
     *,
     group_size: int,
     neighbours: int | Literal["all"] = "all",
@@ -22,11 +35,10 @@ def pairwise_masks(
     prg: Prg = philox,
     block: int = 8,
     mesh: Mesh | None = None,
-) -> Layer:
-    """The innermost layer of SecAgg: exact sums of uploads `[b, d]` in F_q by group, masked on every coordinate.
+) -> Protocol:
+    """How `pairwise_masks` masks uploads, for its layer and for who attacks it.
 
     Args:
-      num_groups: groups, each with a secure sum of its own.
       group_size: most clients in a group, at least 2 (alone, a client's sum is its update). A larger group sets
         `CAP_OVERFLOW`.
       neighbours: an even number k of peers each user masks and shares with, drawn at random each round (SecAgg+: the k
@@ -47,23 +59,5 @@ def pairwise_masks(
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, or a threshold
         outside [2, holders].
     """
-    _validate.integer(num_groups=num_groups)
-    protocol = secagg_protocol(
-        group_size=group_size, neighbours=neighbours, threshold=threshold, elide=elide, prg=prg, block=block, mesh=mesh
-    )
-    return masked_sum(protocol, num_groups)
-
-
-def secagg_protocol(
-    *,
-    group_size: int,
-    neighbours: int | Literal["all"] = "all",
-    threshold: int | None = None,
-    elide: bool = False,
-    prg: Prg = philox,
-    block: int = 8,
-    mesh: Mesh | None = None,
-) -> Protocol:
-    """How `pairwise_masks` with the same arguments masks uploads; the errors are its own."""
     terms = sharing.terms(group_size, neighbours, threshold, block=block, mesh=mesh)
     return Protocol(terms, whole(prg, elide=elide), prg, elide)

@@ -1,6 +1,6 @@
 """SparseSecAgg (Algorithm 1): masks on a random few coordinates of each pair, and uploads of no others."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from jax.core import Tracer
 from jax.sharding import Mesh
@@ -14,19 +14,7 @@ from fedjax_priv.layers.expansion import dense, skip
 from fedjax_priv.layers.masked_sum import Protocol, masked_sum
 
 
-def sparse_masks(
-    num_groups: int = 1,
-    *,
-    alpha: float | Array,
-    group_size: int,
-    neighbours: int | Literal["all"] = "all",
-    threshold: int | None = None,
-    expand: Literal["skip", "dense"] = "skip",
-    elide: bool = False,
-    prg: Prg = philox,
-    block: int = 8,
-    mesh: Mesh | None = None,
-) -> Layer:
+def sparse_masks(num_groups: int = 1, **protocol: Any) -> Layer:
     """The innermost layer of SparseSecAgg: exact sums in F_q of what each client selects of its upload `[b, d]`.
 
     A pair of peers selects each coordinate with probability a = alpha / peers (eq. 13), a client what any of its pairs
@@ -35,28 +23,14 @@ def sparse_masks(
 
     Args:
       num_groups: groups, each with a secure sum of its own; all should hold `group_size` clients, since a is the same.
-      alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense".
-      group_size: as in `pairwise_masks`.
-      neighbours: as in `pairwise_masks`; with k of them a = alpha / k.
-      threshold: as in `pairwise_masks`.
-      expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
-        every coordinate, O(peers d), the reference. Other draws of the same law. More ones than there is room for
-        under "skip", which happens with probability below 1e-12 a round, set `CAP_OVERFLOW`.
-      elide: as in `pairwise_masks`; the coordinates are drawn all the same.
-      prg: generator of the masks.
-      block: as in `pairwise_masks`.
-      mesh: as in `pairwise_masks`.
+      **protocol: arguments of `sparse_protocol`.
 
     The server can separate much of what it sums: see `leakage`. What `pairwise_masks` leaves out is left out here.
 
     Raises:
-      ValueError: as `pairwise_masks`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes depend on it.
+      ValueError: as `sparse_protocol`.
     """
-    protocol = sparse_protocol(
-        num_groups, alpha=alpha, group_size=group_size, neighbours=neighbours, threshold=threshold, expand=expand,
-        elide=elide, prg=prg, block=block, mesh=mesh,
-    )  # fmt: skip
-    return masked_sum(protocol, num_groups)
+    return masked_sum(sparse_protocol(num_groups, **protocol), num_groups)
 
 
 def sparse_protocol(
@@ -72,7 +46,26 @@ def sparse_protocol(
     block: int = 8,
     mesh: Mesh | None = None,
 ) -> Protocol:
-    """How `sparse_masks` with the same arguments masks uploads; the errors are its own."""
+    """How `sparse_masks` masks uploads, for its layer and for who attacks it.
+
+    Args:
+      num_groups: as in `sparse_masks`.
+      alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense".
+      group_size: as in `secagg_protocol`.
+      neighbours: as in `secagg_protocol`; with k of them a = alpha / k.
+      threshold: as in `secagg_protocol`.
+      expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
+        every coordinate, O(peers d), the reference. Other draws of the same law. More ones than there is room for
+        under "skip", which happens with probability below 1e-12 a round, set `CAP_OVERFLOW`.
+      elide: as in `secagg_protocol`; the coordinates are drawn all the same.
+      prg: generator of the masks.
+      block: as in `secagg_protocol`.
+      mesh: as in `secagg_protocol`.
+
+    Raises:
+      ValueError: no group, or as `secagg_protocol`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes
+        depend on it.
+    """
     _validate.integer(num_groups=num_groups)
     _validate.one_of(("skip", "dense"), expand=expand)
     _validate.fraction(above_zero=True, alpha=alpha)

@@ -4,6 +4,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from fedjax_priv import _validate
+from fedjax_priv.aggregators._rule import part_of
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.plain import plain_field
@@ -26,6 +27,17 @@ def loss_rate(dropout: float | Array) -> float | Array:
     return _validate.or_nan(dropout, at_least=0, below=1)
 
 
+def minority(num_byzantine: int, num_clients: int) -> None:
+    """Fewer Byzantine clients than half.
+
+    Raises:
+      ValueError: `num_byzantine` is no integer from 0 to below `num_clients / 2`.
+    """
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+    if 2 * num_byzantine >= num_clients:
+        raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
+
+
 def buffers(
     num_clients: int, buffer_size: int, num_byzantine: int, aggregate: Aggregator, *, in_the_clear: bool
 ) -> int:
@@ -36,12 +48,10 @@ def buffers(
         min(f, buffers), than the aggregator bears.
     """
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
-    _validate.integer(at_least=0, num_byzantine=num_byzantine)
     _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
     if buffer_size == 1 and not in_the_clear:
         raise ValueError("buffer_size must be at least 2: alone, a client's sum is its update; or in_the_clear=True")
-    if 2 * num_byzantine >= num_clients:
-        raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
+    minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     if aggregate.most_byzantine is not None:
         spoilt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
@@ -60,6 +70,16 @@ def buffer_sum(number: int, buffer_size: int, *, in_the_clear: bool, elide: bool
     return pairwise_masks(number, group_size=buffer_size, elide=elide, mesh=mesh)
 
 
+def coordinates(num_params: int, ratio: float, clients: int = 1) -> int:
+    """The share of each client in a part of the coordinates, `floor(ratio d / clients)`, at least 1.
+
+    Raises:
+      ValueError: `ratio` outside (0, 1].
+    """
+    _validate.fraction(above_zero=True, ratio=ratio)
+    return max(1, part_of(ratio / clients, num_params))
+
+
 def proposed(num_params: int, num_clients: int, ratio: float, k: int | None) -> int:
     """Coordinates each client proposes, n = K / m.
 
@@ -68,8 +88,7 @@ def proposed(num_params: int, num_clients: int, ratio: float, k: int | None) -> 
     """
     _validate.integer(num_params=num_params)
     if k is None:
-        _validate.fraction(above_zero=True, ratio=ratio)
-        return max(1, int(ratio * num_params / num_clients))
+        return coordinates(num_params, ratio, num_clients)
     _validate.integer(k=k)
     _validate.divides({"num_clients": num_clients}, k=k)
     return k // num_clients

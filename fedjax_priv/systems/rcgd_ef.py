@@ -14,7 +14,7 @@ from fedjax_priv.clients.draw import everyone
 from fedjax_priv.layers.sparsify import plain_sparse, top_k
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import federated_round
-from fedjax_priv.systems._arguments import loss_rate
+from fedjax_priv.systems._arguments import coordinates, loss_rate, minority
 
 
 def rcgd_ef(
@@ -41,7 +41,7 @@ def rcgd_ef(
       num_params: parameters of the model, d.
       ratio: K / d; K = floor(ratio d), at least 1.
       trimmed: share of messages left out, below 1/2; num_byzantine / num_clients if not given.
-      num_byzantine: clients 0 to f - 1 are Byzantine.
+      num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
       attack: on values that Byzantine clients send.
       dropout: probability that a client's message is lost.
       server: optimizer that takes the mean as a gradient; `optax.sgd(1.0)` if not given.
@@ -51,18 +51,19 @@ def rcgd_ef(
       ValueError: an argument outside its range.
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
-    _validate.fraction(above_zero=True, ratio=ratio)
-    dropout, trimmed = loss_rate(dropout), num_byzantine / num_clients if trimmed is None else trimmed
+    minority(num_byzantine, num_clients)
+    trimmed = num_byzantine / num_clients if trimmed is None else trimmed
+    _validate.below_half(trimmed=trimmed)
     attacked = {} if attack is None else {"attack": on_sparse(attack, num_params)}
     return federated_round(
         cohort=everyone(num_clients, num_byzantine=num_byzantine),
         local=local,
         layers=stack(
-            sparsify=top_k(num_params, max(1, int(ratio * num_params)), error_feedback=True),
+            sparsify=top_k(num_params, coordinates(num_params, ratio), error_feedback=True),
             **attacked,
             send=plain_sparse(num_params, num_clients),
         ),
-        channel=erasure(dropout),
+        channel=erasure(loss_rate(dropout)),
         aggregate=norm_trimming(trimmed),
         server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,

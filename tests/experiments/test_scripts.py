@@ -5,7 +5,6 @@ import pathlib
 import runpy
 import sys
 
-import jax
 import numpy as np
 import pytest
 import xarray as xr
@@ -44,28 +43,12 @@ SAID = {  # what the verdicts must be, by the start of a claim
 }
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """Programs that several scripts have in common are compiled once."""
-    options = {
-        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
-        "jax_persistent_cache_min_compile_time_secs": 0.1,
-        "jax_persistent_cache_min_entry_size_bytes": 0,
-    }
-    before = {name: getattr(jax.config, name) for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-
-
 def test_every_script_is_known():
     assert set(SCRIPTS) == SAID.keys()
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_leaves_figure_data_manifest_and_verdicts(script, compiled, tmp_path, monkeypatch, capsys):
+def test_a_script_leaves_figure_data_manifest_and_verdicts(script, tmp_path, monkeypatch, capsys):
     name = script.partition(".")[2]
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--out", str(tmp_path)])
     runpy.run_module(f"experiments.{script}", run_name="__main__")

@@ -1,3 +1,4 @@
+import functools
 import re
 
 import jax
@@ -9,6 +10,7 @@ from fedjax_priv import leakage
 from fedjax_priv.aggregators import krum, mean, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
 from fedjax_priv.systems import fedrep, rcgd_ef, share
+from fedjax_priv.systems._arguments import coordinates
 from helpers import of_the_round, same_bits, targets, towards_target
 
 KEY = jax.random.key(7)
@@ -31,6 +33,16 @@ def ran(system):
         return state, (state, info)
 
     return jax.jit(lambda: jax.lax.scan(body, system.init(KEY, jnp.zeros(D), DATA), length=ROUNDS)[1])()
+
+
+@functools.partial(jax.jit, static_argnames="in_the_clear")
+def program(dropout, levels, in_the_clear):
+    return ran(fedrep_of(dropout=dropout, levels=levels, in_the_clear=in_the_clear, observe=lambda view: view))
+
+
+def usual(dropout=0.0, levels=2.0**20, in_the_clear=False):
+    """Rounds with means of buffers; all of them under masks are one program."""
+    return program(dropout, levels, in_the_clear)
 
 
 def top(v, n):
@@ -61,7 +73,7 @@ def bits_of(info, phase):
 
 def test_rounds_are_those_of_the_algorithms():
     """Through the field and masks, against NumPy; and the bytes of every message."""
-    states, info = ran(fedrep_of())
+    states, info = usual()
     directions, memory, sizes = reference()
     np.testing.assert_allclose(info.direction, directions, atol=1e-5)
     np.testing.assert_allclose(states.layers["conspar"][-1], memory, atol=1e-5)
@@ -73,12 +85,9 @@ def test_rounds_are_those_of_the_algorithms():
 
 
 def test_masks_change_no_bit():
-    for how in ({}, {"dropout": 0.2, "alpha": 0.5, "aggregate": trimmed_mean(0)}):
-        secure, clear = (ran(fedrep_of(**how, in_the_clear=in_the_clear)) for in_the_clear in (False, True))
-        lost = np.asarray(secure[1].status) > 0
-        assert not lost.all() and ("dropout" in how or not lost.any())
-        if not how:
-            assert same_bits(secure[0], clear[0]) and same_bits(secure[1].direction, clear[1].direction)
+    secure, clear = (usual(in_the_clear=in_the_clear) for in_the_clear in (False, True))
+    assert (np.asarray(secure[1].status) == 0).all()
+    assert same_bits(secure[0], clear[0]) and same_bits(secure[1].direction, clear[1].direction)
 
 
 def test_attacks_replace_values_and_proposals_of_byzantine_clients():
@@ -91,7 +100,12 @@ def test_attacks_replace_values_and_proposals_of_byzantine_clients():
         return np.concatenate([np.argsort(np.abs(g[:1]), axis=1, kind="stable")[:, :N], own[1:]])
 
     system = fedrep_of(
-        num_byzantine=1, attack=foe(), coordinate_attack=smallest(), aggregate=trimmed_mean(1), levels=2.0**22
+        num_byzantine=1,
+        attack=foe(),
+        coordinate_attack=smallest(),
+        aggregate=trimmed_mean(1),
+        levels=2.0**22,
+        in_the_clear=True,
     )
     directions, _, sizes = reference(forge, forge_set, lambda rows: np.median(rows, axis=0))
     info = ran(system)[1]
@@ -100,18 +114,17 @@ def test_attacks_replace_values_and_proposals_of_byzantine_clients():
 
 
 def test_share_is_fedrep_on_all_coordinates():
-    everything = ran(fedrep_of(k=M * D))[1]
+    everything = ran(fedrep_of(k=M * D, in_the_clear=True))[1]
     whole = ran(made(share, buffer_size=S, aggregate=mean()))[1]
     np.testing.assert_allclose(whole.direction, everything.direction, atol=4e-6)  # rounded by other draws
 
 
 def test_the_server_holds_no_single_clients_values():
     """It reads the sum of a buffer, and of no part of one."""
-    system = fedrep_of(observe=lambda view: view, levels=2.0**12)
-    info = jax.jit(lambda: system.step(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1])()
-    reading = leakage.separate(info.observed, leakage.secagg_protocol(group_size=S), bound=2**15, max_size=2)
+    observed = jax.tree.map(lambda rounds: rounds[0], usual(levels=2.0**12)[1].observed)
+    reading = leakage.separate(observed, leakage.secagg_protocol(group_size=S), bound=2**15, max_size=2)
     assert (reading.size == 2).all() and len(reading.size) > 0
-    group = np.asarray(info.observed.public["mask"].group)
+    group = np.asarray(observed.public["mask"].group)
     assert (group[reading.clients[:, 0]] == group[reading.clients[:, 1]]).all()
 
 
@@ -146,7 +159,7 @@ def test_a_client_whose_upload_does_not_count_keeps_all_of_it():
 
 
 def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
-    info = ran(fedrep_of(dropout=0.3))[1]
+    info = usual(dropout=0.3)[1]
     counted = np.asarray(info.counted).sum(1)
     assert (counted % S == 0).all() and 0 < counted.sum() < M * ROUNDS
 
@@ -177,6 +190,27 @@ def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
 def test_bad_compositions(change, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         fedrep_of(**change)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+        ({"num_byzantine": -1}, "num_byzantine must be an integer >= 0, got -1"),
+        ({"num_byzantine": 3, "trimmed": 0.0}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+        ({"trimmed": 0.5}, "trimmed must be a number in [0, 1/2), got 0.5"),
+        ({"ratio": 0.0}, "ratio must be a number in (0, 1], got 0.0"),
+    ],
+)
+def test_bad_arguments_of_rcgd_ef(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        made(rcgd_ef, num_params=D, **change)
+
+
+def test_a_ratio_of_d_that_is_an_integer_but_for_rounding():
+    """0.29 * 100 is 28.999999999999996 in float64, and 0.57 * 100 / 3 is 18.999999999999996."""
+    assert coordinates(100, 0.29) == 29 and coordinates(100, 0.57, 3) == 19
+    assert coordinates(100, 0.289) == 28 and coordinates(10, 0.01) == 1
 
 
 def test_single_updates_in_the_clear_may_be_asked_for_by_name():
