@@ -1,7 +1,7 @@
 """How the figures are drawn, and how accuracies are compared under each attack."""
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
@@ -62,9 +62,14 @@ def claim(text: str, paper: str, found: Gap, holds: xr.DataArray, rule: str) -> 
     )
     note = [f"{POINTS}; verdict: {rule}, noise up to {100 * float(found.noise.max()):.1f}"]
     note += [f"does not hold under {' and '.join(failed)}"] if failed else []
+    note += [f"holds under all for {dim} {_list(_kept(holds, dim)) or 'none'}" for dim in others if failed]
     if len(set(ALIE) & set(failed)) == 1 and set(ALIE) <= {*held.attack.values}:
         note.append("it hangs on z, which the paper does not give")
     return Claim(text, paper, ours, not failed, "; ".join(note))
+
+
+def _kept(holds: xr.DataArray, dim: Hashable) -> np.ndarray:
+    return holds[dim].values[holds.all([other for other in holds.dims if other != dim]).values]
 
 
 def _farthest(values: xr.DataArray) -> float:
@@ -82,7 +87,10 @@ def describe(setting: Setting, d: int) -> str:
 
 
 def caveats(config: Config, result: xr.Dataset) -> list[str]:
-    rates = "; ".join(f"{name} {_list(result.rate.sel(method=name).values)}" for name in result.method.values)
+    tried = lambda name: result.end.sel(curve=name).dropna("tried", how="all").tried.values
+    rates = "; ".join(
+        f"{name} {_list(result.rate.sel(curve=name).values)} of {_list(tried(name))}" for name in result.curve.values
+    )
     return [
         describe(config.setting, result.num_params), ELIDED,
         "lines are means over seeds, bands their range; accuracy is on the test set, the last epoch is judged",
@@ -92,23 +100,29 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
 
 
 def _list(values: np.ndarray) -> str:
-    return ", ".join(f"{value:g}" for value in values.ravel())
+    return ", ".join(map(_text, values.ravel()))
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
 
 
 def cost(result: xr.Dataset) -> str:
     """Measured: Gamma, and bytes of a client in an iteration."""
-    means = result[["gamma", "up", "down"]].mean([dim for dim in result.gamma.dims if dim != "method"])
+    means = {name: result[name].groupby("curve").mean(...) for name in ("gamma", "up", "down")}
     return "; ".join(
-        f"{name}: Gamma {float(of.gamma):.3f}, {float(of.up):,.0f} B up, {float(of.down):,.0f} B down"
-        for name, of in ((name, means.sel(method=name)) for name in means.method.values)
+        "{}: Gamma {:.3f}, {:,.0f} B up, {:,.0f} B down".format(
+            name, *(float(of.sel(curve=name)) for of in means.values())
+        )
+        for name in result.curve.values
     )
 
 
-def draw(accuracy: xr.DataArray, title: str) -> Figure:
+def draw(accuracy: xr.DataArray, title: str, legend: str | None = None) -> Figure:
     """A panel for each `attack` (and `row`, if there are), a curve for each `line`."""
     rows = accuracy if "row" in accuracy.dims else accuracy.expand_dims(row=[""])
     high, wide = rows.sizes["row"], rows.sizes["attack"]
-    picture = Figure(figsize=(1.5 + 2.9 * wide, 1.2 + 2.4 * high), layout="constrained")
+    picture = Figure(figsize=(1.4 + 2.3 * wide, 1.0 + 1.9 * high), layout="constrained")
     panels = picture.subplots(high, wide, sharex=True, sharey=True, squeeze=False)
     colours = _colours(rows.line.values)
     for row, line_of in zip(rows.row.values, panels, strict=True):
@@ -120,7 +134,7 @@ def draw(accuracy: xr.DataArray, title: str) -> Figure:
     for axes in panels[:, 0]:
         axes.set_ylabel("test accuracy")
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9)
+    picture.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9, title=legend)
     picture.suptitle(title, fontsize=10)
     return picture
 
@@ -136,8 +150,7 @@ def _colours(lines: Iterable) -> dict:
 def _panel(axes: Axes, runs: xr.DataArray, colours: dict) -> None:
     for line, colour in colours.items():
         of = runs.sel(line=line)
-        label = f"{line:g}" if isinstance(line, float | np.floating) else str(line)
-        axes.plot(of.epoch, of.mean("seed"), color=colour, linewidth=1.5, label=label)
+        axes.plot(of.epoch, of.mean("seed"), color=colour, linewidth=1.5, label=_text(line))
         axes.fill_between(of.epoch, of.min("seed"), of.max("seed"), color=colour, alpha=0.18, linewidth=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

@@ -6,7 +6,7 @@ python -m experiments.fedrep.fig1 --scale quick
 import xarray as xr
 
 from experiments import harness
-from experiments.fedrep.curves import Gap, caveats, claim, draw, gap
+from experiments.fedrep.curves import caveats, claim, draw, gap
 from experiments.fedrep.methods import Method
 from experiments.fedrep.scales import CPU, FEW, PAPER, QUICK
 from experiments.fedrep.training import Config
@@ -15,24 +15,23 @@ from experiments.fedrep.training import run as run_methods
 ALPHAS = (0.0, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
 SCALES = {
     "quick": Config(QUICK, {"CClip": Method(num_byzantine=FEW)}, alphas=(0.0, 0.5, 1.0)),
-    "cpu": Config(CPU, {"CClip": Method()}, alphas=ALPHAS),
+    "cpu": Config(CPU._replace(rates=(0.1, 0.2, 0.5, 1.0)), {"CClip": Method()}, alphas=ALPHAS),
     "paper": Config(PAPER, {"CClip": Method()}, alphas=ALPHAS),
 }
 
 
 def run(config: Config) -> harness.Outcome:
     result = run_methods(config).squeeze("momentum", drop=True)
-    found = [said for rule in result.method.values for said in claims(result.accuracy.sel(method=rule), str(rule))]
+    found = [said for rule in result.curve.values for said in claims(result.accuracy.sel(curve=rule), str(rule))]
     said = caveats(config, result)
-    title = f"accuracy by alpha; {said[0]}"
-    return harness.Outcome(draw(result.accuracy.rename(method="row", alpha="line"), title), result, found, said)
+    picture = draw(result.accuracy.rename(curve="row", alpha="line"), said[0], "alpha")
+    return harness.Outcome(picture, result, found, said)
 
 
 def claims(accuracy: xr.DataArray, rule: str) -> list[harness.Claim]:
     """Of one rule."""
-    others = gap(accuracy.where(accuracy.alpha > 0, drop=True), accuracy.sel(alpha=0.0, drop=True))
-    below = Gap(*(values.where(values.alpha <= 0.95, drop=True) for values in others))
-    above = Gap(*(values.where(values.alpha > 0.95, drop=True) for values in others))
+    plain, of = accuracy.sel(alpha=0.0, drop=True), accuracy.alpha
+    below, above = (gap(accuracy.sel(alpha=of[part]), plain) for part in ((of > 0) & (of <= 0.95), of > 0.95))
     falls = above._replace(last=-above.last).clear.any("alpha")
     return [
         claim(

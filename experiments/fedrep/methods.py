@@ -23,8 +23,11 @@ ATTACKS: dict[str, Attack] = {
     ALIE[0]: attacks.alie(),
     ALIE[1]: attacks.alie(1.5),
     "FoE": attacks.foe(),
+    "bit-flip (30)": attacks.sign_flip(30.0),
 }
-"""The paper's, ALIE at the two values of z that it could mean: Baruch's quantile, and 1.5 as in his code."""
+"""The paper's, ALIE at the two values of z that it could mean: Baruch's quantile, and 1.5 as in his code. The
+last one is not the paper's."""
+PAPERS = tuple(ATTACKS)[1:5]
 
 AGGREGATES: dict[str, Aggregator] = {
     "CClip": aggregators.centered_clipping(),

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 from experiments import harness
-from experiments.fedrep.methods import ATTACKS, Method, system_of
+from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
 from fedjax_priv import data, losses, metrics, models
 from fedjax_priv.base import Algorithm, Local, Model, View
 from fedjax_priv.clients.local import local_sgd
@@ -44,7 +44,7 @@ class Config(NamedTuple):
 
     setting: Setting
     methods: dict[str, Method]
-    attacks: tuple[str, ...] = tuple(ATTACKS)[1:]
+    attacks: tuple[str, ...] = PAPERS
     alphas: tuple[float, ...] = (0.0,)
     momenta: tuple[float, ...] = (0.9,)
     seed: int = 0
@@ -105,13 +105,14 @@ def run(config: Config, observe: Callable[[View], dict[str, Any]] | None = None)
     """Run all methods, each at the rate that is best for it.
 
     Returns:
-      `accuracy` `[method, alpha, momentum, attack, seed, epoch]`; without `epoch` the means over rounds and clients of
+      `accuracy` `[curve, alpha, momentum, attack, seed, epoch]`; without `epoch` the means over rounds and clients of
       `gamma`, |I| / d, and of bytes of an iteration, `up` and `down`, as well as `failed` rounds and what `observe`
-      gave; and `rate` `[method, alpha, momentum]`.
+      gave; `rate` `[curve, alpha, momentum]`; and `end` `[curve, alpha, momentum, tried]`, the last accuracy at each
+      of the rates.
     """
     dataset = load(config.setting)
     parts = [_one(config, method, dataset, observe) for method in config.methods.values()]
-    result = xr.concat(parts, xr.Variable("method", list(config.methods)))
+    result = xr.concat(parts, xr.Variable("curve", list(config.methods)), join="outer")
     return result.assign_attrs(num_params=num_params(config.setting))
 
 
@@ -154,5 +155,5 @@ OBSERVED = ("dissimilarity", "length")
 
 def best(runs: xr.Dataset) -> xr.Dataset:
     """Those at the rate with the best accuracy at the end, a mean over attacks and seeds."""
-    score = runs.accuracy.isel(epoch=-1, drop=True).mean(("attack", "seed"))
-    return runs.isel(rate=score.argmax("rate")).reset_coords("rate")
+    end = runs.accuracy.isel(epoch=-1, drop=True).mean(("attack", "seed"))
+    return runs.isel(rate=end.argmax("rate")).reset_coords("rate").assign(end=end.rename(rate="tried"))
