@@ -62,7 +62,7 @@ def claim(text: str, paper: str, found: Gap, holds: xr.DataArray, rule: str) -> 
     )
     note = [f"{POINTS}; verdict: {rule}, noise up to {100 * float(found.noise.max()):.1f}"]
     note += [f"does not hold under {' and '.join(failed)}"] if failed else []
-    note += [f"holds under all for {dim} {_list(_kept(holds, dim)) or 'none'}" for dim in others if failed]
+    note += [f"holds under all attacks for {dim}: {_list(_kept(holds, dim)) or 'none'}" for dim in others if failed]
     if len(set(ALIE) & set(failed)) == 1 and set(ALIE) <= {*held.attack.values}:
         note.append("it hangs on z, which the paper does not give")
     return Claim(text, paper, ours, not failed, "; ".join(note))

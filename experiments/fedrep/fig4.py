@@ -16,7 +16,7 @@ METHODS = {name: Method(ratio=0.065, coordinates=name) for name in COORDINATES}
 SLIGHT = 0.1
 SCALES = {
     "quick": Config(QUICK, {name: METHODS[name]._replace(num_byzantine=FEW) for name in ("noAtk", "minAtk")}),
-    "cpu": Config(CPU, METHODS),
+    "cpu": Config(CPU._replace(rates=(0.2, 0.5)), METHODS),
     "paper": Config(PAPER, METHODS),
 }
 

@@ -32,7 +32,11 @@ SCALES = {
 
 def run(config: Config) -> harness.Outcome:
     result = run_methods(config).squeeze(("alpha", "momentum"), drop=True)
-    said = [*caveats(config, result), cost(result), "keys and shares weigh more in bytes here, where d is small"]
+    said = [
+        *caveats(config, result), cost(result),
+        "bytes are those of every message; keys, shares and bitmaps weigh more the smaller d is",
+        "at equal bytes the costlier run is read where it has spent as many, which may be before its rate falls",
+    ]  # fmt: skip
     return harness.Outcome(draw(by_size(config, result.accuracy), said[0]), result, claims(config, result), said)
 
 

@@ -1,6 +1,6 @@
 """The systems that the FedREP paper compares, under attacks chosen by a number that may be traced."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -45,7 +45,7 @@ COORDINATES: dict[str, CoordinateAttack | None] = {
 class Method(NamedTuple):
     """A system and what it is made of; what a system does not have is ignored."""
 
-    system: Literal["FedREP", "SHARE", "F2ed-Learning", "RCGD-EF", "SparseSecAgg"] = "FedREP"
+    system: str = "FedREP"  # or "SHARE", "F2ed-Learning", "RCGD-EF", "SparseSecAgg"
     ratio: float = 0.05  # K / d; the share of coordinates a user of SparseSecAgg sends
     buffer_size: int = 2
     aggregate: str = "CClip"
@@ -101,7 +101,8 @@ def system_of(
       elide: expand no masks.
       observe: as in `federated_round`.
     """
-    f, how = method.num_byzantine, dict(num_clients=m, block=m, mesh=None, observe=observe)
+    f = method.num_byzantine
+    how: dict[str, Any] = dict(num_clients=m, block=m, mesh=None, observe=observe)
     forge = attack_of(attack)
     if method.system == "SparseSecAgg":
         part = float(sparse_secagg_alpha(method.ratio, m))

@@ -92,7 +92,7 @@ def local_sgd(
         return _Scheduled(velocity, jnp.zeros(n, jnp.int32)) if scheduled else velocity
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
-        velocity, rounds = memory if scheduled else (memory, 0)
+        velocity, rounds = memory if scheduled else (memory, jnp.int32(0))
         rate = rate_of(rounds)
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
