@@ -1,7 +1,7 @@
 """How the figures are drawn, and how accuracies are compared under each attack."""
 
-from collections.abc import Hashable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, NamedTuple, cast
 
 import matplotlib
 import numpy as np
@@ -47,8 +47,14 @@ def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
     bests = [accuracy.max("epoch").mean("seed") for accuracy in (one, other)]
     last, seeds = ends[0] - ends[1], one.sizes["seed"]
     noise = 2 * last.std("seed", ddof=1) / np.sqrt(seeds) if seeds > 1 else xr.zeros_like(last.mean("seed"))
-    pooled = np.sqrt((noise**2).mean([dim for dim in noise.dims if dim != "attack"]))
+    pooled = (noise**2).mean([dim for dim in noise.dims if dim != "attack"]) ** 0.5
     return Gap(last.mean("seed"), bests[0] - bests[1], pooled.broadcast_like(noise))
+
+
+def beside(gaps: Mapping[str, Gap]) -> Gap:
+    """Several, by `curve`."""
+    names = xr.Variable("curve", list(gaps))
+    return Gap(*(cast(xr.DataArray, xr.concat(parts, names)) for parts in zip(*gaps.values(), strict=True)))
 
 
 def claim(text: str, paper: str, found: Gap, holds: xr.DataArray, rule: str) -> Claim:
@@ -105,17 +111,6 @@ def _list(values: np.ndarray) -> str:
 
 def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def cost(result: xr.Dataset) -> str:
-    """Measured: Gamma, and bytes of a client in an iteration."""
-    means = {name: result[name].groupby("curve").mean(...) for name in ("gamma", "up", "down")}
-    return "; ".join(
-        "{}: Gamma {:.3f}, {:,.0f} B up, {:,.0f} B down".format(
-            name, *(float(of.sel(curve=name)) for of in means.values())
-        )
-        for name in result.curve.values
-    )
 
 
 def draw(accuracy: xr.DataArray, title: str, legend: str | None = None) -> Figure:

@@ -13,7 +13,8 @@ from jaxtyping import Array
 
 from experiments import harness
 from experiments.fedrep import fig8
-from experiments.fedrep.curves import caveats, cost, draw
+from experiments.fedrep.budget import cost
+from experiments.fedrep.curves import caveats, draw
 from experiments.fedrep.methods import ALIE
 from experiments.fedrep.scales import CPU, FEW, PAPER, QUICK
 from experiments.fedrep.training import Config

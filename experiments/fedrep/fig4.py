@@ -6,7 +6,8 @@ python -m experiments.fedrep.fig4 --scale quick
 import xarray as xr
 
 from experiments import harness
-from experiments.fedrep.curves import caveats, claim, cost, draw, gap
+from experiments.fedrep.budget import cost
+from experiments.fedrep.curves import caveats, claim, draw, gap
 from experiments.fedrep.methods import COORDINATES, Method
 from experiments.fedrep.scales import CPU, FEW, PAPER, QUICK
 from experiments.fedrep.training import Config

@@ -3,10 +3,13 @@
 python -m experiments.fedrep.fig6 --scale quick
 """
 
+from typing import cast
+
 import xarray as xr
 
 from experiments import harness
-from experiments.fedrep.curves import Gap, caveats, claim, cost, draw, gap
+from experiments.fedrep.budget import ahead, cost
+from experiments.fedrep.curves import beside, caveats, claim, draw
 from experiments.fedrep.methods import Method
 from experiments.fedrep.scales import CPU, PAPER, QUICK
 from experiments.fedrep.training import Config, Setting
@@ -48,7 +51,8 @@ def by_size(config: Config, accuracy: xr.DataArray) -> xr.DataArray:
         names = [name for name in config.methods if name.endswith(f"s = {size}") or name.startswith("SparseSecAgg")]
         lines = [name.partition(",")[0] for name in names]
         panels.append(accuracy.sel(curve=names).assign_coords(curve=lines).squeeze("attack", drop=True))
-    return xr.concat(panels, xr.Variable("attack", [f"s = {size}" for size in sizes])).rename(curve="line")
+    whole = cast(xr.DataArray, xr.concat(panels, xr.Variable("attack", [f"s = {size}" for size in sizes])))
+    return whole.rename(curve="line")
 
 
 def claims(config: Config, result: xr.Dataset) -> list[harness.Claim]:
@@ -60,26 +64,10 @@ def claims(config: Config, result: xr.Dataset) -> list[harness.Claim]:
     }
     said = []
     for way, words in text.items():
-        pairs = [ahead(result, name, f"SparseSecAgg {ratio:g}", way) for name, ratio in ours.items()]
-        gaps = Gap(*(xr.concat(parts, xr.Variable("curve", list(ours))) for parts in zip(*pairs, strict=True)))
+        gaps = beside({name: ahead(result, name, f"SparseSecAgg {ratio:g}", way) for name, ratio in ours.items()})
         rule = "in every pair, more than 1 above, and noise; farthest shown"
         said.append(claim(words, "clearly", gaps, gaps.clear, rule))
     return said
-
-
-def ahead(result: xr.Dataset, ours: str, other: str, way: str) -> Gap:
-    """FedREP's accuracy less another's: by iteration, or where both sent as many bytes, "up" or "both" ways."""
-    pair = [result.sel(curve=name, drop=True) for name in (ours, other)]
-    if way == "iteration":
-        return gap(*(runs.accuracy for runs in pair))
-    spent = [float((runs.up if way == "up" else runs.up + runs.down).mean()) for runs in pair]
-    return gap(*(runs.accuracy.pipe(_until, min(spent) / own) for runs, own in zip(pair, spent, strict=True)))
-
-
-def _until(accuracy: xr.DataArray, share: float) -> xr.DataArray:
-    """The part of a run that spent such a share of its bytes, with as many evaluations."""
-    epoch = accuracy.epoch
-    return accuracy.interp(epoch=epoch * share).assign_coords(epoch=epoch)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@ python -m experiments.fedrep.fig7 --scale quick
 
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.gridspec import GridSpec
 
 from experiments import harness
-from experiments.fedrep.curves import caveats, claim, cost, draw, gap
+from experiments.fedrep.budget import cost
+from experiments.fedrep.curves import caveats, claim, draw, gap
 from experiments.fedrep.methods import Method
 from experiments.fedrep.scales import CPU, PAPER, QUICK
 from experiments.fedrep.training import Config, Setting
@@ -57,8 +59,8 @@ def figure(result: xr.Dataset, title: str) -> Figure:
     """Curves at the best rates, and the ends at all."""
     picture = draw(result.accuracy.rename(curve="line"), title)
     picture.set_size_inches(9, 3.4)
-    ends = picture.add_subplot(1, 2, 2)
-    picture.axes[0].set_subplotspec(ends.get_gridspec()[0])
+    ends = picture.add_subplot(GridSpec(1, 2, picture)[1])
+    picture.axes[0].set_subplotspec(GridSpec(1, 2, picture)[0])
     for line in picture.axes[0].lines:
         of = result.end.sel(curve=line.get_label()).dropna("tried")
         ends.plot(of.tried, of, "o-", color=line.get_color(), linewidth=1.2)

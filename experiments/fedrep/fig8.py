@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 from experiments import harness
-from experiments.fedrep.curves import SMALL, Gap, caveats, claim, cost, draw, gap
+from experiments.fedrep.budget import cost
+from experiments.fedrep.curves import SMALL, Gap, beside, caveats, claim, draw, gap
 from experiments.fedrep.methods import ALIE, PAPERS, Method
 from experiments.fedrep.scales import CPU, FEW, PAPER, QUICK
 from experiments.fedrep.training import Config
@@ -57,8 +58,7 @@ def claims(result: xr.Dataset) -> list[harness.Claim]:
 
 
 def above_under_alie(result: xr.Dataset, names: list[str]) -> harness.Claim:
-    pairs = [over_share(result.sel(attack=list(ALIE)), name) for name in names]
-    ahead = Gap(*(xr.concat(parts, xr.Variable("curve", names)) for parts in zip(*pairs, strict=True)))
+    ahead = beside({name: over_share(result.sel(attack=list(ALIE)), name) for name in names})
     return claim(
         "under ALIE FedREP is above SHARE", "above", ahead, ahead.clear, "at every ratio, more than 1 above, and noise"
     )

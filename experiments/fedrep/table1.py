@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.fedrep.curves import caveats, cost, gap
+from experiments.fedrep.budget import cost
+from experiments.fedrep.curves import caveats, gap
 from experiments.fedrep.methods import ATTACKS, Method, system_of
 from experiments.fedrep.scales import CPU, FEW, PAPER, QUICK
 from experiments.fedrep.training import Config
@@ -26,7 +27,9 @@ from fedjax_priv.theory.fedrep import sparse_secagg_alpha
 
 NAMES = ("RCGD-EF", "F2ed-Learning", "SHARE", "SparseSecAgg", "FedREP")
 ASPECTS = ("robust", "efficient", "private")
-PAPER_SAYS = dict(zip(NAMES, ("yes yes no", "yes no yes", "yes no yes", "no yes yes", "yes yes yes"), strict=True))
+PAPER_SAYS: dict[str, str] = dict(
+    zip(NAMES, ("yes yes no", "yes no yes", "yes no yes", "no yes yes", "yes yes yes"), strict=True)
+)
 KEPT, FRACTION = 0.05, 0.25
 """Accuracy that an attack may cost, and the share of a dense upload, 32 d bits, that may be sent."""
 SMALL = (8, 64)
