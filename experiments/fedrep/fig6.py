@@ -16,8 +16,11 @@ from experiments.fedrep.training import Config, Setting
 from experiments.fedrep.training import run as run_methods
 
 
-def config(setting: Setting, sizes: tuple[int, ...], ratios: tuple[float, ...]) -> Config:
-    sparse = {f"SparseSecAgg {ratio:g}": Method("SparseSecAgg", ratio=ratio, num_byzantine=0) for ratio in ratios}
+def config(setting: Setting, sizes: tuple[int, ...], ratios: tuple[float, ...], rates: tuple[float, ...]) -> Config:
+    """`rates` are SparseSecAgg's."""
+    sparse = {
+        f"SparseSecAgg {ratio:g}": Method("SparseSecAgg", ratio, num_byzantine=0, rates=rates) for ratio in ratios
+    }
     ours = {
         f"FedREP {ratio:g}, s = {size}": Method(ratio=ratio, buffer_size=size, num_byzantine=0)
         for size in sizes
@@ -27,9 +30,9 @@ def config(setting: Setting, sizes: tuple[int, ...], ratios: tuple[float, ...]) 
 
 
 SCALES = {
-    "quick": config(QUICK, (4,), (0.05,)),
-    "cpu": config(CPU._replace(rates=(0.5, 1.0, 2.0)), (4, 8, 16), (0.05, 0.1)),
-    "paper": config(PAPER._replace(rates=(*PAPER.rates, 10.0)), (4, 8, 16), (0.05, 0.1)),
+    "quick": config(QUICK, (4,), (0.05,), QUICK.rates),
+    "cpu": config(CPU, (4, 8, 16), (0.05, 0.1), (1.0, 2.0, 5.0)),
+    "paper": config(PAPER, (4, 8, 16), (0.05, 0.1), (*PAPER.rates, 10.0, 20.0)),
 }
 
 

@@ -40,6 +40,16 @@ SAID = {  # what the verdicts must be, by the start of a claim
         "the error falls as 1 / J": False,
         "what rounding adds": True,
     },
+    "fedrep.fig1": {"CClip: accuracy falls beyond": True},
+    "fedrep.fig2": {"at equal bytes up and down": True},
+    "fedrep.fig3": {"TMean is unsteady": NOT_TESTED},
+    "fedrep.fig4": {},
+    "fedrep.fig5": {},
+    "fedrep.fig6": {"and at equal bytes up and down": True},
+    "fedrep.fig7": {"SparseSecAgg's best rate": NOT_TESTED},
+    "fedrep.fig8": {"FedREP loses little": NOT_TESTED},
+    "fedrep.fig12": {"FedREP's buffers are less dissimilar": False},
+    "fedrep.table1": {"RCGD-EF": True, "SparseSecAgg": True},
 }
 
 
