@@ -1,5 +1,6 @@
 """How the figures are drawn, and how accuracies are compared under each attack."""
 
+import textwrap
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -130,7 +131,7 @@ def draw(accuracy: xr.DataArray, title: str, legend: str | None = None) -> Figur
         axes.set_ylabel("test accuracy")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     picture.legend(handles, labels, loc="outside right center", frameon=False, fontsize=9, title=legend)
-    picture.suptitle(title, fontsize=10)
+    picture.suptitle(textwrap.fill(title, 13 * round(picture.get_figwidth())), fontsize=10)
     return picture
 
 
