@@ -41,8 +41,8 @@ def methods(names: tuple[str, ...], **how: Any) -> dict[str, Method]:
 
 
 SCALES = {
-    "quick": Config(QUICK, methods((NAMES[0], *NAMES[3:]), num_byzantine=FEW), attacks=tuple(ATTACKS)),
-    "cpu": Config(CPU._replace(rates=(0.5, 1.0)), methods(NAMES), attacks=tuple(ATTACKS)),
+    "quick": Config(QUICK, methods((NAMES[0], NAMES[-1]), num_byzantine=FEW), attacks=tuple(ATTACKS)),
+    "cpu": Config(CPU._replace(rates=(0.5,)), methods(NAMES), attacks=tuple(ATTACKS)),
     "paper": Config(PAPER, methods(NAMES), attacks=tuple(ATTACKS)),
 }
 
