@@ -118,7 +118,7 @@ def draw(accuracy: xr.DataArray, title: str, legend: str | None = None) -> Figur
     """A panel for each `attack` (and `row`, if there are), a curve for each `line`."""
     rows = accuracy if "row" in accuracy.dims else accuracy.expand_dims(row=[""])
     high, wide = rows.sizes["row"], rows.sizes["attack"]
-    picture = Figure(figsize=(1.4 + 2.3 * wide, 1.0 + 1.9 * high), layout="constrained")
+    picture = Figure(figsize=(1.4 + 2.0 * wide, 1.1 + 1.7 * high), layout="constrained")
     panels = picture.subplots(high, wide, sharex=True, sharey=True, squeeze=False)
     colours = _colours(rows.line.values)
     for row, line_of in zip(rows.row.values, panels, strict=True):
