@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, PyTree
+from jaxtyping import Array, Float32, Int32, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local
@@ -22,7 +22,16 @@ from fedjax_priv.rows import rows_where
 
 Loss = Callable[[PyTree, PyTree], Array]
 """`(params, examples [k, ...]) -> [k]`, the loss of each example."""
+Schedule = Callable[[Array], Array]
+"""`rounds [b] float32 -> [b]`, the step size of clients whose training counted in so many rounds."""
 Trained = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]
+
+
+class _Scheduled(NamedTuple):
+    """What clients carry from round to round under a schedule."""
+
+    velocity: PyTree  # [n, d]; () where it is not carried
+    rounds: Int32[Array, " n"]  # in which the client trained and its upload counted
 
 
 class _Training(NamedTuple):
@@ -38,7 +47,7 @@ class _Training(NamedTuple):
 def local_sgd(
     loss: Loss,
     *,
-    learning_rate: ArrayLike,
+    learning_rate: ArrayLike | Schedule,
     batch_size: int,
     num_epochs: int | None = None,
     num_steps: int | None = None,
@@ -53,7 +62,8 @@ def local_sgd(
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.
-      learning_rate: step size; may be traced.
+      learning_rate: step size, above 0; may be traced. Or a schedule as those of optax, 0 or above: a client's step
+        size in a round, from the number of rounds in which it trained and its upload counted (in `memory`).
       batch_size: samples of a batch.
       num_epochs: passes over the client's own data, each of `ceil(count / batch_size)` steps.
       num_steps: steps of every client, whatever its count. Exactly one of `num_epochs` and `num_steps` is given.
@@ -68,19 +78,22 @@ def local_sgd(
       ValueError: an argument is out of range, both or none of `num_epochs` and `num_steps` are given, or (when training
         is traced) `batch_size` is above the samples clients have room for.
     """
-    _validate.positive(learning_rate=learning_rate)
+    rate_of = _rate(learning_rate)
     _validate.fraction(below_one=True, momentum=momentum)
     _validate.integer(batch_size=batch_size)
-    learning_rate, momentum = _validate.or_nan(learning_rate, above=0), _validate.or_nan(momentum, at_least=0, below=1)
+    momentum = _validate.or_nan(momentum, at_least=0, below=1)
     duration = _duration(num_epochs, num_steps)
     has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
-    carries = has_velocity and carry_momentum
+    carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
     gradient = jax.vmap(_mean_gradient(loss))
 
     def init(n: int, params: PyTree) -> PyTree:
-        return jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
+        velocity = jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
+        return _Scheduled(velocity, jnp.zeros(n, jnp.int32)) if scheduled else velocity
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
+        velocity, rounds = memory if scheduled else (memory, jnp.int32(0))
+        rate = rate_of(rounds)
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
         end = duration(per_epoch(data.count, batch_size))
@@ -89,15 +102,17 @@ def local_sgd(
             active = (data.count > 0) & (time < end)
             order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
             total, grads = gradient(state.params, examples, valid)
-            moved = _descend(state.params, state.velocity, grads, learning_rate, momentum)
+            moved = _descend(state.params, state.velocity, grads, rate, momentum)
             params, velocity = rows_where(active, moved, (state.params, state.velocity))
             samples = state.samples + valid.sum(1, dtype=jnp.float32)
             return _Training(params, velocity, order, state.loss + total, samples), None
 
-        start = _start(params, memory if carries else None, data, has_velocity)
+        start = _start(params, velocity if carries else None, data, has_velocity)
         final, _ = jax.lax.scan(step, start, jnp.arange(duration(math.ceil(capacity / batch_size))))
         update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
-        return update, _ravel(final.velocity) if carries else memory, final.loss / jnp.maximum(final.samples, 1.0)
+        velocity = _ravel(final.velocity) if carries else velocity
+        memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
+        return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
 
     return Local(init, apply)
 
@@ -122,6 +137,20 @@ def fedsgd(loss: Loss) -> Local:
         return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
 
     return Local(lambda n, params: (), apply)
+
+
+def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
+    """From the rounds of each client to their step sizes, `[b]`, or from nothing to the one of all."""
+    if not callable(learning_rate):
+        _validate.positive(learning_rate=learning_rate)
+        constant = _validate.or_nan(learning_rate, above=0)
+        return lambda rounds: jnp.asarray(constant, jnp.float32)
+
+    def of(rounds: Array) -> Array:
+        rate = jnp.asarray(learning_rate(rounds.astype(jnp.float32)), jnp.float32)
+        return jnp.where(rate >= 0, rate, jnp.nan)
+
+    return of
 
 
 def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], Any]:
@@ -153,13 +182,14 @@ def _mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array,
 
 
 def _descend(
-    params: PyTree, velocity: PyTree, grads: PyTree, learning_rate: ArrayLike, momentum: ArrayLike
+    params: PyTree, velocity: PyTree, grads: PyTree, rate: Array, momentum: ArrayLike
 ) -> tuple[PyTree, PyTree]:
     """The next parameters and velocity; without momentum (None) there is no velocity to keep in memory."""
+    step = lambda w, v: w - jnp.reshape(rate, (-1, *(1,) * (w.ndim - 1))) * v
     if velocity is None:
-        return jax.tree.map(lambda w, g: w - learning_rate * g, params, grads), None
+        return jax.tree.map(step, params, grads), None
     velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
-    return jax.tree.map(lambda w, v: w - learning_rate * v, params, velocity), velocity
+    return jax.tree.map(step, params, velocity), velocity
 
 
 def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity: bool) -> _Training:

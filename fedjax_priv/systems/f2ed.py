@@ -2,19 +2,21 @@
 
 from typing import Any
 
+from jaxtyping import Array
+
 from fedjax_priv.aggregators.filter_l2 import filter_l2
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.systems.share import share
 
 
-def f2ed(local: Local, *, num_clients: int, sigma: float = 1.0, bound: float = 20.0, **how: Any) -> Algorithm:
+def f2ed(local: Local, *, num_clients: int, sigma: float | Array = 1.0, bound: float = 20.0, **how: Any) -> Algorithm:
     """`w <- w - FilterL2(shard means of y_k)`.
 
     Args:
       local: training of a client.
       num_clients: m.
       sigma: standard deviation of honest shard means in their worst direction; the authors' 1 filters nothing at the
-        scale of model updates.
+        scale of model updates; may be traced.
       bound: as in `filter_l2`.
       **how: other arguments of `share`.
 

@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from fedjax_priv import losses, models
@@ -256,3 +257,46 @@ def test_traced_settings_out_of_range_give_nan(how):
         return local_sgd(LOSS, batch_size=B, num_steps=2, **settings).apply(KEY, (), params, data, cohort(CLIENT))[0]
 
     assert jnp.isnan(jax.jit(update)(how)[COUNT > 0]).all()
+
+
+def drop_at(rate, last):
+    return lambda rounds: jnp.where(rounds < 1, rate, last)
+
+
+@pytest.mark.parametrize("carry_momentum", [False, True])
+def test_a_schedule_is_the_step_size_of_each_round_a_client_trained_in(carry_momentum):
+    """Round by round as with constants; a client that missed the first round is a round behind."""
+    data, params = classification()
+    made = lambda rate: local_sgd(
+        LOSS, learning_rate=rate, batch_size=B, num_steps=2, momentum=0.5, carry_momentum=carry_momentum
+    )
+    scheduled, first, second = made(drop_at(0.3, 0.03)), made(0.3), made(0.03)
+    start = scheduled.init(N, params)
+    assert start.rounds.dtype == jnp.int32 and start.rounds.shape == (N,)
+    apply = jax.jit(scheduled.apply)
+    update, memory, _ = apply(KEY, start, params, data, cohort(CLIENT))
+    want, velocity, _ = jax.jit(first.apply)(KEY, first.init(N, params), params, data, cohort(CLIENT))
+    np.testing.assert_array_equal(update, want)
+    missed = memory._replace(rounds=memory.rounds.at[1].set(0))
+    update, memory, _ = apply(KEY, missed, params, data, cohort(CLIENT))
+    late = jax.jit(second.apply)(KEY, velocity, params, data, cohort(CLIENT))[0]
+    early = jax.jit(first.apply)(KEY, velocity, params, data, cohort(CLIENT))[0]
+    np.testing.assert_array_equal(update, np.where(np.arange(N)[:, None] == 1, early, late))
+    np.testing.assert_array_equal(memory.rounds, [2, 1, 2, 2])
+    assert not np.array_equal(early[1], late[1])
+
+
+def test_the_schedules_of_optax_will_do_and_one_below_zero_is_nan():
+    data, params = classification()
+    schedule = optax.piecewise_constant_schedule(0.3, {1: 0.1})
+    local = local_sgd(LOSS, learning_rate=schedule, batch_size=B, num_steps=2)
+    memory = local.init(N, params)._replace(rounds=jnp.array([0, 1, 0, 2], jnp.int32))
+    apply = lambda local, memory: jax.jit(local.apply)(KEY, memory, params, data, cohort(CLIENT))[0]
+    got = apply(local, memory)
+    for rate, rows in ((0.3, [0, 2]), (0.03, [1, 3])):
+        constant = local_sgd(LOSS, learning_rate=rate, batch_size=B, num_steps=2)
+        want = apply(constant, constant.init(N, params))
+        np.testing.assert_allclose(got[jnp.array(rows)], want[jnp.array(rows)], rtol=1e-5, atol=1e-7)
+    negative = local_sgd(LOSS, learning_rate=drop_at(0.3, -1.0), batch_size=B, num_steps=2)
+    wrong = apply(negative, memory)
+    assert np.isfinite(wrong[0]).all() and np.isnan(wrong[1]).all()

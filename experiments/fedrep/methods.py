@@ -1,0 +1,121 @@
+"""The systems that the FedREP paper compares, under attacks chosen by a number that may be traced."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from fedjax_priv import aggregators, attacks
+from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.base import Aggregator, Algorithm, Local
+from fedjax_priv.layers.conspar import CoordinateAttack
+from fedjax_priv.systems.f2ed import f2ed
+from fedjax_priv.systems.fedrep import fedrep
+from fedjax_priv.systems.rcgd_ef import rcgd_ef
+from fedjax_priv.systems.share import share
+from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.theory.fedrep import sparse_secagg_alpha
+
+ALIE = ("ALIE (Baruch)", "ALIE (1.5)")
+ATTACKS: dict[str, Attack] = {
+    "none": lambda key, updates, honest: updates,
+    "bit-flip": attacks.sign_flip(),
+    ALIE[0]: attacks.alie(),
+    ALIE[1]: attacks.alie(1.5),
+    "FoE": attacks.foe(),
+    "bit-flip (30)": attacks.sign_flip(30.0),
+}
+"""The paper's, ALIE at the two values of z that it could mean: Baruch's quantile, and 1.5 as in his code. The
+last one is not the paper's."""
+PAPERS = tuple(ATTACKS)[1:5]
+
+AGGREGATES: dict[str, Aggregator] = {
+    "CClip": aggregators.centered_clipping(),
+    "geoMed": aggregators.geometric_median(),
+    "TMean": aggregators.trimmed_mean(fraction=7 / 16),
+}
+COORDINATES: dict[str, CoordinateAttack | None] = {
+    "noAtk": None,
+    "minAtk": attacks.smallest(),
+    "randAtk": attacks.random_set(),
+    "sameAtk": attacks.same_set(),
+}
+
+
+class Method(NamedTuple):
+    """A system and what it is made of; what a system does not have is ignored."""
+
+    system: str = "FedREP"  # or "SHARE", "F2ed-Learning", "RCGD-EF", "SparseSecAgg"
+    ratio: float = 0.05  # K / d; the share of coordinates a user of SparseSecAgg sends
+    buffer_size: int = 2
+    aggregate: str = "CClip"
+    local_steps: int = 1
+    num_byzantine: int = 7
+    coordinates: str = "noAtk"
+    sigma: float = 0.05  # of F2ed-Learning, in units of the rate
+    rates: tuple[float, ...] = ()  # those of the setting if there are none
+
+    @property
+    def sends_values_alone(self) -> bool:
+        """Uploads hold values, and nothing that says where they belong."""
+        return self.system not in ("RCGD-EF", "SparseSecAgg")
+
+
+def attack_of(number: Array | float) -> Attack:
+    """That of `ATTACKS` with the number."""
+
+    def attack(key: Array, updates: Array, honest: Array) -> Array:
+        forged = [jnp.broadcast_to(rule(key, updates, honest), updates.shape) for rule in ATTACKS.values()]
+        return jnp.select([jnp.asarray(number) == i for i in range(len(forged))], forged)
+
+    return attack
+
+
+def attacked(local: Local, attack: Attack, num_byzantine: int) -> Local:
+    """Training whose first clients end up where `attack` says, for systems without a place for it.
+
+    It sees the cohort, so that this must be trained in one block.
+    """
+
+    def apply(key: Any, memory: Any, params: Any, data: Any, cohort: Any) -> tuple:
+        update, memory, loss = local.apply(key, memory, params, data, cohort)
+        honest = cohort.client >= num_byzantine
+        return jnp.where(honest[:, None], update, attack(key, update, honest)), memory, loss
+
+    return Local(local.init, apply)
+
+
+def system_of(
+    method: Method, local: Local, m: int, d: int, alpha: Any, attack: Any, rate: Any, *, elide: bool, observe: Any
+) -> Algorithm:
+    """A method for m clients and d parameters, on one device.
+
+    Args:
+      method: which.
+      local: training of a client.
+      m: clients.
+      d: parameters.
+      alpha: confounding of FedREP's proposals.
+      attack: number of an attack.
+      rate: the learning rate, a unit for `sigma`.
+      elide: expand no masks.
+      observe: as in `federated_round`.
+    """
+    f = method.num_byzantine
+    how: dict[str, Any] = dict(num_clients=m, block=m, mesh=None, observe=observe)
+    forge = attack_of(attack)
+    if method.system == "SparseSecAgg":
+        part = float(sparse_secagg_alpha(method.ratio, m))
+        return sparse_secagg(attacked(local, forge, f), alpha=part, elide=elide, **how)
+    how |= dict(num_byzantine=f, attack=forge)
+    if method.system == "RCGD-EF":
+        return rcgd_ef(local, num_params=d, ratio=method.ratio, **how)
+    how |= dict(buffer_size=method.buffer_size, elide=elide)
+    if method.system == "F2ed-Learning":
+        return f2ed(local, sigma=method.sigma * rate, **how)
+    if method.system == "SHARE":
+        return share(local, aggregate=AGGREGATES[method.aggregate], **how)
+    return fedrep(
+        local, num_params=d, ratio=method.ratio, alpha=alpha, aggregate=AGGREGATES[method.aggregate],
+        coordinate_attack=COORDINATES[method.coordinates], **how,
+    )  # fmt: skip

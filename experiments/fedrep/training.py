@@ -1,0 +1,159 @@
+"""Data, clients and systems of the FedREP paper's figures, and their runs.
+
+Runs of one method are one program: confounding, attack, momentum, rate and seed are traced numbers. Masks are elided:
+the same aggregates bit for bit, and the same messages.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from experiments import harness
+from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
+from fedjax_priv import data, losses, metrics, models
+from fedjax_priv.base import Algorithm, Local, Model, View
+from fedjax_priv.clients.local import local_sgd
+from fedjax_priv.sweep import sweep
+
+ELIDED = "masks were elided in the runs of accuracy and bytes: the same aggregates and messages"
+
+
+class Setting(NamedTuple):
+    """Data, model and how long clients train. The defaults are the paper's, but for repeats."""
+
+    dataset: Literal["digits", "mnist", "cifar10"] = "cifar10"
+    samples: int | None = None  # training samples that are used; None: all
+    pool: int = 1  # pixels are means over squares of so many by so many
+    model: str = "resnet20"  # or "mlp16", a network with one hidden layer of 16
+    num_clients: int = 32
+    batch_size: int = 25
+    epochs: int = 120
+    evaluations: int = 60
+    rates: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    repeats: int = 3
+    at_once: int | None = None
+
+
+class Config(NamedTuple):
+    """A figure at one scale. An axis with one value is none."""
+
+    setting: Setting
+    methods: dict[str, Method]
+    attacks: tuple[str, ...] = PAPERS
+    alphas: tuple[float, ...] = (0.0,)
+    momenta: tuple[float, ...] = (0.9,)
+    seed: int = 0
+
+
+def load(setting: Setting) -> data.Dataset:
+    dataset = harness.load(setting.dataset, setting.samples)
+    return dataset._replace(x_train=pooled(dataset.x_train, setting.pool), x_test=pooled(dataset.x_test, setting.pool))
+
+
+def pooled(images: np.ndarray, size: int) -> np.ndarray:
+    """Means over squares of `size` by `size` pixels; images `[k, h, w, c]`."""
+    k, height, width, channels = images.shape
+    return images.reshape(k, height // size, size, width // size, size, channels).mean((2, 4))
+
+
+def model_of(setting: Setting) -> Model:
+    side, channels = {"digits": (8, 1), "mnist": (28, 1), "cifar10": (32, 3)}[setting.dataset]
+    shape = (side // setting.pool, side // setting.pool, channels)
+    if setting.model == "resnet20":
+        return models.resnet20(shape)
+    return models.mlp(shape, 10, hidden=(int(setting.model.removeprefix("mlp")),))
+
+
+def num_params(setting: Setting) -> int:
+    return models.num_params(jax.eval_shape(model_of(setting).init, jax.random.key(0)))
+
+
+def lengths(setting: Setting, method: Method, samples: int) -> tuple[int, int]:
+    """Iterations, and how many between two evaluations: of so many passes over the data."""
+    local_steps = setting.epochs * samples / (setting.num_clients * setting.batch_size)
+    every = max(1, round(local_steps / method.local_steps / setting.evaluations))
+    return every * setting.evaluations, every
+
+
+def local_of(setting: Setting, method: Method, rounds: int, momentum: Any, rate: Any) -> Local:
+    """Eq. 182: `m <- beta m + (1 - beta) grad`, whose rate falls to a tenth after two thirds of the rounds."""
+    drop = round(rounds * 80 / 120)
+    return local_sgd(
+        losses.softmax_cross_entropy(model_of(setting)),
+        learning_rate=lambda done: rate * (1 - momentum) * jnp.where(done < drop, 1.0, 0.1),
+        batch_size=setting.batch_size,
+        num_steps=method.local_steps,
+        momentum=momentum,
+        carry_momentum=True,
+    )
+
+
+def algorithm(
+    setting: Setting, method: Method, rounds: int, *, alpha: Any, attack: Any, momentum: Any, rate: Any, **how: Any
+) -> Algorithm:
+    """A method; `attack` is a number of `ATTACKS`, `how` of `system_of`."""
+    local = local_of(setting, method, rounds, momentum, rate)
+    return system_of(method, local, setting.num_clients, num_params(setting), alpha, attack, rate, **how)
+
+
+def run(config: Config, observe: Callable[[View], dict[str, Any]] | None = None) -> xr.Dataset:
+    """Run all methods, each at the rate that is best for it.
+
+    Returns:
+      `accuracy` `[curve, alpha, momentum, attack, seed, epoch]`; without `epoch` the means over rounds and clients of
+      `gamma`, |I| / d, and of bytes of an iteration, `up` and `down`, as well as `failed` rounds and what `observe`
+      gave; `rate` `[curve, alpha, momentum]`; and `end` `[curve, alpha, momentum, tried]`, the last accuracy at each
+      of the rates.
+    """
+    dataset = load(config.setting)
+    parts = [_one(config, method, dataset, observe) for method in config.methods.values()]
+    result = xr.concat(parts, xr.Variable("curve", list(config.methods)), join="outer")
+    return result.assign_attrs(num_params=num_params(config.setting))
+
+
+def _one(config: Config, method: Method, dataset: data.Dataset, observe: Any) -> xr.Dataset:
+    setting, samples = config.setting, len(dataset.x_train)
+    rounds, every = lengths(setting, method, samples)
+    numbers: Mapping[str, Sequence[float | int]] = {
+        "alpha": config.alphas,
+        "momentum": config.momenta,
+        "attack": [float(list(ATTACKS).index(name)) for name in config.attacks],
+        "rate": method.rates or setting.rates,
+        "seed": range(setting.repeats),
+    }
+    whole = sweep(
+        functools.partial(algorithm, setting, method, rounds, elide=True, observe=observe), numbers,
+        jax.random.key(config.seed), model_of(setting).init,
+        data.federate(dataset, setting.num_clients, seed=config.seed),
+        rounds=rounds, every=every, at_once=setting.at_once, over="clients", progress=False,
+        evaluate=metrics.accuracy(model_of(setting), dataset.x_test, dataset.y_test),
+    )  # fmt: skip
+    whole = whole.assign_coords(attack=list(config.attacks), evaluation=whole.evaluation * setting.epochs / rounds)
+    return best(summary(whole.rename(evaluation="epoch"), method, num_params(setting)))
+
+
+def summary(runs: xr.Dataset, method: Method, d: int) -> xr.Dataset:
+    """What is kept of runs."""
+    mean = {way: runs[f"{way}_bytes"].sum("phase").mean(("round", "client")) for way in ("up", "down")}
+    values = runs.up_bytes.sel(phase="upload").mean(("round", "client")) / 4 / d
+    observed = {name: values.mean("round") for name, values in runs.data_vars.items() if name in OBSERVED}
+    failed = (runs.status != 0).sum("round")
+    gamma = values if method.sends_values_alone else xr.full_like(values, method.ratio)
+    return xr.Dataset({"accuracy": runs.accuracy, "gamma": gamma, "failed": failed} | mean | observed).drop_vars(
+        "phase"
+    )
+
+
+OBSERVED = ("dissimilarity", "length")
+"""Names of what may be observed."""
+
+
+def best(runs: xr.Dataset) -> xr.Dataset:
+    """Those at the rate with the best accuracy at the end, a mean over attacks and seeds."""
+    end = runs.accuracy.isel(epoch=-1, drop=True).mean(("attack", "seed"))
+    return runs.isel(rate=end.argmax("rate")).reset_coords("rate").assign(end=end.rename(rate="tried"))

@@ -1,0 +1,250 @@
+"""The experiments of the FedREP paper: verdicts follow from the data, the largest scale can be built."""
+
+import functools
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv.attacks import alie, foe, sign_flip
+from fedjax_priv.base import ClientData, Local, View
+from fedjax_priv.crypto import field
+
+EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
+
+
+def script(name):
+    return importlib.import_module(f"experiments.fedrep.{name}")
+
+
+def runs(ends, **dims):
+    """Accuracies that rise evenly to `ends`, of two seeds 0.2 points apart."""
+    ends = np.asarray(ends, float)
+    values = ends[..., None, None] * (EPOCHS / EPOCHS[-1]) + np.array([[-0.001], [0.001]])
+    return xr.DataArray(values, dims=(*dims, "seed", "epoch"), coords={**dims, "seed": [0, 1], "epoch": EPOCHS})
+
+
+def attacks():
+    return list(script("methods").PAPERS)
+
+
+def verdicts(claims):
+    return [claim.verdict for claim in claims]
+
+
+def test_a_gap_is_clear_or_small_only_beyond_its_noise():
+    curves, alie = script("curves"), list(script("methods").ALIE)
+    plain = runs([0.5, 0.5], attack=alie)
+    noisy = plain + xr.DataArray([-0.05, 0.05], dims="seed")
+    for one, clear, small in ((0.53, True, False), (0.505, False, True), (0.4, False, False)):
+        found = curves.gap(runs([one, one], attack=alie), plain)
+        np.testing.assert_allclose(found.last, one - 0.5, atol=1e-9)
+        assert (found.clear == clear).all() and (found.small == small).all()
+        assert float(found.noise.max()) < 1e-9
+    found = curves.gap(noisy, plain - 0.03)
+    np.testing.assert_allclose(found.noise, 2 * 0.05, atol=1e-9)  # 2 std / sqrt(2), std = 0.05 sqrt(2)
+    assert not found.clear.any() and found.small.all()
+
+
+def test_a_verdict_that_hangs_on_z_says_so():
+    curves = script("curves")
+    found = curves.gap(runs([0.6, 0.6, 0.5, 0.6], attack=attacks()), runs([0.5] * 4, attack=attacks()))
+    said = curves.claim("better", "better", found, found.clear, "above")
+    assert said.verdict is False and "hangs on z" in said.note and "under ALIE (1.5)" in said.note
+    assert "ALIE (Baruch) +10.0 (+10.0)" in said.ours
+    said = curves.claim("better", "better", found, found.not_below, "not below")
+    assert said.verdict is True and "hangs" not in said.note
+
+
+def test_the_best_rate_is_that_of_the_best_end_over_attacks_and_seeds():
+    ends = [[[0.1, 0.9], [0.6, 0.6]], [[0.2, 0.3], [0.1, 0.1]]]
+    accuracy = runs(ends, alpha=[0.0, 1.0], rate=[0.1, 0.5], attack=["none", "FoE"])
+    chosen = script("training").best(xr.Dataset({"accuracy": accuracy}))
+    np.testing.assert_array_equal(chosen.rate, [0.5, 0.1])
+    np.testing.assert_allclose(chosen.accuracy.isel(epoch=-1).mean("seed"), [[0.6, 0.6], [0.2, 0.3]])
+    np.testing.assert_allclose(chosen.end, [[0.5, 0.6], [0.25, 0.1]])
+
+
+def result_of(ends, names, attack, gamma=0.05, up=100.0, down=100.0, **more):
+    cost = lambda values: (("curve", "attack", "seed"), np.broadcast_to(np.reshape(values, (-1, 1, 1)), shape))
+    shape = (len(names), len(attack), 2)
+    data = {
+        "accuracy": runs(ends, curve=names, attack=attack),
+        "gamma": cost(gamma),
+        "up": cost(up),
+        "down": cost(down),
+    }
+    return xr.Dataset(data | more)
+
+
+def test_at_equal_bytes_the_costlier_run_is_read_earlier():
+    budget = script("budget")
+    result = result_of([[0.4], [0.6]], ["FedREP", "other"], ["none"], up=[10.0, 40.0], down=[10.0, 10.0])
+    last = lambda way: budget.ahead(result, "FedREP", "other", way).last.item()
+    np.testing.assert_allclose([last("iteration"), last("up"), last("both")], [-0.2, 0.4 - 0.15, 0.4 - 0.24])
+
+
+def test_flat_up_to_an_alpha_and_falling_beyond_is_recognised():
+    alphas = [0.0, 0.5, 0.95, 1.0]
+    said = lambda ends: verdicts(
+        script("fig1").claims(runs(np.tile(ends, (4, 1)).T, alpha=alphas, attack=attacks()), "")
+    )
+    assert said([0.9, 0.9, 0.89, 0.7]) == [True, True]
+    assert said([0.9, 0.9, 0.8, 0.7]) == [False, True]
+    assert said([0.9, 0.9, 0.9, 0.9]) == [True, False]
+
+
+def test_an_unsteady_rule_is_recognised():
+    steady = runs(np.full((2, 1, 4), 0.9), curve=["geoMed", "TMean"], alpha=[0.0], attack=attacks())
+    shaken = steady.copy()
+    shaken.loc[{"curve": "TMean", "attack": list(script("methods").ALIE), "epoch": [2.0, 4.0]}] = 0.1
+    unsteady = script("fig3").unsteady
+    assert [unsteady(steady).verdict, unsteady(shaken).verdict] == [False, True]
+    assert unsteady(steady.sel(curve=["geoMed"])).verdict is None
+
+
+def test_comparisons_of_systems_follow_from_the_data():
+    fig2, fig4, fig5, fig7 = (script(name) for name in ("fig2", "fig4", "fig5", "fig7"))
+    other = runs([0.5] * 4, attack=attacks())
+    by = lambda ends: script("curves").gap(runs(ends, attack=attacks()), other)
+    assert verdicts(fig2.claims(by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))) == [True, True, True]
+    assert verdicts(fig2.claims(by([0.6, 0.6, 0.5, 0.5]), by([0.5] * 4))) == [False, False, False]
+
+    coordinates = lambda end, up: fig4.claims(result_of([[0.5], [end]], ["noAtk", "minAtk"], ["FoE"], up=[100.0, up]))
+    assert verdicts(coordinates(0.49, 110.0)) == [True, True] and verdicts(coordinates(0.4, 150.0)) == [False, False]
+
+    momentum = lambda end: fig5.helps("", runs([[0.5], [end]], momentum=[0.0, 0.9], attack=["FoE"])).verdict
+    assert momentum(0.6) and not momentum(0.5)
+
+    def sparse(ours, rate):
+        end = (("curve", "tried"), [[ours, np.nan], [0.5, 0.5], [0.6, 0.6]])
+        rates = xr.DataArray([0.5, rate, rate], dims="curve")
+        result = result_of([[ours], [0.5], [0.6]], ["FedREP", "a", "b"], ["none"], end=end, rate=rates)
+        return verdicts(fig7.claims(result.assign_coords(tried=[0.5, 5.0])))
+
+    assert sparse(0.7, 5.0) == [True, True, True] and sparse(0.55, 0.5) == [True, False, False]
+
+
+def test_fedrep_at_a_gamma_is_held_against_share():
+    names = ["FedREP 0.03", "FedREP 0.13", "SHARE"]
+    of = lambda low, high, gamma: result_of(
+        np.tile([[low], [high], [0.8]], (1, 5)), names, ["none", *attacks()], gamma=[gamma, 0.08, 1.0]
+    )
+    said = lambda *args: verdicts(script("fig8").claims(of(*args)))
+    assert said(0.76, 0.79, 0.018) == [True, True, False]
+    assert said(0.70, 0.75, 0.018) == [False, False, False]
+    assert said(0.85, 0.85, 0.03) == [True, None, True]
+
+
+def test_the_guessed_reason_is_true_only_if_it_holds_everywhere():
+    values = lambda low: xr.DataArray(
+        [[[low, low], [0.5, 0.5]], [[1.0, 1.0], [1.0, 1.0]]],
+        dims=("curve", "attack", "seed"),
+        coords={"curve": ["FedREP 0.1", "SHARE"], "attack": list(script("methods").ALIE)},
+    )
+    lower = script("fig12").lower
+    assert lower(values(0.9), "").verdict and not lower(values(1.1), "").verdict
+
+
+def test_dissimilarity_is_of_the_means_of_honest_buffers():
+    m, s, d, f = 8, 2, 5, 2
+    rng = np.random.default_rng(0)
+    group = rng.permutation(np.repeat(np.arange(m // s), s)).astype(np.int32)
+    values = rng.integers(-(2**20), 2**20, (m, d))
+    Mask = type("Mask", (), {"group": jnp.asarray(group)})
+    view = View(field.from_signed(jnp.asarray(values, jnp.int32)), (), (), {"mask": Mask}, (), ())
+    got = script("fig12").dissimilarity(m // s, f)(view)
+    honest = [b for b in range(m // s) if b not in group[:f]]
+    means = np.stack([values[group == b].mean(0) for b in honest]) / 2**20
+    pairs = [((a - b) ** 2).sum() for i, a in enumerate(means) for b in means[:i]]
+    np.testing.assert_allclose(got["dissimilarity"], np.mean(pairs), rtol=1e-4)
+    np.testing.assert_allclose(got["length"], (means.mean(0) ** 2).sum(), rtol=1e-4)
+
+
+def test_table_1_is_said_of_a_system_that_has_the_aspects():
+    table1, attack = script("table1"), ["none", "FoE"]
+
+    def said(name, end, up, read):
+        result = result_of([[0.9, end]], [name], attack, up=up).assign_attrs(num_params=1000)
+        return table1.claims(result.assign(read_alone=("curve", [read])))
+
+    assert said("FedREP", 0.89, 400.0, 0.0).verdict and said("SparseSecAgg", 0.5, 400.0, 0.0).verdict
+    assert said("FedREP", 0.5, 4000.0, 1.0).ours == "no no no" and not said("FedREP", 0.5, 400.0, 0.0).verdict
+
+
+def test_the_server_reads_single_values_where_nothing_hides_them():
+    table1, Method = script("table1"), script("methods").Method
+    assert table1.read_alone(Method("RCGD-EF"), 0) == 1
+    assert table1.read_alone(Method("FedREP"), 0) == 0
+
+
+def test_an_attack_is_chosen_by_its_number():
+    methods = script("methods")
+    updates = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
+    honest, key = jnp.arange(6) >= 2, jax.random.key(0)
+    chosen = jax.jit(lambda number: methods.attack_of(number)(key, updates, honest))
+    want = [lambda *args: updates, sign_flip(), alie(), alie(1.5), foe(), sign_flip(30.0)]
+    for i, rule in enumerate(want):
+        np.testing.assert_array_equal(chosen(float(i)), jnp.broadcast_to(rule(key, updates, honest), (6, 4)))
+    assert len(want) == len(methods.ATTACKS)
+
+
+def test_systems_without_a_place_for_attacks_train_byzantine_clients_to_where_it_says():
+    vectors = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
+    local = Local(lambda n, params: (), lambda key, memory, params, data, cohort: (vectors, memory, jnp.zeros(6)))
+    cohort = type("Who", (), {"client": jnp.arange(6)})
+    got, _, _ = script("methods").attacked(local, foe(), 2).apply(jax.random.key(0), (), (), (), cohort)
+    np.testing.assert_array_equal(got[2:], vectors[2:])
+    np.testing.assert_allclose(got[:2], np.tile(-0.5 * vectors[2:].mean(0), (2, 1)), rtol=1e-5)
+
+
+def test_pixels_are_averaged():
+    images = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
+    np.testing.assert_array_equal(script("training").pooled(images, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
+
+
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "fig12", "table1")
+
+
+def test_the_papers_setting_is_as_printed():
+    training, Method = script("training"), script("methods").Method
+    for name in FIGURES:
+        config = script(name).SCALES["paper"]
+        setting = config.setting
+        assert (setting.dataset, setting.model, setting.num_clients, setting.batch_size) == (
+            "cifar10",
+            "resnet20",
+            32,
+            25,
+        )
+        assert {0.1, 0.2, 0.5, 1.0, 2.0, 5.0} <= {*setting.rates} and setting.epochs == 120
+    assert training.lengths(setting, Method(), 50_000) == (7500, 125)
+    assert training.lengths(setting, Method(local_steps=5), 50_000) == (1500, 25)
+    assert training.num_params(setting) == 272_474
+
+
+@pytest.mark.parametrize(
+    ("name", "curves"), [("fig2", ["RCGD-EF"]), ("fig4", ["sameAtk"]), ("table1", list(script("table1").NAMES[1:]))]
+)
+def test_the_papers_runs_can_be_built(name, curves):
+    """What the other figures run differs in numbers only."""
+    training, config = script("training"), script(name).SCALES["paper"]
+    shape = jax.ShapeDtypeStruct
+    examples = shape((32, 1563, 32, 32, 3), jnp.float32), shape((32, 1563), jnp.int32)
+    data, key = ClientData(examples, shape((32,), jnp.int32)), jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(training.model_of(config.setting).init, key)
+
+    def run(curve, numbers, key, params, data):
+        how = dict(zip(("alpha", "attack", "momentum", "rate"), numbers, strict=True))
+        method = config.methods[curve]
+        system = training.algorithm(config.setting, method, 7500, **how, elide=True, observe=None)
+        state = system.init(key, params, data)
+        return state, *system.step(key, state, data)
+
+    for curve in curves:
+        numbers = (shape((), jnp.float32),) * 4
+        before, after, info = jax.eval_shape(functools.partial(run, curve), numbers, key, params, data)
+        assert jax.tree.structure(before) == jax.tree.structure(after) and info.direction.size == 272_474
