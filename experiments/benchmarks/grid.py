@@ -9,6 +9,7 @@ attacks and heterogeneities in turn. What our grid takes is everything: the comp
 
 import argparse
 import copy
+import importlib
 import itertools
 import json
 import multiprocessing
@@ -69,9 +70,7 @@ def cells(config: grid.Config, folder: str, data: pathlib.Path) -> list[dict]:
 
 
 def by_byzfl(cell: dict) -> None:
-    from byzfl.benchmark.train import start_training
-
-    start_training(cell)
+    importlib.import_module("byzfl.benchmark.train").start_training(cell)
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 
     model: Model
     x: np.ndarray  # [N, ...], samples that clients hold by number
-    clients: ClientData  # examples are numbers and labels, int32 [n, m, H] for H heterogeneities
+    clients: ClientData  # NumPy; examples are numbers and labels, int32 [n, m, H] for H heterogeneities
     evaluate: Callable[[PyTree], Mapping[str, Array]]
 
 
@@ -90,7 +90,9 @@ def problem(setting: Setting, seed: int) -> Problem:
         "test": metrics.accuracy(model, whole.x_test, whole.y_test),
     }
     evaluate = lambda params: {name: of(params)["accuracy"] for name, of in measure.items()}
-    return Problem(model, whole.x_train[train], ClientData((mine.astype(np.int32), labels), count), evaluate)
+    return Problem(
+        model, whole.x_train[train], ClientData((mine.astype(np.int32), labels), cast(Array, count)), evaluate
+    )
 
 
 def _deal(labels: np.ndarray, setting: Setting, gamma: float, seed: int) -> np.ndarray:
