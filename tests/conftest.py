@@ -46,14 +46,6 @@ def forgotten() -> Iterator[None]:
     gc.collect()
 
 
-@pytest.fixture(scope="module")
-def optimized() -> Iterator[None]:
-    """Programs of a module are compiled as users compile them."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", True)
-
-
 @pytest.fixture(scope="session")
 def raw_data() -> pathlib.Path:
     """Folder with the raw files of MNIST, CIFAR-10 and Adult; the test is skipped where there is none."""
