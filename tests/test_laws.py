@@ -309,13 +309,15 @@ def test_rounds_of_a_system(name):
     step, state = jitted(system), system.init(KEY, jnp.zeros(D), data)
     state = failed_round_is_a_transaction(step, state, data)
     shapes = jax.tree.map(lambda a: (a.shape, a.dtype), state)
+    late = []
     for t in range(2, 42):
         state, info = step(KEY, state, data)
+        late.append(np.asarray(state.params))
         assert int(state.round) == t + 1
         assert jax.tree.map(lambda a: (a.shape, a.dtype), state) == shapes
     weight = np.asarray(data.count) / np.asarray(data.count).sum()
     centre = (np.asarray(data.examples) * weight[:, None]).sum(0)
-    assert np.abs(np.asarray(state.params) - centre).mean() < 0.5 * np.abs(centre).mean()
+    assert np.abs(np.mean(late[-15:], axis=0) - centre).mean() < 0.5 * np.abs(centre).mean()  # lost clients: noise
     assert info.loss.shape == info.counted.shape == info.client.shape
 
 
