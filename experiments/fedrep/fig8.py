@@ -25,7 +25,7 @@ def methods(ratios: tuple[float, ...], **how: Any) -> dict[str, Method]:
     return ours | {"SHARE": Method("SHARE", ratio=1.0, **how)}
 
 
-RATIOS = (0.03, 0.06, 0.13)
+RATIOS = (0.02, 0.06, 0.13)
 SCALES = {
     "quick": Config(QUICK, methods((0.13,), num_byzantine=FEW), attacks=ATTACKS, momenta=(0.0,)),
     "cpu": Config(
