@@ -78,7 +78,9 @@ def lower(values: xr.DataArray, text: str) -> harness.Claim:
         f"{name}: " + ", ".join(f"{attack} {float(ratio.sel(curve=name, attack=attack)):.2f}" for attack in ALIE)
         for name in ratio.curve.values
     )
-    note = "dissimilarity over SHARE's, means over rounds, each at its rate; verdict: all below 1"
+    note = (
+        "over SHARE's, means over rounds, each at its own best rate, with whose square distances grow; verdict: all < 1"
+    )
     return harness.Claim(text, "the reason, a guess", ours, bool((ratio < 1).all()), note)
 
 
