@@ -23,10 +23,11 @@ from fedjax_priv.base import View
 from fedjax_priv.crypto import field
 
 LEVELS = 2.0**20
+RATIOS = (0.03, 0.06, 0.13)
 SCALES = {
     "quick": Config(QUICK, fig8.methods((0.13,), num_byzantine=FEW), attacks=ALIE),
-    "cpu": Config(CPU, fig8.methods(fig8.RATIOS), attacks=ALIE),
-    "paper": Config(PAPER, fig8.methods(fig8.RATIOS), attacks=ALIE),
+    "cpu": Config(CPU, fig8.methods(RATIOS), attacks=ALIE),
+    "paper": Config(PAPER, fig8.methods(RATIOS), attacks=ALIE),
 }
 
 
