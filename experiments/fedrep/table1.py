@@ -58,8 +58,8 @@ def run(config: Config) -> harness.Outcome:
         f"private: of the values sent in one round of {SMALL[0]} clients with masks, d = {SMALL[1]}, the server reads "
         "none alone; nobody colludes or is lost: where users are lost, SparseSecAgg's server reads values alone",
         "FedREP's server still holds every client's proposed coordinates I_k, with its name",
-        "the rule is TMean where no other is named; geoMed starts at the mean and does not forget it in 5 steps, and CClip's "
-        "radius of 0.5 is longer than most updates here",
+        "the rule is TMean where no other is named; geoMed starts at the mean and does not forget it in 5 steps, and "
+        "CClip's radius of 0.5 is longer than most updates here",
         "bit-flip (30) is -30 times the own update: no attack of the paper's, which hardly move a mean",
     ]  # fmt: skip
     return harness.Outcome(figure(result, said[0]), result, found, said)
