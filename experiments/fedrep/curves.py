@@ -34,12 +34,12 @@ class Gap(NamedTuple):
     @property
     def small(self) -> xr.DataArray:
         """Alike, so far as noise lets it be told."""
-        return abs(self.last) <= SMALL + self.noise
+        return abs(self.last) <= SMALL + np.minimum(self.noise, SMALL)
 
     @property
     def not_below(self) -> xr.DataArray:
         """Above, or below by a little."""
-        return self.last >= -(SMALL + self.noise)
+        return self.last >= -(SMALL + np.minimum(self.noise, SMALL))
 
 
 def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:

@@ -31,7 +31,7 @@ def config(setting: Setting, sizes: tuple[int, ...], ratios: tuple[float, ...], 
 
 SCALES = {
     "quick": config(QUICK, (4,), (0.05,), QUICK.rates),
-    "cpu": config(CPU, (4, 8, 16), (0.05, 0.1), (1.0, 2.0, 5.0)),
+    "cpu": config(CPU._replace(rates=(0.5, 1.0, 2.0)), (4, 8, 16), (0.05, 0.1), (0.5, 1.0, 2.0)),
     "paper": config(PAPER, (4, 8, 16), (0.05, 0.1), (*PAPER.rates, 10.0, 20.0)),
 }
 

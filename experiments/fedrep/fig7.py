@@ -59,8 +59,10 @@ def figure(result: xr.Dataset, title: str) -> Figure:
     """Curves at the best rates, and the ends at all."""
     picture = draw(result.accuracy.rename(curve="line"), title)
     picture.set_size_inches(9, 3.4)
-    ends = picture.add_subplot(GridSpec(1, 2, picture)[1])
-    picture.axes[0].set_subplotspec(GridSpec(1, 2, picture)[0])
+    picture.suptitle(title, fontsize=10)
+    grid = GridSpec(1, 2, picture)
+    picture.axes[0].set_subplotspec(grid[0])
+    ends = picture.add_subplot(grid[1])
     for line in picture.axes[0].lines:
         of = result.end.sel(curve=line.get_label()).dropna("tried")
         ends.plot(of.tried, of, "o-", color=line.get_color(), linewidth=1.2)

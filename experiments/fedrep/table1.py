@@ -4,7 +4,6 @@ python -m experiments.fedrep.table1 --scale quick
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ from matplotlib.figure import Figure
 from experiments import harness
 from experiments.fedrep.budget import cost
 from experiments.fedrep.curves import caveats, gap
-from experiments.fedrep.methods import ATTACKS, Method, system_of
+from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
 from experiments.fedrep.scales import CPU, FEW, PAPER, QUICK
 from experiments.fedrep.training import Config
 from experiments.fedrep.training import run as run_methods
@@ -36,14 +35,16 @@ SMALL = (8, 64)
 """Clients and parameters of the round whose view is read."""
 
 
-def methods(names: tuple[str, ...], **how: Any) -> dict[str, Method]:
-    return {name: Method(name, **how) for name in names}
-
-
+METHODS = {name: Method(name, aggregate="TMean") for name in NAMES}
+RULES = {f"FedREP, {rule}": Method(aggregate=rule) for rule in ("geoMed", "CClip")}
 SCALES = {
-    "quick": Config(QUICK, methods((NAMES[0], NAMES[-1]), num_byzantine=FEW), attacks=tuple(ATTACKS)),
-    "cpu": Config(CPU._replace(rates=(0.5,)), methods(NAMES), attacks=tuple(ATTACKS)),
-    "paper": Config(PAPER, methods(NAMES), attacks=tuple(ATTACKS)),
+    "quick": Config(
+        QUICK,
+        {name: METHODS[name]._replace(num_byzantine=FEW) for name in ("RCGD-EF", "FedREP")},
+        attacks=tuple(ATTACKS),
+    ),
+    "cpu": Config(CPU._replace(rates=(0.5,)), METHODS | RULES, attacks=tuple(ATTACKS)),
+    "paper": Config(PAPER, METHODS | RULES, attacks=tuple(ATTACKS)),
 }
 
 
@@ -57,6 +58,8 @@ def run(config: Config) -> harness.Outcome:
         f"private: of the values sent in one round of {SMALL[0]} clients with masks, d = {SMALL[1]}, the server reads "
         "none alone; nobody colludes or is lost: where users are lost, SparseSecAgg's server reads values alone",
         "FedREP's server still holds every client's proposed coordinates I_k, with its name",
+        "the rule is TMean where no other is named; geoMed starts at the mean and does not forget it in 5 steps, and "
+        "CClip's radius of 0.5 is longer than most updates here",
         "bit-flip (30) is -30 times the own update: no attack of the paper's, which hardly move a mean",
     ]  # fmt: skip
     return harness.Outcome(figure(result, said[0]), result, found, said)
@@ -90,15 +93,18 @@ def claims(result: xr.Dataset) -> Claim:
     lost = gap(runs.accuracy.sel(attack="none", drop=True), runs.accuracy.drop_sel(attack="none"))
     sent = float(runs.up.mean()) / (4 * int(result.num_params))
     aspects = {
-        "robust": bool((lost.last <= KEPT + lost.noise).all()),
+        "robust": bool((lost.last <= KEPT).all()),
         "efficient": sent <= FRACTION,
         "private": float(runs.read_alone) == 0,
     }
+    usual = float(lost.last.sel(attack=[name for name in lost.last.attack.values if name in PAPERS]).max())
     worst = str(lost.last.attack.values[int(lost.last.values.argmax())])
+    said = PAPER_SAYS[name.partition(",")[0]]
     ours = " ".join("yes" if aspects[aspect] else "no" for aspect in ASPECTS)
     return Claim(
-        f"{name}: {', '.join(ASPECTS)}", PAPER_SAYS[name], ours, ours == PAPER_SAYS[name],
-        f"loses at most {100 * float(lost.last.max()):.1f} points, under {worst}, {100 * KEPT:g} and noise allowed; "
+        f"{name}: {', '.join(ASPECTS)}", said, ours, ours == said,
+        f"loses at most {100 * float(lost.last.max()):.1f} points, under {worst}, {100 * usual:.1f} under the "
+        f"paper's attacks, {100 * KEPT:g} allowed; "
         f"uploads {sent:.1%} of 32 d bits, {FRACTION:.0%} allowed; {float(runs.read_alone):.0%} of values read alone",
     )  # fmt: skip
 
