@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array
 
 from fedjax_priv import aggregators, attacks
 from fedjax_priv.attacks.updates import Attack
@@ -61,16 +60,6 @@ class Method(NamedTuple):
         return self.system not in ("RCGD-EF", "SparseSecAgg")
 
 
-def attack_of(number: Array | float) -> Attack:
-    """That of `ATTACKS` with the number."""
-
-    def attack(key: Array, updates: Array, honest: Array) -> Array:
-        forged = [jnp.broadcast_to(rule(key, updates, honest), updates.shape) for rule in ATTACKS.values()]
-        return jnp.select([jnp.asarray(number) == i for i in range(len(forged))], forged)
-
-    return attack
-
-
 def attacked(local: Local, attack: Attack, num_byzantine: int) -> Local:
     """Training whose first clients end up where `attack` says, for systems without a place for it.
 
@@ -103,7 +92,7 @@ def system_of(
     """
     f = method.num_byzantine
     how: dict[str, Any] = dict(num_clients=m, block=m, mesh=None, observe=observe)
-    forge = attack_of(attack)
+    forge = attacks.one_of(attack, list(ATTACKS.values()))
     if method.system == "SparseSecAgg":
         part = float(sparse_secagg_alpha(method.ratio, m))
         return sparse_secagg(attacked(local, forge, f), alpha=part, elide=elide, **how)

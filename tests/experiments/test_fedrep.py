@@ -181,15 +181,17 @@ def test_the_server_reads_single_values_where_nothing_hides_them():
     assert table1.read_alone(Method("FedREP"), 0) == 0
 
 
-def test_an_attack_is_chosen_by_its_number():
-    methods = script("methods")
+def test_attacks_are_what_their_names_say():
     updates = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
     honest, key = jnp.arange(6) >= 2, jax.random.key(0)
-    chosen = jax.jit(lambda number: methods.attack_of(number)(key, updates, honest))
-    want = [lambda *args: updates, sign_flip(), alie(), alie(1.5), foe(), sign_flip(30.0)]
-    for i, rule in enumerate(want):
-        np.testing.assert_array_equal(chosen(float(i)), jnp.broadcast_to(rule(key, updates, honest), (6, 4)))
-    assert len(want) == len(methods.ATTACKS)
+    want = {
+        "none": lambda *args: updates, "bit-flip": sign_flip(), "ALIE (Baruch)": alie(), "ALIE (1.5)": alie(1.5),
+        "FoE": foe(), "bit-flip (30)": sign_flip(30.0),
+    }  # fmt: skip
+    table = script("methods").ATTACKS
+    assert list(table) == list(want)
+    for name, rule in want.items():
+        np.testing.assert_array_equal(table[name](key, updates, honest), rule(key, updates, honest))
 
 
 def test_systems_without_a_place_for_attacks_train_byzantine_clients_to_where_it_says():
