@@ -79,9 +79,10 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--mnist", type=pathlib.Path, required=True)
     parser.add_argument("--every-nth", type=int, default=1, help="run only every n-th cell of the sample")
-    parser.add_argument("--repeats", type=int, default=1, help="seeds of our grid")
+    parser.add_argument("--steps", type=int, default=60, help="of every run; accuracy is taken three times")
     arguments = parser.parse_args()
-    config = grid.SCALES["cpu"]._replace(repeats=arguments.repeats)
+    rates, steps = grid.SCALES["cpu"].learning_rates[:1], arguments.steps
+    config = grid.SCALES["cpu"]._replace(learning_rates=rates, repeats=1, rounds=steps, every=steps // 2)
     workers = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Pool(workers) as pool:
         sample = cells(config, folder, arguments.mnist)[:: arguments.every_nth]
