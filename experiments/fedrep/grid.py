@@ -41,7 +41,7 @@ SCALES = {
         rules=("mean", "median", "Krum", "CAF"), attacks=(HONEST, "sign flip", "ALIE", "optimal FoE", "label flip"),
         learning_rates=(0.5,), rounds=40, every=20, repeats=1,
     ),
-    "cpu": Config(Setting(), rounds=120, every=40),
+    "cpu": Config(Setting(gammas=(1.0, 0.0)), rounds=40, every=20, repeats=1),
     "paper": Config(Setting(hidden=(100,)), repeats=3),
 }  # fmt: skip
 TOLERANCE = 0.02
