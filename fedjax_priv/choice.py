@@ -25,7 +25,6 @@ def switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: P
       branches: all return the same structure, shapes and dtypes; they may close over traced values.
       *operands: what the branch is given.
     """
-
     opened = [_opened(branch, operands) for branch in branches]
     values = [own for _, own in opened]
     runs = [_with(run, i) for i, (run, _) in enumerate(opened)]

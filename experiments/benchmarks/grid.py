@@ -89,6 +89,7 @@ def main() -> None:
         begun = time.perf_counter()
         pool.map(by_byzfl, copy.deepcopy(sample), chunksize=1)
         theirs = time.perf_counter() - begun
+    print(f"ByzFL: {len(sample)} cells in {theirs:.0f} s", flush=True)
     begun = time.perf_counter()
     runs = grid.train(config)
     ours = time.perf_counter() - begun

@@ -31,19 +31,18 @@ RULES: Mapping[str, Callable[[int], Aggregator]] = {  # by the number of Byzanti
     "SMEA": aggregators.smea,
 }
 HONEST, FLIPPED = "none", "label flip"
-ATTACKS: Mapping[str, Callable[[Callable], attacks.Attack]] = {  # by the defence, [n, d] -> [d]
+ATTACKS: Mapping[str, Callable[[Callable], attacks.Attack]] = {  # ByzFL's, by the defence, [n, d] -> [d]
     HONEST: lambda defence: lambda key, updates, honest: updates,
-    "sign flip": lambda defence: attacks.sign_flip(),
-    "FoE": lambda defence: attacks.foe(0.5),
-    "ALIE": lambda defence: attacks.alie(1.5),
+    "sign flip": lambda defence: attacks.foe(1.0),
+    "FoE": lambda defence: attacks.foe(2.0),
+    "ALIE": lambda defence: attacks.alie(1.5, ddof=1, sign=1),
     "optimal FoE": attacks.optimal_foe,
-    "optimal ALIE": attacks.optimal_alie,
+    "optimal ALIE": lambda defence: attacks.optimal_alie(defence, ddof=1, sign=1),
     "mimic": lambda defence: attacks.mimic(),
     "Gaussian": lambda defence: attacks.gaussian(),
     "infinite": lambda defence: attacks.infinite(),
     FLIPPED: lambda defence: lambda key, updates, honest: updates,  # trained on flipped labels
 }
-PRE = {"alone": (), "NNM": ("nearest_neighbour_mixing",)}
 
 
 class Setting(NamedTuple):

@@ -1,6 +1,6 @@
 """A rule chosen by number: many rules in one compiled program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -25,15 +25,14 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
     at, known = choice.number(index, rules)
 
     def apply(key: Key, states: tuple, received: Received) -> tuple[Array, tuple]:
-        def run(i: int):
+        def branch(i: int) -> Callable[..., tuple]:
             def one(key: Key, states: tuple, received: Received) -> tuple[Array, tuple]:
                 direction, state = rules[i].apply(key, states[i], received)
                 return direction, (*states[:i], state, *states[i + 1 :])
 
             return one
 
-        branches = [run(i) for i in range(len(rules))]
-        direction, states = choice.switch(at, branches, key, states, received)
+        direction, states = choice.switch(at, [branch(i) for i in range(len(rules))], key, states, received)
         return jnp.where(known, direction, jnp.nan), states
 
     def init(d: int) -> PyTree:
@@ -42,7 +41,6 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
     return Aggregator(init, apply, _least([rule.most_byzantine for rule in rules]))
 
 
-def _least(bounds: Sequence):
-    if any(bound is None for bound in bounds):
-        return None
-    return lambda num_rows: min(bound(num_rows) for bound in bounds)
+def _least(bounds: Sequence[Callable[[int], int] | None]) -> Callable[[int], int] | None:
+    known = [bound for bound in bounds if bound is not None]
+    return (lambda num_rows: min(bound(num_rows) for bound in known)) if len(known) == len(bounds) else None

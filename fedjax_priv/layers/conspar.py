@@ -83,11 +83,8 @@ def conspar(
         unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
         kept = v.at[:, position].set(0, mode="drop")
         status = range_status(v, jnp.inf) | jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
-        return (
-            y,
-            Kept(kept, rows_where(status == 0, v, memory)),
-            Sent(-unused, status, sent),
-        )  # the layer below counts K values
+        go_on = Kept(counted=kept, lost=rows_where(status == 0, v, memory))
+        return y, go_on, Sent(-unused, status, sent)  # the layer below counts K values
 
     def disclose(private: PyTree, public: PyTree, clear: Array, alive: Array, online: Array) -> tuple[Array, Bits]:
         position = union(clear, num_params)

@@ -5,6 +5,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators._rule import part_of
+from fedjax_priv.attacks.updates import Attack, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.plain import plain_field
@@ -36,6 +37,11 @@ def minority(num_byzantine: int, num_clients: int) -> None:
     _validate.integer(at_least=0, num_byzantine=num_byzantine)
     if 2 * num_byzantine >= num_clients:
         raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
+
+
+def attacked(attack: Attack | None) -> dict[str, Layer]:
+    """The layer of an attack on updates, by name; none without one."""
+    return {} if attack is None else {"attack": on_updates(attack)}
 
 
 def buffers(

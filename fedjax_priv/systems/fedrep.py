@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.aggregators.centered_clipping import centered_clipping
 from fedjax_priv.aggregators.on_coordinates import on_coordinates
-from fedjax_priv.attacks.updates import Attack, on_updates
+from fedjax_priv.attacks.updates import Attack
 from fedjax_priv.base import Aggregator, Algorithm, Local, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
@@ -19,7 +19,7 @@ from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import average
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
-from fedjax_priv.systems._arguments import buffer_sum, buffers, loss_rate, proposed
+from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
 
 
 def fedrep(
@@ -79,13 +79,12 @@ def fedrep(
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     n, mesh = proposed(num_params, num_clients, ratio, k), resolve_mesh(mesh)
-    attacked = {} if attack is None else {"attack": on_updates(attack)}
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
         layers=stack(
             conspar=conspar(num_params, n, alpha=alpha, attack=coordinate_attack),
-            **attacked,
+            **attacked(attack),
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
             mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide, mesh=mesh),

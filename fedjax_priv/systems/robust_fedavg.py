@@ -5,14 +5,14 @@ from typing import Any
 import optax
 from jaxtyping import Array
 
-from fedjax_priv.attacks.updates import Attack, on_updates
+from fedjax_priv.attacks.updates import Attack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone
 from fedjax_priv.layers.plain import plain
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import federated_round
-from fedjax_priv.systems._arguments import buffers, loss_rate
+from fedjax_priv.systems._arguments import attacked, buffers, loss_rate
 
 
 def robust_fedavg(
@@ -45,11 +45,10 @@ def robust_fedavg(
       ValueError: an argument outside its range, or more Byzantine clients than the rule bears.
     """
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)
-    attacked = {} if attack is None else {"attack": on_updates(attack)}
     return federated_round(
         cohort=everyone(num_clients, num_byzantine=num_byzantine),
         local=local,
-        layers=stack(**attacked, send=plain(num_clients, exact=False)),
+        layers=stack(**attacked(attack), send=plain(num_clients, exact=False)),
         channel=erasure(loss_rate(dropout)),
         aggregate=aggregate,
         server=optax.sgd(1.0) if server is None else server,

@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.aggregators.centered_clipping import centered_clipping
-from fedjax_priv.attacks.updates import Attack, on_updates
+from fedjax_priv.attacks.updates import Attack
 from fedjax_priv.base import Aggregator, Algorithm, Local, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
@@ -17,7 +17,7 @@ from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import average
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
-from fedjax_priv.systems._arguments import buffer_sum, buffers, loss_rate
+from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate
 
 
 def share(
@@ -62,12 +62,12 @@ def share(
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
-    mesh, attacked = resolve_mesh(mesh), {} if attack is None else {"attack": on_updates(attack)}
+    mesh = resolve_mesh(mesh)
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
         layers=stack(
-            **attacked,
+            **attacked(attack),
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
             mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide, mesh=mesh),

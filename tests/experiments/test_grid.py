@@ -42,7 +42,7 @@ def by_numpy(setting, shared, rule, attack, gamma):
         velocity = setting.momentum * velocity + (1 - setting.momentum) * flat
         sent = velocity.copy()
         if attack == "FoE":
-            sent[:f] = -0.5 * velocity[f:].mean(0)
+            sent[:f] = -2 * velocity[f:].mean(0)
         direction = np.median(sent, axis=0) if rule == "median" else sent.mean(0)
         weights = np.concatenate([bias, kernel.ravel()])
         weights = weights - RATE * (direction + setting.weight_decay * weights)
