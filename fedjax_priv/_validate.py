@@ -6,9 +6,11 @@ known before the program runs sets a status bit instead.
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 
@@ -78,6 +80,13 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
         low, high = number > 0 if above_zero else number >= 0, number < 1 if below_one else number <= 1
         if not (low and high):
             _fail(name, value, f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}")
+
+
+def each(check: Callable[..., None], **values: Any) -> None:
+    """All numbers of an array, or of one number, pass a check: `each(positive, power=power)`."""
+    for name, value in values.items():
+        for number in np.ravel(value) if _known(value) else ():
+            check(**{name: number})
 
 
 def below_half(**values: Any) -> None:

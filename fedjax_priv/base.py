@@ -39,7 +39,8 @@ class Cohort(NamedTuple):
     selected: Bool[Array, " n"]  # takes part in this round
     byzantine: Bool[Array, " n"]
     group: Int[Array, " n"]  # the row its upload is added to
-    gain: Float[Array, " n"]  # channel gain
+    gain: Float[Array, " n"]  # channel gain, amplitude
+    participation: Float[Array, " n"]  # probability with which it was selected
 
 
 class Link(NamedTuple):
@@ -66,6 +67,7 @@ class Sent(NamedTuple):
     bits: Any = 0  # uint32 [b], or a number for all
     status: Any = 0  # int32 [b], bits of `Status`; they cost the client's group
     clear: PyTree = ()  # [b, ...], not summed: the server keeps it by client
+    measured: PyTree = ()  # numbers [b] by name, for the reader of a run; nobody is sent them
 
 
 class Kept(NamedTuple):
@@ -116,6 +118,7 @@ class Channel(NamedTuple):
     transmit: Callable[..., tuple]  # (key, y [b], cohort [b]) -> (y, alive [b]); alive implies selected
     receive: Callable[..., Received]  # (key, Received) -> Received, once a round
     respond: Callable[..., Array] = everyone_responds  # (key, alive [n], cohort) -> online [n], a part of alive
+    superposes: bool = False  # uploads add on the way: the server gets their sum alone, and not who sent
 
 
 class Draw(NamedTuple):
@@ -171,12 +174,13 @@ class View(NamedTuple):
     figures about all clients need it.
     """
 
-    uploads: PyTree  # [n, ...], zero where nothing arrived
+    uploads: PyTree  # [n, ...], zero where nothing arrived; () where the channel superposes them
     clear: PyTree  # [n, ...], what travelled beside them, by layer; zero where nothing arrived
-    alive: Bool[Array, " n"]  # whose upload arrived
+    alive: PyTree  # bool [n], whose upload arrived; () where the channel superposes them
     public: PyTree  # what everybody was told when the round opened, by layer
     header: PyTree  # what was disclosed once the survivors were known, by layer
     unsent: PyTree  # [n, ...], what lost clients would have sent in `clear`; zero for the others
+    received: PyTree = ()  # `Received`, as the channel gave it
 
 
 class RoundInfo(NamedTuple):
@@ -189,6 +193,7 @@ class RoundInfo(NamedTuple):
     counted: Bool[Array, " n"]  # the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of a group left out
     status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing
+    measured: PyTree = ()  # numbers [n] by name, which layers measured
     observed: PyTree = ()  # what `federated_round(observe=...)` made of the server's view
 
 

@@ -87,7 +87,7 @@ def lower_runs(
     state = jax.eval_shape(start, own, data)
     lowered = {n: _lower(make, n, layout, (own, state, data)) for n in sorted({*lengths})}
     info = next(iter(lowered.values()))[0].out_info[-1]
-    evaluation = compile_evaluation(evaluate, inputs.params, layout, (*named, *results.observed_names(info)))
+    evaluation = compile_evaluation(evaluate, inputs.params, layout, (*named, *results.names(info)))
 
     def compile_all() -> Engine:
         compiled = {n: program.compile() for n, (program, _) in lowered.items()}
@@ -144,7 +144,7 @@ def kept_info(info: RoundInfo) -> dict[str, Any]:
     """What is kept of a round; a plain dict would lose the order of the phases."""
     kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
     del kept["direction"]
-    return kept | results.flat_observed(kept.pop("observed"))
+    return kept | results.flat_measured(kept.pop("measured")) | results.flat_observed(kept.pop("observed"))
 
 
 def first_axis(tree: PyTree, layout: Layout) -> PyTree:

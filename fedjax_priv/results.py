@@ -35,8 +35,13 @@ def add(chunk: Chunk, finished: list[Chunk]) -> None:
         finished[-2] = finished[-2]._replace(params=())
 
 
-OBSERVED = "observed/"
-"""Marks what `federated_round(observe=...)` gave among the fields of `RoundInfo`."""
+MEASURED, OBSERVED = "measured/", "observed/"
+"""Mark what layers measured, and what `federated_round(observe=...)` gave, among the fields of `RoundInfo`."""
+
+
+def flat_measured(measured: PyTree) -> dict[str, Any]:
+    """Fields by marked name."""
+    return {MEASURED + name: value for name, value in dict(measured).items()}
 
 
 def flat_observed(observed: PyTree) -> dict[str, Any]:
@@ -54,9 +59,9 @@ def flat_observed(observed: PyTree) -> dict[str, Any]:
     return {OBSERVED + name: value for name, value in observed.items()}
 
 
-def observed_names(info: Mapping[str, Any]) -> list[str]:
-    """Names among the fields of a round."""
-    return [name.removeprefix(OBSERVED) for name in info if name.startswith(OBSERVED)]
+def names(info: Mapping[str, Any], *marks: str) -> list[str]:
+    """What was observed or measured, or one of these, by name."""
+    return [name.partition("/")[2] for name in info if name.startswith(marks or (MEASURED, OBSERVED))]
 
 
 def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, run: int = 0) -> xr.Dataset:
@@ -101,7 +106,7 @@ def megabytes(bits: Bits) -> np.ndarray:
 
 def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
     each = ("round", "client")
-    return {
+    fixed = {
         "loss": (each, info["loss"], {"long_name": "mean training loss"}),
         "counted": (each, info["counted"], {"long_name": "the upload arrived and its group was recovered"}),
         "client_id": (each, info["client"], {"long_name": "number of the client in the population"}),
@@ -109,7 +114,9 @@ def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
         "group_status": (("round", "group"), info["group_status"], {"long_name": "status bits of the group"}),
         "up_bytes": _bytes(info, "up", "sent by the client"),
         "down_bytes": _bytes(info, "down", "received by the client"),
-    } | {name: _observed(name, info[OBSERVED + name]) for name in observed_names(info)}
+    }
+    measured = {name: (each, info[MEASURED + name], {"long_name": name}) for name in names(info, MEASURED)}
+    return fixed | measured | {name: _observed(name, info[OBSERVED + name]) for name in names(info, OBSERVED)}
 
 
 def _observed(name: str, values: np.ndarray) -> tuple:

@@ -151,8 +151,9 @@ def federated_round(
             server=_unless(status, optimizer, state.server),
         )
         bits = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(sent, alive), **closing}
-        seen = observe(_view(uploads, sent.clear, alive, public, header)) if observe else ()
-        return state, RoundInfo(direction, who.client, loss, bits, counted, group_status, status, seen)
+        seen = observe(_view(uploads, sent.clear, alive, public, header, received, channel)) if observe else ()
+        done = RoundInfo(direction, who.client, loss, bits, counted, group_status, status, sent.measured, seen)
+        return state, done
 
     def clients(key: Key, params: PyTree, public: PyTree, rows: tuple) -> tuple[PyTree, tuple]:
         """The client side: train, encode, transmit and add up, in blocks."""
@@ -167,7 +168,7 @@ def federated_round(
             y, carried, sent = layers.encode(named(key, "encode"), private, public, update, who)
             sent = _by_client(sent, loss)
             y, alive = channel.transmit(named(key, "transmit"), y, who)
-            uploads = only_rows(alive, y) if observe else ()
+            uploads = only_rows(alive, y) if observe and not channel.superposes else ()
             return combine.lift(y, alive, who.group), (memory, carried, loss, sent, alive, uploads)
 
         shared = params, public
@@ -216,7 +217,7 @@ def _check_uploads(who: Cohort, combine: Combine) -> None:
 def _by_client(sent: Sent, loss: Array) -> Sent:
     """Bits and status a row a client; a training loss that is not finite is a status too."""
     status = jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
-    return Sent(jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), sent.status | status, sent.clear)
+    return sent._replace(bits=jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), status=sent.status | status)
 
 
 def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
@@ -247,8 +248,11 @@ def round_status(groups: Received, group_status: Array, server: PyTree) -> Array
     return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
 
 
-def _view(uploads: PyTree, clear: PyTree, alive: Array, public: PyTree, header: PyTree) -> View:
-    return View(uploads, only_rows(alive, clear), alive, public, header, unsent=only_rows(~alive, clear))
+def _view(
+    uploads: PyTree, clear: PyTree, alive: Array, public: PyTree, header: PyTree, received: Received, channel: Channel
+) -> View:
+    who = () if channel.superposes else alive
+    return View(uploads, only_rows(alive, clear), who, public, header, only_rows(~alive, clear), received)
 
 
 def _settle(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:

@@ -30,6 +30,7 @@ def cohort_of(n, *, group=None, weight=None, round=0):
         byzantine=jnp.zeros(n, bool),
         group=jnp.zeros(n, jnp.int32) if group is None else jnp.asarray(group, jnp.int32),
         gain=jnp.ones(n, jnp.float32),
+        participation=jnp.ones(n, jnp.float32),
     )
 
 

@@ -19,12 +19,15 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import foe, on_sparse, on_updates
 from fedjax_priv.base import Algorithm, Layer
 from fedjax_priv.layers import bitmap
+from fedjax_priv.layers.align import align, waveform
+from fedjax_priv.layers.clip import clip
 from fedjax_priv.layers.common import common_coordinates
 from fedjax_priv.layers.conspar import conspar
 from fedjax_priv.layers.mask import pairwise_masks
+from fedjax_priv.layers.noise import gaussian_noise
 from fedjax_priv.layers.plain import plain, plain_field
 from fedjax_priv.layers.quantize import quantize
-from fedjax_priv.layers.scale import average, public_weighted_mean, scale, weighted_mean
+from fedjax_priv.layers.scale import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
 from fedjax_priv.layers.sparse_mask import sparse_masks
 from fedjax_priv.layers.sparsify import Sparse, plain_sparse, rand_k, top_k
 from fedjax_priv.layers.stack import stack, stateless
@@ -39,6 +42,7 @@ from fedjax_priv.systems.secagg import secagg
 from fedjax_priv.systems.share import share
 from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
 from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.systems.wireless import wireless
 from helpers import (
     Q,
     cohort_of,
@@ -70,6 +74,7 @@ class Case(typing.NamedTuple):
     field: bool = False
     wire: typing.Callable = wire  # upload [n, ...] -> bits of the message of each client
     sends: typing.Callable = lambda sent: np.ones((N, D), bool)  # which coordinates each client sends
+    counted: typing.Callable = lambda uploads: uploads  # what the row counts of so many
 
 
 def weighted_sum(x, weight):
@@ -146,6 +151,18 @@ LAYERS = {
         ),
         total, error=2.0**-16, groups=2,
     ),
+    "clip": Case(
+        stack(it=clip(2.0), send=plain()),
+        lambda x, w: total(x * np.minimum(1, 2 / np.maximum(np.linalg.norm(x, axis=1), 1e-9))[:, None], w),
+    ),
+    # without noise; with it in layers/test_noise.py and layers/test_align.py
+    "gaussian_noise": Case(stack(it=gaussian_noise(0.0), send=plain()), total),
+    "align": Case(stack(it=align(0.0, max_norm=9.0), send=plain()), total),
+    "over_the_air_mean": Case(
+        stack(it=over_the_air_mean(), send=waveform()),
+        lambda x, w: total(x, w) / max(len(x), 1), wire=lambda upload: np.zeros(len(upload)), counted=lambda _: 1,
+    ),
+    "waveform": Case(waveform(), total, wire=lambda upload: np.zeros(len(upload))),
     "conspar": Case(stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, groups=2),
     # nobody is Byzantine here; who is, in attacks/test_on_updates.py
     "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),
@@ -194,6 +211,21 @@ SYSTEMS = {
     "share": lambda local, n, **how: share(local, num_clients=n, buffer_size=n, aggregate=mean(), dropout=0.1, **how),
     "f2ed": lambda local, n, **how: f2ed(local, num_clients=n, buffer_size=1, in_the_clear=True, sigma=9.0, **how),
     "robust_fedavg": lambda local, n, **how: robust_fedavg(local, num_clients=n, aggregate=mean(), dropout=0.1, **how),
+    "wireless": lambda local, n, **how: wireless(
+        local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, **how
+    ),
+    "wireless, orthogonal": lambda local, n, **how: wireless(
+        local,
+        clip=9.0,
+        noise_variance=1e-3,
+        receiver_noise=1e-3,
+        participation=0.9,
+        snr_db=60.0,
+        access="orthogonal",
+        known_count=False,
+        power_control="signal",
+        **how,
+    ),
     "rcgd_ef": lambda local, n, **how: rcgd_ef(
         local, num_clients=n, num_params=D, ratio=0.5, trimmed=0.0, dropout=0.1, **how
     ),
@@ -250,7 +282,7 @@ def test_round_trip(name):
         received, x = result["received"], np.where(case.sends(result["sent"]), inputs(case), 0)
         for g in range(case.groups):
             mine = alive & (groups_of(case) == g)
-            assert received.count[g] == mine.sum()
+            assert received.count[g] == case.counted(mine.sum())
             if case.field:
                 expected = case.reference(x[mine].astype(object), WEIGHT[mine]) % Q
                 assert (np.asarray(received.value[g]) == expected).all()
@@ -326,7 +358,7 @@ def failed_round_is_a_transaction(step, before, data):
     spoilt = data._replace(examples=data.examples.at[:, 2].set(jnp.nan))
     after, info = step(KEY, before, spoilt)
     assert int(info.status) & Status.NOT_FINITE
-    assert same_bits(after, before._replace(round=before.round + 1))
+    assert same_bits(after, before._replace(round=before.round + 1, draw=after.draw))
     assert not info.counted.any()
     again, info = step(KEY, after, data)
     assert int(info.status) == 0

@@ -1,12 +1,16 @@
 """Who takes part in a round."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jax.typing import ArrayLike
+from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.channels.fading import Fading, constant
 from fedjax_priv.keys import named, per_client
 
 Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
@@ -24,6 +28,7 @@ def _cohort(client: Array, round: Array, count: Counts) -> Cohort:
         byzantine=jnp.zeros(n, bool),
         group=jnp.zeros(n, jnp.int32),
         gain=jnp.ones(n, jnp.float32),
+        participation=jnp.ones(n, jnp.float32),
     )
 
 
@@ -65,7 +70,8 @@ def sample(size: int, *, num_byzantine: int = 0) -> Draw:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
         who = _cohort(_subset(named(key, "sample"), size, count.size), round, count)
-        return who._replace(byzantine=who.client < num_byzantine), state
+        share = jnp.full_like(who.participation, size / count.size)
+        return who._replace(byzantine=who.client < num_byzantine, participation=share), state
 
     return Draw(lambda key, n: (), apply)
 
@@ -95,13 +101,65 @@ def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
     return numbers.astype(jnp.int32)
 
 
-def bernoulli(participation: float | Array) -> Draw:
-    """Each client joins independently with one probability in (0, 1]."""
-    _validate.fraction(above_zero=True, participation=participation)
+def independent(probability: Callable[..., ArrayLike], fading: Fading | None = None) -> Draw:
+    """Each client decides by itself whether to join.
 
-    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+    Args:
+      probability: `(round, gain [n]) -> p`, of every client or `[n]`; outside [0, 1] it is NaN, and the round fails
+        where the system divides by it.
+      fading: gains of the clients' links, the state of this draw; all 1 where there is none.
+    """
+    fading = constant() if fading is None else fading
+
+    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who = _cohort(jnp.arange(count.size), round, count)
-        joins = per_client(lambda k: jax.random.bernoulli(k, participation), named(key, "join"), who.client)
-        return who._replace(selected=joins), state
+        gain, state = fading.apply(named(key, "fading"), state, round, count.size)
+        p = jnp.broadcast_to(jnp.asarray(probability(round, gain), jnp.float32), who.client.shape)
+        joins = per_client(jax.random.uniform, named(key, "join"), who.client) < p
+        p = _validate.or_nan(p, at_least=0, at_most=1)
+        return who._replace(selected=joins, gain=gain, participation=jnp.asarray(p)), state
 
-    return Draw(lambda key, n: (), apply)
+    return Draw(lambda key, n: fading.init(named(key, "fading"), n), apply)
+
+
+def bernoulli(participation: ArrayLike | Callable[[Array], ArrayLike], *, fading: Fading | None = None) -> Draw:
+    """Each client joins independently, whatever its channel (wireless FedSGD: uniform sampling).
+
+    Args:
+      participation: probability in [0, 1]: of every client, or `[n]`; or a function of the round, from 0, that gives
+        it (time-variant sampling). May be traced.
+      fading: gains of the clients' links; all 1 where there is none.
+
+    Raises:
+      ValueError: a probability outside [0, 1].
+    """
+    if callable(participation):
+        return independent(lambda round, gain: participation(round), fading)
+    _validate.each(_validate.fraction, participation=participation)
+    return independent(lambda round, gain: participation, fading)
+
+
+def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
+    """Clients with good channels join more often: `p_k = min(1, h_k / h_th)`, independently (wireless FedSGD).
+
+    Args:
+      threshold: h_th, above 0: gains from there on join for certain; may be traced.
+      fading: gains of the clients' links.
+
+    Raises:
+      ValueError: `threshold` is not above 0.
+    """
+    _validate.positive(threshold=threshold)
+    threshold = _validate.or_nan(threshold, above=0)
+    return independent(lambda round, gain: jnp.minimum(1.0, gain / threshold), fading)
+
+
+def only_if(draw: Draw, able: Callable[[Cohort], Array]) -> Draw:
+    """Those of a draw that are able to take part, `cohort -> [n]`; everybody knows who is not, and its p_k is 0."""
+
+    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
+        who, state = draw.apply(key, state, round, count)
+        can = able(who)
+        return who._replace(selected=who.selected & can, participation=jnp.where(can, who.participation, 0)), state
+
+    return draw._replace(apply=apply)

@@ -54,6 +54,33 @@ def average() -> Layer:
     return stateless(decode=decode)
 
 
+def over_the_air_mean(*, known_count: bool = True) -> Layer:
+    """The mean of aligned uploads from the one sum a receiver holds (wireless FedSGD, eqs. 9 and 10).
+
+    Where the number R of uploads is known `y / (zeta R)`, 0 if R = 0, with `zeta = 1 - prod_k (1 - p_k)`; otherwise
+    `y / m`, `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k. An empty round
+    is a round like any other: it does not fail.
+
+    Args:
+      known_count: whether the server knows R.
+    """
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
+        del key, state
+        p = cohort.participation
+        return (), -jnp.expm1(jnp.log1p(-p).sum()) if known_count else p.sum(), {}
+
+    def decode(header: tuple, public: Array, received: Received) -> Received:
+        del header
+        if not known_count:
+            return Received(received.value / public, jnp.ones_like(received.count))
+        number = jnp.maximum(received.count, 1).astype(jnp.float32)
+        mean = received.value / (public * number)[:, None]
+        return Received(jnp.where(received.count[:, None] > 0, mean, 0), jnp.ones_like(received.count))
+
+    return stateless()._replace(advertise=advertise, decode=decode)
+
+
 def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) -> Layer:
     """The weighted mean of the updates that arrive, by weights clients tell the server when the round opens.
 

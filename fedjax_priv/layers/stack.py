@@ -71,12 +71,13 @@ def stack(**layers: Layer) -> Layer:
         return private, public, add_bits(*bits.values())
 
     def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
-        state, clear = {}, {}
+        state, clear, measured = {}, {}, {}
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
         for name, layer in layers.items():
             x, state[name], sent = layer.encode(named(key, name), private[name], public[name], x, cohort)
             bits, status, clear[name] = bits + sent.bits, status | sent.status, sent.clear
-        return x, state, Sent(bits, status, clear)
+            measured |= dict(sent.measured)
+        return x, state, Sent(bits, status, clear, measured)
 
     def disclose(private: PyTree, public: PyTree, clear: PyTree, alive: Array, online: Array) -> tuple[PyTree, Bits]:
         closed = {

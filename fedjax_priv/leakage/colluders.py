@@ -43,5 +43,5 @@ def colluders_of_round(
 @functools.partial(jax.jit, static_argnums=0)
 def _keys(terms: Terms, key: Key, roster: Roster) -> UInt32[Array, "n 2"]:
     ones = jnp.ones(roster.client.shape, jnp.float32)
-    who = Cohort(roster.client, roster.round, ones, roster.selected, ~roster.selected, roster.group, ones)
+    who = Cohort(roster.client, roster.round, ones, roster.selected, ~roster.selected, roster.group, ones, ones)
     return sharing.open_round(terms, key, who)[0].key

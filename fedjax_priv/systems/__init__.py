@@ -9,7 +9,9 @@ from fedjax_priv.systems.secagg import secagg
 from fedjax_priv.systems.share import share
 from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
 from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.systems.wireless import wireless
 
 __all__ = [
     "common_secagg", "f2ed", "fedavg", "fedrep", "rcgd_ef", "secagg", "share", "sparse_fedavg", "sparse_secagg",
+    "wireless",
 ]  # fmt: skip

@@ -135,7 +135,7 @@ def test_bernoulli_joins_independently():
     [
         (lambda: sample(0), "size must be an integer >= 1"),
         (lambda: drawn(sample(13)), "size must be at most the number of clients, 12, got 13"),
-        (lambda: bernoulli(0.0), "participation must be a number in"),
+        (lambda: bernoulli(np.array([0.2, -0.1])), "participation must be a number in"),
         (lambda: everyone(0), "num_groups must be an integer >= 1"),
         (lambda: everyone(num_byzantine=-1), "num_byzantine must be an integer >= 0"),
     ],

@@ -26,6 +26,7 @@ def cohort(client):
         byzantine=jnp.zeros(n, bool),
         group=jnp.zeros(n, jnp.int32),
         gain=jnp.ones(n),
+        participation=jnp.ones(n),
     )
 
 

@@ -1,0 +1,89 @@
+"""Gains of links from round to round: what a draw of clients that share a channel carries along."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Key
+from fedjax_priv.keys import named, per_client
+
+
+class Fading(NamedTuple):
+    """Block flat fading: one amplitude a client and round."""
+
+    init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
+    apply: Callable[..., tuple]  # (key, state, round, n) -> (gain [n], state)
+
+
+def constant(gain: float | Array = 1.0) -> Fading:
+    """The same gains in every round.
+
+    Args:
+      gain: above 0: of every client, or `[n]`; may be traced.
+
+    Raises:
+      ValueError: a gain is not above 0.
+    """
+    _validate.each(_validate.positive, gain=gain)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], n: int) -> tuple[Array, tuple]:
+        return jnp.broadcast_to(jnp.asarray(gain, jnp.float32), (n,)), state
+
+    return Fading(lambda key, n: (), apply)
+
+
+def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> Fading:
+    """Autoregressive Rician fading: a fixed path and a scattered one that changes from round to round.
+
+    `h_t = |sqrt(G / (G + 1)) + sqrt(1 / (G + 1)) v_t|`, `v_t = rho v_{t-1} + sqrt(1 - rho^2) CN(0, 1)`,
+    `v_1 ~ CN(0, 1)`; the mean of `h_t^2` is 1. Draws are each client's own.
+
+    Args:
+      factor: G, power of the fixed path over that of the scattered one, 0 or above; 0 is Rayleigh fading.
+      correlation: rho, in [0, 1).
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    _validate.non_negative(factor=factor)
+    _validate.fraction(below_one=True, correlation=correlation)
+    factor = _validate.or_nan(factor, at_least=0)
+    rho = jnp.asarray(_validate.or_nan(correlation, at_least=0, below=1), jnp.float32)
+
+    def scattered(key: Key, n: int) -> Float[Array, "n 2"]:
+        """CN(0, 1), real and imaginary part."""
+        return per_client(lambda key: jax.random.normal(key, (2,)), key, jnp.arange(n)) / jnp.sqrt(2.0)
+
+    def apply(key: Key, v: Float[Array, "n 2"], round: Int[Array, ""], n: int) -> tuple[Array, Array]:
+        real, imaginary = v.T / jnp.sqrt(factor + 1)
+        gain = jnp.hypot(real + jnp.sqrt(factor / (factor + 1)), imaginary)
+        return gain, rho * v + jnp.sqrt(1 - jnp.square(rho)) * scattered(named(key, "scattered"), n)
+
+    return Fading(lambda key, n: scattered(named(key, "scattered"), n), apply)
+
+
+def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
+    """Autoregressive Rayleigh fading, no fixed path: `rician` with G = 0."""
+    return rician(0.0, correlation=correlation)
+
+
+def recorded(gains: Float[Array, "rounds n"]) -> Fading:
+    """Gains that were measured or drawn elsewhere, `[round, client]`; there is none beyond the last round.
+
+    Raises:
+      ValueError: a gain is not above 0, or there are no such rows.
+    """
+    if jnp.ndim(gains) != 2:
+        raise ValueError(f"gains must have one row a round and one column a client, got shape {jnp.shape(gains)}")
+    _validate.each(_validate.positive, gains=gains)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], n: int) -> tuple[Array, tuple]:
+        if gains.shape[1] != n:
+            raise ValueError(f"gains must have a column for each of {n} clients, got {gains.shape[1]}")
+        return jnp.take(jnp.asarray(gains, jnp.float32), round, axis=0, mode="fill", fill_value=jnp.nan), state
+
+    return Fading(lambda key, n: (), apply)

@@ -1,0 +1,60 @@
+"""Analog channels with fading and receiver noise: uploads add on the air, or each has a link of its own."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Channel, Cohort, Key, Received
+from fedjax_priv.layers.noise import standard_deviation, standard_normal
+
+
+def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
+    """Gaussian multiple-access channel: `y = sum_{k in K_t} h_k x_k + N(0, N0 I_d)` (wireless FedSGD, eq. 1).
+
+    A round takes d uses of it, however many clients send. The server gets the sum alone.
+
+    Args:
+      receiver_noise: N0, 0 or above; may be traced.
+      known_count: whether the server knows how many sent. If not, it counts one row, whatever it holds.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
+    """
+    deviation = _deviation(receiver_noise)
+
+    def receive(key: Key, received: Received) -> Received:
+        noise = deviation * jax.random.normal(key, received.value.shape)
+        return Received(received.value + noise, received.count if known_count else jnp.ones_like(received.count))
+
+    return Channel(_faded, receive, superposes=True)
+
+
+def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
+    """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each, and which links are silent.
+
+    A round takes d channel uses for each client that sends.
+
+    Args:
+      receiver_noise: N0, 0 or above; may be traced.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
+    """
+    deviation = _deviation(receiver_noise)
+
+    def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+        y, alive = _faded(key, x, cohort)
+        return y + deviation * standard_normal(key, x, cohort), alive
+
+    return Channel(transmit, lambda key, received: received)
+
+
+def _faded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+    del key
+    return cohort.gain[:, None] * x, cohort.selected
+
+
+def _deviation(receiver_noise: float | Array) -> Array:
+    _validate.non_negative(receiver_noise=receiver_noise)
+    return standard_deviation(receiver_noise)

@@ -1,0 +1,83 @@
+"""Analog uploads: gains are inverted, so that amplitudes meet at the receiver, as far as a power budget lets them."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Key, Layer, Sent
+from fedjax_priv.layers.combine import fixed_point_sum
+from fedjax_priv.layers.noise import of_clients, standard_deviation, standard_normal
+from fedjax_priv.layers.plain import MAX_FIXED_POINT, range_status
+from fedjax_priv.layers.stack import stateless
+from fedjax_priv.rows import only_rows
+
+Control = Literal["gradient", "bound", "signal"]
+
+
+def align(
+    noise_variance: float | Array,
+    *,
+    max_norm: float | Array,
+    power: float | Array | None = None,
+    control: Control = "gradient",
+) -> Layer:
+    """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received `h_k x_k`.
+
+    Without a power budget `a_k = b_k = 1` (eqs. 6 and 8 of the wireless FedSGD paper). With one, by `control`:
+
+    - `"gradient"`: `a_k = b_k = min(1, h_k sqrt(P_k / (||g_k||^2 + d sigma_k^2)))` (eq. 26): what is received depends
+      on the norm of the gradient, and no guarantee covers that.
+    - `"bound"`: the same with L for `||g_k||`: a weak user sends its noise weaker too.
+    - `"signal"`: `b_k = 1` and `a_k = min(1, sqrt(h_k^2 P_k - d sigma_k^2) / L)`: all noise arrives in full. A user
+      with `h_k^2 P_k <= d sigma_k^2` must not take part.
+
+    Measures the `gain` h_k and `participation` p_k of every client, and of those that send the received `amplitude`
+    a_k and the `energy` `||x_k||^2` of their d channel uses; 0 of the others.
+
+    Args:
+      noise_variance: sigma_k^2, 0 or above: of every client, or `[population]`; may be traced.
+      max_norm: L, which updates were clipped to; may be traced.
+      power: P_k / d, mean energy of a channel use: of every client, or `[population]`; None is no limit.
+      control: what gives way where power does not suffice.
+
+    Raises:
+      ValueError: a variance is negative, a norm or power not above 0, `control` none of these.
+    """
+    _validate.one_of(("gradient", "bound", "signal"), control=control)
+    _validate.positive(max_norm=max_norm)
+    bound, deviation = _validate.or_nan(max_norm, above=0), standard_deviation(noise_variance)
+    if power is not None:
+        _validate.each(_validate.positive, power=power)
+        power = jnp.asarray(power, jnp.float32)
+
+    def amplitudes(g: Array, sigma: Array, cohort: Cohort) -> tuple[Array, Array]:
+        if power is None:
+            return jnp.ones_like(sigma), jnp.ones_like(sigma)
+        d = g.shape[1]
+        budget, noise = jnp.square(cohort.gain) * of_clients(power, cohort) * d, d * jnp.square(sigma)
+        if control == "signal":
+            return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(budget - noise, 0)) / bound), jnp.ones_like(sigma)
+        norm = bound if control == "bound" else jnp.linalg.norm(g, axis=1)
+        limited = jnp.minimum(1.0, jnp.sqrt(budget / (jnp.square(norm) + noise)))
+        return limited, limited
+
+    def encode(key: Key, private: tuple, public: tuple, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del private, public
+        sigma = of_clients(deviation, cohort)
+        a, b = amplitudes(g, sigma, cohort)
+        received = a[:, None] * g + (b * sigma)[:, None] * standard_normal(key, g, cohort)
+        x = received / cohort.gain[:, None]
+        sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
+        return x, (), Sent(measured={"gain": cohort.gain, "participation": cohort.participation, **sent})
+
+    return stateless()._replace(encode=encode)
+
+
+def waveform() -> Layer:
+    """Uploads `[b, d]` as d uses of the channel: no bits. What superposes is summed in fixed point.
+
+    Magnitudes of 2**15 and more set `FIELD_OVERFLOW`.
+    """
+    return stateless(sent=lambda x, y: Sent(status=range_status(y, MAX_FIXED_POINT)), combine=fixed_point_sum())

@@ -1,0 +1,43 @@
+"""Gaussian noise that clients add to their updates."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.stack import stateless
+
+
+def gaussian_noise(noise_variance: float | Array) -> Layer:
+    """`x -> x + n`, `n ~ N(0, sigma_k^2 I)`, drawn by each client from its own key.
+
+    Args:
+      noise_variance: sigma_k^2, 0 or above: of every client, or `[population]`, one of each; may be traced.
+
+    Raises:
+      ValueError: a variance is negative or not finite.
+    """
+    deviation = standard_deviation(noise_variance)
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        return x + of_clients(deviation, cohort)[:, None] * standard_normal(key, x, cohort)
+
+    return stateless(encode)
+
+
+def standard_deviation(noise_variance: float | Array) -> Array:
+    """Of a variance, or of one for each client; NaN where a traced one is out of range."""
+    _validate.each(_validate.non_negative, noise_variance=noise_variance)
+    return jnp.sqrt(_validate.or_nan(jnp.asarray(noise_variance, jnp.float32), at_least=0))
+
+
+def of_clients(values: Array, cohort: Cohort) -> Float[Array, " b"]:
+    """A number of each client of a block, from one of all or one of each of the population."""
+    return jnp.broadcast_to(values, cohort.client.shape) if values.ndim == 0 else values[cohort.client]
+
+
+def standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+    """`N(0, I)`, a row a client, from its number."""
+    return per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, cohort.client)
