@@ -19,6 +19,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from PIL import Image
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -78,12 +79,20 @@ def save(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str
     """Write figure, data, manifest and verdicts into a folder, which is made if need be."""
     out.mkdir(parents=True, exist_ok=True)
     about = dict(about) | {"caveats": "; ".join(outcome.caveats)}
-    outcome.figure.savefig(out / f"{name}.png", dpi=110)
+    _draw(outcome.figure, out / f"{name}.png")
     values = outcome.data.assign_attrs(about)
     encoding: dict[Any, Any] = {key: {"zlib": True} for key, value in values.data_vars.items() if value.ndim}
     values.to_netcdf(out / f"{name}.nc", engine="h5netcdf", encoding=encoding)
     write_json(out / "manifest.json", about)
     write_json(out / "verdicts.json", [claim._asdict() | {"verdict": verdict(claim)} for claim in outcome.claims])
+
+
+def _draw(figure: Figure, path: pathlib.Path) -> None:
+    """256 colours are enough, in a third of the space."""
+    figure.savefig(path, dpi=110)
+    with Image.open(path) as image:
+        small = image.convert("RGB").quantize(256)
+    small.save(path, optimize=True)
 
 
 def verdict(claim: Claim) -> bool | str:
