@@ -6,7 +6,7 @@
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
-from fedjax_priv.theory import _validate
+from fedjax_priv.theory import _roots, _validate
 from fedjax_priv.theory._validate import Numbers, Result
 
 _NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(4))  # Gauss-Legendre on [-1/2, 1/2]
@@ -47,13 +47,11 @@ def epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
         _validate.real("[0, 1]", delta=delta), _validate.real("[0, inf]", sensitivity=sensitivity)
     )
     bounded = np.isfinite(s) & (target > 0) & (target < 1)
-    s_or_0, low = np.where(bounded, s, 0), np.zeros(s.shape)
+    s_or_0 = np.where(bounded, s, 0)
     high = np.maximum(s_or_0 * (s_or_0 / 2 - ndtri(np.where(bounded, target, 0.5))), 0)  # Phi(s/2 - x/s) = delta
-    for _ in range(80):
-        middle = (low + high) / 2
-        above = _delta(middle, s_or_0) > target
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    return np.where(_delta(low * 0, s) <= target, 0, np.where(bounded, high, np.inf))[()]
+    at_zero = _delta(np.zeros(s.shape), s)
+    found = _roots.least(lambda x: _delta(x, s_or_0), target, high)
+    return np.where(at_zero <= target, 0, np.where(bounded, found, np.inf))[()]
 
 
 def classical_epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
