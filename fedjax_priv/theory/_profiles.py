@@ -84,7 +84,7 @@ def _loss(rounds: list[tuple[Profile, int]], step: float):
 
     losses = []
     for profile, count in rounds:
-        delta = np.clip(profile(step * np.arange(-_STEPS, _STEPS + 1)), 0, 1)
+        delta = np.clip(profile(step * np.arange(-_STEPS, _STEPS + 1)), 0, 1 - 2**-53)  # 1 fails in self_compose
         one = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -_STEPS, _STEPS, delta)
         losses.append(one.self_compose(count) if count > 1 else one)
     return functools.reduce(lambda first, second: first.compose(second), losses)

@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_priv.theory import _validate, gaussian
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless.amplification import amplified
-from fedjax_priv.theory.wireless.central import gaussian_sensitivity
+from fedjax_priv.theory.wireless.central import exponent_of, gaussian_sensitivity
 
 
 def orthogonal_epsilon(clip: Numbers, noise_variance: Numbers, delta_local: Numbers) -> Result:
@@ -23,7 +23,7 @@ def orthogonal_epsilon(clip: Numbers, noise_variance: Numbers, delta_local: Numb
     Raises:
       ValueError: an argument outside its range.
     """
-    return gaussian.classical_epsilon(delta_local, gaussian_sensitivity(clip, noise_variance, 1, 0.0))
+    return exponent_of(delta_local, gaussian_sensitivity(clip, noise_variance, 1, 0.0))
 
 
 def sampled_orthogonal_epsilon(

@@ -37,9 +37,7 @@ def central_epsilon(
       ValueError: an argument outside its range; the bound does not exist outside that of delta'.
     """
     sensitivity = _sensitivity(num_users, participation, clip, noise_variance, delta_prime, 0.0)
-    return amplified(
-        gaussian.classical_epsilon(delta_local, sensitivity), _factor(num_users, participation, delta_prime)
-    )
+    return amplified(exponent_of(delta_local, sensitivity), _factor(num_users, participation, delta_prime))
 
 
 def central_epsilon_analytic(
@@ -56,7 +54,7 @@ def central_epsilon_analytic(
     Arguments and errors are those of `central_epsilon`; `receiver_noise` is N0.
     """
     sensitivity = _sensitivity(num_users, participation, clip, noise_variance, delta_prime, receiver_noise)
-    return amplified(gaussian.epsilon(delta_local, sensitivity), _factor(num_users, participation, delta_prime))
+    return amplified(exact_exponent(delta_local, sensitivity), _factor(num_users, participation, delta_prime))
 
 
 def central_epsilon_sharp(
@@ -81,7 +79,7 @@ def central_epsilon_sharp(
     r = np.arange(1, int(num_users) + 1)
     r = r[np.abs(r - m) < width]
     sensitivity = gaussian_sensitivity(clip, noise_variance, r, receiver_noise)
-    return np.max(amplified(gaussian.epsilon(delta_local, sensitivity), r / num_users), initial=0.0)
+    return np.max(amplified(exact_exponent(delta_local, sensitivity), r / num_users), initial=0.0)
 
 
 def central_epsilon_printed(
@@ -99,7 +97,7 @@ def central_epsilon_printed(
     """
     sensitivity = _sensitivity(num_users, participation, clip, noise_variance, delta_prime, 0.0)
     factor = _factor(num_users, participation, delta_prime)
-    return np.log(2 * factor) + gaussian.classical_epsilon(delta_local, sensitivity)
+    return np.log(2 * factor) + exponent_of(delta_local, sensitivity)
 
 
 def central_delta(num_users: Numbers, participation: Numbers, delta_local: Numbers, delta_prime: Numbers) -> Result:
@@ -144,6 +142,16 @@ def deviation(num_users: Numbers, delta_prime: Numbers) -> Result:
     """beta K, which R strays from m by at most but for probability delta' (Hoeffding)."""
     failure = _validate.real("(0, 1)", delta_prime=delta_prime)
     return np.sqrt(0.5 * _validate.integer(num_users=num_users) * np.log(2 / failure))
+
+
+def exponent_of(delta_local: Numbers, sensitivity: Numbers) -> Result:
+    """Eps at delta_l of one user's Gaussian noise, by the 1.25 formula."""
+    return gaussian.classical_epsilon(_validate.real("(0, 1]", delta_local=delta_local), sensitivity)
+
+
+def exact_exponent(delta_local: Numbers, sensitivity: Numbers) -> Result:
+    """Eps at delta_l of one user's Gaussian noise."""
+    return gaussian.epsilon(_validate.real("(0, 1]", delta_local=delta_local), sensitivity)
 
 
 def gaussian_sensitivity(clip: Numbers, noise_variance: Numbers, count: Numbers, receiver_noise: Numbers) -> Result:

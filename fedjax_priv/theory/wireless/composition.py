@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_priv.theory import _validate, gaussian
+from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.central import gaussian_sensitivity, window
+from fedjax_priv.theory.wireless.central import exponent_of, gaussian_sensitivity, window
 
 
 class Composed(NamedTuple):
@@ -16,7 +16,7 @@ class Composed(NamedTuple):
     delta: Result
 
 
-def compose_heterogeneous(epsilon: np.ndarray, delta: np.ndarray, slack: Numbers) -> Composed:
+def compose_heterogeneous(epsilon: np.ndarray, delta: Numbers, slack: Numbers) -> Composed:
     """eps_T = sum e_t (exp(e_t)-1)/(exp(e_t)+1) + sqrt(2 log(1/dt) sum e_t^2), delta_T = 1 - (1-dt) prod (1-delta_t).
 
     Args:
@@ -61,7 +61,7 @@ def compose_heterogeneous_closed(
     """
     windows = [window(num_users, p, delta_prime) for p in participation]
     rest = np.min([m for m, _ in windows]) - windows[0][1]
-    exponent = gaussian.classical_epsilon(delta_local, gaussian_sensitivity(clip, noise_variance, rest, 0.0))
+    exponent = exponent_of(delta_local, gaussian_sensitivity(clip, noise_variance, rest, 0.0))
     most = np.asarray(participation).reshape(len(windows), -1).max(1)
     with np.errstate(over="ignore"):
         scale = np.expm1(exponent) * np.sqrt((most**2).sum()) / (1 - np.asarray(delta_prime))

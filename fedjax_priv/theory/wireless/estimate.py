@@ -82,7 +82,9 @@ def estimate_moments_known(
       ValueError: an argument outside its range.
     """
     size, d = np.shape(gradients)
-    p = float(_validate.real("(0, 1]", participation=participation))
+    if np.ndim(participation):
+        _validate.fail("participation", participation, "one number for all users")
+    p = _validate.real("(0, 1]", participation=participation)
     zeta, inverse = positive_moments(size, p).any, inverse_moments(size, p)
     mean = np.mean(gradients, axis=0)
     variance = np.square(gradients - mean).sum(1).mean()

@@ -4,9 +4,9 @@ The others' noise protects too: kappa = sum of their p - beta K is how many of t
 those of the user that takes part most often. Local is user k's data seen through y_t, not through x_k alone.
 """
 
-from fedjax_priv.theory import _validate, gaussian
+from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.central import deviation, gaussian_sensitivity
+from fedjax_priv.theory.wireless.central import deviation, exact_exponent, exponent_of, gaussian_sensitivity
 from fedjax_priv.theory.wireless.participation import users
 
 
@@ -35,7 +35,7 @@ def local_epsilon(
     Raises:
       ValueError: an argument outside its range.
     """
-    return gaussian.classical_epsilon(
+    return exponent_of(
         delta_local, _sensitivity(num_users, participation, clip, noise_variance, delta_prime, receiver_noise)
     )
 
@@ -53,7 +53,7 @@ def local_epsilon_analytic(
 
     Arguments and errors are those of `local_epsilon`.
     """
-    return gaussian.epsilon(
+    return exact_exponent(
         delta_local, _sensitivity(num_users, participation, clip, noise_variance, delta_prime, receiver_noise)
     )
 

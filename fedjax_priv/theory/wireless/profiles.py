@@ -12,7 +12,7 @@ from fedjax_priv.theory._profiles import Mechanism
 from fedjax_priv.theory.wireless.amplification import amplified
 from fedjax_priv.theory.wireless.participation import count_law, others
 
-_NEVER = 1e-30  # counts that are less likely are counted as lost
+_NEVER = 1e-22  # counts that are less likely are counted as lost
 
 
 class Counts(NamedTuple):
@@ -40,7 +40,11 @@ def replacement(spec: Round) -> Mechanism:
 
     q_r grows with p_k, and the sum with q_r.
     """
-    law = counts(spec, int(np.argmax(spec.participation)))
+    return replacement_at(counts(spec, int(np.argmax(spec.participation))))
+
+
+def replacement_at(law: Counts) -> Mechanism:
+    """`replacement` of the user that `law` is about."""
     chance, share, shift = (x[law.share > 0] for x in (law.chance, law.share, law.sensitivity))
     term = lambda eps: chance * share * gaussian.delta(amplified(eps, 1 / share), shift)
     return _profiles.symmetric(_profiles.averaged(term, chance.size, law.lost))
