@@ -15,7 +15,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 Profile = Callable[[Numbers], Result]
 Mechanism = tuple[Profile, ...]
 
-_STEPS = 2000  # of the discrete privacy loss, on each side of 0
+_STEPS = 1000  # of the discrete privacy loss, on each side of 0
 _CUT = 1e-17  # mass of a round's loss that may lie beyond, counted as lost
 _BLOCK = 2**17
 
@@ -53,17 +53,15 @@ def delta_after(epsilon: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Re
 
     Exact for one round. Otherwise an upper bound, tight to a few digits; deltas below about 1e-11 are not resolved.
     """
-    deltas = [np.vectorize(curve, otypes=[np.float64])(epsilon) for curve, _ in _composed(rounds)]
-    return np.max(deltas, axis=0)[()]
+    return np.max([curve(epsilon) for curve, _ in composed(rounds)], axis=0)[()]
 
 
 def epsilon_after(delta: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Result:
     """The inverse of `delta_after`; infinite if a delta is less than what is lost outright."""
-    epsilons = [np.vectorize(curve, otypes=[np.float64])(delta) for _, curve in _composed(rounds)]
-    return np.max(epsilons, axis=0)[()]
+    return np.max([curve(delta) for _, curve in composed(rounds)], axis=0)[()]
 
 
-def _composed(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Callable, Callable]]:
+def composed(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Callable, Callable]]:
     """For each order, delta of eps and eps of delta."""
     orders = range(len(rounds[0][0]))
     if sum(count for _, count in rounds) == 1:
@@ -71,7 +69,8 @@ def _composed(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Callable, C
         return [(profile, lambda delta, p=profile: _roots.unbounded_least(p, delta)) for profile in profiles]
     step = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism) / _STEPS
     losses = [_loss([(mechanism[order], count) for mechanism, count in rounds], step) for order in orders]
-    return [(loss.get_delta_for_epsilon, loss.get_epsilon_for_delta) for loss in losses]
+    each = functools.partial(np.vectorize, otypes=[np.float64])
+    return [(each(loss.get_delta_for_epsilon), each(loss.get_epsilon_for_delta)) for loss in losses]
 
 
 def _reach(profile: Profile) -> float:

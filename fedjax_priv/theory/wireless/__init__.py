@@ -5,7 +5,7 @@ What does not hold in the paper, and where the package shows it:
 * Theorem 1 is false for removal, the paper's own relation (`removal_counterexample`). For replacement, one p and one
   sigma^2 it is true; `central_epsilon_sharp` is what remains, `rigorous_epsilon` what can be said.
 * "Knowing K_t does not matter" is false: it ends the amplification of eps (`known_set_epsilon`).
-* The 1.25 formula needs eps <= 1; the functions that end in `_analytic` have none.
+* The 1.25 formula needs eps <= 1; the functions that end in `_analytic` do without it.
 * Tables II(a) and III(a) are not of eq. 13 but of `central_epsilon_printed`, and eps_l counts the receiver's noise in
   all tables, which Lemma 2 does not (`receiver_noise` of `local_epsilon`).
 * eps_l and eps_c are at different deltas (`local_delta`, `central_delta`). The latter is above delta' for every K, so

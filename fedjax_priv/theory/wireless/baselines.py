@@ -9,7 +9,7 @@ import numpy as np
 from fedjax_priv.theory import _validate, gaussian
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless.amplification import amplified
-from fedjax_priv.theory.wireless.central import exponent_of, gaussian_sensitivity
+from fedjax_priv.theory.wireless.shared import exponent_of, gaussian_sensitivity
 
 
 def orthogonal_epsilon(clip: Numbers, noise_variance: Numbers, delta_local: Numbers) -> Result:

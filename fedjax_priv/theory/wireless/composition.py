@@ -6,7 +6,7 @@ import numpy as np
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.central import exponent_of, gaussian_sensitivity, window
+from fedjax_priv.theory.wireless.shared import exponent_of, gaussian_sensitivity, window
 
 
 class Composed(NamedTuple):

@@ -9,8 +9,8 @@ import numpy as np
 from fedjax_priv.theory import _profiles, _validate, gaussian
 from fedjax_priv.theory._profiles import Mechanism
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.participation import users
 from fedjax_priv.theory.wireless.profiles import Round, counts
+from fedjax_priv.theory.wireless.rigorous import in_rounds
 
 
 def limited_amplitudes(
@@ -40,17 +40,17 @@ def limited_epsilon(
     *,
     amplitudes: Numbers,
     participation: Numbers,
-    clip: float,
-    noise_variance: float,
-    receiver_noise: float,
-    rounds: int = 1,
+    clip: Numbers,
+    noise_variance: Numbers,
+    receiver_noise: Numbers,
+    rounds: Numbers = 1,
 ) -> Result:
     """The eps at which all rounds together are (eps, delta)-private under replacement; an upper bound.
 
     Args:
       delta: in (0, 1); composed, not below about 1e-11.
-      amplitudes: `[K]`, a_k in [0, 1], the same in all rounds and not dependent on data.
-      participation: p, or `[K]`, one p_k per user.
+      amplitudes: `[K]`, a_k in [0, 1], or `[T, K]`, those of each round; not dependent on data.
+      participation: p; `[K]`, one p_k per user; or `[T, 1]` or `[T, K]`, those of each round.
       clip: L.
       noise_variance: sigma^2, before scaling.
       receiver_noise: N0.
@@ -59,9 +59,9 @@ def limited_epsilon(
     Raises:
       ValueError: an argument outside its range.
     """
-    mechanism = _limited(amplitudes, participation, clip, noise_variance, receiver_noise)
+    mechanisms = _rounds(amplitudes, participation, clip, noise_variance, receiver_noise, rounds)
     target = _validate.real("(0, 1)", delta=delta)
-    return _profiles.epsilon_after(target, [(mechanism, int(_validate.integer(rounds=rounds)))])
+    return _profiles.epsilon_after(target, mechanisms)
 
 
 def limited_delta(
@@ -69,33 +69,48 @@ def limited_delta(
     *,
     amplitudes: Numbers,
     participation: Numbers,
-    clip: float,
-    noise_variance: float,
-    receiver_noise: float,
-    rounds: int = 1,
+    clip: Numbers,
+    noise_variance: Numbers,
+    receiver_noise: Numbers,
+    rounds: Numbers = 1,
 ) -> Result:
     """The inverse of `limited_epsilon`: for one round max_k sum_r P[R=r] q_r delta_G(eps; t_r).
 
     t_r = 2 a_k L/sqrt(N0 + sigma^2 * sum of the r smallest a_i^2). Arguments and errors are those of `limited_epsilon`,
     at eps >= 0.
     """
-    mechanism = _limited(amplitudes, participation, clip, noise_variance, receiver_noise)
+    mechanisms = _rounds(amplitudes, participation, clip, noise_variance, receiver_noise, rounds)
     eps = _validate.real("[0, inf)", epsilon=epsilon)
-    return _profiles.delta_after(eps, [(mechanism, int(_validate.integer(rounds=rounds)))])
+    return _profiles.delta_after(eps, mechanisms)
 
 
-def _limited(
-    amplitudes: Numbers, participation: Numbers, clip: float, noise_variance: float, receiver_noise: float
-) -> Mechanism:
-    a = _validate.real("[0, 1]", amplitudes=amplitudes)
-    if a.ndim != 1:
-        _validate.fail("amplitudes", amplitudes, "[K], one per user")
-    p = users(a.size, participation)
-    variance = _validate.real("[0, inf)", noise_variance=noise_variance)
-    noise = _validate.real("[0, inf)", receiver_noise=receiver_noise)
-    least = variance * np.append(0, np.cumsum(np.sort(a) ** 2)) + noise  # [K + 1], of r senders
-    spec = Round(p, _validate.real("(0, inf)", clip=clip), variance, noise)
-    return _profiles.worst([_of_user(spec, user, a[user], least) for user in _leaders(a, p)])
+def _rounds(
+    amplitudes: Numbers,
+    participation: Numbers,
+    clip: Numbers,
+    noise_variance: Numbers,
+    receiver_noise: Numbers,
+    rounds: Numbers,
+) -> list[tuple[Mechanism, int]]:
+    total, a = int(_validate.integer(rounds=rounds)), _validate.real("[0, 1]", amplitudes=amplitudes)
+    if a.ndim not in (1, 2) or a.shape[:-1] not in ((), (total,)):
+        _validate.fail("amplitudes", amplitudes, f"[K] or [T, K] for T = rounds = {total}")
+    p = in_rounds(participation, a.shape[-1], total)
+    noises = (
+        _validate.real("(0, inf)", clip=clip),
+        _validate.real("[0, inf)", noise_variance=noise_variance),
+        _validate.real("[0, inf)", receiver_noise=receiver_noise),
+    )
+    if a.ndim == 1 and p.ndim < 2:
+        return [(_limited(Round(np.broadcast_to(p, a.size), *noises), a), total)]
+    shape = (total, a.shape[-1])
+    rows = zip(np.broadcast_to(p, shape), np.broadcast_to(a, shape), strict=True)
+    return [(_limited(Round(chances, *noises), row), 1) for chances, row in rows]
+
+
+def _limited(spec: Round, a: np.ndarray) -> Mechanism:
+    least = spec.noise_variance * np.append(0, np.cumsum(np.sort(a) ** 2)) + spec.receiver_noise  # of r senders
+    return _profiles.worst([_of_user(spec, user, a[user], least) for user in _leaders(a, spec.participation)])
 
 
 def _of_user(spec: Round, user: int, amplitude: float, least: np.ndarray) -> Mechanism:

@@ -6,8 +6,8 @@ those of the user that takes part most often. Local is user k's data seen throug
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.central import deviation, exact_exponent, exponent_of, gaussian_sensitivity
 from fedjax_priv.theory.wireless.participation import users
+from fedjax_priv.theory.wireless.shared import deviation, exact_exponent, exponent_of, gaussian_sensitivity
 
 
 def local_epsilon(

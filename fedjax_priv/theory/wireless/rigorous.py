@@ -21,19 +21,19 @@ Adjacency = Literal["replacement", "removal"]
 def rigorous_epsilon(
     delta: Numbers,
     *,
-    num_users: int,
+    num_users: Numbers,
     participation: Numbers,
-    clip: float,
+    clip: Numbers,
     noise_variance: Numbers,
-    receiver_noise: float,
-    rounds: int = 1,
+    receiver_noise: Numbers,
+    rounds: Numbers = 1,
     adjacency: Adjacency = "replacement",
 ) -> Result:
     """The eps at which all rounds together are (eps, delta)-private, whatever came before decides about a round.
 
-    Exact for one round of replacement, and of removal for one p; composed, an upper bound within about 0.1%. Infinite
-    for removal if delta is below the probability that all K users take part, which only happens if all are there: near
-    p = 1 removal has no guarantee, replacement has.
+    Exact for one round; composed, an upper bound. Infinite for removal if delta is below the probability that all K
+    users take part, which only happens if all are there: near p = 1 removal has no guarantee, replacement has. Takes
+    well under a second, but for removal that again for every distinct p_k, and for every distinct round.
 
     Args:
       delta: in (0, 1); composed, not below about 1e-11.
@@ -56,12 +56,12 @@ def rigorous_epsilon(
 def rigorous_delta(
     epsilon: Numbers,
     *,
-    num_users: int,
+    num_users: Numbers,
     participation: Numbers,
-    clip: float,
+    clip: Numbers,
     noise_variance: Numbers,
-    receiver_noise: float,
-    rounds: int = 1,
+    receiver_noise: Numbers,
+    rounds: Numbers = 1,
     adjacency: Adjacency = "replacement",
 ) -> Result:
     """The inverse of `rigorous_epsilon`, with its arguments and errors, at eps >= 0."""
@@ -73,12 +73,12 @@ def rigorous_delta(
 def known_set_epsilon(
     delta: Numbers,
     *,
-    num_users: int,
+    num_users: Numbers,
     participation: Numbers,
-    clip: float,
+    clip: Numbers,
     noise_variance: Numbers,
-    receiver_noise: float,
-    rounds: int = 1,
+    receiver_noise: Numbers,
+    rounds: Numbers = 1,
 ) -> Result:
     """`rigorous_epsilon` under replacement where the server knows who takes part: sampling no longer amplifies eps."""
     specs = rounds_of(num_users, participation, clip, noise_variance, receiver_noise, rounds)
@@ -89,12 +89,12 @@ def known_set_epsilon(
 def known_set_delta(
     epsilon: Numbers,
     *,
-    num_users: int,
+    num_users: Numbers,
     participation: Numbers,
-    clip: float,
+    clip: Numbers,
     noise_variance: Numbers,
-    receiver_noise: float,
-    rounds: int = 1,
+    receiver_noise: Numbers,
+    rounds: Numbers = 1,
 ) -> Result:
     """The inverse of `known_set_epsilon`: sum_r P[R=r] q_r delta_G(eps; t_r) for one round."""
     specs = rounds_of(num_users, participation, clip, noise_variance, receiver_noise, rounds)
@@ -103,29 +103,34 @@ def known_set_delta(
 
 
 def rounds_of(
-    num_users: int,
+    num_users: Numbers,
     participation: Numbers,
-    clip: float,
+    clip: Numbers,
     noise_variance: Numbers,
-    receiver_noise: float,
-    rounds: int,
+    receiver_noise: Numbers,
+    rounds: Numbers,
 ) -> list[tuple[Round, int]]:
     """The distinct rounds, and how often each happens."""
     size, total = int(_validate.integer(num_users=num_users)), int(_validate.integer(rounds=rounds))
-    p = _validate.real("[0, 1]", participation=participation)
-    if p.shape not in ((), (size,), (total, 1), (total, size)):
-        shapes = f"a number, [K], [T, 1] or [T, K] for K = num_users = {size} and T = rounds = {total}"
-        _validate.fail("participation", participation, shapes)
+    p = in_rounds(participation, size, total)
     variance = _validate.real("[0, inf)", noise_variance=noise_variance)
     if variance.shape not in ((), (total,)):
         _validate.fail("noise_variance", noise_variance, f"a number, or one for each of rounds = {total}")
     clip_, noise = _validate.real("(0, inf)", clip=clip), _validate.real("[0, inf)", receiver_noise=receiver_noise)
-    settings = np.column_stack([np.broadcast_to(variance, total), np.broadcast_to(p, (total, size))])
     if p.ndim < 2 and variance.ndim == 0:
-        distinct, often = settings[:1], [total]
-    else:
-        distinct, often = np.unique(settings, axis=0, return_counts=True)
+        return [(Round(np.broadcast_to(p, size), clip_, variance, noise), total)]
+    settings = np.column_stack([np.broadcast_to(variance, total), np.broadcast_to(p, (total, size))])
+    distinct, often = np.unique(settings, axis=0, return_counts=True)
     return [(Round(row[1:], clip_, row[0], noise), int(count)) for row, count in zip(distinct, often, strict=True)]
+
+
+def in_rounds(participation: Numbers, size: int, total: int) -> np.ndarray:
+    """P, `[K]`, `[T, 1]` or `[T, K]`; ValueError for other shapes."""
+    p = _validate.real("[0, 1]", participation=participation)
+    if p.shape not in ((), (size,), (total, 1), (total, size)):
+        shapes = f"a number, [K], [T, 1] or [T, K] for K = {size} users and T = rounds = {total}"
+        _validate.fail("participation", participation, shapes)
+    return p
 
 
 def _mechanisms(specs: list[tuple[Round, int]], adjacency: Adjacency) -> list[tuple[Mechanism, int]]:
