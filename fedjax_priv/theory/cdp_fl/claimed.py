@@ -132,7 +132,8 @@ def step_rho(clip: Numbers, batch_size: Numbers, sigma: Numbers) -> Result:
 
 def check_batches(num_samples: Numbers, batch_size: Numbers) -> Result:
     """B = m / gamma; ValueError unless it is an integer."""
-    batches, rest = np.divmod(_validate.integer(num_samples=num_samples), _validate.integer(batch_size=batch_size))
+    size = _validate.integer(batch_size=batch_size)
+    batches, rest = np.divmod(_validate.integer(num_samples=num_samples), size)
     if rest.any():
         _validate.fail("batch_size", batch_size, f"a divisor of num_samples = {num_samples}")
     return batches

@@ -9,14 +9,16 @@ from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.cdp_fl import rows
 from fedjax_priv.theory.cdp_fl.claimed import check_batches, step_rho
 
+Row = np.integer | np.ndarray
+
 
 class Proved(NamedTuple):
     """The smallest rho that can be proved, and the smallest of a composition of Gaussian mechanisms (rows 1 and 2)."""
 
     rho: Result
-    row: Result  # 1 to 4: which one rho is from; 0 for no rounds
+    row: Row  # 1 to 4: which one rho is from; 0 for no rounds
     gaussian_rho: Result
-    gaussian_row: Result
+    gaussian_row: Row
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -29,7 +31,7 @@ class ProvedEpsilon(NamedTuple):
 
     epsilon: Result
     rho: Result
-    row: Result  # of each round if rounds were added up
+    row: Row  # of each round if rounds were added up
     exact: (
         np.bool_ | np.ndarray
     )  # rows 1 and 2 only, by the exact profile of the Gaussian mechanism; else the tight zCDP
@@ -126,5 +128,5 @@ def _unknown_uploads(taken, num_selected: Numbers, adversary: str, colluding: Nu
     return np.maximum(uploads, 1)
 
 
-def _assumptions(row: Result) -> tuple[str, ...]:
+def _assumptions(row: Row) -> tuple[str, ...]:
     return tuple(rows.ASSUMPTIONS[used] for used in np.unique(row) if used > 0)
