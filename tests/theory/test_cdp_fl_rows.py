@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -101,6 +101,7 @@ def test_row_4_is_attained_by_quadratics_for_few_batches(batches, passes, upload
     assert cost(batches * passes, batches, uploads, 1.0).rho == pytest.approx(attained, rel=1e-12)
 
 
+@settings(max_examples=300)
 @given(data=st.data(), batches=st.integers(1, 4), steps=st.integers(1, 9), uploads=st.integers(1, 6))
 def test_no_linear_model_costs_more(data, batches, steps, uploads):
     """Random maps, shuffles and other devices; c is the largest map of all, and rows 1 and 2 do not hear of it."""

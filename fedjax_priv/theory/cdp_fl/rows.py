@@ -47,13 +47,13 @@ def lipschitz_constant(rate: Numbers, smoothness: Numbers, *, convex: bool) -> R
 
 def every_step(local_steps: Numbers, batches: Numbers) -> Cost:
     """Row 1: k."""
-    k = np.ceil(np.divide(local_steps, batches))
+    k = _uses(local_steps, batches)
     return Cost(k, np.ones(np.shape(k)))
 
 
 def summed(uploads: Numbers, local_steps: Numbers, batches: Numbers) -> Cost:
     """Rows 1 and 2: the others' last noise joins the device's, 1/h for k = tau = 1, tau - 1 + 1/h for B = 1."""
-    k = np.ceil(np.divide(local_steps, batches))
+    k = _uses(local_steps, batches)
     last_is_used = (local_steps == 1) | (batches == 1)
     return _smallest({1: k, 2: np.where(last_is_used, k - 1 + 1 / uploads, np.inf)})
 
@@ -66,6 +66,11 @@ def summed_lipschitz(uploads: Numbers, local_steps: Numbers, batches: Numbers, l
     fourth = np.where(whole & (lipschitz <= 1), _contracting(uploads, local_steps, batches), np.inf)
     best = _smallest({0: cost, 3: third, 4: fourth})
     return Cost(best.cost, np.where(best.row == 0, row, best.row))
+
+
+def _uses(local_steps: Numbers, batches: Numbers) -> Result:
+    """K."""
+    return np.ceil(np.divide(local_steps, batches))
 
 
 def _smallest(costs: dict[int, Result]) -> Cost:
@@ -88,5 +93,5 @@ def _used_once(uploads: Numbers, local_steps: Numbers, lipschitz: Numbers) -> Re
 
 def _contracting(uploads: Numbers, local_steps: Numbers, batches: Numbers) -> Result:
     """Row 4."""
-    k = np.divide(local_steps, batches)
+    k = _uses(local_steps, batches)
     return np.where(batches >= uploads, (k - 1) / batches + 1 / uploads, k**2 / ((k - 1) * batches + uploads))
