@@ -4,9 +4,11 @@ Each check takes one keyword, so that the message names the argument, and return
 `alpha = real("(0, 1]", alpha=alpha)`. The package's other checks import JAX.
 """
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+
+T = TypeVar("T")
 
 Numbers = float | np.number | np.ndarray
 """What a function takes: a number, or an array that is broadcast against the others."""
@@ -36,6 +38,14 @@ def real(interval: str, condition: str = "", **named: Any) -> np.ndarray:
     if array.dtype.kind not in "iuf" or not _within(interval, array):
         fail(name, value, f"in {interval}{condition}")
     return array.astype(np.float64)
+
+
+def choice(allowed: dict[str, T], **named: Any) -> T:
+    """What a name stands for."""
+    ((name, value),) = named.items()
+    if not isinstance(value, str) or value not in allowed:
+        fail(name, value, f"one of {', '.join(map(repr, allowed))}")
+    return allowed[value]
 
 
 def dropout(value: Any) -> np.ndarray:

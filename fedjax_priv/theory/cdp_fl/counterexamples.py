@@ -1,0 +1,113 @@
+"""Three cases in which Theorem 1 is false: the exact law of the released sum, and its true delta at the stated eps.
+
+Device i takes part in one round with r - 1 others; neighbours differ in the sign of the gradient +-G of one of its m
+samples; all is one-dimensional. The released sum S = sum_j (theta_j - theta^t) is in units of eta sigma;
+its laws under the two data sets are mirror images about 0.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from fedjax_priv.theory import _validate, zcdp
+from fedjax_priv.theory.cdp_fl.claimed import printed_rho
+
+_SHARE_OF_CLIP = 8  # (ii): the other samples' gradients reach the clip at 8 standard deviations of a step's noise
+
+
+class Law(NamedTuple):
+    """A mixture of normal laws: S under the data set with -G, whose steps go up; under the other its mirror image."""
+
+    weights: np.ndarray  # [k]
+    means: np.ndarray  # [k]
+    stds: np.ndarray  # [k]
+
+
+class Counterexample(NamedTuple):
+    """A case in which Theorem 1 states eps at some delta."""
+
+    sigma: float  # in units of G, for which it does
+    law: Law
+    threshold: float  # the event S > threshold has the largest P[E] - e^eps P'[E]
+    delta: float  # which is this: the smallest delta that eps has
+
+
+def smooth_convex(
+    epsilon: float, delta: float, *, local_steps: int = 10, num_selected: int = 10, num_samples: int = 100
+) -> Counterexample:
+    """(i) All losses convex and smooth, gamma = m: rho is tau r / (tau + r - 1) times the claim.
+
+    The device's other samples have gradient 0; all samples elsewhere (theta - theta^t)/eta, clipped to G, which resets
+    their devices at every step, so that they add one noise each where the device adds tau.
+
+    Args:
+      epsilon: stated by Theorem 1, > 0.
+      delta: at which it is stated, in (0, 1).
+      local_steps: tau.
+      num_selected: r.
+      num_samples: m.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    sigma = _sigma(epsilon, delta, local_steps, num_selected, num_samples, num_samples)
+    std = np.sqrt(local_steps + num_selected - 1)
+    return _counterexample(epsilon, sigma, [1], [local_steps / (num_samples * sigma)], [std])
+
+
+def one_pass(epsilon: float, delta: float, *, num_selected: int = 10, batch_size: int = 500) -> Counterexample:
+    """(ii) One pass of two steps, from theta = 0: a concave loss magnifies what the first step did.
+
+    The device's other samples have loss -A theta^2/2, A = G / (8 eta sigma), gradients clipped to G, which the law
+    leaves out: up to eps = 10 it changes P and P' of the event by less than 1e-14. Elsewhere all gradients are 0.
+    Arguments and errors are those of `smooth_convex`; `batch_size` is gamma, half of m.
+    """
+    sigma = _sigma(epsilon, delta, 2, num_selected, 2 * batch_size, batch_size)
+    growth, touch = 1 / (_SHARE_OF_CLIP * sigma), 1 / (batch_size * sigma)
+    first, second = 1 + growth, 1 + growth * (1 - 1 / batch_size)  # of the first step's model, by the second step
+    means = [first * touch, touch]
+    stds = [np.sqrt(factor**2 + 1 + 2 * (num_selected - 1)) for factor in (first, second)]
+    return _counterexample(epsilon, sigma, [0.5, 0.5], means, stds)
+
+
+def part_of_a_pass(
+    epsilon: float, delta: float, *, num_selected: int = 10, num_samples: int = 1000, batch_size: int = 1
+) -> Counterexample:
+    """(iii) tau = 1 and gamma < m: a sample that is used pays rho_1 / r, of which eq. 10 charges gamma / m.
+
+    All other gradients are 0, and the batch is secret. Arguments and errors are those of `smooth_convex`; `batch_size`
+    is gamma, below m.
+    """
+    if not 1 <= batch_size < num_samples:
+        _validate.fail("batch_size", batch_size, f"below num_samples = {num_samples}")
+    sigma = _sigma(epsilon, delta, 1, num_selected, num_samples, batch_size)
+    used = batch_size / num_samples
+    std = np.sqrt(num_selected)
+    return _counterexample(epsilon, sigma, [used, 1 - used], [1 / (batch_size * sigma), 0], [std, std])
+
+
+def _sigma(epsilon, delta, local_steps, num_selected, num_samples, batch_size) -> float:
+    """In units of G, for which eq. 10 gives eps in one round."""
+    stated = zcdp.rho(_validate.real("(0, inf)", epsilon=epsilon), delta)
+    return float(np.sqrt(printed_rho(1, local_steps, 1.0, num_selected, num_samples, batch_size) / stated))
+
+
+def _counterexample(epsilon: float, sigma: float, weights, means, stds) -> Counterexample:
+    """The ratio of the two densities rises from 1 at S = 0, so it is e^eps at one threshold."""
+    law = Law(*(np.array(part, np.float64) for part in (weights, means, stds)))
+    excess = lambda s: _log_density(law, s) - _log_density(law, -s) - epsilon
+    low, high = 0.0, 1.0
+    while excess(high) < 0:
+        high *= 2
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) < 0 else (low, middle)
+    here, there = (high - law.means) / law.stds, (high + law.means) / law.stds
+    delta = law.weights @ (ndtr(-here) - np.exp(epsilon + log_ndtr(-there)))
+    return Counterexample(sigma, law, high, float(delta))
+
+
+def _log_density(law: Law, s: float) -> float:
+    """Up to the constant that both laws have."""
+    return np.logaddexp.reduce(np.log(law.weights / law.stds) - ((s - law.means) / law.stds) ** 2 / 2)
