@@ -85,7 +85,7 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
 def each(check: Callable[..., None], **values: Any) -> None:
     """All numbers of an array, or of one number, pass a check: `each(positive, power=power)`."""
     for name, value in values.items():
-        for number in np.ravel(value) if _known(value) else ():
+        for number in np.ravel(value).tolist() if _known(value) else ():
             check(**{name: number})
 
 

@@ -144,7 +144,8 @@ def kept_info(info: RoundInfo) -> dict[str, Any]:
     """What is kept of a round; a plain dict would lose the order of the phases."""
     kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
     del kept["direction"]
-    return kept | results.flat_measured(kept.pop("measured")) | results.flat_observed(kept.pop("observed"))
+    more = results.flat_measured(kept.pop("measured")) | results.flat_observed(kept.pop("observed"))
+    return kept | more
 
 
 def first_axis(tree: PyTree, layout: Layout) -> PyTree:

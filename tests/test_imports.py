@@ -20,7 +20,7 @@ ORDER = (
     {"clients"},
     {"attacks"},
     {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
-    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness", "worst_case"},
+    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness", "worst_case", "link_measures"},
     {"layout", "digests", "arguments", "experiment", "journal", "report"},
     {"evaluation"},
     {"engine"},

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
@@ -19,7 +20,7 @@ class Fading(NamedTuple):
     apply: Callable[..., tuple]  # (key, state, round, n) -> (gain [n], state)
 
 
-def constant(gain: float | Array = 1.0) -> Fading:
+def constant(gain: ArrayLike = 1.0) -> Fading:
     """The same gains in every round.
 
     Args:
@@ -71,8 +72,11 @@ def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
     return rician(0.0, correlation=correlation)
 
 
-def recorded(gains: Float[Array, "rounds n"]) -> Fading:
-    """Gains that were measured or drawn elsewhere, `[round, client]`; there is none beyond the last round.
+def recorded(gains: ArrayLike) -> Fading:
+    """Gains that were measured or drawn elsewhere.
+
+    Args:
+      gains: `[round, client]`, above 0; a round beyond the last fails.
 
     Raises:
       ValueError: a gain is not above 0, or there are no such rows.
@@ -80,10 +84,11 @@ def recorded(gains: Float[Array, "rounds n"]) -> Fading:
     if jnp.ndim(gains) != 2:
         raise ValueError(f"gains must have one row a round and one column a client, got shape {jnp.shape(gains)}")
     _validate.each(_validate.positive, gains=gains)
+    table = jnp.asarray(gains, jnp.float32)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], n: int) -> tuple[Array, tuple]:
-        if gains.shape[1] != n:
-            raise ValueError(f"gains must have a column for each of {n} clients, got {gains.shape[1]}")
-        return jnp.take(jnp.asarray(gains, jnp.float32), round, axis=0, mode="fill", fill_value=jnp.nan), state
+        if table.shape[1] != n:
+            raise ValueError(f"gains must have a column for each of {n} clients, got {table.shape[1]}")
+        return jnp.take(table, round, axis=0, mode="fill", fill_value=jnp.nan), state
 
     return Fading(lambda key, n: (), apply)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
@@ -17,10 +18,10 @@ Control = Literal["gradient", "bound", "signal"]
 
 
 def align(
-    noise_variance: float | Array,
+    noise_variance: ArrayLike,
     *,
     max_norm: float | Array,
-    power: float | Array | None = None,
+    power: ArrayLike | None = None,
     control: Control = "gradient",
 ) -> Layer:
     """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received `h_k x_k`.
@@ -33,7 +34,7 @@ def align(
     - `"signal"`: `b_k = 1` and `a_k = min(1, sqrt(h_k^2 P_k - d sigma_k^2) / L)`: all noise arrives in full. A user
       with `h_k^2 P_k <= d sigma_k^2` must not take part.
 
-    Measures the `gain` h_k and `participation` p_k of every client, and of those that send the received `amplitude`
+    Measures the `gain` h_k and `join_probability` p_k of every client, and of those that send the received `amplitude`
     a_k and the `energy` `||x_k||^2` of their d channel uses; 0 of the others.
 
     Args:
@@ -48,15 +49,13 @@ def align(
     _validate.one_of(("gradient", "bound", "signal"), control=control)
     _validate.positive(max_norm=max_norm)
     bound, deviation = _validate.or_nan(max_norm, above=0), standard_deviation(noise_variance)
-    if power is not None:
-        _validate.each(_validate.positive, power=power)
-        power = jnp.asarray(power, jnp.float32)
+    limit = None if power is None else _positive(power)
 
     def amplitudes(g: Array, sigma: Array, cohort: Cohort) -> tuple[Array, Array]:
-        if power is None:
+        if limit is None:
             return jnp.ones_like(sigma), jnp.ones_like(sigma)
         d = g.shape[1]
-        budget, noise = jnp.square(cohort.gain) * of_clients(power, cohort) * d, d * jnp.square(sigma)
+        budget, noise = jnp.square(cohort.gain) * of_clients(limit, cohort) * d, d * jnp.square(sigma)
         if control == "signal":
             return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(budget - noise, 0)) / bound), jnp.ones_like(sigma)
         norm = bound if control == "bound" else jnp.linalg.norm(g, axis=1)
@@ -70,9 +69,14 @@ def align(
         received = a[:, None] * g + (b * sigma)[:, None] * standard_normal(key, g, cohort)
         x = received / cohort.gain[:, None]
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
-        return x, (), Sent(measured={"gain": cohort.gain, "participation": cohort.participation, **sent})
+        return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **sent})
 
     return stateless()._replace(encode=encode)
+
+
+def _positive(power: ArrayLike) -> Array:
+    _validate.each(_validate.positive, power=power)
+    return _validate.or_nan(jnp.asarray(power, jnp.float32), above=0)
 
 
 def waveform() -> Layer:

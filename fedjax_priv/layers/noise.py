@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
@@ -10,7 +11,7 @@ from fedjax_priv.keys import per_client
 from fedjax_priv.layers.stack import stateless
 
 
-def gaussian_noise(noise_variance: float | Array) -> Layer:
+def gaussian_noise(noise_variance: ArrayLike) -> Layer:
     """`x -> x + n`, `n ~ N(0, sigma_k^2 I)`, drawn by each client from its own key.
 
     Args:
@@ -27,7 +28,7 @@ def gaussian_noise(noise_variance: float | Array) -> Layer:
     return stateless(encode)
 
 
-def standard_deviation(noise_variance: float | Array) -> Array:
+def standard_deviation(noise_variance: ArrayLike) -> Array:
     """Of a variance, or of one for each client; NaN where a traced one is out of range."""
     _validate.each(_validate.non_negative, noise_variance=noise_variance)
     return jnp.sqrt(_validate.or_nan(jnp.asarray(noise_variance, jnp.float32), at_least=0))

@@ -1,9 +1,11 @@
 """Private FedSGD over a wireless channel with user sampling (Seif et al.), and its three simpler schemes."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import jax.numpy as jnp
 import optax
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -23,11 +25,11 @@ def wireless(
     local: Local,
     *,
     clip: float | Array = 1.0,
-    noise_variance: float | Array = 0.1,
+    noise_variance: ArrayLike = 0.1,
     receiver_noise: float | Array = 1.0,
-    participation: float | Array | None = None,
+    participation: ArrayLike | Callable[[Array], ArrayLike] | None = None,
     threshold: float | Array | None = None,
-    snr_db: float | Array | None = None,
+    snr_db: ArrayLike | None = None,
     power_control: Control = "gradient",
     access: Literal["multiple", "orthogonal"] = "multiple",
     known_count: bool = True,

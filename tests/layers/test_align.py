@@ -71,7 +71,7 @@ def test_those_who_do_not_send_are_measured_as_silent():
     who = WHO._replace(selected=jnp.arange(N) != 1, participation=jnp.full(N, 0.3))
     told = sent(align(0.1, max_norm=L), who=who)[1].measured
     assert np.flatnonzero(told["amplitude"] == 0).tolist() == [1] == np.flatnonzero(told["energy"] == 0).tolist()
-    assert (told["participation"] == np.float32(0.3)).all() and (told["gain"] == WHO.gain).all()
+    assert (told["join_probability"] == np.float32(0.3)).all() and (told["gain"] == WHO.gain).all()
 
 
 def test_clipping_bounds_norms_and_leaves_shorter_updates_alone():
@@ -111,7 +111,6 @@ def test_a_waveform_too_large_for_the_exact_sum_is_told():
         (lambda: gaussian_noise(-1.0), "noise_variance must be a finite number >= 0, got"),
         (lambda: align(0.1, max_norm=1.0, power=0.0), "power must be a finite number > 0, got"),
         (lambda: align(0.1, max_norm=np.nan), "max_norm must be a finite number > 0, got nan"),
-        (lambda: align(0.1, max_norm=1.0, control="norm"), "control must be one of 'gradient', 'bound', 'signal'"),
     ],
 )
 def test_bad_arguments(make, message):

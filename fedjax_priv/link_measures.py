@@ -1,0 +1,56 @@
+"""What a run over a wireless channel came to, round by round."""
+
+from typing import Literal
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv import _validate
+
+LIMITED = 1 - 1e-5
+"""Received amplitudes below this are those of users without the power to be heard in full; above it, of rounding."""
+
+
+def link_measures(
+    run: xr.Dataset, *, receiver_noise: float = 1.0, access: Literal["multiple", "orthogonal"] = "multiple"
+) -> xr.Dataset:
+    """Measures of each round of `systems.wireless`; other dimensions, as those of a sweep, stay.
+
+    Args:
+      run: as `simulate` or `sweep` returns it.
+      receiver_noise: N0 of the run, above 0.
+      access: of the run.
+
+    Returns:
+      `participants` R; `limited`, those received with an amplitude a_k below 1; `alignment_error`, the mean of
+      `1 - a_k` over participants; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 / (d N0))`; `energy`,
+      the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`. Means are NaN where nobody sent.
+
+    Raises:
+      ValueError: the run measured no amplitudes, or an argument is outside its range.
+    """
+    _validate.positive(receiver_noise=receiver_noise)
+    _validate.one_of(("multiple", "orthogonal"), access=access)
+    if "amplitude" not in run:
+        raise ValueError("run must be one of systems.wireless, which measures amplitudes, got one without")
+    amplitude, d = run.amplitude, int(run.attrs["num_params"])
+    sent = amplitude > 0
+    senders = sent.sum("client")
+    received = (run.gain**2 * run.energy).where(sent).mean("client") / (d * receiver_noise)
+    with np.errstate(divide="ignore"):
+        snr = 10 * np.log10(received)
+    uses = d * senders if access == "orthogonal" else xr.full_like(senders, d)
+    measures = {
+        "participants": (senders, "users that sent", "1"),
+        "limited": ((sent & (amplitude < LIMITED)).sum("client"), "users limited by power", "1"),
+        "alignment_error": ((1 - amplitude).where(sent).mean("client"), "amplitude missing at the receiver", "1"),
+        "received_snr_db": (snr, "received SNR of a user", "dB"),
+        "energy": (run.energy.sum("client"), "energy of all users", "power x channel uses"),
+        "channel_uses": (uses, "uses of the channel", "1"),
+    }
+    return xr.Dataset(
+        {
+            name: values.assign_attrs(long_name=meaning, units=units)
+            for name, (values, meaning, units) in measures.items()
+        }
+    )

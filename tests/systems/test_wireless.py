@@ -1,0 +1,189 @@
+"""The estimate of the server against its law, what the server sees, and what breaks no guarantee."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedjax_priv.base import ClientData
+from fedjax_priv.channels import constant, recorded, rician
+from fedjax_priv.clients import channel_aware
+from fedjax_priv.status import Status
+from fedjax_priv.sweep import sweep
+from fedjax_priv.systems import wireless
+from fedjax_priv.theory.wireless import (
+    count_law,
+    estimate_moments_known,
+    estimate_moments_unknown,
+    estimate_weights_known,
+    estimate_weights_unknown,
+)
+from helpers import engine, towards_target
+
+KEY = jax.random.key(11)
+K, D, ROUNDS = 6, 4, 6000
+SIGMA2, N0 = 0.5, 2.0
+SPREAD = np.array([0.9, 0.1, 0.4, 1.0, 0.05, 0.6])
+G = np.random.default_rng(5).normal(size=(K, D)) / 3
+DATA = ClientData(jnp.asarray(-G, jnp.float32), jnp.arange(K) % D + 1)  # at w = 0 the update is -x_k
+
+
+def system(**how):
+    usual = dict(clip=100.0, noise_variance=SIGMA2, receiver_noise=N0, server=optax.sgd(1.0), block=4, mesh=None)
+    return wireless(towards_target(), **{**usual, **how})
+
+
+@functools.partial(jax.jit, static_argnames=("access", "known_count"))
+def drawn(participation, access, known_count):
+    """First rounds of many runs: `(estimates, senders)`."""
+    one = system(participation=participation, access=access, known_count=known_count)
+
+    def round_of(key):
+        _, info = one.step(key, one.init(key, jnp.zeros(D), DATA), DATA)
+        return info.direction, (info.measured["amplitude"] > 0).sum()
+
+    return jax.lax.map(round_of, jax.random.split(KEY, ROUNDS), batch_size=500)
+
+
+def estimates(participation, access="multiple", known_count=True):
+    found, senders = drawn(jnp.asarray(participation, jnp.float32), access, known_count)
+    return np.asarray(found, np.float64), np.asarray(senders)
+
+
+def within(sample, expected, errors=5.0):
+    error = sample.std(0, ddof=1) / np.sqrt(len(sample))
+    assert (np.abs(sample.mean(0) - expected) <= errors * error).all(), (sample.mean(0), expected, error)
+
+
+@pytest.mark.parametrize("p", [0.3, 1.0])
+@pytest.mark.parametrize("known", [True, False])
+def test_estimate_has_its_mean_and_second_moment(p, known):
+    found, senders = estimates(p, known_count=known)
+    moments = (estimate_moments_known if known else estimate_moments_unknown)(G, p, SIGMA2, N0)
+    within(found, moments.mean)
+    within(np.square(found).sum(1), moments.second)
+    np.testing.assert_allclose(moments.mean, G.mean(0), atol=1e-12)
+    assert np.abs(np.bincount(senders, minlength=K + 1) / ROUNDS - count_law(K, p)).max() < 5 * 0.5 / np.sqrt(ROUNDS)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_unequal_participation_weighs_clients_as_the_page_says(known):
+    found, _ = estimates(SPREAD, known_count=known)
+    weights = (estimate_weights_known if known else estimate_weights_unknown)(K, SPREAD)
+    within(found, weights @ G)
+    error = found.std(0, ddof=1) / np.sqrt(ROUNDS)
+    assert (np.abs(weights @ G - G.mean(0)) > 5 * error).any()  # and not the plain mean
+
+
+def test_orthogonal_links_add_a_noise_for_each_that_sends():
+    p = 0.3
+    found, _ = estimates(p, access="orthogonal", known_count=False)
+    moments = estimate_moments_unknown(G, p, SIGMA2 + N0, 0.0)
+    within(found, moments.mean)
+    within(np.square(found).sum(1), moments.second)
+
+
+def test_an_empty_round_is_no_failure():
+    """Known: the estimate is 0. Unknown: the receiver's noise over m."""
+    for known in (True, False):
+        found, senders = estimates(0.3, known_count=known)
+        empty = found[senders == 0]
+        assert len(empty) > 300
+        if known:
+            assert (empty == 0).all()
+        else:
+            within(np.square(empty).sum(1), D * N0 / (0.3 * K) ** 2)
+    one = system(participation=0.0, known_count=True)
+    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    assert int(info.status) == Status.OK and (info.direction == 0).all()
+
+
+def test_the_server_sees_the_sum_and_not_who_sent():
+    seen = lambda view: view
+    for known in (True, False):
+        one = system(participation=0.5, known_count=known, observe=seen)
+        _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+        senders = int((info.measured["amplitude"] > 0).sum())
+        view = info.observed
+        assert (view.uploads, view.alive) == ((), ())
+        assert view.received.value.shape == (1, D)
+        assert view.received.count.tolist() == [senders if known else 1] and senders not in (0, 1)
+    one = system(participation=0.5, access="orthogonal", observe=seen)
+    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    assert info.observed.uploads.shape == (K, D) and 1 < info.observed.alive.sum() < K
+
+
+def test_a_client_without_power_beside_its_noise_does_not_join():
+    """h^2 P <= d sigma^2 under "signal": everybody knows, so its p_k is 0, and m counts the others only."""
+    gain = np.array([[0.5, 1.0, 2.0, 0.1, 0.9, 1.5]])
+    power = N0 * 10 ** (-6 / 10)
+    one = system(snr_db=-6.0, power_control="signal", fading=recorded(gain), known_count=False)
+    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    able = gain[0] ** 2 * power > SIGMA2
+    assert 0 < able.sum() < K
+    assert (np.asarray(info.measured["join_probability"]) == able).all()
+    assert ((np.asarray(info.measured["amplitude"]) > 0) == able).all()
+
+
+def test_channel_aware_sampling_prefers_good_channels():
+    gain, rounds = np.array([[0.2, 0.5, 1.0, 1.9, 2.0, 5.0]]), 4000
+    draw = channel_aware(2.0, recorded(gain))
+    joins = jax.jit(jax.vmap(lambda key: draw.apply(key, (), jnp.int32(0), DATA.count)[0].selected))
+    expected = np.minimum(1, gain[0] / 2)
+    share = np.asarray(joins(jax.random.split(KEY, rounds))).mean(0)
+    assert (np.abs(share - expected) <= 5 * np.sqrt(expected * (1 - expected) / rounds)).all()
+    _, info = system(threshold=2.0, fading=recorded(gain)).step(
+        KEY, system(fading=recorded(gain)).init(KEY, jnp.zeros(D), DATA), DATA
+    )
+    np.testing.assert_allclose(info.measured["join_probability"], expected, rtol=1e-6)
+
+
+def test_participation_may_change_from_round_to_round():
+    one = system(participation=lambda round: jnp.where(round == 0, 0.0, 1.0), known_count=True, fading=rician())
+    state, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    first, gain = (info.measured["amplitude"] > 0).sum(), info.measured["gain"]
+    _, info = one.step(KEY, state, DATA)
+    assert (int(first), int((info.measured["amplitude"] > 0).sum())) == (0, K)
+    assert (info.measured["gain"] != gain).all()
+
+
+def test_a_sweep_is_one_program():
+    make = lambda participation, clip, noise_variance: system(
+        participation=participation, clip=clip, noise_variance=noise_variance
+    )
+    axes = {"participation": [0.3, 0.9], "clip": [0.1, 1.0], "noise_variance": [0.0, 1.0], "seed": [0, 1]}
+    runs = sweep(make, axes, KEY, jnp.zeros(D), DATA, rounds=3, progress=False)
+    assert runs.attrs["programs"] == 1 and runs.sizes["seed"] == 2
+    senders = (runs.amplitude > 0).sum("client")
+    assert (senders.sel(participation=0.9) >= senders.sel(participation=0.3)).all()
+    silent = runs.energy.sel(noise_variance=0.0).where(runs.amplitude.sel(noise_variance=0.0) > 0)
+    received = np.sqrt(silent) * runs.gain.sel(noise_variance=0.0)
+    assert float(received.sel(clip=0.1).max()) <= 0.1 * (1 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"participation": 0.5, "threshold": 2.0}, "participation must not be given with threshold, got 0.5"),
+        ({"participation": 1.5}, r"participation must be a number in \[0, 1\], got 1.5"),
+        ({"threshold": 0.0}, "threshold must be a finite number > 0, got 0.0"),
+        ({"clip": -1.0}, "clip must be a finite number > 0, got -1.0"),
+        ({"snr_db": np.inf}, "snr_db must be a finite number, got inf"),
+        ({"snr_db": 3.0, "receiver_noise": 0.0}, "receiver_noise must be a finite number > 0, got 0.0"),
+        ({"noise_variance": -0.1}, "noise_variance must be a finite number >= 0, got"),
+    ],
+)
+def test_bad_arguments(how, message):
+    with pytest.raises(ValueError, match=message):
+        system(**how)
+
+
+def test_layers_measures_join_the_result_of_a_plain_system():
+    """A system whose layers measure nothing has no such variables."""
+    one = engine()
+    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    assert info.measured == {}
+    assert constant().init(KEY, 3) == ()
