@@ -152,8 +152,8 @@ def federated_round(
         )
         bits = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(sent, alive), **closing}
         seen = observe(_view(uploads, sent.clear, alive, public, header, received, channel)) if observe else ()
-        done = RoundInfo(direction, who.client, loss, bits, counted, group_status, status, sent.measured, seen)
-        return state, done
+        measured = dict(sent.measured)
+        return state, RoundInfo(direction, who.client, loss, bits, counted, group_status, status, measured, seen)
 
     def clients(key: Key, params: PyTree, public: PyTree, rows: tuple) -> tuple[PyTree, tuple]:
         """The client side: train, encode, transmit and add up, in blocks."""

@@ -23,6 +23,7 @@ from fedjax_priv.layers.align import align, waveform
 from fedjax_priv.layers.clip import clip
 from fedjax_priv.layers.common import common_coordinates
 from fedjax_priv.layers.conspar import conspar
+from fedjax_priv.layers.enrolled import enrolled_masks
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.noise import gaussian_noise
 from fedjax_priv.layers.plain import plain, plain_field
@@ -32,6 +33,7 @@ from fedjax_priv.layers.sparse_mask import sparse_masks
 from fedjax_priv.layers.sparsify import Sparse, plain_sparse, rand_k, top_k
 from fedjax_priv.layers.stack import stack, stateless
 from fedjax_priv.status import Status
+from fedjax_priv.systems.cdp_fl import cdp_fl
 from fedjax_priv.systems.common_secagg import common_secagg
 from fedjax_priv.systems.f2ed import f2ed
 from fedjax_priv.systems.fedavg import fedavg
@@ -125,6 +127,7 @@ LAYERS = {
     "pairwise_masks": Case(pairwise_masks(group_size=N, block=2), total, field=True),
     "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, groups=2, field=True),
     "pairwise_masks, neighbours": Case(pairwise_masks(group_size=N, neighbours=4, threshold=2), total, field=True),
+    "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
     "sparse_masks": Case(
         sparse_masks(alpha=0.7, group_size=N, block=2), total, field=True, wire=located_wire, sends=located
     ),
@@ -184,6 +187,8 @@ SYSTEMS = {
     "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
     "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),
     "secagg, neighbours": lambda local, n, **how: make_secagg(local, n, neighbours=4, threshold=2, **how),
+    "cdp_fl": lambda local, n, **how: cdp_fl(local, num_clients=n, dropout=0.1, leave=0.02, **how),
+    "cdp_fl, cohort": lambda local, n, **how: cdp_fl(local, num_clients=n, cohort_size=n - 2, **how),
     "sparse_secagg": lambda local, n, **how: sparse_secagg(
         local, num_clients=n, cohort_size=n - 1, alpha=0.9, dropout=0.1, neighbours=4, threshold=2, **how
     ),

@@ -1,6 +1,16 @@
 """Who takes part, and how clients train."""
 
-from fedjax_priv.clients.draw import bernoulli, channel_aware, everyone, independent, only_if, sample
+from fedjax_priv.clients.draw import bernoulli, channel_aware, everyone, independent, only_if, sample, scheduled
 from fedjax_priv.clients.local import fedsgd, local_sgd
 
-__all__ = ["bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample"]
+__all__ = [
+    "bernoulli",
+    "channel_aware",
+    "everyone",
+    "fedsgd",
+    "independent",
+    "local_sgd",
+    "only_if",
+    "sample",
+    "scheduled",
+]

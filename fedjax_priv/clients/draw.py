@@ -76,6 +76,29 @@ def sample(size: int, *, num_byzantine: int = 0) -> Draw:
     return Draw(lambda key, n: (), apply)
 
 
+def scheduled(members: ArrayLike) -> Draw:
+    """The clients a table names, round by round: a schedule that is known beforehand.
+
+    Args:
+      members: `[rounds, size]`, numbers of the population's clients, each round's in order and without repetition; a
+        round beyond the last begins anew.
+
+    Raises:
+      ValueError: `members` is no table of integers >= 0 that increase along its rows, or (when the round is traced) it
+        names clients that there are not.
+    """
+    table = np.asarray(members)
+    if table.ndim != 2 or table.dtype.kind not in "iu" or (table < 0).any() or (np.diff(table, axis=1) <= 0).any():
+        raise ValueError(f"members must be integers >= 0 that increase along the rows of a table, got {members!r}")
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+        if table.max() >= count.size:
+            raise ValueError(f"members must be below the number of clients, {count.size}, got {table.max()}")
+        return _cohort(jnp.asarray(table, jnp.int32)[round % len(table)], round, count), state
+
+    return Draw(lambda key, n: (), apply)
+
+
 def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
     """A uniform subset of `0, ..., population - 1`, in order.
 

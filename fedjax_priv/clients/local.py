@@ -17,11 +17,10 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local
 from fedjax_priv.clients.batches import next_batch, per_epoch
+from fedjax_priv.clients.gradients import Loss, batch_gradient, mean_gradient, with_noise
 from fedjax_priv.keys import per_client
 from fedjax_priv.rows import rows_where
 
-Loss = Callable[[PyTree, PyTree], Array]
-"""`(params, examples [k, ...]) -> [k]`, the loss of each example."""
 Schedule = Callable[[Array], Array]
 """`rounds [b] float32 -> [b]`, the step size of clients whose training counted in so many rounds."""
 Trained = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]
@@ -53,6 +52,8 @@ def local_sgd(
     num_steps: int | None = None,
     momentum: ArrayLike = 0.0,
     carry_momentum: bool = False,
+    sample_clip: float | Array | None = None,
+    gradient_noise: float | Array = 0.0,
 ) -> Local:
     """Minibatch SGD of each client on its own data: `v <- momentum v + grad`, `w <- w - learning_rate v`.
 
@@ -69,6 +70,11 @@ def local_sgd(
       num_steps: steps of every client, whatever its count. Exactly one of `num_epochs` and `num_steps` is given.
       momentum: in [0, 1); may be traced.
       carry_momentum: the velocity goes on from round to round (in `memory`, `[n, d]`) instead of starting from zero.
+      sample_clip: G; each sample's gradient is clipped to this norm, and a batch's is their sum over `batch_size`,
+        which is public, even where the batch is partial. One changed sample moves it by 2 G / batch_size at most. Not
+        clipped if not given. The loss of an example must depend on no other one.
+      gradient_noise: sigma; each step adds `N(0, sigma^2 I_d)` of the client's own to the gradient (CDP-FL,
+        Algorithm 1).
 
     Returns:
       A `Local` whose update is `params - params after training`, and whose loss is the mean over the samples trained
@@ -83,9 +89,10 @@ def local_sgd(
     _validate.integer(batch_size=batch_size)
     momentum = _validate.or_nan(momentum, at_least=0, below=1)
     duration = _duration(num_epochs, num_steps)
+    gradient = batch_gradient(loss, batch_size, sample_clip)
+    noisy = with_noise(gradient_noise)
     has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
     carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
-    gradient = jax.vmap(_mean_gradient(loss))
 
     def init(n: int, params: PyTree) -> PyTree:
         velocity = jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
@@ -102,7 +109,7 @@ def local_sgd(
             active = (data.count > 0) & (time < end)
             order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
             total, grads = gradient(state.params, examples, valid)
-            moved = _descend(state.params, state.velocity, grads, rate, momentum)
+            moved = _descend(state.params, state.velocity, noisy(keys, time, grads), rate, momentum)
             params, velocity = rows_where(active, moved, (state.params, state.velocity))
             samples = state.samples + valid.sum(1, dtype=jnp.float32)
             return _Training(params, velocity, order, state.loss + total, samples), None
@@ -126,7 +133,7 @@ def fedsgd(loss: Loss) -> Local:
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.
     """
-    gradient = jax.vmap(_mean_gradient(loss), in_axes=(None, 0, 0))
+    gradient = jax.vmap(mean_gradient(loss), in_axes=(None, 0, 0))
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
         del key, cohort
@@ -162,23 +169,6 @@ def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], 
         _validate.integer(num_epochs=num_epochs)
         return lambda length: num_epochs * length
     raise ValueError(f"exactly one of num_epochs and num_steps must be given, got {num_epochs!r} and {num_steps!r}")
-
-
-def _mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
-    """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`; 0 and any where none is valid."""
-
-    def mean(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, Array]:
-        losses = loss(params, examples)
-        if losses.shape != valid.shape:
-            raise ValueError(f"loss must return one value an example, shape {valid.shape}, got {losses.shape}")
-        total = jnp.where(valid, losses, 0.0).sum()
-        return total / jnp.maximum(valid.sum(dtype=jnp.float32), 1.0), total
-
-    def gradient(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, PyTree]:
-        (_, total), grads = jax.value_and_grad(mean, has_aux=True)(params, examples, valid)
-        return total, grads
-
-    return gradient
 
 
 def _descend(

@@ -5,6 +5,7 @@ from fedjax_priv.layers.clip import clip
 from fedjax_priv.layers.combine import field_sum, fixed_point_sum, float_sum
 from fedjax_priv.layers.common import common_coordinates
 from fedjax_priv.layers.conspar import conspar
+from fedjax_priv.layers.enrolled import enrolled_masks
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.noise import gaussian_noise
 from fedjax_priv.layers.plain import plain, plain_field
@@ -20,6 +21,7 @@ __all__ = [
     "clip",
     "common_coordinates",
     "conspar",
+    "enrolled_masks",
     "field_sum",
     "fixed_point_sum",
     "float_sum",

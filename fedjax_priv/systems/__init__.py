@@ -1,5 +1,6 @@
 """Published systems, each one expression over the parts."""
 
+from fedjax_priv.systems.cdp_fl import cdp_fl
 from fedjax_priv.systems.common_secagg import common_secagg
 from fedjax_priv.systems.f2ed import f2ed
 from fedjax_priv.systems.fedavg import fedavg
@@ -12,6 +13,6 @@ from fedjax_priv.systems.sparse_secagg import sparse_secagg
 from fedjax_priv.systems.wireless import wireless
 
 __all__ = [
-    "common_secagg", "f2ed", "fedavg", "fedrep", "rcgd_ef", "secagg", "share", "sparse_fedavg", "sparse_secagg",
-    "wireless",
+    "cdp_fl", "common_secagg", "f2ed", "fedavg", "fedrep", "rcgd_ef", "secagg", "share", "sparse_fedavg",
+    "sparse_secagg", "wireless",
 ]  # fmt: skip

@@ -1,0 +1,135 @@
+"""Gradients of single samples, clipped and added: what sample-level differential privacy needs in every local step.
+
+Networks of dense layers alone need no gradient of a single sample: from the inputs `a` and the derivatives `e` by the
+outputs of a layer `y = a W + c`, that gradient is `a^T e` and its squared norm `|a|^2 |e|^2 + |e|^2` (Goodfellow 2015,
+"Efficient per-example gradient computations"), and the clipped sum is one product. Others are differentiated sample by
+sample.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Var
+from jaxtyping import Array, Bool, Float, PyTree
+
+Loss = Callable[[PyTree, PyTree], Array]
+"""`(params, examples [k, ...]) -> [k]`, the loss of each example."""
+
+
+def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
+    """The sum of `g_i min(1, G / ||g_i||)` over valid samples, g_i the gradient of one of them.
+
+    Args:
+      loss: `(params, examples [k, ...]) -> [k]`, the loss of each example, which depends on no other one.
+      max_norm: G, above 0; may be traced.
+
+    Returns:
+      `(params, examples [k, ...], valid [k]) -> (sum of valid losses, clipped sum)`. A gradient that is not finite
+      spoils the sum.
+    """
+
+    def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:
+        calls = _dense_calls(loss, params, examples)
+        if calls is None:
+            return _by_sample(loss, max_norm, params, examples, valid)
+        return _by_layer(loss, calls, max_norm, params, examples, valid)
+
+    return gradient
+
+
+class _Call(NamedTuple):
+    """One use of a dense layer."""
+
+    path: tuple[str, ...]  # of its parameters
+    inputs: Any  # [k, in]
+    outputs: Any  # [k, out]
+
+
+def _watched(loss: Loss, params: PyTree, examples: PyTree, output: Callable[[Callable, int], Array]) -> tuple:
+    """Losses, and the calls of dense layers; `output(compute, number)` is what a call returns."""
+    calls: list[_Call] = []
+
+    def watch(next_call: Callable, args: tuple, kwargs: dict, context: Any) -> Any:
+        if not isinstance(context.module, nn.Dense) or context.method_name != "__call__":
+            return next_call(*args, **kwargs)
+        y = output(lambda: next_call(*args, **kwargs), len(calls))
+        calls.append(_Call(context.module.path, args[0] if args else kwargs["inputs"], y))
+        return y
+
+    with nn.intercept_methods(watch):
+        return loss(params, examples), calls
+
+
+def _dense_calls(loss: Loss, params: PyTree, examples: PyTree) -> list[_Call] | None:
+    """Shapes of the calls, if losses depend on parameters through dense layers alone, each called once and on rows."""
+    calls: list[_Call] = []
+
+    def compute(params: PyTree, examples: PyTree) -> None:
+        for call in _watched(loss, params, examples, lambda compute, number: compute())[1]:
+            calls.append(call._replace(inputs=jax.typeof(call.inputs), outputs=jax.typeof(call.outputs)))
+
+    def without(params: PyTree, examples: PyTree, outputs: list[Array]) -> Array:
+        return _watched(loss, params, examples, lambda compute, number: outputs[number])[0]
+
+    jax.eval_shape(compute, params, examples)
+    paths = {call.path for call in calls}
+    if len(paths) < len(calls) or any(call.inputs.ndim != 2 or _at(params, call.path) is None for call in calls):
+        return None
+    outputs = [jax.ShapeDtypeStruct(call.outputs.shape, call.outputs.dtype) for call in calls]
+    rest = jax.make_jaxpr(without)(params, examples, outputs).jaxpr
+    own = set(rest.invars[: len(jax.tree.leaves(params))])
+    read = {atom for equation in rest.eqns for atom in equation.invars if isinstance(atom, Var)}
+    return None if own & read else calls
+
+
+def _at(params: PyTree, path: tuple[str, ...]) -> Any:
+    """The dict of a dense layer's parameters; None where there is none."""
+    for name in path:
+        if not isinstance(params, dict) or name not in params:
+            return None
+        params = params[name]
+    return params if isinstance(params, dict) and "kernel" in params else None
+
+
+def _by_layer(
+    loss: Loss, calls: list[_Call], max_norm: Any, params: PyTree, examples: PyTree, valid: Array
+) -> tuple[Array, PyTree]:
+    def shifted(shifts: list[Array]) -> tuple[Array, list[Array]]:
+        losses, seen = _watched(loss, params, examples, lambda compute, number: compute() + shifts[number])
+        return jnp.where(valid, losses, 0).sum(), [call.inputs for call in seen]
+
+    zeros = [jnp.zeros(call.outputs.shape, call.outputs.dtype) for call in calls]
+    (total, inputs), slopes = jax.value_and_grad(shifted, has_aux=True)(zeros)
+    layers = [_at(params, call.path) for call in calls]
+    biased = [float("bias" in layer) for layer in layers]
+    squares = [(_squares(a) + bias) * _squares(e) for a, e, bias in zip(inputs, slopes, biased, strict=True)]
+    factor = _factor(sum(squares), max_norm)
+    grads = jax.tree.map(jnp.zeros_like, params)
+    for call, a, e in zip(calls, inputs, slopes, strict=True):
+        clipped = e * factor[:, None]
+        own = _at(grads, call.path)
+        own |= {"kernel": a.T @ clipped, "bias": clipped.sum(0)} if "bias" in own else {"kernel": a.T @ clipped}
+    return total, grads
+
+
+def _by_sample(loss: Loss, max_norm: Any, params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, PyTree]:
+    def one(params: PyTree, example: PyTree) -> Array:
+        return loss(params, jax.tree.map(lambda a: a[None], example))[0]
+
+    losses, grads = jax.vmap(jax.value_and_grad(one), (None, 0))(params, examples)
+    squares = sum(_squares(leaf.reshape(len(losses), -1)) for leaf in jax.tree.leaves(grads))
+    factor = jnp.where(valid, _factor(squares, max_norm), 0)
+    kept = jax.tree.map(lambda g: jnp.where(valid.reshape(-1, *(1,) * (g.ndim - 1)), g, 0), grads)
+    return jnp.where(valid, losses, 0).sum(), jax.tree.map(lambda g: jnp.tensordot(factor, g, 1), kept)
+
+
+def _squares(rows: Float[Array, "k w"]) -> Float[Array, " k"]:
+    return jnp.square(rows).sum(1)
+
+
+def _factor(squares: Any, max_norm: Any) -> Float[Array, " k"]:
+    """min(1, G / norm)."""
+    return jnp.minimum(1.0, max_norm * jax.lax.rsqrt(jnp.maximum(squares, jnp.finfo(jnp.float32).tiny)))

@@ -1,0 +1,117 @@
+"""Algorithm 1 against NumPy, and its parts in place."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import losses, models
+from fedjax_priv.base import ClientData
+from fedjax_priv.clients import local_sgd, scheduled
+from fedjax_priv.layers import plain_field
+from fedjax_priv.systems import cdp_fl
+from helpers import same_bits, targets, towards_target
+
+KEY = jax.random.key(15)
+N, R, M, FEATURES, CLASSES = 5, 3, 6, 4, 3
+RATE, CLIP = 0.7, 0.4
+RNG = np.random.default_rng(8)
+X, Y = RNG.normal(size=(N, M, FEATURES)), RNG.integers(0, CLASSES, (N, M))
+DATA = ClientData((jnp.asarray(X, jnp.float32), jnp.asarray(Y, jnp.int32)), jnp.full(N, M, jnp.int32))
+MODEL = models.softmax_regression((FEATURES,), CLASSES)
+SCHEDULE = np.array([[0, 2, 3], [1, 2, 4]])
+
+
+def local(**how):
+    usual = dict(learning_rate=RATE, batch_size=M, num_steps=2, sample_clip=CLIP)
+    return local_sgd(losses.softmax_cross_entropy(MODEL), **{**usual, **how})
+
+
+def system(training, **how):
+    usual = dict(num_clients=N, cohort_size=R, cohort=scheduled(SCHEDULE), levels=2.0**22, block=2, mesh=None)
+    return cdp_fl(training, **{**usual, **how})
+
+
+def ran(algorithm, rounds=3):
+    def body(state, _):
+        state, info = algorithm.step(KEY, state, DATA)
+        return state, info
+
+    return jax.jit(lambda: jax.lax.scan(body, algorithm.init(KEY, MODEL.init(KEY), DATA), length=rounds))()
+
+
+def by_numpy(rounds):
+    """Batches of all samples, so that no shuffle matters."""
+    params = jax.tree.map(lambda p: np.asarray(p, np.float64), MODEL.init(KEY))["Dense_0"]
+    kernel, bias = params["kernel"], params["bias"]
+    for t in range(rounds):
+        moved = [np.zeros_like(kernel), np.zeros_like(bias)]
+        for i in SCHEDULE[t % 2]:
+            w, b = kernel, bias
+            for _ in range(2):
+                scores = X[i] @ w + b
+                chance = np.exp(scores - scores.max(1, keepdims=True))
+                error = chance / chance.sum(1, keepdims=True) - np.eye(CLASSES)[Y[i]]
+                norm = np.linalg.norm(error, axis=1) * np.sqrt(1 + (X[i] ** 2).sum(1))
+                error = error * np.minimum(1, CLIP / norm)[:, None]
+                w, b = w - RATE * X[i].T @ error / M, b - RATE * error.sum(0) / M
+            moved = [moved[0] + (kernel - w) / R, moved[1] + (bias - b) / R]
+        kernel, bias = kernel - moved[0], bias - moved[1]
+    return kernel, bias
+
+
+def test_rounds_without_noise_are_those_of_the_algorithm():
+    state, info = ran(system(local()))
+    kernel, bias = by_numpy(3)
+    assert (info.status == 0).all()
+    assert info.client.tolist() == SCHEDULE[[0, 1, 0]].tolist()
+    np.testing.assert_allclose(state.params["Dense_0"]["kernel"], kernel, atol=2e-6)
+    np.testing.assert_allclose(state.params["Dense_0"]["bias"], bias, atol=2e-6)
+
+
+def test_masks_change_no_bit_of_the_model():
+    masked = ran(system(local(gradient_noise=0.1)))[0].params
+    assert same_bits(masked, ran(system(local(gradient_noise=0.1), secure_sum=plain_field()))[0].params)
+    assert not same_bits(masked, ran(system(local()))[0].params)
+
+
+def test_noise_of_a_round_is_that_of_r_devices_and_tau_steps():
+    """With next to nothing of the gradients left the mean of r models has variance tau (eta sigma)^2 / r."""
+    sigma, rounds = 0.5, 400
+    _, info = ran(system(local(sample_clip=1e-7, gradient_noise=sigma)), rounds)
+    noise = np.asarray(info.direction, np.float64)
+    assert abs(noise.var() * R / (2 * (RATE * sigma) ** 2) - 1) < 5 * np.sqrt(2 / noise.size)
+
+
+def test_a_survivor_that_leaves_fails_the_round():
+    data = targets(N, 4)
+    algorithm = cdp_fl(towards_target(), num_clients=N, dropout=0.3, leave=0.3, mesh=None)
+    step, state = jax.jit(algorithm.step), algorithm.init(KEY, jnp.zeros(4), data)
+    failed = []
+    for _ in range(20):
+        state, info = step(KEY, state, data)
+        failed.append(int(info.status) != 0)
+    assert 0 < sum(failed) < 20
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: scheduled(np.array([0, 1])),
+            "members must be integers >= 0 that increase along the rows of a table, got",
+        ),
+        (
+            lambda: scheduled(np.array([[1, 1]])),
+            "members must be integers >= 0 that increase along the rows of a table, got",
+        ),
+        (
+            lambda: ran(system(local(), cohort=scheduled(np.array([[3, 5]])))),
+            "members must be below the number of clients, 5",
+        ),
+        (lambda: ran(system(local(), cohort_size=2)), "group_size must be at least the cohort, 3, got 2"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
