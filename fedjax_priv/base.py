@@ -5,6 +5,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 """
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
@@ -129,11 +130,19 @@ class Draw(NamedTuple):
     num_groups: int = 1  # groups are 0 to num_groups - 1
 
 
+class Release(NamedTuple):
+    """What the rounds of a system give away of a client, in the terms of an accountant; `ledger` reads it."""
+
+    mechanism: str  # "over the air", "local noise", "proposed coordinates", "sparse sum" or "sum"
+    terms: Mapping[str, Any] = MappingProxyType({})
+
+
 class Local(NamedTuple):
     """Local training of a block of clients that all start from the same parameters."""
 
     init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]
     apply: Callable[..., tuple]  # (key, memory, params, ClientData, cohort), [b] -> (update [b, d], memory, loss [b])
+    noise: Mapping[str, Any] = MappingProxyType({})  # what its steps are protected by, as `Release.terms`
 
 
 class Aggregator(NamedTuple):
@@ -213,3 +222,4 @@ class Algorithm(NamedTuple):
     in_blocks: Callable[[int], "Algorithm"] | None = None
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
     caveats: tuple[str, ...] = ()
+    release: Release | None = None  # None: updates travel in the clear

@@ -31,6 +31,7 @@ from fedjax_priv.base import (
     Link,
     Local,
     Received,
+    Release,
     RoundInfo,
     RoundState,
     Sent,
@@ -57,6 +58,7 @@ def federated_round(
     block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
     observe: Callable[[View], PyTree] | None = None,
+    release: Release | None = None,
 ) -> Algorithm:
     """One round of a federated system as a pure function.
 
@@ -73,6 +75,7 @@ def federated_round(
       mesh: devices the clients are spread over; "auto" is all of them where there are several.
       observe: `RoundInfo.observed` is this function of what the server sees, such as `lambda view: view`, which takes
         O(n d) memory. `simulate` and `sweep` keep a dict of numbers by name, round by round.
+      release: what rounds give away, for `ledger`; nothing is computed from it.
 
     Returns:
       The system. `init` and `step` may be called inside jit, vmap and scan. A round is a transaction: with a bit of
@@ -95,7 +98,7 @@ def federated_round(
     in_blocks = functools.partial(
         federated_round,
         cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server,
-        num_clients=num_clients, mesh=mesh, observe=observe,
+        num_clients=num_clients, mesh=mesh, observe=observe, release=release,
     )  # fmt: skip
     if isinstance(block, str):
         _validate.one_of(("auto",), block=block)
@@ -184,7 +187,7 @@ def federated_round(
 
     return Algorithm(
         init, step, mesh, size, (lambda block: in_blocks(block=block)) if isinstance(block, str) else None, draw,
-        layers.caveats,
+        layers.caveats, release,
     )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ ORDER = (
     {"demo", "bench", "commands"},
     {"cli"},
     {"theory"},
+    {"ledger"},
 )
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 

@@ -121,7 +121,8 @@ def local_sgd(
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
         return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
 
-    return Local(init, apply)
+    steps = {"num_steps": num_steps, "num_epochs": num_epochs, "batch_size": batch_size}
+    return Local(init, apply, {"clip": sample_clip, "sigma": gradient_noise, **steps})
 
 
 def fedsgd(loss: Loss) -> Local:

@@ -6,7 +6,7 @@ import optax
 from jaxtyping import Array
 
 from fedjax_priv.aggregators.mean import mean
-from fedjax_priv.base import Algorithm, Draw, Layer, Local
+from fedjax_priv.base import Algorithm, Draw, Layer, Local, Release
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import sample
@@ -57,6 +57,7 @@ def cdp_fl(
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
     size, mesh = secure_cohort(num_clients, cohort_size), resolve_mesh(mesh)
+    secure = secure_sum is None
     if secure_sum is None:
         secure_sum = enrolled_masks(group_size=size, elide=elide, mesh=mesh)
     return federated_round(
@@ -68,5 +69,6 @@ def cdp_fl(
         server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
         mesh=mesh,
+        release=Release("local noise", {"secure": secure, "num_selected": size, **local.noise}),
         **run,
     )

@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.mean import mean
-from fedjax_priv.base import Algorithm, Layer, Local, View
+from fedjax_priv.base import Algorithm, Layer, Local, Release, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone
@@ -72,6 +72,7 @@ def common_secagg(
     _validate.integer(num_params=num_params)
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
     mesh = resolve_mesh(mesh)
+    secure = secure_sum is None
     if secure_sum is None:
         secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
@@ -90,6 +91,7 @@ def common_secagg(
         block=block,
         mesh=mesh,
         observe=observe,
+        release=Release("sum") if secure else None,
     )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 from fedjax_priv.aggregators.centered_clipping import centered_clipping
 from fedjax_priv.aggregators.on_coordinates import on_coordinates
 from fedjax_priv.attacks.updates import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, View
+from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone
@@ -79,6 +79,7 @@ def fedrep(
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     n, mesh = proposed(num_params, num_clients, ratio, k), resolve_mesh(mesh)
+    terms = {"num_params": num_params, "num_coordinates": n, "alpha": alpha, "masked": not in_the_clear}
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
@@ -96,4 +97,5 @@ def fedrep(
         block=block,
         mesh=mesh,
         observe=observe,
+        release=Release("proposed coordinates", terms),
     )

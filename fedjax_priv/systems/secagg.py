@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.mean import mean
-from fedjax_priv.base import Algorithm, Layer, Local, View
+from fedjax_priv.base import Algorithm, Layer, Local, Release, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone, sample
@@ -69,6 +69,7 @@ def secagg(
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     mesh = resolve_mesh(mesh)
+    secure = secure_sum is None
     if secure_sum is None:
         secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
@@ -82,4 +83,5 @@ def secagg(
         block=block,
         mesh=mesh,
         observe=observe,
+        release=Release("sum") if secure else None,
     )

@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.aggregators.centered_clipping import centered_clipping
 from fedjax_priv.attacks.updates import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, View
+from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone
@@ -79,4 +79,5 @@ def share(
         block=block,
         mesh=mesh,
         observe=observe,
+        release=None if in_the_clear else Release("sum"),
     )

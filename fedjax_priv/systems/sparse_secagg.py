@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.mean import mean
-from fedjax_priv.base import Algorithm, Layer, Local, View
+from fedjax_priv.base import Algorithm, Layer, Local, Release, View
 from fedjax_priv.blocks import resolve_mesh
 from fedjax_priv.channels.erasure import erasure
 from fedjax_priv.clients.draw import everyone, sample
@@ -90,6 +90,7 @@ def sparse_secagg(
         block=block,
         mesh=mesh,
         observe=observe,
+        release=Release("sparse sum", {"alpha": alpha}),
     )
 
 

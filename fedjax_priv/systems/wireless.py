@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.mean import mean
-from fedjax_priv.base import Algorithm, Draw, Local
+from fedjax_priv.base import Algorithm, Draw, Local, Release
 from fedjax_priv.channels.fading import Fading, rician
 from fedjax_priv.channels.multiple_access import multiple_access, orthogonal
 from fedjax_priv.clients.draw import bernoulli, channel_aware, only_if
@@ -69,6 +69,10 @@ def wireless(
     draw = _draw(participation, threshold, rician() if fading is None else fading)
     if power is not None and power_control == "signal":
         draw = only_if(draw, lambda who: jnp.square(who.gain) * power > jnp.asarray(noise_variance))
+    terms = {
+        "clip": clip, "noise_variance": noise_variance, "receiver_noise": receiver_noise, "access": access,
+        "power": power, "control": power_control,
+    }  # fmt: skip
     several = access == "multiple"
     channel = multiple_access(receiver_noise, known_count=known_count) if several else orthogonal(receiver_noise)
     return federated_round(
@@ -83,6 +87,7 @@ def wireless(
         channel=channel,
         aggregate=mean(),
         server=optax.sgd(1.0) if server is None else server,
+        release=Release("over the air", terms),
         **run,
     )
 

@@ -1,0 +1,90 @@
+"""CDP-FL and its baselines: noise on every local step, seen alone or as a sum."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv.ledger.entry import Entry, Figure, none
+from fedjax_priv.theory import cdp_fl
+
+NEIGHBOURS = "one sample of a client is another one"
+ROUNDING = "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors"
+
+
+def entries(
+    terms: Mapping[str, Any],
+    run: xr.Dataset,
+    count: np.ndarray,
+    *,
+    delta: float,
+    colluding: int,
+    lipschitz: float | None,
+) -> list[Entry]:
+    """Of the server or an outsider, of the others in the round, and of one that sees every local step."""
+    taken, sizes = rounds_taken(run, len(count)), batches(terms, count)
+    if isinstance(sizes, str):
+        return [Entry("anybody", NEIGHBOURS, none(sizes), none(sizes))]
+    arguments = (taken, steps_of(terms, sizes), terms["clip"], terms["num_selected"], *sizes, terms["sigma"])
+    claim = _claimed(arguments, delta, terms["secure"])
+    rows = [("everybody", "every local step, all other clients colluding", 0)]
+    if terms["secure"]:
+        rows = [
+            ("server", "the server or an outsider, who sees the sum of each round", 0),
+            ("device", "a client of the round, which sees the sum and knows its own noise", 0),
+            *([("coalition", f"{colluding} clients of the round and the server", colluding)] if colluding else []),
+            *rows,
+        ]
+    dropped = int((~run.counted).sum("client").where(run.status == 0, 0).max())
+    return [
+        Entry(who, NEIGHBOURS, claim, _proved(arguments, delta, name, number, dropped, lipschitz), ROUNDING)
+        for name, who, number in rows
+    ]
+
+
+def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
+    """`[n]`, rounds each client trained in; of a failed one too, as if its sum had been opened."""
+    return np.bincount(run.client_id.values.ravel(), minlength=num_clients)
+
+
+def batches(terms: Mapping[str, Any], count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
+    """Samples and batch size of each client, or why no theorem covers them."""
+    size = terms["batch_size"]
+    if terms["clip"] is None or not terms["sigma"]:
+        return "gradients of samples are not clipped, or no noise is added"
+    if (count % size).any():
+        return f"clients have {sorted(set(count.tolist()))[:5]} samples, not whole batches of {size}"
+    return count, np.full_like(count, size)
+
+
+def steps_of(terms: Mapping[str, Any], sizes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Local steps of each client in a round."""
+    samples, size = sizes
+    if terms["num_steps"] is not None:
+        return np.full_like(samples, terms["num_steps"])
+    return terms["num_epochs"] * samples // size
+
+
+def _claimed(arguments: tuple, delta: float, secure: bool) -> Figure:
+    taken, steps, clip, selected, samples, size, sigma = arguments
+    try:
+        eps = cdp_fl.epsilon(taken, steps, clip, selected if secure else 1, samples, size, sigma, delta)
+    except ValueError as error:
+        return none(f"Theorem 1 does not apply: {error}")
+    return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if secure else "Theorem 1 with r = 1")
+
+
+def _proved(
+    arguments: tuple, delta: float, adversary: str, colluding: int, dropped: int, lipschitz: float | None
+) -> Figure:
+    try:
+        rho = cdp_fl.proved_rho(
+            *arguments, adversary=adversary, colluding=colluding,
+            dropped=0 if adversary == "everybody" else dropped, lipschitz=lipschitz,
+        )  # fmt: skip
+    except ValueError as error:
+        return none(str(error))
+    found = cdp_fl.proved_epsilon(rho, delta)
+    rows = ", ".join(map(str, np.unique(found.row)))
+    return Figure(found.epsilon, delta, f"row {rows}: {'; '.join(found.assumptions)}")

@@ -1,0 +1,195 @@
+"""Figures of a run, against the accountants called by hand with what is known of it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv import losses, models, simulate, systems
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import ClientData
+from fedjax_priv.channels import constant
+from fedjax_priv.clients import local_sgd, scheduled
+from fedjax_priv.layers import plain_field
+from fedjax_priv.ledger import ledger, show, worst
+from fedjax_priv.theory import cdp_fl, fedrep, gaussian, sparse_secagg, wireless
+
+KEY = jax.random.key(3)
+N, M, ROUNDS, DELTA = 6, 4, 3, 1e-4
+RNG = np.random.default_rng(1)
+DATA = ClientData(
+    (jnp.asarray(RNG.normal(size=(N, M, 3)), jnp.float32), jnp.asarray(RNG.integers(0, 2, (N, M)), jnp.int32)),
+    jnp.full(N, M, jnp.int32),
+)
+MODEL = models.softmax_regression((3,), 2)
+SCHEDULE = np.array([[0, 1, 2], [0, 2, 3], [0, 1, 4]])
+TAKEN = np.array([3, 2, 2, 1, 1, 0])
+
+
+def local(**how):
+    return local_sgd(losses.softmax_cross_entropy(MODEL), **{"learning_rate": 1.0, "batch_size": 2, **how})
+
+
+EVERYBODY = np.arange(N)
+
+
+def made(client=EVERYBODY, p=1.0, gain=1.0, lost=0):
+    """What a ledger reads of a run, by hand."""
+    client = np.broadcast_to(client, (ROUNDS, np.shape(client)[-1]))
+    each, counted = ("round", "client"), np.ones(client.shape, bool)
+    counted[0, :lost] = False
+    fill = lambda value: (each, np.full(client.shape, value, np.float32))
+    variables = {
+        "client_id": (each, client), "counted": (each, counted), "status": (("round",), np.zeros(ROUNDS, int)),
+        "join_probability": fill(p), "gain": fill(gain),
+    }  # fmt: skip
+    return xr.Dataset(variables, attrs={"num_params": 8})
+
+
+def entries(algorithm, run=None, **how):
+    return ledger(algorithm, made() if run is None else run, DATA, delta=DELTA, **how)
+
+
+def simulated(algorithm):
+    return simulate(algorithm, KEY, MODEL.init(KEY), DATA, rounds=ROUNDS, progress=False)
+
+
+@functools.cache
+def concentrated(secure=True, colluding=0, steps=2, **noise):
+    training = local(num_steps=steps, **({"sample_clip": 0.5, "gradient_noise": 0.3} | noise))
+    algorithm = systems.cdp_fl(
+        training, num_clients=N, cohort_size=3, cohort=scheduled(SCHEDULE), secure_sum=None if secure else plain_field()
+    )
+    return entries(algorithm, made(SCHEDULE), colluding=colluding)
+
+
+def test_a_run_as_it_is_made_has_what_a_ledger_reads():
+    training = local(num_steps=2, sample_clip=0.5, gradient_noise=0.3)
+    secure = systems.cdp_fl(training, num_clients=N, cohort_size=3, cohort=scheduled(SCHEDULE))
+    by_hand, run = entries(secure, made(SCHEDULE)), entries(secure, simulated(secure))
+    for a, b in zip(by_hand, run, strict=True):
+        np.testing.assert_array_equal(a.proved.epsilon, b.proved.epsilon)
+    air = systems.wireless(local(num_steps=1), participation=0.9, fading=constant())
+    by_hand, run = entries(air, made(p=0.9)), entries(air, simulated(air))
+    assert worst(by_hand[0].proved) == worst(run[0].proved) > 0
+
+
+ARGUMENTS = (2, 0.5, 3, M, 2, 0.3)  # tau, G, r, m, gamma, sigma
+
+
+def test_concentrated_dp_by_client_and_adversary():
+    server, device, coalition, everybody = concentrated(colluding=1)
+    for entry in (server, device, coalition, everybody):
+        np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.epsilon(TAKEN, *ARGUMENTS, DELTA))
+    adversaries = {"server": server, "device": device, "everybody": everybody}
+    for name, entry in adversaries.items():
+        proved = cdp_fl.proved_epsilon(cdp_fl.proved_rho(TAKEN, *ARGUMENTS, adversary=name), DELTA)
+        np.testing.assert_allclose(entry.proved.epsilon, proved.epsilon)
+        assert proved.assumptions[0] in entry.proved.why
+    assert worst(coalition.proved) == worst(device.proved) >= worst(server.proved) > worst(server.claimed)
+    assert server.proved.epsilon[5] == 0  # which took part in no round
+
+
+def test_without_secure_aggregation_uploads_are_seen_alone():
+    (entry,) = concentrated(secure=False)
+    np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.upload_epsilon(TAKEN, 2, 0.5, M, 2, 0.3, DELTA))
+    row_one = np.sqrt(TAKEN) * 2 * 0.5 / 2 / 0.3  # each sample once a round: sensitivity 2G/gamma, noise sigma
+    np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(DELTA, row_one), rtol=1e-6)
+
+
+def test_no_theorem_no_number():
+    (entry,) = concentrated(gradient_noise=0.0)
+    assert entry.claimed.epsilon is None is entry.proved.epsilon and "no noise" in entry.proved.why
+    (part, *_) = concentrated(steps=1)
+    assert part.claimed.epsilon is None and "whole passes" in part.claimed.why and worst(part.proved) > 0
+    (partial,) = entries(
+        systems.cdp_fl(local(batch_size=3, num_steps=1, sample_clip=1.0, gradient_noise=1.0), num_clients=N)
+    )
+    assert partial.proved.epsilon is None and "whole batches of 3" in partial.proved.why
+
+
+def over_the_air(colluding=0, **how):
+    usual = dict(clip=0.1, noise_variance=0.5, receiver_noise=1.0, participation=0.9)
+    how = {**usual, **how}
+    return entries(
+        systems.wireless(local(num_steps=1), **how), made(p=how["participation"], gain=0.9), colluding=colluding
+    )
+
+
+def test_over_the_air():
+    server, with_users = over_the_air(colluding=2)
+    how = dict(participation=0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0, rounds=ROUNDS)
+    assert worst(server.proved) == pytest.approx(wireless.rigorous_epsilon(DELTA, num_users=N, **how), rel=1e-5)
+    assert worst(with_users.proved) == pytest.approx(wireless.rigorous_epsilon(DELTA, num_users=N - 2, **how), rel=1e-5)
+    prime = 2 * np.exp(-2 * (0.9 * N) ** 2 / N) + 1e-5
+    each = wireless.central_epsilon(N, 0.9, 0.1, 0.5, 1e-5, prime), wireless.central_delta(N, 0.9, 1e-5, prime)
+    claimed = wireless.compose_heterogeneous(np.full(ROUNDS, each[0]), each[1], DELTA)
+    assert (worst(server.claimed), server.claimed.delta) == pytest.approx((claimed.epsilon, claimed.delta), rel=1e-5)
+
+
+def test_power_that_scales_noise_by_gradients_has_no_guarantee():
+    (entry,) = over_the_air(snr_db=3.0)
+    assert entry.proved.epsilon is None and "eq. 26" in entry.proved.why
+    (bound,) = over_the_air(snr_db=-3.0, power_control="bound")
+    (full,) = over_the_air(snr_db=20.0, power_control="signal")
+    assert worst(bound.proved) > worst(full.proved) == pytest.approx(worst(over_the_air()[0].proved))
+
+
+def test_orthogonal_links_are_seen_one_by_one():
+    (entry,) = over_the_air(access="orthogonal")
+    seen = wireless.known_set_epsilon(
+        DELTA, num_users=1, participation=0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0, rounds=ROUNDS
+    )
+    assert worst(entry.proved) == pytest.approx(seen, rel=1e-5) and entry.claimed.epsilon is None
+    assert worst(over_the_air()[0].proved) < worst(entry.proved)
+
+
+def test_rare_participation_has_no_theorem():
+    (entry,) = over_the_air(participation=0.1)
+    assert entry.claimed.epsilon is None and "does not exist" in entry.claimed.why and worst(entry.proved) > 0
+
+
+def test_systems_without_noise_have_no_number():
+    d = 8
+    plain, masked, sparse = (
+        entries(system)
+        for system in (
+            systems.fedavg(local(num_steps=1)),
+            systems.secagg(local(num_steps=1), num_clients=N),
+            systems.sparse_secagg(local(num_steps=1), num_clients=N, alpha=0.5),
+        )
+    )
+    (fewer,) = entries(systems.secagg(local(num_steps=1), num_clients=N), made(lost=3), colluding=2)
+    assert f"{5 * 4 / 6:.1f} honest" in fewer.note
+    proposed = systems.fedrep(
+        local(num_steps=1), num_clients=N, num_params=d, k=2 * N, alpha=0.4, buffer_size=2, aggregate=mean()
+    )
+    found = entries(proposed)
+    for entry in (*plain, *masked, *sparse, found[1]):
+        assert entry.claimed.epsilon is None is entry.proved.epsilon and "no noise" in entry.proved.why
+    assert "6.0 honest" in masked[0].note
+    assert f"T = {sparse_secagg.aggregated_honest_clients_limit(N, 0.5, 0.0, 0.0):.1f}" in sparse[0].note
+    assert worst(found[0].proved) == pytest.approx(fedrep.coordinate_epsilon(d, 2, 0.4))
+    assert worst(found[0].claimed) == pytest.approx(fedrep.coordinate_epsilon_printed(d, 2, 0.4))
+
+
+def test_it_is_shown(capsys):
+    show(concentrated())
+    shown = capsys.readouterr().out
+    assert "Theorem 1" in shown and "eps" in shown
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"delta": 0.0}, r"delta must be a number in \(0, 1\), got 0.0"),
+        ({"colluding": -1}, "colluding must be an integer >= 0, got -1"),
+        ({"colluding": N}, f"colluding must be below the clients of a round, {N}, got {N}"),
+    ],
+)
+def test_bad_arguments(how, message):
+    with pytest.raises(ValueError, match=message):
+        ledger(systems.fedavg(local(num_steps=1)), made(), DATA, **{"delta": DELTA, **how})
