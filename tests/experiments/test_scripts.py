@@ -74,7 +74,7 @@ def test_a_script_leaves_figure_data_manifest_and_verdicts(script, compiled_to_l
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--out", str(tmp_path)])
     runpy.run_module(f"experiments.{script}", run_name="__main__")
     assert name in capsys.readouterr().out
-    assert 10_000 < (tmp_path / f"{name}.png").stat().st_size < 200_000
+    assert 5_000 < (tmp_path / f"{name}.png").stat().st_size < 200_000
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     assert manifest["scale"] == "quick" and manifest["caveats"]
     assert manifest["command"] == f"python -m experiments.{script} --out {tmp_path}"
