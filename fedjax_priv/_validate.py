@@ -89,6 +89,17 @@ def each(check: Callable[..., None], **values: Any) -> None:
             check(**{name: number})
 
 
+def per_client(num_clients: int, **values: Any) -> None:
+    """One number for all clients, or one for each of the population."""
+    for name, value in values.items():
+        if np.shape(value) not in ((), (num_clients,)):
+            _fail(
+                name,
+                np.shape(value),
+                f"a number, or one for each of {num_clients} clients; shape () or ({num_clients},)",
+            )
+
+
 def below_half(**values: Any) -> None:
     """Numbers from 0 to below 1/2."""
     for name, value in values.items():

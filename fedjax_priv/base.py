@@ -41,7 +41,7 @@ class Cohort(NamedTuple):
     byzantine: Bool[Array, " n"]
     group: Int[Array, " n"]  # the row its upload is added to
     gain: Float[Array, " n"]  # channel gain, amplitude
-    participation: Float[Array, " n"]  # probability with which it was selected
+    participation: Float[Array, " n"]  # probability of joining, of one that is in the cohort
 
 
 class Link(NamedTuple):

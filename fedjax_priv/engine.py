@@ -144,8 +144,8 @@ def kept_info(info: RoundInfo) -> dict[str, Any]:
     """What is kept of a round; a plain dict would lose the order of the phases."""
     kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
     del kept["direction"]
-    more = results.flat_measured(kept.pop("measured")) | results.flat_observed(kept.pop("observed"))
-    return kept | more
+    measured, observed = kept.pop("measured"), kept.pop("observed")
+    return kept | results.flat_measured(measured) | results.flat_observed(observed, measured)
 
 
 def first_axis(tree: PyTree, layout: Layout) -> PyTree:

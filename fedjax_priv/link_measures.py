@@ -12,13 +12,13 @@ LIMITED = 1 - 1e-5
 
 
 def link_measures(
-    run: xr.Dataset, *, receiver_noise: float = 1.0, access: Literal["multiple", "orthogonal"] = "multiple"
+    run: xr.Dataset, *, receiver_noise: float | xr.DataArray, access: Literal["multiple", "orthogonal"]
 ) -> xr.Dataset:
     """Measures of each round of `systems.wireless`; other dimensions, as those of a sweep, stay.
 
     Args:
       run: as `simulate` or `sweep` returns it.
-      receiver_noise: N0 of the run, above 0.
+      receiver_noise: N0 of the run, above 0; by point where it is an axis of the sweep.
       access: of the run.
 
     Returns:
@@ -29,7 +29,7 @@ def link_measures(
     Raises:
       ValueError: the run measured no amplitudes, or an argument is outside its range.
     """
-    _validate.positive(receiver_noise=receiver_noise)
+    _validate.each(_validate.positive, receiver_noise=receiver_noise)
     _validate.one_of(("multiple", "orthogonal"), access=access)
     if "amplitude" not in run:
         raise ValueError("run must be one of systems.wireless, which measures amplitudes, got one without")

@@ -40,21 +40,27 @@ MEASURED, OBSERVED = "measured/", "observed/"
 
 
 def flat_measured(measured: PyTree) -> dict[str, Any]:
-    """Fields by marked name."""
-    return {MEASURED + name: value for name, value in dict(measured).items()}
-
-
-def flat_observed(observed: PyTree) -> dict[str, Any]:
     """Fields by marked name.
 
     Raises:
-      ValueError: it is not a dict of numbers or vectors by name, or a name is taken.
+      ValueError: a name is taken.
+    """
+    if taken := sorted(RESERVED & {*dict(measured)}):
+        raise ValueError(f"layers must measure under names other than those of the result, got {taken}")
+    return {MEASURED + name: value for name, value in dict(measured).items()}
+
+
+def flat_observed(observed: PyTree, measured: PyTree = ()) -> dict[str, Any]:
+    """Fields by marked name.
+
+    Raises:
+      ValueError: it is not a dict of numbers or vectors by name, or a name is taken, by `measured` too.
     """
     if isinstance(observed, tuple) and not observed:
         return {}
     if not isinstance(observed, dict) or any(getattr(value, "ndim", 2) > 1 for value in observed.values()):
         raise ValueError("observe must return a dict of numbers or vectors by name in simulate and sweep")
-    if taken := sorted(name for name in observed if name in RESERVED or "/" in name):
+    if taken := sorted(name for name in observed if name in RESERVED | {*dict(measured)} or "/" in name):
         raise ValueError(f"observe must use names without '/' other than those of the result, got {taken}")
     return {OBSERVED + name: value for name, value in observed.items()}
 

@@ -32,7 +32,7 @@ ORDER = (
     {"demo", "bench", "commands"},
     {"cli"},
     {"theory"},
-    {"ledger"},
+    {"ledger", "audit"},
 )
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 

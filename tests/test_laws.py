@@ -158,7 +158,7 @@ LAYERS = {
         stack(it=clip(2.0), send=plain()),
         lambda x, w: total(x * np.minimum(1, 2 / np.maximum(np.linalg.norm(x, axis=1), 1e-9))[:, None], w),
     ),
-    # without noise; with it in layers/test_noise.py and layers/test_align.py
+    # without noise; with it in layers/test_align.py
     "gaussian_noise": Case(stack(it=gaussian_noise(0.0), send=plain()), total),
     "align": Case(stack(it=align(0.0, max_norm=9.0), send=plain()), total),
     "over_the_air_mean": Case(

@@ -27,14 +27,20 @@ def constant(gain: ArrayLike = 1.0) -> Fading:
       gain: above 0: of every client, or `[n]`; may be traced.
 
     Raises:
-      ValueError: a gain is not above 0.
+      ValueError: a gain is not above 0, or (by `init`) there is none for some client.
     """
     _validate.each(_validate.positive, gain=gain)
+    amplitude = _validate.or_nan(jnp.asarray(gain, jnp.float32), above=0)
+
+    def init(key: Key, n: int) -> tuple:
+        del key
+        _validate.per_client(n, gain=gain)
+        return ()
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], n: int) -> tuple[Array, tuple]:
-        return jnp.broadcast_to(jnp.asarray(gain, jnp.float32), (n,)), state
+        return jnp.broadcast_to(amplitude, (n,)), state
 
-    return Fading(lambda key, n: (), apply)
+    return Fading(init, apply)
 
 
 def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> Fading:
@@ -45,15 +51,15 @@ def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> 
 
     Args:
       factor: G, power of the fixed path over that of the scattered one, 0 or above; 0 is Rayleigh fading.
-      correlation: rho, in [0, 1).
+      correlation: rho, in [0, 1]; 1 is a channel frozen over the run.
 
     Raises:
       ValueError: an argument outside its range.
     """
     _validate.non_negative(factor=factor)
-    _validate.fraction(below_one=True, correlation=correlation)
+    _validate.fraction(correlation=correlation)
     factor = _validate.or_nan(factor, at_least=0)
-    rho = jnp.asarray(_validate.or_nan(correlation, at_least=0, below=1), jnp.float32)
+    rho = jnp.asarray(_validate.or_nan(correlation, at_least=0, at_most=1), jnp.float32)
 
     def scattered(key: Key, n: int) -> Float[Array, "n 2"]:
         """CN(0, 1), real and imaginary part."""
@@ -81,10 +87,10 @@ def recorded(gains: ArrayLike) -> Fading:
     Raises:
       ValueError: a gain is not above 0, or there are no such rows.
     """
-    if jnp.ndim(gains) != 2:
+    if jnp.ndim(gains) != 2 or jnp.size(gains) == 0:
         raise ValueError(f"gains must have one row a round and one column a client, got shape {jnp.shape(gains)}")
     _validate.each(_validate.positive, gains=gains)
-    table = jnp.asarray(gains, jnp.float32)
+    table = _validate.or_nan(jnp.asarray(gains, jnp.float32), above=0)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], n: int) -> tuple[Array, tuple]:
         if table.shape[1] != n:

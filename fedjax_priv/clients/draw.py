@@ -70,8 +70,7 @@ def sample(size: int, *, num_byzantine: int = 0) -> Draw:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
         who = _cohort(_subset(named(key, "sample"), size, count.size), round, count)
-        share = jnp.full_like(who.participation, size / count.size)
-        return who._replace(byzantine=who.client < num_byzantine, participation=share), state
+        return who._replace(byzantine=who.client < num_byzantine), state
 
     return Draw(lambda key, n: (), apply)
 
@@ -88,7 +87,8 @@ def scheduled(members: ArrayLike) -> Draw:
         names clients that there are not.
     """
     table = np.asarray(members)
-    if table.ndim != 2 or table.dtype.kind not in "iu" or (table < 0).any() or (np.diff(table, axis=1) <= 0).any():
+    whole = table.ndim == 2 and table.size > 0 and table.dtype.kind in "iu"
+    if not whole or (table < 0).any() or (np.diff(table.astype(np.int64), axis=1) <= 0).any():
         raise ValueError(f"members must be integers >= 0 that increase along the rows of a table, got {members!r}")
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
@@ -139,8 +139,8 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
         gain, state = fading.apply(named(key, "fading"), state, round, count.size)
         p = jnp.broadcast_to(jnp.asarray(probability(round, gain), jnp.float32), who.client.shape)
         joins = per_client(jax.random.uniform, named(key, "join"), who.client) < p
-        p = _validate.or_nan(p, at_least=0, at_most=1)
-        return who._replace(selected=joins, gain=gain, participation=jnp.asarray(p)), state
+        p = jnp.where((p >= 0) & (p <= 1), p, jnp.nan)
+        return who._replace(selected=joins, gain=gain, participation=p), state
 
     return Draw(lambda key, n: fading.init(named(key, "fading"), n), apply)
 
@@ -154,12 +154,18 @@ def bernoulli(participation: ArrayLike | Callable[[Array], ArrayLike], *, fading
       fading: gains of the clients' links; all 1 where there is none.
 
     Raises:
-      ValueError: a probability outside [0, 1].
+      ValueError: a probability outside [0, 1], or (by `init`) none for some client.
     """
     if callable(participation):
         return independent(lambda round, gain: participation(round), fading)
     _validate.each(_validate.fraction, participation=participation)
-    return independent(lambda round, gain: participation, fading)
+    draw = independent(lambda round, gain: participation, fading)
+
+    def init(key: Key, n: int) -> PyTree:
+        _validate.per_client(n, participation=participation)
+        return draw.init(key, n)
+
+    return draw._replace(init=init)
 
 
 def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
@@ -177,12 +183,16 @@ def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
     return independent(lambda round, gain: jnp.minimum(1.0, gain / threshold), fading)
 
 
-def only_if(draw: Draw, able: Callable[[Cohort], Array]) -> Draw:
-    """Those of a draw that are able to take part, `cohort -> [n]`; everybody knows who is not, and its p_k is 0."""
+def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
+    """Those of a draw that have something left to send with, `cohort -> [n]`, above 0.
+
+    Everybody knows who has not, and its p_k is 0; NaN where that is not known.
+    """
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who, state = draw.apply(key, state, round, count)
-        can = able(who)
-        return who._replace(selected=who.selected & can, participation=jnp.where(can, who.participation, 0)), state
+        margin = left(who)
+        p = jnp.where(margin > 0, who.participation, jnp.where(jnp.isnan(margin), jnp.nan, 0))
+        return who._replace(selected=who.selected & (margin > 0), participation=p), state
 
     return draw._replace(apply=apply)

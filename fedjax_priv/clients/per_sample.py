@@ -23,7 +23,8 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
     """The sum of `g_i min(1, G / ||g_i||)` over valid samples, g_i the gradient of one of them.
 
     Args:
-      loss: `(params, examples [k, ...]) -> [k]`, the loss of each example, which depends on no other one.
+      loss: `(params, examples [k, ...]) -> [k]`, the loss of each example, which depends on no other one; a dense
+        layer that is given k rows is given one of each sample, in order.
       max_norm: G, above 0; may be traced.
 
     Returns:
@@ -53,7 +54,7 @@ def _watched(loss: Loss, params: PyTree, examples: PyTree, output: Callable[[Cal
     calls: list[_Call] = []
 
     def watch(next_call: Callable, args: tuple, kwargs: dict, context: Any) -> Any:
-        if not isinstance(context.module, nn.Dense) or context.method_name != "__call__":
+        if not _is_plain(context, params):
             return next_call(*args, **kwargs)
         y = output(lambda: next_call(*args, **kwargs), len(calls))
         calls.append(_Call(context.module.path, args[0] if args else kwargs["inputs"], y))
@@ -63,8 +64,22 @@ def _watched(loss: Loss, params: PyTree, examples: PyTree, output: Callable[[Cal
         return loss(params, examples), calls
 
 
+def _is_plain(context: Any, params: PyTree) -> bool:
+    """Whether this is a call of `nn.Dense` as it comes, with those of the parameters that stand under its path."""
+    module = context.module
+    if type(module) is not nn.Dense or context.method_name != "__call__":
+        return False
+    if module.dot_general is not None or module.dot_general_cls is not None:
+        return False
+    mine, own = _at(params, module.path), module.variables.get("params", {})
+    return mine is not None and mine.keys() == own.keys() and all(mine[name] is own[name] for name in own)
+
+
 def _dense_calls(loss: Loss, params: PyTree, examples: PyTree) -> list[_Call] | None:
-    """Shapes of the calls, if losses depend on parameters through dense layers alone, each called once and on rows."""
+    """Shapes of the calls, if losses depend on parameters through dense layers alone, each called once, a row a sample.
+
+    What is no such call reads its parameters itself, and is found by that.
+    """
     calls: list[_Call] = []
 
     def compute(params: PyTree, examples: PyTree) -> None:
@@ -76,7 +91,11 @@ def _dense_calls(loss: Loss, params: PyTree, examples: PyTree) -> list[_Call] | 
 
     jax.eval_shape(compute, params, examples)
     paths = {call.path for call in calls}
-    if len(paths) < len(calls) or any(call.inputs.ndim != 2 or _at(params, call.path) is None for call in calls):
+    samples = len(jax.tree.leaves(examples)[0])
+    rows = all(
+        len(shape) == 2 and shape[0] == samples for call in calls for shape in (call.inputs.shape, call.outputs.shape)
+    )
+    if len(paths) < len(calls) or not rows:
         return None
     outputs = [jax.ShapeDtypeStruct(call.outputs.shape, call.outputs.dtype) for call in calls]
     rest = jax.make_jaxpr(without)(params, examples, outputs).jaxpr

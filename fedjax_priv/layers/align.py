@@ -4,12 +4,12 @@ from typing import Literal
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Key, Layer, Sent
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Sent
 from fedjax_priv.layers.combine import fixed_point_sum
-from fedjax_priv.layers.noise import of_clients, standard_deviation, standard_normal
+from fedjax_priv.layers.noise import of_clients, one_for_each, standard_deviation, standard_normal
 from fedjax_priv.layers.plain import MAX_FIXED_POINT, range_status
 from fedjax_priv.layers.stack import stateless
 from fedjax_priv.rows import only_rows
@@ -44,7 +44,8 @@ def align(
       control: what gives way where power does not suffice.
 
     Raises:
-      ValueError: a variance is negative, a norm or power not above 0, `control` none of these.
+      ValueError: a variance is negative, a norm or power not above 0, `control` none of these; or (by `init`) there is
+        no variance or power for some client.
     """
     _validate.one_of(("gradient", "bound", "signal"), control=control)
     _validate.positive(max_norm=max_norm)
@@ -55,14 +56,15 @@ def align(
         if limit is None:
             return jnp.ones_like(sigma), jnp.ones_like(sigma)
         d = g.shape[1]
-        budget, noise = jnp.square(cohort.gain) * of_clients(limit, cohort) * d, d * jnp.square(sigma)
         if control == "signal":
-            return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(budget - noise, 0)) / bound), jnp.ones_like(sigma)
+            left = d * power_left(limit, jnp.square(deviation), cohort)
+            return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(left, 0)) / bound), jnp.ones_like(sigma)
+        budget, noise = jnp.square(cohort.gain) * of_clients(limit, cohort) * d, d * jnp.square(sigma)
         norm = bound if control == "bound" else jnp.linalg.norm(g, axis=1)
         limited = jnp.minimum(1.0, jnp.sqrt(budget / (jnp.square(norm) + noise)))
         return limited, limited
 
-    def encode(key: Key, private: tuple, public: tuple, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
+    def encode(key: Key, private: tuple, public: PyTree, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
         del private, public
         sigma = of_clients(deviation, cohort)
         a, b = amplitudes(g, sigma, cohort)
@@ -71,7 +73,18 @@ def align(
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
         return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **sent})
 
-    return stateless()._replace(encode=encode)
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
+        """The receiver knows all gains and probabilities."""
+        del key, state
+        return (), {"gain": cohort.gain, "participation": cohort.participation}, {}
+
+    init = one_for_each(noise_variance=noise_variance, **({} if power is None else {"power": power}))
+    return stateless()._replace(init=init, advertise=advertise, encode=encode)
+
+
+def power_left(power: Array, noise_variance: Array, cohort: Cohort) -> Float[Array, " b"]:
+    """`h_k^2 P_k / d - sigma_k^2`: what a client can spend on its signal where all of its noise is to arrive."""
+    return jnp.square(cohort.gain) * of_clients(power, cohort) - of_clients(noise_variance, cohort)
 
 
 def _positive(power: ArrayLike) -> Array:
@@ -82,6 +95,11 @@ def _positive(power: ArrayLike) -> Array:
 def waveform() -> Layer:
     """Uploads `[b, d]` as d uses of the channel: no bits. What superposes is summed in fixed point.
 
-    Magnitudes of 2**15 and more set `FIELD_OVERFLOW`.
+    Received magnitudes `h_k |x|` of 2**15 and more set `FIELD_OVERFLOW`.
     """
-    return stateless(sent=lambda x, y: Sent(status=range_status(y, MAX_FIXED_POINT)), combine=fixed_point_sum())
+
+    def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del key, private, public
+        return x, (), Sent(status=range_status(cohort.gain[:, None] * x, MAX_FIXED_POINT))
+
+    return stateless(combine=fixed_point_sum())._replace(encode=encode)

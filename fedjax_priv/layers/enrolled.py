@@ -121,7 +121,7 @@ def enrolled_masks(
 
     return Layer(
         _enrol, functools.partial(_open_round, terms), encode, functools.partial(_disclose, terms), decode, combine,
-        caveats=(ELIDED,) if elide else (LATE,),
+        caveats=(ELIDED, LATE) if elide else (LATE,),
     )  # fmt: skip
 
 
@@ -136,6 +136,8 @@ def _open_round(terms: Terms, key: Key, state: Enrolment, cohort: Cohort) -> tup
     n = cohort.client.size
     if n > terms.group_size:
         raise ValueError(f"group_size must be at least the cohort, {n}, got {terms.group_size}")
+    if n < terms.threshold:
+        raise ValueError(f"threshold must be at most the cohort, {n}, got {terms.threshold}")
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     listed = jnp.where(cohort.selected, others * message_bits(cohort.client[0]), 0)
     roster = Members(cohort.client, cohort.round, state.public, cohort.selected)
@@ -155,10 +157,11 @@ def _mask(terms: Terms, roster: Members, slot: Array, keys: Array, active: Array
 
 
 def _upload(terms: Terms, roster: Members, x: Array, private: Member) -> UInt32[Array, " d"]:
-    if terms.elide:
-        return x
-    keys = _round_keys(terms, private, roster)
-    return field.add(_mask(terms, roster, private.slot, keys, roster.selected, x.size), x)
+    """Nothing, where there are too few members: alone, a member has no mask."""
+    if not terms.elide:
+        keys = _round_keys(terms, private, roster)
+        x = field.add(_mask(terms, roster, private.slot, keys, roster.selected, x.size), x)
+    return jnp.where(roster.selected.sum() >= terms.threshold, x, 0)
 
 
 def _disclose(

@@ -1,5 +1,7 @@
 """Gaussian noise that clients add to their updates."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -18,14 +20,26 @@ def gaussian_noise(noise_variance: ArrayLike) -> Layer:
       noise_variance: sigma_k^2, 0 or above: of every client, or `[population]`, one of each; may be traced.
 
     Raises:
-      ValueError: a variance is negative or not finite.
+      ValueError: a variance is negative or not finite, or there is none for some client.
     """
     deviation = standard_deviation(noise_variance)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         return x + of_clients(deviation, cohort)[:, None] * standard_normal(key, x, cohort)
 
-    return stateless(encode)
+    return stateless(encode)._replace(init=one_for_each(noise_variance=noise_variance))
+
+
+def one_for_each(**values: ArrayLike) -> Callable[[Key, int], tuple]:
+    """`init` of a layer without state whose arguments have one number for all clients, or one for each."""
+
+    def init(key: Key, n: int) -> tuple:
+        del key
+        for name, value in values.items():
+            _validate.per_client(n, **{name: value})
+        return ()
+
+    return init
 
 
 def standard_deviation(noise_variance: ArrayLike) -> Array:

@@ -58,8 +58,9 @@ def over_the_air_mean(*, known_count: bool = True) -> Layer:
     """The mean of aligned uploads from the one sum a receiver holds (wireless FedSGD, eqs. 9 and 10).
 
     Where the number R of uploads is known `y / (zeta R)`, 0 if R = 0, with `zeta = 1 - prod_k (1 - p_k)`; otherwise
-    `y / m`, `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k. An empty round
-    is a round like any other: it does not fail.
+    `y / m`, `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k, and clients of
+    the cohort join independently. An empty round is a round like any other; one in which nobody could join, m = 0,
+    fails where R is unknown.
 
     Args:
       known_count: whether the server knows R.
@@ -76,7 +77,8 @@ def over_the_air_mean(*, known_count: bool = True) -> Layer:
             return Received(received.value / public, jnp.ones_like(received.count))
         number = jnp.maximum(received.count, 1).astype(jnp.float32)
         mean = received.value / (public * number)[:, None]
-        return Received(jnp.where(received.count[:, None] > 0, mean, 0), jnp.ones_like(received.count))
+        empty = jnp.where(jnp.isnan(public), jnp.nan, 0)  # what is not known is no zero
+        return Received(jnp.where(received.count[:, None] > 0, mean, empty), jnp.ones_like(received.count))
 
     return stateless()._replace(advertise=advertise, decode=decode)
 

@@ -54,7 +54,8 @@ def stack(**layers: Layer) -> Layer:
     The names are those of the layers' keys and state: adding a layer moves no draw of the others.
 
     Raises:
-      ValueError: the last layer, or another one too, does not / does say how uploads combine.
+      ValueError: the last layer, or another one too, does not / does say how uploads combine; or (when a round is
+        traced) two layers measure something under one name.
     """
     if not layers:
         raise ValueError("layers must hold at least one layer")
@@ -76,6 +77,8 @@ def stack(**layers: Layer) -> Layer:
         for name, layer in layers.items():
             x, state[name], sent = layer.encode(named(key, name), private[name], public[name], x, cohort)
             bits, status, clear[name] = bits + sent.bits, status | sent.status, sent.clear
+            if twice := sorted(measured.keys() & dict(sent.measured).keys()):
+                raise ValueError(f"layers must measure under names of their own, got {twice} twice")
             measured |= dict(sent.measured)
         return x, state, Sent(bits, status, clear, measured)
 

@@ -27,6 +27,7 @@ def cdp_fl(
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
+    threshold: int = 2,
     elide: bool = False,
     server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
@@ -46,6 +47,7 @@ def cdp_fl(
       dropout: probability that a device is lost before its upload; the mean is that of the others.
       leave: probability that a survivor is gone when round keys are asked for, which fails a round with losses.
       levels: grid points c of the quantizer to a unit; the grid should be far below the learning rate times sigma.
+      threshold: fewest survivors whose sum is opened: it holds the noise of so many.
       elide: expand no mask where only the aggregate is wanted; the same aggregate bit for bit, and reports say so.
       server: optimizer that takes the mean as a gradient; `optax.sgd(1.0)` if not given.
       secure_sum: innermost layer in place of `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
@@ -58,8 +60,10 @@ def cdp_fl(
     """
     size, mesh = secure_cohort(num_clients, cohort_size), resolve_mesh(mesh)
     secure = secure_sum is None
+    if elide and not secure:
+        raise ValueError("elide must not be given with secure_sum, which has its own masks, got True")
     if secure_sum is None:
-        secure_sum = enrolled_masks(group_size=size, elide=elide, mesh=mesh)
+        secure_sum = enrolled_masks(group_size=size, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
         cohort=sample(size) if cohort is None else cohort,
         local=local,

@@ -14,7 +14,7 @@ from fedjax_priv.base import Algorithm, Draw, Local, Release
 from fedjax_priv.channels.fading import Fading, rician
 from fedjax_priv.channels.multiple_access import multiple_access, orthogonal
 from fedjax_priv.clients.draw import bernoulli, channel_aware, only_if
-from fedjax_priv.layers.align import Control, align, waveform
+from fedjax_priv.layers.align import Control, align, power_left, waveform
 from fedjax_priv.layers.clip import clip as clip_to
 from fedjax_priv.layers.scale import over_the_air_mean
 from fedjax_priv.layers.stack import stack
@@ -65,10 +65,12 @@ def wireless(
     _validate.one_of(("multiple", "orthogonal"), access=access)
     _validate.one_of((True, False), known_count=known_count)
     _validate.positive(clip=clip)
+    if fading is not None and not isinstance(fading, Fading):
+        raise ValueError(f"fading must be a Fading such as channels.rician(), got {fading!r}")
     power = _power(snr_db, receiver_noise)
     draw = _draw(participation, threshold, rician() if fading is None else fading)
     if power is not None and power_control == "signal":
-        draw = only_if(draw, lambda who: jnp.square(who.gain) * power > jnp.asarray(noise_variance))
+        draw = only_if(draw, lambda who: power_left(power, jnp.asarray(noise_variance, jnp.float32), who))
     terms = {
         "clip": clip, "noise_variance": noise_variance, "receiver_noise": receiver_noise, "access": access,
         "power": power, "control": power_control,
@@ -100,10 +102,17 @@ def _draw(participation: Any, threshold: Any, fading: Fading) -> Draw:
     return channel_aware(threshold, fading)
 
 
+def _decibels(**values: float) -> None:
+    """What float32 holds as a power."""
+    for name, value in values.items():
+        if not -300 <= value <= 300:
+            raise ValueError(f"{name} must be a number of dB in [-300, 300], got {value!r}")
+
+
 def _power(snr_db: Any, receiver_noise: Any) -> Array | None:
     """P_k / d, energy of a channel use."""
     if snr_db is None:
         return None
-    _validate.each(_validate.finite, snr_db=snr_db)
+    _validate.each(_decibels, snr_db=snr_db)
     _validate.positive(receiver_noise=receiver_noise)
     return receiver_noise * 10.0 ** (jnp.asarray(snr_db, jnp.float32) / 10)

@@ -56,7 +56,19 @@ def test_clients_draw_by_themselves():
     assert (gains(rician(), 7, 3)[:, :5] == gains(rician(), 5, 3)).all()
 
 
+def test_a_channel_may_be_frozen():
+    h = gains(rician(correlation=1.0), 50, 3)
+    assert (h == h[0]).all() and h[0].std() > 0.1
+
+
+def test_traced_gains_out_of_range_are_not_known():
+    gain = lambda value: constant(value).apply(KEY, (), jnp.int32(0), 2)[0]
+    table = lambda value: recorded(jnp.ones((1, 2)) * value).apply(KEY, (), jnp.int32(0), 2)[0]
+    assert jnp.isnan(jax.jit(gain)(-1.0)).all() and jnp.isnan(jax.jit(table)(0.0)).all()
+
+
 def test_constant_and_recorded_gains():
+    assert constant().init(KEY, 3) == ()
     assert (gains(constant(0.5), 3, 2) == 0.5).all()
     assert (gains(constant(np.array([1.0, 2.0, 4.0])), 3, 2) == [1, 2, 4]).all()
     table = np.array([[1.0, 2.0], [3.0, 4.0]])
@@ -70,8 +82,10 @@ def test_constant_and_recorded_gains():
         (lambda: constant(0.0), "gain must be a finite number > 0, got"),
         (lambda: constant(np.array([1.0, np.nan])), "gain must be a finite number > 0, got"),
         (lambda: rician(-1.0), "factor must be a finite number >= 0, got"),
-        (lambda: rician(correlation=1.0), r"correlation must be a number in \[0, 1\), got"),
+        (lambda: rician(correlation=1.1), r"correlation must be a number in \[0, 1\], got"),
         (lambda: recorded(np.ones(3)), "gains must have one row a round and one column a client, got shape"),
+        (lambda: recorded(np.zeros((0, 3))), "gains must have one row a round and one column a client, got shape"),
+        (lambda: constant(np.ones(3)).init(KEY, 4), "gain must be a number, or one for each of 4 clients"),
         (lambda: recorded(np.zeros((1, 3))), "gains must be a finite number > 0, got"),
         (lambda: gains(recorded(np.ones((2, 3))), 4, 1), "gains must have a column for each of 4 clients, got 3"),
     ],

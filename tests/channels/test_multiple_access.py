@@ -60,5 +60,12 @@ def test_every_link_of_an_orthogonal_channel_has_noise_of_its_own():
 def test_bad_arguments(make):
     with pytest.raises(ValueError, match="receiver_noise must be a finite number >= 0, got -1"):
         make(-1.0)
-    spoilt = jax.jit(lambda noise: make(noise).transmit(KEY, jnp.ones((1, 2)), cohort_of(1))[0])(-1.0)
-    assert make is multiple_access or jnp.isnan(spoilt).all()
+
+
+@pytest.mark.parametrize("make", [multiple_access, orthogonal])
+def test_a_traced_noise_out_of_range_spoils_what_is_received(make):
+    def received(noise):
+        y, _ = make(noise).transmit(KEY, jnp.ones((1, 2)), cohort_of(1))
+        return make(noise).receive(KEY, Received(y, jnp.ones(1, jnp.int32))).value
+
+    assert jnp.isnan(jax.jit(received)(-1.0)).all() and jnp.isfinite(jax.jit(received)(1.0)).all()

@@ -42,6 +42,59 @@ class Scaled(nn.Module):
         return nn.Dense(CLASSES)(x * self.param("scale", nn.initializers.ones, (FEATURES,))[None, :])
 
 
+class Tokens(nn.Module):
+    """Several rows a sample."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(CLASSES)(jnp.stack([x, -x], 1).reshape(-1, FEATURES)).reshape(len(x), -1)[:, :CLASSES]
+
+
+class Ensemble(nn.Module):
+    """Parameters with an axis that a call does not see."""
+
+    @nn.compact
+    def __call__(self, x):
+        dense = nn.vmap(nn.Dense, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, axis_size=2)
+        return dense(CLASSES)(x).sum(0)
+
+
+class Centred(nn.Dense):
+    """A dense layer that does something else with its parameters."""
+
+    @nn.compact
+    def __call__(self, x):
+        kernel = self.param("kernel", nn.initializers.lecun_normal(), (x.shape[-1], self.features))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        return x @ (kernel - kernel.mean()) + bias[None, :]
+
+
+class Special(nn.Module):
+    make: object
+
+    @nn.compact
+    def __call__(self, x):
+        return self.make()(x)
+
+
+def doubled(*args, **kwargs):
+    return 2 * jax.lax.dot_general(*args, **kwargs)
+
+
+def elsewhere(model):
+    """Parameters under the names of other layers."""
+    square = models.mlp((FEATURES,), FEATURES, hidden=(FEATURES,))
+    loss = losses.softmax_cross_entropy(square)
+    swapped = lambda params: {"Dense_0": params["Dense_1"], "Dense_1": params["Dense_0"]}
+    return (lambda params, examples: loss(swapped(params), examples)), square
+
+
+def frozen():
+    """A layer whose parameters are constants, and others of its name that nothing reads."""
+    loss, fixed = losses.softmax_cross_entropy(MLP), MLP.init(KEY)
+    return lambda params, examples: loss(params | {"Dense_0": fixed["Dense_0"]}, examples)
+
+
 def regularised(model):
     plain = losses.softmax_cross_entropy(model)
     return lambda params, examples: (
@@ -60,6 +113,12 @@ CASES = {  # loss, model, whether layers are enough
     "shared": (*of_module(Shared()), False),
     "scaled": (*of_module(Scaled()), False),
     "regularised": (regularised(MLP), MLP, False),
+    "tokens": (*of_module(Tokens()), False),
+    "ensemble": (*of_module(Ensemble()), False),
+    "another layer": (*of_module(Special(lambda: Centred(CLASSES))), False),
+    "another product": (*of_module(Special(lambda: nn.Dense(CLASSES, dot_general=doubled))), False),
+    "elsewhere": (*elsewhere(MLP), False),
+    "frozen": (frozen(), MLP, True),
 }
 
 

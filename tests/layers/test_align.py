@@ -20,7 +20,7 @@ G = np.random.default_rng(2).normal(size=(N, D)) * np.linspace(0.01, 0.08, N)[:,
 
 
 def sent(layer, x=G, who=WHO):
-    y, _, told = layer.encode(KEY, (), (), jnp.asarray(x, jnp.float32), who)
+    y, _, told = layer.encode(KEY, (), {}, jnp.asarray(x, jnp.float32), who)
     return np.asarray(y, np.float64), told
 
 
@@ -100,8 +100,10 @@ def test_noise_is_each_client_s_own():
 
 
 def test_a_waveform_too_large_for_the_exact_sum_is_told():
-    _, told = sent(waveform(), np.array([[1.0, 2.0**15], [1.0, -1.0]]), cohort_of(2))
-    assert told.status.tolist() == [Status.FIELD_OVERFLOW, 0] and told.bits == 0
+    """What counts is what is received."""
+    who = cohort_of(4)._replace(gain=jnp.array([1.0, 1.0, 1e-3, 1e4]))
+    _, told = sent(waveform(), np.array([[1.0, 2.0**15], [1.0, -1.0], [1e5, 0.0], [0.0, -4.0]]), who)
+    assert told.status.tolist() == [Status.FIELD_OVERFLOW, 0, 0, Status.FIELD_OVERFLOW] and told.bits == 0
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,9 @@ def test_a_waveform_too_large_for_the_exact_sum_is_told():
         (lambda: clip(0.0), "max_norm must be a finite number > 0, got 0.0"),
         (lambda: gaussian_noise(-1.0), "noise_variance must be a finite number >= 0, got"),
         (lambda: align(0.1, max_norm=1.0, power=0.0), "power must be a finite number > 0, got"),
+        (lambda: align(np.ones(2), max_norm=1.0).init(KEY, 3), "noise_variance must be a number, or one for each of 3"),
+        (lambda: align(0.1, max_norm=1.0, power=np.ones(4)).init(KEY, 3), "power must be a number, or one for each"),
+        (lambda: gaussian_noise(np.ones((3, 1))).init(KEY, 3), "noise_variance must be a number, or one for each of 3"),
         (lambda: align(0.1, max_norm=np.nan), "max_norm must be a finite number > 0, got nan"),
     ],
 )
@@ -120,7 +125,7 @@ def test_bad_arguments(make, message):
 
 def test_traced_values_out_of_range_spoil_the_upload():
     def spoilt(make):
-        send = lambda value: make(value).encode(KEY, (), (), jnp.ones((2, 3)), cohort_of(2))[0]
+        send = lambda value: make(value).encode(KEY, (), {}, jnp.ones((2, 3)), cohort_of(2))[0]
         return bool(jnp.isnan(jax.jit(send)(-1.0)).all())
 
     assert spoilt(clip) and spoilt(gaussian_noise) and spoilt(lambda value: align(0.1, max_norm=1.0, power=value))

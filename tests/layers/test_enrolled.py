@@ -3,9 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.crypto import field
 from fedjax_priv.crypto.key_agreement import shared_seeds
-from fedjax_priv.layers.enrolled import Enrolment, enrolled_masks
+from fedjax_priv.layers.enrolled import enrolled_masks
 from helpers import Q, cohort_of, run_layer, same_bits, survivors, uniform
 
 KEY = jax.random.key(12)
@@ -80,9 +79,10 @@ def test_survivors_open_keys_of_the_round_and_never_a_seed():
 def test_a_survivor_that_is_gone_fails_a_round_with_losses_only():
     state, who = members(range(N))
     online = survivors(N, [1, 4])
-    *_, failed, _, _ = round_of(state, who, X, survivors(N, [1]), online)
+    _, _, header, failed, _, _ = round_of(state, who, X, survivors(N, [1]), online)
     *_, fine, _, _ = round_of(state, who, X, survivors(N), survivors(N, [4]))
     assert failed.count.tolist() == [0] and fine.count.tolist() == [N]
+    assert np.asarray(header.keys).any(2).sum() == N - 2 and not np.asarray(header.keys[4]).any()
 
 
 def test_the_update_of_a_single_survivor_stays_closed():
@@ -103,13 +103,24 @@ def test_elided_masks_give_the_same_sum():
     assert (np.asarray(plain["upload"]) == X).all() and (np.asarray(masked["upload"]) != X).any()
 
 
-def test_signs_as_printed_would_be_no_masks():
-    """Eq. 7 with one seed a pair: r_ij - r_ji = 0."""
-    state = LAYER.init(KEY, 2)
-    assert isinstance(state, Enrolment)
-    seeds = jax.vmap(shared_seeds, (0, None))(state.secret, state.public)
-    assert (seeds[0, 1] == seeds[1, 0]).all()
-    assert (field.add(seeds[0, 1], field.neg(seeds[1, 0])) == 0).all()
+def test_members_that_do_not_take_part_are_no_peers():
+    """Masks cancel over those that were asked, less the lost."""
+    state, who = members(range(N))
+    who = who._replace(selected=survivors(N, [0, 3]))
+    alive = survivors(N, [0, 3, 5])
+    _, _, header, received, bits, _ = round_of(state, who, X, alive, alive)
+    assert received.count.tolist() == [3]
+    assert (np.asarray(received.value[0]) == total(X[np.asarray(alive)])).all()
+    opened = np.asarray(header.keys).any(2)
+    assert (opened == np.asarray(alive)[:, None] & (np.arange(N) == 5)).all()
+    assert bits["advertise"].down.tolist() == [0, 96, 96, 0, 96, 96]
+
+
+def test_a_member_that_is_asked_alone_sends_nothing():
+    state, who = members(range(N))
+    who = who._replace(selected=jnp.arange(N) == 2)
+    y, *_, received, _, _ = round_of(state, who, X, who.selected, who.selected)
+    assert not np.asarray(y).any() and received.count.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +132,10 @@ def test_signs_as_printed_would_be_no_masks():
         (
             lambda: run_layer(enrolled_masks(group_size=2), KEY, jnp.asarray(X), cohort_of(N), survivors(N)),
             "group_size must be at least the cohort, 6, got 2",
+        ),
+        (
+            lambda: run_layer(enrolled_masks(group_size=2), KEY, jnp.asarray(X[:1]), cohort_of(1), survivors(1)),
+            "threshold must be at most the cohort, 1, got 2",
         ),
     ],
 )

@@ -9,6 +9,7 @@ from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd, scheduled
 from fedjax_priv.layers import plain_field
+from fedjax_priv.status import Status
 from fedjax_priv.systems import cdp_fl
 from helpers import same_bits, targets, towards_target
 
@@ -94,17 +95,25 @@ def test_a_survivor_that_leaves_fails_the_round():
     assert 0 < sum(failed) < 20
 
 
+def test_a_sum_that_could_wrap_is_refused():
+    """Of R uploads of a third of the field each."""
+    data = ClientData(jnp.full((R, 4), 2.0**31 / R), jnp.ones(R, jnp.int32))
+    algorithm = cdp_fl(towards_target(), num_clients=R, levels=1.0, mesh=None)
+    _, info = algorithm.step(KEY, algorithm.init(KEY, jnp.zeros(4), data), data)
+    assert int(info.status) == Status.FIELD_OVERFLOW
+
+
+INCREASE = "members must be integers >= 0 that increase along the rows of a table, got"
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (
-            lambda: scheduled(np.array([0, 1])),
-            "members must be integers >= 0 that increase along the rows of a table, got",
-        ),
-        (
-            lambda: scheduled(np.array([[1, 1]])),
-            "members must be integers >= 0 that increase along the rows of a table, got",
-        ),
+        (lambda: scheduled(np.array([0, 1])), INCREASE),
+        (lambda: scheduled(np.array([[1, 1]])), INCREASE),
+        (lambda: scheduled(np.array([[2, 1, 0]], np.uint32)), INCREASE),
+        (lambda: scheduled(np.zeros((2, 0), int)), INCREASE),
+        (lambda: system(local(), secure_sum=plain_field(), elide=True), "elide must not be given with secure_sum"),
         (
             lambda: ran(system(local(), cohort=scheduled(np.array([[3, 5]])))),
             "members must be below the number of clients, 5",

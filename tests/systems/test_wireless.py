@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, recorded, rician
-from fedjax_priv.clients import channel_aware
+from fedjax_priv.clients import bernoulli, channel_aware
 from fedjax_priv.status import Status
 from fedjax_priv.sweep import sweep
 from fedjax_priv.systems import wireless
@@ -26,7 +26,7 @@ from helpers import engine, towards_target
 KEY = jax.random.key(11)
 K, D, ROUNDS = 6, 4, 6000
 SIGMA2, N0 = 0.5, 2.0
-SPREAD = np.array([0.9, 0.1, 0.4, 1.0, 0.05, 0.6])
+SPREAD = np.array([0.5, 0.1, 0.3, 0.45, 0.05, 0.2])
 G = np.random.default_rng(5).normal(size=(K, D)) / 3
 DATA = ClientData(jnp.asarray(-G, jnp.float32), jnp.arange(K) % D + 1)  # at w = 0 the update is -x_k
 
@@ -109,6 +109,7 @@ def test_the_server_sees_the_sum_and_not_who_sent():
         senders = int((info.measured["amplitude"] > 0).sum())
         view = info.observed
         assert (view.uploads, view.alive) == ((), ())
+        assert (view.public["align"]["participation"] == 0.5).all() and view.public["align"]["gain"].shape == (K,)
         assert view.received.value.shape == (1, D)
         assert view.received.count.tolist() == [senders if known else 1] and senders not in (0, 1)
     one = system(participation=0.5, access="orthogonal", observe=seen)
@@ -126,6 +127,56 @@ def test_a_client_without_power_beside_its_noise_does_not_join():
     assert 0 < able.sum() < K
     assert (np.asarray(info.measured["join_probability"]) == able).all()
     assert ((np.asarray(info.measured["amplitude"]) > 0) == able).all()
+
+
+@pytest.mark.parametrize("control", ["gradient", "bound", "signal"])
+def test_power_limits_what_is_received(control):
+    """Eq. 26 with P_k / d = N0 10^(dB/10), and its two forms with a guarantee."""
+    gain, clip = np.array([[0.6, 0.8, 1.0, 1.1, 0.9, 1.5]]), 0.5
+    decibels = np.array([-3.0, -1.0, 0.0, -4.0, 2.0, -6.0]) - 13
+    one = system(snr_db=decibels, power_control=control, fading=recorded(gain), clip=clip, noise_variance=0.01)
+    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    budget, noise = gain[0] ** 2 * D * N0 * 10 ** (decibels / 10), D * 0.01
+    norm = np.minimum(np.linalg.norm(G, axis=1), clip) if control == "gradient" else clip
+    spent = np.sqrt(budget - noise) / clip if control == "signal" else np.sqrt(budget / (norm**2 + noise))
+    expected = np.minimum(1, spent)
+    assert (budget > noise).all() and len(np.unique(expected)) > 2
+    np.testing.assert_allclose(info.measured["amplitude"], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda value: {"threshold": -value},
+        lambda value: {"participation": -0.1 * value},
+        lambda value: {"participation": lambda round: 1.5 * value},
+        lambda value: {"snr_db": value * jnp.nan, "power_control": "signal"},
+        lambda value: {"threshold": 2.0 * value, "fading": recorded(np.ones((1, K)))},
+    ],
+)
+@pytest.mark.parametrize("known", [True, False])
+def test_participation_that_is_not_known_fails_the_round(how, known):
+    """The second one, for which the last of these has no gains."""
+
+    @jax.jit
+    def status(value):
+        one = system(known_count=known, **how(value))
+        state, _ = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+        return one.step(KEY, state, DATA)[1].status
+
+    assert int(status(1.0)) & Status.NOT_FINITE
+
+
+def test_who_joins_tells_nothing_of_the_channel():
+    """Coins are independent of the gains of this round and the next."""
+    n = 20_000
+    draw = bernoulli(0.5, fading=rician(correlation=0.0))
+    apply = jax.jit(lambda key, state: draw.apply(key, state, jnp.int32(0), jnp.ones(n, jnp.int32)))
+    first, state = apply(KEY, draw.init(KEY, n))
+    second, _ = apply(jax.random.fold_in(KEY, 1), state)
+    for who in (first, second):
+        for gain in (first.gain, second.gain):
+            assert abs(np.corrcoef(np.asarray(who.selected, float), gain)[0, 1]) < 5 / np.sqrt(n)
 
 
 def test_channel_aware_sampling_prefers_good_channels():
@@ -171,7 +222,8 @@ def test_a_sweep_is_one_program():
         ({"participation": 1.5}, r"participation must be a number in \[0, 1\], got 1.5"),
         ({"threshold": 0.0}, "threshold must be a finite number > 0, got 0.0"),
         ({"clip": -1.0}, "clip must be a finite number > 0, got -1.0"),
-        ({"snr_db": np.inf}, "snr_db must be a finite number, got inf"),
+        ({"snr_db": np.inf}, r"snr_db must be a number of dB in \[-300, 300\], got inf"),
+        ({"snr_db": 400.0}, r"snr_db must be a number of dB in \[-300, 300\], got 400.0"),
         ({"snr_db": 3.0, "receiver_noise": 0.0}, "receiver_noise must be a finite number > 0, got 0.0"),
         ({"noise_variance": -0.1}, "noise_variance must be a finite number >= 0, got"),
     ],
@@ -181,9 +233,21 @@ def test_bad_arguments(how, message):
         system(**how)
 
 
-def test_layers_measures_join_the_result_of_a_plain_system():
-    """A system whose layers measure nothing has no such variables."""
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"noise_variance": np.array([0.1, 0.2])}, "noise_variance must be a number, or one for each of 6 clients"),
+        ({"snr_db": np.ones(9)}, "power must be a number, or one for each of 6 clients"),
+        ({"participation": np.array([0.5, 0.5])}, "participation must be a number, or one for each of 6 clients"),
+        ({"fading": constant(np.ones(2))}, "gain must be a number, or one for each of 6 clients"),
+    ],
+)
+def test_numbers_of_other_clients(how, message):
+    with pytest.raises(ValueError, match=message):
+        system(**how).init(KEY, jnp.zeros(D), DATA)
+
+
+def test_a_system_whose_layers_measure_nothing_says_so():
     one = engine()
     _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
     assert info.measured == {}
-    assert constant().init(KEY, 3) == ()
