@@ -1,0 +1,93 @@
+"""Privacy profiles, delta of real eps, and their composition over rounds by privacy loss distributions.
+
+A mechanism is one profile for each order of its two neighbouring inputs; an order that is its own reverse needs one.
+Composing each order by itself and taking the larger figure is what makes composition valid.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from fedjax_priv.theory import _roots
+from fedjax_priv.theory._validate import Numbers, Result
+
+Profile = Callable[[Numbers], Result]
+Mechanism = tuple[Profile, ...]
+
+_STEPS = 1000  # of the discrete privacy loss, on each side of 0
+_CUT = 1e-17  # mass of a round's loss that may lie beyond, counted as lost
+_BLOCK = 2**17
+
+
+def symmetric(profile: Profile) -> Mechanism:
+    """The mechanism whose two orders have one profile, given at eps >= 0."""
+
+    def everywhere(epsilon: Numbers) -> Result:
+        above = profile(np.abs(epsilon))
+        shrink = np.exp(np.minimum(epsilon, 0))
+        return np.where(np.less(epsilon, 0), -np.expm1(np.minimum(epsilon, 0)) + shrink * above, above)
+
+    return (everywhere,)
+
+
+def averaged(term: Callable[[np.ndarray], np.ndarray], size: int, lost: float) -> Profile:
+    """The sum over the last axis of `term(epsilon[:, None])`, `[:, size]`, and `lost`; in blocks of bounded memory."""
+
+    def profile(epsilon: Numbers) -> Result:
+        flat = np.ravel(epsilon)
+        blocks = np.array_split(flat, max(1, flat.size * size // _BLOCK))
+        total = np.concatenate([term(block[:, None]).sum(1) for block in blocks])
+        return np.minimum(total + lost, 1).reshape(np.shape(epsilon))
+
+    return profile
+
+
+def worst(mechanisms: Sequence[Mechanism]) -> Mechanism:
+    """Order by order, the largest delta at each eps: a profile again, which dominates all, also when composed."""
+    return tuple(_largest(profiles) for profiles in zip(*mechanisms, strict=True))
+
+
+def delta_after(epsilon: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Result:
+    """Delta at eps >= 0 after all rounds, each mechanism as often as its count says.
+
+    Exact for one round. Otherwise an upper bound, tight to a few digits; deltas below about 1e-11 are not resolved.
+    """
+    return np.max([curve(epsilon) for curve, _ in composed(rounds)], axis=0)[()]
+
+
+def epsilon_after(delta: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Result:
+    """The inverse of `delta_after`; infinite if a delta is less than what is lost outright."""
+    return np.max([curve(delta) for _, curve in composed(rounds)], axis=0)[()]
+
+
+def composed(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Callable, Callable]]:
+    """For each order, delta of eps and eps of delta."""
+    orders = range(len(rounds[0][0]))
+    if sum(count for _, count in rounds) == 1:
+        profiles = [rounds[0][0][order] for order in orders]
+        return [(profile, lambda delta, p=profile: _roots.unbounded_least(p, delta)) for profile in profiles]
+    step = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism) / _STEPS
+    losses = [_loss([(mechanism[order], count) for mechanism, count in rounds], step) for order in orders]
+    each = functools.partial(np.vectorize, otypes=[np.float64])
+    return [(each(loss.get_delta_for_epsilon), each(loss.get_epsilon_for_delta)) for loss in losses]
+
+
+def _reach(profile: Profile) -> float:
+    """The eps beyond which next to no loss lies, but for what is lost outright."""
+    return max(float(_roots.unbounded_least(profile, profile(_roots.FAR) + _CUT)), 1e-6)
+
+
+def _loss(rounds: list[tuple[Profile, int]], step: float):
+    from dp_accounting.pld import pld_pmf  # takes a second
+
+    losses = []
+    for profile, count in rounds:
+        delta = np.clip(profile(step * np.arange(-_STEPS, _STEPS + 1)), 0, 1 - 2**-53)  # 1 fails in self_compose
+        one = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -_STEPS, _STEPS, delta)
+        losses.append(one.self_compose(count) if count > 1 else one)
+    return functools.reduce(lambda first, second: first.compose(second), losses)
+
+
+def _largest(profiles: Sequence[Profile]) -> Profile:
+    return lambda epsilon: np.max([profile(epsilon) for profile in profiles], axis=0)

@@ -1,0 +1,86 @@
+"""The paper's composition over rounds (eqs. 18-20): of any guarantees, and in closed form of Theorem 1's."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless.shared import exponent_of, gaussian_sensitivity, window
+
+
+class Composed(NamedTuple):
+    """A guarantee for all rounds together; delta of 1 or more says nothing."""
+
+    epsilon: Result
+    delta: Result
+
+
+def compose_heterogeneous(epsilon: np.ndarray, delta: Numbers, slack: Numbers) -> Composed:
+    """eps_T = sum e_t (exp(e_t)-1)/(exp(e_t)+1) + sqrt(2 log(1/dt) sum e_t^2), delta_T = 1 - (1-dt) prod (1-delta_t).
+
+    Args:
+      epsilon: `[T]`, e_t of each round.
+      delta: `[T]`, or a number for all rounds.
+      slack: dt, in (0, 1].
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    e, dt = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("(0, 1]", slack=slack)
+    failures = np.broadcast_to(np.minimum(_validate.real("[0, inf)", delta=delta), 1), e.shape)
+    total = (e * np.tanh(e / 2)).sum() + np.sqrt(2 * np.log(1 / dt) * (e**2).sum())
+    with np.errstate(divide="ignore"):
+        return Composed(total, -np.expm1(np.log1p(-dt) + np.log1p(-failures).sum()))
+
+
+def compose_heterogeneous_closed(
+    num_users: Numbers,
+    participation: np.ndarray,
+    clip: Numbers,
+    noise_variance: Numbers,
+    delta_local: Numbers,
+    delta_prime: Numbers,
+    slack: Numbers,
+) -> Result:
+    """The looser eps_T = B^2 S/(2(1-delta')^2) + sqrt(2 log(1/dt)) B sqrt(S)/(1-delta') of Theorem 1's eps_c.
+
+    B = exp(c/sqrt(min_t m_t - beta K)) - 1 and S = sum_t (max_k p_{k,t})^2.
+
+    Args:
+      num_users: K.
+      participation: `[T]`, p_t, or `[T, K]`, p_{k,t}.
+      clip: L.
+      noise_variance: sigma^2, or several, of which the smallest counts.
+      delta_local: delta_l, in (0, 1].
+      delta_prime: delta', such that m_t > beta K in every round.
+      slack: dt, in (0, 1].
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    windows = [window(num_users, p, delta_prime) for p in participation]
+    rest = np.min([m for m, _ in windows]) - windows[0][1]
+    exponent = exponent_of(delta_local, gaussian_sensitivity(clip, noise_variance, rest, 0.0))
+    most = np.asarray(participation).reshape(len(windows), -1).max(1)
+    with np.errstate(over="ignore"):
+        scale = np.expm1(exponent) * np.sqrt((most**2).sum()) / (1 - np.asarray(delta_prime))
+    return scale**2 / 2 + np.sqrt(2 * np.log(1 / _validate.real("(0, 1]", slack=slack))) * scale
+
+
+def compose_homogeneous(epsilon: Numbers, delta: Numbers, rounds: Numbers, slack: Numbers) -> Composed:
+    """eps_T = sqrt(2 T log(1/dt)) eps + T eps (e^eps - 1), delta_T = T delta + dt (Dwork and Roth 2014, Theorem 3.20).
+
+    Args:
+      epsilon: eps of every round.
+      delta: delta of every round.
+      rounds: T.
+      slack: dt, in (0, 1].
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    e, failure = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("[0, inf)", delta=delta)
+    t, dt = _validate.integer(rounds=rounds), _validate.real("(0, 1]", slack=slack)
+    with np.errstate(over="ignore"):
+        return Composed(np.sqrt(2 * t * np.log(1 / dt)) * e + t * e * np.expm1(e), t * failure + dt)

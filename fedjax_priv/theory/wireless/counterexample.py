@@ -1,0 +1,72 @@
+"""Theorem 1 against removal: a user that is not there adds no noise, and that shows in the received power."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import chdtr, chdtrc, logsumexp
+
+from fedjax_priv.theory import _roots, _validate
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless.central import central_delta, central_epsilon
+from fedjax_priv.theory.wireless.participation import count_law
+
+
+class Counterexample(NamedTuple):
+    """Theorem 1's claim, and what is true of it."""
+
+    epsilon: Result  # eq. 13
+    claimed: Result  # its delta
+    exact: Result  # at that eps, the larger of the two orders
+
+
+def removal_counterexample(
+    *,
+    num_users: int,
+    participation: float,
+    clip: float,
+    noise_variance: float,
+    receiver_noise: float,
+    num_params: int,
+    delta_local: float,
+    delta_prime: float,
+) -> Counterexample:
+    """One user there or not, all gradients 0 and R not revealed: the exact delta at the eps that eq. 13 claims.
+
+    The received signal is then a mixture of N(0, (r sigma^2 + N0) I_d) over r ~ Bin(K, p) or Bin(K-1, p). Its power is
+    sufficient, the ratio of the two densities grows with it, and delta is a difference of tails of chi-square mixtures.
+
+    Args:
+      num_users: K, at least 2.
+      participation: p, in (0, 1).
+      clip: L, on which the claim depends and the truth does not.
+      noise_variance: sigma^2.
+      receiver_noise: N0 > 0.
+      num_params: d.
+      delta_local: delta_l.
+      delta_prime: delta'.
+
+    Raises:
+      ValueError: an argument outside its range, or no claim at this delta'.
+    """
+    size = int(_validate.integer(at_least=2, num_users=num_users))
+    p = _validate.real("(0, 1)", participation=participation)
+    noise = _validate.real("(0, inf)", receiver_noise=receiver_noise)
+    epsilon = central_epsilon(num_users, participation, clip, noise_variance, delta_local, delta_prime)
+    scale = np.arange(size + 1) * np.asarray(noise_variance) + noise
+    there, gone = count_law(size, p), np.append(count_law(size - 1, p), 0)
+    exact = _power_delta(epsilon, scale, there, gone, _validate.integer(num_params=num_params))
+    return Counterexample(epsilon, central_delta(num_users, participation, delta_local, delta_prime), exact)
+
+
+def _power_delta(epsilon: Numbers, scale: np.ndarray, there: np.ndarray, gone: np.ndarray, d: np.ndarray) -> Result:
+    """The larger of P[power > x] - e^eps P'[power > x] and P'[power < y] - e^eps P[power < y], at the best x and y."""
+
+    def log_density(power: Numbers, law: np.ndarray) -> Result:  # without a factor that both have
+        return logsumexp(-d / 2 * np.log(scale) - np.asarray(power)[..., None] / (2 * scale), b=law, axis=-1)
+
+    high = (4 * d + 1000) * scale[-1]  # hardly ever reached
+    gap = lambda power: log_density(power, gone) - log_density(power, there)
+    above, below = _roots.least(gap, -epsilon, high), _roots.least(gap, epsilon, high)
+    removed = (there - np.exp(epsilon) * gone) @ chdtrc(d, above / scale)
+    added = (gone - np.exp(epsilon) * there) @ chdtr(d, below / scale)
+    return np.maximum(removed, added)

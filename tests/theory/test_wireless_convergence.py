@@ -1,0 +1,177 @@
+"""Counts, the estimate's moments and the convergence bounds, by enumeration of all sets of users."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from fedjax_priv.theory import wireless as theory
+
+PARTICIPATION = np.array([0.2, 0.9, 0.5, 0.35])
+GRADIENTS = np.array([[1.0, 0.0, 2.0], [0.5, -1.0, 0.0], [0.0, 0.3, -2.0], [-1.0, 1.0, 0.4]])
+
+
+def sets_of_users(p):
+    """Every set of users and its probability."""
+    for taken in itertools.product([False, True], repeat=len(p)):
+        here = np.array(taken)
+        yield here, np.prod(np.where(here, p, 1 - p))
+
+
+def moments_of(gradients, p, variance, receiver, scale):
+    """Mean and second moment of scale(R) times the received signal; nothing is estimated where scale is 0."""
+    mean, second, d = np.zeros(gradients.shape[1]), 0.0, gradients.shape[1]
+    for here, chance in sets_of_users(p):
+        factor, total = scale(here.sum()), here @ gradients
+        mean += chance * factor * total
+        second += chance * factor**2 * (total @ total + d * (here @ variance + receiver))
+    return mean, second
+
+
+def test_law_of_the_count():
+    law = np.zeros(5)
+    for here, chance in sets_of_users(PARTICIPATION):
+        law[here.sum()] += chance
+    np.testing.assert_allclose(theory.count_law(4, PARTICIPATION), law, rtol=1e-12)
+    found, r = theory.participation_moments(4, PARTICIPATION), np.arange(5)
+    assert found == pytest.approx((law @ r, law @ r**2 - (law @ r) ** 2, 1 - law[0]))
+    assert theory.inverse_moments(4, PARTICIPATION) == pytest.approx(
+        (law[1:] @ (1 / r[1:]), law[1:] @ (1 / r[1:] ** 2))
+    )
+
+
+def test_law_of_many_users():
+    p = 0.3
+    almost = np.full(1000, p)
+    almost[0] += 1e-14  # adds users one by one
+    np.testing.assert_allclose(theory.count_law(1000, almost), theory.count_law(1000, p), rtol=1e-8, atol=1e-300)
+    assert theory.count_law(10**6, 0.01).sum() == pytest.approx(1, rel=1e-9)
+    everyone = theory.count_law(3, 1.0)
+    np.testing.assert_array_equal(everyone, [0, 0, 0, 1])
+    assert theory.participation_moments(3, 1.0) == (3, 0, 1)
+
+
+def test_taylor_moments_are_crude_for_few_users():
+    for size, first, second in ((20, 0.43, 0.59), (200, 0.005, 0.026)):
+        exact, taylor = theory.inverse_moments(size, 0.1), theory.inverse_moments_taylor(size, 0.1)
+        assert abs(taylor.first / exact.first - 1) == pytest.approx(first, rel=0.05)
+        assert abs(taylor.second / exact.second - 1) == pytest.approx(second, rel=0.05)
+    m, v = 20, 18
+    assert taylor == pytest.approx((1 / m + v / m**3, 1 / m**2 + 3 * v / m**4))
+
+
+def test_estimate_with_the_count_unknown():
+    variance = np.array([0.1, 0.4, 0.2, 0.3])
+    m = PARTICIPATION.sum()
+    mean, second = moments_of(GRADIENTS, PARTICIPATION, variance, 0.7, lambda r: 1 / m)
+    found = theory.estimate_moments_unknown(GRADIENTS, PARTICIPATION, variance, 0.7)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
+    assert found.second == pytest.approx(second, rel=1e-12)
+    np.testing.assert_allclose(theory.estimate_weights_unknown(4, PARTICIPATION) @ GRADIENTS, mean, rtol=1e-12)
+
+
+def test_estimate_with_the_count_known():
+    p, zeta = np.full(4, 0.4), 1 - 0.6**4
+    mean, second = moments_of(GRADIENTS, p, np.full(4, 0.2), 0.7, lambda r: 1 / (zeta * r) if r else 0)
+    found = theory.estimate_moments_known(GRADIENTS, 0.4, 0.2, 0.7)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(mean, GRADIENTS.mean(0), rtol=1e-12)
+    assert found.second == pytest.approx(second, rel=1e-12)
+    alone = theory.estimate_moments_known(GRADIENTS[:1], 0.4, 0.2, 0.7)
+    assert alone.second == pytest.approx((5 + 3 * (0.2 + 0.7)) / 0.4)
+
+
+def test_estimates_are_biased_towards_likely_users():
+    zeta = 1 - np.prod(1 - PARTICIPATION)
+    none = np.zeros(4)
+    mean, _ = moments_of(GRADIENTS, PARTICIPATION, none, 0.0, lambda r: 1 / (zeta * r) if r else 0)
+    known, unknown = (
+        weights(4, PARTICIPATION) for weights in (theory.estimate_weights_known, theory.estimate_weights_unknown)
+    )
+    np.testing.assert_allclose(known @ GRADIENTS, mean, rtol=1e-12)
+    assert known.sum() == pytest.approx(1) and unknown.sum() == pytest.approx(1)
+    assert (np.argsort(known) == np.argsort(PARTICIPATION)).all() and known.max() > 0.3 and unknown.max() > 0.4
+    np.testing.assert_allclose(theory.estimate_weights_known(4, 0.3), 0.25)
+
+
+PROBLEM = theory.Problem(smoothness=0.9, convexity=0.2, clip=2.0, num_params=3)
+NOISE = theory.Noise(privacy=0.1, receiver=1.0)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.6, 1.0])
+def test_moments_of_the_bounds_are_attained_by_equal_gradients_of_full_length(p):
+    gradients = np.tile([2.0, 0.0, 0.0], (20, 1))
+    given = {"num_users": 20, "participation": p}
+    unknown = theory.estimate_moments_unknown(gradients, p, 0.1, 1.0).second
+    assert theory.moment_unknown(PROBLEM, NOISE, **given) == pytest.approx(unknown, rel=1e-12)
+    known = theory.estimate_moments_known(gradients, p, 0.1, 1.0).second
+    assert theory.moment_known(PROBLEM, NOISE, **given) == pytest.approx(known, rel=1e-12)
+
+
+def test_convergence_bounds():
+    given = {"num_users": 20, "participation": np.linspace(0.1, 0.9, 20)}
+    for bound, moment in (
+        (theory.convergence_bound_unknown, theory.moment_unknown),
+        (theory.convergence_bound_known, theory.moment_known),
+    ):
+        expected = 2 * 0.9 / 0.2**2 * moment(PROBLEM, NOISE, **given) / 4000
+        assert bound(PROBLEM, NOISE, **given, iterations=4000) == pytest.approx(expected)
+    varying = np.array([1.0, 2.0, 6.0])
+    assert theory.convergence_bound(PROBLEM, varying, 3) == pytest.approx(2 * 0.9 / 0.04 * 3 / 3)
+    noises = theory.Noise(np.array([0.1, 0.05]), 1.0)
+    assert theory.moment_unknown(PROBLEM, noises, **given) == theory.moment_unknown(PROBLEM, NOISE, **given)
+
+
+def test_convergence_bound_holds_with_room_in_its_recursion():
+    """a_{t+1} = (1 - 2/t) a_t + G^2/(lambda t)^2 for the squared distance, and F - F* <= (mu/2) a_T."""
+    squared, moment = 0.0, 5.0
+    for t in range(2, 1001):
+        squared = (1 - 2 / t) * squared + moment / (0.2 * t) ** 2
+    assert 0.9 / 2 * squared <= theory.convergence_bound(PROBLEM, moment, 1000)
+
+
+@pytest.mark.parametrize("num_users", [50, 10**6])
+def test_corollary_2_is_theorem_2(num_users):
+    p = theory.optimal_participation(num_users, 1e-5)
+    found = theory.convergence_bound_optimal(PROBLEM, NOISE, num_users=num_users, delta_prime=1e-5, iterations=7)
+    expected = theory.convergence_bound_unknown(PROBLEM, NOISE, num_users=num_users, participation=p, iterations=7)
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+def test_unknown_does_not_always_beat_known():
+    problem, shares = PROBLEM._replace(num_params=30), (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
+    for size, lower in ((20, (0.1, 0.2, 0.3)), (200, ())):
+        for p in shares:
+            given = {"num_users": size, "participation": p}
+            unknown, known = (
+                theory.moment_unknown(problem, NOISE, **given),
+                theory.moment_known(problem, NOISE, **given),
+            )
+            assert (unknown < known) == (p in lower)
+
+
+def test_taylor_form_of_the_known_bound():
+    given = {"num_users": 200, "participation": 0.1}
+    m, v, zeta = 20, 18, 1 - 0.9**200
+    expected = 4 / zeta + 3 / zeta**2 * (0.1 * (1 / m + v / m**3) + 1 / m**2 + 3 * v / m**4)
+    assert theory.moment_known_taylor(PROBLEM, NOISE, **given) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: theory.moment_unknown(PROBLEM, NOISE, num_users=3, participation=0.0), "participation must be pos"),
+        (lambda: theory.convergence_bound(PROBLEM._replace(convexity=1.0), 1.0, 1), "smoothness must be at least"),
+        (lambda: theory.convergence_bound(PROBLEM, 1.0, 0), "iterations must be an integer >= 1, got 0"),
+        (lambda: theory.estimate_moments_known(GRADIENTS, np.full(4, 0.4), 0.1, 1.0), "participation must be one"),
+        (
+            lambda: theory.convergence_bound_optimal(PROBLEM, NOISE, num_users=20, delta_prime=1e-5, iterations=1),
+            r"num_users must be above 2 log\(2/delta'\), for p\* < 1, got 20",
+        ),
+        (lambda: theory.inverse_moments_taylor(3, math.nan), r"participation must be in \[0, 1\], got nan"),
+    ],
+)  # fmt: skip
+def test_bad_arguments(call, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        call()
