@@ -122,11 +122,7 @@ def optimum() -> list[Row]:
     k, small = 1000, 1e-4
     star = float(theory.optimal_participation(k, small))
     eps = lambda p, c: float(theory.central_epsilon(k, p, 1.0, fig6.noise_variance(c), DELTA_LOCAL, small))
-    least = lambda c: (
-        optimize.minimize_scalar(
-            lambda p: eps(p, c), bounds=(star / 2 + 1e-6, 1), method="bounded", options={"xatol": 1e-7}
-        ).x
-    )
+    least = lambda c: float(optimize.fminbound(lambda p: eps(p, c), star / 2 + 1e-6, 1, xtol=1e-7))
     curvature = lambda p: (eps(p + 0.01, 1e-3) + eps(p - 0.01, 1e-3) - 2 * eps(p, 1e-3)) / 1e-7
     at, past = curvature(star), curvature(2.5 * star)
     return [
@@ -192,7 +188,7 @@ def moments() -> list[Row]:
         Row("display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - share) ** 2:.3f}",
             f"(1-p)/(Kp) = {(1 - share) / k / share:.3f}", False, "what eqs. 24 and 25 give, twice"),
         Row("eqs. 9, 10: every user weighs 1/K", "1", "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
-            "K w_k at p_k = 0.1 and 0.9, unknown and known R: unbiased for uniform p, or iid data"),
+            "K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),
     ]  # fmt: skip
 
 
