@@ -3,6 +3,7 @@
 python -m experiments.wireless.errata --scale quick
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,7 +123,7 @@ def optimum() -> list[Row]:
     k, small = 1000, 1e-4
     star = float(theory.optimal_participation(k, small))
     eps = lambda p, c: float(theory.central_epsilon(k, p, 1.0, fig6.noise_variance(c), DELTA_LOCAL, small))
-    least = lambda c: float(optimize.fminbound(lambda p: eps(p, c), star / 2 + 1e-6, 1, xtol=1e-7))
+    least = lambda c: _least(lambda p: eps(p, c), star / 2 + 1e-6)
     curvature = lambda p: (eps(p + 0.01, 1e-3) + eps(p - 0.01, 1e-3) - 2 * eps(p, 1e-3)) / 1e-7
     at, past = curvature(star), curvature(2.5 * star)
     return [
@@ -132,6 +133,12 @@ def optimum() -> list[Row]:
         Row("eq. 41: second derivative at 2 beta K", "negative", "positive" if at > 0 else "negative", bool(at < 0),
             f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
     ]  # fmt: skip
+
+
+def _least(of: Callable[[float], float], low: float) -> float:
+    """The p from `low` to 1 at which a function is least."""
+    found: Any = optimize.fminbound(of, low, 1, xtol=1e-7)
+    return float(found)
 
 
 def figures() -> list[Row]:

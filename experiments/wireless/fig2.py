@@ -128,7 +128,7 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
             "2a: wireless sampling leaks less than wireless transmission of all users", "for K >= 20",
             f"for K >= {first}", bool(first <= sizes[0]),
             f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; "
-            f"exact figures: {_exact_order(result)}",
+            f"exact figures: less {_exact_order(result)}",
         ),
         Claim(
             "2b: eps_T falls with K, towards 0", "falls",
