@@ -20,8 +20,8 @@ FEW = Config(
 )  # fmt: skip
 SCALES = {
     "quick": FEW,
-    "cpu": Config(),
-    "paper": Config(removed=Config().removed._replace(rounds=5000, seeds=4)),
+    "cpu": Config(removed=audit.Round(50, 0.9, 0.1, 0.5, 1.0, num_params=1000, rounds=5000, seeds=4)),
+    "paper": Config(),
 }
 
 
@@ -36,7 +36,7 @@ def run(config: Config) -> harness.Outcome:
         f"where p <= sqrt(log(2)/(2K)) = {np.sqrt(np.log(2) / 2 / config.num_users):.3f} the paper has no bound; near "
         "p = 1 nothing bounds removal once R is revealed",
         f"audit: the channel is simulated, all users aligned; {_size(config.pair)} rounds of each input for the worst "
-        f"pair, {_size(config.removed)} for removal, half of them to choose thresholds; Clopper-Pearson, "
+        f"pair, {_size(config.removed)} for removal, a fifth of them to choose thresholds; Clopper-Pearson, "
         f"{audit.CONFIDENCE:.0%} for all points of a panel together",
     ]
     return harness.Outcome(figure(config, result), result, [*_bounds(config, result), *_audits(result)], caveats)

@@ -24,7 +24,7 @@ class Config(NamedTuple):
     uniform: float = 0.3  # p of the composition
     slack: float = 1e-5  # dt
     pair: audit.Round = audit.Round(20, 0.3, 1.0, 0.1, 1.0, num_params=2, rounds=10_000, seeds=20)
-    removed: audit.Round = audit.Round(200, 0.9, 0.1, 0.1, 1.0, num_params=7850, rounds=2000, seeds=2)
+    removed: audit.Round = audit.Round(200, 0.9, 0.1, 0.1, 1.0, num_params=7850, rounds=5000, seeds=4)
     removed_clips: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1)  # gradients are 0: one simulation is of every L
     seed: int = 0
 

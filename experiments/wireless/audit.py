@@ -71,7 +71,7 @@ def replacement_loss(spec: Round, number: np.ndarray, signal: np.ndarray) -> np.
 def removal(spec: Round, epsilons: np.ndarray, seed: int) -> Measured:
     """The counterexample: all gradients are 0, user 0 is there or not, and R is not revealed; the power decides.
 
-    Half of the rounds choose the threshold, the others are counted.
+    A fifth of the rounds choose the threshold, the others are counted.
     """
 
     def system(present: Any) -> Algorithm:
@@ -79,7 +79,7 @@ def removal(spec: Round, epsilons: np.ndarray, seed: int) -> Measured:
         return _system(spec, sending(jnp.zeros((spec.num_users, spec.num_params))), p, _power, known_count=False)
 
     power = _simulate(spec, system, "present", [1.0, 0.0], seed).power.values.reshape(2, -1)
-    chosen, counted = np.split(power, [power.shape[1] // 2], axis=1)
+    chosen, counted = np.split(power, [power.shape[1] // 5], axis=1)
 
     def decide(eps: float) -> tuple[int, int]:
         threshold = _best(chosen[0], chosen[1], eps)

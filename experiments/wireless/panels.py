@@ -66,7 +66,7 @@ def _removed(axes: Axes, config: Config, result: xr.Dataset) -> None:
     _bars(axes, eps.values, result, "removed")
     axes.plot(eps, result.removed_claimed, "v", color=COLOURS[0], markersize=6, label="paper, Theorem 1")
     axes.set(xlabel="eq. 13's eps, at " + ", ".join(f"L = {clip:g}" for clip in result.removed_clip.values))
-    axes.set(xscale="log", yscale="log", ylabel="delta")
+    axes.set(xscale="log", yscale="log", ylabel="delta", ylim=(float(result.removed_claimed.min()) / 3, None))
     _finish(axes, f"audit: removal, K = {config.removed.num_users}, p = {config.removed.participation:g}")
 
 
