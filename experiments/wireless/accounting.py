@@ -1,0 +1,133 @@
+"""What the figure of accountants shows: eps by p, K and T, and what an audit measured."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from experiments.wireless import audit
+from experiments.wireless.leakage import DELTA_LOCAL, delta_prime
+from experiments.wireless.schemes import Noise, sampled_round
+from experiments.wireless.training import RECEIVER_NOISE
+from fedjax_priv.theory import wireless as theory
+
+
+class Config(NamedTuple):
+    """By p at the numbers of Fig. 4, by K at those of Fig. 2, by T at those of Fig. 4(b); what is simulated is ours."""
+
+    num_users: int = 200
+    noise_variance: float = 0.1
+    clips: tuple[float, float] = (1.0, 0.1)
+    participation: tuple[float, ...] = (*np.round(np.arange(0.02, 1.0, 0.02), 2), 0.99, 1.0)
+    sizes: tuple[int, ...] = (20, 30, 50, 100, 156, 300, 600, 1000, 2000)
+    iterations: tuple[int, ...] = (1, 10, 100, 400, 1000, 2500)
+    uniform: float = 0.3  # p of the composition
+    slack: float = 1e-5  # dt
+    pair: audit.Round = audit.Round(20, 0.3, 1.0, 0.1, 1.0, num_params=2, rounds=10_000, seeds=20)
+    removed: audit.Round = audit.Round(200, 0.9, 0.1, 0.1, 1.0, num_params=7850, rounds=5000, seeds=4)
+    removed_clips: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1)  # gradients are 0: one simulation is of every L
+    seed: int = 0
+
+
+CURVES = {
+    "paper": "paper, eq. 13",
+    "analytic": "(a) eq. 13, exact Gaussian",
+    "replacement": "(b) exact, replacement",
+    "removal": "(b) exact, removal",
+    "known": "(c) exact, K_t known",
+}
+EPSILONS = np.array([0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5])
+"""At which the worst pair is audited."""
+
+
+def by_participation(config: Config) -> xr.Dataset:
+    """`eps` by `clip`, `p` and `curve`, at eq. 13's delta; NaN where that does not exist."""
+    values = [[_at(config, clip, p) for p in config.participation] for clip in config.clips]
+    coordinates = {"clip": list(config.clips), "p": list(config.participation), "curve": list(CURVES)}
+    return xr.Dataset({"eps": (tuple(coordinates), values)}, coordinates)
+
+
+def _at(config: Config, clip: float, p: float) -> list[float]:
+    k = config.num_users
+    small = delta_prime(np.full(k, p))
+    if small >= 1 or (delta := theory.central_delta(k, p, DELTA_LOCAL, small)) >= 1:
+        return [np.nan] * len(CURVES)
+    given = k, p, clip, config.noise_variance, DELTA_LOCAL, small
+    exact: dict[str, Any] = {"num_users": k, "participation": p, "clip": clip, "noise_variance": config.noise_variance,
+             "receiver_noise": RECEIVER_NOISE}  # fmt: skip
+    return [
+        float(theory.central_epsilon(*given)),
+        float(theory.central_epsilon_analytic(*given, receiver_noise=RECEIVER_NOISE)),
+        float(theory.rigorous_epsilon(delta, **exact)),
+        float(theory.rigorous_epsilon(delta, **exact, adjacency="removal")),
+        float(theory.known_set_epsilon(delta, **exact)),
+    ]
+
+
+def by_users(config: Config) -> xr.Dataset:
+    """`scaled` eps by `K` and `line`: of p*, at eq. 14's delta_c, and of all users at the same."""
+    noise = Noise()
+    rows = []
+    for k in config.sizes:
+        p, eps, delta = sampled_round(k, noise)
+        exact: dict[str, Any] = {"clip": noise.clip, "noise_variance": noise.privacy, "receiver_noise": noise.receiver}
+        sampled = exact | {"num_users": k, "participation": p}
+        rows.append([
+            eps, theory.rigorous_epsilon(delta, **sampled), theory.known_set_epsilon(delta, **sampled),
+            theory.rigorous_unsampled_epsilon(delta, num_users=k, **exact),
+        ])  # fmt: skip
+    coordinates = {"K": list(config.sizes), "line": ["paper", "replacement", "known", "all"]}
+    return xr.Dataset({"scaled": (tuple(coordinates), np.array(rows, float))}, coordinates)
+
+
+def by_rounds(config: Config) -> xr.Dataset:
+    """`total` eps_T of eqs. 18-20, `total_delta`, and `total_exact` at that delta, by replacement; by `T`."""
+    k, p, clip = config.num_users, config.uniform, config.clips[-1]
+    small = delta_prime(np.full(k, p))
+    eps = theory.central_epsilon(k, p, clip, config.noise_variance, DELTA_LOCAL, small)
+    delta = theory.central_delta(k, p, DELTA_LOCAL, small)
+    rows = []
+    for t in config.iterations:
+        total = theory.compose_heterogeneous(np.full(t, eps), delta, config.slack)
+        exact = theory.rigorous_epsilon(
+            total.delta, num_users=k, participation=p, clip=clip, noise_variance=config.noise_variance,
+            receiver_noise=RECEIVER_NOISE, rounds=t,
+        )  # fmt: skip
+        rows.append((total.epsilon, total.delta, exact))
+    names = ("total", "total_delta", "total_exact")
+    columns = dict(zip(names, np.array(rows, float).T, strict=True))
+    return xr.Dataset({name: ("T", values) for name, values in columns.items()}, {"T": list(config.iterations)})
+
+
+def audited(config: Config) -> xr.Dataset:
+    """Measured `pair` and `removed` with the ends of their intervals, and what theory says at the same eps."""
+    spec = config.pair
+    exact: dict[str, Any] = {"num_users": spec.num_users, "participation": spec.participation, "clip": spec.clip,
+             "noise_variance": spec.noise_variance, "receiver_noise": spec.receiver_noise}  # fmt: skip
+    pair = _interval("pair", "pair_eps", audit.replacement(spec, EPSILONS, config.seed))
+    pair["pair_exact"] = "pair_eps", [float(theory.rigorous_delta(eps, **exact)) for eps in EPSILONS]
+    claims = [_claimed(config.removed, clip) for clip in config.removed_clips]
+    eps = np.array([claim.epsilon for claim, _ in claims])
+    removed = _interval("removed", "removed_clip", audit.removal(config.removed, eps, config.seed))
+    removed["removed_eps"] = "removed_clip", eps
+    removed["removed_claimed"] = "removed_clip", [float(claim.claimed) for claim, _ in claims]
+    removed["removed_exact"] = "removed_clip", [float(claim.exact) for claim, _ in claims]
+    removed["removed_rigorous"] = "removed_clip", [bound for _, bound in claims]
+    coordinates = {"pair_eps": EPSILONS, "removed_clip": list(config.removed_clips)}
+    return xr.Dataset(pair | removed, coordinates)
+
+
+def _interval(name: str, dim: str, found: audit.Measured) -> dict:
+    parts = {"": found.found, "_low": found.low, "_high": found.high}
+    return {name + part: (dim, values) for part, values in parts.items()}
+
+
+def _claimed(spec: audit.Round, clip: float) -> tuple[theory.Counterexample, float]:
+    """Theorem 1's claim for this L and the exact delta without R; and delta for removal if R is revealed."""
+    small = delta_prime(np.full(spec.num_users, spec.participation))
+    same: dict[str, Any] = {"num_users": spec.num_users, "participation": spec.participation, "clip": clip,
+            "noise_variance": spec.noise_variance, "receiver_noise": spec.receiver_noise}  # fmt: skip
+    claim = theory.removal_counterexample(
+        **same, num_params=spec.num_params, delta_local=DELTA_LOCAL, delta_prime=small
+    )
+    return claim, float(theory.rigorous_delta(claim.epsilon, **same, adjacency="removal"))

@@ -1,0 +1,194 @@
+"""Fig. 2 and Table I: leakage against the number of users, of one round and of many, and its order in K.
+
+python -m experiments.wireless.fig2 --scale quick
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from experiments import harness
+from experiments.harness import COLOURS, Claim
+from experiments.wireless.curves import plain
+from experiments.wireless.schemes import ORDERS, SCHEMES, Noise, leakage, sampled_round
+from fedjax_priv.theory import wireless as theory
+
+
+class Config(NamedTuple):
+    """The caption's noise; K from 20, below which p* = 1. T and dt are not given."""
+
+    noise: Noise = Noise()
+    most: int = 10_000
+    points: int = 40
+    fit: tuple[int, int] = (100, 1000)
+    far: tuple[int, int] = (100_000, 1_000_000)
+    iterations: tuple[int, ...] = (10, 100, 1000)
+    slack: float = 1e-4  # dt
+    seed: int = 0
+
+
+SCALES = {"quick": Config(points=8), "cpu": Config(), "paper": Config()}
+EXACT = dict.fromkeys(SCHEMES, "--") | {SCHEMES[1]: ":"}
+"""Lines of the exact figures; those of the orthogonal schemes coincide."""
+AGREES = 0.05
+"""Of a slope with the order of Table I."""
+
+
+def run(config: Config) -> harness.Outcome:
+    sizes = np.unique(np.geomspace(20, config.most, config.points).astype(int))
+    result = xr.merge([leakage(sizes, config.noise), composed(config, sizes), slopes(config)])
+    caveats = [
+        "L = 1, sigma = 3, N0 = 3, which the paper's bounds leave out and the exact figures count; delta_l = delta' = "
+        "1e-4; sampled schemes at p = p*(K)",
+        "the four schemes stand at four deltas: delta_l, p delta_l, delta_l and delta_c, the exact figures at the same",
+        "exact: for replacement, R revealed to the server (orthogonal: the silent links too)",
+        f"of Table I only wireless sampled (eq. 14) is printed, the others are read from what it cites; (b) dt = "
+        f"{config.slack:g}, eq. 16, composed homogeneously; slopes are least squares of log eps on log K with "
+        "95% intervals, which say how straight a curve without noise is",
+    ]
+    return harness.Outcome(figure(config, result), result, [*orders(config, result), *others(config, result)], caveats)
+
+
+def composed(config: Config, sizes: np.ndarray) -> xr.Dataset:
+    """`total` eps_T and `total_delta` of the paper, and `total_exact` at that delta where it is below 1."""
+    totals, deltas, exact = np.full((3, len(config.iterations), len(sizes)), np.nan)
+    for j, k in enumerate(sizes):
+        p, eps, delta = sampled_round(int(k), config.noise)
+        for i, t in enumerate(config.iterations):
+            totals[i, j], deltas[i, j] = theory.compose_homogeneous(eps, delta, t, config.slack)
+            exact[i, j] = theory.rigorous_epsilon(
+                deltas[i, j], num_users=int(k), participation=p, clip=config.noise.clip,
+                noise_variance=config.noise.privacy, receiver_noise=config.noise.receiver, rounds=t,
+            )  # fmt: skip
+    dims = ("T", "K")
+    values = {"total": (dims, totals), "total_delta": (dims, deltas), "total_exact": (dims, exact)}
+    return xr.Dataset(values, {"T": list(config.iterations), "K": sizes})
+
+
+def slopes(config: Config) -> xr.Dataset:
+    """`slope` and `margin`, half the width of its 95% interval, by `of`, `window` of K and `scheme`."""
+    found = np.full((2, 2, 2, len(SCHEMES)), np.nan)
+    for i, (low, high) in enumerate((config.fit, config.far)):
+        sizes = np.geomspace(low, high, 12).astype(int)
+        of = leakage(sizes, config.noise)
+        for j, values in enumerate((of.eps, of.exact)):
+            found[:, j, i] = np.array([slope(sizes, values.sel(scheme=name).values) for name in SCHEMES]).T
+    coordinates = {
+        "of": ["paper", "exact"],
+        "window": [f"{low:,} to {high:,}" for low, high in (config.fit, config.far)],
+        "scheme": list(SCHEMES),
+    }
+    dims = tuple(coordinates)
+    return xr.Dataset({"slope": (dims, found[0]), "margin": (dims, found[1])}, coordinates)
+
+
+def slope(sizes: np.ndarray, eps: np.ndarray) -> tuple[float, float]:
+    """Of log eps in log K, and half the width of its 95% interval; NaN where eps is 0."""
+    if (eps <= 0).any():
+        return np.nan, np.nan
+    fit: Any = stats.linregress(np.log(sizes), np.log(eps))
+    return fit.slope, np.nan_to_num(fit.stderr) * stats.t.ppf(0.975, sizes.size - 2)  # NaN where eps is constant
+
+
+def orders(config: Config, result: xr.Dataset) -> list[Claim]:
+    """Table I."""
+    near, far = result.window.values
+    said = []
+    for name, order in zip(SCHEMES, ORDERS, strict=True):
+        of = result.sel(scheme=name)
+        text = lambda kind, window, of=of: (
+            f"{of.slope.sel(of=kind, window=window):.3f} +- {of.margin.sel(of=kind, window=window):.3f}"
+        )
+        exact_far = (
+            "0 (eps is 0 at that delta)" if np.isnan(of.slope.sel(of="exact", window=far)) else text("exact", far)
+        )
+        said.append(Claim(
+            f"Table I: {name}", f"K^{order:g}", text("paper", near),
+            bool(abs(of.slope.sel(of="paper", window=near) - order) < AGREES),
+            f"slope on K = {near}; verdict: within {AGREES} of it; on {far} {text('paper', far)}; "
+            f"exact figures: {text('exact', near)}, on {far} {exact_far}",
+        ))  # fmt: skip
+    return said
+
+
+def others(config: Config, result: xr.Dataset) -> list[Claim]:
+    """Fig. 2."""
+    first = crossing(config.noise)
+    sizes = np.arange(20, 401)
+    delta = sampled_round(first, config.noise).delta
+    totals, exact = result.total.values, result.total_exact.values
+    large = result.isel(K=-1)
+    by_rounds = lambda values: ", ".join(f"{values.sel(T=t):.3g} (T = {t})" for t in config.iterations)
+    return [
+        Claim(
+            "2a: wireless sampling leaks less than wireless transmission of all users", "for K >= 20",
+            f"for K >= {first}", bool(first <= sizes[0]),
+            f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; "
+            f"exact figures: less {_exact_order(result)}",
+        ),
+        Claim(
+            "2b: eps_T falls with K, towards 0", "falls",
+            f"at K = {large.K.item():,}: {by_rounds(large.total)}",
+            bool((np.diff(totals, axis=1) < 0).all() and (np.diff(exact, axis=1) <= 1e-9).all()),
+            "verdict: at every K, exact figures at the same delta too",
+        ),
+        Claim(
+            "2b: and is a guarantee at a delta that vanishes, too", "not printed",
+            by_rounds(large.total_delta),
+            bool((large.total_delta < large["T"] * config.noise.delta_prime).any()),
+            f"delta_T at K = {large.K.item():,}; verdict: below T delta' for some T; but delta_c is at least delta', "
+            "which does not fall with K",
+        ),
+    ]  # fmt: skip
+
+
+def crossing(noise: Noise) -> int:
+    """The first K from which on eq. 14 at p* is below c/sqrt(K)."""
+    sizes = np.arange(20, 1000)
+    gap = [
+        sampled_round(int(k), noise).epsilon - theory.unsampled_epsilon(k, noise.clip, noise.privacy, noise.delta_local)
+        for k in sizes
+    ]
+    return int(sizes[np.flatnonzero(np.array(gap) >= 0).max() + 1])
+
+
+def _exact_order(result: xr.Dataset) -> str:
+    below = result.exact.sel(scheme=SCHEMES[3]) <= result.exact.sel(scheme=SCHEMES[2])
+    return "at all K shown" if bool(below.all()) else f"at {int(below.sum())} of {below.size} K shown"
+
+
+def figure(config: Config, result: xr.Dataset) -> Figure:
+    picture = Figure(figsize=(13, 4.6), layout="constrained")
+    one, many, deltas = picture.subplots(1, 3)
+    for colour, name in zip(COLOURS, SCHEMES, strict=False):
+        of = result.sel(scheme=name)
+        one.plot(of.K, of.eps, color=colour, linewidth=1.7, label=name)
+        one.plot(of.K, of.exact.where(of.exact > 0), EXACT[name], color=colour, linewidth=1.3)
+    for colour, t in zip(COLOURS, config.iterations, strict=False):
+        of = result.sel(T=t)
+        many.plot(of.K, of.total, color=colour, linewidth=1.7, label=f"T = {t:,}")
+        many.plot(of.K, of.total_exact.where(of.total_exact > 0), "--", color=colour, linewidth=1.3)
+        deltas.plot(of.K, of.total_delta, color=colour, linewidth=1.7)
+        deltas.axhline(t * config.noise.delta_prime, color=colour, linewidth=1, linestyle=":")
+    deltas.plot([], [], ":", color="grey", label="T delta', colours as in (b)")
+    _finish(one, "eps of a round", "(a) Table I, at four deltas")
+    _finish(many, "eps_T", "(b) wireless, sampled, T rounds")
+    _finish(deltas, "delta_T", "at this delta")
+    return picture
+
+
+def _finish(axes: Axes, label: str, title: str) -> None:
+    if label != "delta_T":
+        axes.plot([], [], "--", color="grey", label="exact, same delta")
+    axes.set(xscale="log", yscale="log", xlabel="users K", ylabel=label)
+    axes.set_title(title, fontsize=10)
+    axes.legend(frameon=False, fontsize=9)
+    plain(axes)
+
+
+if __name__ == "__main__":
+    harness.main(__file__, __doc__, SCALES, run)

@@ -1,0 +1,237 @@
+"""The wireless paper's experiments: figures follow from recorded runs, verdicts from data, the largest can be built."""
+
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from fedjax_priv.base import ClientData
+
+
+def script(name):
+    return importlib.import_module(f"experiments.wireless.{name}")
+
+
+SETTING = script("training").Setting(**script("scales").FEW)
+CLIP, NOISE, ROUNDS = 0.05, 0.8, 200
+RICE = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))  # G = 5, E h^2 = 1
+
+
+@pytest.fixture(scope="module")
+def runs():
+    axes = {"threshold": [2.0], "clip": [CLIP], "noise_variance": [NOISE]}
+    with jax.numpy_dtype_promotion("standard"):  # optax's Adam
+        found = script("training").run(SETTING, axes, rounds=ROUNDS, seed=0)
+    return found.squeeze(["threshold", "noise_variance"], drop=True)
+
+
+def test_participants_are_as_many_as_the_fading_says(runs):
+    np.testing.assert_allclose(runs.probability, np.minimum(1, runs.gain / 2), rtol=1e-6)
+    p = RICE.expect(lambda h: np.minimum(1, h / 2))
+    counts = runs.counted.sum("client").values.ravel()
+    assert abs(counts.mean() - 40 * p) < 5 * np.sqrt(40 * p * (1 - p) / ROUNDS)
+
+
+def test_power_limits_as_many_as_the_fading_says(runs):
+    found = script("leakage").limited(runs, SETTING.groups).values.ravel()
+    takes_part = lambda low, high: RICE.expect(lambda h: np.minimum(1, h / 2), lb=low, ub=high)
+    for share, users, snr in zip(found, SETTING.groups, SETTING.snr_db, strict=True):
+        weakest = [np.sqrt((NOISE + norm**2 / 650) / 10 ** (snr / 10)) for norm in (0, CLIP)]
+        low, high = (takes_part(0, h) / takes_part(0, np.inf) for h in weakest)
+        error = 5 * np.sqrt(max(high, 1e-3) / (0.48 * users * ROUNDS))
+        assert low - error < share < high + error
+    assert found[0] > 0.05, "the 2 dB users are"
+
+
+def test_leakage_is_the_worst_of_users_and_rounds(runs):
+    p = runs.probability.values.reshape(ROUNDS, 40).astype(np.float64)
+    m, most = p.sum(1), p.max(1)
+    delta = 2 * np.exp(-2 * m**2 / 40) + 1e-5
+    width = np.sqrt(20 * np.log(2 / delta))
+    root = np.sqrt(2 * np.log(1.25e5))
+    spread = 1 + m - most - width
+    exponent = 2 * CLIP / np.sqrt(NOISE * (m - width)) * root
+    want = {
+        "lemma": 2 * CLIP / np.sqrt(NOISE * spread) * root,
+        "local": 2 * CLIP / np.sqrt(NOISE * spread + 1) * root,
+        "local_delta": most * (delta + 1e-5),
+        "central": np.log1p(most / (1 - delta) * np.expm1(exponent)),
+        "printed": np.log(2 * most / (1 - delta)) + exponent,
+        "central_delta": delta + most * 1e-5 / (1 - delta),
+    }
+    found = script("leakage").of_runs(runs.probability, NOISE).squeeze()
+    for name, values in want.items():
+        np.testing.assert_allclose(found[name], values.max(), rtol=1e-9, err_msg=name)
+    np.testing.assert_allclose(found.frozen, want["central"][0], rtol=1e-9)
+    assert 0 < found.rigorous < found.central
+
+
+def test_there_is_no_leakage_to_show_where_delta_is_1():
+    assert np.isnan(list(script("leakage").of_round(np.full(200, 0.04), 1.0, 0.1).values())).all()
+
+
+def accuracies(ends, **dims):
+    """That rise evenly to `ends`, of two seeds 0.2 points apart."""
+    values = np.asarray(ends, float)[..., None, None] * np.linspace(0, 1, 3) + np.array([[-0.001], [0.001]])
+    dims = {**dims, "seed": [0, 1], "iteration": [0, 5, 10]}
+    return xr.DataArray(values, dims, tuple(dims))
+
+
+def test_a_gap_is_clear_beyond_its_noise():
+    gap, base = script("curves").gap, accuracies(0.5)
+    noisy = base + xr.DataArray([-0.05, 0.05], dims="seed")
+    assert gap(accuracies(0.51), base).clear and not gap(base, accuracies(0.51)).clear
+    found = gap(noisy, base - 0.03)
+    np.testing.assert_allclose([found.points, found.noise], [3, 10], atol=1e-6)  # 2 std / sqrt(2), std = 5 sqrt(2)
+    assert not found.clear and not gap(base, base).clear
+    assert script("curves").last(base.pad(iteration=(0, 1))).values == pytest.approx([0.499, 0.501])
+
+
+def by_seed(values):
+    return ("sampling", "seed"), np.tile(np.asarray(values, float)[:, None], 2)
+
+
+def table(config, ends, participants, **more):
+    columns = {"sampling": script("tables").names(config)}
+    data = {"participants": participants, "central": [2.0, 5.0, 2.447], "frozen": [1.9, 5.0, 2.447]} | more
+    result = xr.Dataset({name: by_seed(values) for name, values in data.items()}, columns)
+    return result.assign(accuracy=accuracies(ends, **columns)).expand_dims(panel=["a"])
+
+
+def verdicts(claims):
+    return [claim.verdict for claim in claims]
+
+
+def test_verdicts_of_the_tables_follow_from_the_data():
+    tables, fig4 = script("tables"), script("fig4")
+    config = fig4.SCALES["paper"]._replace(panels={"a": fig4.PAPER["a"]})
+    said = lambda *given: verdicts(tables.claims(config, table(config, *given)))
+    assert said([0.85, 0.84, 0.865], [96.1, 60.2, 179.9]) == [True, True, True, False]
+    assert said([0.80, 0.84, 0.865], [90.0, 60.2, 179.9]) == [False, False, False, False]
+    shorter = config._replace(panels={"a": fig4.PAPER["a"]._replace(rounds=100)})
+    assert tables.claims(shorter, table(config, [0.85, 0.84, 0.865], [96, 60, 180]))[1].verdict is None
+    steady = table(config, [0.85, 0.84, 0.865], [96, 60, 180], frozen=[2.0, 5.0, 2.447])
+    assert tables.claims(config, steady)[3].verdict
+
+
+def test_the_tables_formulas_are_told_apart():
+    fig4 = script("fig4")
+    config = fig4.SCALES["paper"]._replace(panels={"a": fig4.PAPER["a"]})
+    said = lambda lemma, central: verdicts(fig4.printed(config, table(
+        config, [0.8] * 3, [96, 60, 180], lemma=[0, lemma, 0], local=[0] * 3, central=[0, 0, central], printed=[0] * 3,
+    )))  # fmt: skip
+    assert said(6.037, 2.447) == [False, False] and said(5.1244, 3.1316) == [True, True]
+
+
+def test_unknown_and_known_are_compared_everywhere():
+    fig3 = script("fig3")
+    config = fig3.SCALES["paper"]._replace(num_users=(20,), participation=(0.1, 0.9))
+
+    def said(unknown, known, moments):
+        axes = {"K": [20], "p": [0.1, 0.9]}
+        ends = np.moveaxis(np.array([[unknown, known]]), 1, 2)
+        return verdicts(fig3.claims(config, xr.Dataset({
+            "moment": (("K", "p", "estimate"), [moments]), "taylor": (("K", "p"), [[1.0, 1.0]]),
+            "accuracy": accuracies(ends, **axes, estimate=list(fig3.ESTIMATES)),
+        })))  # fmt: skip
+
+    assert said([0.6, 0.8], [0.5, 0.7], [[1.0, 2.0], [0.5, 0.6]]) == [True, True, True]
+    assert said([0.6, 0.5], [0.5, 0.7], [[1.0, 2.0], [0.7, 0.6]]) == [False, False, False]
+
+
+def test_accuracy_must_fall_at_every_step_of_the_noise():
+    fig7 = script("fig7")
+    config = fig7.SCALES["paper"]._replace(noise_variances=(0.1, 0.2, 0.4))
+    noises = {"noise_variance": list(config.noise_variances)}
+    said = lambda *ends: verdicts(fig7.claims(config, xr.Dataset({"accuracy": accuracies(ends, **noises)})))
+    assert said(0.9, 0.8, 0.7) == [True] and said(0.9, 0.7, 0.8) == [False]
+
+
+def test_slopes_and_the_first_number_of_users():
+    fig2, sizes = script("fig2"), np.array([10, 100, 1000, 10_000])
+    np.testing.assert_allclose(fig2.slope(sizes, 3 * sizes**-0.75), [-0.75, 0], atol=1e-9)
+    bent = np.array([1.0, 2.0, 5.0, 10.0])
+    slope, margin = fig2.slope(np.exp(bent).astype(float), np.exp([0.0, 2.0, 3.0, 5.0]))
+    line = np.polyfit(bent, [0, 2, 3, 5], 1)
+    rest = np.sqrt(np.square(np.polyval(line, bent) - [0, 2, 3, 5]).sum() / 2 / np.square(bent - bent.mean()).sum())
+    np.testing.assert_allclose([slope, margin], [line[0], 4.302653 * rest], rtol=1e-6)
+    assert np.isnan(fig2.slope(sizes, np.array([1, 1, 0.1, 0]))).all()
+    assert fig2.crossing(script("schemes").Noise()) == 156
+
+
+def test_fig_6_without_a_deviation_is_the_formula():
+    fig6 = script("fig6")
+    want = np.log1p(0.3 * np.expm1(4 / np.sqrt(20 * 0.3)))
+    assert fig6.bound(fig6.Config(), fig6.LIMIT, 4.0, 0.3) == pytest.approx(want)
+    assert np.isnan(fig6.bound(fig6.Config(), "1e-05", 4.0, 0.5)), "beta = 0.55"
+
+
+def test_the_worst_pairs_loss_is_a_ratio_of_densities():
+    audit = script("audit")
+    spec = audit.Round(5, 0.4, 0.7, 0.3, 0.5, num_params=2, rounds=1, seeds=1)
+    number, signal = np.array([0, 1, 3, 5]), np.array([0.2, -0.3, 1.0, -2.0])
+    laws = [stats.norm(shift - 0.7 * number, np.sqrt(0.3 * number + 0.5)) for shift in (0, 1.4)]
+    out, inside = (law.pdf(signal) for law in laws)
+    want = np.log((1 - number / 5) * out + number / 5 * inside) - np.log(out)
+    np.testing.assert_allclose(audit.replacement_loss(spec, number, signal), want, rtol=1e-12)
+
+
+def test_the_best_threshold_is_the_best():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(1, 1, 300), rng.normal(0, 1, 300)
+    gain = lambda t: (first > t).mean() - np.exp(0.3) * (second > t).mean()
+    found = script("audit")._best(first, second, 0.3)
+    assert gain(found) == pytest.approx(max(map(gain, first)))
+
+
+def test_an_audit_brackets_the_truth_and_finds_what_is_wrong():
+    rng, epsilons = np.random.default_rng(1), np.array([0.0, 0.5, 1.0])
+    first, second = rng.normal(1, 1, 20_000), rng.normal(0, 1, 20_000)
+    best = lambda eps: eps + 0.5
+    decide = lambda eps: ((first > best(eps)).sum(), (second > best(eps)).sum())
+    found = script("audit")._measured(decide, epsilons, 20_000)
+    exact = stats.norm.sf(best(epsilons) - 1) - np.exp(epsilons) * stats.norm.sf(best(epsilons))
+    assert (found.low < exact).all() and (exact < found.high).all() and (found.low > 0.8 * exact).all()
+    assert (found.high - found.low < 0.06).all()
+
+
+def test_the_papers_setting_is_as_printed():
+    training, fig3, fig4, fig5 = (script(name) for name in ("training", "fig3", "fig4", "fig5"))
+    configs = [script(name).SCALES["paper"] for name in ("fig4", "fig5", "fig7")]
+    for config in configs:
+        setting = config.setting
+        assert (setting.dataset, setting.groups, setting.snr_db) == ("mnist", (68, 66, 66), (2.0, 10.0, 30.0))
+        assert setting.learning_rate == 1e-3 and setting.num_users == 200
+    assert training.num_params(configs[0].setting) == 7850 and training.THRESHOLD == 2
+    panels = [(panel.clip, panel.rounds) for panel in fig4.SCALES["paper"].panels.values()]
+    assert panels == [(1.0, 400), (0.1, 2500)] and configs[0].noise_variance == 0.1
+    assert [panel.clip for panel in fig5.SCALES["paper"].panels.values()] == [1.0, 0.2]
+    assert configs[1].noise_variance == 0.8
+    bounds = fig3.SCALES["paper"]
+    assert bounds.num_users == (20, 200) and bounds.iterations == 4000 and bounds.noise == (0.1, 1.0)
+    assert bounds.problem == (0.9, 0.2, 2.0, 30) and bounds.setting.snr_db == (10.0,)
+
+
+@pytest.mark.parametrize("name", ["fig3", "fig4", "fig5", "fig7"])
+@pytest.mark.parametrize("sampling", ["participation", "threshold"])
+def test_the_papers_runs_can_be_built(name, sampling):
+    training, setting = script("training"), script(name).SCALES["paper"].setting
+    shape, k = jax.ShapeDtypeStruct, setting.num_users
+    data = ClientData((shape((k, 300, 28, 28, 1), jnp.float32), shape((k, 300), jnp.int32)), shape((k,), jnp.int32))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+    params = jax.eval_shape(training.model_of(setting).init, key)
+
+    def run(numbers, key, params, data):
+        how = dict(zip((sampling, "clip", "noise_variance"), numbers, strict=True))
+        system = training.algorithm(setting, **how)
+        state = system.init(key, params, data)
+        return state, *system.step(key, state, data)
+
+    with jax.numpy_dtype_promotion("standard"):
+        before, after, info = jax.eval_shape(run, (shape((), jnp.float32),) * 3, key, params, data)
+    assert jax.tree.structure(before) == jax.tree.structure(after)
+    assert info.direction.size == training.num_params(setting)
