@@ -78,7 +78,6 @@ def join(runs: Mapping[Point, xr.Dataset], of: Grid, attrs: Mapping[str, Any]) -
     """Datasets of runs, by point, as one whose first dimensions are the axes.
 
     Where runs have other sizes or phases than others, or are missing, numbers become floats and what is missing is NaN.
-    What layers measured or a function observed under the name of an axis is called `measured_NAME`.
     """
     shape = tuple(map(len, of.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
@@ -89,11 +88,7 @@ def join(runs: Mapping[Point, xr.Dataset], of: Grid, attrs: Mapping[str, Any]) -
     together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
     axes = {name: (name, list(labels)) for name, labels in zip(of.names, of.labels, strict=True)}
     variables = {
-        f"measured_{name}" if name in of.names else name: (
-            (*of.names, *array.dims[1:]),
-            array.values.reshape(*shape, *array.shape[1:]),
-            array.attrs,
-        )
+        name: ((*of.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
         for name, array in together.transpose("run", ...).data_vars.items()
     }
     others = {name: coordinate for name, coordinate in together.coords.items() if name != "run"}

@@ -67,8 +67,7 @@ def sweep(
 
     Returns:
       The dataset of `simulate` with the axes as first dimensions, and `failed_rounds` by point. `seconds` are an even
-      share of those of the batch. Where shapes differ between points, what is missing is NaN. What a layer measured
-      under the name of an axis, as `wireless` its `participation`, is `measured_NAME`. Attributes: the manifest,
+      share of those of the batch. Where shapes differ between points, what is missing is NaN. Attributes: the manifest,
       `programs` compiled, `compile_seconds` for all of them, `runs`, `batches`, `runs_done`, and `interrupted`, 1 if
       the sweep ended early: points whose batch was not finished are NaN.
 

@@ -18,7 +18,6 @@ from fedjax_priv.layers.plain import plain_field
 from fedjax_priv.simulation import SimulationError
 from fedjax_priv.systems.fedavg import fedavg
 from fedjax_priv.systems.secagg import secagg
-from fedjax_priv.systems.wireless import wireless
 from helpers import mesh_of, remembering, targets
 
 D, N, KEY = 8, 6, jax.random.key(3)
@@ -143,13 +142,6 @@ def test_parts_of_an_algorithm_have_names():
     got = run({"server": {"sgd": optax.sgd, "heavy ball": heavy}, "rate": [0.1]}, make=with_server)
     assert got.server.values.tolist() == ["sgd", "heavy ball"]
     assert not np.allclose(got.params.sel(server="sgd"), got.params.sel(server="heavy ball"))
-
-
-def test_what_is_measured_may_have_the_name_of_an_axis():
-    system = lambda participation: wireless(remembering(), participation=participation)
-    result = run({"participation": [0.25, 0.75]}, make=system, rounds=2)
-    np.testing.assert_array_equal(result.participation, [0.25, 0.75])
-    np.testing.assert_array_equal(result.measured_participation, np.broadcast_to([[[0.25]], [[0.75]]], (2, 2, N)))
 
 
 def test_secure_aggregation_is_swept_exactly():
