@@ -14,6 +14,7 @@ import xarray as xr
 from jaxtyping import Array
 from scipy import stats
 
+from fedjax_priv.audit import sending
 from fedjax_priv.base import Algorithm, ClientData, Local, View
 from fedjax_priv.channels.fading import constant
 from fedjax_priv.sweep import sweep
@@ -86,16 +87,6 @@ def removal(spec: Round, epsilons: np.ndarray, seed: int) -> Measured:
         return (counted[0] > threshold).sum(), (counted[1] > threshold).sum()
 
     return _measured(decide, epsilons, counted.shape[1])
-
-
-def sending(vectors: Array) -> Local:
-    """Clients whose updates are given, `[K, d]`."""
-
-    def apply(key: Any, memory: Any, params: Any, data: ClientData, cohort: Any) -> tuple[Array, Any, Array]:
-        del key, params
-        return vectors[cohort.client], memory, jnp.zeros(data.count.size)
-
-    return Local(lambda n, params: (), apply)
 
 
 def _signal(view: View) -> dict[str, Array]:

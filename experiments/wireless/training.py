@@ -87,9 +87,8 @@ def run(setting: Setting, axes: Mapping[str, Sequence[float]], *, rounds: int, s
         rounds=rounds, every=max(1, rounds // setting.evaluations), progress=False,
         evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
     )  # fmt: skip
-    measured = "measured_participation" if "participation" in axes else "participation"
-    names = {measured: "probability", "failed_rounds": "failed", "evaluation": "iteration"}
-    kept = ["accuracy", "counted", "gain", "amplitude", measured, "failed_rounds"]
+    names = {"join_probability": "probability", "failed_rounds": "failed", "evaluation": "iteration"}
+    kept = ["accuracy", "counted", "gain", "amplitude", "join_probability", "failed_rounds"]
     return whole[kept].rename(names).assign_attrs(num_params=num_params(setting))
 
 
