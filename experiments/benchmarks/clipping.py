@@ -1,0 +1,135 @@
+"""Milliseconds of the clipped gradient of a batch, beside ordinary and per-sample ones, NumPy and Opacus.
+
+python -m experiments.benchmarks.clipping --out results/clipping.json [--repeats 30]
+
+All take turns on one batch of 256. NumPy is written out by hand for these two networks. Opacus, where it is installed,
+clips in its ghost mode.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import itertools
+import json
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv import losses, models
+from fedjax_priv.clients.per_sample import clipped_gradient
+from fedjax_priv.manifest import manifest
+
+BATCH, INPUTS, CLASSES, CLIP = 256, 784, 10, 1.0
+NETWORKS = {"MLP 784-200-10": (200,), "softmax regression": ()}
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(BATCH, INPUTS)).astype(np.float32), RNG.integers(0, CLASSES, BATCH)
+
+
+def by_jax(hidden: tuple[int, ...]) -> dict[str, Callable[[], object]]:
+    model = models.mlp((INPUTS,), CLASSES, hidden=hidden)
+    loss, params = losses.softmax_cross_entropy(model), model.init(jax.random.key(0))
+    batch, valid = (jnp.asarray(X), jnp.asarray(Y)), jnp.ones(BATCH, bool)
+    ours = jax.jit(lambda params, batch: clipped_gradient(loss, CLIP)(params, batch, valid))
+    plain = jax.jit(jax.grad(lambda params, batch: loss(params, batch).sum()))
+    each = jax.jit(_each_sample(loss))
+    return {
+        name: lambda f=f: jax.block_until_ready(f(params, batch))
+        for name, f in {"fedjax_priv": ours, "not clipped": plain, "vmap of samples": each}.items()
+    }
+
+
+def _each_sample(loss: Callable) -> Callable:
+    """As it is usually written: a gradient of every sample."""
+
+    def clipped(params: dict, batch: tuple) -> dict:
+        one = jax.grad(lambda params, x, y: loss(params, (x[None], y[None]))[0])
+        grads = jax.vmap(one, (None, 0, 0))(params, *batch)
+        norm = jnp.sqrt(sum(jnp.square(g).reshape(BATCH, -1).sum(1) for g in jax.tree.leaves(grads)))
+        return jax.tree.map(lambda g: jnp.tensordot(jnp.minimum(1, CLIP / norm), g, 1), grads)
+
+    return clipped
+
+
+def by_numpy(hidden: tuple[int, ...]) -> Callable[[], object]:
+    sizes = (INPUTS, *hidden, CLASSES)
+    weights = [RNG.normal(size=pair).astype(np.float32) / 20 for pair in itertools.pairwise(sizes)]
+
+    def clipped() -> list:
+        inputs = [X]
+        for w in weights[:-1]:
+            inputs.append(np.maximum(inputs[-1] @ w, 0))
+        scores = inputs[-1] @ weights[-1]
+        chance = np.exp(scores - scores.max(1, keepdims=True))
+        slopes = [chance / chance.sum(1, keepdims=True)]
+        slopes[0][np.arange(BATCH), Y] -= 1
+        for w, a in zip(weights[:0:-1], inputs[:0:-1], strict=True):
+            slopes.insert(0, (slopes[0] @ w.T) * (a > 0))
+        squares = sum((1 + (a**2).sum(1)) * (e**2).sum(1) for a, e in zip(inputs, slopes, strict=True))
+        factor = np.minimum(1, CLIP / np.sqrt(squares))[:, None]
+        return [(a.T @ (e * factor), (e * factor).sum(0)) for a, e in zip(inputs, slopes, strict=True)]
+
+    return clipped
+
+
+def by_opacus(hidden: tuple[int, ...]) -> Callable[[], object]:
+    torch = importlib.import_module("torch")
+    ghost = importlib.import_module("opacus.grad_sample").GradSampleModuleFastGradientClipping
+    stepper = importlib.import_module("opacus.optimizers").DPOptimizerFastGradientClipping
+    losses_of = importlib.import_module("opacus.utils.fast_gradient_clipping_utils").DPLossFastGradientClipping
+    sizes = (INPUTS, *hidden, CLASSES)
+    layers: list = []
+    for pair in itertools.pairwise(sizes):
+        layers += [torch.nn.Linear(*pair), torch.nn.ReLU()]
+    module = ghost(torch.nn.Sequential(*layers[:-1]), max_grad_norm=CLIP, use_ghost_clipping=True)
+    optimizer = stepper(
+        torch.optim.SGD(module.parameters(), lr=0.1), noise_multiplier=0.0, max_grad_norm=CLIP,
+        expected_batch_size=BATCH,
+    )  # fmt: skip
+    loss = losses_of(module, optimizer, torch.nn.CrossEntropyLoss(), loss_reduction="mean")
+    x, y = torch.from_numpy(X), torch.from_numpy(Y)
+
+    def clipped() -> None:
+        optimizer.zero_grad()
+        loss(module(x), y).backward()
+
+    return clipped
+
+
+def measure(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Medians, in turns."""
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for way in ways.values():
+        way()
+    for _ in range(repeats):
+        for name, way in ways.items():
+            began = time.perf_counter()
+            way()
+            taken[name].append(1e3 * (time.perf_counter() - began))
+    return {name: statistics.median(times) for name, times in taken.items()}
+
+
+def main() -> None:
+    """Measure, print and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--repeats", type=int, default=30)
+    arguments = parser.parse_args()
+    table: dict[str, object] = {}
+    for name, hidden in NETWORKS.items():
+        ways = by_jax(hidden) | {"NumPy": by_numpy(hidden)}
+        if importlib.util.find_spec("opacus"):
+            ways["Opacus, ghost"] = by_opacus(hidden)
+        table[name] = measure(ways, arguments.repeats)
+    table["manifest"] = manifest(key=jax.random.key(0))
+    print(json.dumps(table, indent=2))
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
