@@ -177,7 +177,7 @@ def _table(axes: Axes, config: Config, panel: Panel, of: xr.Dataset) -> None:
         "eps_l with N0, as in the table": mean.local.values,
         "at delta": mean.local_delta.values,
         "eps_c, eq. 13": mean.central.values,
-        "eps_c, weaker form": mean.printed.values,
+        "eps_c, as printed at L = 1": mean.printed.values,
         "at delta_c": mean.central_delta.values,
         "exact eps at delta_c": mean.rigorous.values,
         "2 dB users limited, %": 100 * mean.limited.isel(group=0).values,
