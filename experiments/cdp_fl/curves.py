@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from experiments import harness
 from experiments.cdp_fl.problem import Setting
+from experiments.cdp_fl.training import ELIDED
 
 CLEAR = 0.01
 """A difference of accuracies is clear above a point, unless it is noise."""
@@ -47,8 +48,6 @@ def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
 
 def caveats(setting: Setting, failed: int, said: Sequence[str]) -> list[str]:
     """What is true of every figure, with what is said of one."""
-    from experiments.cdp_fl.training import ELIDED
-
     return [
         f"{setting.dataset}, {setting.model}; {setting.num_devices} devices with {setting.num_train:,} training and "
         f"{setting.num_test} test rows, r = {setting.num_selected}, eta = {setting.rate:g}, G = {setting.clip:g}, "

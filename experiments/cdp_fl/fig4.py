@@ -14,9 +14,7 @@ from experiments.harness import Claim
 PAPER = Config(
     NETWORK, batch_size=122, local_steps=(1, 5, 10, 20), sigmas=(1e-4, 1e-3, 5e-3, 1e-2), added=(1e-1, 0.5, 1.0)
 )
-QUICK = Config(
-    QUICK_NETWORK, batch_size=16, local_steps=(1, 10), sigmas=(1e-4, 1e-2), added=(1.0,), rounds=20, every=2
-)
+QUICK = Config(QUICK_NETWORK, batch_size=16, local_steps=(1, 10), sigmas=(1e-4, 1e-2), added=(1.0,), rounds=20, every=2)
 SCALES = {"quick": QUICK, "cpu": PAPER._replace(setting=NETWORK._replace(repeats=2)), "paper": PAPER}
 
 

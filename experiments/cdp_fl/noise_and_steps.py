@@ -1,6 +1,6 @@
 """What Fig. 3 and 4 share: training by noise and by local steps, without a privacy budget."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import xarray as xr
@@ -33,7 +33,7 @@ def runs(config: Config) -> xr.Dataset:
         plan = Plan(config.rounds, tau, config.batch_size, config.every)
         part = train(config.setting, plan, (*config.sigmas, *config.added), own, config.seed)
         parts.append(part.rename(step="round").assign_coords(round=part.step.values // tau))
-    return xr.concat(parts, xr.Variable("tau", list(config.local_steps)))
+    return cast(xr.Dataset, xr.concat(parts, xr.Variable("tau", list(config.local_steps))))
 
 
 def outcome(config: Config, measure: str, claims: list[Claim], result: xr.Dataset) -> harness.Outcome:
