@@ -1,5 +1,6 @@
 """An audit of counterexample (i): rounds of the system, with both data sets, against what is stated and proved."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -37,9 +38,11 @@ def audit(epsilon: float, delta: float, runs: int, num_samples: int, confidence:
     """
     case = theory.smooth_convex(epsilon, delta, local_steps=STEPS, num_selected=SELECTED, num_samples=num_samples)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
+    drawn = sampler(case.sigma, num_samples)
+    signs = (-1, 1)  # of the changed gradient; steps go the other way
     hits = [
-        int((sums(key, sign, case.sigma, num_samples) > case.threshold).sum())
-        for key, sign in zip(keys, (-1, 1), strict=True)
+        int((drawn(key, samples(sign, num_samples)) > case.threshold).sum())
+        for key, sign in zip(keys, signs, strict=True)
     ]
     each = [binomtest(count, runs) for count in hits]
     here, there = (one.proportion_ci((1 + confidence) / 2) for one in each)
@@ -53,16 +56,15 @@ def audit(epsilon: float, delta: float, runs: int, num_samples: int, confidence:
     )  # fmt: skip
 
 
-def sums(keys: Array, sign: int, sigma: float, num_samples: int) -> np.ndarray:
-    """The sum of the uploads over eta sigma, of one round for each key; `sign` is that of the changed gradient."""
-    data = samples(sign, num_samples)
+def sampler(sigma: float, num_samples: int) -> Callable[[Array, ClientData], Array]:
+    """The sum of the uploads over eta sigma, of one round for each key."""
+    system = algorithm(sigma, num_samples)
 
-    def one(key: Array) -> Array:
-        system = algorithm(sigma, num_samples)
+    def one(key: Array, data: ClientData) -> Array:
         state, _ = system.step(key, system.init(key, jnp.zeros(1), data), data)
         return SELECTED * state.params[0] / (RATE * sigma)
 
-    return np.asarray(jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=AT_ONCE))(keys))
+    return jax.jit(lambda keys, data: jax.lax.map(lambda key: one(key, data), keys, batch_size=AT_ONCE))
 
 
 def algorithm(sigma: float, num_samples: int) -> Algorithm:
