@@ -111,7 +111,7 @@ def claims(config: Config, result: xr.Dataset, measure: str) -> list[Claim]:
         lower(result, ours, base, measure, f"a lower {NAMES[measure]} than DP-SGD at the end, {at}"),
         above(
             result, ours, steps, config.rounds, f"better than DP-SGD with as many gradient steps, {at}", "(ours)",
-            f"; its eps is proved; of the gain over DP-SGD {share(result, ours, base, steps):.0%} are more gradient "
+            f"; its eps is proved; of the gain over DP-SGD {share(result, ours, base, steps)} are more gradient "
             f"steps; without noise {points(result, f'{CDP}, {NO_NOISE}', ours).text()} on top",
         ),
         above(result, proved, amplified, config.rounds, f"better than DP-SGD, both proved {at}", "(ours)"),
@@ -139,7 +139,7 @@ def lower(result: xr.Dataset, one: str, other: str, measure: str, text: str) -> 
     return Claim(text, "lower", f"by {found.text(1)}", bool(found.real), "at the last round; verdict: beyond noise")
 
 
-def share(result: xr.Dataset, ours: str, base: str, steps: str) -> float:
-    """Of our gain over the baseline, what the baseline gains by as many steps."""
-    gains = [float(points(result, one, base).mean) for one in (steps, ours)]
-    return gains[0] / gains[1]
+def share(result: xr.Dataset, ours: str, base: str, steps: str) -> str:
+    """Of our gain over the baseline, if there is one, what the baseline gains by as many steps."""
+    theirs, own = (float(points(result, one, base).mean) for one in (steps, ours))
+    return f"{theirs / own:.0%}" if own > 0 else "none"
