@@ -88,10 +88,11 @@ def colours_of(lines: list) -> dict:
 
 
 def curves(axes: Axes, values: xr.DataArray, colours: dict) -> None:
-    for line, colour in colours.items():
-        of = values.sel(line=line).dropna("x", how="all")
-        label = f"{line:g}" if isinstance(line, float | np.floating) else str(line)
-        axes.plot(of.x, of.mean("seed"), color=colour, linewidth=1.4, label=label)
+    """Every other one of named lines is dashed, since lines may coincide."""
+    for number, (line, colour) in enumerate(colours.items()):
+        of, shaded = values.sel(line=line), isinstance(line, float | np.floating)
+        label, style = (f"{line:g}", "-") if shaded else (str(line), ("-", "--")[number % 2])
+        axes.plot(of.x, of.mean("seed"), style, color=colour, linewidth=1.4, label=label)
         axes.fill_between(of.x, of.min("seed"), of.max("seed"), color=colour, alpha=0.18, linewidth=0)
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
