@@ -126,3 +126,9 @@ def span(values: ArrayLike, digits: int = 3) -> str:
     """The range of some numbers, as text."""
     low, high = f"{np.min(values):.{digits}g}", f"{np.max(values):.{digits}g}"
     return low if low == high else f"{low} to {high}"
+
+
+def two_errors(values: xr.DataArray, dim: str) -> xr.DataArray:
+    """Two standard errors of the mean over a dimension; 0 where it has one entry."""
+    number = values.sizes[dim]
+    return 2 * values.std(dim, ddof=1) / np.sqrt(number) if number > 1 else xr.zeros_like(values.mean(dim))

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from experiments.fedrep.methods import ALIE
 from experiments.fedrep.training import ELIDED, Config, Setting
-from experiments.harness import COLOURS, Claim
+from experiments.harness import COLOURS, Claim, two_errors
 
 CLEAR, SMALL = 0.01, 0.02
 """A difference of accuracies is clear above the one and small below the other, give or take the noise."""
@@ -46,8 +46,8 @@ def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
     """Of accuracies with the dimensions `seed` and `epoch`; runs of a seed start alike."""
     ends = [accuracy.isel(epoch=-1, drop=True) for accuracy in (one, other)]
     bests = [accuracy.max("epoch").mean("seed") for accuracy in (one, other)]
-    last, seeds = ends[0] - ends[1], one.sizes["seed"]
-    noise = 2 * last.std("seed", ddof=1) / np.sqrt(seeds) if seeds > 1 else xr.zeros_like(last.mean("seed"))
+    last = ends[0] - ends[1]
+    noise = two_errors(last, "seed")
     pooled = (noise**2).mean([dim for dim in noise.dims if dim != "attack"]) ** 0.5
     return Gap(last.mean("seed"), bests[0] - bests[1], pooled.broadcast_like(noise))
 

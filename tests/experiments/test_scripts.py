@@ -81,6 +81,26 @@ SAID = {  # what the verdicts must be, by the start of a claim
     "wireless.fig5": {"(a) test accuracy": NOT_TESTED, "(b) channel-aware: max eps_c": False},
     "wireless.fig6": {"c = 2": False, "sampling less": False},
     "wireless.fig7": {"accuracy falls": True},
+    "cdp_fl.fig3": {
+        "larger sigma: higher final training loss, over the sigma that were added": True,
+        "larger tau: training loss falls faster": True,
+        "sigma = 0.001, tau = 10": False,
+    },
+    "cdp_fl.fig4": {"larger sigma: higher final gradient norm, over the paper's": False},
+    "cdp_fl.fig5": {
+        "better than DP-SGD at the end, eps = 10": True,
+        "better than DP-SGD with as many gradient steps, eps = 10": False,
+    },
+    "cdp_fl.fig6": {},
+    "cdp_fl.fig7": {"accuracy grows with eps, with secure": True},
+    "cdp_fl.fig8": {"with secure aggregation always above, proved eps": False},
+    "cdp_fl.counterexamples": {
+        "(i)": False,
+        "(ii)": False,
+        "(iii)": False,
+        "audit of (i) at eps = 3 leaves Theorem 1": False,
+        "audit of (i) at eps = 3 leaves row 4": True,
+    },
 }
 
 

@@ -54,6 +54,28 @@ def test_smooth_convex():
     assert theory.smooth_convex(10.0, DELTA, num_samples=7).delta == pytest.approx(ten.delta, rel=1e-12)
 
 
+@pytest.mark.parametrize(("case", "epsilon"), CASES[:-1])
+def test_true_epsilon_has_the_true_delta(case, epsilon):
+    found = case(epsilon, DELTA)
+    assert theory.true_epsilon(found.law, found.delta) == pytest.approx(epsilon, rel=1e-6)
+    assert theory.true_epsilon(found.law, DELTA) > epsilon
+
+
+def test_true_epsilon_of_a_sample_that_is_used_and_then_seen():
+    """A tenth of the chance that it is used, N(mean, 1) against N(0, 1), which the other data set nearly is."""
+    found = theory.part_of_a_pass(10.0, DELTA)
+    seen = gaussian.epsilon(1000 * DELTA, distance(found) / 2) - math.log(1000)
+    assert theory.true_epsilon(found.law, DELTA) == pytest.approx(seen, rel=1e-4)
+
+
+def test_true_epsilon_of_a_gaussian_law():
+    found = theory.smooth_convex(1.0, DELTA)
+    exact = gaussian.epsilon(DELTA, distance(found))
+    assert theory.true_epsilon(found.law, DELTA) == pytest.approx(exact, rel=1e-9)
+    with pytest.raises(ValueError, match="delta"):
+        theory.true_epsilon(found.law, 0.0)
+
+
 def test_smooth_convex_attains_what_is_proved():
     found = theory.smooth_convex(1.0, DELTA)
     proved = theory.proved_rho(1, 10, 1.0, 10, 100, 100, found.sigma, lipschitz=1.0)

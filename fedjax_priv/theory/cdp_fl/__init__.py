@@ -16,7 +16,14 @@ from fedjax_priv.theory.cdp_fl.convergence import (
     convergence_bound,
     strongly_convex_bound,
 )
-from fedjax_priv.theory.cdp_fl.counterexamples import Counterexample, Law, one_pass, part_of_a_pass, smooth_convex
+from fedjax_priv.theory.cdp_fl.counterexamples import (
+    Counterexample,
+    Law,
+    one_pass,
+    part_of_a_pass,
+    smooth_convex,
+    true_epsilon,
+)
 from fedjax_priv.theory.cdp_fl.proved import Proved, ProvedEpsilon, proved_epsilon, proved_rho
 from fedjax_priv.theory.cdp_fl.rows import ASSUMPTIONS, lipschitz_constant
 from fedjax_priv.theory.cdp_fl.sampling import amplified_epsilon, delta_before_draw
@@ -26,5 +33,5 @@ __all__ = [
     "ProvedEpsilon", "Training",
     "amplified_epsilon", "convergence_bound", "delta_before_draw", "dp_sgd_epsilon", "epsilon", "lipschitz_constant",
     "one_pass", "part_of_a_pass", "proved_epsilon", "proved_rho", "sigma_for_epsilon", "smooth_convex", "step_rho",
-    "strongly_convex_bound", "upload_epsilon",
+    "strongly_convex_bound", "true_epsilon", "upload_epsilon",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from fedjax_priv.theory import _validate, zcdp
+from fedjax_priv.theory import _roots, _validate, zcdp
 from fedjax_priv.theory.cdp_fl.claimed import printed_rho
 
 _SHARE_OF_CLIP = 8  # (ii): the other samples' gradients reach the clip at 8 standard deviations of a step's noise
@@ -87,6 +87,20 @@ def part_of_a_pass(
     return _counterexample(epsilon, sigma, [used, 1 - used], [1 / (batch_size * sigma), 0], [std, std])
 
 
+def true_epsilon(law: Law, delta: float) -> float:
+    """The smallest eps that a law of a counterexample has at delta.
+
+    Args:
+      law: of S.
+      delta: in (0, 1).
+
+    Raises:
+      ValueError: delta outside its range.
+    """
+    _validate.real("(0, 1)", delta=delta)
+    return float(_roots.unbounded_least(lambda epsilon: np.float64(_worst_event(law, float(epsilon))[1]), delta))
+
+
 def _sigma(epsilon, delta, local_steps, num_selected, num_samples, batch_size) -> float:
     """In units of G, for which eq. 10 gives eps in one round."""
     stated = zcdp.rho(_validate.real("(0, inf)", epsilon=epsilon), delta)
@@ -94,8 +108,12 @@ def _sigma(epsilon, delta, local_steps, num_selected, num_samples, batch_size) -
 
 
 def _counterexample(epsilon: float, sigma: float, weights, means, stds) -> Counterexample:
-    """The ratio of the two densities rises from 1 at S = 0, so it is e^eps at one threshold."""
     law = Law(*(np.array(part, np.float64) for part in (weights, means, stds)))
+    return Counterexample(sigma, law, *_worst_event(law, epsilon))
+
+
+def _worst_event(law: Law, epsilon: float) -> tuple[float, float]:
+    """Threshold and delta; the ratio of the two densities rises from 1 at S = 0, so it is e^eps at one threshold."""
     excess = lambda s: _log_density(law, s) - _log_density(law, -s) - epsilon
     low, high = 0.0, 1.0
     while excess(high) < 0:
@@ -104,8 +122,7 @@ def _counterexample(epsilon: float, sigma: float, weights, means, stds) -> Count
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) < 0 else (low, middle)
     here, there = (high - law.means) / law.stds, (high + law.means) / law.stds
-    delta = law.weights @ (ndtr(-here) - np.exp(epsilon + log_ndtr(-there)))
-    return Counterexample(sigma, law, high, float(delta))
+    return high, float(law.weights @ (ndtr(-here) - np.exp(epsilon + log_ndtr(-there))))
 
 
 def _log_density(law: Law, s: float) -> float:
