@@ -41,7 +41,7 @@ ESTIMATES = ("unknown", "known")
 
 
 def run(config: Config) -> harness.Outcome:
-    result = xr.merge([bounds(config), trained(config)])
+    result = xr.merge([bounds(config), ratios(config), trained(config)])
     setting = config.setting._replace(groups=config.num_users[-1:])
     caveats = [
         f"(a) eqs. 21 and 23, with exact moments of 1/R and with the paper's approximations (eqs. 24, 25); "
@@ -62,6 +62,15 @@ def bounds(config: Config) -> xr.Dataset:
     dims = ("K", "p")
     coordinates = {"K": list(config.num_users), "p": list(config.participation), "estimate": list(ESTIMATES)}
     return xr.Dataset({"moment": ((*dims, "estimate"), values[..., :2]), "taylor": (dims, values[..., 2])}, coordinates)
+
+
+def ratios(config: Config) -> xr.Dataset:
+    """Eq. 21 over eq. 23 by K and `share`, a fine grid of p: with `exact` moments of 1/R, and `approximate`."""
+    p = np.linspace(0.05, 1, 96)
+    found = np.array([[_moments(config, k, share) for share in p] for k in config.num_users])
+    unknown, known, taylor = np.moveaxis(found, -1, 0)
+    values = {"exact": (("K", "share"), unknown / known), "approximate": (("K", "share"), unknown / taylor)}
+    return xr.Dataset(values, {"K": list(config.num_users), "share": p})
 
 
 def _moments(config: Config, k: int, p: float) -> tuple[float, float, float]:
@@ -133,12 +142,21 @@ def _and(numbers: tuple[int, ...]) -> str:
 
 
 def figure(config: Config, result: xr.Dataset) -> Figure:
-    picture = Figure(figsize=(11, 4 * len(config.num_users)), layout="constrained")
-    panels = picture.subplots(len(config.num_users), 2, squeeze=False)
-    for k, (left, right) in zip(config.num_users, panels, strict=True):
+    picture = Figure(figsize=(14, 4 * len(config.num_users)), layout="constrained")
+    panels = picture.subplots(len(config.num_users), 3, squeeze=False)
+    for k, (left, middle, right) in zip(config.num_users, panels, strict=True):
         _bounds(left, config, result.sel(K=k), f"(a) bounds, K = {k}")
+        _ratios(middle, result.sel(K=k), f"(a) their ratio, K = {k}")
         _accuracy(right, config, result.sel(K=k), f"(b) {config.setting.dataset}, K = {k}")
     return picture
+
+
+def _ratios(axes: Axes, of: xr.Dataset, title: str) -> None:
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.plot(of.share, of.exact, color=COLOURS[0], linewidth=1.6, label="exact moments of 1/R")
+    axes.plot(of.share, of.approximate, "--", color=COLOURS[1], linewidth=1.4, label="eqs. 24, 25")
+    axes.set(xlabel="participation p", ylabel="bound, R unknown / R known")
+    _finish(axes, title)
 
 
 def _bounds(axes: Axes, config: Config, of: xr.Dataset, title: str) -> None:
@@ -164,7 +182,7 @@ def _accuracy(axes: Axes, config: Config, of: xr.Dataset, title: str) -> None:
 def _finish(axes: Axes, title: str) -> None:
     axes.set_title(title, fontsize=10)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=8, ncols=2)
+        axes.legend(frameon=False, fontsize=8, ncols=2 if "bounds" in title else 1)
     curves.plain(axes)
 
 
