@@ -12,7 +12,7 @@ from experiments.harness import Claim
 
 PAPER = Config(
     LOGISTIC, batch_size=61, local_steps=(1, 5, 10, 40), sigmas=(1e-5, 1e-4, 5e-4, 1e-3), added=(1e-2, 1e-1, 0.5, 1.0),
-    every=2,
+    every=4,
 )  # fmt: skip
 QUICK = Config(
     QUICK_LOGISTIC, batch_size=16, local_steps=(1, 10), sigmas=(1e-5, 1e-3), added=(1e-1, 1.0), rounds=20, every=2
