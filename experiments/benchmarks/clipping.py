@@ -2,7 +2,7 @@
 
 python -m experiments.benchmarks.clipping --out results/clipping.json [--repeats 30]
 
-All take turns on one batch of 256. NumPy is written out by hand for these two networks. Opacus, where it is installed,
+All have one batch of 256. NumPy is written out by hand for these two networks. Opacus, where it is installed,
 clips in its ghost mode.
 """
 
@@ -101,16 +101,14 @@ def by_opacus(hidden: tuple[int, ...]) -> Callable[[], object]:
 
 
 def measure(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Medians, in turns."""
-    taken: dict[str, list[float]] = {name: [] for name in ways}
-    for way in ways.values():
-        way()
-    for _ in range(repeats):
-        for name, way in ways.items():
-            began = time.perf_counter()
-            way()
-            taken[name].append(1e3 * (time.perf_counter() - began))
-    return {name: statistics.median(times) for name, times in taken.items()}
+    """Medians, one after the other: in turns the libraries' threads wait for each other."""
+    return {name: statistics.median(_milliseconds(way) for _ in range(repeats)) for name, way in ways.items()}
+
+
+def _milliseconds(way: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    way()
+    return 1e3 * (time.perf_counter() - began)
 
 
 def main() -> None:
