@@ -60,8 +60,8 @@ def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, con
     sizes = [len(scores) for scores in (counted if event.in_first else counted[::-1])]
     level = (1 - confidence) / 2
     low, high = _lower(hits, sizes[0], level), _upper(other, sizes[1], level)
-    epsilon = max(0.0, float(np.log(max(low - delta, 0) / high))) if low > delta else 0.0
-    return LowerBound(float(epsilon), delta, confidence, f"{hits} of {sizes[0]} against {other} of {sizes[1]} runs")
+    epsilon = max(0.0, float(np.log((low - delta) / high))) if low > delta else 0.0
+    return LowerBound(epsilon, delta, confidence, f"{hits} of {sizes[0]} against {other} of {sizes[1]} runs")
 
 
 def one_run(

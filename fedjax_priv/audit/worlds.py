@@ -1,7 +1,7 @@
 """The same round on two neighbouring inputs, many times, and what an adversary makes of its view."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,15 +74,14 @@ def scores(
     n, d = updates[0].shape
     data = ClientData((jnp.zeros((n, 1)),), jnp.ones(n, jnp.int32))
 
-    def one(row: tuple[Any, Array]) -> Array:
-        key, updates = row
+    def one(key: Key, updates: Array) -> Array:
         algorithm = make(sending(updates), score)
         _, info = algorithm.step(key, algorithm.init(key, jnp.zeros(d), data), data)
         return info.observed
 
     @jax.jit
     def world(key: Key, updates: Array) -> Array:
-        return jax.lax.map(lambda key: one((key, updates)), jax.random.split(key, trials), batch_size=at_once)
+        return jax.lax.map(lambda key: one(key, updates), jax.random.split(key, trials), batch_size=at_once)
 
     keys = jax.random.split(key)
     return Worlds(*(np.asarray(world(key, own)) for key, own in zip(keys, updates, strict=True)))

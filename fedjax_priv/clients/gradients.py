@@ -9,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.clients.per_sample import Loss, clipped_gradient
+from fedjax_priv.clients.per_sample import Loss, check_losses, clipped_gradient
 from fedjax_priv.keys import named
 
 
@@ -18,8 +18,7 @@ def mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, 
 
     def mean(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, Array]:
         losses = loss(params, examples)
-        if losses.shape != valid.shape:
-            raise ValueError(f"loss must return one value an example, shape {valid.shape}, got {losses.shape}")
+        check_losses(losses, valid)
         total = jnp.where(valid, losses, 0.0).sum()
         return total / jnp.maximum(valid.sum(dtype=jnp.float32), 1.0), total
 

@@ -33,12 +33,19 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
     """
 
     def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:
+        check_losses(jax.eval_shape(loss, params, examples), valid)
         calls = _dense_calls(loss, params, examples)
         if calls is None:
             return _by_sample(loss, max_norm, params, examples, valid)
         return _by_layer(loss, calls, max_norm, params, examples, valid)
 
     return gradient
+
+
+def check_losses(losses: Any, valid: Array) -> None:
+    """ValueError unless there is one value an example."""
+    if losses.shape != valid.shape:
+        raise ValueError(f"loss must return one value an example, shape {valid.shape}, got {losses.shape}")
 
 
 class _Call(NamedTuple):

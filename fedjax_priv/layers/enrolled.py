@@ -98,7 +98,8 @@ def enrolled_masks(
     the enrolment are made before the first round and are in no round's bits.
 
     Raises:
-      ValueError: a size outside its range, or (when a round is traced) a cohort above `group_size`.
+      ValueError: a size outside its range, or (when a round is traced) a cohort above `group_size` or below
+        `threshold`.
     """
     _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
     _validate.integer(block=block)

@@ -40,7 +40,7 @@ def ledger(
       lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
 
     Raises:
-      ValueError: an argument outside its range, or a run of another number of clients.
+      ValueError: an argument outside its range, or a run of more clients than `data` has.
     """
     _validate.integer(at_least=0, colluding=colluding)
     if not 0 < delta < 1:
@@ -48,6 +48,8 @@ def ledger(
     count = np.asarray(data.count)
     if colluding >= run.sizes["client"]:
         raise ValueError(f"colluding must be below the clients of a round, {run.sizes['client']}, got {colluding}")
+    if (last := int(run.client_id.max())) >= count.size:
+        raise ValueError(f"data must be of the run's clients, up to number {last}, got {count.size} clients")
     release = algorithm.release
     if release is None:
         return sums.in_the_clear()

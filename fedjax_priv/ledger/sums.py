@@ -12,7 +12,7 @@ DATA = "any of a client's data"
 
 def no_noise(adversary: str, note: str = "") -> Entry:
     """No guarantee about data, from anybody."""
-    figure = none("no noise is added: what is released depends on the data alone")
+    figure = none("no noise is added by the system, and what local training may add is accounted for in cdp_fl only")
     return Entry(adversary, DATA, figure, figure, note)
 
 

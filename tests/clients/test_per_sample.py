@@ -191,6 +191,12 @@ def test_noise_is_drawn_anew_by_each_client_in_each_step():
     assert abs(np.corrcoef(update)[0, 1]) < 5 / np.sqrt(d)
 
 
+def test_a_loss_of_another_shape_is_refused():
+    columns = lambda params, examples: LOSS(params, examples)[:, None]
+    with pytest.raises(ValueError, match=r"loss must return one value an example, shape \(7,\), got \(7, 1\)"):
+        clipped_gradient(columns, 1.0)(MLP.init(KEY), EXAMPLES, VALID)
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
