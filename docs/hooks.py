@@ -1,0 +1,123 @@
+"""What pages show of the sources: systems, and tests that are cited; and a check that every public name has a place."""
+
+import ast
+import json
+import logging
+import pathlib
+import re
+import sys
+import textwrap
+import zlib
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SYSTEM = re.compile(r"^\{\{ (\w+) \}\}$", re.MULTILINE)
+MACHINERY, VERDICTS = "{{ machinery }}", "{{ verdicts }}"
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+log = logging.getLogger("mkdocs.hooks")
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
+    """`{{ secagg }}` becomes the expression of that system, the name of a test a link to its source, and so on."""
+    if page.file.src_uri == "cited.md":
+        pages = sorted(pathlib.Path(config.docs_dir).glob("*.md"))
+        return markdown + sources({test for page in pages for test in TEST.findall(page.read_text())})
+    if MACHINERY in markdown:
+        return markdown.replace(MACHINERY, machinery(pathlib.Path(config.docs_dir) / "api"))
+    markdown = markdown.replace(VERDICTS, contradicted())
+    markdown = SYSTEM.sub(lambda found: fenced(system(found[1])), markdown)
+    return TEST.sub(lambda found: f"[`{found[2]}`](cited.md#{found[2]})", markdown)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Warn, which fails a strict build, of public names that the reference does not have."""
+    known = inventory(pathlib.Path(config.site_dir) / "objects.inv")
+    for file in sorted((ROOT / "fedjax_priv").rglob("__init__.py")):
+        package = ".".join(file.parent.relative_to(ROOT).parts)
+        for name, path in exported(file, package).items():
+            module = (ROOT / path.replace(".", "/")).is_dir()
+            if not known & {f"{package}.{name}", path} and not module:
+                log.warning("%s.%s is public and not in the reference", package, name)
+
+
+def system(name: str) -> str:
+    """What the factory of a system returns."""
+    file = ROOT / "fedjax_priv" / "systems" / f"{name}.py"
+    returned = [node for node in defined(file, name).body if isinstance(node, ast.Return)]
+    return segment(file, returned[-1])
+
+
+def machinery(folder: pathlib.Path) -> str:
+    """Directives for public modules that no page of the reference has, and whose names the package does not export."""
+    package = ROOT / "fedjax_priv"
+    named = re.findall(r"^::: (\S+)", "\n".join(page.read_text() for page in folder.glob("*.md")), re.MULTILINE)
+    named += [path.rpartition(".")[0] for path in exported(package / "__init__.py", "fedjax_priv").values()]
+    modules = [f"fedjax_priv.{file.stem}" for file in sorted(package.glob("[a-z]*.py"))]
+    return "\n\n".join(f"::: {module}" for module in modules if module not in named)
+
+
+def contradicted() -> str:
+    """A table of the claims of the four papers with a verdict of false."""
+    sys.path.insert(0, str(ROOT))  # mkdocs loads this file by its path
+    from experiments.claims import is_ours
+
+    lines = ["| paper | run | claim | printed | ours |", "|---|---|---|---|---|"]
+    for paper in ("sparse_secagg", "wireless", "fedrep", "cdp_fl"):
+        for file in sorted((ROOT / "experiments" / "results" / paper).glob("*/verdicts.json")):
+            for one in json.loads(file.read_text()):
+                if one["verdict"] is False and not is_ours(one) and "grid" not in file.parent.name:
+                    cells = paper, file.parent.name, one["claim"], one["paper"], one["ours"]
+                    lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
+    return "\n".join(lines)
+
+
+def sources(tests: set[tuple[str, str]]) -> str:
+    """The tests, file by file."""
+    text, before = "", ""
+    for file, name in sorted(tests):
+        text += f"\n## {file}\n" * (file != before)
+        text += f"\n### {name} {{#{name}}}\n\n{fenced(segment(ROOT / file, defined(ROOT / file, name)))}\n"
+        before = file
+    return text
+
+
+def defined(file: pathlib.Path, name: str) -> ast.FunctionDef:
+    """The function of that name."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return node
+    raise ValueError(f"{file} must define {name}")
+
+
+def segment(file: pathlib.Path, node: Any) -> str:
+    """Its lines, decorators included."""
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+    return textwrap.dedent("\n".join(file.read_text().splitlines()[first - 1 : node.end_lineno]))
+
+
+def fenced(code: str) -> str:
+    """A block of code."""
+    return f"```python\n{code}\n```"
+
+
+def exported(file: pathlib.Path, package: str) -> dict[str, str]:
+    """Names in `__all__`, and where each is defined."""
+    tree = ast.parse(file.read_text()).body
+    origin = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in tree
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    names = [
+        ast.literal_eval(node.value)
+        for node in tree
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return {name: origin.get(name, f"{package}.{name}") for name in (names[0] if names else ())}
+
+
+def inventory(file: pathlib.Path) -> set[str]:
+    """Paths that the reference has: a line each, compressed behind four lines of text."""
+    *_, packed = file.read_bytes().split(b"\n", 4)
+    return {line.split(" ")[0] for line in zlib.decompress(packed).decode().splitlines()}

@@ -1,0 +1,114 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Quickstart
+#
+# A round by hand, a run, a sweep, a plot. It needs the installed package and nothing else: the data are the handwritten
+# digits that come with scikit-learn.
+
+# %%
+# %matplotlib inline
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+
+from fedjax_priv import clients, data, layers, losses, metrics, models, plots, simulate, sweep, systems
+
+# %% [markdown]
+# ## The parts
+#
+# A data set spread over 20 clients with unlike shares of the classes, a small network, and what a client does in a
+# round. Clients are stacked along the first axis of every array.
+
+# %%
+digits = data.digits()
+train = data.federate(digits, num_clients=20, partition="dirichlet", concentration=1.0)
+model = models.mlp((8, 8, 1), 10, hidden=(32,))
+local = clients.local_sgd(losses.softmax_cross_entropy(model), learning_rate=0.1, batch_size=10, num_epochs=1)
+evaluate = metrics.accuracy(model, digits.x_test, digits.y_test)
+key = jax.random.key(0)
+print("samples of each client:", train.count)
+
+# %% [markdown]
+# ## One round by hand
+#
+# A system is a pair of pure functions, `init` and `step`. Here it is secure aggregation (Bonawitz et al. 2017): clients
+# agree on masks, share their keys, a fifth of them are lost, and the server opens what it needs to take off the masks
+# that no longer cancel. All of that is one jitted function.
+
+# %%
+secagg = systems.secagg(local, num_clients=20, dropout=0.2)
+state = secagg.init(key, model.init(key), train)
+step = jax.jit(secagg.step)
+state, info = step(key, state, train)
+counted = np.asarray(info.counted)
+print(f"{counted.sum()} of {counted.size} uploads counted, status {int(info.status)}, loss {info.loss.mean():.3f}")
+for phase, link in info.bits.items():
+    print(f"{phase:>10}: {link.up.mean() / 8:8,.0f} bytes up, {link.down.mean() / 8:8,.0f} down, by client")
+
+# %% [markdown]
+# The sum under masks is exact: with the same key, a system that adds the same quantized updates in the clear gives the
+# same model, bit for bit.
+
+# %%
+clear = systems.secagg(local, num_clients=20, dropout=0.2, secure_sum=layers.plain_field())
+other, _ = jax.jit(clear.step)(key, clear.init(key, model.init(key), train), train)
+same = jax.tree.map(np.array_equal, state.params, other.params)
+assert all(jax.tree.leaves(same))
+print("masked and in the clear: the same bits")
+
+# %% [markdown]
+# ## A run
+#
+# `simulate` is that step in a loop, with evaluations. What comes back is an `xarray.Dataset`.
+
+# %%
+how = dict(key=key, params=model.init(key), data=train, rounds=20, evaluate=evaluate, every=2, progress=False)
+results = {
+    "FedAvg": simulate(systems.fedavg(local), **how),
+    "SecAgg, a fifth lost": simulate(secagg, **how),
+}
+for name, result in results.items():
+    sent = result.up_bytes.sum("phase").mean().item()
+    print(f"{name}: accuracy {result.accuracy[-1].item():.3f}, {sent:,.0f} bytes up by client and round")
+assert results["FedAvg"].accuracy[-1] > 0.7
+
+# %% [markdown]
+# In the figure, what a round costs is split by the phases of the protocol.
+
+# %%
+plots.learning_curves(results)
+
+# %% [markdown]
+# ## A sweep
+#
+# Numeric axes and seeds become one `vmap`: all runs below are one compiled program.
+
+
+# %%
+def make(learning_rate):
+    loss = losses.softmax_cross_entropy(model)
+    return systems.fedavg(clients.local_sgd(loss, learning_rate=learning_rate, batch_size=10, num_epochs=1))
+
+
+axes = {"learning_rate": [0.01, 0.03, 0.1, 0.3, 1.0], "seed": range(4)}
+grid = sweep(make, axes, key, model.init, train, rounds=10, evaluate=evaluate, every=10, progress=False)
+last = grid.accuracy.isel(evaluation=-1)
+print(f"{grid.attrs['runs']} runs, {grid.attrs['programs']} program")
+assert grid.attrs["programs"] == 1
+
+# %%
+figure, axis = plt.subplots(figsize=(5, 3.2), layout="constrained")
+axis.errorbar(last.learning_rate, last.mean("seed"), last.std("seed"), marker="o", capsize=3)
+axis.set(xscale="log", xlabel="learning rate", ylabel="accuracy after 10 rounds", title="mean and std over seeds")
+axis.grid(alpha=0.3)
+
+# %% [markdown]
+# From here: `write_your_own_layer` for a compressor of your own, `audit_a_claim` to test a promise of privacy, and a
+# notebook for each paper.

@@ -1,0 +1,51 @@
+"""What the README and the pages of `docs` show runs, and what they name is there."""
+
+import ast
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+GUIDE = ROOT / "docs" / "guide.md"
+
+
+def shown(page):
+    return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+
+
+def run(pages, folder, monkeypatch):
+    """The names that are left behind by the blocks of pages, one after the other."""
+    monkeypatch.chdir(folder)
+    names: dict = {}
+    for page in pages:
+        for code in shown(page):
+            exec(compile(code, str(page), "exec"), names)
+    return names
+
+
+def test_code_of_the_readme_and_of_the_guide_which_goes_on_from_it(capsys, monkeypatch, tmp_path):
+    names = run([README, GUIDE], tmp_path, monkeypatch)
+    accuracy = names["result"].accuracy.values
+    assert accuracy[0] < 0.3 < 0.75 < accuracy[-1]
+    assert names["grid"].attrs["programs"] == 2 and names["grid"].accuracy.shape == (3, 2, 3, 2)
+    assert (tmp_path / "results" / "secagg" / "result.nc").exists()
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [page for page in DOCS if shown(page) and page != GUIDE], ids=lambda page: page.name)
+def test_code_of_a_page(page, monkeypatch, tmp_path):
+    run([page], tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("page", [README, *DOCS], ids=lambda page: page.name)
+def test_what_a_page_names_is_there(page):
+    for target in re.findall(r"\]\(([^)h#][^)#]*)[^)]*\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+    for path in re.findall(r"`((?:docs|experiments|fedjax_priv|notebooks|tests)/[^`\s:]*)(?=[`:])", page.read_text()):
+        assert (ROOT / path).exists(), path
+    for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page.read_text()):
+        functions = [node.name for node in ast.parse((ROOT / path).read_text()).body if hasattr(node, "name")]
+        assert name in functions, f"{path}::{name}"
