@@ -11,6 +11,7 @@ import json
 import pathlib
 import shlex
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -24,10 +25,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from experiments.claims import NOT_TESTED
 from fedjax_priv import data
 from fedjax_priv.manifest import manifest, plain
 
-NOT_TESTED = "not tested at this scale"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), told apart with any colour vision."""
 
@@ -68,8 +69,10 @@ def main(file: str, description: str | None, scales: Mapping[str, Any], run: Cal
     out = args.out or pathlib.Path("results") / paper / f"{name}-{args.scale}"
     config = scales[args.scale]
     command = shlex.join(["python", "-m", f"experiments.{paper}.{name}", *sys.argv[1:]])
+    start = time.perf_counter()
     outcome = run(config)
-    about = manifest(key=jax.random.key(config.seed), command=command, scale=args.scale)
+    seconds = round(time.perf_counter() - start, 1)
+    about = manifest(key=jax.random.key(config.seed), command=command, scale=args.scale, seconds=seconds)
     save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
     show(outcome.claims, f"{name}, scale {args.scale}")
     Console(soft_wrap=True).print(*outcome.caveats, f"results: {out}", sep="\n")

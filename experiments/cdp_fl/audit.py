@@ -6,10 +6,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 from scipy.stats import binomtest
 
-from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.base import Algorithm, ClientData, Local, View
 from fedjax_priv.clients import everyone, local_sgd
 from fedjax_priv.systems import cdp_fl
 from fedjax_priv.theory import cdp_fl as theory
@@ -59,7 +59,7 @@ def audit(epsilon: float, delta: float, runs: int, num_samples: int, confidence:
 
 def sampler(sigma: float, num_samples: int) -> Callable[[Array, ClientData], Array]:
     """The sum of the uploads over eta sigma, of one round for each key."""
-    system = algorithm(sigma, num_samples)
+    system = algorithm(training(sigma, num_samples))
 
     def one(key: Array, data: ClientData) -> Array:
         state, _ = system.step(key, system.init(key, jnp.zeros(1), data), data)
@@ -68,13 +68,17 @@ def sampler(sigma: float, num_samples: int) -> Callable[[Array, ClientData], Arr
     return jax.jit(lambda keys, data: jax.lax.map(lambda key: one(key, data), keys, batch_size=AT_ONCE))
 
 
-def algorithm(sigma: float, num_samples: int) -> Algorithm:
-    local = local_sgd(
+def training(sigma: float, num_samples: int) -> Local:
+    return local_sgd(
         loss, learning_rate=RATE, batch_size=num_samples, num_steps=STEPS, sample_clip=1.0, gradient_noise=sigma
     )
+
+
+def algorithm(local: Local, observe: Callable[[View], PyTree] | None = None) -> Algorithm:
     return cdp_fl(
-        local, num_clients=SELECTED, cohort_size=SELECTED, cohort=everyone(), elide=True, block=SELECTED, mesh=None
-    )
+        local, num_clients=SELECTED, cohort_size=SELECTED, cohort=everyone(), elide=True, block=SELECTED, mesh=None,
+        observe=observe,
+    )  # fmt: skip
 
 
 def loss(theta: Array, examples: tuple[Array, Array]) -> Array:

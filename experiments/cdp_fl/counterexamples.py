@@ -33,7 +33,7 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-SCALES = {"quick": Config(audits=((3.0, 40_000),), num_samples=20), "cpu": Config(), "paper": Config()}
+SCALES = {"quick": Config(audits=((3.0, 10_000),), num_samples=20), "cpu": Config(), "paper": Config()}
 
 
 def run(config: Config) -> harness.Outcome:

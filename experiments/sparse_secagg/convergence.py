@@ -40,7 +40,7 @@ class Config(NamedTuple):
 
 
 SCALES = {
-    "quick": Config(num_clients=20, levels=(2.0**4, 2.0**6, 2.0**20), rounds=1000, every=20, repeats=4),
+    "quick": Config(num_clients=20, levels=(2.0**4, 2.0**6, 2.0**20), rounds=1000, every=20, repeats=2),
     "cpu": Config(),
     "paper": Config(num_clients=100, rounds=4000, every=40, repeats=30),
 }

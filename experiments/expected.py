@@ -1,24 +1,8 @@
-"""The experiments: every script runs as a user runs it, and what must come out does."""
+"""What the verdicts must be at scale `quick`, by the start of a claim: results that a change must not move unseen."""
 
-import json
-import pathlib
-import runpy
-import sys
+from experiments.claims import NOT_TESTED
 
-import jax
-import numpy as np
-import pytest
-import xarray as xr
-
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent / "experiments"
-SCRIPTS = sorted(
-    f"{file.parent.name}.{file.stem}"
-    for file in ROOT.glob("*/*.py")
-    if "\n    harness.main(__file__" in file.read_text()
-)
-LONG = {"sparse_secagg.convergence", "wireless.accountants"}  # run for longer than they compile
-NOT_TESTED = "not tested at this scale"
-SAID = {  # what the verdicts must be, by the start of a claim
+AT_QUICK: dict[str, dict[str, bool | str]] = {
     "sparse_secagg.table1": {"largest upload": True, "SecAgg's upload": True, "a user sends at most alpha d": True},
     "sparse_secagg.fig2": {"rand-K": True, "top-K overlaps more": True},
     "sparse_secagg.fig3": {"of it, bytes a round": True, "larger N": NOT_TESTED},
@@ -94,6 +78,13 @@ SAID = {  # what the verdicts must be, by the start of a claim
     "cdp_fl.fig6": {},
     "cdp_fl.fig7": {"accuracy grows with eps, with secure": True},
     "cdp_fl.fig8": {"with secure aggregation always above, proved eps": False},
+    "audit.all_systems": {
+        "FedAvg: server: no bound": True,
+        "CDP-FL: server: the proved eps": True,
+        "CDP-FL: everybody: the paper's eps": False,
+        "CDP-FL: everybody: the proved eps": True,
+        "CDP-FL, counterexample (i): server: the proved eps": True,
+    },
     "cdp_fl.counterexamples": {
         "(i)": False,
         "(ii)": False,
@@ -102,37 +93,3 @@ SAID = {  # what the verdicts must be, by the start of a claim
         "audit of (i) at eps = 3 leaves row 4": True,
     },
 }
-
-
-@pytest.fixture
-def compiled_to_last(script):
-    """Optimized if it is long; with JAX's own promotion of types where optax's Adam needs it."""
-    jax.config.update("jax_disable_most_optimizations", script not in LONG)
-    with jax.numpy_dtype_promotion("standard" if script.startswith("wireless") else "strict"):
-        yield
-    jax.config.update("jax_disable_most_optimizations", True)
-
-
-def test_every_script_is_known():
-    assert set(SCRIPTS) == SAID.keys()
-
-
-@pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_leaves_figure_data_manifest_and_verdicts(script, compiled_to_last, tmp_path, monkeypatch, capsys):
-    name = script.partition(".")[2]
-    monkeypatch.delitem(sys.modules, f"experiments.{script}", raising=False)  # another script may have imported it
-    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--out", str(tmp_path)])
-    runpy.run_module(f"experiments.{script}", run_name="__main__")
-    assert name in capsys.readouterr().out
-    assert 5_000 < (tmp_path / f"{name}.png").stat().st_size < 200_000
-    manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert manifest["scale"] == "quick" and manifest["caveats"]
-    assert manifest["command"] == f"python -m experiments.{script} --out {tmp_path}"
-    assert {"commit", "device_kind", "date", "jax_version", "command", "seed"} <= manifest.keys()
-    with xr.open_dataset(tmp_path / f"{name}.nc", engine="h5netcdf") as data:
-        assert data.data_vars and data.attrs["commit"] == manifest["commit"]
-        assert all(np.isfinite(values).any() for values in data.data_vars.values())
-    verdicts = json.loads((tmp_path / "verdicts.json").read_text())
-    assert all(claim["verdict"] in (True, False, NOT_TESTED) and claim["ours"] for claim in verdicts)
-    for start, said in SAID[script].items():
-        assert [claim["verdict"] for claim in verdicts if claim["claim"].startswith(start)] == [said], start

@@ -1,0 +1,75 @@
+"""The audited systems, small: ten clients, two-class softmax regression where something is trained."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv import losses, models
+from fedjax_priv.aggregators import mean
+from fedjax_priv.audit import Subject
+from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.channels import constant
+from fedjax_priv.clients import local_sgd
+from fedjax_priv.systems import cdp_fl, dp_sgd, fedavg, fedrep, secagg, sparse_secagg, wireless
+
+CLIENTS, SAMPLES, FEATURES = 10, 20, 8
+SIGMA, STEPS = 0.05, 10
+"""Of the noise of DP-SGD's step, G = 1; steps of CDP-FL, whose noise makes Theorem 1 state the same eps."""
+PROPOSED, ALPHA = 2, 0.5
+"""Coordinates a client of FedREP proposes, and the share of them that is random."""
+USUAL = {"mesh": None, "block": CLIENTS}
+
+
+class Case(NamedTuple):
+    """A system with its options, to be made of local training and an observer."""
+
+    make: Callable[..., Algorithm]
+    lipschitz: float | None = None  # of every local step
+    num_steps: int = 1
+    sigma: float = 0.0
+
+
+def cases() -> dict[str, Case]:
+    """By name; of a step of the trained model c = 1, since it is convex and the learning rate below 2/L."""
+    n, d = CLIENTS, 2 * (FEATURES + 1)
+    masked = {"num_clients": n, "elide": True, **USUAL}
+    proposing = {"num_params": d, "k": n * PROPOSED, "alpha": ALPHA, "aggregate": mean()}
+    air = {"noise_variance": 1.0, "receiver_noise": 1.0, "participation": 0.8, "fading": constant(), **USUAL}
+    return {
+        "FedAvg": Case(lambda local, observe: fedavg(local, observe=observe, **USUAL)),
+        "SecAgg": Case(lambda local, observe: secagg(local, observe=observe, **masked)),
+        "SparseSecAgg": Case(lambda local, observe: sparse_secagg(local, alpha=0.5, observe=observe, **masked)),
+        "FedREP": Case(lambda local, observe: fedrep(local, observe=observe, **proposing, **masked)),
+        "wireless": Case(lambda local, observe: wireless(local, observe=observe, **air)),
+        "wireless, orthogonal": Case(
+            lambda local, observe: wireless(local, observe=observe, access="orthogonal", **air)
+        ),
+        "CDP-FL": Case(
+            lambda local, observe: cdp_fl(local, observe=observe, **masked),
+            lipschitz=1.0, num_steps=STEPS, sigma=SIGMA * STEPS**0.5,
+        ),
+        "DP-SGD": Case(lambda local, observe: dp_sgd(local, observe=observe, **masked), lipschitz=1.0, sigma=SIGMA),
+    }  # fmt: skip
+
+
+def subject(case: Case, seed: int) -> Subject:
+    """Random samples of norm 1, so that with the constant 1 of the bias a gradient has norm 1 where nothing is learned.
+
+    At a small learning rate little is: losses are next to linear.
+    """
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(CLIENTS, SAMPLES, FEATURES))
+    x /= np.linalg.norm(x, axis=2, keepdims=True)
+    examples = jnp.asarray(x, jnp.float32), jnp.asarray(rng.integers(0, 2, x.shape[:2]), jnp.int32)
+    data = ClientData(examples, jnp.full(CLIENTS, SAMPLES, jnp.int32))
+    model = models.softmax_regression((FEATURES,), 2)
+    loss = losses.softmax_cross_entropy(model)
+    local = local_sgd(
+        loss, learning_rate=0.1, batch_size=SAMPLES, num_steps=case.num_steps, sample_clip=1.0,
+        gradient_noise=case.sigma,
+    )  # fmt: skip
+    params = jax.tree.map(jnp.zeros_like, model.init(jax.random.key(seed)))
+    return Subject(case.make, local, loss, params, data, case.make(local, None).release)

@@ -1,0 +1,71 @@
+"""What every script must leave, and what must come out of it at scale `quick`."""
+
+import json
+import pathlib
+from collections.abc import Iterator
+
+import numpy as np
+import xarray as xr
+
+from experiments.cards import HERE, Result
+from experiments.claims import NOT_TESTED
+from experiments.expected import AT_QUICK
+
+_DESCRIBED = {"commit", "device_kind", "date", "jax_version", "command", "seed", "scale", "seconds", "caveats"}
+_PNG_BYTES = range(5_000, 200_000)
+
+
+def problems(result: Result) -> list[str]:
+    """What is wrong with results; nothing, as a rule."""
+    try:
+        found = [*_of_files(result), *_of_claims(result)]
+    except OSError as error:
+        return [f"a file cannot be read: {error}"]
+    if result.scale == "quick":
+        found += _unexpected(result)
+    return found
+
+
+def _of_files(result: Result) -> Iterator[str]:
+    name, described = result.card.name, result.manifest
+    size = (result.folder / f"{name}.png").stat().st_size
+    if size not in _PNG_BYTES:
+        yield f"{name}.png has {size:,} bytes"
+    if missing := _DESCRIBED - {key for key, value in described.items() if value != ""}:
+        yield f"manifest.json lacks {', '.join(sorted(missing))}"
+    if described.get("scale") != result.scale:
+        yield f"manifest.json is of scale {described.get('scale')}"
+    if places := [place for place in _places() if place in json.dumps(described)]:
+        yield f"manifest.json names {', '.join(places)}"
+    yield from _of_data(result.folder / f"{name}.nc", described.get("commit"))
+
+
+def _of_data(file: pathlib.Path, commit: str | None) -> Iterator[str]:
+    with xr.open_dataset(file, engine="h5netcdf") as data:
+        if not data.data_vars:
+            yield f"{file.name} is empty"
+        if data.attrs.get("commit") != commit:
+            yield f"{file.name} is of another commit than manifest.json"
+        for name, values in data.data_vars.items():
+            if not np.isfinite(values).any():
+                yield f"{name} in {file.name} has no finite value"
+
+
+def _of_claims(result: Result) -> Iterator[str]:
+    if not result.claims:
+        yield "no claims"
+    for claim in result.claims:
+        if claim["verdict"] not in (True, False, NOT_TESTED) or not claim["ours"]:
+            yield f"claim without a verdict: {claim['claim']}"
+
+
+def _unexpected(result: Result) -> Iterator[str]:
+    for start, said in AT_QUICK.get(f"{result.card.paper}.{result.card.name}", {}).items():
+        found = [claim["verdict"] for claim in result.claims if claim["claim"].startswith(start)]
+        if found != [said]:
+            yield f"claim '{start} ...' came out as {found}, expected {said}"
+
+
+def _places() -> set[str]:
+    """Of this machine; results name none."""
+    return {str(place) for place in (pathlib.Path.cwd(), pathlib.Path.home(), HERE.parent)} - {"/"}

@@ -1,0 +1,87 @@
+"""Cards: every figure and table has one, verdicts follow from claims, and the committed table is current."""
+
+import pathlib
+
+import pytest
+
+from experiments import cards, table
+from experiments.cards import Card, Result
+from experiments.checks import problems
+from experiments.claims import NOT_TESTED
+from experiments.expected import AT_QUICK
+
+RESULTS = cards.HERE / "results"
+OF_THE_PAPERS = {  # those with results
+    "cdp_fl": ["Fig. 3", "Fig. 4", "Fig. 5", "Fig. 6", "Fig. 7", "Fig. 8"],
+    "fedrep": [*(f"Fig. {number}" for number in range(1, 8)), "Fig. 8 to 11", "Fig. 12", "Table 1"],
+    "sparse_secagg": ["Fig. 2", "Fig. 3", "Fig. 4", "Fig. 5", "Fig. 6", "Table I"],
+    "wireless": ["Fig. 2 and Table I", "Fig. 3", "Fig. 4 and Table II", "Fig. 5 and Table III", "Fig. 6", "Fig. 7"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("paper", OF_THE_PAPERS)
+def test_every_figure_and_table_has_a_card(paper):
+    found = [card.title.partition(":")[0] for card in cards.cards() if card.paper == paper and card.of_the_paper]
+    assert found == OF_THE_PAPERS[paper]
+
+
+def test_what_is_expected_is_of_scripts_that_there_are():
+    assert AT_QUICK.keys() <= {f"{card.paper}.{card.name}" for card in cards.cards()}
+
+
+def test_cards_are_chosen_by_name():
+    assert cards.chosen(None, None) == cards.cards()
+    assert {card.paper for card in cards.chosen("wireless", None)} == {"wireless"}
+    (card,) = cards.chosen("fedrep", "fig8")
+    assert card == Card("fedrep", "fig8", card.title) and card.title.startswith("Fig. 8 to 11: FedREP")
+    with pytest.raises(ValueError, match=r"paper must be one of .*cdp_fl, fedrep, .*; got nobody"):
+        cards.chosen("nobody", None)
+    with pytest.raises(ValueError, match=r"figure must be one of fig3, fig4, .* for cdp_fl; got fig1"):
+        cards.chosen("cdp_fl", "fig1")
+    with pytest.raises(ValueError, match=r"fig7, fig8 \(Fig. 8 to 11\), fig12, table1, grid for fedrep; got fig9"):
+        cards.chosen("fedrep", "fig9")
+
+
+def claim(verdict, paper="97%", **more):
+    return {"claim": "reaches 97%", "paper": paper, "ours": "96%", "verdict": verdict, "note": ""} | more
+
+
+@pytest.mark.parametrize(
+    ("claims", "verdict", "counts"),
+    [
+        ([claim(True), claim(True), claim(NOT_TESTED)], "holds", (2, 2)),
+        ([claim(True), claim(False)], "holds in part", (1, 2)),
+        ([claim(False)], "does not hold", (0, 1)),
+        ([claim(NOT_TESTED)], NOT_TESTED, (0, 0)),
+        ([claim(True), claim(False, paper="(ours)")], "holds", (1, 1)),
+        ([claim(True), claim(False, paper="(ours) 2.8"), claim(False, paper="not in the paper")], "holds", (1, 1)),
+        ([claim(False, paper="-"), claim(True, paper="ours")], "holds in part", (1, 2)),
+    ],
+)
+def test_a_card_s_verdict_is_that_of_the_paper_s_claims(claims, verdict, counts):
+    made = Result(Card("paper", "fig1", "Fig. 1: x"), "quick", pathlib.Path(), claims, {})
+    assert (made.verdict, made.counts) == (verdict, counts)
+
+
+def test_the_committed_table_is_that_of_the_committed_results():
+    assert (RESULTS / "README.md").read_text() == table.table(), "run: python -m experiments.table"
+
+
+def test_the_table_leaves_nothing_out():
+    text = table.table()
+    folders = {file.parent for card in cards.cards() for file in (RESULTS / card.paper).glob("*/*")}
+    assert folders and all(f"]({folder.relative_to(RESULTS).as_posix()}/verdicts.json)" in text for folder in folders)
+    assert all(f"**{table._plain(card.title)}**" in text for card in cards.cards())
+    papers = {folder.parent.name for folder in RESULTS.glob("*/*-*") if folder.is_dir()}
+    assert papers <= {card.paper for card in cards.cards()}
+
+
+@pytest.mark.parametrize("card", cards.cards(), ids=lambda card: f"{card.paper}.{card.name}")
+def test_committed_results_are_whole(card):
+    for scale in cards.SCALES:
+        made = cards.result(card, scale, RESULTS)
+        assert made is None or set(problems(made)) <= {"manifest.json lacks seconds"}  # which older ones do
+
+
+def test_text_stays_text_in_the_table():
+    assert table._plain("E[F(w_J)] - F* <= |x|") == r"E\[F(w\_J)] - F\* \<= \|x\|"

@@ -1,0 +1,229 @@
+"""`fedjax-priv reproduce`: scripts run in processes, and what they leave is checked."""
+
+import json
+import pathlib
+import sys
+import textwrap
+import time
+
+import matplotlib.figure
+import numpy as np
+import pytest
+import xarray as xr
+
+from experiments import cards, checks, harness, reproduce
+from experiments.cards import Card
+from experiments.harness import Claim, Outcome
+from fedjax_priv import cli
+from fedjax_priv import reproduce as place
+
+COMMIT = "0" * 40
+ABOUT = {"commit": COMMIT, "device_kind": "cpu", "date": "2026", "jax_version": "0", "command": "python", "seed": 0,
+         "scale": "quick", "seconds": 1.5}  # fmt: skip
+SCRIPT = """
+'''Fig. 1: {name}.'''
+import pathlib, shutil, sys, time
+
+def main(file):
+    out = pathlib.Path(sys.argv[-1])
+    {work}
+    shutil.copytree({made!r}, out, dirs_exist_ok=True)
+
+class harness:
+    main = main
+
+if __name__ == "__main__":
+    harness.main(__file__)
+"""
+
+
+def outcome(verdict=True, values=(1.0, 2.0)):
+    picture = matplotlib.figure.Figure()
+    picture.add_subplot().imshow(np.random.default_rng(0).random((40, 40)))
+    data = xr.Dataset({"accuracy": ("round", np.array(values))})
+    return Outcome(picture, data, [Claim("reaches 90%", "90%", "91%", verdict)], ["digits"])
+
+
+def saved(folder, verdict=True, values=(1.0, 2.0), **about):
+    harness.save(outcome(verdict, values), folder, "fig1", ABOUT | about)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("made"))
+
+
+@pytest.fixture
+def papers(tmp_path, monkeypatch, made):
+    """A folder of papers whose scripts copy results, or do `work` before."""
+    root = tmp_path / "experiments"
+    monkeypatch.setattr(cards, "HERE", root)
+    monkeypatch.setattr(reproduce, "HERE", root)
+    monkeypatch.setattr(reproduce, "commit", lambda: COMMIT)
+    monkeypatch.chdir(tmp_path)
+
+    def add(paper, work="pass"):
+        (root / paper).mkdir(parents=True)
+        (root / paper / "fig1.py").write_text(textwrap.dedent(SCRIPT.format(name=paper, work=work, made=str(made))))
+
+    return add
+
+
+def found(folder):
+    return checks.problems(cards.result(Card("paper", "fig1", "Fig. 1"), "quick", folder))
+
+
+def test_results_as_they_should_be_have_no_problems(tmp_path):
+    saved(tmp_path / "paper" / "fig1-quick")
+    assert found(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"seconds": ""}, "manifest.json lacks seconds"),
+        ({"scale": "cpu"}, "manifest.json is of scale cpu"),
+        ({"command": f"python --out {pathlib.Path.home()}/x"}, "manifest.json names"),
+        ({"values": (np.nan, np.nan)}, "accuracy in fig1.nc has no finite value"),
+        ({"verdict": False}, "claim 'reaches ...' came out as [False], expected True"),
+    ],
+)
+def test_what_is_wrong_with_results_is_said(tmp_path, monkeypatch, how, said):
+    monkeypatch.setitem(checks.AT_QUICK, "paper.fig1", {"reaches": True})
+    saved(tmp_path / "paper" / "fig1-quick", **how)
+    (problem,) = found(tmp_path)
+    assert problem.startswith(said)
+
+
+def test_files_and_claims_are_looked_at(tmp_path):
+    folder = saved(tmp_path / "paper" / "fig1-quick")
+    (folder / "fig1.png").write_bytes(b"")
+    xr.Dataset(attrs={"commit": "another"}).to_netcdf(folder / "fig1.nc", engine="h5netcdf")
+    harness.write_json(folder / "verdicts.json", [{"claim": "x", "paper": "", "ours": "", "verdict": True}])
+    assert found(tmp_path) == [
+        "fig1.png has 0 bytes", "fig1.nc is empty", "fig1.nc is of another commit than manifest.json",
+        "claim without a verdict: x",
+    ]  # fmt: skip
+    harness.write_json(folder / "verdicts.json", [])
+    assert found(tmp_path)[-1] == "no claims"
+    (folder / "fig1.png").unlink()
+    (problem,) = found(tmp_path)
+    assert problem.startswith("a file cannot be read") and "fig1.png" in problem
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["fedjax-priv", "reproduce", *map(str, arguments)])
+    monkeypatch.setattr(cli, "scripts", lambda: reproduce)
+    cli.main()
+
+
+def test_a_script_that_fails_is_named_and_stops_no_other(papers, monkeypatch, capsys, tmp_path):
+    papers("bad", "sys.exit('no data')")
+    papers("empty", "return")
+    papers("good")
+    with pytest.raises(SystemExit) as stopped:
+        run(monkeypatch, "--all", "--json", tmp_path / "rows.json")
+    assert stopped.value.code == 1
+    printed = capsys.readouterr().out
+    assert "1 of 3 cards made; results: results\nnot as they should be: " in printed
+    rows = {row["paper"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
+    assert rows["bad"]["problems"] == ["exit status 1: no data"] and rows["bad"]["verdict"] == "failed"
+    assert rows["empty"]["problems"] == ["no results"]
+    good = rows["good"]
+    assert (good["verdict"], good["held"], good["tested"], good["seconds"]) == ("holds", 1, 1, 1.5)
+    assert not good["problems"] and good["folder"] == "results/good/fig1-quick"
+
+
+def test_a_script_writes_to_a_relative_place(papers, monkeypatch, tmp_path):
+    papers("good", "pathlib.Path('place').write_text(str(out))")
+    run(monkeypatch, "good", "fig1", "--out", tmp_path / "here")
+    assert pathlib.Path("place").read_text() == "here/good/fig1-quick"
+
+
+def test_results_that_are_there_are_left_alone_when_resumed(papers, monkeypatch):
+    papers("good", "open('log', 'a').write('x')")
+    for arguments in ((), ("--resume",), ()):
+        run(monkeypatch, "good", *arguments)
+    assert pathlib.Path("log").read_text() == "xx"
+    monkeypatch.setattr(reproduce, "commit", lambda: "another")
+    run(monkeypatch, "good", "--resume")
+    assert pathlib.Path("log").read_text() == "xxx"
+
+
+def test_results_of_changed_files_or_broken_ones_are_made_again_when_resumed(papers, monkeypatch):
+    papers("good", "open('log', 'a').write('x')")
+    run(monkeypatch, "good")
+    monkeypatch.setattr(reproduce, "commit", lambda: COMMIT + "-dirty")
+    run(monkeypatch, "good", "--resume")
+    assert pathlib.Path("log").read_text() == "xx"
+    monkeypatch.setattr(reproduce, "commit", lambda: COMMIT)
+    pathlib.Path("results/good/fig1-quick/manifest.json").write_text('{"comm')
+    run(monkeypatch, "good", "--resume")
+    assert pathlib.Path("log").read_text() == "xxx"
+
+
+def test_a_broken_result_is_named_and_stops_no_other(papers, monkeypatch, capsys):
+    papers("bad", "out.mkdir(parents=True); (out / 'verdicts.json').write_text('['); return")
+    papers("good")
+    with pytest.raises(SystemExit, match="1"):
+        run(monkeypatch, "--all")
+    printed = capsys.readouterr().out
+    assert "1 of 2 cards made" in printed and "verdicts.json is not JSON: Expecting value" in printed
+
+
+def test_results_of_an_earlier_run_are_no_success(papers, monkeypatch):
+    papers("good", "if pathlib.Path('broken').exists(): return")
+    run(monkeypatch, "good")
+    pathlib.Path("broken").touch()
+    with pytest.raises(SystemExit, match="1"):
+        run(monkeypatch, "good")
+
+
+def test_what_is_running_ends_with_the_command(papers):
+    papers("quick")
+    papers("slow", "open('started', 'w'); time.sleep(600)")
+    rows = reproduce._rows(cards.cards(), "quick", pathlib.Path("results"), 2, resume=False)
+    assert next(rows).paper == "quick"
+    while not pathlib.Path("started").exists():
+        time.sleep(0.01)
+    rows.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "paper or all must be given"),
+        (["good", "--all"], "paper must not be given with all"),
+        (["nobody"], "paper must be one of good; got nobody"),
+        (["good", "fig2"], "figure must be one of fig1 for good; got fig2"),
+        (["good", "--processes", "0"], "processes must be an integer >= 1, got 0"),
+    ],
+)
+def test_bad_input_is_one_line(papers, monkeypatch, capsys, arguments, said):
+    papers("good")
+    with pytest.raises(SystemExit) as stopped:
+        run(monkeypatch, *arguments)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == f"fedjax-priv: {said}\n"
+
+
+def test_without_the_repository_one_line_says_where_the_scripts_are(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(place, "__file__", str(tmp_path / "fedjax_priv" / "reproduce.py"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["fedjax-priv", "reproduce", "--all"])
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "in a checkout of the repository" in said
+
+
+def test_a_real_script_is_made(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(monkeypatch, "wireless", "fig6", "--json", "rows.json")
+    (row,) = json.loads(pathlib.Path("rows.json").read_text())
+    assert row["problems"] == [] and (row["held"], row["tested"]) == (0, 2)
+    described = json.loads(pathlib.Path("results/wireless/fig6-quick/manifest.json").read_text())
+    place = "results/wireless/fig6-quick"
+    assert described["command"] == f"python -m experiments.wireless.fig6 --scale quick --out {place}"
