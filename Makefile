@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint docs notebooks bench clean
 
 demo: $(STAMP)
 	$(BIN)/fedjax-priv demo
@@ -17,8 +17,19 @@ lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 bench: $(STAMP)
 	$(BIN)/fedjax-priv bench
+
+# Pages in results/notebooks, two at a time; a cell that raises fails.
+notebooks: $(VENV)/.notebooks
+	ls notebooks/*.ipynb | xargs -n 1 -P 2 $(BIN)/jupyter-nbconvert --log-level WARN --to html --execute --output-dir results/notebooks
+
+$(VENV)/.notebooks: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[notebooks]'
+	@touch $@
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "fedjax_priv needs Python 3.11 or newer, this is %d.%d: make PYTHON=python3.12 ..." % v[:2])'
@@ -27,5 +38,9 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev,crypto]'
 	@touch $(STAMP)
 
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .pytest_cache .ruff_cache .hypothesis
