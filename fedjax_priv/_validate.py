@@ -50,6 +50,13 @@ def seed(**values: Any) -> None:
             _fail(name, value, "an integer below 2**32")
 
 
+def known(**values: Any) -> None:
+    """What a program is made from, and so cannot be traced."""
+    for name, value in values.items():
+        if not _known(value):
+            raise ValueError(f"{name} must be known when the program is made (static in a sweep), got a tracer")
+
+
 def finite(**values: Any) -> None:
     """Finite numbers."""
     for name, value in values.items():

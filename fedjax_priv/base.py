@@ -4,12 +4,17 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 `d` model parameters. The client axis is always the first one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+
+from fedjax_priv._keyless import keyless
 
 Key = PRNGKeyArray
 CLIENTS = "clients"
@@ -105,6 +110,7 @@ class Layer(NamedTuple):
     combine: Combine | None = None  # of the innermost layer, and no other
     whole: bool = False  # encode looks across clients: its block is the cohort
     caveats: tuple[str, ...] = ()  # what a report of a run must say
+    needs_count: bool = False  # decode computes with the number of uploads in a row
 
 
 def everyone_responds(key: Key, alive: Array, cohort: Cohort) -> Array:
@@ -120,6 +126,7 @@ class Channel(NamedTuple):
     receive: Callable[..., Received]  # (key, Received) -> Received, once a round
     respond: Callable[..., Array] = everyone_responds  # (key, alive [n], cohort) -> online [n], a part of alive
     superposes: bool = False  # uploads add on the way: the server gets their sum alone, and not who sent
+    hides_count: bool = False  # nor how many did: a row counts as one upload
 
 
 class Draw(NamedTuple):
@@ -131,7 +138,10 @@ class Draw(NamedTuple):
 
 
 class Release(NamedTuple):
-    """What the rounds of a system give away of a client, in the terms of an accountant; `ledger` reads it."""
+    """What the rounds of a system give away of a client, in the terms of an accountant; `ledger` reads it.
+
+    Sums that clients add noise to in the field have a term "noise", see `ledger.distributed_noise`.
+    """
 
     mechanism: str  # "over the air", "local noise", "proposed coordinates", "sparse sum" or "sum"
     terms: Mapping[str, Any] = MappingProxyType({})
@@ -149,12 +159,34 @@ class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
     `most_byzantine(M)` is how many of `M` rows may be Byzantine; -1: the rule has no direction for so few rows, and
-    gives NaN. Where it is None, nobody knows.
+    gives NaN. Where it is None, nobody knows. A rule is also a function of an array: `mean()(rows)`.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
     apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state)
     most_byzantine: Callable[[int], int] | None = None
+
+    def __call__(
+        self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None
+    ) -> Float[Array, " d"]:
+        """The direction of rows `[g, d]` outside a round, from a fresh state; compiled once a shape.
+
+        Args:
+          rows: a NumPy or JAX array, or a list of rows; taken as float32.
+          present: bool `[g]`, which rows are there; others may hold anything. None: the finite ones, as in a round.
+          key: for rules that draw, such as those after `bucketing`.
+
+        Raises:
+          ValueError: `rows` or `present` has another shape, or a rule that draws is given no key.
+        """
+        rows = jnp.asarray(rows, jnp.float32)
+        if rows.ndim != 2:
+            raise ValueError(f"rows must be of shape [g, d], got {rows.shape}")
+        there = jnp.isfinite(rows).all(1) if present is None else jnp.asarray(present, bool)
+        if there.shape != rows.shape[:1]:
+            raise ValueError(f"present must be one truth value for each of {len(rows)} rows, got shape {there.shape}")
+        received = Received(rows, there.astype(jnp.int32))
+        return jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
 
 
 class Model(NamedTuple):

@@ -1,25 +1,30 @@
 """The command `fedjax-priv`."""
 
+import functools
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
-from typing import Annotated, Union
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Literal, Union
 
 import jax
 import tyro
 
 from fedjax_priv import atomic, commands, processes, store, systems
+from fedjax_priv.audit import command
 from fedjax_priv.axes import HOW
 from fedjax_priv.experiment import groups
 from fedjax_priv.launch import Launch
 from fedjax_priv.options import Option, Options, form, options_of, values_of
+from fedjax_priv.reproduce import scripts
 from fedjax_priv.simulation import SimulationError
 
 _INTERRUPTED = 128 + 2  # as a shell reports it
 _WRONG = 2
+_FAILED = 1
 _RUN = {"run": options_of(commands.Control), "launch": options_of(Launch)}
 _AXIS = f"{HOW}, for an option of the system, its training or its server, or for the seed; give it once for each axis."
 _STATIC = "an axis whose values are compiled one by one, such as alpha of sparse_secagg; give it once for each."
+_AUDIT = "Look for a contradiction to what a system claims about privacy; exit status 1 if there is one."
 _NAMES = tyro.conf.UseAppendAction[tuple[str, ...]]
 _SWEEP = {
     "axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)},
@@ -33,7 +38,7 @@ def _demo(
     seed: int = 0,
     json: pathlib.Path | None = None,
 ) -> None:
-    """Train 100 clients on digits in the clear and under secure aggregation; print a table, write a figure.
+    """Train 100 clients on digits under the systems of four papers, honest and attacked; print a table, write a figure.
 
     Args:
       out: folder for the figure and the table.
@@ -58,6 +63,37 @@ def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
     _save(lambda: bench(repeats), json)
 
 
+def _reproduce(
+    paper: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PAPER")] = None,
+    figure: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="FIGURE")] = None,
+    all: bool = False,
+    scale: Literal["quick", "cpu", "paper"] = "quick",
+    out: pathlib.Path = pathlib.Path("results"),
+    processes: int = 2,
+    resume: bool = False,
+    json: pathlib.Path | None = None,
+) -> None:
+    """Make figures and tables of the papers again, with a verdict on what each claims.
+
+    Args:
+      paper: folder of its scripts below `experiments`.
+      figure: one of its scripts; all of them if not given.
+      all: every script of every paper.
+      scale: quick, on embedded data; cpu, real data and smaller models or fewer runs; or the paper's own.
+      out: folder for the results, PAPER/FIGURE-SCALE in it.
+      processes: scripts at a time.
+      resume: leave out those whose results are there, of the same commit.
+      json: file for the printed table.
+    """
+    if (paper is None) != all:
+        raise ValueError("paper or all must be given" if paper is None else "paper must not be given with all")
+    _check_place(json)
+    rows = scripts().reproduce(paper, figure, scale, out, processes, resume)
+    _write(json, rows)
+    if any(row.problems for row in rows):
+        sys.exit(_FAILED)
+
+
 def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), json: pathlib.Path | None = None) -> None:
     """Show the runs in a folder and in those below it.
 
@@ -68,10 +104,12 @@ def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), js
     _save(lambda: commands.list_runs(root), json)
 
 
-def _of_systems(about: str, work: Callable[..., commands.Outcome], own: Mapping[str, Options]) -> Callable:
+def _of_systems(
+    about: str, work: Callable[..., commands.Outcome], parts_of: Callable[[str], Mapping[str, Options]]
+) -> Callable:
     """A command with a subcommand for each system; the form that is filled has the system's name."""
 
-    forms = [form(name, _first_line(name), {**groups(name), **own}) for name in systems.__all__]
+    forms = [form(name, _first_line(name), parts_of(name)) for name in systems.__all__]
     chosen = Union[tuple(Annotated[filled, tyro.conf.subcommand(name=filled.__name__)] for filled in forms)]  # noqa: UP007
 
     def command(system: chosen) -> None:  # pyright: ignore[reportInvalidTypeForm]
@@ -79,8 +117,8 @@ def _of_systems(about: str, work: Callable[..., commands.Outcome], own: Mapping[
         _check_place(values["json"])
         outcome = work(type(system).__name__, values)
         _write(values["json"], outcome.rows)
-        if outcome.interrupted:
-            sys.exit(_INTERRUPTED)
+        if outcome.interrupted or outcome.failed:
+            sys.exit(_INTERRUPTED if outcome.interrupted else _FAILED)
 
     command.__doc__ = about
     return command
@@ -105,23 +143,33 @@ def _check_place(file: pathlib.Path | None) -> None:
         raise FileExistsError(f"json must be a new file, got {file}")
 
 
-def _write(file: pathlib.Path | None, rows: list) -> None:
+def _write(file: pathlib.Path | None, rows: Sequence) -> None:
     """Of several processes the first one writes; asking which this is would start the devices of one that is alone."""
     if file is not None and (not jax.distributed.is_initialized() or processes.is_first()):
         atomic.write(file, store.to_json([row._asdict() for row in rows]))
+
+
+@functools.cache
+def _commands() -> dict[str, Callable]:
+    """By name; made once, as the forms of all systems take longer than reading a command line."""
+    return {
+        "demo": _demo,
+        "run": _of_systems("Run a system on a data set.", commands.run, lambda name: groups(name) | _RUN),
+        "sweep": _of_systems(
+            "Run a system at every point of a grid.", commands.sweep, lambda name: groups(name) | _SWEEP
+        ),
+        "audit": _of_systems(_AUDIT, command.audit, command.parts_of),
+        "reproduce": _reproduce,
+        "list": _list,
+        "bench": _bench,
+    }
 
 
 def main() -> None:
     """Runs a command; what is wrong with its input is one line on standard error and exit status 2."""
     try:
         tyro.extras.subcommand_cli_from_dict(
-            {
-                "demo": _demo,
-                "run": _of_systems("Run a system on a data set.", commands.run, _RUN),
-                "sweep": _of_systems("Run a system at every point of a grid.", commands.sweep, _SWEEP),
-                "list": _list,
-                "bench": _bench,
-            },
+            _commands(),
             prog="fedjax-priv",
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )

@@ -46,10 +46,11 @@ class Control(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What a command printed, and whether Ctrl-C ended it early."""
+    """What a command printed, and how it ended."""
 
-    rows: list[Row]
+    rows: Sequence[Any]  # NamedTuples
     interrupted: bool
+    failed: bool = False  # what was checked does not hold
 
 
 def run(system: str, values: Mapping[str, Any]) -> Outcome:

@@ -3,13 +3,15 @@
 import inspect
 import pathlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import jax
 import optax
 
 from fedjax_priv import _validate, clients, data, losses, metrics, models, processes, systems
-from fedjax_priv.base import Algorithm, ClientData, Model
+from fedjax_priv.base import Algorithm, ClientData, Local, Model
+from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data.dataset import Dataset
 from fedjax_priv.data.stack import PARTITIONS
 from fedjax_priv.options import Choice, Option, Options, options_of, pick
@@ -19,9 +21,15 @@ OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
 
 
 class Experiment(NamedTuple):
-    """What is run; `make` takes the options of the system, of its local training and of its server."""
+    """What is run.
+
+    `make` takes the options of the system, of its local training and of its server, and as `parts` arguments of the
+    system that are no options.
+    """
 
     make: Callable[..., Algorithm]
+    local: Local
+    loss: Loss
     model: Model
     data: ClientData
     evaluate: Callable[..., dict]  # params -> metrics on the test set
@@ -56,10 +64,13 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
     dataset = _dataset(**pick(options_of(_dataset), values))
     model = _model(dataset, values)
 
-    def make(**point: Any) -> Algorithm:
-        return _algorithm(system, model, {**values, **point})
+    loss = losses.softmax_cross_entropy(model)
 
-    return Experiment(make, model, _clients(dataset, values), metrics.accuracy(model, dataset.x_test, dataset.y_test))
+    def make(*, parts: Mapping[str, Any] = MappingProxyType({}), **point: Any) -> Algorithm:
+        return _algorithm(system, model, loss, {**values, **point}, parts)
+
+    evaluate = metrics.accuracy(model, dataset.x_test, dataset.y_test)
+    return Experiment(make, _local(system, loss, values), loss, model, _clients(dataset, values), evaluate)
 
 
 def _dataset(
@@ -115,18 +126,22 @@ def _server(
     return OPTIMIZERS[optimizer](server_learning_rate)
 
 
-def _algorithm(system: str, model: Model, values: Mapping[str, Any]) -> Algorithm:
+def _local(system: str, loss: Loss, values: Mapping[str, Any]) -> Local:
+    training = pick(_TRAINING, values)
+    if training["num_epochs"] is None and training["num_steps"] is None:
+        training |= _DURATION.get(system, {"num_epochs": 1})
+    return clients.local_sgd(loss, **training)
+
+
+def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any], given: Mapping[str, Any]) -> Algorithm:
     parts: dict[str, Any] = {}
     if _takes(system, "local"):
-        training = pick(_TRAINING, values)
-        if training["num_epochs"] is None and training["num_steps"] is None:
-            training["num_epochs"] = 1
-        parts["local"] = clients.local_sgd(losses.softmax_cross_entropy(model), **training)
+        parts["local"] = _local(system, loss, values)
     if _takes(system, "server"):
         parts["server"] = _server(**pick(_SERVER, values))
     if _takes(system, "num_params"):
         parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
-    return getattr(systems, system)(**parts, **pick(_system_options(system), values))
+    return getattr(systems, system)(**{**parts, **pick(_system_options(system), values), **given})
 
 
 def _system_options(system: str) -> dict[str, Option]:
@@ -158,4 +173,6 @@ _MODEL = Choice("model", MODELS, without=("input_shape", "num_classes"))
 _PARTITION = Choice("partition", PARTITIONS, without=("num_clients", "seed"))
 _CLIENTS = {"num_clients": Option(int, 100, "clients that share the data.")}
 _TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10})
+_DURATION = {"dp_sgd": {"num_steps": 1}}
+"""Of local training, where it is not given."""
 _SERVER = options_of(_server)

@@ -37,7 +37,7 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
         "backend": jax.default_backend(),
         "device_kind": devices[0].device_kind,
         "num_devices": len(devices),
-        "commit": _commit(pathlib.Path(__file__).resolve()),
+        "commit": commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "key": " ".join(f"{word:08x}" for word in np.asarray(jax.random.key_data(key)).tolist()),
         "key_impl": str(jax.random.key_impl(key)),
@@ -51,8 +51,13 @@ def _version(package: str) -> str:
         return "unknown"
 
 
-def _commit(file: pathlib.Path) -> str:
-    """Commit of the checkout that tracks the file: an environment inside another project's checkout is not one."""
+def commit() -> str:
+    """Commit of the checkout that tracks this file: an environment inside another project's checkout is not one.
+
+    Returns:
+      40 hexadecimal digits, followed by `-dirty` where tracked files were changed; `"unknown"` outside a checkout.
+    """
+    file = pathlib.Path(__file__).resolve()
     git = ["git", "-C", str(file.parent)]
     try:
         for arguments in (

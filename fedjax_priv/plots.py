@@ -37,7 +37,7 @@ def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy")
         raise ValueError("results must hold at least one system, got none")
     for data in results.values():
         _validate.one_of([str(name) for name in data.data_vars if data[name].dims == ("evaluation",)], metric=metric)
-    figure = Figure(figsize=(13, 4.2), layout="constrained")
+    figure = Figure(figsize=(13, max(4.2, 1 + 0.8 * len(results))), layout="constrained")
     by_round, by_bytes, traffic = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))
     sent = {name: _sent(data) for name, data in results.items()}
     size, unit = _unit(max(float(values.max(initial=0)) for values in sent.values()))

@@ -7,7 +7,7 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv.attacks.honest import honest_mean
 from fedjax_priv.attacks.updates import Attack
-from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.keys import named
 from fedjax_priv.rows import rows_where
 
@@ -38,8 +38,7 @@ def robustness(
       honest: which rows are.
     """
     sent = rows_where(honest, updates, attack(named(key, "attack"), updates, honest))
-    count = jnp.ones(len(sent), jnp.int32)
-    direction, _ = rule.apply(named(key, "aggregate"), rule.init(sent.shape[1]), Received(sent, count))
+    direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))
     mean, number = honest_mean(updates, honest)[0], honest.sum().astype(jnp.float32)
     scatter = rows_where(honest, jnp.square(updates - mean[None]), jnp.zeros((), updates.dtype)).sum()
     return Robustness(

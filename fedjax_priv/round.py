@@ -84,8 +84,9 @@ def federated_round(
 
     Raises:
       ValueError: a block below 1, a mesh of other axes, layers that do not say how uploads combine or that combine
-        another number of groups than the cohort draws; when `init` or `step` is called, data or a state of another
-        number of clients, or a cohort too large for an exact sum.
+        another number of groups than the cohort draws, or that need a number of uploads which the channel hides; when
+        `init` or `step` is called, data or a state of another number of clients, or a cohort too large for an exact
+        sum.
     """
     combine = layers.combine
     if combine is None:
@@ -94,6 +95,8 @@ def federated_round(
         raise ValueError(
             f"cohort must draw as many groups as layers combine, {combine.num_groups}, got {cohort.num_groups}"
         )
+    if layers.needs_count and channel.hides_count:
+        raise ValueError("layers must not need the number of uploads, which channel hides (known_count=False)")
     mesh = resolve_mesh(mesh)
     in_blocks = functools.partial(
         federated_round,

@@ -1,6 +1,5 @@
 """What several test files share: a cohort by hand, a layer's whole protocol in one call, and a toy system's parts."""
 
-import functools
 import math
 
 import jax
@@ -9,54 +8,18 @@ import numpy as np
 import optax
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import ClientData, Cohort, Local
+from fedjax_priv.base import ClientData, Local
 from fedjax_priv.blocks import clients_mesh
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.layers import plain, stack
 from fedjax_priv.round import federated_round
+from fedjax_priv.testing import cohort_of, run_layer, survivors, wire
+
+__all__ = ["cohort_of", "run_layer", "survivors", "wire"]  # with all below
 
 Q = 2**32 - 5
-
-
-def cohort_of(n, *, group=None, weight=None, round=0):
-    """Everyone, honest and selected."""
-    return Cohort(
-        client=jnp.arange(n),
-        round=jnp.full(n, round, jnp.int32),
-        weight=jnp.full(n, 1 / n, jnp.float32) if weight is None else jnp.asarray(weight, jnp.float32),
-        selected=jnp.ones(n, bool),
-        byzantine=jnp.zeros(n, bool),
-        group=jnp.zeros(n, jnp.int32) if group is None else jnp.asarray(group, jnp.int32),
-        gain=jnp.ones(n, jnp.float32),
-        participation=jnp.ones(n, jnp.float32),
-    )
-
-
-def survivors(n, lost=()):
-    return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
-
-
-@functools.partial(jax.jit, static_argnames=("layer", "spoil"))
-def run_layer(layer, key, x, cohort, alive, online=None, spoil=None):
-    """One round of a layer that ends in a sum. `spoil` garbles what clients hold after they have encoded."""
-    online = alive if online is None else online
-    state = layer.init(key, cohort.client.size)
-    private, public, opening = layer.advertise(key, state, cohort)
-    y, state, sent = layer.encode(key, private, public, x, cohort)
-    header, closing = layer.disclose(spoil(private) if spoil else private, public, sent.clear, alive, online)
-    received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(y, alive, cohort.group)))
-    return {
-        "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
-        "bits": {**opening, **closing}, "state": state,
-    }  # fmt: skip
-
-
-def wire(upload):
-    """Bits of each client's message: its arrays as they are."""
-    leaves = [np.asarray(a) for a in jax.tree.leaves(upload)]
-    return sum(8 * a.nbytes for a in leaves) // len(leaves[0])
 
 
 def sparse_wire(d):

@@ -34,13 +34,12 @@ STEPS_OF_A_ROUND = (
 
 
 def run(keep, log=None):
-    """Three batches of two runs, a checkpoint after every round."""
-    make = lambda rate, cohort_size: fedavg(
-        helpers.remembering(), server=optax.sgd(rate), cohort_size=cohort_size, dropout=0.2
-    )
-    axes = {"cohort_size": [2, 3, 4], "rate": [0.1, 0.2]}
-    data = helpers.targets(6, D)
-    return sweep(make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, keep=keep, log=log, progress=False)
+    """Three batches of two runs, of one program so that a life begins soon; a checkpoint after every round."""
+    make = lambda rate: fedavg(helpers.remembering(), server=optax.sgd(rate), cohort_size=3, dropout=0.2)
+    axes, data = {"rate": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}, helpers.targets(6, D)
+    return sweep(
+        make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, at_once=2, keep=keep, log=log, progress=False
+    )  # fmt: skip
 
 
 def die_at(step):

@@ -1,15 +1,44 @@
 """The auditor, audited: from below on mechanisms whose eps is known, and above the claim of broken ones."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv.audit import direction_canary, one_run, one_run_p_value, scores, two_worlds
+from fedjax_priv import losses, models
+from fedjax_priv.aggregators import mean
+from fedjax_priv.audit import (
+    Canary,
+    client_crowd,
+    coalition,
+    crowd_scores,
+    direction_canary,
+    label_canary,
+    label_crowd,
+    on_the_air,
+    one_run,
+    one_run_p_value,
+    outsider,
+    proposal,
+    proposal_canary,
+    scores,
+    server,
+    two_worlds,
+    uploads,
+)
+from fedjax_priv.audit.adversaries import upload_of
+from fedjax_priv.base import ClientData, View
 from fedjax_priv.channels import constant
-from fedjax_priv.systems import wireless
+from fedjax_priv.clients import fedsgd, local_sgd
+from fedjax_priv.layers import plain_field
+from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.systems import dp_sgd, fedavg, fedrep, wireless
+from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian
+from fedjax_priv.theory.fedrep import coordinate_epsilon
 from fedjax_priv.theory.wireless import rigorous_epsilon
 
 KEY = jax.random.key(21)
@@ -45,6 +74,8 @@ def test_worlds_that_never_meet():
     low = 0.05 ** (1 / 500)  # Clopper and Pearson's where all of 500 are hits
     assert found.epsilon == pytest.approx(np.log(low / (1 - low)), rel=1e-6)
     assert found.why == "500 of 500 against 0 of 500 runs"
+    assert found.limit == found.epsilon
+    assert two_worlds(*gaussian_worlds(1.0, 1000), confidence=0.9).limit == found.limit
 
 
 def randomised_response(epsilon, canaries, seed):
@@ -62,6 +93,12 @@ def test_one_run_of_randomised_response(epsilon):
     assert one_run(*randomised_response(2 * epsilon, 4000, 0), guesses=4000).epsilon > epsilon
 
 
+def test_one_run_says_what_it_could_have_shown():
+    right = np.repeat([0.0, 1.0], 50)
+    found = one_run(right, right == 1, guesses=60)
+    assert found.epsilon == found.limit == pytest.approx(np.log(1 / (0.05 ** (-1 / 60) - 1)), abs=2e-3)
+
+
 def test_p_value_without_delta_is_a_binomial_tail_and_grows_with_delta():
     p = one_run_p_value(70, 100, 200, 0.4, 0.0)
     assert p == pytest.approx(stats.binom(100, np.exp(0.4) / (1 + np.exp(0.4))).sf(69))
@@ -73,27 +110,148 @@ def test_p_value_without_delta_is_a_binomial_tail_and_grows_with_delta():
 USERS, PARAMS, CLIP, NOISE, P, N0 = 5, 3, 1.0, 1.0, 0.8, 0.5
 
 
-def audited(noise=NOISE, clip=CLIP, participation=P):
-    u, _ = direction_canary(KEY, USERS, PARAMS, 1.0)
+def audited(noise=NOISE):
+    canary = direction_canary(KEY, USERS, PARAMS, 3.0 * CLIP)
     make = lambda local, observe: wireless(
-        local, clip=clip, noise_variance=noise, receiver_noise=N0, participation=participation, fading=constant(),
+        local, clip=CLIP, noise_variance=noise, receiver_noise=N0, participation=P, fading=constant(),
         observe=observe, mesh=None,
     )  # fmt: skip
-    worlds = scores(
-        make, direction_canary(KEY, USERS, PARAMS, 3.0 * CLIP), lambda view: view.received.value[0] @ u[0], KEY,
-        trials=20_000, at_once=1000,
-    )  # fmt: skip
+    score = on_the_air(canary.toward, clip=CLIP, noise_variance=NOISE, receiver_noise=N0)
+    key = jax.random.key(1)
+    worlds = scores(make, canary, score, key, params=jnp.zeros(PARAMS), trials=20_000, at_once=1000)
     return two_worlds(*worlds, delta=DELTA).epsilon
 
 
 def test_a_system_stands_its_audit_and_a_broken_one_does_not():
-    """The claim is the exact figure of the channel; noise cut to a ninth, or clipping left out, is caught."""
+    """The claim is the exact figure of the channel; noise cut to a ninth is caught."""
     claimed = rigorous_epsilon(
         DELTA, num_users=USERS, participation=P, clip=CLIP, noise_variance=NOISE, receiver_noise=N0
     )
-    assert claimed / 4 < audited() < claimed
+    assert claimed / 2.5 < audited() < claimed
     assert audited(noise=NOISE / 9) > claimed
-    assert audited(clip=100.0) > claimed
+
+
+DEVICES, SAMPLES, SIGMA = 2, 32, 1 / 16
+RNG = np.random.default_rng(3)
+MODEL = models.softmax_regression((3,), 2)
+LOSS = losses.softmax_cross_entropy(MODEL)
+X = jnp.asarray(0.1 * RNG.normal(size=(DEVICES, SAMPLES, 3)), jnp.float32).at[0, 0].set(jnp.array([5.0, 0.0, 0.0]))
+Y = jnp.asarray(RNG.integers(0, 2, (DEVICES, SAMPLES)), jnp.int32)
+START = MODEL.init(KEY)
+
+
+def private(batch_size, *, sigma=SIGMA, clip=1.0, count=SAMPLES, rounds=1):
+    """Bounds of three adversaries of DP-SGD, whose client 0 has another label at its first sample.
+
+    Noise and clip are a part of the input, so that all cases are one program.
+    """
+
+    def local(given):
+        _, sigma, clip = given
+        return local_sgd(
+            LOSS, learning_rate=0.5, batch_size=batch_size, num_steps=1, sample_clip=clip, gradient_noise=sigma
+        )
+
+    make = lambda local, observe: dp_sgd(
+        local, num_clients=DEVICES, secure_sum=plain_field(), observe=observe, mesh=None, block=DEVICES
+    )
+    data = ClientData((X, Y), jnp.full(DEVICES, count, jnp.int32))
+    label = label_canary(local((data, sigma, 1.0)), LOSS, data, 1 - int(Y[0, 0]))
+    inputs = tuple((data, jnp.float32(sigma), jnp.float32(clip)) for data in label.inputs)
+    looks = [look(label.toward) for look in (server, outsider, functools.partial(coalition, colluding=1))]
+    worlds = scores(
+        make, Canary(inputs, local, lambda given: given[0], label.toward),
+        lambda seen: jnp.stack([look(seen) for look in looks]), KEY, params=START, trials=8000, at_once=1000,
+        rounds=rounds,
+    )  # fmt: skip
+    return [two_worlds(*(world[:, i] for world in worlds), delta=DELTA).epsilon for i in range(3)]
+
+
+ROUNDS = 3
+
+
+def exact(known):
+    """Batches of all samples: a Gaussian mechanism with the noise of those who do not collude, three times."""
+    return gaussian.epsilon(DELTA, np.sqrt(ROUNDS) * 2 / SAMPLES / SIGMA / np.sqrt(DEVICES - known))
+
+
+def test_a_label_canary_meets_dp_sgd_from_below():
+    for bound, known in zip(private(SAMPLES, rounds=ROUNDS), (0, 0, 1), strict=True):
+        assert exact(known) / 2.2 < bound < exact(known)
+
+
+@pytest.mark.parametrize("broken", [{"sigma": SIGMA / 2}, {"clip": 100.0}])
+def test_dp_sgd_with_half_the_noise_or_without_clipping_is_caught(broken):
+    assert private(SAMPLES, rounds=ROUNDS, **broken)[0] > exact(0)
+
+
+def test_batches_that_are_not_drawn_are_caught():
+    """One sample of 32 in each batch; then the first one in all of them."""
+    claimed = theory.amplified_epsilon(1, 1.0, DEVICES, SAMPLES, 1, 2.0, DELTA)
+    assert private(1, sigma=2.0)[0] < claimed
+    assert private(1, sigma=2.0, count=1)[0] > claimed
+
+
+def test_proposals_of_fedrep_are_met_from_below():
+    d, n, alpha = 20, 2, 0.5
+    canary = proposal_canary(2, d, n)
+    make = lambda local, observe: fedrep(
+        local, num_clients=2, num_params=d, k=2 * n, alpha=alpha, aggregate=mean(), in_the_clear=True,
+        observe=observe, mesh=None,
+    )  # fmt: skip
+    worlds = scores(make, canary, proposal(n), KEY, params=jnp.zeros(d), trials=4000, at_once=1000)
+    proved = coordinate_epsilon(d, n, alpha)
+    assert proved / 1.3 < two_worlds(*worlds).epsilon < proved
+
+
+def crowd_bound(norm):
+    """Every one of 300 users is a canary, in one round without clipping to speak of; noise of variance 16."""
+    crowd = client_crowd(KEY, 300, 3000, norm)
+    make = lambda local, observe: wireless(
+        local, clip=100.0, noise_variance=16 / 300, receiver_noise=0.0, fading=constant(), observe=observe, mesh=None,
+        block=100,
+    )  # fmt: skip
+    found = crowd_scores(make, crowd, server(crowd.toward), KEY, params=jnp.zeros(3000))
+    return one_run(found, crowd.included, guesses=200, delta=1e-5).epsilon
+
+
+def test_one_run_with_many_canaries():
+    """Updates of norm 1, as the exact figure wants them, do not contradict it, and updates of norm 6 do."""
+    claimed = gaussian.epsilon(1e-5, 2 / 4)
+    assert 0 < crowd_bound(1.0) < claimed
+    assert crowd_bound(6.0) > claimed
+
+
+def test_every_label_can_be_a_canary():
+    """Without noise all coins are read off one gradient; samples are orthogonal."""
+    data = ClientData((jnp.eye(8)[None] * 3.0, jnp.zeros((1, 8), jnp.int32)), jnp.full(1, 8, jnp.int32))
+    model = models.softmax_regression((8,), 2)
+    loss = losses.softmax_cross_entropy(model)
+    local = local_sgd(loss, learning_rate=1.0, batch_size=8, num_steps=1, sample_clip=1.0)
+    crowd = label_crowd(KEY, local, loss, data, jnp.ones((1, 8), jnp.int32))
+    found = crowd_scores(fedavg_of, crowd, uploads(crowd.toward), KEY, params=model.init(KEY))
+    middle = (found[crowd.included].min() + found[~crowd.included].max()) / 2
+    np.testing.assert_array_equal(found > middle, crowd.included)
+    assert 0 < crowd.included.sum() < 8
+    with pytest.raises(ValueError, match="data must have 8 samples of every client"):
+        label_crowd(KEY, local, loss, data._replace(count=jnp.full(1, 7, jnp.int32)), jnp.ones((1, 8), jnp.int32))
+
+
+def fedavg_of(local, observe):
+    return fedavg(local, observe=observe, mesh=None)
+
+
+@pytest.mark.parametrize(
+    ("sent", "value"),
+    [
+        (Sparse(jnp.array([[1.0, 2.0], [3.0, -4.0]]), jnp.array([[0, 2], [2, 1]])), [0.0, -4.0, 3.0]),
+        (jnp.array([[0, 0, 0], [2, 2**32 - 5 - 7, 0]], jnp.uint32), [2.0, -7.0, 0.0]),
+        (jnp.array([[0.0] * 4, [1.0, 2.0, 3.0, 0.25]]), [1.0, 2.0, 3.0]),  # and its weight
+    ],
+)
+def test_an_upload_in_the_clear_is_read(sent, value):
+    view = View(sent, (), (), (), (), ())
+    np.testing.assert_array_equal(upload_of(view, 1, 3), value)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +264,14 @@ def test_a_system_stands_its_audit_and_a_broken_one_does_not():
         (lambda: one_run(np.zeros(9), np.zeros(9), guesses=2), "included must be bool"),
         (lambda: one_run(np.zeros(9), np.zeros(9, bool), guesses=3), "guesses must be an even number up to 9, got 3"),
         (lambda: direction_canary(KEY, 0, 3, 1.0), "num_clients must be an integer >= 1, got 0"),
+        (lambda: proposal_canary(2, 3, 3), "num_coordinates must be below num_params = 3, got 3"),
         (
-            lambda: scores(lambda *_: None, (jnp.zeros((2, 3)), jnp.zeros((3, 3))), lambda view: 0, KEY, trials=9),
-            "updates must be two tables of one shape",
+            lambda: label_canary(fedsgd(LOSS), LOSS, ClientData((X, Y), jnp.full(DEVICES, SAMPLES)), 1, client=2),
+            "data must have",
+        ),
+        (
+            lambda: scores(fedavg_of, direction_canary(KEY, 2, 3, 1.0), len, KEY, params=jnp.zeros(3), trials=3),
+            "trials must be an integer >= 4, got 3",
         ),
     ],
 )

@@ -10,17 +10,17 @@ import fedjax_priv
 
 ROOT = pathlib.Path(fedjax_priv.__file__).parent
 ORDER = (
-    {"_devices", "_validate", "atomic", "option_types", "status"},
+    {"_devices", "_keyless", "_validate", "atomic", "option_types", "reproduce", "status"},
     {"base", "store", "keep", "launch", "options", "sigterm", "programs"},
     {"axes", "choice", "host_rows", "keys", "rows"},
     {"crypto"},
     {"blocks"},
-    {"layers", "aggregators", "data", "models", "losses"},
+    {"layers", "aggregators", "data", "models", "losses", "interchange"},
     {"channels"},
     {"clients"},
     {"attacks"},
     {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
-    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness", "worst_case", "link_measures"},
+    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness", "worst_case", "link_measures", "testing"},
     {"layout", "digests", "arguments", "experiment", "journal", "report"},
     {"evaluation"},
     {"engine"},
@@ -29,10 +29,12 @@ ORDER = (
     {"groups"},
     {"batches"},
     {"sweep"},
-    {"demo", "bench", "commands"},
-    {"cli"},
+    {"bench", "commands"},
     {"theory"},
-    {"ledger", "audit"},
+    {"ledger"},
+    {"audit"},
+    {"demo"},
+    {"cli"},
 )
 LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
 

@@ -44,9 +44,9 @@ def made(client=EVERYBODY, p=1.0, gain=1.0, lost=0):
     fill = lambda value: (each, np.full(client.shape, value, np.float32))
     variables = {
         "client_id": (each, client), "counted": (each, counted), "status": (("round",), np.zeros(ROUNDS, int)),
-        "join_probability": fill(p), "gain": fill(gain),
+        "join_probability": fill(p), "gain": fill(gain), "up_bytes": (("phase", *each), 1 * counted[None]),
     }  # fmt: skip
-    return xr.Dataset(variables, attrs={"num_params": 8})
+    return xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": 8})
 
 
 def entries(algorithm, run=None, **how):
@@ -109,6 +109,43 @@ def test_no_theorem_no_number():
         systems.cdp_fl(local(batch_size=3, num_steps=1, sample_clip=1.0, gradient_noise=1.0), num_clients=N)
     )
     assert partial.proved.epsilon is None and "whole batches of 3" in partial.proved.why
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"momentum": 0.9, "carry_momentum": True, "learning_rate": 0.1},
+        {"learning_rate": lambda rounds: 1 / (1 + rounds)},
+    ],
+)
+def test_noise_of_several_sizes_in_a_sum_is_no_guarantee(how):
+    """A client that comes for the first time takes larger steps, or has no velocity yet: the others' noise is small."""
+    training = local(batch_size=M, num_steps=1, sample_clip=0.5, gradient_noise=0.3, **how)
+    members = dict(num_clients=N, cohort_size=3, cohort=scheduled(SCHEDULE))
+    server, device, everybody = entries(systems.dp_sgd(training, **members), made(SCHEDULE))
+    assert server.proved.epsilon is None is device.proved.epsilon and "not of one size" in server.proved.why
+    assert worst(everybody.proved) > 0
+
+
+def test_dp_sgd_has_its_own_figures():
+    """Batches of half the samples, drawn afresh; of all of them, one Gaussian mechanism a round."""
+
+    def found(size, **how):
+        training = local(batch_size=size, num_steps=1, sample_clip=0.5, gradient_noise=0.3)
+        members = dict(cohort_size=3, cohort=scheduled(SCHEDULE))
+        return entries(systems.dp_sgd(training, num_clients=N, **members, **how), made(SCHEDULE), colluding=1)
+
+    server, _, coalition, everybody = found(2)
+    charged = cdp_fl.dp_sgd_epsilon(TAKEN, 0.5, N, 3, 2, 0.3, DELTA)
+    np.testing.assert_allclose(server.claimed.epsilon, charged.printed)
+    for entry, uploads in ((server, 3), (coalition, 2), (everybody, 1)):
+        amplified = cdp_fl.amplified_epsilon(TAKEN, 0.5, uploads, M, 2, 0.3, DELTA)
+        np.testing.assert_allclose(entry.proved.epsilon, amplified)
+        assert "drawn afresh" in entry.proved.why
+    (alone,) = found(M, secure_sum=plain_field())
+    exact = gaussian.epsilon(DELTA, np.sqrt(TAKEN) * 2 * 0.5 / M / 0.3)
+    np.testing.assert_allclose(alone.proved.epsilon, exact, rtol=1e-6)
+    assert "row 0, 1" in alone.proved.why
 
 
 def over_the_air(colluding=0, **how):

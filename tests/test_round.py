@@ -10,15 +10,26 @@ import pytest
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import ClientData, Local, Sent
-from fedjax_priv.channels import erasure
+from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
-from fedjax_priv.layers import pairwise_masks, plain, quantize, scale, stack, stateless
+from fedjax_priv.layers import (
+    average,
+    over_the_air_mean,
+    pairwise_masks,
+    plain,
+    quantize,
+    scale,
+    stack,
+    stateless,
+    waveform,
+)
 from fedjax_priv.round import federated_round
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedavg, secagg
 from helpers import engine, mesh_of, one_round, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(5)
+HIDING = multiple_access(known_count=False)  # how many sent
 
 
 def shifted():
@@ -156,6 +167,14 @@ def test_a_sweep_is_a_vmap():
     [
         ({"layers": scale()}, "layers must end in one that says how uploads combine"),
         ({"block": 0}, "block must be an integer >= 1, got 0"),
+        (
+            {"layers": stack(mean=over_the_air_mean(), send=waveform()), "channel": HIDING},
+            "layers must not need the number of uploads, which channel hides",
+        ),
+        (
+            {"layers": stack(mean=average(), send=waveform()), "channel": HIDING},
+            "layers must not need the number of uploads, which channel hides",
+        ),
     ],
 )
 def test_bad_arguments(how, message):
@@ -322,7 +341,8 @@ def test_numpy_data_may_be_closed_over():
     data = jax.tree.map(np.asarray, targets(7, 5))
     system = fedavg(towards_target(), cohort_size=4, mesh=None)
     state = system.init(KEY, jnp.zeros(5), data)
-    assert jax.vmap(lambda key: system.step(key, state, data)[1].status)(jax.random.split(KEY, 3)).tolist() == [0] * 3
+    status = jax.jit(jax.vmap(lambda key: system.step(key, state, data)[1].status))
+    assert status(jax.random.split(KEY, 3)).tolist() == [0] * 3
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from fedjax_priv.aggregators.centered_clipping import centered_clipping
 from fedjax_priv.aggregators.clipping import clipping
 from fedjax_priv.aggregators.coordinate_median import coordinate_median
 from fedjax_priv.aggregators.filter_l2 import filter_l2
+from fedjax_priv.aggregators.from_host import from_host
 from fedjax_priv.aggregators.geometric_median import geometric_median
 from fedjax_priv.aggregators.krum import krum, multi_krum
 from fedjax_priv.aggregators.mda import mda
@@ -30,6 +31,7 @@ __all__ = [
     "clipping",
     "coordinate_median",
     "filter_l2",
+    "from_host",
     "geometric_median",
     "krum",
     "mda",

@@ -1,6 +1,16 @@
 """Audits: lower bounds on epsilon from what an adversary sees, which can contradict a claim and never prove one."""
 
+from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
 from fedjax_priv.audit.bounds import LowerBound, one_run, one_run_p_value, two_worlds
-from fedjax_priv.audit.worlds import Worlds, direction_canary, scores, sending
+from fedjax_priv.audit.canaries import direction_canary, label_canary, proposal_canary, sample_canary, sending
+from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
+from fedjax_priv.audit.plan import Subject
+from fedjax_priv.audit.systems import Finding, findings
+from fedjax_priv.audit.worlds import Canary, Seen, Worlds, scores
 
-__all__ = ["LowerBound", "Worlds", "direction_canary", "one_run", "one_run_p_value", "scores", "sending", "two_worlds"]
+__all__ = [
+    "Canary", "Crowd", "Finding", "LowerBound", "Seen", "Subject", "Worlds",
+    "client_crowd", "coalition", "crowd_scores", "direction_canary", "findings", "label_canary", "label_crowd",
+    "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal", "proposal_canary", "sample_canary", "scores",
+    "sending", "server", "two_worlds", "uploads",
+]  # fmt: skip

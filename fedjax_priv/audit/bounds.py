@@ -12,6 +12,9 @@ from scipy.special import betaincinv
 
 from fedjax_priv import _validate
 
+_MARGIN = 4.0
+"""Standard deviations that counts are shrunk by where the best of many events is chosen: fewer fall for luck."""
+
 
 class LowerBound(NamedTuple):
     """Eps is at least this, with this confidence, at this delta."""
@@ -20,6 +23,7 @@ class LowerBound(NamedTuple):
     delta: float
     confidence: float
     why: str  # what was counted
+    limit: float  # the largest eps that so many runs or guesses could have shown
 
 
 class _Event(NamedTuple):
@@ -58,10 +62,10 @@ def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, con
     event = _best_event(worlds[0][::2], worlds[1][::2], delta)
     hits, other = event.hits(counted[0], counted[1])
     sizes = [len(scores) for scores in (counted if event.in_first else counted[::-1])]
-    level = (1 - confidence) / 2
-    low, high = _lower(hits, sizes[0], level), _upper(other, sizes[1], level)
-    epsilon = max(0.0, float(np.log((low - delta) / high))) if low > delta else 0.0
-    return LowerBound(epsilon, delta, confidence, f"{hits} of {sizes[0]} against {other} of {sizes[1]} runs")
+    epsilon, limit = (
+        _two_worlds(found, sizes, delta, (1 - confidence) / 2) for found in ((hits, other), (sizes[0], 0))
+    )
+    return LowerBound(epsilon, delta, confidence, f"{hits} of {sizes[0]} against {other} of {sizes[1]} runs", limit)
 
 
 def one_run(
@@ -93,13 +97,8 @@ def one_run(
     order = np.argsort(values, kind="stable")
     half = guesses // 2
     right = int(coins[order[-half:]].sum() + (~coins[order[:half]]).sum())
-    tried = np.linspace(0, 20, 20_001)
-    fits = lambda eps: one_run_p_value(right, guesses, values.size, eps, delta) > 1 - confidence
-    low, high = 0, tried.size - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(tried[middle]) else (middle + 1, high)
-    return LowerBound(float(tried[max(low - 1, 0)]), delta, confidence, f"{right} of {guesses} guesses right")
+    epsilon, limit = (_one_run(found, guesses, values.size, delta, confidence) for found in (right, guesses))
+    return LowerBound(epsilon, delta, confidence, f"{right} of {guesses} guesses right", limit)
 
 
 def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
@@ -108,6 +107,21 @@ def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, del
     mass = np.cumsum(stats.binom.pmf(right - np.arange(1, right + 1), guesses, chance))
     most = float(np.max(mass / np.arange(1, right + 1), initial=0.0))
     return min(1.0, float(stats.binom.sf(right - 1, guesses, chance)) + 2 * canaries * delta * most)
+
+
+def _two_worlds(hits: tuple[int, int], sizes: list[int], delta: float, level: float) -> float:
+    low, high = _lower(hits[0], sizes[0], level), _upper(hits[1], sizes[1], level)
+    return max(0.0, float(np.log((low - delta) / high))) if low > delta else 0.0
+
+
+def _one_run(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
+    tried = np.linspace(0, 20, 20_001)
+    fits = lambda eps: one_run_p_value(right, guesses, canaries, eps, delta) > 1 - confidence
+    low, high = 0, tried.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(tried[middle]) else (middle + 1, high)
+    return float(tried[max(low - 1, 0)])
 
 
 def _check(delta: float, confidence: float) -> None:
@@ -133,8 +147,8 @@ def _best_event(first: np.ndarray, second: np.ndarray, delta: float) -> _Event:
         for in_first in (True, False):
             likelier, other = hits if in_first else hits[::-1]
             sizes = (len(first), len(second)) if in_first else (len(second), len(first))
-            low = likelier / sizes[0] - 2 * np.sqrt(likelier + 1) / sizes[0] - delta
-            high = other / sizes[1] + 2 * (np.sqrt(other) + 1) / sizes[1]
+            low = (likelier - _MARGIN * np.sqrt(likelier)) / sizes[0] - delta
+            high = (other + _MARGIN * np.sqrt(other) + _MARGIN**2 / 2) / sizes[1]
             ratio = np.where(low > 0, low, 0) / high
             place = int(np.argmax(ratio))
             if ratio[place] > best:

@@ -1,87 +1,114 @@
-"""The same round on two neighbouring inputs, many times, and what an adversary makes of its view."""
+"""The same rounds on two neighbouring inputs, many times, and what an adversary makes of what it sees."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, View
+from fedjax_priv.base import Algorithm, ClientData, Key, Local, RoundInfo, RoundState, View
+from fedjax_priv.keys import named
+from fedjax_priv.rows import rows_of
+
+
+class Seen(NamedTuple):
+    """What a round shows: both models to everybody, the view to the server, its own update to each client."""
+
+    before: PyTree  # parameters
+    after: PyTree
+    info: RoundInfo  # `observed` is the server's `View`
+    updates: Float[Array, "k d"]  # of the cohort; a score uses those of colluding clients only
+
+
+Score = Callable[[Seen], Array]
+"""A statistic of a round, higher for the first input; those of several rounds are added up."""
+Make = Callable[[Local, Callable[[View], PyTree]], Algorithm]
+"""`make(local, observe)` is the system."""
+
+
+class Canary(NamedTuple):
+    """Two neighbouring inputs of a system."""
+
+    inputs: tuple[PyTree, PyTree]  # of one structure
+    local: Callable[[PyTree], Local]  # training on an input
+    data: Callable[[PyTree], ClientData]  # of an input
+    toward: Callable[[PyTree], Float[Array, " d"]]  # parameters -> unit vector, where the first input pulls uploads
 
 
 class Worlds(NamedTuple):
-    """Scores of the two inputs, `[trials]` each."""
+    """Scores of the two inputs, `[trials]` each, or `[trials, s]` of a score of s numbers."""
 
     first: np.ndarray
     second: np.ndarray
 
 
-def sending(updates: Float[Array, "n d"]) -> Local:
-    """Clients whose updates are given: canaries, and everybody else."""
-
-    def apply(key: Key, memory: tuple, params: Array, data: ClientData, cohort: Cohort) -> tuple[Array, tuple, Array]:
-        del key, params
-        return updates[cohort.client], memory, jnp.zeros(data.count.size)
-
-    return Local(lambda n, params: (), apply)
-
-
-def direction_canary(key: Key, num_clients: int, num_params: int, norm: float) -> tuple[Array, Array]:
-    """Updates `[n, d]` of two inputs that differ in client 0: plus or minus `norm` times a random direction.
-
-    All others send minus it, the worst case under a sum (a random-direction canary as Andrew et al. 2023, placed
-    against its neighbours).
-
-    Raises:
-      ValueError: a size below 1, or a norm that is not above 0.
-    """
-    _validate.integer(num_clients=num_clients, num_params=num_params)
-    _validate.positive(norm=norm)
-    u = jax.random.normal(key, (num_params,))
-    others = jnp.broadcast_to(-norm * u / jnp.linalg.norm(u), (num_clients, num_params))
-    return others.at[0].multiply(-1), others
-
-
 def scores(
-    make: Callable[..., Algorithm],
-    updates: tuple[Array, Array],
-    score: Callable[[View], Array],
+    make: Make,
+    canary: Canary,
+    score: Score,
     key: Key,
     *,
+    params: PyTree,
     trials: int,
+    rounds: int = 1,
     at_once: int = 100,
 ) -> Worlds:
-    """Runs the first round `trials` times on each input.
+    """Runs the first rounds `trials` times on each input.
 
     Args:
-      make: `make(local, observe)` is the system; its draws are new in every trial.
-      updates: of two neighbouring inputs, `[n, d]` each.
-      score: from what the server sees to a number, higher for the first input.
+      make: the system of a local training; its draws are new in every trial.
+      canary: the inputs.
+      score: of what an adversary sees in a round.
       key: root key of all trials.
+      params: of the first model, in every trial.
       trials: of each input, at least 4.
-      at_once: rounds computed side by side.
+      rounds: of a trial.
+      at_once: trials computed side by side.
 
     Raises:
-      ValueError: an argument outside its range, or updates of two shapes.
+      ValueError: an argument outside its range.
     """
     _validate.integer(at_least=4, trials=trials)
-    _validate.integer(at_once=at_once)
-    if updates[0].shape != updates[1].shape or updates[0].ndim != 2:
-        raise ValueError(f"updates must be two tables of one shape, got {updates[0].shape} and {updates[1].shape}")
-    n, d = updates[0].shape
-    data = ClientData((jnp.zeros((n, 1)),), jnp.ones(n, jnp.int32))
-
-    def one(key: Key, updates: Array) -> Array:
-        algorithm = make(sending(updates), score)
-        _, info = algorithm.step(key, algorithm.init(key, jnp.zeros(d), data), data)
-        return info.observed
+    _validate.integer(at_once=at_once, rounds=rounds)
+    one = watched(make, canary.local, canary.data, score, params, rounds)
 
     @jax.jit
-    def world(key: Key, updates: Array) -> Array:
-        return jax.lax.map(lambda key: one(key, updates), jax.random.split(key, trials), batch_size=at_once)
+    def world(key: Key, given: PyTree) -> Array:
+        return jax.lax.map(lambda key: one(key, given), jax.random.split(key, trials), batch_size=at_once)
 
     keys = jax.random.split(key)
-    return Worlds(*(np.asarray(world(key, own)) for key, own in zip(keys, updates, strict=True)))
+    return Worlds(*(np.asarray(world(key, given)) for key, given in zip(keys, canary.inputs, strict=True)))
+
+
+def watched(
+    make: Make,
+    local: Callable[[PyTree], Local],
+    data: Callable[[PyTree], ClientData],
+    score: Score,
+    params: PyTree,
+    rounds: int,
+) -> Callable[[Key, PyTree], Array]:
+    """`(key, input) -> score`, the sum over some rounds."""
+
+    def run(key: Key, given: PyTree) -> Array:
+        training, samples = local(given), data(given)
+        system = make(training, lambda view: view)
+
+        def step(state: RoundState, _: None) -> tuple[RoundState, Array]:
+            after, info = system.step(key, state, samples)
+            updates = _updates(system, training, key, state, samples)
+            return after, score(Seen(state.params, after.params, info, updates))
+
+        return jax.lax.scan(step, system.init(key, params, samples), length=rounds)[1].sum(0)
+
+    return run
+
+
+def _updates(system: Algorithm, local: Local, key: Key, state: RoundState, data: ClientData) -> Array:
+    """What the clients of a round compute in it, once more."""
+    assert system.draw is not None
+    who, _ = system.draw(key, state.draw, state.round, data.count)
+    memory, mine = rows_of(who, (state.memory, data))
+    return local.apply(named(jax.random.fold_in(key, state.round), "local"), memory, state.params, mine, who)[0]

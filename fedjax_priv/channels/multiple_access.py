@@ -27,7 +27,7 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
         noise = deviation * jax.random.normal(key, received.value.shape)
         return Received(received.value + noise, received.count if known_count else jnp.ones_like(received.count))
 
-    return Channel(_faded, receive, superposes=True)
+    return Channel(_faded, receive, superposes=True, hides_count=not known_count)
 
 
 def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:

@@ -122,7 +122,9 @@ def local_sgd(
         return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
 
     steps = {"num_steps": num_steps, "num_epochs": num_epochs, "batch_size": batch_size}
-    return Local(init, apply, {"clip": sample_clip, "sigma": gradient_noise, **steps})
+    return Local(
+        init, apply, {"clip": sample_clip, "sigma": gradient_noise, "alike": not (carries or scheduled), **steps}
+    )
 
 
 def fedsgd(loss: Loss) -> Local:

@@ -6,6 +6,7 @@ the seed and its counter (block, CRC-32 of the purpose's name, round, part): two
 two parts of a stream, nor two purposes whose names differ in their CRC-32.
 """
 
+import math
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,6 +28,9 @@ _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _ROWS, _MANY = 4, 4096
 """Rows of Philox blocks where many words are asked for: one long row alone is not vectorised by XLA on a CPU, and 40
 times slower."""
+_FEW = 32
+"""So many Philox blocks are computed in a loop over the rounds: it compiles in a fraction of the time, and a round of
+few blocks costs next to nothing. The rounds of more of them are one piece, which runs faster."""
 _SHARED_BY = 32
 """Words that share one spare word: more of them cost less and leave a larger bias, see `expand`."""
 
@@ -42,14 +46,22 @@ class Prg(NamedTuple):
 
 def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
     """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, to four words."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = key
+    shape = jnp.broadcast_shapes(*(word.shape for word in (*counter, *key)))
+    alike = sum(jnp.zeros_like(word) for word in (*counter, *key))  # of one shape, and on the devices of all of them
+    state = tuple(word + alike for word in counter), tuple(word + alike for word in key)
+    if math.prod(shape) <= _FEW:
+        return lax.fori_loop(0, 10, lambda _, state: _philox_round(*state), state)[0]
     for _ in range(10):
-        high0, low0 = field.mulhi(c0, _MULTIPLIERS[0]), c0 * _MULTIPLIERS[0]
-        high1, low1 = field.mulhi(c2, _MULTIPLIERS[1]), c2 * _MULTIPLIERS[1]
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-        k0, k1 = k0 + _WEYL[0], k1 + _WEYL[1]
-    return c0, c1, c2, c3
+        state = _philox_round(*state)
+    return state[0]
+
+
+def _philox_round(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
+    """The next counter and the next key."""
+    (c0, c1, c2, c3), (k0, k1) = counter, key
+    high0, low0 = field.mulhi(c0, _MULTIPLIERS[0]), c0 * _MULTIPLIERS[0]
+    high1, low1 = field.mulhi(c2, _MULTIPLIERS[1]), c2 * _MULTIPLIERS[1]
+    return (high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0), (k0 + _WEYL[0], k1 + _WEYL[1])
 
 
 def _tag(purpose: str) -> np.uint32:

@@ -11,6 +11,7 @@ from fedjax_priv.layers.noise import gaussian_noise
 from fedjax_priv.layers.plain import plain, plain_field
 from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
+from fedjax_priv.layers.skellam import skellam_noise
 from fedjax_priv.layers.sparse_mask import sparse_masks
 from fedjax_priv.layers.sparsify import plain_sparse, rand_k, top_k
 from fedjax_priv.layers.stack import stack, stateless
@@ -35,6 +36,7 @@ __all__ = [
     "quantize",
     "rand_k",
     "scale",
+    "skellam_noise",
     "sparse_masks",
     "stack",
     "stateless",

@@ -4,10 +4,10 @@ from typing import Literal
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Sent
+from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Received, Sent
 from fedjax_priv.layers.combine import fixed_point_sum
 from fedjax_priv.layers.noise import of_clients, one_for_each, standard_deviation, standard_normal
 from fedjax_priv.layers.plain import MAX_FIXED_POINT, range_status
@@ -95,11 +95,27 @@ def _positive(power: ArrayLike) -> Array:
 def waveform() -> Layer:
     """Uploads `[b, d]` as d uses of the channel: no bits. What superposes is summed in fixed point.
 
-    Received magnitudes `h_k |x|` of 2**15 and more set `FIELD_OVERFLOW`.
+    Received magnitudes `h_k |x|` of 2**15 and more set `FIELD_OVERFLOW`. Where one is so large with the noise of its
+    link the sum is NaN, which fails the round.
     """
 
     def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
         del key, private, public
         return x, (), Sent(status=range_status(cohort.gain[:, None] * x, MAX_FIXED_POINT))
 
-    return stateless(combine=fixed_point_sum())._replace(encode=encode)
+    return stateless(combine=_in_range(fixed_point_sum()))._replace(encode=encode)
+
+
+def _in_range(combine: Combine) -> Combine:
+    """A fixed-point sum that is NaN if it cannot hold an upload that arrived."""
+
+    def lift(y: Float[Array, "b d"], alive: Bool[Array, " b"], group: Int[Array, " b"]) -> tuple[PyTree, Array]:
+        outside = alive & (range_status(y, MAX_FIXED_POINT) != 0)
+        return combine.lift(y, alive, group), outside.sum()
+
+    def lower(sums: tuple[PyTree, Array]) -> Received:
+        inside, outside = sums
+        received = combine.lower(inside)
+        return received._replace(value=jnp.where(outside == 0, received.value, jnp.nan))
+
+    return combine._replace(lift=lift, lower=lower)

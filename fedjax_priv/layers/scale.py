@@ -51,7 +51,7 @@ def average() -> Layer:
         count = jnp.maximum(received.count, 1).astype(jnp.float32)
         return received._replace(value=received.value / count[:, None])
 
-    return stateless(decode=decode)
+    return stateless(decode=decode)._replace(needs_count=True)
 
 
 def over_the_air_mean(*, known_count: bool = True) -> Layer:
@@ -80,7 +80,7 @@ def over_the_air_mean(*, known_count: bool = True) -> Layer:
         empty = jnp.where(jnp.isnan(public), jnp.nan, 0)  # what is not known is no zero
         return Received(jnp.where(received.count[:, None] > 0, mean, empty), jnp.ones_like(received.count))
 
-    return stateless()._replace(advertise=advertise, decode=decode)
+    return stateless()._replace(advertise=advertise, decode=decode, needs_count=known_count)
 
 
 def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) -> Layer:

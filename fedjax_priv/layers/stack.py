@@ -96,4 +96,5 @@ def stack(**layers: Layer) -> Layer:
 
     caveats = tuple(caveat for layer in layers.values() for caveat in layer.caveats)
     whole = any(layer.whole for layer in layers.values())
-    return Layer(init, advertise, encode, disclose, decode, last.combine, whole, caveats)
+    needs_count = any(layer.needs_count for layer in layers.values())
+    return Layer(init, advertise, encode, disclose, decode, last.combine, whole, caveats, needs_count)

@@ -58,8 +58,8 @@ def ledger(
     if release.mechanism == "local noise":
         return local_noise.entries(release.terms, run, count, delta=delta, colluding=colluding, lipschitz=lipschitz)
     if release.mechanism == "proposed coordinates":
-        return coordinates.entries(release.terms)
-    return sums.entries(release, run, colluding)
+        return coordinates.entries(release.terms, run, count.size, delta=delta, colluding=colluding)
+    return sums.entries(release, run, count.size, delta=delta, colluding=colluding)
 
 
 def show(entries: Sequence[Entry], title: str = "privacy ledger") -> None:

@@ -3,12 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedjax_priv.ledger.entry import Entry, Figure, none
+import xarray as xr
+
+from fedjax_priv.ledger import distributed_noise
+from fedjax_priv.ledger.entry import Entry, Figure, none, worst
 from fedjax_priv.ledger.sums import no_noise
 from fedjax_priv.theory import fedrep
 
 
-def entries(terms: Mapping[str, Any]) -> list[Entry]:
+def entries(
+    terms: Mapping[str, Any], run: xr.Dataset, num_clients: int, *, delta: float, colluding: int
+) -> list[Entry]:
     """Theorem 2, of one iteration, and what it does not cover."""
     sizes = terms["num_params"], terms["num_coordinates"], float(terms["alpha"])
     proposal = Entry(
@@ -17,8 +22,22 @@ def entries(terms: Mapping[str, Any]) -> list[Entry]:
         _figure(fedrep.coordinate_epsilon_printed(*sizes), "Theorem 2 as printed"),
         _figure(fedrep.coordinate_epsilon(*sizes), "Theorem 2, exact"),
         "eps adds up over rounds; it is not about data: one sample may move many coordinates",
+        "proposal",
     )
+    if "noise" in terms:
+        noise = distributed_noise.entries(terms["noise"], run, num_clients, delta=delta, colluding=colluding)
+        return [proposal, *(noise if sizes[2] == 1 else map(_given_proposals, noise))]
     return [proposal, no_noise("the server, of sums over buffers" if terms["masked"] else "the server, of updates")]
+
+
+def _given_proposals(entry: Entry) -> Entry:
+    """No guarantee, since the same server sees proposals."""
+    eps = worst(entry.proved)
+    if eps is None:
+        return entry
+    alone = f"eps of the sums alone is {eps:.4g} at delta {entry.proved.delta:.2g}"
+    why = f"proposals depend on data unless alpha = 1; {alone}"
+    return entry._replace(proved=none(why), note="")
 
 
 def _figure(epsilon: Any, why: str) -> Figure:

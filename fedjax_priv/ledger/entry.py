@@ -6,7 +6,10 @@ import numpy as np
 
 
 class Figure(NamedTuple):
-    """A guarantee (eps, delta) for all rounds together; `epsilon` is None where there is none, and `why` says why."""
+    """A guarantee (eps, delta) for all rounds together, of proposals for one round.
+
+    `epsilon` is None where there is none, and `why` says why.
+    """
 
     epsilon: np.ndarray | float | None  # a number for everybody, or [n], one of each client
     delta: float | None
@@ -21,6 +24,7 @@ class Entry(NamedTuple):
     claimed: Figure  # the paper's
     proved: Figure
     note: str = ""
+    view: str = "server"  # or "proposal", "device", "coalition", "everybody": who looks, in one word
 
 
 def none(why: str) -> Figure:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.ledger.entry import Entry, Figure, none
+from fedjax_priv.ledger.entry import Entry, Figure, none, worst
 from fedjax_priv.theory import cdp_fl
 
 NEIGHBOURS = "one sample of a client is another one"
@@ -27,7 +27,7 @@ def entries(
     if isinstance(sizes, str):
         return [Entry("anybody", NEIGHBOURS, none(sizes), none(sizes))]
     arguments = (taken, steps_of(terms, sizes), terms["clip"], terms["num_selected"], *sizes, terms["sigma"])
-    claim = _claimed(arguments, delta, terms["secure"])
+    claim = _claimed(arguments, delta, terms)
     rows = [("everybody", "every local step, all other clients colluding", 0)]
     if terms["secure"]:
         rows = [
@@ -36,11 +36,14 @@ def entries(
             *([("coalition", f"{colluding} clients of the round and the server", colluding)] if colluding else []),
             *rows,
         ]
-    dropped = int((~run.counted).sum("client").where(run.status == 0, 0).max())
-    return [
-        Entry(who, NEIGHBOURS, claim, _proved(arguments, delta, name, number, dropped, lipschitz), ROUNDING)
-        for name, who, number in rows
-    ]
+    dropped = int((run.up_bytes.sel(phase="upload") == 0).sum("client").max())  # in failed rounds too, as if opened
+
+    def proved(name: str, number: int) -> Figure:
+        if name != "everybody" and not terms["alike"]:
+            return none("step sizes differ between clients, or velocity is carried: noise in a sum is not of one size")
+        return _proved(arguments, delta, name, number, dropped, lipschitz, "num_devices" in terms)
+
+    return [Entry(who, NEIGHBOURS, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
 
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
@@ -66,25 +69,49 @@ def steps_of(terms: Mapping[str, Any], sizes: tuple[np.ndarray, np.ndarray]) -> 
     return terms["num_epochs"] * samples // size
 
 
-def _claimed(arguments: tuple, delta: float, secure: bool) -> Figure:
+def _claimed(arguments: tuple, delta: float, terms: Mapping[str, Any]) -> Figure:
     taken, steps, clip, selected, samples, size, sigma = arguments
+    selected = selected if terms["secure"] else 1
+    if "num_devices" in terms:
+        devices = terms["num_devices"] if terms["secure"] else 1
+        eps = cdp_fl.dp_sgd_epsilon(taken, clip, devices, selected, size, sigma, delta)
+        return Figure(eps.printed, delta, f"DP-SGD as printed, n = {devices} for the r that are summed")
     try:
-        eps = cdp_fl.epsilon(taken, steps, clip, selected if secure else 1, samples, size, sigma, delta)
+        eps = cdp_fl.epsilon(taken, steps, clip, selected, samples, size, sigma, delta)
     except ValueError as error:
         return none(f"Theorem 1 does not apply: {error}")
-    return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if secure else "Theorem 1 with r = 1")
+    return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if terms["secure"] else "Theorem 1 with r = 1")
 
 
 def _proved(
-    arguments: tuple, delta: float, adversary: str, colluding: int, dropped: int, lipschitz: float | None
+    arguments: tuple,
+    delta: float,
+    adversary: str,
+    colluding: int,
+    dropped: int,
+    lipschitz: float | None,
+    fresh_batches: bool,
 ) -> Figure:
+    dropped = 0 if adversary == "everybody" else dropped
     try:
         rho = cdp_fl.proved_rho(
-            *arguments, adversary=adversary, colluding=colluding,
-            dropped=0 if adversary == "everybody" else dropped, lipschitz=lipschitz,
-        )  # fmt: skip
+            *arguments, adversary=adversary, colluding=colluding, dropped=dropped, lipschitz=lipschitz
+        )
     except ValueError as error:
         return none(str(error))
     found = cdp_fl.proved_epsilon(rho, delta)
     rows = ", ".join(map(str, np.unique(found.row)))
-    return Figure(found.epsilon, delta, f"row {rows}: {'; '.join(found.assumptions)}")
+    plain = Figure(found.epsilon, delta, f"row {rows}: {'; '.join(found.assumptions)}")
+    if not fresh_batches:
+        return plain
+    known = {"server": 0, "device": 1, "coalition": colluding}
+    uploads = 1 if adversary == "everybody" else arguments[3] - known[adversary] - dropped
+    return min(plain, _amplified(arguments, uploads, delta), key=lambda figure: worst(figure) or 0.0)
+
+
+def _amplified(arguments: tuple, uploads: int, delta: float) -> Figure:
+    taken, _, clip, _, samples, size, sigma = arguments
+    kinds, which = np.unique(np.stack([taken, samples, size]), axis=1, return_inverse=True)
+    eps = cdp_fl.amplified_epsilon(kinds[0], clip, uploads, kinds[1], kinds[2], sigma, delta)
+    why = "batches are secret and drawn afresh each round; only the sum is seen"
+    return Figure(np.asarray(eps)[which.ravel()], delta, why)

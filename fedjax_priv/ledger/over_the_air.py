@@ -18,11 +18,13 @@ def entries(terms: Mapping[str, Any], run: xr.Dataset, *, delta: float, colludin
     """Of the server, which an outsider at its place equals, and of it with colluding users."""
     p, rounds = run.join_probability.values.astype(np.float64), run.sizes["round"]
     claim = _claimed(terms, p, delta)
-    seen = [("the server, which knows gains, probabilities and how many sent", p)]
+    seen = [("server", "the server, which knows gains, probabilities and how many sent", p)]
     if colluding:
         rest = p[:, : p.shape[1] - colluding]
-        seen.append((f"the server and the last {colluding} users, whose coins and noise it knows", rest))
-    return [Entry(who, NEIGHBOURS, claim, _proved(terms, run, part, rounds, delta)) for who, part in seen]
+        seen.append(("coalition", f"the server and the last {colluding} users, whose coins and noise it knows", rest))
+    return [
+        Entry(who, NEIGHBOURS, claim, _proved(terms, run, part, rounds, delta), view=view) for view, who, part in seen
+    ]
 
 
 def _claimed(terms: Mapping[str, Any], p: np.ndarray, delta: float) -> Figure:

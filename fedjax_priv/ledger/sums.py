@@ -4,6 +4,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.base import Release
+from fedjax_priv.ledger import distributed_noise
 from fedjax_priv.ledger.entry import Entry, none
 from fedjax_priv.theory import sparse_secagg
 
@@ -21,8 +22,10 @@ def in_the_clear() -> list[Entry]:
     return [no_noise("the server, which sees every update")]
 
 
-def entries(release: Release, run: xr.Dataset, colluding: int) -> list[Entry]:
-    """Of secure sums: how many honest clients are summed, the papers' own measure, stands in the note."""
+def entries(release: Release, run: xr.Dataset, num_clients: int, *, delta: float, colluding: int) -> list[Entry]:
+    """Of secure sums; without noise how many honest clients are summed, the papers' own measure, is in the note."""
+    if "noise" in release.terms:
+        return distributed_noise.entries(release.terms["noise"], run, num_clients, delta=delta, colluding=colluding)
     size = run.sizes["client"]
     arrived = float(run.counted.sum("client").mean())
     honest = arrived * (1 - colluding / size)

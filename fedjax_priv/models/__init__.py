@@ -2,7 +2,17 @@
 
 from fedjax_priv.models.cnn import cifar_cnn, mcmahan_cnn
 from fedjax_priv.models.dense import mlp, softmax_regression
+from fedjax_priv.models.equinox_model import from_equinox
 from fedjax_priv.models.flax_model import from_flax, num_params
 from fedjax_priv.models.resnet import resnet20
 
-__all__ = ["cifar_cnn", "from_flax", "mcmahan_cnn", "mlp", "num_params", "resnet20", "softmax_regression"]
+__all__ = [
+    "cifar_cnn",
+    "from_equinox",
+    "from_flax",
+    "mcmahan_cnn",
+    "mlp",
+    "num_params",
+    "resnet20",
+    "softmax_regression",
+]

@@ -37,7 +37,7 @@ def cdp_fl(
     """`theta <- (1/r) sum of the local models` of r devices under masks that cancel over any set of them, Algorithm 1.
 
     Devices upload `theta - theta_i`, rounded at random to a grid of 1/c. `clients.local_sgd(..., sample_clip=G,
-    gradient_noise=sigma)` is the paper's local training, with `num_steps=1` its DP-SGD baseline.
+    gradient_noise=sigma)` is the paper's local training; `dp_sgd` is its baseline of one step.
 
     Args:
       local: training of a device.

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Literal
 
 import optax
-from jax.core import Tracer
 from jax.sharding import Mesh
 from jaxtyping import Array, PyTree
 
@@ -96,7 +95,6 @@ def common_secagg(
 
 
 def _coordinates(alpha: float | Array, num_params: int) -> int:
-    if isinstance(alpha, Tracer):
-        raise ValueError("alpha must be known when the program is made (static in a sweep), got a tracer")
+    _validate.known(alpha=alpha)
     _validate.fraction(above_zero=True, alpha=alpha)
     return max(1, round(float(alpha) * num_params))

@@ -20,6 +20,7 @@ from fedjax_priv.layers.scale import average
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
+from fedjax_priv.systems._noise import distributed_noise
 
 
 def fedrep(
@@ -40,6 +41,8 @@ def fedrep(
     levels: float | Array = 2.0**20,
     in_the_clear: bool = False,
     elide: bool = False,
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
     server: optax.GradientTransformation | None = None,
     block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
@@ -67,6 +70,8 @@ def fedrep(
       levels: grid points of the quantizer to a unit.
       in_the_clear: sum field elements without masks; then a buffer may hold a single client.
       elide: as in `secagg`.
+      clip: largest Euclidean norm of the values on I that an honest client sends; what is cut off is gone.
+      noise_variance: as in `secagg`; a buffer holds the noise of its s clients. Proposals stay in the clear.
       server: optimizer that takes the direction as a gradient; `optax.sgd(1.0)` if not given.
       block: as in `federated_round`.
       mesh: as in `federated_round`.
@@ -80,14 +85,21 @@ def fedrep(
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     n, mesh = proposed(num_params, num_clients, ratio, k), resolve_mesh(mesh)
     terms = {"num_params": num_params, "num_coordinates": n, "alpha": alpha, "masked": not in_the_clear}
+    noise = distributed_noise(
+        clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
+        threshold=buffer_size // 2 + 1, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
+        condition="" if attack is coordinate_attack is None else "Byzantine clients know no other's update",
+    )  # fmt: skip
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
         layers=stack(
             conspar=conspar(num_params, n, alpha=alpha, attack=coordinate_attack),
+            **noise.above,
             **attacked(attack),
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
+            **noise.below,
             mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide, mesh=mesh),
         ),
         channel=erasure(dropout, leave=leave),
@@ -97,5 +109,5 @@ def fedrep(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("proposed coordinates", terms),
+        release=Release("proposed coordinates", terms | noise.terms),
     )

@@ -5,6 +5,7 @@ from typing import Any
 import optax
 from jaxtyping import Array
 
+from fedjax_priv.aggregators.centered_clipping import centered_clipping
 from fedjax_priv.attacks.updates import Attack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels.erasure import erasure
@@ -19,7 +20,7 @@ def robust_fedavg(
     local: Local,
     *,
     num_clients: int,
-    aggregate: Aggregator,
+    aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
     attack: Attack | None = None,
     dropout: float | Array = 0.0,
@@ -34,7 +35,7 @@ def robust_fedavg(
     Args:
       local: training of a client.
       num_clients: m.
-      aggregate: rule across clients.
+      aggregate: rule across clients; `centered_clipping()` if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine.
       attack: on values that Byzantine clients send.
       dropout: probability that a client's update is lost.
@@ -44,6 +45,7 @@ def robust_fedavg(
     Raises:
       ValueError: an argument outside its range, or more Byzantine clients than the rule bears.
     """
+    aggregate = centered_clipping() if aggregate is None else aggregate
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)
     return federated_round(
         cohort=everyone(num_clients, num_byzantine=num_byzantine),

@@ -16,9 +16,13 @@ from fedjax_priv.clients.draw import everyone, sample
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.quantize import quantize
 from fedjax_priv.layers.scale import scale, weighted_mean
+from fedjax_priv.layers.sharing import terms
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._noise import distributed_noise
+
+CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 
 
 def secagg(
@@ -33,6 +37,8 @@ def secagg(
     threshold: int | None = None,
     elide: bool = False,
     normalize: Literal["expected", "survivors"] = "expected",
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
     server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
     block: int | Literal["auto"] = DEFAULT_BLOCK,
@@ -55,6 +61,10 @@ def secagg(
       normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort, so
         that the mean of the sum over draws and dropouts is `sum_i beta_i y_i`; "survivors" divides by the survivors'
         total weight instead.
+      clip: largest Euclidean norm of what a client adds to the sum: of its update as it was weighted and scaled. None
+        leaves updates as they are.
+      noise_variance: of the Skellam noise that each client adds at each coordinate of it before it is masked, so that
+        the sum is differentially private; it takes `clip`, numbers that are not traced and `normalize="expected"`.
       server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
       secure_sum: innermost layer in place of `pairwise_masks(...)`; `plain_field()` adds the same field elements in the
         clear.
@@ -68,14 +78,23 @@ def secagg(
     _validate.one_of(("expected", "survivors"), normalize=normalize)
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
+    if noise_variance is not None and normalize == "survivors":
+        raise ValueError("normalize must be 'expected' with noise_variance, or the sum of weights is noisy as well")
     mesh = resolve_mesh(mesh)
     secure = secure_sum is None
+    opening = terms(size, neighbours, threshold, block=1, mesh=None).threshold
+    noise = distributed_noise(
+        clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1, threshold=opening,
+        condition="" if neighbours == "all" else CONNECTED,
+    )  # fmt: skip
     if secure_sum is None:
         secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
-        layers=stack(weigh=weigh, quantize=quantize(levels, max_terms=size), mask=secure_sum),
+        layers=stack(
+            weigh=weigh, **noise.above, quantize=quantize(levels, max_terms=size), **noise.below, mask=secure_sum
+        ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         server=optax.sgd(1.0) if server is None else server,
@@ -83,5 +102,5 @@ def secagg(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("sum") if secure else None,
+        release=Release("sum", noise.terms) if secure or noise.terms else None,
     )

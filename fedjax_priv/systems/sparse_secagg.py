@@ -20,6 +20,7 @@ from fedjax_priv.layers.sparse_mask import sparse_masks
 from fedjax_priv.layers.stack import stack
 from fedjax_priv.round import DEFAULT_BLOCK, federated_round
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._noise import distributed_noise
 
 
 def sparse_secagg(
@@ -36,6 +37,8 @@ def sparse_secagg(
     expand: Literal["skip", "dense"] = "skip",
     elide: bool = False,
     normalize: Literal["expected", "survivors"] = "expected",
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
     server: optax.GradientTransformation | None = None,
     block: int | Literal["auto"] = DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
@@ -60,6 +63,9 @@ def sparse_secagg(
       normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16), and by clients / cohort, so that the
         mean of the sum is `sum_i beta_i y_i` (Lemma 1); "survivors" scales by beta_i / p and divides by the survivors'
         total weight, which clients tell the server.
+      clip: as in `secagg`; the norm is that of all coordinates, sent or not.
+      noise_variance: as in `secagg`, and with either `normalize`. The server may read an upload alone, which holds the
+        noise of one client: so much has to be enough.
       server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
       block: as in `federated_round`.
       mesh: as in `federated_round`.
@@ -75,12 +81,15 @@ def sparse_secagg(
     mask = sparse_masks(
         alpha=alpha, group_size=size, neighbours=neighbours, threshold=threshold, expand=expand, elide=elide, mesh=mesh
     )
+    noise = distributed_noise(clip, noise_variance, levels, max_terms=size, group_size=1)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
         layers=stack(
             weigh=_weigh(normalize, _selected(alpha, peers), size / num_clients, dropout),
+            **noise.above,
             quantize=quantize(levels, max_terms=size),
+            **noise.below,
             mask=mask,
         ),
         channel=erasure(dropout, leave=leave),
@@ -90,7 +99,7 @@ def sparse_secagg(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("sparse sum", {"alpha": alpha}),
+        release=Release("sparse sum", {"alpha": alpha, **noise.terms}),
     )
 
 

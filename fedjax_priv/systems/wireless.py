@@ -39,9 +39,10 @@ def wireless(
 ) -> Algorithm:
     """Clients that take part send `alpha_k (g_k + n_k)` at once, uncoded; the server divides what adds up on the air.
 
-    Algorithm of "Wireless Federated Learning with Privacy: user sampling" (eqs. 1 to 10, 26); `access` and
-    `participation` choose among the four schemes of its Table I. `clients.local_sgd(num_steps=1, learning_rate=1.0)`
-    is its mini-batch gradient; more steps are the same system with updates for gradients.
+    Algorithm of "Privacy Amplification for Federated Learning via User Sampling and Wireless Aggregation" (eqs. 1 to
+    10, 26); `access` and `participation` choose among the four schemes of its Table I.
+    `clients.local_sgd(num_steps=1, learning_rate=1.0)` is its mini-batch gradient; more steps are the same system with
+    updates for gradients.
 
     Args:
       local: what a client computes; a regulariser belongs in its loss.

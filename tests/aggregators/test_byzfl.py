@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv import aggregators
+from fedjax_priv import aggregators, sweep, systems
 from fedjax_priv.base import Received
+from helpers import targets, towards_target
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -102,3 +103,16 @@ def test_bucketing(size, monkeypatch):
     order = np.concatenate([np.flatnonzero(bucket) for bucket in ours])
     monkeypatch.setattr(np.random, "permutation", lambda rows: rows[order])
     np.testing.assert_allclose(ours, byzfl.Bucketing(size)(np.eye(G)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Median", "TrMean", "Krum"])
+def test_theirs_in_a_round_is_ours(name):
+    """Three rounds for two seeds, with clients lost."""
+    ours, theirs = PAIRS[name]
+    data = targets(G, 8)
+
+    def run(rule):
+        make = lambda: systems.robust_fedavg(towards_target(), num_clients=G, aggregate=rule, dropout=0.1)
+        return sweep(make, {"seed": [0, 1]}, KEY, lambda key: jnp.zeros(8), data, rounds=3).params
+
+    close(run(aggregators.from_host(theirs())), run(ours).values)

@@ -113,7 +113,7 @@ def test_momentum_restarts_unless_it_is_carried():
     data, params = classification()
     local = local_sgd(LOSS, learning_rate=0.1, batch_size=B, num_steps=2, momentum=0.9)
     assert local.init(N, params) == ()
-    assert local.apply(KEY, (), params, data, cohort(CLIENT))[1] == ()
+    assert jax.eval_shape(local.apply, KEY, (), params, data, cohort(CLIENT))[1] == ()
 
 
 def linear(params, examples):
@@ -126,7 +126,7 @@ def one_hot_update(count, *, client=(0,), **options):
     count = jnp.atleast_1d(jnp.asarray(count, jnp.int32))
     examples = jnp.broadcast_to(jnp.eye(6), (count.size, 6, 6))
     local = local_sgd(linear, learning_rate=1.0, **options)
-    return np.asarray(local.apply(KEY, (), jnp.zeros(6), ClientData(examples, count), cohort(client))[0])
+    return np.asarray(jax.jit(local.apply)(KEY, (), jnp.zeros(6), ClientData(examples, count), cohort(client))[0])
 
 
 @pytest.mark.parametrize("epochs", [1, 3])
@@ -180,9 +180,9 @@ def test_a_sweep_of_learning_rates_and_momenta_is_a_vmap():
         return local.apply(KEY, (), params, data, cohort(CLIENT))[0]
 
     rates, momenta = jnp.array([0.1, 0.3, 0.3]), jnp.array([0.0, 0.0, 0.9])
-    swept = jax.jit(jax.vmap(update))(rates, momenta)
+    swept, alone = jax.jit(jax.vmap(update))(rates, momenta), jax.jit(update)
     for i, (rate, momentum) in enumerate(((0.1, 0.0), (0.3, 0.0), (0.3, 0.9))):
-        np.testing.assert_allclose(swept[i], update(rate, momentum), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(swept[i], alone(rate, momentum), rtol=1e-5, atol=1e-6)
 
 
 def test_one_trace_for_many_rounds():
@@ -219,7 +219,7 @@ def test_a_batch_larger_than_the_data_is_an_error():
     data, params = classification()
     local = local_sgd(LOSS, learning_rate=0.1, batch_size=9, num_steps=1)
     with pytest.raises(ValueError, match="batch_size must be at most 8, the samples a client has room for, got 9"):
-        local.apply(KEY, (), params, data, cohort(CLIENT))
+        jax.eval_shape(local.apply, KEY, (), params, data, cohort(CLIENT))
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,9 @@ def test_bad_arguments_are_errors_that_name_them(options, message):
 @pytest.mark.parametrize("make", [lambda loss: local_sgd(loss, learning_rate=0.1, batch_size=B, num_steps=1), fedsgd])
 def test_a_loss_must_be_one_value_an_example(make, shape):
     data, params = classification()
+    local = make(lambda params, examples: shape(LOSS(params, examples)))
     with pytest.raises(ValueError, match="loss must return one value an example, shape"):
-        make(lambda params, examples: shape(LOSS(params, examples))).apply(KEY, (), params, data, cohort(CLIENT))
+        jax.eval_shape(local.apply, KEY, (), params, data, cohort(CLIENT))
 
 
 @pytest.mark.parametrize("how", [{"learning_rate": -0.1}, {"momentum": 1.0}, {"momentum": -0.1}])

@@ -53,20 +53,21 @@ def words_in_python(seed, round, part, count, rows=1):
     ][:count]
 
 
-@pytest.mark.parametrize(("count", "rows"), [(1, 1), (43, 1), (4095, 1), (4096, 4), (4999, 4)])
+@pytest.mark.parametrize(("count", "rows"), [(1, 1), (128, 1), (129, 1), (4095, 1), (4096, 4), (4999, 4)])
 def test_words_are_philox_of_block_purpose_round_and_part(count, rows):
     for part in (0, 9):
         words = prg.philox.words(SEED, "mask", 7, count, part).tolist()
         assert words == words_in_python((0x12345678, 0x9ABCDEF0), 7, part, count, rows)
 
 
-def test_words_of_seeds_side_by_side():
+@pytest.mark.parametrize("count", [19, 43])
+def test_words_of_seeds_side_by_side(count):
     seeds = jax.random.bits(jax.random.key(0), (2, 3, 2), jnp.uint32)
-    words = np.asarray(prg.philox.words(seeds, "mask", 7, 43, 5))
-    assert words.shape == (43, 3, 2)
+    words = np.asarray(prg.philox.words(seeds, "mask", 7, count, 5))
+    assert words.shape == (count, 3, 2)
     for at in np.ndindex(3, 2):
         k0, k1 = (int(seeds[limb][at]) for limb in (0, 1))
-        assert words[:, *at].tolist() == words_in_python((k0, k1), 7, 5, 43)
+        assert words[:, *at].tolist() == words_in_python((k0, k1), 7, 5, count)
     threefry = prg.threefry.words(seeds.reshape(2, 6), "mask", 7, 43, 5)
     assert (threefry[:, 4] == prg.threefry.words(seeds.reshape(2, 6)[:, 4], "mask", 7, 43, 5)).all()
 

@@ -1,5 +1,7 @@
 """What holds for every model: parameter count, shapes, and that an example's logits depend on it alone."""
 
+import sys
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -89,3 +91,9 @@ def test_a_module_with_running_statistics_is_refused():
 def test_bad_sizes_are_errors_that_name_them(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_without_equinox_its_models_say_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "equinox", None)
+    with pytest.raises(ImportError, match=r"fedjax-priv\[equinox\]"):
+        models.from_equinox(lambda key: None)

@@ -10,7 +10,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd, scheduled
 from fedjax_priv.layers import plain_field
 from fedjax_priv.status import Status
-from fedjax_priv.systems import cdp_fl
+from fedjax_priv.systems import cdp_fl, dp_sgd
 from helpers import same_bits, targets, towards_target
 
 KEY = jax.random.key(15)
@@ -99,8 +99,14 @@ def test_a_sum_that_could_wrap_is_refused():
     """Of R uploads of a third of the field each."""
     data = ClientData(jnp.full((R, 4), 2.0**31 / R), jnp.ones(R, jnp.int32))
     algorithm = cdp_fl(towards_target(), num_clients=R, levels=1.0, mesh=None)
-    _, info = algorithm.step(KEY, algorithm.init(KEY, jnp.zeros(4), data), data)
+    _, info = jax.jit(algorithm.step)(KEY, algorithm.init(KEY, jnp.zeros(4), data), data)
     assert int(info.status) == Status.FIELD_OVERFLOW
+
+
+def test_dp_sgd_is_one_step_of_it():
+    once = local(num_steps=1, gradient_noise=0.1)
+    how = dict(num_clients=N, cohort_size=R, cohort=scheduled(SCHEDULE), levels=2.0**22, block=2, mesh=None)
+    assert same_bits(ran(dp_sgd(once, **how))[0], ran(system(once))[0])
 
 
 INCREASE = "members must be integers >= 0 that increase along the rows of a table, got"
@@ -118,6 +124,7 @@ INCREASE = "members must be integers >= 0 that increase along the rows of a tabl
             lambda: ran(system(local(), cohort=scheduled(np.array([[3, 5]])))),
             "members must be below the number of clients, 5",
         ),
+        (lambda: dp_sgd(local(), num_clients=N), "local must take one step a round, num_steps=1, got num_steps=2"),
         (lambda: ran(system(local(), cohort_size=2)), "group_size must be at least the cohort, 3, got 2"),
     ],
 )

@@ -53,6 +53,10 @@ def estimates(participation, access="multiple", known_count=True):
     return np.asarray(found, np.float64), np.asarray(senders)
 
 
+def first_round(one):
+    return jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+
+
 def within(sample, expected, errors=5.0):
     error = sample.std(0, ddof=1) / np.sqrt(len(sample))
     assert (np.abs(sample.mean(0) - expected) <= errors * error).all(), (sample.mean(0), expected, error)
@@ -97,15 +101,27 @@ def test_an_empty_round_is_no_failure():
         else:
             within(np.square(empty).sum(1), D * N0 / (0.3 * K) ** 2)
     one = system(participation=0.0, known_count=True)
-    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    _, info = first_round(one)
     assert int(info.status) == Status.OK and (info.direction == 0).all()
+
+
+def test_noise_of_a_link_that_fixed_point_cannot_hold_fails_the_round():
+    """On the air the noise is added behind the sum, and may be as large."""
+
+    @functools.partial(jax.jit, static_argnames="access")
+    def status(noise, access):
+        one = system(receiver_noise=noise, access=access)
+        return one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)[1].status
+
+    assert [int(status(noise, "orthogonal")) for noise in (N0, 1e10, -1.0)] == [0] + 2 * [Status.NOT_FINITE]
+    assert [int(status(noise, "multiple")) for noise in (1e10, -1.0)] == [0, Status.NOT_FINITE]
 
 
 def test_the_server_sees_the_sum_and_not_who_sent():
     seen = lambda view: view
     for known in (True, False):
         one = system(participation=0.5, known_count=known, observe=seen)
-        _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+        _, info = first_round(one)
         senders = int((info.measured["amplitude"] > 0).sum())
         view = info.observed
         assert (view.uploads, view.alive) == ((), ())
@@ -113,7 +129,7 @@ def test_the_server_sees_the_sum_and_not_who_sent():
         assert view.received.value.shape == (1, D)
         assert view.received.count.tolist() == [senders if known else 1] and senders not in (0, 1)
     one = system(participation=0.5, access="orthogonal", observe=seen)
-    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    _, info = first_round(one)
     assert info.observed.uploads.shape == (K, D) and 1 < info.observed.alive.sum() < K
 
 
@@ -122,7 +138,7 @@ def test_a_client_without_power_beside_its_noise_does_not_join():
     gain = np.array([[0.5, 1.0, 2.0, 0.1, 0.9, 1.5]])
     power = N0 * 10 ** (-6 / 10)
     one = system(snr_db=-6.0, power_control="signal", fading=recorded(gain), known_count=False)
-    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    _, info = first_round(one)
     able = gain[0] ** 2 * power > SIGMA2
     assert 0 < able.sum() < K
     assert (np.asarray(info.measured["join_probability"]) == able).all()
@@ -135,7 +151,7 @@ def test_power_limits_what_is_received(control):
     gain, clip = np.array([[0.6, 0.8, 1.0, 1.1, 0.9, 1.5]]), 0.5
     decibels = np.array([-3.0, -1.0, 0.0, -4.0, 2.0, -6.0]) - 13
     one = system(snr_db=decibels, power_control=control, fading=recorded(gain), clip=clip, noise_variance=0.01)
-    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    _, info = first_round(one)
     budget, noise = gain[0] ** 2 * D * N0 * 10 ** (decibels / 10), D * 0.01
     norm = np.minimum(np.linalg.norm(G, axis=1), clip) if control == "gradient" else clip
     spent = np.sqrt(budget - noise) / clip if control == "signal" else np.sqrt(budget / (norm**2 + noise))
@@ -161,10 +177,10 @@ def test_participation_that_is_not_known_fails_the_round(how, known):
     @jax.jit
     def status(value):
         one = system(known_count=known, **how(value))
-        state, _ = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
-        return one.step(KEY, state, DATA)[1].status
+        round_of = lambda state, _: one.step(KEY, state, DATA)
+        return jax.lax.scan(round_of, one.init(KEY, jnp.zeros(D), DATA), length=2)[1].status
 
-    assert int(status(1.0)) & Status.NOT_FINITE
+    assert int(status(1.0)[1]) & Status.NOT_FINITE
 
 
 def test_who_joins_tells_nothing_of_the_channel():
@@ -186,17 +202,16 @@ def test_channel_aware_sampling_prefers_good_channels():
     expected = np.minimum(1, gain[0] / 2)
     share = np.asarray(joins(jax.random.split(KEY, rounds))).mean(0)
     assert (np.abs(share - expected) <= 5 * np.sqrt(expected * (1 - expected) / rounds)).all()
-    _, info = system(threshold=2.0, fading=recorded(gain)).step(
-        KEY, system(fading=recorded(gain)).init(KEY, jnp.zeros(D), DATA), DATA
-    )
+    _, info = first_round(system(threshold=2.0, fading=recorded(gain)))
     np.testing.assert_allclose(info.measured["join_probability"], expected, rtol=1e-6)
 
 
 def test_participation_may_change_from_round_to_round():
     one = system(participation=lambda round: jnp.where(round == 0, 0.0, 1.0), known_count=True, fading=rician())
-    state, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    step = jax.jit(one.step)
+    state, info = step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
     first, gain = (info.measured["amplitude"] > 0).sum(), info.measured["gain"]
-    _, info = one.step(KEY, state, DATA)
+    _, info = step(KEY, state, DATA)
     assert (int(first), int((info.measured["amplitude"] > 0).sum())) == (0, K)
     assert (info.measured["gain"] != gain).all()
 
@@ -249,5 +264,5 @@ def test_numbers_of_other_clients(how, message):
 
 def test_a_system_whose_layers_measure_nothing_says_so():
     one = engine()
-    _, info = one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    _, info = first_round(one)
     assert info.measured == {}

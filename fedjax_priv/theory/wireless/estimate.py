@@ -68,7 +68,7 @@ def estimate_moments_unknown(
 def estimate_moments_known(
     gradients: np.ndarray, participation: Numbers, noise_variance: Numbers, receiver_noise: Numbers
 ) -> EstimateMoments:
-    """zeta^-2 sum_{r>=1} P[R=r] [||g||^2 + V (K-r)/(r (K-1)) + d sigma^2/r + d N0/r^2], R known (eq. 9).
+    """`zeta^-2 sum_{r>=1} P[R=r] [||g||^2 + V (K-r)/(r (K-1)) + d sigma^2/r + d N0/r^2]`, R known (eq. 9).
 
     g is the mean of g_k and V that of ||g_k - g||^2.
 

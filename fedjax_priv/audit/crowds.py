@@ -1,0 +1,73 @@
+"""Many canaries in one run, each of two values by a coin of its own (Steinke, Nasr and Jagielski 2023)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.audit.canaries import no_samples, sample_gradient, sending, unit
+from fedjax_priv.audit.worlds import Make, Score, watched
+from fedjax_priv.base import ClientData, Key, Local
+from fedjax_priv.clients.per_sample import Loss
+
+
+class Crowd(NamedTuple):
+    """An input with m canaries; see `Canary`."""
+
+    given: PyTree
+    local: Callable[[PyTree], Local]
+    data: Callable[[PyTree], ClientData]
+    toward: Callable[[PyTree], Float[Array, "m d"]]  # where each one pulls if it is in
+    included: np.ndarray  # bool [m], the coins
+
+
+def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Crowd:
+    """Every client is a canary: plus or minus `norm` times a random direction of its own (Andrew et al. 2023).
+
+    Raises:
+      ValueError: a size below 1, or a norm that is not above 0.
+    """
+    _validate.integer(num_clients=num_clients, num_params=num_params)
+    _validate.positive(norm=norm)
+    directions, coins = jax.random.split(key)
+    u = jax.vmap(unit)(jax.random.normal(directions, (num_clients, num_params)))
+    included = jax.random.bernoulli(coins, shape=(num_clients,))
+    updates = jnp.where(included[:, None], norm, -norm) * u
+    return Crowd(updates, sending, lambda updates: no_samples(num_clients), lambda params: u, np.asarray(included))
+
+
+def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: Int[Array, "n m"]) -> Crowd:
+    """Every sample is a canary: it has its own label, or another one; local training is the true one.
+
+    Args:
+      key: of the coins.
+      local: training, such as `clients.local_sgd(...)`.
+      loss: that it descends.
+      data: of all clients, `(x [n, m, ...], y [n, m])`, as many samples of each client.
+      others: the other labels.
+
+    Raises:
+      ValueError: clients of unequal size.
+    """
+    x, y = (jnp.asarray(rows) for rows in data.examples)
+    if not (np.asarray(data.count) == y.shape[1]).all():
+        raise ValueError(f"data must have {y.shape[1]} samples of every client, got {sorted(set(data.count.tolist()))}")
+    included = jax.random.bernoulli(key, shape=y.shape)
+    labels = jnp.asarray(others, y.dtype)
+    given = data._replace(examples=(x, jnp.where(included, labels, y)))
+    gradient = sample_gradient(loss, local.noise.get("clip"))
+    gap = lambda params, x, y, other: unit(gradient(params, (x, other)) - gradient(params, (x, y)))
+    flat = x.reshape(-1, *x.shape[2:]), y.ravel(), labels.ravel()
+    toward = lambda params: jax.vmap(gap, (None, 0, 0, 0))(params, *flat)
+    return Crowd(given, lambda _: local, lambda data: data, toward, np.asarray(included).ravel())
+
+
+def crowd_scores(make: Make, crowd: Crowd, score: Score, key: Key, *, params: PyTree, rounds: int = 1) -> np.ndarray:
+    """Scores `[m]` of one run, for `one_run`; arguments as in `scores`."""
+    _validate.integer(rounds=rounds)
+    run = jax.jit(watched(make, crowd.local, crowd.data, score, params, rounds))
+    return np.asarray(run(key, crowd.given))

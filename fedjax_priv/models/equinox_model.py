@@ -1,0 +1,42 @@
+"""From an equinox module to the pair of pure functions the rest of the library takes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.base import Key, Model
+
+
+def from_equinox(make: Callable[[Key], Any]) -> Model:
+    """Model of an equinox module, such as `from_equinox(lambda key: eqx.nn.MLP(64, 10, 32, 1, key=key))`.
+
+    Its parameters are the module with its arrays of floats alone: `eqx.combine(params, make(key))` is a module again.
+
+    Args:
+      make: from a key to the module, which is called on one example, float32, without a key, and returns logits
+        `[classes]`. Anything but its arrays of floats must not depend on the key.
+
+    Raises:
+      ImportError: equinox is not installed.
+      ValueError: `make` returns something else, as does `eqx.nn.make_with_state`: running statistics would be a state
+        that is neither averaged nor private.
+    """
+    try:
+        import equinox as eqx  # pyright: ignore[reportMissingImports]
+    except ImportError as error:
+        raise ImportError("equinox modules need the package equinox: pip install fedjax-priv[equinox]") from error
+
+    def parts(key: Key) -> tuple[PyTree, PyTree]:
+        module = make(key)
+        if not isinstance(module, eqx.Module) or not callable(module):
+            raise ValueError(f"make must return a module that can be called, got {type(module).__name__}")
+        return eqx.partition(module, eqx.is_inexact_array)
+
+    rest = parts(jax.random.key(0))[1]
+
+    def apply(params: PyTree, x: Array) -> Array:
+        return jax.vmap(eqx.combine(params, rest))(x)
+
+    return Model(lambda key: parts(key)[0], apply)

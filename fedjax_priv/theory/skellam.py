@@ -1,0 +1,76 @@
+"""The Skellam mechanism on integer vectors (Agarwal, Kairouz and Liu 2021): Renyi divergences, and eps from them."""
+
+import numpy as np
+
+from fedjax_priv.theory import _roots, _validate
+from fedjax_priv.theory._validate import Numbers
+
+ORDERS = np.array([*range(2, 65), *range(72, 257, 8), 512, 1024])
+"""Renyi orders; the theorem is proved for integers."""
+
+
+def rdp(distance: Numbers, num_coordinates: Numbers, variance: Numbers) -> np.ndarray:
+    """Renyi divergences of Sk(v)^d from itself shifted by an integer vector, at most, `[..., ORDERS]`.
+
+    alpha D2^2 / (2v) + min(((2 alpha - 1) D2^2 + 6 D1) / (4 v^2), 3 D1 / (2v)), Corollary 3.6, where of the shift D2 is
+    the Euclidean norm and D1 = min(sqrt(d) D2, D2^2), its largest L1 norm. The first term is the Gaussian mechanism's.
+    Divergences of mechanisms that all see the data add up.
+
+    Args:
+      distance: D2, of what two neighbouring inputs make the sum, in grid points, >= 0. With vectors of norm at most B,
+        2B where one is replaced by any other, B where it is replaced by zeros.
+      num_coordinates: d.
+      variance: v, of all noise in the sum that the adversary does not know, in squared grid points, > 0.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    d2 = _validate.real("[0, inf)", distance=distance)[..., None]
+    d = _validate.integer(num_coordinates=num_coordinates)[..., None]
+    v = _validate.real("(0, inf)", variance=variance)[..., None]
+    d1 = np.minimum(np.sqrt(d) * d2, d2**2)
+    correction = np.minimum(((2 * ORDERS - 1) * d2**2 + 6 * d1) / (4 * v**2), 3 * d1 / (2 * v))
+    return ORDERS * d2**2 / (2 * v) + correction
+
+
+def epsilon(rdp: np.ndarray, delta: float) -> float:
+    """The least eps that divergences `[ORDERS]` give at delta in (0, 1), by the conversion of dp-accounting.
+
+    Raises:
+      ValueError: delta is outside (0, 1), or divergences are negative or of another shape.
+    """
+    values = _validate.real("[0, inf)", rdp=rdp)
+    if values.shape != ORDERS.shape:
+        _validate.fail("rdp", values.shape, f"of shape {ORDERS.shape}")
+    return _converted(values, float(_validate.real("(0, 1)", delta=delta)))
+
+
+def variance_for_epsilon(
+    epsilon: float, delta: float, *, distance: float, num_coordinates: int, rounds: int = 1
+) -> float:
+    """The variance v of the noise in each round's sum with which `rounds` of them are (eps, delta)-private.
+
+    Args:
+      epsilon: to be reached, > 0.
+      delta: in (0, 1).
+      distance: as in `rdp`, > 0.
+      num_coordinates: as in `rdp`.
+      rounds: that a client takes part in.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    target, delta = _validate.real("(0, inf)", epsilon=epsilon), float(_validate.real("(0, 1)", delta=delta))
+    d2, count = _validate.real("(0, inf)", distance=distance), float(_validate.integer(rounds=rounds))
+    scale = float(d2**2) * count
+
+    def reached(ratio: float) -> float:
+        return _converted(count * rdp(d2, num_coordinates, ratio * scale), delta) if ratio > 0 else np.inf
+
+    return scale * float(_roots.unbounded_least(np.vectorize(reached, otypes=[np.float64]), target))
+
+
+def _converted(rdp: np.ndarray, delta: float) -> float:
+    from dp_accounting import rdp as accountant  # takes a second
+
+    return float(accountant.compute_epsilon(ORDERS.tolist(), rdp.tolist(), delta)[0])

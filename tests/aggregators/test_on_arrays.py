@@ -1,0 +1,61 @@
+"""A rule called as a function of rows."""
+
+import jax
+import numpy as np
+import pytest
+
+from fedjax_priv import aggregators
+
+ROWS = np.random.default_rng(0).normal(size=(9, 4))
+HOLED = np.where(np.arange(9)[:, None] == 5, [0.0, np.nan, 0.0, 0.0], ROWS)
+BUCKETS = aggregators.pre_aggregated(aggregators.bucketing(2), aggregators.coordinate_median())
+MIXED = aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(2), aggregators.coordinate_median())
+median = aggregators.coordinate_median()
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_in_numpy_in_lists_or_with_some_absent():
+    close(median(ROWS), np.median(ROWS, 0))
+    close(median(ROWS.tolist()), np.median(ROWS, 0))
+    close(median(np.arange(9)[:, None]), [4])
+    close(median(ROWS, np.arange(9) < 4), np.median(ROWS[:4], 0))
+    close(median(HOLED), np.median(np.delete(ROWS, 5, 0), 0))
+    assert (median(np.full((3, 4), np.inf)) == 0).all()
+
+
+def test_a_row_said_to_be_there_counts_whatever_it_holds():
+    """NaN is the largest value; only what is not said is left out."""
+    close(median(HOLED, np.ones(9, bool)), np.median(np.where(np.isnan(HOLED), np.inf, HOLED), 0))
+
+
+def test_a_rule_that_draws_asks_for_a_key_and_no_other_does():
+    with pytest.raises(ValueError, match="key must be given"):
+        BUCKETS(ROWS)
+    means = np.asarray([BUCKETS(ROWS, key=jax.random.key(seed)) for seed in range(4)])
+    assert len(np.unique(means, axis=0)) > 1
+    close(BUCKETS(ROWS, key=jax.random.key(0)), means[0])
+    assert np.isfinite(MIXED(ROWS)).all()
+
+
+def test_each_call_starts_afresh_and_is_compiled_once():
+    rule, traces = aggregators.centered_clipping(0.3, 1), []
+    counted = rule._replace(apply=lambda *args: traces.append(args) or rule.apply(*args))
+    close(counted(ROWS), counted(ROWS))
+    assert len(traces) == 1
+    together = jax.vmap(rule)(np.float32([ROWS, 2 * ROWS]))
+    close(together[1], rule(2 * ROWS))
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((ROWS[0],), r"rows must be of shape \[g, d\], got \(4,\)"),
+        ((ROWS, np.ones(4, bool)), r"present must be one truth value for each of 9 rows, got shape \(4,\)"),
+    ],
+)
+def test_other_shapes_are_refused(args, message):
+    with pytest.raises(ValueError, match=message):
+        median(*args)

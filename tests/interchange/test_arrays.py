@@ -1,0 +1,54 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import models
+from fedjax_priv.interchange import from_numpy, to_numpy
+
+PARAMS = {
+    "a": {"w": np.arange(6, dtype=np.float32).reshape(2, 3)},
+    "b": [np.ones(2, np.float32), np.zeros((), np.float32)],
+}
+ARRAYS = {"a.w": PARAMS["a"]["w"], "b.0": PARAMS["b"][0], "b.1": PARAMS["b"][1]}
+
+
+def test_names_and_back_by_way_of_a_file(tmp_path):
+    arrays = to_numpy(jax.tree.map(jnp.asarray, PARAMS))
+    assert arrays.keys() == ARRAYS.keys()
+    np.savez(tmp_path / "model.npz", **arrays)
+    back = from_numpy(PARAMS, np.load(tmp_path / "model.npz"))
+    jax.tree.map(np.testing.assert_array_equal, back, PARAMS)
+
+
+def test_shapes_are_a_template_and_float64_is_cast():
+    model = models.mlp((2, 2), 3, hidden=(4,))
+    template = jax.eval_shape(model.init, jax.random.key(0))
+    rng = np.random.default_rng(0)
+    arrays = {
+        "Dense_0.kernel": rng.normal(size=(4, 4)), "Dense_0.bias": rng.normal(size=4),
+        "Dense_1.kernel": rng.normal(size=(4, 3)), "Dense_1.bias": rng.normal(size=3),
+    }  # fmt: skip
+    params = from_numpy(template, arrays)
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {np.dtype(np.float32)}
+    x = rng.normal(size=(5, 2, 2))
+    hidden = np.maximum(x.reshape(5, 4) @ arrays["Dense_0.kernel"] + arrays["Dense_0.bias"], 0)
+    expected = hidden @ arrays["Dense_1.kernel"] + arrays["Dense_1.bias"]
+    np.testing.assert_allclose(jax.jit(model.apply)(params, np.float32(x)), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"a.w": ARRAYS["a.w"], "c": 0, "b.0": 0}, r"missing \['b.1'\], not of the model \['c'\]"),
+        (ARRAYS | {"a.w": ARRAYS["a.w"].T}, r"a.w must have shape \(2, 3\), got \(3, 2\)"),
+    ],
+)
+def test_what_does_not_fit_is_named(arrays, message):
+    with pytest.raises(ValueError, match=message):
+        from_numpy(PARAMS, arrays)
+
+
+def test_a_name_for_two_arrays_is_refused():
+    with pytest.raises(ValueError, match="'a.w' twice"):
+        to_numpy({"a.w": np.zeros(1), "a": {"w": np.zeros(1)}})

@@ -1,0 +1,46 @@
+"""Modules of equinox, where it is installed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import clients, interchange, losses, metrics, models, simulate, systems
+from fedjax_priv.base import ClientData
+
+eqx = pytest.importorskip("equinox")
+
+KEY = jax.random.key(0)
+X = np.random.default_rng(0).normal(size=(6, 2, 3)).astype(np.float32)
+
+
+def network(key):
+    return eqx.nn.Sequential([eqx.nn.Lambda(jnp.ravel), eqx.nn.MLP(6, 4, 5, 1, key=key)])
+
+
+def test_logits_and_parameters_are_those_of_the_module():
+    model = models.from_equinox(network)
+    params, apply = model.init(KEY), jax.jit(model.apply)
+    assert models.num_params(params) == 7 * 5 + 6 * 4
+    expected = np.stack([network(KEY)(x) for x in X])
+    np.testing.assert_allclose(apply(params, X), expected, rtol=1e-5, atol=1e-6)
+    other = model.init(jax.random.key(1))
+    assert not np.allclose(apply(other, X), expected)
+    back = eqx.combine(other, network(KEY))
+    np.testing.assert_allclose(back(X[0]), apply(other, X)[0], rtol=1e-5, atol=1e-6)
+    assert list(interchange.to_numpy(params))[:2] == ["layers.1.layers.0.weight", "layers.1.layers.0.bias"]
+
+
+def test_it_trains():
+    model = models.from_equinox(network)
+    local = clients.local_sgd(losses.softmax_cross_entropy(model), learning_rate=0.5, batch_size=2, num_epochs=4)
+    data = ClientData((X[None], np.arange(6)[None] % 4), np.array([6]))
+    evaluate = metrics.accuracy(model, X, np.arange(6) % 4)
+    run = simulate(systems.fedavg(local, mesh=None), KEY, model.init(KEY), data, rounds=8, evaluate=evaluate, every=8)
+    before, after = run.test_loss.values
+    assert after < 0.5 * before
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(ValueError, match="make must return a module that can be called, got tuple"):
+        models.from_equinox(lambda key: eqx.nn.make_with_state(eqx.nn.MLP)(6, 4, 5, 1, key=key))

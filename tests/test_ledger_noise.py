@@ -1,0 +1,127 @@
+"""Figures of sums with distributed noise: whose noise counts, against the accountant called by hand."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv import simulate
+from fedjax_priv.aggregators import coordinate_median, mean
+from fedjax_priv.layers import plain_field
+from fedjax_priv.layers.skellam import squared_norm_bound
+from fedjax_priv.ledger import ledger
+from fedjax_priv.systems import fedrep, secagg, sparse_secagg
+from fedjax_priv.theory import skellam
+from helpers import targets, towards_target
+
+N, D, DELTA, LEVELS, CLIP, VARIANCE = 6, 8, 1e-5, 2.0**10, 0.5, 0.4
+DATA = targets(N, D)
+NOISE = {"clip": CLIP, "noise_variance": VARIANCE, "levels": LEVELS}
+LOST = np.zeros((3, N), bool)
+LOST[0, :2], LOST[2, 1] = True, True
+
+
+def run_of(lost=LOST, client=None):
+    """Three rounds in which these uploads, by place in the cohort, were lost."""
+    each = ("round", "client")
+    variables = {
+        "client_id": (each, np.broadcast_to(np.arange(lost.shape[1]) if client is None else client, lost.shape)),
+        "counted": (each, ~lost),
+        "up_bytes": (("phase", *each), ~lost[None] * 64.0),
+    }
+    return xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
+
+
+def entries(algorithm, run=None, colluding=0):
+    return ledger(algorithm, run_of() if run is None else run, DATA, delta=DELTA, colluding=colluding)
+
+
+def by_hand(honest, lost=LOST, distance=2.0, d=D):
+    """Eps of each client, by how many honest clients' noise is in the sums of the rounds it is in."""
+    longest = np.sqrt(squared_norm_bound(LEVELS * CLIP, d))
+    each = [skellam.rdp(distance * longest, d, count * VARIANCE * LEVELS**2) for count in honest]
+    spent = [sum(rdp for rdp, away in zip(each, column, strict=True) if not away) for column in lost.T]
+    return [skellam.epsilon(rdp, DELTA) for rdp in spent]
+
+
+def test_a_sum_holds_the_noise_of_who_arrived_and_is_not_known():
+    server, client, coalition, alone = entries(secagg(towards_target(), num_clients=N, **NOISE), colluding=2)
+    np.testing.assert_allclose(server.proved.epsilon, by_hand([4, 6, 5]))
+    np.testing.assert_allclose(client.proved.epsilon, by_hand([3, 5, 4]))
+    np.testing.assert_allclose(coalition.proved.epsilon, by_hand([2, 4, 3]))
+    np.testing.assert_allclose(alone.proved.epsilon, by_hand([1, 1, 1]))
+    for entry in (server, client, coalition, alone):
+        assert entry.claimed.epsilon is None
+    assert len(set(np.round(server.proved.epsilon, 6))) == 3  # clients who lost no, one and two uploads
+    assert f"eps {max(by_hand([4, 6, 5], distance=1.0)):.4g} where" in server.note
+    assert "4 honest clients or more" in server.proved.why
+
+
+def test_enough_colluding_clients_open_every_upload():
+    found = entries(secagg(towards_target(), num_clients=N, **NOISE), colluding=4)
+    np.testing.assert_allclose(found[2].proved.epsilon, by_hand([1, 1, 1]))
+    few = entries(secagg(towards_target(), num_clients=N, neighbours=4, threshold=2, **NOISE), colluding=1)
+    assert "connected" in few[0].proved.why
+    np.testing.assert_allclose(few[2].proved.epsilon, by_hand([3, 5, 4]))
+
+
+def test_uploads_that_are_seen_alone_hold_one_client_s_noise():
+    """Those in the clear, and those of SparseSecAgg: its components may be single clients."""
+    clear = secagg(towards_target(), num_clients=N, secure_sum=plain_field(), **NOISE)
+    sparse = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, **NOISE)
+    for algorithm in (clear, sparse):
+        (entry,) = entries(algorithm, colluding=3)
+        np.testing.assert_allclose(entry.proved.epsilon, by_hand([1, 1, 1]))
+        assert entry.claimed.epsilon is None
+
+
+def buffered(**how):
+    usual = dict(num_clients=N, num_params=D, k=N, buffer_size=3, aggregate=mean(), **NOISE)
+    return fedrep(towards_target(), **{**usual, **how})
+
+
+def test_a_buffer_holds_the_noise_of_its_clients():
+    """At least 2 of 3 are there where a sum is opened; Byzantine clients may add none."""
+    proposal, server, *_ = entries(buffered(alpha=1.0))
+    assert "Theorem 2" in proposal.proved.why
+    np.testing.assert_allclose(server.proved.epsilon, by_hand([2, 3, 2], d=6))
+    spoilt = buffered(alpha=1.0, num_byzantine=1, buffer_size=2, aggregate=coordinate_median())
+    np.testing.assert_allclose(entries(spoilt)[1].proved.epsilon, by_hand([1, 1, 1], d=6))
+    (_, alone) = entries(buffered(alpha=1.0, in_the_clear=True, buffer_size=1))
+    np.testing.assert_allclose(alone.proved.epsilon, by_hand([1, 1, 1], d=6))
+
+
+def test_noise_in_buffers_is_no_guarantee_where_proposals_depend_on_data():
+    for entry in entries(buffered(alpha=0.5))[1:]:
+        assert entry.proved.epsilon is None and "unless alpha = 1; eps of the sums alone is" in entry.proved.why
+
+
+def test_only_rounds_of_the_cohort_count():
+    chosen = np.array([[0, 1, 2], [0, 1, 2], [0, 4, 5]])
+    algorithm = secagg(towards_target(), num_clients=N, cohort_size=3, **NOISE)
+    found = entries(algorithm, run_of(np.zeros((3, 3), bool), chosen))[0].proved.epsilon
+    one, two, three = (by_hand([3] * rounds, np.zeros((rounds, 1), bool))[0] for rounds in (1, 2, 3))
+    np.testing.assert_allclose(found, [three, two, two, 0, one, one])
+
+
+def test_without_noise_there_is_no_number():
+    (entry,) = entries(secagg(towards_target(), num_clients=N, clip=CLIP))
+    assert entry.proved.epsilon is None and "no noise" in entry.proved.why
+    (entry,) = entries(secagg(towards_target(), num_clients=N, **(NOISE | {"noise_variance": 0.0})))
+    assert entry.proved.epsilon is None and "no noise" in entry.proved.why
+
+
+def test_a_run_as_it_is_made_has_what_a_ledger_reads():
+    algorithm = secagg(towards_target(), num_clients=N, dropout=0.2, elide=True, block=N, mesh=None, **NOISE)
+    run = simulate(algorithm, jax.random.key(3), jnp.zeros(D), DATA, rounds=3, progress=False)
+    found = entries(algorithm, run)[0]
+    arrived = run.up_bytes.sel(phase="upload").values > 0
+    assert not arrived.all()
+    np.testing.assert_allclose(found.proved.epsilon, by_hand(np.maximum(arrived.sum(1), 4), ~arrived))
+
+
+@pytest.mark.parametrize("colluding", [-1, N])
+def test_bad_arguments(colluding):
+    with pytest.raises(ValueError, match="colluding must be"):
+        entries(secagg(towards_target(), num_clients=N, **NOISE), colluding=colluding)
