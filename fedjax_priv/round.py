@@ -25,7 +25,6 @@ from fedjax_priv.base import (
     Cohort,
     Combine,
     Draw,
-    Kept,
     Key,
     Layer,
     Link,
@@ -39,8 +38,9 @@ from fedjax_priv.base import (
 )
 from fedjax_priv.blocks import over_clients, resolve_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.rows import only_rows, put_rows, rows_of, rows_where
+from fedjax_priv.rows import only_rows, put_rows, rows_of
 from fedjax_priv.status import Status
+from fedjax_priv.transaction import judge, round_status, settle, unless
 
 DEFAULT_BLOCK = 8
 """Clients in a block: right for small models on a CPU. A block that was measured, `block="auto"`, can be faster."""
@@ -150,11 +150,11 @@ def federated_round(
         state = RoundState(
             round=state.round + 1,
             draw=draw_state,
-            params=_unless(status, params, state.params),
+            params=unless(status, params, state.params),
             memory=put_rows(who, counted, memory, state.memory),
-            layers=_settle(who, counted, status, carried, state.layers),
-            aggregate=_unless(status, opinion, state.aggregate),
-            server=_unless(status, optimizer, state.server),
+            layers=settle(who, counted, status, carried, state.layers),
+            aggregate=unless(status, opinion, state.aggregate),
+            server=unless(status, optimizer, state.server),
         )
         bits = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(sent, alive), **closing}
         seen = observe(_view(uploads, sent.clear, alive, public, header, received, channel)) if observe else ()
@@ -226,54 +226,11 @@ def _by_client(sent: Sent, loss: Array) -> Sent:
     return sent._replace(bits=jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), status=sent.status | status)
 
 
-def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out groups spoilt by a member's status, not recovered or not finite; says why, `[g]`.
-
-    The status of a group without members is 0. A client in a group the server has no row for spoils all of them.
-    """
-    num_groups = groups.count.shape[0]
-    flags = jnp.array([bit for bit in Status if bit], jnp.int32)
-    raised = alive[:, None] & (status[:, None] & flags[None, :] > 0)
-    members = jax.ops.segment_sum(
-        jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
-    )
-    reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
-    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0), int(Status.NOT_RECOVERED), 0)
-    finite = [jnp.isfinite(rows.reshape(num_groups, -1)).all(1) for rows in jax.tree.leaves(groups.value)]
-    broken = jnp.where((groups.count > 0) & ~jnp.stack(finite).all(0), int(Status.NOT_FINITE), 0)
-    stray = (who.selected & ((who.group < 0) | (who.group >= num_groups))).any()
-    group_status = reasons | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
-    return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
-
-
-def round_status(groups: Received, group_status: Array, server: PyTree) -> Array:
-    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
-    reasons = jnp.bitwise_or.reduce(group_status)
-    reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
-    finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(server)]).all()
-    return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
-
-
 def _view(
     uploads: PyTree, clear: PyTree, alive: Array, public: PyTree, header: PyTree, received: Received, channel: Channel
 ) -> View:
     who = () if channel.superposes else alive
     return View(uploads, only_rows(alive, clear), who, public, header, only_rows(~alive, clear), received)
-
-
-def _settle(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
-    """What clients go on with."""
-
-    def settle(new: PyTree, old: PyTree) -> PyTree:
-        if not isinstance(new, Kept):
-            return put_rows(who, counted, new, old)
-        return put_rows(who, who.selected & (status == 0), rows_where(counted, new.counted, new.lost), old)
-
-    return jax.tree.map(settle, carried, old, is_leaf=lambda node: isinstance(node, Kept))
-
-
-def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
-    return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, old)
 
 
 def model_bits(who: Cohort, d: int) -> Link:

@@ -23,7 +23,7 @@ def run(monkeypatch, *arguments):
 
 
 def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):
-    """Two rounds of half of the systems, with fewer clients; `.ci/slow` runs the whole demo."""
+    """Two rounds of half of the systems, with fewer clients; `.ci/wheel` runs the whole demo."""
     n, params, names = 20, 64 * 32 + 32 + 32 * 10 + 10, ("FedAvg", "wireless, p = 0.9", "CDP-FL")
     monkeypatch.setattr(demo, "cases", lambda *size: {name: cases(*size)[name] for name in names})
     monkeypatch.setattr(demo, "demo", functools.partial(demo.demo, size=Size(n, byzantine=2, compared=2, trials=20)))

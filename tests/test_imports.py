@@ -16,7 +16,7 @@ ORDER = (
     {"crypto"},
     {"blocks"},
     {"layers", "aggregators", "data", "models", "losses", "interchange"},
-    {"channels"},
+    {"channels", "transaction"},
     {"clients"},
     {"attacks"},
     {"metrics", "manifest", "progress", "results", "round", "wall_clock"},

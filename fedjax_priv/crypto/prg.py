@@ -44,6 +44,7 @@ class Prg(NamedTuple):
     words: Callable[..., Array]  # (seed [2, *seeds], purpose, round, count, part=0) -> uint32 [count, *seeds]
 
 
+@jax.jit  # of one shape it is traced once in a program
 def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
     """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, to four words."""
     shape = jnp.broadcast_shapes(*(word.shape for word in (*counter, *key)))
