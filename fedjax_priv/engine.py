@@ -80,9 +80,13 @@ def lower_runs(
         algorithm = make(**inputs.point)
         caveats = algorithm.caveats
         state = algorithm.init(inputs.key, inputs.params, data)
-        return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
+        state = jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
+        return state._replace(round=())
 
-    start = jax.jit(layout.each(init, 1), out_shardings=layout.state)
+    def first(inputs: Inputs, data: ClientData) -> RoundState:
+        return layout.each(init, 1)(inputs, data)._replace(round=jnp.int32(0))
+
+    start = jax.jit(first, out_shardings=layout.state)
     own, data = _own(inputs), inputs.data
     state = jax.eval_shape(start, own, data)
     lowered = {n: _lower(make, n, layout, (own, state, data)) for n in sorted({*lengths})}
@@ -118,21 +122,29 @@ def _own(inputs: Inputs) -> Inputs:
 
 
 def _lower(make: Callable[..., Algorithm], rounds: int, layout: Layout, args: tuple) -> tuple[Any, str]:
-    """`rounds` rounds; the parameters once more, ravelled: that copy outlives the state, which is donated."""
+    """`rounds` rounds; the parameters once more, ravelled: that copy outlives the state, which is donated.
 
-    def run(inputs: Inputs, state: RoundState, data: ClientData) -> tuple:
+    The number of a round is one for all runs: who is scheduled then, and their samples, are looked up once.
+    """
+
+    def run(inputs: Inputs, state: RoundState, numbers: jax.Array, data: ClientData) -> tuple:
         step = make(**inputs.point).step
 
-        def one(state: RoundState, _: None) -> tuple:
-            state, info = step(inputs.key, state, data)
-            return state, kept_info(info)
+        def one(state: RoundState, number: jax.Array) -> tuple:
+            state, info = step(inputs.key, state._replace(round=number), data)
+            return state._replace(round=()), kept_info(info)
 
-        state, info = jax.lax.scan(one, state, length=rounds)
+        state, info = jax.lax.scan(one, state, numbers)
         return state, ravel_pytree(state.params)[0], info
+
+    def runs(inputs: Inputs, state: RoundState, data: ClientData) -> tuple:
+        numbers = state.round + jnp.arange(rounds, dtype=jnp.int32)
+        after, params, info = layout.each(run, 2)(inputs, state._replace(round=()), numbers, data)
+        return after._replace(round=state.round + rounds), params, info
 
     inputs, state, data = args
     laid = RoundState._make(map(_with_sharding, state, layout.state))
-    program = jax.jit(layout.each(run, 1), donate_argnums=1, out_shardings=(layout.state, layout.out, layout.out))
+    program = jax.jit(runs, donate_argnums=1, out_shardings=(layout.state, layout.out, layout.out))
     return programs.lower(program, inputs, laid, data)
 
 

@@ -22,7 +22,7 @@ class Layout(NamedTuple):
     whole: NamedSharding  # what every run needs
     inputs: NamedSharding  # what tells runs apart
     data: NamedSharding  # samples by client
-    state: Any  # `RoundState` of shardings
+    state: Any  # `RoundState` of shardings; the number of the round is one for all runs
     out: NamedSharding  # what is read by the host
 
     @property
@@ -69,7 +69,7 @@ def spread(devices: Sequence[Any]) -> Layout:
 
         return run
 
-    return Layout(each, True, whole, split, whole, _state(split, split), split)
+    return Layout(each, True, whole, split, whole, _state(split, split)._replace(round=whole), split)
 
 
 def _batched(fn: Callable, shared: int) -> Callable:

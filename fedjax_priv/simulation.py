@@ -42,7 +42,9 @@ def simulate(
     log: runner.Log | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
-    """Run rounds of an algorithm; the same bits as calling `algorithm.step(key, state, data)` in a loop.
+    """Run rounds of an algorithm, the same as calls of `algorithm.step(key, state, data)` in a loop.
+
+    Draws and secure sums are the same bits; in another program XLA may round local training otherwise.
 
     Args:
       algorithm: what to run. Where it leaves its block open, the fastest one is measured first.
