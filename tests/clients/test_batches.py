@@ -13,7 +13,7 @@ M, B = 7, 3
 COUNT = jnp.array([7, 4, 0, 1, 6], jnp.int32)
 
 
-def rows_of(data, times, active=None, seed=0):
+def serve(data, times, active=None, seed=0):
     """`[times, b, B]`: the examples served, -1 where not valid."""
     n = data.count.size
     keys = jax.random.split(jax.random.key(seed), n)
@@ -23,8 +23,11 @@ def rows_of(data, times, active=None, seed=0):
         order, examples, valid = next_batch(keys, data, order, time, active, batch_size=B)
         return order, (examples, jnp.where(valid, examples, -1))
 
-    run = jax.jit(lambda data: jax.lax.scan(step, jnp.zeros(data.examples.shape, jnp.int32), jnp.arange(times))[1])
-    return jax.tree.map(np.asarray, run(data))
+    return jax.lax.scan(step, jnp.zeros(data.examples.shape, jnp.int32), jnp.arange(times))[1]
+
+
+def rows_of(data, times, **how):
+    return jax.tree.map(np.asarray, jax.jit(lambda data: serve(data, times, **how))(data))
 
 
 def numbered(count, capacity=M):
@@ -60,6 +63,14 @@ def test_a_client_that_is_not_served_has_no_valid_sample():
 def chi_square_of_orders(orders):
     every = list(itertools.permutations(range(3)))
     return chisquare([sum(tuple(order) == one for order in orders) for one in every]).pvalue
+
+
+def test_runs_side_by_side_with_other_clients_shuffle_in_a_branch_of_one_program():
+    runs = [numbered(COUNT), numbered(COUNT[::-1])]
+    beside = jax.vmap(lambda data: serve(data, 6)[1])
+    both = jax.tree.map(lambda *parts: jnp.stack(parts), *runs)
+    np.testing.assert_array_equal(jax.jit(beside)(both), [rows_of(data, 6)[1] for data in runs])
+    assert "cond[" in str(jax.make_jaxpr(beside)(both))
 
 
 def test_every_order_is_equally_likely_in_each_epoch_and_epochs_differ():
