@@ -1,11 +1,7 @@
 import itertools
 import json
-import os
-import pathlib
 import shlex
 import signal
-import subprocess
-import sys
 import time
 
 import jax
@@ -13,7 +9,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-import fedjax_priv
+from children import Child, command, help_alone
 from fedjax_priv import cli, commands, data, models, store, systems
 from fedjax_priv.keys import named
 
@@ -201,33 +197,20 @@ def test_help_names_every_system(monkeypatch, capsys, command):
     assert all(f"• {name} " in shown for name in systems.__all__)
 
 
-def started(folder, *arguments):
-    """The command in a process of its own."""
-    root = pathlib.Path(fedjax_priv.__file__).parent.parent
-    code = "import sys; sys.argv[0] = 'fedjax-priv'; from fedjax_priv import cli; cli.main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"},
-    )  # fmt: skip
-
-
 def test_sigterm_ends_a_run_that_goes_on_as_it_says(tmp_path):
-    first = started(tmp_path, "run", "fedavg", *SMALL, "--rounds", "1000", "--checkpoint-every", "500")
+    options = ["--rounds", 1000, "--checkpoint-every", 500]
+    first = Child(command, "run", "fedavg", *SMALL, *options, folder=tmp_path)
     deadline = time.monotonic() + 120
     while not any(len(store.read_log(entry.folder)) > 2 for entry in found(tmp_path)):
-        assert first.poll() is None and time.monotonic() < deadline
+        assert first.status() is None and time.monotonic() < deadline
         time.sleep(0.05)
     first.send_signal(signal.SIGTERM)
-    _, said = first.communicate(timeout=60)
-    assert first.returncode == 143, said
+    _, said = first.ended(143)
     (entry,) = found(tmp_path)
     assert entry.status == "unfinished" and 0 < entry.rounds_done < 1000
     program, *again = shlex.split(said.partition("resume with: ")[2])
     assert program == "fedjax-priv"
-    second = started(tmp_path, *again)
-    _, said = second.communicate(timeout=120)
-    assert second.returncode == 0, said
+    Child(command, *again, folder=tmp_path).ended()
     (entry,) = found(tmp_path)
     assert (entry.status, entry.rounds_done) == ("finished", 1000)
 
@@ -237,9 +220,4 @@ def found(folder):
 
 
 def test_reading_the_options_starts_no_device():
-    code = (
-        "import sys, contextlib; from fedjax_priv import cli; sys.argv = ['fedjax-priv', 'run', 'secagg', '--help']\n"
-        "with contextlib.suppress(SystemExit): cli.main()\n"
-        "from jax._src import xla_bridge; assert not xla_bridge.backends_are_initialized()"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    assert "usage: fedjax-priv run secagg" in Child(help_alone, "run", "secagg").ended()[0]
