@@ -40,33 +40,40 @@ def run(axes, *, make=make, params=None, data=DATA, rounds=4, every=2, **how):
     return sweep(make, axes, KEY, params, data, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
 
 
-def alone(point, *, seed=None, params=None, rounds=4, every=2, data=DATA):
+def alone(point, *, seed=None, params=None, data=DATA):
     key = KEY if seed is None else jax.random.fold_in(KEY, seed)
     params = jnp.zeros(D) if params is None else params(named(key, "params"))
     evaluate = lambda w: {"norm": jnp.square(w).sum()}
     system = make(**point, mesh=None)
-    return simulate(system, key, params, data, rounds=rounds, every=every, evaluate=evaluate, progress=False)
+    return simulate(system, key, params, data, rounds=4, every=2, evaluate=evaluate, progress=False)
 
 
 AXES = {"rate": [0.1, 0.3, 0.5], "cohort_size": [2, 4], "seed": [0, 7]}
 
 
+def drawn(key):
+    """First parameters of a seed."""
+    return jax.random.normal(key, (D,))
+
+
 @pytest.fixture(scope="module")
 def whole():
-    return run(AXES)
+    return run(AXES, params=drawn)
 
 
 @pytest.mark.parametrize(("rate", "cohort_size", "seed"), [(0.1, 2, 7), (0.5, 4, 0)])
 def test_a_point_is_the_run_alone(whole, rate, cohort_size, seed):
     """Draws, losses of the first round and bytes bit for bit; what a traced rate was multiplied with to 1e-6."""
-    one = alone(dict(rate=rate, cohort_size=cohort_size), seed=seed)
+    one = alone(dict(rate=rate, cohort_size=cohort_size), seed=seed, params=drawn)
     point = whole.sel(rate=rate, cohort_size=cohort_size, seed=seed).isel(client=slice(cohort_size))
     assert one.attrs["failed_rounds"] == point.failed_rounds
     for name in ("counted", "client_id", "status", "up_bytes", "down_bytes"):
         np.testing.assert_array_equal(one[name], point[name])
     for name in ("loss", "params", "norm"):
         np.testing.assert_allclose(point[name], one[name], rtol=2e-6, atol=2e-6)
-    assert not np.array_equal(one.params, whole.sel(rate=rate, cohort_size=cohort_size, seed=7 - seed).params)
+    other = whole.sel(rate=rate, cohort_size=cohort_size, seed=7 - seed)
+    assert not np.array_equal(one.params, other.params)
+    assert abs(one.norm[0] - other.norm[0]) > 0.01  # every seed has its own first parameters
 
 
 def test_dimensions_are_the_axes(whole):
@@ -79,19 +86,14 @@ def test_dimensions_are_the_axes(whole):
     assert whole.up_bytes.attrs["units"] == "B" and whole.failed_rounds.dtype.kind == "i"
 
 
-def test_each_program_compiles_once():
-    """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and batches."""
-    TRACES.clear()
-    result = run({"rate": [0.1, 0.2, 0.3], "cohort_size": [2, 3], "seed": [0, 1]}, rounds=4, at_once=2, over="clients")
-    assert result.attrs["programs"] == 2 and result.attrs["batches"] == 6
-    calls = [(size, traced) for size, traced in TRACES if traced]
-    assert calls.count((2, True)) == calls.count((3, True)) == 2  # init and the rounds
-    assert result.attrs["compile_seconds"] > 0
-
-
 @pytest.mark.parametrize("how", [dict(over="runs", memory=1.0), dict(over="clients", at_once=4)])
 def test_devices_and_batches_change_nothing(whole, how):
-    got = run(AXES, **how)
+    """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and batches."""
+    TRACES.clear()
+    got = run(AXES, params=drawn, **how)
+    calls = [(size, traced) for size, traced in TRACES if traced]
+    assert calls.count((2, True)) == calls.count((4, True)) == 2  # init and the rounds
+    assert got.attrs["programs"] == 2 and got.attrs["compile_seconds"] > 0
     for name in ("counted", "client_id", "status", "up_bytes"):
         np.testing.assert_array_equal(got[name], whole[name])
     np.testing.assert_allclose(got.params, whole.params, rtol=2e-6, atol=2e-6)
@@ -102,36 +104,18 @@ def test_batches_are_even():
     assert _even(64, 64, 2) == 64 and _even(10, 8, 1) == 5 and _even(10, 8, 4) == 8 and _even(3, 1, 8) == 8
 
 
-def test_every_seed_has_its_own_first_parameters():
-    tree = lambda key: jax.random.normal(key, (D,))
-    got = run({"rate": [0.5], "seed": [4, 5]}, params=tree, rounds=1, every=1)
-    one = alone(dict(rate=0.5), seed=5, params=tree, rounds=1, every=1)
-    first = lambda run: run.norm.sel(evaluation=0)
-    np.testing.assert_allclose(first(got).sel(seed=5, rate=0.5), first(one), rtol=1e-6)
-    np.testing.assert_allclose(got.params.sel(seed=5, rate=0.5), one.params, rtol=1e-5)
-    assert abs(first(got).sel(seed=4, rate=0.5) - first(one)) > 0.01
+def test_samples_can_depend_on_axes_and_those_of_other_shapes_are_other_programs(tmp_path):
+    def samples(clients, scale):
+        data = targets(clients, D)
+        return ClientData(data.examples * scale, data.count)
 
-
-def test_samples_can_depend_on_an_axis(tmp_path):
-    def scaled(scale):
-        return ClientData(DATA.examples * scale, DATA.count)
-
-    got = run({"scale": [1.0, 2.0], "rate": [0.5]}, data=scaled, keep=Keep(tmp_path / "a"))
-    assert got.attrs["programs"] == 1
-    one = alone(dict(rate=0.5), data=scaled(2.0))
-    np.testing.assert_allclose(got.params.sel(scale=2.0, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
-
-
-def test_samples_of_other_shapes_are_other_programs(tmp_path):
-    def of_size(clients):
-        return targets(clients, D)
-
-    axes, keep = {"clients": [4, 6], "rate": [0.5, 0.25]}, Keep(tmp_path / "a")
-    got = run(axes, data=of_size, keep=keep)
+    axes, keep = {"clients": [4, 6], "scale": [1.0, 2.0], "rate": [0.5, 0.25]}, Keep(tmp_path / "a")
+    got = run(axes, data=samples, keep=keep)
     assert got.attrs["programs"] == 2 and got.sizes["client"] == 6
-    one = alone(dict(rate=0.5), data=of_size(4))
-    np.testing.assert_allclose(got.params.sel(clients=4, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
-    xr.testing.assert_identical(run(axes, data=of_size, keep=keep._replace(resume=True)), got)
+    one = alone(dict(rate=0.5), data=samples(4, 2.0))
+    np.testing.assert_allclose(got.params.sel(clients=4, scale=2.0, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
+    assert not np.allclose(got.params.sel(clients=4, scale=1.0, rate=0.5), one.params)
+    xr.testing.assert_identical(run(axes, data=samples, keep=keep._replace(resume=True)), got)
 
 
 def test_parts_of_an_algorithm_have_names():
@@ -166,7 +150,7 @@ def test_an_error_keeps_the_finished_runs(whole):
             raise Killed("no space")
 
     with pytest.raises(SimulationError, match="after 6 of 12 runs: no space") as caught:
-        run(AXES, log=log)
+        run(AXES, params=drawn, log=log)
     kept = caught.value.dataset
     assert kept.attrs["runs_done"] == 6 and kept.attrs["interrupted"] == 1
     np.testing.assert_array_equal(kept.params.sel(cohort_size=2), whole.params.sel(cohort_size=2))
@@ -183,16 +167,16 @@ def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
-        run(AXES, keep=Keep(tmp_path / "a"), log=stop_once)
+        run(AXES, params=drawn, keep=Keep(tmp_path / "a"), log=stop_once)
     assert stopped.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
     assert "resume the run in" in capsys.readouterr().err
     first, seen[:] = [*seen], []
-    resumed = run(AXES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
+    resumed = run(AXES, params=drawn, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
     xr.testing.assert_identical(plain(resumed), plain(whole))
     assert [record["round"] for record in seen] == [4] * 6
     logged = [json.loads(line) for line in (tmp_path / "a" / "log.jsonl").read_text().splitlines()]
     assert [line["round"] for line in logged] == [record["round"] for record in first + seen]
-    again = run(AXES, keep=Keep(tmp_path / "a", resume=True))
+    again = run(AXES, params=drawn, keep=Keep(tmp_path / "a", resume=True))
     xr.testing.assert_identical(plain(again), plain(whole))
 
 
