@@ -16,11 +16,9 @@ import time
 
 import jax
 import jax.numpy as jnp
-import optax
 
 import helpers
 from fedjax_priv import Keep, checkpoint, store, sweep
-from fedjax_priv.systems.fedavg import fedavg
 
 D, ROUNDS = 8, 60
 STEPS = [(io, "open"), (os, "fsync"), (os, "replace")]
@@ -31,10 +29,10 @@ STEPS_OF_A_ROUND = (
 
 def run(keep, log=None):
     """Three batches of two runs, of one program so that a life begins soon; a checkpoint after every round."""
-    make = lambda rate: fedavg(helpers.remembering(), server=optax.sgd(rate), cohort_size=3, dropout=0.2)
     axes, data = {"rate": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}, helpers.targets(6, D)
     return sweep(
-        make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, at_once=2, keep=keep, log=log, progress=False
+        helpers.pulling, axes, jax.random.key(1), jnp.zeros(D), data,
+        rounds=ROUNDS, at_once=2, keep=keep, log=log, progress=False,
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from fedjax_priv.layers.plain import plain_field
 from fedjax_priv.simulation import SimulationError
 from fedjax_priv.systems.fedavg import fedavg
 from fedjax_priv.systems.secagg import secagg
-from helpers import mesh_of, remembering, targets
+from helpers import mesh_of, pulling, remembering, targets
 
 D, N, KEY = 8, 6, jax.random.key(3)
 DATA = targets(N, D)
@@ -181,7 +181,7 @@ def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys)
 
 
 def times(scale):
-    return lambda rate, cohort_size: make(scale * rate, cohort_size)
+    return lambda rate, cohort_size: pulling(scale * rate, cohort_size)
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -215,12 +215,12 @@ def test_sigterm_between_two_batches_ends_the_process(tmp_path, capsys):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SystemExit):
-        run({"rate": [0.1], "cohort_size": [2, 3]}, keep=Keep(tmp_path / "a"), log=stop)
+        run({"rate": [0.1], "cohort_size": [2, 3]}, make=pulling, keep=Keep(tmp_path / "a"), log=stop)
     assert "SIGTERM before batch 1: resume" in capsys.readouterr().err
 
 
 def test_numbers_of_which_one_has_a_point_are_one_program():
-    assert run({"rate": [1, 0.5]}, rounds=2).attrs["programs"] == 1
+    assert run({"rate": [1, 0.5]}, make=pulling, rounds=2).attrs["programs"] == 1
 
 
 @pytest.mark.parametrize(
