@@ -29,9 +29,10 @@ STEPS_OF_A_ROUND = (
 
 def run(keep, log=None):
     """Three batches of two runs, of one program so that a life begins soon; a checkpoint after every round."""
+    make = lambda rate: helpers.pulling(rate, cohort_size=3)
     axes, data = {"rate": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}, helpers.targets(6, D)
     return sweep(
-        helpers.pulling, axes, jax.random.key(1), jnp.zeros(D), data,
+        make, axes, jax.random.key(1), jnp.zeros(D), data,
         rounds=ROUNDS, at_once=2, keep=keep, log=log, progress=False,
     )  # fmt: skip
 

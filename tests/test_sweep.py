@@ -40,11 +40,10 @@ def run(axes, *, make=make, params=None, data=DATA, rounds=4, every=2, **how):
     return sweep(make, axes, KEY, params, data, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
 
 
-def alone(point, *, seed=None, params=None, data=DATA):
+def alone(system, *, seed=None, params=None, data=DATA):
     key = KEY if seed is None else jax.random.fold_in(KEY, seed)
     params = jnp.zeros(D) if params is None else params(named(key, "params"))
     evaluate = lambda w: {"norm": jnp.square(w).sum()}
-    system = make(**point, mesh=None)
     return simulate(system, key, params, data, rounds=4, every=2, evaluate=evaluate, progress=False)
 
 
@@ -56,15 +55,25 @@ def drawn(key):
     return jax.random.normal(key, (D,))
 
 
+BATCHES = dict(params=drawn, over="clients", at_once=4)
+
+
 @pytest.fixture(scope="module")
-def whole():
-    return run(AXES, params=drawn)
+def traced():
+    """All points in four batches, and of which cohort sizes programs were traced."""
+    TRACES.clear()
+    return run(AXES, **BATCHES), [size for size, traced in TRACES if traced]
+
+
+@pytest.fixture(scope="module")
+def whole(traced):
+    return traced[0]
 
 
 @pytest.mark.parametrize(("rate", "cohort_size", "seed"), [(0.1, 2, 7), (0.5, 4, 0)])
 def test_a_point_is_the_run_alone(whole, rate, cohort_size, seed):
     """Draws, losses of the first round and bytes bit for bit; what a traced rate was multiplied with to 1e-6."""
-    one = alone(dict(rate=rate, cohort_size=cohort_size), seed=seed, params=drawn)
+    one = alone(make(rate, cohort_size, mesh=None), seed=seed, params=drawn)
     point = whole.sel(rate=rate, cohort_size=cohort_size, seed=seed).isel(client=slice(cohort_size))
     assert one.attrs["failed_rounds"] == point.failed_rounds
     for name in ("counted", "client_id", "status", "up_bytes", "down_bytes"):
@@ -86,18 +95,21 @@ def test_dimensions_are_the_axes(whole):
     assert whole.up_bytes.attrs["units"] == "B" and whole.failed_rounds.dtype.kind == "i"
 
 
-@pytest.mark.parametrize("how", [dict(over="runs", memory=1.0), dict(over="clients", at_once=4)])
-def test_devices_and_batches_change_nothing(whole, how):
+def test_each_program_compiles_once(traced):
     """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and batches."""
-    TRACES.clear()
-    got = run(AXES, params=drawn, **how)
-    calls = [(size, traced) for size, traced in TRACES if traced]
-    assert calls.count((2, True)) == calls.count((4, True)) == 2  # init and the rounds
-    assert got.attrs["programs"] == 2 and got.attrs["compile_seconds"] > 0
+    result, sizes = traced
+    assert result.attrs["programs"] == 2 and result.attrs["batches"] == 4
+    assert sorted(sizes) == [2, 2, 4, 4]  # init and the rounds
+    assert result.attrs["compile_seconds"] > 0
+
+
+def test_devices_and_batches_change_nothing(whole):
+    """Runs over devices; none of them has memory for two."""
+    got = run(AXES, params=drawn, over="runs", memory=1.0)
     for name in ("counted", "client_id", "status", "up_bytes"):
         np.testing.assert_array_equal(got[name], whole[name])
     np.testing.assert_allclose(got.params, whole.params, rtol=2e-6, atol=2e-6)
-    assert got.attrs["batches"] == (2 if "memory" in how else 4)  # no memory: still a run on each device
+    assert got.attrs["batches"] == 2  # without memory still a run on each device
 
 
 def test_batches_are_even():
@@ -110,22 +122,23 @@ def test_samples_can_depend_on_axes_and_those_of_other_shapes_are_other_programs
         return ClientData(data.examples * scale, data.count)
 
     axes, keep = {"clients": [4, 6], "scale": [1.0, 2.0], "rate": [0.5, 0.25]}, Keep(tmp_path / "a")
-    got = run(axes, data=samples, keep=keep)
+    got = run(axes, make=pulling, data=samples, keep=keep)
     assert got.attrs["programs"] == 2 and got.sizes["client"] == 6
-    one = alone(dict(rate=0.5), data=samples(4, 2.0))
+    one = alone(pulling(0.5), data=samples(4, 2.0))
     np.testing.assert_allclose(got.params.sel(clients=4, scale=2.0, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
     assert not np.allclose(got.params.sel(clients=4, scale=1.0, rate=0.5), one.params)
-    xr.testing.assert_identical(run(axes, data=samples, keep=keep._replace(resume=True)), got)
+    xr.testing.assert_identical(run(axes, make=pulling, data=samples, keep=keep._replace(resume=True)), got)
 
 
 def test_parts_of_an_algorithm_have_names():
-    def with_server(server, rate):
-        return fedavg(remembering(), server=server(rate))
+    def with_rule(rule, rate):
+        return pulling(rule(rate))
 
-    heavy = lambda rate: optax.sgd(rate, momentum=0.5)
-    got = run({"server": {"sgd": optax.sgd, "heavy ball": heavy}, "rate": [0.1]}, make=with_server)
-    assert got.server.values.tolist() == ["sgd", "heavy ball"]
-    assert not np.allclose(got.params.sel(server="sgd"), got.params.sel(server="heavy ball"))
+    twice = lambda rate: 2 * rate
+    got = run({"rule": {"as it is": jnp.float32, "twice": twice}, "rate": [0.1, 0.2]}, make=with_rule)
+    assert got.rule.values.tolist() == ["as it is", "twice"] and got.attrs["programs"] == 2
+    np.testing.assert_array_equal(got.params.sel(rule="twice", rate=0.1), got.params.sel(rule="as it is", rate=0.2))
+    assert not np.allclose(got.params.sel(rule="twice", rate=0.2), got.params.sel(rule="as it is", rate=0.2))
 
 
 def test_secure_aggregation_is_swept_exactly():
@@ -150,7 +163,7 @@ def test_an_error_keeps_the_finished_runs(whole):
             raise Killed("no space")
 
     with pytest.raises(SimulationError, match="after 6 of 12 runs: no space") as caught:
-        run(AXES, params=drawn, log=log)
+        run(AXES, **BATCHES, log=log)
     kept = caught.value.dataset
     assert kept.attrs["runs_done"] == 6 and kept.attrs["interrupted"] == 1
     np.testing.assert_array_equal(kept.params.sel(cohort_size=2), whole.params.sel(cohort_size=2))
@@ -167,16 +180,17 @@ def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
-        run(AXES, params=drawn, keep=Keep(tmp_path / "a"), log=stop_once)
+        run(AXES, **BATCHES, keep=Keep(tmp_path / "a"), log=stop_once)
     assert stopped.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
     assert "resume the run in" in capsys.readouterr().err
     first, seen[:] = [*seen], []
-    resumed = run(AXES, params=drawn, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
+    resumed = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
     xr.testing.assert_identical(plain(resumed), plain(whole))
-    assert [record["round"] for record in seen] == [4] * 6
+    rest_of_the_third_batch, fourth = [4] * 3, [0] * 3 + [2] * 3 + [4] * 3
+    assert [record["round"] for record in seen] == rest_of_the_third_batch + fourth
     logged = [json.loads(line) for line in (tmp_path / "a" / "log.jsonl").read_text().splitlines()]
     assert [line["round"] for line in logged] == [record["round"] for record in first + seen]
-    again = run(AXES, params=drawn, keep=Keep(tmp_path / "a", resume=True))
+    again = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True))
     xr.testing.assert_identical(plain(again), plain(whole))
 
 
