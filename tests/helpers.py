@@ -8,7 +8,7 @@ import numpy as np
 import optax
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import ClientData, Local
+from fedjax_priv.base import Algorithm, ClientData, Link, Local, RoundInfo, RoundState
 from fedjax_priv.blocks import clients_mesh
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -119,6 +119,26 @@ def engine(**parts):
         server=optax.sgd(1.0), block=3, mesh=None,
     )  # fmt: skip
     return federated_round(**{**usual, **parts})
+
+
+def pulling(rate=0.5, cohort_size=None):
+    """An algorithm of few operations, for tests of what is around one: each draw, loss and memory tells in its bits."""
+
+    def init(key, params, data):
+        return RoundState(jnp.int32(0), (), params, jnp.zeros(data.count.shape), (), (), ())
+
+    def step(key, state, data):
+        n = data.count.size
+        k = cohort_size or n
+        client = (jax.random.randint(jax.random.fold_in(key, state.round), (), 0, n) + jnp.arange(k)) % n
+        pull = (state.params[None, :] - data.examples[client]) / (1 + state.memory[client])[:, None]
+        failed, counted = jnp.int32(0), data.count[client] > 1
+        bits = {"upload": Link(client.astype(jnp.uint32), jnp.zeros(k, jnp.uint32))}
+        info = RoundInfo(pull.mean(0), client, jnp.square(pull).mean(1), bits, counted, failed[None], failed)
+        params, memory = state.params - rate * pull.mean(0), state.memory.at[client].add(jnp.where(counted, 1.0, 0.0))
+        return RoundState(state.round + 1, (), params, memory, (), (), ()), info
+
+    return Algorithm(init, step)
 
 
 def one_round(system, data, d=5, seed=5):

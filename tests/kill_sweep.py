@@ -1,6 +1,4 @@
-"""A sweep that is killed again and again; `test_kill.py` runs it as a process of its own, since it forks.
-
-    python kill_sweep.py FOLDER KILLS
+"""A sweep that is killed again and again; `test_kill.py` runs it in a process without devices, since it forks.
 
 Every life is a fork that resumes the sweep. A fourth of them are killed a random moment after it said so, the others
 kill themselves at a step of a file on its way to the disk: when it was opened to write, when its content is there, or
@@ -12,19 +10,15 @@ was left alone.
 import io
 import itertools
 import os
-import pathlib
 import random
 import signal
-import sys
 import time
 
 import jax
 import jax.numpy as jnp
-import optax
 
 import helpers
 from fedjax_priv import Keep, checkpoint, store, sweep
-from fedjax_priv.systems.fedavg import fedavg
 
 D, ROUNDS = 8, 60
 STEPS = [(io, "open"), (os, "fsync"), (os, "replace")]
@@ -35,10 +29,11 @@ STEPS_OF_A_ROUND = (
 
 def run(keep, log=None):
     """Three batches of two runs, of one program so that a life begins soon; a checkpoint after every round."""
-    make = lambda rate: fedavg(helpers.remembering(), server=optax.sgd(rate), cohort_size=3, dropout=0.2)
+    make = lambda rate: helpers.pulling(rate, cohort_size=3)
     axes, data = {"rate": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}, helpers.targets(6, D)
     return sweep(
-        make, axes, jax.random.key(1), jnp.zeros(D), data, rounds=ROUNDS, at_once=2, keep=keep, log=log, progress=False
+        make, axes, jax.random.key(1), jnp.zeros(D), data,
+        rounds=ROUNDS, at_once=2, keep=keep, log=log, progress=False,
     )  # fmt: skip
 
 
@@ -89,7 +84,7 @@ def end(chance, number):
     """How the life before the last `number` kills ends."""
     if number % 4 == 0:
         return {"delay": chance.random() * 0.15}
-    return {"step": chance.randrange(3, 30) * STEPS_OF_A_ROUND + number}
+    return {"step": chance.randrange(3, 30) * STEPS_OF_A_ROUND + number - number // 4}
 
 
 def main(root, kills):
@@ -106,9 +101,3 @@ def main(root, kills):
         print("killed", number, len(logged), committed(folder / store.CHECKPOINT))
     assert one_life(root / str(number))
     print("finished", number)
-
-
-if __name__ == "__main__":
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", 2)
-    main(pathlib.Path(sys.argv[1]), int(sys.argv[2]))

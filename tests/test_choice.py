@@ -117,14 +117,15 @@ def test_what_a_branch_closes_over_may_be_batched():
     rules = [aggregators.mean(), aggregators.coordinate_median()]
     honest, count = jnp.arange(7) > 1, jnp.ones(7, jnp.int32)
 
-    def sent(attack, rule, rows):
-        defence = aggregators.one_of(rule, rules)
+    def searched(defence):
         respond = lambda rows: defence.apply(KEY, defence.init(5), Received(rows, count))[0]
-        return attacks.one_of(attack, [attacks.foe(), attacks.optimal_foe(respond, evals=5)])(KEY, rows, honest)
+        return attacks.optimal_foe(respond, evals=5)
+
+    def sent(attack, rule, rows):
+        return attacks.one_of(attack, [attacks.foe(), searched(aggregators.one_of(rule, rules))])(KEY, rows, honest)
 
     got = jax.jit(jax.vmap(sent))(jnp.ones(4), INDEX % 2, ROWS)
+    alone = [jax.jit(searched(rule)) for rule in rules]
     for i, rule in enumerate((0, 0, 1, 0)):
-        rows = jnp.asarray(ROWS[i])
-        respond = lambda rows, rule=rule: rules[rule].apply(KEY, (), Received(rows, count))[0]
-        expected = attacks.optimal_foe(respond, evals=5)(KEY, rows, honest)
+        expected = alone[rule](KEY, ROWS[i], honest)
         np.testing.assert_allclose(got[i], np.broadcast_to(expected, (7, 5)), rtol=1e-4, atol=1e-5)

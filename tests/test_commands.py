@@ -1,11 +1,7 @@
 import itertools
 import json
-import os
-import pathlib
 import shlex
 import signal
-import subprocess
-import sys
 import time
 
 import jax
@@ -13,7 +9,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-import fedjax_priv
+from children import Child, command, help_alone
 from fedjax_priv import cli, commands, data, models, store, systems
 from fedjax_priv.keys import named
 
@@ -104,14 +100,15 @@ def test_a_sweep_runs_each_point_with_its_values(monkeypatch, capsys, tmp_path):
 
 
 def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(monkeypatch, capsys, tmp_path):
-    """alpha of SparseSecAgg: a tenth of the coordinates sends less than a half of them."""
+    """A tenth of the coordinates sends less than a half of them; without `--static` the axis is refused."""
     table = tmp_path / "table.json"
     shared = [word for word in SMALL if word != "--no-exact"]
-    sweep = ["sweep", "sparse_secagg", *shared, "--elide", "--rounds", 1, "--axis", "alpha=0.1,0.5"]
-    assert "alpha must be a number known before" in refused(monkeypatch, capsys, *sweep, "--folder", tmp_path / "a")
-    call(monkeypatch, *sweep, "--static", "alpha", "--folder", tmp_path / "b", "--json", table)
+    sparse = ["sweep", "sparse_secagg", *shared, "--elide", "--rounds", 1, "--axis", "alpha=0.1,0.5"]
+    assert "alpha must be a number known before" in refused(monkeypatch, capsys, *sparse, "--folder", tmp_path / "a")
+    sweep = ["sweep", "rcgd_ef", *shared, "--rounds", 1, "--axis", "ratio=0.1,0.5"]
+    call(monkeypatch, *sweep, "--static", "ratio", "--folder", tmp_path / "b", "--json", table)
     few, many = json.loads(table.read_text())
-    assert few["point"] == {"alpha": 0.1} and few["up_bytes"] < 0.5 * many["up_bytes"]
+    assert few["point"] == {"ratio": 0.1} and few["up_bytes"] < 0.5 * many["up_bytes"]
 
 
 @pytest.fixture
@@ -201,35 +198,22 @@ def test_help_names_every_system(monkeypatch, capsys, command):
     assert all(f"• {name} " in shown for name in systems.__all__)
 
 
-def started(folder, *arguments):
-    """The command in a process of its own."""
-    root = pathlib.Path(fedjax_priv.__file__).parent.parent
-    code = "import sys; sys.argv[0] = 'fedjax-priv'; from fedjax_priv import cli; cli.main()"
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"},
-    )  # fmt: skip
-
-
 def test_sigterm_ends_a_run_that_goes_on_as_it_says(tmp_path):
-    first = started(tmp_path, "run", "fedavg", *SMALL, "--rounds", "1000", "--checkpoint-every", "500")
+    options = ["--rounds", 400, "--checkpoint-every", 200]
+    first = Child(command, "run", "fedavg", *SMALL, *options, folder=tmp_path)
     deadline = time.monotonic() + 120
     while not any(len(store.read_log(entry.folder)) > 2 for entry in found(tmp_path)):
-        assert first.poll() is None and time.monotonic() < deadline
+        assert first.status() is None and time.monotonic() < deadline
         time.sleep(0.05)
     first.send_signal(signal.SIGTERM)
-    _, said = first.communicate(timeout=60)
-    assert first.returncode == 143, said
+    _, said = first.ended(143)
     (entry,) = found(tmp_path)
-    assert entry.status == "unfinished" and 0 < entry.rounds_done < 1000
+    assert entry.status == "unfinished" and 0 < entry.rounds_done < 400
     program, *again = shlex.split(said.partition("resume with: ")[2])
     assert program == "fedjax-priv"
-    second = started(tmp_path, *again)
-    _, said = second.communicate(timeout=120)
-    assert second.returncode == 0, said
+    Child(command, *again, folder=tmp_path).ended()
     (entry,) = found(tmp_path)
-    assert (entry.status, entry.rounds_done) == ("finished", 1000)
+    assert (entry.status, entry.rounds_done) == ("finished", 400)
 
 
 def found(folder):
@@ -237,9 +221,4 @@ def found(folder):
 
 
 def test_reading_the_options_starts_no_device():
-    code = (
-        "import sys, contextlib; from fedjax_priv import cli; sys.argv = ['fedjax-priv', 'run', 'secagg', '--help']\n"
-        "with contextlib.suppress(SystemExit): cli.main()\n"
-        "from jax._src import xla_bridge; assert not xla_bridge.backends_are_initialized()"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    assert "usage: fedjax-priv run secagg" in Child(help_alone, "run", "secagg").ended()[0]

@@ -3,10 +3,9 @@
 import ast
 import os
 import pathlib
-import subprocess
-import sys
 
 import fedjax_priv
+from children import Child, count_devices, import_again
 
 ROOT = pathlib.Path(fedjax_priv.__file__).parent
 ORDER = (
@@ -59,13 +58,5 @@ def test_imports_point_one_way():
 
 def test_importing_starts_no_backend_and_leaves_a_choice_of_devices_alone():
     """One CPU device a core, unless the program has chosen."""
-    code = (
-        "import jax; {choice}; import fedjax_priv;"
-        "from jax._src import xla_bridge; assert not xla_bridge.backends_are_initialized();"
-        "print(jax.device_count())"
-    )
-    run = lambda choice: subprocess.run(
-        [sys.executable, "-c", code.format(choice=choice)], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    assert run("jax.config.update('jax_num_cpu_devices', 3)") == "3"
-    assert int(run("import os")) == len(os.sched_getaffinity(0))
+    assert Child(import_again, jax_num_cpu_devices=3).ended()[0] == "3\n"
+    assert int(Child(count_devices).ended()[0]) == len(os.sched_getaffinity(0))

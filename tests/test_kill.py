@@ -1,27 +1,20 @@
 """SIGKILL at any moment: what was written down counts, and the end is the same, bit for bit."""
 
 import itertools
-import os
-import pathlib
-import subprocess
-import sys
 
 import xarray as xr
 
+import kill_sweep
+from children import Child
 from fedjax_priv import store
 
-KILLS = 24
+KILLS = 12
 
 
 def test_kills_lose_and_spoil_nothing(tmp_path):
     """At most the round under way is lost, every checkpoint can be read, and all sweeps end as the one left alone."""
-    script = pathlib.Path(__file__).parent / "kill_sweep.py"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(script.parent), str(script.parent.parent)])}
-    done = subprocess.run(
-        [sys.executable, script, tmp_path, str(KILLS)], capture_output=True, text=True, env=environment, timeout=900
-    )
-    assert done.returncode == 0, done.stderr
-    lives = [line.split() for line in done.stdout.splitlines()]
+    out, _ = Child(kill_sweep.main, tmp_path, KILLS, jax_num_cpu_devices=2).ended(timeout=900)
+    lives = [line.split() for line in out.splitlines()]
     killed = [line for line in lives if line[0] == "killed"]
     assert len(killed) == KILLS
     for _, _, logged, committed in killed:

@@ -2,9 +2,11 @@
 
 import errno
 import json
-import multiprocessing
 import os
+import shutil
 import signal
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -63,11 +65,17 @@ def whole():
     return run()
 
 
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "half"
+    stopped(folder)
+    return folder
+
+
 @pytest.fixture
-def half(tmp_path):
+def half(stopped_once, tmp_path):
     """Folder of a run that stopped after three rounds."""
-    stopped(tmp_path / "half")
-    return tmp_path / "half"
+    return shutil.copytree(stopped_once, tmp_path / "half")
 
 
 def test_a_run_leaves_its_result_manifest_and_log(tmp_path, whole):
@@ -231,27 +239,16 @@ def test_a_folder_that_is_taken_is_refused(half):
     assert not (half.parent / "new").exists()
 
 
-def _hold(folder, holding, release):
-    import fcntl
-
-    with (folder / store.CHECKPOINT / "lock").open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        holding.set()
-        release.wait(60)
+HOLD = "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('held'); input()"
 
 
 def test_two_processes_cannot_run_in_one_folder(half, whole):
-    context = multiprocessing.get_context("spawn")
-    holding, release = context.Event(), context.Event()
-    other = context.Process(target=_hold, args=(half, holding, release))
-    other.start()
-    try:
-        assert holding.wait(60)
+    command = [sys.executable, "-u", "-c", HOLD, half / store.CHECKPOINT / "lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
         with pytest.raises(OSError, match="is in use by a run that is under way"):
             run(keep=Keep(half, resume=True))
-    finally:
-        release.set()
-        other.join()
+        other.communicate(b"go\n")
     xr.testing.assert_identical(plain(run(keep=Keep(half, resume=True))), plain(whole))
 
 

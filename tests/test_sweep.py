@@ -18,7 +18,7 @@ from fedjax_priv.layers.plain import plain_field
 from fedjax_priv.simulation import SimulationError
 from fedjax_priv.systems.fedavg import fedavg
 from fedjax_priv.systems.secagg import secagg
-from helpers import mesh_of, remembering, targets
+from helpers import mesh_of, pulling, remembering, targets
 
 D, N, KEY = 8, 6, jax.random.key(3)
 DATA = targets(N, D)
@@ -40,33 +40,49 @@ def run(axes, *, make=make, params=None, data=DATA, rounds=4, every=2, **how):
     return sweep(make, axes, KEY, params, data, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
 
 
-def alone(point, *, seed=None, params=None, rounds=4, every=2, data=DATA):
+def alone(system, *, seed=None, params=None, data=DATA):
     key = KEY if seed is None else jax.random.fold_in(KEY, seed)
     params = jnp.zeros(D) if params is None else params(named(key, "params"))
     evaluate = lambda w: {"norm": jnp.square(w).sum()}
-    system = make(**point, mesh=None)
-    return simulate(system, key, params, data, rounds=rounds, every=every, evaluate=evaluate, progress=False)
+    return simulate(system, key, params, data, rounds=4, every=2, evaluate=evaluate, progress=False)
 
 
 AXES = {"rate": [0.1, 0.3, 0.5], "cohort_size": [2, 4], "seed": [0, 7]}
 
 
+def drawn(key):
+    """First parameters of a seed."""
+    return jax.random.normal(key, (D,))
+
+
+BATCHES = dict(params=drawn, over="clients", at_once=4)
+
+
 @pytest.fixture(scope="module")
-def whole():
-    return run(AXES)
+def traced():
+    """All points in four batches, and of which cohort sizes programs were traced."""
+    TRACES.clear()
+    return run(AXES, **BATCHES), [size for size, traced in TRACES if traced]
+
+
+@pytest.fixture(scope="module")
+def whole(traced):
+    return traced[0]
 
 
 @pytest.mark.parametrize(("rate", "cohort_size", "seed"), [(0.1, 2, 7), (0.5, 4, 0)])
 def test_a_point_is_the_run_alone(whole, rate, cohort_size, seed):
     """Draws, losses of the first round and bytes bit for bit; what a traced rate was multiplied with to 1e-6."""
-    one = alone(dict(rate=rate, cohort_size=cohort_size), seed=seed)
+    one = alone(make(rate, cohort_size, mesh=None), seed=seed, params=drawn)
     point = whole.sel(rate=rate, cohort_size=cohort_size, seed=seed).isel(client=slice(cohort_size))
     assert one.attrs["failed_rounds"] == point.failed_rounds
     for name in ("counted", "client_id", "status", "up_bytes", "down_bytes"):
         np.testing.assert_array_equal(one[name], point[name])
     for name in ("loss", "params", "norm"):
         np.testing.assert_allclose(point[name], one[name], rtol=2e-6, atol=2e-6)
-    assert not np.array_equal(one.params, whole.sel(rate=rate, cohort_size=cohort_size, seed=7 - seed).params)
+    other = whole.sel(rate=rate, cohort_size=cohort_size, seed=7 - seed)
+    assert not np.array_equal(one.params, other.params)
+    assert abs(one.norm[0] - other.norm[0]) > 0.01  # every seed has its own first parameters
 
 
 def test_dimensions_are_the_axes(whole):
@@ -79,69 +95,50 @@ def test_dimensions_are_the_axes(whole):
     assert whole.up_bytes.attrs["units"] == "B" and whole.failed_rounds.dtype.kind == "i"
 
 
-def test_each_program_compiles_once():
+def test_each_program_compiles_once(traced):
     """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and batches."""
-    TRACES.clear()
-    result = run({"rate": [0.1, 0.2, 0.3], "cohort_size": [2, 3], "seed": [0, 1]}, rounds=4, at_once=2, over="clients")
-    assert result.attrs["programs"] == 2 and result.attrs["batches"] == 6
-    calls = [(size, traced) for size, traced in TRACES if traced]
-    assert calls.count((2, True)) == calls.count((3, True)) == 2  # init and the rounds
+    result, sizes = traced
+    assert result.attrs["programs"] == 2 and result.attrs["batches"] == 4
+    assert sorted(sizes) == [2, 2, 4, 4]  # init and the rounds
     assert result.attrs["compile_seconds"] > 0
 
 
-@pytest.mark.parametrize("how", [dict(over="runs", memory=1.0), dict(over="clients", at_once=4)])
-def test_devices_and_batches_change_nothing(whole, how):
-    got = run(AXES, **how)
+def test_devices_and_batches_change_nothing(whole):
+    """Runs over devices; none of them has memory for two."""
+    got = run(AXES, params=drawn, over="runs", memory=1.0)
     for name in ("counted", "client_id", "status", "up_bytes"):
         np.testing.assert_array_equal(got[name], whole[name])
     np.testing.assert_allclose(got.params, whole.params, rtol=2e-6, atol=2e-6)
-    assert got.attrs["batches"] == (2 if "memory" in how else 4)  # no memory: still a run on each device
+    assert got.attrs["batches"] == 2  # without memory still a run on each device
 
 
 def test_batches_are_even():
     assert _even(64, 64, 2) == 64 and _even(10, 8, 1) == 5 and _even(10, 8, 4) == 8 and _even(3, 1, 8) == 8
 
 
-def test_every_seed_has_its_own_first_parameters():
-    tree = lambda key: jax.random.normal(key, (D,))
-    got = run({"rate": [0.5], "seed": [4, 5]}, params=tree, rounds=1, every=1)
-    one = alone(dict(rate=0.5), seed=5, params=tree, rounds=1, every=1)
-    first = lambda run: run.norm.sel(evaluation=0)
-    np.testing.assert_allclose(first(got).sel(seed=5, rate=0.5), first(one), rtol=1e-6)
-    np.testing.assert_allclose(got.params.sel(seed=5, rate=0.5), one.params, rtol=1e-5)
-    assert abs(first(got).sel(seed=4, rate=0.5) - first(one)) > 0.01
+def test_samples_can_depend_on_axes_and_those_of_other_shapes_are_other_programs(tmp_path):
+    def samples(clients, scale):
+        data = targets(clients, D)
+        return ClientData(data.examples * scale, data.count)
 
-
-def test_samples_can_depend_on_an_axis(tmp_path):
-    def scaled(scale):
-        return ClientData(DATA.examples * scale, DATA.count)
-
-    got = run({"scale": [1.0, 2.0], "rate": [0.5]}, data=scaled, keep=Keep(tmp_path / "a"))
-    assert got.attrs["programs"] == 1
-    one = alone(dict(rate=0.5), data=scaled(2.0))
-    np.testing.assert_allclose(got.params.sel(scale=2.0, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
-
-
-def test_samples_of_other_shapes_are_other_programs(tmp_path):
-    def of_size(clients):
-        return targets(clients, D)
-
-    axes, keep = {"clients": [4, 6], "rate": [0.5, 0.25]}, Keep(tmp_path / "a")
-    got = run(axes, data=of_size, keep=keep)
+    axes, keep = {"clients": [4, 6], "scale": [1.0, 2.0], "rate": [0.5, 0.25]}, Keep(tmp_path / "a")
+    got = run(axes, make=pulling, data=samples, keep=keep)
     assert got.attrs["programs"] == 2 and got.sizes["client"] == 6
-    one = alone(dict(rate=0.5), data=of_size(4))
-    np.testing.assert_allclose(got.params.sel(clients=4, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
-    xr.testing.assert_identical(run(axes, data=of_size, keep=keep._replace(resume=True)), got)
+    one = alone(pulling(0.5), data=samples(4, 2.0))
+    np.testing.assert_allclose(got.params.sel(clients=4, scale=2.0, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
+    assert not np.allclose(got.params.sel(clients=4, scale=1.0, rate=0.5), one.params)
+    xr.testing.assert_identical(run(axes, make=pulling, data=samples, keep=keep._replace(resume=True)), got)
 
 
 def test_parts_of_an_algorithm_have_names():
-    def with_server(server, rate):
-        return fedavg(remembering(), server=server(rate))
+    def with_rule(rule, rate):
+        return pulling(rule(rate))
 
-    heavy = lambda rate: optax.sgd(rate, momentum=0.5)
-    got = run({"server": {"sgd": optax.sgd, "heavy ball": heavy}, "rate": [0.1]}, make=with_server)
-    assert got.server.values.tolist() == ["sgd", "heavy ball"]
-    assert not np.allclose(got.params.sel(server="sgd"), got.params.sel(server="heavy ball"))
+    twice = lambda rate: 2 * rate
+    got = run({"rule": {"as it is": jnp.float32, "twice": twice}, "rate": [0.1, 0.2]}, make=with_rule)
+    assert got.rule.values.tolist() == ["as it is", "twice"] and got.attrs["programs"] == 2
+    np.testing.assert_array_equal(got.params.sel(rule="twice", rate=0.1), got.params.sel(rule="as it is", rate=0.2))
+    assert not np.allclose(got.params.sel(rule="twice", rate=0.2), got.params.sel(rule="as it is", rate=0.2))
 
 
 def test_secure_aggregation_is_swept_exactly():
@@ -166,7 +163,7 @@ def test_an_error_keeps_the_finished_runs(whole):
             raise Killed("no space")
 
     with pytest.raises(SimulationError, match="after 6 of 12 runs: no space") as caught:
-        run(AXES, log=log)
+        run(AXES, **BATCHES, log=log)
     kept = caught.value.dataset
     assert kept.attrs["runs_done"] == 6 and kept.attrs["interrupted"] == 1
     np.testing.assert_array_equal(kept.params.sel(cohort_size=2), whole.params.sel(cohort_size=2))
@@ -183,21 +180,22 @@ def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
-        run(AXES, keep=Keep(tmp_path / "a"), log=stop_once)
+        run(AXES, **BATCHES, keep=Keep(tmp_path / "a"), log=stop_once)
     assert stopped.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
     assert "resume the run in" in capsys.readouterr().err
     first, seen[:] = [*seen], []
-    resumed = run(AXES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
+    resumed = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
     xr.testing.assert_identical(plain(resumed), plain(whole))
-    assert [record["round"] for record in seen] == [4] * 6
+    rest_of_the_third_batch, fourth = [4] * 3, [0] * 3 + [2] * 3 + [4] * 3
+    assert [record["round"] for record in seen] == rest_of_the_third_batch + fourth
     logged = [json.loads(line) for line in (tmp_path / "a" / "log.jsonl").read_text().splitlines()]
     assert [line["round"] for line in logged] == [record["round"] for record in first + seen]
-    again = run(AXES, keep=Keep(tmp_path / "a", resume=True))
+    again = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True))
     xr.testing.assert_identical(plain(again), plain(whole))
 
 
 def times(scale):
-    return lambda rate, cohort_size: make(scale * rate, cohort_size)
+    return lambda rate, cohort_size: pulling(scale * rate, cohort_size)
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -231,12 +229,12 @@ def test_sigterm_between_two_batches_ends_the_process(tmp_path, capsys):
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SystemExit):
-        run({"rate": [0.1], "cohort_size": [2, 3]}, keep=Keep(tmp_path / "a"), log=stop)
+        run({"rate": [0.1], "cohort_size": [2, 3]}, make=pulling, keep=Keep(tmp_path / "a"), log=stop)
     assert "SIGTERM before batch 1: resume" in capsys.readouterr().err
 
 
 def test_numbers_of_which_one_has_a_point_are_one_program():
-    assert run({"rate": [1, 0.5]}, rounds=2).attrs["programs"] == 1
+    assert run({"rate": [1, 0.5]}, make=pulling, rounds=2).attrs["programs"] == 1
 
 
 @pytest.mark.parametrize(
