@@ -52,7 +52,9 @@ def test_a_run_of_sparse_secagg_records_the_papers_measures():
     """Against theory, with the error of independent coordinates; users are the same ones at all of a round's."""
     d, alpha = 30_000, 0.5
     observe = lambda view: observe_privacy(HONEST)(view) | observe_overlap()(view) | {"who": view.alive}
-    system = sparse_secagg(towards_target(), num_clients=N, alpha=alpha, dropout=0.2, observe=observe, mesh=None)
+    system = sparse_secagg(
+        towards_target(), num_clients=N, alpha=alpha, dropout=0.2, observe=observe, elide=True, mesh=None
+    )
     result = simulate(system, KEY, jnp.zeros(d), targets(N, d), rounds=3)
     p = theory.selection_probability(N, alpha)
     survivors = result.who.values[:, :6].sum(1)
