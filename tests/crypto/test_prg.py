@@ -66,7 +66,7 @@ def test_words_of_seeds_side_by_side(count):
     words = np.asarray(prg.philox.words(seeds, "mask", 7, count, 5))
     assert words.shape == (count, 3, 2)
     for at in np.ndindex(3, 2):
-        k0, k1 = (int(seeds[limb][at]) for limb in (0, 1))
+        k0, k1 = (int(limb[at]) for limb in np.asarray(seeds))
         assert words[:, *at].tolist() == words_in_python((k0, k1), 7, 5, count)
     threefry = prg.threefry.words(seeds.reshape(2, 6), "mask", 7, 43, 5)
     assert (threefry[:, 4] == prg.threefry.words(seeds.reshape(2, 6)[:, 4], "mask", 7, 43, 5)).all()

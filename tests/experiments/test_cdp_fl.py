@@ -124,9 +124,9 @@ def test_an_evaluation_is_the_mean_over_devices_in_numpy():
 
 def test_models_start_as_they_should():
     problem, key = script("problem"), jax.random.key(0)
-    zero = problem.start(paper("fig5").setting)(key)
+    zero = jax.jit(problem.start(paper("fig5").setting))(key)
     assert zero["kernel"].shape == (109, 2) and not zero["kernel"].any()
-    he = problem.start(paper("fig6").setting)(key)
+    he = jax.jit(problem.start(paper("fig6").setting))(key)
     first = he["Dense_0"]["kernel"]
     assert first.shape == (109, 64) and abs(float(first.var()) * 109 / 2 - 1) < 0.05
     assert [he[f"Dense_{i}"]["bias"].size for i in range(3)] == [64, 32, 2]

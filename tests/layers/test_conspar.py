@@ -1,3 +1,4 @@
+import functools
 import itertools
 import math
 import re
@@ -53,7 +54,7 @@ def test_everyone_sends_the_union_of_the_largest_and_keeps_the_rest():
 def test_memory_is_added_before_a_proposal():
     layer, x = conspar(D, K), vectors()
     memory = jnp.asarray(10 * vectors(1))
-    y, kept, sent = layer.encode(KEY, memory, (), jnp.asarray(x), cohort_of(M))
+    y, kept, sent = jax.jit(layer.encode)(KEY, memory, (), jnp.asarray(x), cohort_of(M))
     v = x + np.asarray(memory)
     assert set(np.asarray(sent.clear).ravel()) == set(largest(v).ravel())
     whole = np.array(kept.counted)
@@ -62,12 +63,17 @@ def test_memory_is_added_before_a_proposal():
     np.testing.assert_array_equal(kept.lost, v)
 
 
+@functools.partial(jax.jit, static_argnames="n")
+def proposals(keys, v, n, alpha):
+    return jax.vmap(lambda key: propose(key, v, n, alpha))(keys)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
 def test_a_proposal_has_the_law_of_the_paper(alpha):
     """Every 2-subset of 6 coordinates, eqs. 16 to 20 by enumeration; chi-square."""
     d, n, draws = 6, 2, 20_000
     v = jnp.arange(d, 0, -1.0)
-    drawn = np.sort(jax.jit(jax.vmap(lambda key: propose(key, v, n, alpha)))(jax.random.split(KEY, draws)), axis=1)
+    drawn = np.sort(proposals(jax.random.split(KEY, draws), v, n, alpha), axis=1)
     subsets = list(itertools.combinations(range(d), n))
     law = np.array([_probability(set(one), {0, 1}, d, alpha) for one in subsets])
     assert law.sum() == pytest.approx(1)
@@ -90,9 +96,8 @@ def _probability(proposal, top, d, alpha):
 
 def test_random_proposals_cover_what_independent_sets_do():
     """E |I| / d = 1 - (1 - n/d)**m at alpha = 1."""
-    sizes = jax.vmap(
-        lambda key: (union(jax.vmap(lambda k: propose(k, jnp.ones(D), K, 1.0))(jax.random.split(key, M)), D) < D).sum()
-    )(jax.random.split(KEY, 4000))
+    drawn = proposals(jax.random.split(KEY, (4000, M)).ravel(), jnp.ones(D), K, 1.0).reshape(4000, M, K)
+    sizes = jax.jit(jax.vmap(lambda proposals: (union(proposals, D) < D).sum()))(drawn)
     expected = D * (1 - (1 - K / D) ** M)
     assert abs(np.mean(sizes) - expected) < 5 * np.std(sizes) / np.sqrt(4000)
 

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,9 +15,14 @@ X = np.random.default_rng(3).integers(0, Q, (N, D), dtype=np.uint32)
 LAYER = enrolled_masks(group_size=N)
 
 
+@functools.cache
+def population():
+    return jax.tree.map(np.asarray, jax.jit(lambda: LAYER.init(KEY, 10))())
+
+
 def members(chosen, round=0):
     """A cohort of some of a population, and what they keep of their enrolment."""
-    state = jax.tree.map(lambda a: a[np.array(chosen)], LAYER.init(KEY, 10))
+    state = jax.tree.map(lambda a: jnp.asarray(a[np.array(chosen)]), population())
     who = cohort_of(len(chosen), round=round)._replace(client=jnp.asarray(chosen))
     return state, who
 

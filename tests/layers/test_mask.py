@@ -9,56 +9,70 @@ import numpy as np
 import pytest
 
 from fedjax_priv.crypto.key_agreement import shared_seeds
-from fedjax_priv.crypto.prg import expand, philox, threefry
+from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.layers.mask import pairwise_masks
 from fedjax_priv.layers.masked_sum import ELIDED
 from fedjax_priv.layers.plain import plain_field
 from fedjax_priv.status import Status
-from helpers import Q, cohort_of, neighbours_of, run_layer, same_bits, silent, survivors, uniform
+from helpers import Q, cohort_of, neighbours_of, run_layer, same_bits, survivors, uniform
 
 N, D = 7, 4096
 KEY = jax.random.key(3)
 WHO = cohort_of(N, round=5)
-LAYERS = {
-    "complete": pairwise_masks(group_size=N),
-    "k-regular": pairwise_masks(group_size=N, neighbours=4, threshold=2),
-}
+REGULAR = {"group_size": N, "neighbours": 4, "threshold": 2}
+COMPLETE = pairwise_masks(group_size=N)
+GRAPHS = {"complete": 6, "k-regular": 4}
 X = jnp.asarray(np.random.default_rng(0).integers(0, Q, (N, D), dtype=np.uint32))
 
 
-def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY):
-    """A round in which `lost` do not upload, and `gone` of the others leave before disclosure."""
-    alive = survivors(N, lost) & who.selected
-    return run_layer(layer, key, x, who, alive, alive & survivors(N, gone))
+def prg_of(volume):
+    """A generator whose words are multiplied by the volume of their purpose."""
+    return Prg(lambda seed, purpose, *rest: philox.words(seed, purpose, *rest) * volume[purpose])
+
+
+@jax.jit
+def k_regular(volume, *round):
+    """A round of the layer, and of broken ones in one program with it: a purpose of volume 0 has masks of zeros."""
+    return run_layer(pairwise_masks(prg=prg_of(volume), **REGULAR), *round)
+
+
+def volume_of(private=1, pairwise=1):
+    return {"private mask": np.uint32(private), "pairwise mask": np.uint32(pairwise)}
+
+
+WHOLE = volume_of()
+
+
+def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY, volume=WHOLE):
+    """A round in which `lost` do not upload, and `gone` of the others leave before disclosure.
+
+    `layer` is one or the name of a graph; `volume` is for the k-regular one.
+    """
+    alive = ~np.isin(np.arange(N), lost) & np.asarray(who.selected)
+    round = key, x, who, alive, alive & ~np.isin(np.arange(N), gone)
+    if layer != "k-regular":
+        return run_layer(COMPLETE if layer == "complete" else layer, *round)
+    return k_regular(volume, *round)
 
 
 def total(x, alive=slice(None)):
     return np.asarray(x)[alive].astype(object).sum(0) % Q
 
 
-@pytest.mark.parametrize(
-    ("layer", "degree", "prg"),
-    [
-        (LAYERS["complete"], 6, philox),
-        (LAYERS["k-regular"], 4, philox),
-        (pairwise_masks(group_size=N, prg=threefry), 6, threefry),
-    ],
-)
-def test_upload_is_the_formula_of_the_paper(layer, degree, prg):
+@jax.jit
+def masks(volume, private, public):
+    """Private ones `[n, d]` and pairwise ones `[n, n, d]`, each expanded by itself."""
+    word = lambda purpose: jax.vmap(lambda seed: expand(seed, purpose, 5, D, prg_of(volume)))
+    pairwise = jax.vmap(lambda secret: word("pairwise mask")(shared_seeds(secret, public)))
+    return word("private mask")(private.seed), pairwise(private.key)
+
+
+@pytest.mark.parametrize(("graph", "volume"), [("complete", WHOLE), ("k-regular", volume_of(3, 5))])
+def test_upload_is_the_formula_of_the_paper(graph, volume):
     """Eq. 9 over neighbours, term by term in Python integers; the signs cancel between the two users of a pair."""
-    result = run(layer)
+    result, degree = run(graph, volume=volume), GRAPHS[graph]
     private, roster = result["private"], result["public"]
-
-    @jax.jit
-    def masks(secret, seed, public):
-        word = lambda seed, purpose: expand(seed, purpose, 5, D, prg)
-        pair = jax.vmap(lambda seed: word(seed, "pairwise mask"))
-        return (
-            jax.vmap(lambda seed: word(seed, "private mask"))(seed),
-            jax.vmap(lambda secret: pair(shared_seeds(secret, public)))(secret),
-        )
-
-    own, pairwise = (np.asarray(a).astype(object) for a in masks(private.key, private.seed, roster.key))
+    own, pairwise = (np.asarray(a).astype(object) for a in masks(volume, private, roster.key))
     near = neighbours_of(roster.circle, degree)
     assert (near.sum(0) == degree).all()
     for i in range(N):
@@ -68,16 +82,16 @@ def test_upload_is_the_formula_of_the_paper(layer, degree, prg):
         assert (np.asarray(result["upload"][i]) == upload % Q).all()
 
 
-@pytest.mark.parametrize("graph", LAYERS)
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_the_sum_of_any_survivors_that_suffice(graph):
     """4 of 7 on the complete graph; two of each one's holders on the k-regular one."""
     rng, counts = np.random.default_rng(1), []
     for t in range(60):
         alive = rng.permutation(N) < rng.integers(4, N + 1)
         online = alive & (rng.random(N) < 0.9)
-        received = run_layer(LAYERS[graph], jax.random.fold_in(KEY, t), X, WHO, *map(jnp.asarray, (alive, online)))[
-            "received"
-        ]
+        received = run(
+            graph, lost=np.flatnonzero(~alive), gone=np.flatnonzero(~online), key=jax.random.fold_in(KEY, t)
+        )["received"]
         assert (np.asarray(received.value[0]) == total(X, alive)).all() == (received.count[0] > 0)
         assert received.count[0] in (0, alive.sum())
         if graph == "complete":
@@ -86,43 +100,41 @@ def test_the_sum_of_any_survivors_that_suffice(graph):
     assert np.count_nonzero(counts) >= 40
 
 
-@pytest.mark.parametrize("graph", LAYERS)
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_before_shares_are_opened_an_upload_is_uniform_whatever_the_update(graph):
     for value in (0, 123_456_789):
         x = jnp.full((N, D), value, jnp.uint32)
-        masked = run(LAYERS[graph], x)["upload"]
+        masked = run(graph, x)["upload"]
         assert all(uniform(row) for row in masked)
         assert uniform(total(masked)), "the sum hides behind the private masks"
         assert not uniform(plain_field().encode(KEY, (), (), x, WHO)[0][0])
 
 
 def test_without_private_masks_the_sum_does_not_hide():
-    layer = pairwise_masks(group_size=N, prg=silent("private mask"))
-    masked = run(layer, jnp.full((N, D), 123_456_789, jnp.uint32))["upload"]
+    masked = run("k-regular", jnp.full((N, D), 123_456_789, jnp.uint32), volume=volume_of(private=0))["upload"]
     assert not uniform(total(masked))
 
 
-SILENT = pairwise_masks(group_size=N, neighbours=4, threshold=2, prg=silent("pairwise mask"))
-
-
 @pytest.mark.parametrize(
-    ("layer", "broken"), [(LAYERS["complete"], False), (LAYERS["k-regular"], False), (SILENT, True)]
+    ("graph", "volume"),
+    [("complete", WHOLE), ("k-regular", WHOLE), ("k-regular", volume_of(pairwise=0))],
+    ids=["complete", "k-regular", "without pairwise masks"],
 )
-def test_after_shares_are_opened_the_server_learns_the_sum_and_no_more(layer, broken):
+def test_after_shares_are_opened_the_server_learns_the_sum_and_no_more(graph, volume):
     """It takes the opened private masks off each upload: only sums over all survivors stop being uniform."""
     x, alive = jnp.full((N, D), 77, jnp.uint32), np.asarray(survivors(N, [2]))
-    result = run(layer, x, lost=[2])
+    result = run(graph, x, lost=[2], volume=volume)
     assert (result["received"].value == 77 * (N - 1)).all()
-    private = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(result["private"].seed)
+    private, _ = masks(WHOLE, result["private"], result["public"].key)
     residual = (np.asarray(result["upload"]).astype(object) - np.asarray(private))[alive] % Q
     parts = [residual[0], residual[3], residual[:2].sum(0) % Q, residual[1:].sum(0) % Q]
-    assert [uniform(part) for part in parts] == [not broken] * len(parts)
+    assert [uniform(part) for part in parts] == [volume["pairwise mask"] > 0] * len(parts)
 
 
-@pytest.mark.parametrize("graph", LAYERS)
+@pytest.mark.parametrize("graph", GRAPHS)
 def test_a_user_that_is_not_selected_is_no_part_of_the_sum(graph):
     who = WHO._replace(selected=survivors(N, [2]))
-    received = run(LAYERS[graph], who=who)["received"]
+    received = run(graph, who=who)["received"]
     assert (np.asarray(received.value[0]) == total(X, np.asarray(who.selected))).all()
     assert received.count.tolist() == [N - 1]
 
@@ -148,14 +160,14 @@ def test_a_group_larger_than_it_was_made_for_sets_its_bit():
 
 
 def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
-    layer = pairwise_masks(group_size=N, neighbours=4, threshold=2, elide=True)
-    masked, elided = (run(one, lost=[1], gone=[2]) for one in (LAYERS["k-regular"], layer))
+    layer = pairwise_masks(elide=True, **REGULAR)
+    masked, elided = (run(one, lost=[1], gone=[2]) for one in ("k-regular", layer))
     assert masked["received"].count.tolist() == [N - 1]
     assert same_bits(*((one["received"], one["bits"], one["sent"], one["header"]) for one in (masked, elided)))
     assert same_bits(elided["upload"], X), "uploads are in the clear"
     assert not (masked["upload"] == X).any()
     assert layer.caveats == (ELIDED,)
-    assert not LAYERS["k-regular"].caveats
+    assert not COMPLETE.caveats
 
 
 @pytest.mark.parametrize(

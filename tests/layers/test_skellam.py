@@ -153,7 +153,8 @@ def sent(x, *, variance=4.0, max_norm=50.0, byzantine=(), max_terms=1000):
 
 def noises(n, d, variance):
     table = _table(variance)[0]
-    return np.asarray(per_client(lambda key: skellam(key, d, table), named(KEY, "noise"), jnp.arange(n)))
+    draw = jax.jit(lambda key: per_client(lambda key: skellam(key, d, table), named(key, "noise"), jnp.arange(n)))
+    return np.asarray(draw(KEY))
 
 
 def test_what_is_too_long_is_noise_alone_unless_its_sender_is_byzantine():

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from fedjax_priv.crypto.key_agreement import shared_seeds
-from fedjax_priv.crypto.prg import expand, philox
+from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.layers import bitmap, expansion
 from fedjax_priv.layers.masked_sum import ELIDED
 from fedjax_priv.layers.sparse_mask import sparse_masks
 from fedjax_priv.status import Status
-from helpers import Q, chi_square, cohort_of, neighbours_of, run_layer, same_bits, silent, survivors, uniform
+from helpers import Q, chi_square, cohort_of, neighbours_of, run_layer, same_bits, survivors, uniform
 
 KEY = jax.random.key(4)
 unpacked = jax.jit(jax.vmap(bitmap.unpack, (0, None)), static_argnums=1)
@@ -58,10 +58,10 @@ class Shape:
 
 SHAPES = [
     Shape(3, 1, 200, alpha=1.0),
-    Shape(8, 37, 300, alpha=0.6, neighbours=2, outside=1),
-    Shape(20, 96, 250, groups=2, expand="dense"),
-    Shape(33, 2000, 150, groups=3, neighbours=4, alpha=0.9, threshold=2, outside=2),
-    Shape(60, 5000, 100, alpha=0.1),
+    Shape(8, 37, 380, alpha=0.6, neighbours=2, outside=1),
+    Shape(20, 96, 280, groups=2, expand="dense"),
+    Shape(33, 600, 100, groups=3, neighbours=4, alpha=0.9, threshold=2, outside=2),
+    Shape(60, 5000, 40, alpha=0.1),
 ]
 
 
@@ -101,44 +101,68 @@ def test_there_are_a_thousand_random_rounds():
 N, D, ALPHA = 7, 4096, 0.5
 WHO = cohort_of(N, round=5)
 X = jnp.asarray(np.random.default_rng(0).integers(0, Q, (N, D), dtype=np.uint32))
+REGULAR = {"alpha": ALPHA, "group_size": N, "neighbours": 4, "threshold": 2}
 LAYERS = {
     "skip": sparse_masks(alpha=ALPHA, group_size=N),
-    "dense": sparse_masks(alpha=ALPHA, group_size=N, expand="dense", neighbours=4, threshold=2),
-    "skip, k-regular": sparse_masks(alpha=ALPHA, group_size=N, neighbours=4, threshold=2),
+    "dense": sparse_masks(expand="dense", **REGULAR),
+    "skip, k-regular": None,  # see `k_regular`
+}
+EXPANSIONS = {
+    "skip": expansion.skip(ALPHA / 6, 21, philox),
+    "dense": expansion.dense(ALPHA / 4, philox),
+    "skip, k-regular": expansion.skip(ALPHA / 4, 14, philox),
 }
 
 
-def expansion_of(name):
-    """The same expansion by itself."""
-    a = ALPHA / (6 if name == "skip" else 4)
-    return expansion.dense(a, philox) if name == "dense" else expansion.skip(a, 21 if name == "skip" else 14, philox)
+@jax.jit
+def k_regular(volume, *round):
+    """A round of the layer, and of broken ones in one program with it: a purpose of volume 0 has masks of zeros."""
+    words = lambda seed, purpose, *rest: philox.words(seed, purpose, *rest) * volume.get(purpose, np.uint32(1))
+    return run_layer(sparse_masks(prg=Prg(words), **REGULAR), *round)
 
 
-def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY, d=D):
+def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY, silent=None):
+    """A round of one of `LAYERS`, or of another layer; only the k-regular one may be `silent` for a purpose."""
     alive = survivors(N, lost) & who.selected
-    return run_layer(layer, key, x, who, alive, alive & survivors(N, gone))
+    round = key, x, who, alive, alive & survivors(N, gone)
+    if layer != "skip, k-regular":
+        return run_layer(LAYERS[layer] if isinstance(layer, str) else layer, *round)
+    return k_regular({name: np.uint32(name != silent) for name in ("private mask", "pairwise mask")}, *round)
 
 
-def single_pairs(how, private, roster):
-    """b_ij and r_ij of every two users `[n, n, d]`, each pair expanded by itself."""
-
+@functools.partial(jax.jit, static_argnames=("how", "d"))
+def _pairs(how, secrets, keys, d):
     def one(seed):
-        pairs = how.pairs(seed[None], jnp.ones(1, bool), jnp.ones(1, bool), 5, D)
+        pairs = how.pairs(seed[None], jnp.ones(1, bool), jnp.ones(1, bool), 5, d)
         return pairs.chosen, pairs.mask
 
-    seeds = jax.vmap(lambda secret: shared_seeds(secret, roster.key))(private.key)
-    b, r = jax.jit(lambda seeds: jax.lax.map(one, seeds))(seeds.reshape(-1, 2))
-    return np.asarray(b).reshape(N, N, D), np.asarray(r).reshape(N, N, D).astype(object)
+    seeds = jax.vmap(lambda secret: shared_seeds(secret, keys))(secrets)
+    return jax.lax.map(one, seeds.reshape(-1, 2))
+
+
+def single_pairs(how, private, roster, d=D):
+    """b_ij and r_ij of every two users `[n, n, d]`, each pair expanded by itself."""
+    b, r = _pairs(how, private.key, roster.key, d)
+    return np.asarray(b).reshape(N, N, d), np.asarray(r).reshape(N, N, d).astype(object)
+
+
+@jax.jit
+def _private_masks(seeds):
+    return jax.vmap(lambda seed: expand(seed, "private mask", 5, D))(seeds)
+
+
+def private_masks(private):
+    """`[n, d]`, Python integers."""
+    return np.asarray(_private_masks(private.seed)).astype(object)
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_upload_is_the_formula_of_the_paper(name):
     """Eqs. 18 and 19 from single pairs, term by term in Python integers; location sets and bits are those of U_i."""
-    result = run(LAYERS[name])
+    result = run(name)
     private, roster = result["private"], result["public"]
-    b, r = single_pairs(expansion_of(name), private, roster)
-    own = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(private.seed)
-    near, own = neighbours_of(roster.circle, 6 if name == "skip" else 4), np.asarray(own).astype(object)
+    b, r = single_pairs(EXPANSIONS[name], private, roster)
+    near, own = neighbours_of(roster.circle, 6 if name == "skip" else 4), private_masks(private)
     assert (b == b.transpose(1, 0, 2)).all() and (r == r.transpose(1, 0, 2)).all()
     for i in range(N):
         peers = np.flatnonzero(near[i])
@@ -157,7 +181,7 @@ def test_before_shares_are_opened_what_is_sent_is_uniform_whatever_the_update(na
     """Each user's selected values and the sum of all; who selects what does not depend on the update."""
     seen = []
     for value in (0, 123_456_789):
-        result = run(LAYERS[name], jnp.full((N, D), value, jnp.uint32))
+        result = run(name, jnp.full((N, D), value, jnp.uint32))
         upload, chosen = np.asarray(result["upload"]), selected(result, D)
         seen.append(result["sent"])
         assert all(uniform(row[mine]) for row, mine in zip(upload, chosen, strict=True))
@@ -169,9 +193,9 @@ def test_before_shares_are_opened_what_is_sent_is_uniform_whatever_the_update(na
 @pytest.mark.parametrize("purpose", ["private mask", "pairwise mask"])
 def test_without_one_kind_of_mask_it_is_not(purpose):
     """Without private masks the sum is that of the updates; without pairwise ones so is each upload, once opened."""
-    layer = sparse_masks(alpha=ALPHA, group_size=N, neighbours=4, threshold=2, prg=silent(purpose))
-    broken, whole = (run(one, jnp.full((N, D), 77, jnp.uint32)) for one in (layer, LAYERS["skip, k-regular"]))
-    private = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(whole["private"].seed)
+    x = jnp.full((N, D), 77, jnp.uint32)
+    broken, whole = (run("skip, k-regular", x, silent=silent) for silent in (purpose, None))
+    private = private_masks(whole["private"])
 
     def residual(result, own):
         upload, chosen = np.asarray(result["upload"]).astype(object), selected(result, D)
@@ -183,19 +207,18 @@ def test_without_one_kind_of_mask_it_is_not(purpose):
             assert uniform((left.sum(0) % Q)[chosen.any(0)]) == hidden
     else:
         for result, hidden in ((broken, False), (whole, True)):
-            left, chosen = residual(result, np.asarray(private).astype(object))
+            left, chosen = residual(result, private)
             assert all(uniform(row[mine]) == hidden for row, mine in zip(left, chosen, strict=True))
 
 
 def test_after_shares_are_opened_the_split_inside_a_component_is_hidden_and_that_alone():
     """Of survivors joined by b_ij = 1 at a coordinate the server learns the sum; each of them alone is uniform."""
     lost, x = [2], np.asarray(X)
-    result = run(LAYERS["skip"], lost=lost)
+    result = run("skip", lost=lost)
     private, roster = result["private"], result["public"]
-    b, r = single_pairs(expansion_of("skip"), private, roster)
-    own = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", 5, D)))(private.seed)
+    b, r = single_pairs(EXPANSIONS["skip"], private, roster)
     left = np.asarray(result["upload"]).astype(object)
-    left -= np.where(selected(result, D), np.asarray(own).astype(object), 0)
+    left -= np.where(selected(result, D), private_masks(private), 0)
     left -= sum((np.where(np.arange(N)[:, None] < j, 1, -1) * b[:, j] * r[:, j] for j in lost), 0)
     left, alive = left % Q, np.asarray(survivors(N, lost))
     joined = b & alive[:, None, None] & alive[None, :, None]
@@ -222,9 +245,7 @@ def test_a_share_p_of_coordinates_is_selected():
     """p = 1 - (1 - a)**peers (eq. 14), below alpha: within 5 standard errors over users that overlap in pairs."""
     rounds = 40
     for name, peers in (("skip", 6), ("dense", 4), ("skip, k-regular", 4)):
-        share = np.concatenate(
-            [selected(run(LAYERS[name], key=jax.random.fold_in(KEY, t)), D).mean(1) for t in range(rounds)]
-        )
+        share = np.concatenate([selected(run(name, key=jax.random.fold_in(KEY, t)), D).mean(1) for t in range(rounds)])
         p = 1 - (1 - ALPHA / peers) ** peers
         by_round = share.reshape(rounds, N).mean(1)
         error = by_round.std(ddof=1) / np.sqrt(rounds)
@@ -234,28 +255,29 @@ def test_a_share_p_of_coordinates_is_selected():
 
 
 def test_how_many_select_a_coordinate_does_not_depend_on_where_it_is():
-    together = sum(selected(run(LAYERS["skip"], key=jax.random.fold_in(KEY, t)), D).sum(0) for t in range(20))
+    together = sum(selected(run("skip", key=jax.random.fold_in(KEY, t)), D).sum(0) for t in range(20))
     in_runs = together.reshape(16, -1).sum(1)  # coordinates of a run share no draw; selections of one come in pairs
     assert chi_square(in_runs / 2, in_runs.mean() / 2)[1] > 1e-3
 
 
 def test_opened_secrets_are_all_the_server_needs():
     """It computes the same of them a second time, and something else of other shares."""
-    for name, layer in LAYERS.items():
-        result = run(layer, lost=[1], gone=[2])
+    for name in ("skip", "dense"):  # a complete graph, and one of neighbours
+        layer, result = LAYERS[name], run(name, lost=[1], gone=[2])
         header, roster = result["header"], result["public"]
         lifted = layer.combine.lift(result["upload"], survivors(N, [1]), WHO.group)
-        again = jax.jit(layer.decode)(header, roster, layer.combine.lower(lifted))
+        decode = jax.jit(layer.decode)
+        again = decode(header, roster, layer.combine.lower(lifted))
         assert same_bits(again, result["received"]), name
         wrong = header._replace(shares=header.shares ^ np.uint32(1))
-        assert not same_bits(jax.jit(layer.decode)(wrong, roster, layer.combine.lower(lifted)), result["received"])
+        assert not same_bits(decode(wrong, roster, layer.combine.lower(lifted)), result["received"])
         assert not header.located[1].any(), "of the location set of a lost user it knows nothing"
         assert same_bits(header.located[2], result["sent"].clear[2])
 
 
 def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
-    layer = sparse_masks(alpha=ALPHA, group_size=N, neighbours=4, threshold=2, elide=True)
-    masked, elided = (run(one, lost=[1], gone=[2]) for one in (LAYERS["skip, k-regular"], layer))
+    layer = sparse_masks(elide=True, **REGULAR)
+    masked, elided = (run(one, lost=[1], gone=[2]) for one in ("skip, k-regular", layer))
     assert masked["received"].count.tolist() == [N - 1]
     assert same_bits(*((one["received"], one["bits"], one["sent"], one["header"]) for one in (masked, elided)))
     assert (np.asarray(elided["upload"]) == np.where(selected(elided, D), X, 0)).all(), "uploads are in the clear"
@@ -269,11 +291,8 @@ def test_an_overflow_sets_its_bit_at_both_ends_and_masks_cancel(monkeypatch):
     layer = sparse_masks(alpha=0.25, group_size=N)
     d = 256  # 11 ones of a pair on average
     result = run(layer, X[:, :d], lost=[3])
-    seeds = jax.vmap(lambda secret: shared_seeds(secret, result["public"].key))(result["private"].key)
     monkeypatch.undo()
-    how = expansion.skip(0.25 / 6, 21, philox)
-    one = lambda seed: how.pairs(seed[None], jnp.ones(1, bool), jnp.ones(1, bool), 5, d).chosen
-    b = np.asarray(jax.jit(lambda seeds: jax.lax.map(one, seeds))(seeds.reshape(-1, 2))).reshape(N, N, d)
+    b, _ = single_pairs(expansion.skip(0.25 / 6, 21, philox), result["private"], result["public"], d)
     full = (b.sum(2) > most) & ~np.eye(N, dtype=bool)
     assert (full == full.T).all() and 0 < full.any(1).sum() < N
     assert result["sent"].status.tolist() == np.where(full.any(1), int(Status.CAP_OVERFLOW), 0).tolist()
@@ -281,9 +300,8 @@ def test_an_overflow_sets_its_bit_at_both_ends_and_masks_cancel(monkeypatch):
     assert (np.asarray(result["received"].value[0]) == kept.sum(0) % Q).all()
 
 
-@pytest.mark.parametrize("how", ["skip", "dense"])
-def test_two_users_and_alpha_one_select_everything(how):
-    layer, who, x = sparse_masks(alpha=1.0, group_size=2, expand=how), cohort_of(2), X[:2, :40]
+def test_two_users_and_alpha_one_select_everything():
+    layer, who, x = sparse_masks(alpha=1.0, group_size=2), cohort_of(2), X[:2, :40]
     result = run_layer(layer, KEY, x, who, survivors(2))
     assert selected(result, 40).all()
     assert (np.asarray(result["received"].value[0]) == np.asarray(x).astype(object).sum(0) % Q).all()

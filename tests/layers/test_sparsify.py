@@ -79,7 +79,7 @@ def test_the_server_adds_what_arrives_by_group(lost):
     position = np.stack([rng.permutation(D)[:K] for _ in range(N)]).astype(np.int32)
     y = Sparse(jnp.asarray(updates(N, K)), jnp.asarray(position))
     combine = plain_sparse(D, 2).combine
-    received = combine.lower(combine.lift(y, jnp.asarray(alive), jnp.asarray(group)))
+    received = jax.jit(lambda *uploads: combine.lower(combine.lift(*uploads)))(y, alive, group)
     for g in range(2):
         mine = alive & (group == g)
         np.testing.assert_allclose(received.value[g], dense(y)[mine].sum(0), rtol=1e-6, atol=1e-7)
@@ -123,7 +123,14 @@ def test_what_was_sent_and_what_is_kept_are_the_updates_that_counted(sparsifier)
     rounds, data = 12, targets(N, D)
     vectors = jnp.asarray(np.random.default_rng(2).normal(size=(N, rounds, D)), jnp.float32)
     system = sparse_fedavg(
-        of_the_round(vectors), num_params=D, k=K, sparsifier=sparsifier, error_feedback=True, dropout=0.3, block=2
+        of_the_round(vectors),
+        num_params=D,
+        k=K,
+        sparsifier=sparsifier,
+        error_feedback=True,
+        dropout=0.3,
+        block=2,
+        mesh=None,
     )
     step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(D), data)
     weight = np.asarray(data.count) / np.asarray(data.count).sum() / 0.7

@@ -15,7 +15,7 @@ from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.layers.sharing import Secrets
 from fedjax_priv.leakage import Colluders
 from fedjax_priv.rows import only_rows
-from helpers import cohort_of, survivors
+from helpers import cohort_of
 
 KEY = jax.random.key(11)
 
@@ -70,8 +70,9 @@ def _chosen(protocol, d, keys, roster, edges):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _run(layer, key, x, cohort, alive, online):
+def _run(layer, key, value, cohort, alive, online):
     """A round up to what the server is sent, as it sees it."""
+    x = field.from_signed(value)
     private, public, _ = layer.advertise(key, layer.init(key, cohort.client.size), cohort)
     upload, _, sent = layer.encode(key, private, public, x, cohort)
     header, _ = layer.disclose(private, public, sent.clear, alive, online)
@@ -87,10 +88,10 @@ def play():
     def one(layer, n, d, *, largest=1000, value=None, lost=(), gone=(), colluding=(), group=None):
         if value is None:
             value = np.random.default_rng(d).integers(-largest, largest + 1, (n, d))
-        alive, member = survivors(n, lost), ~survivors(n, colluding)
-        x = field.from_signed(jnp.asarray(value, jnp.int32))
-        view, private = _run(layer, KEY, x, cohort_of(n, group=group, round=3), alive, alive & survivors(n, gone))
-        colluders = Colluders(member, jnp.where(member[:, None], private.key, 0))
-        return Round(view, value, colluders, np.asarray(alive & ~member), private)
+        without = lambda away: ~np.isin(np.arange(n), list(away))
+        alive, member, cohort = without(lost), ~without(colluding), cohort_of(n, group=group, round=3)
+        view, private = _run(layer, KEY, value.astype(np.int32), cohort, alive, alive & without(gone))
+        keys = np.where(member[:, None], private.key, np.uint32(0))
+        return Round(view, value, Colluders(jnp.asarray(member), jnp.asarray(keys)), alive & ~member, private)
 
     return one

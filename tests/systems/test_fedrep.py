@@ -115,7 +115,7 @@ def test_attacks_replace_values_and_proposals_of_byzantine_clients():
 
 def test_share_is_fedrep_on_all_coordinates():
     everything = ran(fedrep_of(k=M * D, in_the_clear=True))[1]
-    whole = ran(made(share, buffer_size=S, aggregate=mean()))[1]
+    whole = ran(made(share, buffer_size=S, aggregate=mean(), in_the_clear=True))[1]
     np.testing.assert_allclose(whole.direction, everything.direction, atol=4e-6)  # rounded by other draws
 
 
@@ -146,12 +146,13 @@ def test_rcgd_ef_is_its_definition():
 
 def test_a_client_whose_upload_does_not_count_keeps_all_of_it():
     """g_k: nothing of its training is lost; the others keep what is off the union. A failed round changes nothing."""
-    states, info = ran(fedrep_of(dropout=0.6, observe=lambda view: view.header["conspar"]))
+    states, info = usual(dropout=0.6)
+    unions = np.asarray(info.observed.header["conspar"])
     before, counted = np.zeros((M, D), np.float32), np.asarray(info.counted)
     assert (info.status != 0).any() and not counted[info.status == 0].all(1).all() and counted.any()
     for t in range(ROUNDS):
         g = before + VECTORS[:, t]
-        after, union = g.copy(), np.asarray(info.observed[t])
+        after, union = g.copy(), unions[t]
         after[np.ix_(counted[t], union[union < D])] = 0
         expected = after if info.status[t] == 0 else before
         np.testing.assert_allclose(states.layers["conspar"][t], expected, atol=1e-6)

@@ -161,16 +161,16 @@ def test_power_limits_what_is_received(control):
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "known"),
     [
-        lambda value: {"threshold": -value},
-        lambda value: {"participation": -0.1 * value},
-        lambda value: {"participation": lambda round: 1.5 * value},
-        lambda value: {"snr_db": value * jnp.nan, "power_control": "signal"},
-        lambda value: {"threshold": 2.0 * value, "fading": recorded(np.ones((1, K)))},
+        (lambda value: {"threshold": -value}, True),
+        (lambda value: {"participation": -0.1 * value}, True),
+        (lambda value: {"participation": -0.1 * value}, False),
+        (lambda value: {"participation": lambda round: 1.5 * value}, True),
+        (lambda value: {"snr_db": value * jnp.nan, "power_control": "signal"}, True),
+        (lambda value: {"threshold": 2.0 * value, "fading": recorded(np.ones((1, K)))}, True),
     ],
 )
-@pytest.mark.parametrize("known", [True, False])
 def test_participation_that_is_not_known_fails_the_round(how, known):
     """The second one, for which the last of these has no gains."""
 
