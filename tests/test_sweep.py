@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 import xarray as xr
+from jax.custom_batching import custom_vmap
 
 from fedjax_priv import Keep, simulate, sweep
 from fedjax_priv.base import ClientData
@@ -110,6 +111,26 @@ def test_devices_and_batches_change_nothing(whole):
         np.testing.assert_array_equal(got[name], whole[name])
     np.testing.assert_allclose(got.params, whole.params, rtol=2e-6, atol=2e-6)
     assert got.attrs["batches"] == 2  # without memory still a run on each device
+
+
+@pytest.mark.parametrize("over", ["clients", "runs"])
+def test_the_number_of_a_round_is_one_for_all_runs(over):
+    """Else each run would look up for itself who is scheduled, and those clients' samples."""
+
+    @custom_vmap
+    def number(round):
+        return round
+
+    @number.def_vmap
+    def _(axis_size, in_batched, round):
+        raise AssertionError(f"{axis_size} numbers")
+
+    def make(rate):
+        system = pulling(rate)
+        once = lambda state: state._replace(round=number(state.round))
+        return system._replace(step=lambda key, state, data: system.step(key, once(state), data))
+
+    assert plain(run({"rate": [0.1, 0.3]}, make=make, over=over)).equals(plain(run({"rate": [0.1, 0.3]}, make=pulling)))
 
 
 def test_batches_are_even():
