@@ -199,7 +199,7 @@ class Model(NamedTuple):
 class RoundState(NamedTuple):
     """What the next round needs, and nothing else."""
 
-    round: Int[Array, ""]  # attempts so far: keys of a round are never used twice
+    round: Int[Array, ""]  # attempts so far, one more after each: keys of a round are never used twice
     draw: PyTree
     params: PyTree
     memory: PyTree  # of local training, [n, ...]

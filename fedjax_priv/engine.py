@@ -80,11 +80,11 @@ def lower_runs(
         algorithm = make(**inputs.point)
         caveats = algorithm.caveats
         state = algorithm.init(inputs.key, inputs.params, data)
-        state = jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
-        return state._replace(round=())
+        return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
 
     def first(inputs: Inputs, data: ClientData) -> RoundState:
-        return layout.each(init, 1)(inputs, data)._replace(round=jnp.int32(0))
+        states = layout.each(init, 1)(inputs, data)
+        return states._replace(round=states.round.reshape(-1)[0])
 
     start = jax.jit(first, out_shardings=layout.state)
     own, data = _own(inputs), inputs.data

@@ -37,7 +37,7 @@ class Carry(NamedTuple):
 def lower_pool_run(
     algorithm: Algorithm, inputs: Inputs, pool: Pool, *, mesh: Mesh, rounds: int, evaluate: Evaluate | None
 ) -> Lowered:
-    """Program of a run over a pool: that of a round, which draws and sums the same bits as if all clients were there.
+    """Program of a run over a pool: a round, whose draws and sums of the same updates are as if all clients were there.
 
     Args:
       algorithm: with a `draw`, as of `federated_round`. All clients start with the same rows, as zeros are.

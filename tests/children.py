@@ -20,7 +20,7 @@ from jax._src import xla_bridge
 
 from fedjax_priv import cli, plots
 
-__all__ = ["Child", "plots"]  # with all below
+__all__ = ["Child", "plots"]  # the second for its imports
 
 HERE = pathlib.Path(__file__).resolve().parent
 LATER = ["sklearn.datasets", "sklearn.model_selection", "scipy.io", "h5netcdf"]

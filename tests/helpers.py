@@ -142,6 +142,6 @@ def pulling(rate=0.5, cohort_size=None):
 
 
 def one_round(system, data, d=5, seed=5):
-    key = jax.random.key(seed)  # not made when this file is imported: kill_sweep.py forks before JAX starts
+    key = jax.random.key(seed)  # not made when this file is imported: kill_sweep forks before JAX starts
     before = system.init(key, jnp.zeros(d), data)
     return before, *jax.jit(system.step)(key, before, data)

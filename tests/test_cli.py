@@ -46,6 +46,7 @@ def test_the_difference_of_a_broken_secure_sum_shows():
     data, key = targets(6, 5), jax.random.key(0)
     system = lambda **how: secagg(given(), num_clients=6, levels=2.0**20, mesh=None, **how)
     measure = lambda twin: largest_difference(system(elide=True), twin, key, jnp.zeros(5), data, 3)
+    assert measure(system(secure_sum=plain_field())) == 0
     assert measure(system(secure_sum=plain_field(), dropout=0.5)) > 1e-6
 
 

@@ -100,7 +100,7 @@ def test_a_sweep_runs_each_point_with_its_values(monkeypatch, capsys, tmp_path):
 
 
 def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(monkeypatch, capsys, tmp_path):
-    """A tenth of the coordinates sends less than a half of them; without `--static` the axis is refused."""
+    """A tenth of the coordinates sends less than a half of them; without `--static` another system's is refused."""
     table = tmp_path / "table.json"
     shared = [word for word in SMALL if word != "--no-exact"]
     sparse = ["sweep", "sparse_secagg", *shared, "--elide", "--rounds", 1, "--axis", "alpha=0.1,0.5"]

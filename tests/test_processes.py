@@ -15,7 +15,7 @@ from fedjax_priv import processes, store
 from fedjax_priv.blocks import clients_mesh
 from helpers import mesh_of, targets
 
-ROUNDS = 60
+ROUNDS = 120
 RUN = (
     "run", "fedavg", "--num-clients", "8", "--dropout", "0.2", "--momentum", "0.5", "--carry-momentum",
     "--model", "softmax", "--every", "2",
@@ -61,7 +61,9 @@ def test_a_signal_to_one_process_stops_both_and_one_goes_on(tmp_path, one):
     """It has the devices of both, and comes to the same bits."""
     folder = tmp_path / "two"
     both, log = start_two(folder), folder / "log.jsonl"
+    deadline = time.monotonic() + 200
     while not (log.exists() and len(log.read_text().splitlines()) > 2):
+        assert time.monotonic() < deadline
         for process in both:
             assert process.status() is None, process.ended()
         time.sleep(0.02)

@@ -34,7 +34,7 @@ def updates(local: Local, key: Key, params: PyTree, clients: ClientData) -> Clie
 
 
 def largest_difference(
-    secure: Algorithm, clear: Algorithm, key: Key, params: PyTree, updates: ClientData, rounds: int
+    secure: Algorithm, clear: Algorithm, key: Key, params: PyTree, sent: ClientData, rounds: int
 ) -> float:
     """Largest |secure direction - plain direction| over rounds and coordinates.
 
@@ -53,4 +53,4 @@ def largest_difference(
 
         return jnp.nanmax(jax.lax.scan(compare, secure.init(key, params, clients), length=rounds)[1])
 
-    return float(jax.jit(run)(updates))
+    return float(jax.jit(run)(sent))
