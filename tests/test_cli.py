@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedjax_priv import bench, cli, demo
-from fedjax_priv.audit import Finding
+from fedjax_priv.audit import Finding, sending
 from fedjax_priv.demo import table
 from fedjax_priv.demo.cases import Size, cases, turned
-from fedjax_priv.demo.compare import given, largest_difference, updates
+from fedjax_priv.demo.compare import largest_difference, updates
 from fedjax_priv.layers import plain_field
 from fedjax_priv.simulation import simulate
 from fedjax_priv.systems import secagg
@@ -44,7 +44,7 @@ def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):
 def test_the_difference_of_a_broken_secure_sum_shows():
     """The control of the demo's last column: a twin that sums other updates."""
     data, key = targets(6, 5), jax.random.key(0)
-    system = lambda **how: secagg(given(), num_clients=6, levels=2.0**20, mesh=None, **how)
+    system = lambda **how: secagg(sending(data.examples), num_clients=6, levels=2.0**20, mesh=None, **how)
     measure = lambda twin: largest_difference(system(elide=True), twin, key, jnp.zeros(5), data, 3)
     assert measure(system(secure_sum=plain_field())) == 0
     assert measure(system(secure_sum=plain_field(), dropout=0.5)) > 1e-6
@@ -53,8 +53,7 @@ def test_the_difference_of_a_broken_secure_sum_shows():
 def test_what_both_sums_are_given_is_one_training_of_the_clients():
     data, key = targets(6, 5), jax.random.key(0)
     sent = updates(towards_target(), key, jnp.ones(5), data)
-    np.testing.assert_allclose(sent.examples, 1 - np.asarray(data.examples), rtol=1e-6)
-    np.testing.assert_array_equal(given().apply(key, (), jnp.ones(5), sent, None)[0], sent.examples)
+    np.testing.assert_allclose(sent, 1 - np.asarray(data.examples), rtol=1e-6)
 
 
 def test_the_demo_s_twins_sum_in_the_clear():

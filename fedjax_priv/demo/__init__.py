@@ -3,9 +3,10 @@
 import pathlib
 
 from fedjax_priv import _validate, models
+from fedjax_priv.audit import sending
 from fedjax_priv.demo.audited import audited
 from fedjax_priv.demo.cases import LEVELS, Case, Size, cases
-from fedjax_priv.demo.compare import given, largest_difference, updates
+from fedjax_priv.demo.compare import largest_difference, updates
 from fedjax_priv.demo.setting import Setting, digits, four_pixels, setting
 from fedjax_priv.demo.table import Row, row, show, write
 
@@ -48,6 +49,6 @@ def _difference(common: Setting, case: Case) -> float | None:
     """In grid points; None where nothing is summed in secret."""
     if case.twin is None:
         return None
-    sent = updates(common.local(case), common.key, common.params, common.clients)
-    secure, clear = case.make(given()), case.twin(given())
-    return LEVELS * largest_difference(secure, clear, common.key, common.params, sent, common.size.compared)
+    local = sending(updates(common.local(case), common.key, common.params, common.clients))
+    secure, clear = case.make(local), case.twin(local)
+    return LEVELS * largest_difference(secure, clear, common.key, common.params, common.clients, common.size.compared)
