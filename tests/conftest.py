@@ -16,6 +16,7 @@ if jax.__version_info__ < (0, 11):
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_disable_most_optimizations", True)  # nearly all programs run once
+jax.config.update("jax_enable_compilation_cache", False)  # here: writing it takes longer than it saves
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
@@ -26,7 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What one test has compiled another one loads, in any process: of workers, and those that tests start."""
+    """What one process that a test starts has compiled another one loads."""
     if hasattr(config, "workerinput"):
         return
     folder = tempfile.TemporaryDirectory(prefix="programs-")
@@ -36,9 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
     }
-    for name, value in options.items():
-        jax.config.update(name, value)
-        os.environ[name.upper()] = str(value)
+    os.environ.update({name.upper(): str(value) for name, value in options.items()})
 
 
 @pytest.fixture(scope="module", autouse=True)

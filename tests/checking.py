@@ -1,0 +1,23 @@
+"""What annotations promise, checked at every call: beartype, asked once for each signature.
+
+A round is made of closures, which are defined anew with every system; what is checked of them is the same.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from beartype import BeartypeConf, beartype
+
+_check = beartype(conf=BeartypeConf(is_pep484_tower=True))
+_checked: dict[tuple, Callable] = {}
+
+
+def typechecked(signature: Callable[..., Any]) -> Callable[..., Any]:
+    """For jaxtyping, which gives functions that have a signature and do nothing."""
+    key = (
+        signature.__module__, signature.__qualname__, signature.__code__.co_varnames,
+        tuple(signature.__annotations__.items()),
+    )  # fmt: skip
+    if key not in _checked:
+        _checked[key] = _check(signature)
+    return _checked[key]
