@@ -129,7 +129,10 @@ def _axes(system: str, texts: Sequence[str]) -> dict[str, list[Any]]:
     """Axes over the options that leave the data and the model as they are, and the seed."""
     parts, control = groups(system), options_of(Control)
     fixed = {*parts["data"], *parts["model"], *control} - {"seed"}
-    free = {**parts["system"], **parts["training"], **parts["server"], "seed": control["seed"]}
+    mine = {
+        name: option for part in ("system", "training", "server", "byzantine") for name, option in parts[part].items()
+    }
+    free = {**mine, "seed": control["seed"]}
     return parse_axes(texts, {name: option for name, option in free.items() if name not in fixed}, fixed)
 
 

@@ -11,6 +11,7 @@ import optax
 
 from fedjax_priv import _validate, clients, data, losses, metrics, models, processes, systems
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
+from fedjax_priv.byzantine import byzantine_options, byzantine_parts
 from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data.dataset import Dataset
 from fedjax_priv.data.stack import PARTITIONS
@@ -23,8 +24,8 @@ OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
 class Experiment(NamedTuple):
     """What is run.
 
-    `make` takes the options of the system, of its local training and of its server, and as `parts` arguments of the
-    system that are no options.
+    `make` takes the options of the system, of its local training, of its server, of rules and attacks, and as
+    `parts` arguments of the system that are no options.
     """
 
     make: Callable[..., Algorithm]
@@ -36,7 +37,7 @@ class Experiment(NamedTuple):
 
 
 def groups(system: str) -> dict[str, Options]:
-    """Options of an experiment with a system, by part; the first three are those of `Experiment.make`.
+    """Options of an experiment with a system, by part; the first four are those of `Experiment.make`.
 
     Args:
       system: a name of `systems.__all__`.
@@ -45,6 +46,7 @@ def groups(system: str) -> dict[str, Options]:
         "system": _system_options(system),
         "training": _TRAINING if _takes(system, "local") else {},
         "server": _SERVER if _takes(system, "server") else {},
+        "byzantine": byzantine_options(getattr(systems, system)),
         "data": options_of(_dataset) | _PARTITION.options("iid", "how samples are spread over clients.") | _CLIENTS,
         "model": _MODEL.options("mlp", "what is trained."),
     }
@@ -141,7 +143,9 @@ def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any],
         parts["server"] = _server(**pick(_SERVER, values))
     if _takes(system, "num_params"):
         parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
-    return getattr(systems, system)(**{**parts, **pick(_system_options(system), values), **given})
+    function = getattr(systems, system)
+    parts |= byzantine_parts(function, values)
+    return function(**{**parts, **pick(_system_options(system), values), **given})
 
 
 def _system_options(system: str) -> dict[str, Option]:

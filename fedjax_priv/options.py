@@ -57,18 +57,28 @@ def pick(options: Options, values: Mapping[str, Any]) -> dict[str, Any]:
 class Choice:
     """One of several functions, and the options that only some of them have."""
 
-    def __init__(self, name: str, functions: Mapping[str, Callable], *, without: Iterable[str] = ()):
-        """`name` is the option that chooses, `functions` are by its values; see `options_of`."""
-        self.name = name
-        self._options = {chosen: options_of(function, without=without) for chosen, function in functions.items()}
+    def __init__(self, name: str, functions: Mapping[str, Callable], *, without: Iterable[str] = (), prefix: str = ""):
+        """`name` is the option that chooses, `functions` are by its values; see `options_of`.
+
+        `prefix` begins the names of the functions' options.
+        """
+        self.name, self._prefix = name, prefix
+        self._options = {
+            chosen: {prefix + name: option for name, option in options_of(function, without=without).items()}
+            for chosen, function in functions.items()
+        }
         self._owners = {
             name: [chosen for chosen, options in self._options.items() if name in options]
             for name in dict.fromkeys(name for options in self._options.values() for name in options)
         }
 
-    def options(self, default: str, about: str) -> dict[str, Option]:
-        """The option that chooses, then those of all functions, which are None if not given."""
-        chooser = Option(Literal[tuple(self._options)], default, about)
+    def options(self, default: str | None, about: str) -> dict[str, Option]:
+        """The option that chooses, then those of all functions, which are None if not given.
+
+        With None for `default`, none of the functions need be chosen.
+        """
+        names: Any = Literal[tuple(self._options)]
+        chooser = Option(names | None if default is None else names, default, about)
         return {self.name: chooser} | {name: self._optional(name) for name in self._owners}
 
     def arguments(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,21 +88,27 @@ class Choice:
           ValueError: one of its own is missing, or one was given that only others have.
         """
         chosen = values[self.name]
+        own = self._options[chosen] if chosen is not None else {}
         given = {name: values[name] for name in self._owners if values[name] is not None}
-        if foreign := given.keys() - self._options[chosen].keys():
+        if foreign := given.keys() - own.keys():
             name = min(foreign)
-            raise ValueError(f"{name} is for {self.name} {' or '.join(self._owners[name])}, got it with {chosen}")
-        for name, option in self._options[chosen].items():
+            got = "without one" if chosen is None else f"with {chosen}"
+            raise ValueError(f"{name} is for {self.name} {' or '.join(self._owners[name])}, got it {got}")
+        for name, option in own.items():
             if option.default is REQUIRED and name not in given:
                 raise ValueError(f"{name} must be given with {self.name} {chosen}")
-        return given
+        return {name.removeprefix(self._prefix): value for name, value in given.items()}
 
     def _optional(self, name: str) -> Option:
-        owners = self._owners[name]
-        option = self._options[owners[0]][name]
-        shown = " ".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
-        default = "" if option.default is REQUIRED else f"; {shown} if not given"
-        return Option(option.type | None, None, f"{option.help} [{', '.join(owners)}{default}]".strip())
+        """What is said of it, once for all functions of which the same is said."""
+        said: dict[tuple[str, str], list[str]] = {}
+        for chosen in self._owners[name]:
+            _, default, about = self._options[chosen][name]
+            shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
+            words = "" if default in (REQUIRED, None) else f"; {shown} if not given"
+            said.setdefault((about, words), []).append(chosen)
+        about = [f"{about} [{', '.join(owners)}{words}]".strip() for (about, words), owners in said.items()]
+        return Option(self._options[self._owners[name][0]][name].type | None, None, " ".join(about))
 
 
 def form(name: str, about: str, groups: Mapping[str, Options]) -> type:

@@ -111,6 +111,20 @@ def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(monkeypatch, c
     assert few["point"] == {"ratio": 0.1} and few["up_bytes"] < 0.5 * many["up_bytes"]
 
 
+def test_a_rule_and_an_attack_are_chosen_by_name(monkeypatch, tmp_path):
+    """Two of eight clients send -4 times the mean h of the others: their mean is (6 - 8) h / 8, at 0 times 6 h / 8."""
+    steps = [word for word in SMALL if word != "--no-exact"]
+    sweep = ["sweep", "robust_fedavg", *steps, "--batch-size", 180, "--rounds", 1, "--num-byzantine", 2]
+    axes = ["--axis", "aggregate=mean,trimmed_mean", "--axis", "attack-scale=0,4"]
+    call(monkeypatch, *sweep, "--attack", "foe", *axes, "--folder", tmp_path / "kept")
+    moved = store.load(tmp_path / "kept").params - np.asarray(initial(jax.random.key(0)))
+    alone, attacked = (moved.sel(aggregate="mean", attack_scale=scale).values for scale in (0.0, 4.0))
+    assert np.abs(alone).max() > 1e-3
+    np.testing.assert_allclose(attacked, -alone / 3, atol=1e-6)
+    robust = moved.sel(aggregate="trimmed_mean", attack_scale=4.0).values
+    assert robust @ alone > 0.5 * alone @ alone
+
+
 @pytest.fixture
 def asked(monkeypatch, folder):
     """Arguments `simulate` is called with, in place of a run that ends early."""

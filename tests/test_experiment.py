@@ -14,7 +14,7 @@ from fedjax_priv.experiment import MODELS, experiment, groups
 from fedjax_priv.options import REQUIRED
 from helpers import cohort_of
 
-ALL = ["system", "training", "server", "data", "model"]
+ALL = ["system", "training", "server", "byzantine", "data", "model"]
 GIVEN = {int: 2, float: 0.5}  # for an option without a default
 
 

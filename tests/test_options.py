@@ -94,6 +94,26 @@ def test_a_choice_has_the_options_of_all_functions_and_says_whose_they_are():
     }
 
 
+def test_a_choice_says_once_what_is_the_same_for_several_functions():
+    def other(*, min_size: int = 2):
+        pass
+
+    said = Choice("kind", {"skew": dirichlet, "other": other, "third": other}).options(None, "which.")["min_size"]
+    assert said == Option(int | None, None, "[skew; 1 if not given] [other, third; 2 if not given]")
+
+
+def test_no_function_need_be_chosen_and_a_prefix_keeps_their_options_apart():
+    choice = Choice("skew", {"dirichlet": dirichlet, "iid": iid}, prefix="skew_")
+    options = choice.options(None, "which.")
+    assert options["skew"] == Option(Literal["dirichlet", "iid"] | None, None, "which.")
+    assert [*options] == ["skew", "skew_concentration", "skew_min_size"]
+    nothing = dict.fromkeys(options)
+    assert choice.arguments(nothing) == {}
+    assert choice.arguments({**nothing, "skew": "dirichlet", "skew_concentration": 0.5}) == {"concentration": 0.5}
+    with pytest.raises(ValueError, match="^skew_min_size is for skew dirichlet, got it without one$"):
+        choice.arguments({**nothing, "skew_min_size": 1})
+
+
 def arguments(chosen, **given):
     return CHOICE.arguments(dict.fromkeys(CHOICE.options("iid", "")) | {"partition": chosen} | given)
 

@@ -15,6 +15,9 @@ def bucketing(size: int) -> PreAggregator:
     `ceil(M / size)` rows are left, the last one a mean of fewer where `size` does not divide `M`. A row that is not
     finite spoils its own bucket, and no other.
 
+    Args:
+      size: rows of a bucket.
+
     Raises:
       ValueError: `size` is not a positive integer.
     """

@@ -19,9 +19,10 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
     nowhere. It bears any minority of Byzantine rows, with an error of the order of the radius.
 
     Args:
-      radius: `tau`; the default is that of FedREP, ByzFL's is 100.
-      steps: 5 in FedREP, 1 in ByzFL.
-      start: `"previous"`, the direction of the last call, which is the state `[d]`, zero at first; or always `"zero"`.
+      radius: how far a row pulls at most, `tau`; the default is that of FedREP, ByzFL's is 100.
+      steps: of the iteration; 5 in FedREP, 1 in ByzFL.
+      start: the first `v`, `"previous"`, the direction of the last call, which is the state `[d]`, zero at first; or
+        always `"zero"`.
 
     Raises:
       ValueError: an argument is out of range.

@@ -14,6 +14,9 @@ def clipping(radius: float | Array) -> PreAggregator:
 
     One beyond 1e19, whose square float32 does not hold, becomes zero; one that is not finite becomes NaN.
 
+    Args:
+      radius: largest Euclidean norm that is left as it is; may be traced.
+
     Raises:
       ValueError: `radius` is not a finite number > 0.
     """

@@ -22,9 +22,9 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
     such rows have moved far; a step shrinks it by about their share.
 
     Args:
-      steps: 5 in FedREP and in the authors' code; ByzFL has 3.
+      steps: of the iteration; 5 in FedREP and in the authors' code; ByzFL has 3.
       nu: least distance; 1e-5 in the authors' code, 0.1 in ByzFL.
-      start: `"mean"` of the rows (authors), or `"zero"` (ByzFL).
+      start: the first `v`, `"mean"` of the rows (authors), or `"zero"` (ByzFL).
 
     Raises:
       ValueError: an argument is out of range.

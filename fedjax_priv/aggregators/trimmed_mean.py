@@ -18,7 +18,7 @@ def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = N
 
     Args:
       num_byzantine: `f`; where `2f >= M` the direction is NaN.
-      fraction: in place of it, `f = floor(fraction M)`; below 1/2, so that a value is left.
+      fraction: in place of num_byzantine, `f = floor(fraction M)`; below 1/2, so that a value is left.
 
     Raises:
       ValueError: not exactly one of the two is given, or it is out of range.

@@ -16,9 +16,9 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: 0 or above, may be traced; `baruch_z` of the number of rows if not given.
+      z: standard deviations from the mean, 0 or above, may be traced; `baruch_z` of the number of rows if not given.
       ddof: 0 for the population's standard deviation, 1 for the sample's.
-      sign: -1 or 1.
+      sign: of the deviation, -1 or 1.
 
     Raises:
       ValueError: an argument outside its range; a traced `z` is sent as NaN.

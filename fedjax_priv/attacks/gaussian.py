@@ -14,8 +14,8 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
     """Independent normal coordinates (Blanchard et al. 2017), drawn anew by every client; ByzFL draws one row for all.
 
     Args:
-      mean: may be traced.
-      std: 0 or above, may be traced.
+      mean: of a coordinate, may be traced.
+      std: of a coordinate, 0 or above, may be traced.
 
     Raises:
       ValueError: `mean` is not finite or `std` not a finite number >= 0; a traced one is sent as NaN.

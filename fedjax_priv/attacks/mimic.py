@@ -13,7 +13,7 @@ def mimic(client: int = 0) -> Attack:
     """The update of one honest client (Karimireddy et al. 2022); 0 if there is none.
 
     Args:
-      client: its place among the honest ones, from 0; the last of them if there are fewer.
+      client: who is imitated, by place among the honest ones, from 0; the last of them if there are fewer.
 
     Raises:
       ValueError: `client` is not an integer >= 0.
