@@ -20,10 +20,18 @@ jax.config.update("jax_enable_compilation_cache", False)  # here: writing it tak
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
+gc.set_threshold(100_000, 50, 100)  # tracing makes many objects and leaves few, and a look at all of them takes long
+
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None, max_examples=25)
 hypothesis.settings.load_profile("fixed")
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; no garbage collection looks at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
