@@ -108,9 +108,10 @@ def per_client(num_clients: int, **values: Any) -> None:
 
 
 def below_half(**values: Any) -> None:
-    """Numbers from 0 to below 1/2."""
+    """Numbers from 0 to below 1/2 that a program is made from."""
+    known(**values)
     for name, value in values.items():
-        if _known(value) and not (0 <= _number(value) < 0.5):
+        if not (0 <= _number(value) < 0.5):
             _fail(name, value, "a number in [0, 1/2)")
 
 

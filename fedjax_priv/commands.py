@@ -13,6 +13,7 @@ import xarray as xr
 
 from fedjax_priv import _validate, processes, store
 from fedjax_priv.axes import parse_axes
+from fedjax_priv.byzantine import check_attackers
 from fedjax_priv.experiment import experiment, groups
 from fedjax_priv.keep import Keep
 from fedjax_priv.keys import named
@@ -67,6 +68,7 @@ def run(system: str, values: Mapping[str, Any]) -> Outcome:
     """
     join(Launch(**pick(options_of(Launch), values)))
     control = _control(values)
+    check_attackers(values)
     keep = _keep(system, control, values, without={"num_clients", "block"})  # which `simulate` writes down itself
     chosen, key = experiment(system, values), jax.random.key(control.seed)
     params = chosen.model.init(named(key, "params"))
@@ -92,6 +94,7 @@ def sweep(system: str, values: Mapping[str, Any]) -> Outcome:
     """
     control = _control(values)
     axes = _axes(system, values["axis"])
+    check_attackers(values, axes)
     keep = _keep(system, control, values, without={"axis", "static", *axes} - {"seed"})
     chosen, key = experiment(system, values), jax.random.key(control.seed)
     with _resumable(keep):
@@ -129,11 +132,8 @@ def _axes(system: str, texts: Sequence[str]) -> dict[str, list[Any]]:
     """Axes over the options that leave the data and the model as they are, and the seed."""
     parts, control = groups(system), options_of(Control)
     fixed = {*parts["data"], *parts["model"], *control} - {"seed"}
-    mine = {
-        name: option for part in ("system", "training", "server", "byzantine") for name, option in parts[part].items()
-    }
-    free = {**mine, "seed": control["seed"]}
-    return parse_axes(texts, {name: option for name, option in free.items() if name not in fixed}, fixed)
+    free = {name: option for options in parts.values() for name, option in options.items() if name not in fixed}
+    return parse_axes(texts, {**free, "seed": control["seed"]}, fixed)
 
 
 def _keep(system: str, control: Control, values: Mapping[str, Any], *, without: Set[str]) -> Keep:

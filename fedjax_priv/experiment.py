@@ -15,7 +15,7 @@ from fedjax_priv.byzantine import byzantine_options, byzantine_parts
 from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data.dataset import Dataset
 from fedjax_priv.data.stack import PARTITIONS
-from fedjax_priv.options import Choice, Option, Options, options_of, pick
+from fedjax_priv.options import Choice, Option, Options, options_of, pick, takes
 from fedjax_priv.round import federated_round
 
 OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
@@ -44,8 +44,8 @@ def groups(system: str) -> dict[str, Options]:
     """
     return {
         "system": _system_options(system),
-        "training": _TRAINING if _takes(system, "local") else {},
-        "server": _SERVER if _takes(system, "server") else {},
+        "training": _TRAINING if takes(getattr(systems, system), "local") else {},
+        "server": _SERVER if takes(getattr(systems, system), "server") else {},
         "byzantine": byzantine_options(getattr(systems, system)),
         "data": options_of(_dataset) | _PARTITION.options("iid", "how samples are spread over clients.") | _CLIENTS,
         "model": _MODEL.options("mlp", "what is trained."),
@@ -137,11 +137,11 @@ def _local(system: str, loss: Loss, values: Mapping[str, Any]) -> Local:
 
 def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any], given: Mapping[str, Any]) -> Algorithm:
     parts: dict[str, Any] = {}
-    if _takes(system, "local"):
+    if takes(getattr(systems, system), "local"):
         parts["local"] = _local(system, loss, values)
-    if _takes(system, "server"):
+    if takes(getattr(systems, system), "server"):
         parts["server"] = _server(**pick(_SERVER, values))
-    if _takes(system, "num_params"):
+    if takes(getattr(systems, system), "num_params"):
         parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     function = getattr(systems, system)
     parts |= byzantine_parts(function, values)
@@ -160,10 +160,6 @@ def _system_options(system: str) -> dict[str, Option]:
         block = options_of(federated_round)["block"]
         found["block"] = found.get("block", block)._replace(help=block.help)
     return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
-
-
-def _takes(system: str, name: str) -> bool:
-    return name in inspect.signature(getattr(systems, system)).parameters
 
 
 MODELS = {

@@ -49,6 +49,11 @@ def options_of(
     return found
 
 
+def takes(function: Callable, name: str) -> bool:
+    """Whether a function has a parameter of this name."""
+    return name in inspect.signature(function).parameters
+
+
 def pick(options: Options, values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of some options, as arguments of their function."""
     return {name: values[name] for name in options}

@@ -15,8 +15,8 @@ _checked: dict[tuple, Callable] = {}
 def typechecked(signature: Callable[..., Any]) -> Callable[..., Any]:
     """For jaxtyping, which gives functions that have a signature and do nothing."""
     key = (
-        signature.__module__, signature.__qualname__, signature.__code__.co_varnames,
-        tuple(signature.__annotations__.items()),
+        signature.__module__, signature.__qualname__, signature.__code__, len(signature.__defaults__ or ()),
+        *(signature.__kwdefaults__ or ()), *signature.__annotations__.items(),
     )  # fmt: skip
     if key not in _checked:
         _checked[key] = _check(signature)

@@ -1,6 +1,7 @@
 """Rules and attacks that are chosen by name."""
 
 import inspect
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,17 @@ import pytest
 
 from fedjax_priv import aggregators, attacks, systems
 from fedjax_priv.attacks import CoordinateAttack
-from fedjax_priv.byzantine import ATTACKS, PROPOSALS, RULES, SEARCHED, STEPS, byzantine_options, byzantine_parts
+from fedjax_priv.byzantine import (
+    ATTACKS,
+    PROPOSALS,
+    RULES,
+    RULES_OF_CLIENTS,
+    SEARCHED,
+    STEPS,
+    byzantine_options,
+    byzantine_parts,
+    check_attackers,
+)
 from fedjax_priv.experiment import groups
 from fedjax_priv.options import REQUIRED
 from helpers import towards_target
@@ -47,7 +58,7 @@ def annotation(function):
 
 def test_every_public_rule_and_attack_can_be_chosen():
     no_rule = {"from_host", "on_coordinates", "one_of", "pre_aggregated"}  # of other rules, or of functions
-    assert returning(aggregators, annotation(aggregators.mean)) == {*RULES} | no_rule
+    assert returning(aggregators, annotation(aggregators.mean)) == {*RULES_OF_CLIENTS} | no_rule
     assert returning(aggregators, aggregators.PreAggregator) == {*STEPS}
     made = {name for name in attacks.__all__ if name in {*ATTACKS, *SEARCHED, "one_of", "furthest"}}
     assert returning(attacks, annotation(attacks.foe)) == made
@@ -96,6 +107,9 @@ def test_trimming_takes_a_share_in_place_of_the_number():
 
 def test_the_mean_is_a_baseline_that_is_not_refused():
     assert parts(aggregate="mean")["aggregate"].most_byzantine is None
+    mixed = parts(aggregate="mean", pre_aggregate="nearest_neighbour_mixing")["aggregate"]
+    assert mixed.most_byzantine is None
+    assert parts(aggregate="krum", pre_aggregate="nearest_neighbour_mixing")["aggregate"].most_byzantine(9) == 2
     with pytest.raises(ValueError, match="bears 0$"):
         systems.robust_fedavg(towards_target(), num_clients=9, num_byzantine=2, aggregate=aggregators.mean())
 
@@ -104,12 +118,33 @@ def test_what_a_system_has_is_what_can_be_chosen():
     chosen = lambda system: {name for name in byzantine_options(system) if not name.startswith(tuple(prefixes))}
     prefixes = {"aggregate_", "pre_aggregate_", "attack_"}
     assert byzantine_options(systems.secagg) == {} == parts(systems.secagg)
-    assert chosen(systems.rcgd_ef) == {"attack"}
+    assert chosen(systems.rcgd_ef) == chosen(systems.f2ed) == {"attack"}
     assert chosen(systems.share) == {"aggregate", "pre_aggregate", "attack"}
     assert chosen(systems.fedrep) == {"aggregate", "pre_aggregate", "attack", "coordinate_attack"}
     assert parts(systems.fedrep, coordinate_attack="smallest").keys() == {"aggregate", "attack", "coordinate_attack"}
-    with pytest.raises(KeyError):  # a server of buffers has no row of each client for the search to ask about
-        parts(systems.share, attack="optimal_foe")
+    names = lambda system, option: {*typing.get_args(typing.get_args(byzantine_options(system)[option].type)[0])}
+    assert names(systems.robust_fedavg, "attack") - names(systems.share, "attack") == {*SEARCHED}
+
+
+def test_the_client_that_is_trusted_is_honest_and_none_is_where_rows_are_buffers():
+    """Clients 0 and 1 are Byzantine; rows 2 to 8 are near one another, so MoNNA is the mean of the honest ones."""
+    rows = ROWS.at[2:].multiply(0.01).at[:2].add(50.0)
+    rule = parts(aggregate="monna")["aggregate"]
+    np.testing.assert_allclose(rule(rows), np.asarray(rows)[2:].mean(0), atol=1e-6)
+    assert np.abs(parts(aggregate="monna", aggregate_pivot=0)["aggregate"](rows)).min() > 1
+    for system in (systems.share, systems.fedrep):
+        assert "monna" not in typing.get_args(byzantine_options(system)["aggregate"].type)
+
+
+def test_an_attack_that_nobody_carries_out_is_refused():
+    for name in ("attack", "coordinate_attack"):
+        with pytest.raises(ValueError, match=f"^num_byzantine must be at least 1 with {name}, got 0$"):
+            check_attackers({name: "foe", "num_byzantine": 0})
+        with pytest.raises(ValueError, match="^num_byzantine must be"):
+            check_attackers({name: None, "num_byzantine": 0}, {name: [None, "foe"]})
+    check_attackers({"attack": "foe", "num_byzantine": 0}, {"num_byzantine": [0, 2]})
+    check_attackers({"attack": "foe", "num_byzantine": 2})
+    check_attackers({})
 
 
 def test_what_would_be_ignored_is_refused():
@@ -117,6 +152,8 @@ def test_what_would_be_ignored_is_refused():
         parts(attack_scale=2.0)
     with pytest.raises(ValueError, match="^aggregate_nu is for aggregate geometric_median, got it with krum$"):
         parts(aggregate="krum", aggregate_nu=1.0)
+    with pytest.raises(ValueError, match="^pre_aggregate clipping: radius must be a finite number > 0, got -1"):
+        parts(pre_aggregate="clipping", pre_aggregate_radius=-1.0)
     with pytest.raises(ValueError, match="^pre_aggregate must not be bucketing with attack optimal_foe, "):
         parts(pre_aggregate="bucketing", pre_aggregate_size=2, attack="optimal_foe")
     with pytest.raises(ValueError, match="^pre_aggregate_size must be given with pre_aggregate bucketing$"):

@@ -21,6 +21,23 @@ def test_closures_of_one_name_are_checked_each_by_its_own_types():
             function(wrong)
 
 
+def test_closures_of_one_name_may_have_other_defaults():
+    def made(default):
+        if default:
+
+            def apply(x: int, *, y: int = 3) -> int:
+                return x + y
+        else:
+
+            def apply(x: int, *, y: int) -> int:
+                return x + y
+
+        return jaxtyped(apply, typechecker=typechecked)
+
+    assert made(False)(1, y=2) == made(True)(1, y=2) == 3
+    assert made(True)(1) == 4
+
+
 def test_the_package_is_checked():
     with pytest.raises(TypeCheckError, match="bucketing"):
         aggregators.bucketing("2")

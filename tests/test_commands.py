@@ -194,6 +194,10 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
         (["sweep", "secagg", "--axis", "num-clients=3,4"], "axis must leave data, model and rounds as they are"),
         (["sweep", "fedavg", "--axis", "hidden=3"], "axis must leave data, model and rounds as they are"),
         (["sweep", "fedavg", "--axis", "dropout=0.1,x"], "dropout must be a number, got 'x'"),
+        (
+            ["run", "robust_fedavg", "--attack", "foe"],
+            "num_byzantine must be at least 1 with attack, got 0",
+        ),
         (["sweep", "fedavg", "--axis", "levels=1"], "axis must be one of cohort_size, dropout, exact, block,"),
     ],
 )

@@ -33,6 +33,8 @@ def test_what_is_in_range_passes():
     _validate.finite(a=-1, b=0.0, c=jnp.float32(3))
     _validate.fraction(a=0, b=1, c=0.5)
     _validate.below_half(a=0, b=0.499)
+    with pytest.raises(ValueError, match="^rate must be known when the program is made"):
+        jax.eval_shape(lambda rate: _validate.below_half(rate=rate), 0.1)
     _validate.one_of(("x",), a="x")
 
 

@@ -50,6 +50,7 @@ def filter_l2(
     _validate.non_negative(sigma=sigma)
     _validate.positive(bound=bound)
     if share is not None:
+        _validate.known(share=share)
         _validate.fraction(share=share)
     if block is not None:
         _validate.integer(block=block)

@@ -61,10 +61,12 @@ def buffers(
     number = num_clients // buffer_size
     if aggregate.most_byzantine is not None:
         spoilt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
+        if most < 0:
+            raise ValueError(f"aggregate must have a direction from {number} rows, and this rule has none")
         if spoilt > most:
             raise ValueError(
                 f"aggregate must bear {spoilt} Byzantine rows of {number}, one for each of num_byzantine = "
-                f"{num_byzantine}; it bears {max(most, 0)}"
+                f"{num_byzantine}; it bears {most}"
             )
     return number
 
