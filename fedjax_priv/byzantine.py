@@ -1,5 +1,6 @@
 """Rules and attacks by name, for what is chosen on a command line."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -67,6 +68,7 @@ PROPOSALS: Mapping[str, Callable[..., attacks.CoordinateAttack]] = {
 }
 
 TOLD = "num_byzantine"
+"""What a rule need not be given: it bears as many as there are."""
 
 _RULE = Choice("aggregate", RULES, without=(TOLD,), prefix="aggregate_")
 _RULE_OF_CLIENTS = Choice("aggregate", RULES_OF_CLIENTS, without=(TOLD,), prefix="aggregate_")
@@ -140,12 +142,11 @@ def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
 
 
 def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.Attack | None:
-    name, arguments = values["attack"], choice.arguments(values)
-    if name in SEARCHED:
-        if values["pre_aggregate"] == "bucketing":
-            raise ValueError(f"pre_aggregate must not be bucketing with attack {name}, which does not know its draws")
-        return SEARCHED[name](rule, **arguments)
-    return _made("attack", ATTACKS, values, arguments)
+    name = values["attack"]
+    if name in SEARCHED and values["pre_aggregate"] == "bucketing":
+        raise ValueError(f"pre_aggregate must not be bucketing with attack {name}, which does not know its draws")
+    searched = {name: functools.partial(attack, rule) for name, attack in SEARCHED.items()}
+    return _made("attack", {**ATTACKS, **searched}, values, choice.arguments(values))
 
 
 def _made(kind: str, functions: Mapping[str, Callable], values: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:

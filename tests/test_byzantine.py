@@ -154,6 +154,8 @@ def test_what_would_be_ignored_is_refused():
         parts(aggregate="krum", aggregate_nu=1.0)
     with pytest.raises(ValueError, match="^pre_aggregate clipping: radius must be a finite number > 0, got -1"):
         parts(pre_aggregate="clipping", pre_aggregate_radius=-1.0)
+    with pytest.raises(ValueError, match="^attack optimal_alie: ddof must be"):
+        parts(attack="optimal_alie", attack_ddof=2)
     with pytest.raises(ValueError, match="^pre_aggregate must not be bucketing with attack optimal_foe, "):
         parts(pre_aggregate="bucketing", pre_aggregate_size=2, attack="optimal_foe")
     with pytest.raises(ValueError, match="^pre_aggregate_size must be given with pre_aggregate bucketing$"):
