@@ -42,11 +42,12 @@ def groups(system: str) -> dict[str, Options]:
     Args:
       system: a name of `systems.__all__`.
     """
+    function = getattr(systems, system)
     return {
         "system": _system_options(system),
-        "training": _TRAINING if takes(getattr(systems, system), "local") else {},
-        "server": _SERVER if takes(getattr(systems, system), "server") else {},
-        "byzantine": byzantine_options(getattr(systems, system)),
+        "training": _TRAINING if takes(function, "local") else {},
+        "server": _SERVER if takes(function, "server") else {},
+        "byzantine": byzantine_options(function),
         "data": options_of(_dataset) | _PARTITION.options("iid", "how samples are spread over clients.") | _CLIENTS,
         "model": _MODEL.options("mlp", "what is trained."),
     }
@@ -136,15 +137,14 @@ def _local(system: str, loss: Loss, values: Mapping[str, Any]) -> Local:
 
 
 def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any], given: Mapping[str, Any]) -> Algorithm:
-    parts: dict[str, Any] = {}
-    if takes(getattr(systems, system), "local"):
-        parts["local"] = _local(system, loss, values)
-    if takes(getattr(systems, system), "server"):
-        parts["server"] = _server(**pick(_SERVER, values))
-    if takes(getattr(systems, system), "num_params"):
-        parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     function = getattr(systems, system)
-    parts |= byzantine_parts(function, values)
+    parts = byzantine_parts(function, values)
+    if takes(function, "local"):
+        parts["local"] = _local(system, loss, values)
+    if takes(function, "server"):
+        parts["server"] = _server(**pick(_SERVER, values))
+    if takes(function, "num_params"):
+        parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     return function(**{**parts, **pick(_system_options(system), values), **given})
 
 

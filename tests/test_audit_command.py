@@ -121,6 +121,7 @@ def test_verdicts():
         (["secagg", "--cohort-size", 3, "--rounds", 2], "rounds must be 1 with cohort_size, got 2"),
         (["fedrep", "--rounds", 2], "rounds must be 1 for proposals, whose eps is that of one round, got 2"),
         (["fedrep", "--num-byzantine", 1], "num_byzantine must be 0, since client 0 has the canary, got 1"),
+        (["fedrep", "--attack", "foe"], "attack must not be given, since nobody is Byzantine in an audit, got foe"),
         (["dp_sgd", *PRIVATE, "--dropout", 0.1], "dropout must be 0 with noise, whose eps depends on who is lost"),
         (["wireless", "--adversary", "coalition"], "colluding must be an integer >= 1, got 0"),
         (["wireless", "--adversary", "device"], "adversary must be one of outsider, server for this system, got"),

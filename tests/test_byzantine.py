@@ -60,8 +60,7 @@ def test_every_public_rule_and_attack_can_be_chosen():
     no_rule = {"from_host", "on_coordinates", "one_of", "pre_aggregated"}  # of other rules, or of functions
     assert returning(aggregators, annotation(aggregators.mean)) == {*RULES_OF_CLIENTS} | no_rule
     assert returning(aggregators, aggregators.PreAggregator) == {*STEPS}
-    made = {name for name in attacks.__all__ if name in {*ATTACKS, *SEARCHED, "one_of", "furthest"}}
-    assert returning(attacks, annotation(attacks.foe)) == made
+    assert returning(attacks, annotation(attacks.foe)) == {*ATTACKS, *SEARCHED, "one_of", "furthest"}
     assert returning(attacks, CoordinateAttack) == {*PROPOSALS, "honest_set"}
 
 
@@ -112,6 +111,12 @@ def test_the_mean_is_a_baseline_that_is_not_refused():
     assert parts(aggregate="krum", pre_aggregate="nearest_neighbour_mixing")["aggregate"].most_byzantine(9) == 2
     with pytest.raises(ValueError, match="bears 0$"):
         systems.robust_fedavg(towards_target(), num_clients=9, num_byzantine=2, aggregate=aggregators.mean())
+
+
+def test_a_rule_without_a_direction_is_refused_whoever_is_honest():
+    chosen = parts(aggregate="multi_krum", aggregate_selected=10, num_byzantine=0)
+    with pytest.raises(ValueError, match="^aggregate must have a direction from 9 rows, and this rule has none$"):
+        systems.robust_fedavg(towards_target(), num_clients=9, **chosen)
 
 
 def test_what_a_system_has_is_what_can_be_chosen():

@@ -11,13 +11,13 @@ import optax
 from jaxtyping import Array, PyTree
 
 from experiments.harness import load
-from fedjax_priv import aggregators, attacks, data, losses, metrics, models
+from fedjax_priv import aggregators, attacks, byzantine, data, losses, metrics, models
 from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model, Received
 from fedjax_priv.clients.local import local_sgd
 from fedjax_priv.systems.robust_fedavg import robust_fedavg
 
 RULES: Mapping[str, Callable[[int], Aggregator]] = {  # by the number of Byzantine clients
-    "mean": lambda f: aggregators.mean()._replace(most_byzantine=None),  # bears none: what it costs is shown
+    "mean": lambda f: byzantine.unprotected_mean(),
     "median": lambda f: aggregators.coordinate_median(),
     "trimmed mean": aggregators.trimmed_mean,
     "geometric median": lambda f: aggregators.geometric_median(),
@@ -25,7 +25,7 @@ RULES: Mapping[str, Callable[[int], Aggregator]] = {  # by the number of Byzanti
     "multi-Krum": aggregators.multi_krum,
     "centered clipping": lambda f: aggregators.centered_clipping(),
     "MDA": aggregators.mda,
-    "MoNNA": lambda f: aggregators.monna(f, pivot=f),  # trusts the first honest client
+    "MoNNA": byzantine.monna,
     "Meamed": aggregators.meamed,
     "CAF": aggregators.caf,
     "SMEA": aggregators.smea,

@@ -13,7 +13,7 @@ def foe(scale: float | Array = 0.5) -> Attack:
     ByzFL's `InnerProductManipulation`, whose `tau` is 2.
 
     Args:
-      scale: of the mean, 0 or above, may be traced.
+      scale: how many times the mean, 0 or above; may be traced.
 
     Raises:
       ValueError: `scale` is not a finite number >= 0; a traced one is sent as NaN.

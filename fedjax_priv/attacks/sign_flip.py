@@ -12,7 +12,7 @@ def sign_flip(magnitude: float | Array = 1.0) -> Attack:
     ByzFL's `SignFlipping`, the opposite of the honest mean, is `foe(1.0)`.
 
     Args:
-      magnitude: of the update's multiple, 0 or above, may be traced.
+      magnitude: how many times the update, 0 or above; may be traced.
 
     Raises:
       ValueError: `magnitude` is not a finite number >= 0; a traced one is sent as NaN.
