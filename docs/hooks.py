@@ -42,18 +42,18 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 def system(name: str) -> str:
     """What the factory of a system returns."""
-    file = ROOT / "fedjax_priv" / "systems" / f"{name}.py"
+    (file,) = (ROOT / "fedjax_priv" / "systems").rglob(f"{name}.py")
     returned = [node for node in defined(file, name).body if isinstance(node, ast.Return)]
     return segment(file, returned[-1])
 
 
 def machinery(folder: pathlib.Path) -> str:
-    """Directives for public modules that no page of the reference has, and whose names the package does not export."""
-    package = ROOT / "fedjax_priv"
+    """Directives for the modules of engine, runs and cli of which no page of the reference has a part."""
     named = re.findall(r"^::: (\S+)", "\n".join(page.read_text() for page in folder.glob("*.md")), re.MULTILINE)
-    named += [path.rpartition(".")[0] for path in exported(package / "__init__.py", "fedjax_priv").values()]
-    modules = [f"fedjax_priv.{file.stem}" for file in sorted(package.glob("[a-z]*.py"))]
-    return "\n\n".join(f"::: {module}" for module in modules if module not in named)
+    files = [file for room in ("engine", "runs", "cli") for file in sorted((ROOT / "fedjax_priv" / room).rglob("*.py"))]
+    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
+    elsewhere = lambda module: any(f"{name}.".startswith(f"{module}.") for name in named)
+    return "\n\n".join(f"::: {module}" for module in modules if not elsewhere(module))
 
 
 def contradicted() -> str:

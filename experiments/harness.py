@@ -27,7 +27,7 @@ from rich.table import Table
 
 from experiments.claims import NOT_TESTED
 from fedjax_priv import data
-from fedjax_priv.manifest import manifest, plain
+from fedjax_priv.runs.records.manifest import manifest, plain
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008), told apart with any colour vision."""

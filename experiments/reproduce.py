@@ -12,7 +12,7 @@ from typing import NamedTuple
 from experiments.cards import HERE, Card, chosen, folder_of, result
 from experiments.checks import problems
 from fedjax_priv import _validate
-from fedjax_priv.manifest import commit
+from fedjax_priv.runs.records.manifest import commit
 
 _FAILED = "failed"
 

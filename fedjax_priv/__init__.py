@@ -1,4 +1,19 @@
-"""Private, communication-efficient and Byzantine-robust federated learning, a whole round in one jitted function."""
+"""Private, communication-efficient and Byzantine-robust federated learning: a whole round is one jitted function.
+
+The rooms of the package. A file imports from its own room and from lines above it, never from below:
+
+    base keys status losses metrics            types, random keys, failures as values, what is minimised and measured
+    theory                                     what can be proved: closed forms and accountants in NumPy
+    crypto engine                              field, masks' generator, secret sharing | one round on devices
+    data models interchange                    samples of clients | networks | parameters in and out
+    layers aggregators                         what happens to an update on its way | robust rules
+    channels attacks                           what happens to messages | what Byzantine clients do
+    clients                                    who takes part, and how they train
+    systems runs                               published systems, one expression each | many rounds, and their records
+    analysis leakage ledger testing            plots | what a view reveals | privacy figures | laws of a layer
+    audit                                      attempts to contradict a privacy figure
+    cli                                        everything that parses a command line or prints a table
+"""
 
 from fedjax_priv._devices import one_cpu_device_per_core
 
@@ -6,12 +21,13 @@ one_cpu_device_per_core()
 
 from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems  # noqa: E402
 from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState  # noqa: E402
-from fedjax_priv.blocks import clients_mesh, fastest_block  # noqa: E402
-from fedjax_priv.keep import Keep  # noqa: E402
-from fedjax_priv.round import federated_round  # noqa: E402
-from fedjax_priv.simulation import simulate  # noqa: E402
+from fedjax_priv.engine.block_choice import fastest_block  # noqa: E402
+from fedjax_priv.engine.mesh import clients_mesh  # noqa: E402
+from fedjax_priv.engine.round import federated_round  # noqa: E402
+from fedjax_priv.runs.records.keep import Keep  # noqa: E402
+from fedjax_priv.runs.simulation import simulate  # noqa: E402
+from fedjax_priv.runs.sweep import sweep  # noqa: E402
 from fedjax_priv.status import Status, describe  # noqa: E402
-from fedjax_priv.sweep import sweep  # noqa: E402
 
 __version__ = "0.1.0"
 __all__ = [

@@ -18,7 +18,8 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedjax_priv import clients, data, layers, losses, metrics, models, plots, simulate, sweep, systems
+from fedjax_priv import clients, data, layers, losses, metrics, models, simulate, sweep, systems
+from fedjax_priv.analysis import plots
 
 # %% [markdown]
 # ## The parts

@@ -22,7 +22,8 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from fedjax_priv import clients, data, leakage, losses, metrics, models, plots, simulate, systems
+from fedjax_priv import clients, data, leakage, losses, metrics, models, simulate, systems
+from fedjax_priv.analysis import plots
 from fedjax_priv.audit import sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.theory import sparse_secagg as theory

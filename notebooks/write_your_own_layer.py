@@ -22,15 +22,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedjax_priv import clients, data, federated_round, losses, metrics, models, plots, simulate
+from fedjax_priv import clients, data, federated_round, losses, metrics, models, simulate
 from fedjax_priv.aggregators import mean
+from fedjax_priv.analysis import plots
 from fedjax_priv.audit import sending
 from fedjax_priv.base import ClientData, Sent
 from fedjax_priv.channels import erasure
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers import fixed_point_sum, plain, scale, stack, stateless
 from fedjax_priv.layers.combine import message_bits
-from fedjax_priv.layers.plain import range_status
+from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.testing import Case, check_layer
 
 # %% [markdown]

@@ -18,7 +18,8 @@ import jax
 import pytest
 from jax._src import xla_bridge
 
-from fedjax_priv import cli, plots
+from fedjax_priv.analysis import plots
+from fedjax_priv.cli import main
 
 __all__ = ["Child", "plots"]  # the second for its imports
 
@@ -55,7 +56,7 @@ def command(*arguments: object) -> None:
     """`fedjax-priv` with arguments."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["fedjax-priv", *map(str, arguments)])
-        cli.main()
+        main.main()
 
 
 def help_alone(*arguments: str) -> None:

@@ -9,12 +9,12 @@ import optax
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, ClientData, Link, Local, RoundInfo, RoundState
-from fedjax_priv.blocks import clients_mesh
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.prg import Prg, philox
+from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack
-from fedjax_priv.round import federated_round
 from fedjax_priv.testing import cohort_of, run_layer, survivors, wire
 
 __all__ = ["cohort_of", "run_layer", "survivors", "wire"]  # with all below

@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 
 import helpers
-from fedjax_priv import Keep, checkpoint, store, sweep
+from fedjax_priv import Keep, sweep
+from fedjax_priv.runs.records import checkpoint, run_folder
 
 D, ROUNDS = 8, 60
 STEPS = [(io, "open"), (os, "fsync"), (os, "replace")]
@@ -97,7 +98,7 @@ def main(root, kills):
             number += 1
             continue
         kills -= 1
-        logged = {(record["batch"], record["round"]) for record in store.read_log(folder) if record["round"]}
-        print("killed", number, len(logged), committed(folder / store.CHECKPOINT))
+        logged = {(record["batch"], record["round"]) for record in run_folder.read_log(folder) if record["round"]}
+        print("killed", number, len(logged), committed(folder / run_folder.CHECKPOINT))
     assert one_life(root / str(number))
     print("finished", number)

@@ -1,42 +1,26 @@
-"""Imports point one way: a file may import what stands before it."""
+"""The rooms of the house: a file imports from its own room and from rooms above it, and no module is hidden."""
 
 import ast
+import importlib
 import os
 import pathlib
+import pkgutil
+import types
+
+import pytest
 
 import fedjax_priv
 from children import Child, count_devices, import_again
 
 ROOT = pathlib.Path(fedjax_priv.__file__).parent
-ORDER = (
-    {"_devices", "_keyless", "_validate", "atomic", "option_types", "reproduce", "status"},
-    {"base", "store", "keep", "launch", "options", "sigterm", "programs"},
-    {"axes", "choice", "host_rows", "keys", "rows"},
-    {"crypto"},
-    {"blocks"},
-    {"layers", "aggregators", "data", "models", "losses", "interchange"},
-    {"channels", "transaction"},
-    {"clients"},
-    {"attacks"},
-    {"metrics", "manifest", "progress", "results", "round", "wall_clock"},
-    {"systems", "processes", "checkpoint", "plots", "leakage", "robustness", "worst_case", "link_measures", "testing"},
-    {"byzantine", "layout", "digests", "arguments", "journal", "report"},
-    {"experiment"},
-    {"evaluation"},
-    {"engine"},
-    {"pool_engine", "runner"},
-    {"simulation", "grid", "memory"},
-    {"groups"},
-    {"batches"},
-    {"sweep"},
-    {"bench", "commands"},
-    {"theory"},
-    {"ledger"},
-    {"audit"},
-    {"demo"},
-    {"cli"},
-)
-LEVEL = {part: level for level, parts in enumerate(ORDER) for part in parts}
+PICTURE = [line.split("  ")[2] for line in fedjax_priv.__doc__.splitlines() if line.startswith("    ")]
+"""The rooms of each line of the package's docstring."""
+BASE = {*PICTURE[0].split(), "_devices", "_keyless", "_validate"}
+LEVEL = dict.fromkeys(BASE, 0) | {room: level for level, line in enumerate(PICTURE) for room in line.split()}
+PACKAGES = [
+    fedjax_priv.__name__,
+    *(module.name for module in pkgutil.walk_packages(fedjax_priv.__path__, "fedjax_priv.") if module.ispkg),
+]
 
 
 def imports_of(file):
@@ -48,13 +32,29 @@ def imports_of(file):
             yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("fedjax_priv."))
 
 
-def test_imports_point_one_way():
+def test_contributors_are_shown_the_same_picture():
+    picture = [line for line in fedjax_priv.__doc__.splitlines() if line.startswith("    ")]
+    assert "\n".join(picture) in (ROOT.parent / "CONTRIBUTING.md").read_text()
+
+
+def test_rooms_import_from_rooms_above_them():
+    assert len(BASE) <= 8
     files = [file for file in ROOT.rglob("*.py") if file != ROOT / "__init__.py"]
-    assert {file.relative_to(ROOT).parts[0].removesuffix(".py") for file in files} == LEVEL.keys()
-    for file in files:
-        part = file.relative_to(ROOT).parts[0].removesuffix(".py")
+    room_of = {file: file.relative_to(ROOT).parts[0].removesuffix(".py") for file in files}
+    assert set(room_of.values()) == LEVEL.keys()
+    for file, room in room_of.items():
         for imported in imports_of(file):
-            assert imported == part or LEVEL[imported] < LEVEL[part], f"{file.relative_to(ROOT)} imports {imported}"
+            fine = imported == room or LEVEL[imported] < LEVEL[room] or {imported, room} <= BASE
+            assert fine, f"{file.relative_to(ROOT)} imports {imported}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_module_is_hidden_by_a_name_of_its_package(package):
+    """`import fedjax_priv.aggregators.x` gives the module x, not a function."""
+    package = importlib.import_module(package)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+        assert isinstance(getattr(package, module.name), types.ModuleType), f"{package.__name__}.{module.name}"
 
 
 def test_importing_starts_no_backend_and_leaves_a_choice_of_devices_alone():

@@ -17,7 +17,7 @@ from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case
 from experiments.harness import COLOURS, Claim
 from fedjax_priv.audit import Finding, findings
 from fedjax_priv.ledger import ledger
-from fedjax_priv.simulation import simulate
+from fedjax_priv.runs.simulation import simulate
 
 ALL = ("FedAvg", "SecAgg", "SparseSecAgg", "FedREP", "wireless", "wireless, orthogonal", "CDP-FL", "DP-SGD")
 SEEN_BY = {  # by the first words of the ledger

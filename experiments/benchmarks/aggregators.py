@@ -43,7 +43,7 @@ from fedjax_priv.aggregators import (
     trimmed_mean,
 )
 from fedjax_priv.base import Aggregator, Received
-from fedjax_priv.manifest import manifest
+from fedjax_priv.runs.records.manifest import manifest
 
 PARAMETERS = 272_474
 """Of ResNet-20 with 1x1 convolutions in its shortcuts."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from fedjax_priv import losses, models
 from fedjax_priv.clients.per_sample import clipped_gradient
-from fedjax_priv.manifest import manifest
+from fedjax_priv.runs.records.manifest import manifest
 
 BATCH, INPUTS, CLASSES, CLIP = 256, 784, 10, 1.0
 NETWORKS = {"MLP 784-200-10": (200,), "softmax regression": ()}

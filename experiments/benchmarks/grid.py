@@ -22,7 +22,7 @@ import jax
 
 from experiments.fedrep import grid
 from experiments.fedrep.cells import HONEST
-from fedjax_priv.manifest import manifest
+from fedjax_priv.runs.records.manifest import manifest
 
 RULES = {
     "mean": "Average", "median": "Median", "trimmed mean": "TrMean", "geometric median": "GeometricMedian",

@@ -17,7 +17,7 @@ import numpy as np
 from fedjax_priv import clients, data, losses, models, simulate, sweep, systems
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.keys import named
-from fedjax_priv.manifest import manifest
+from fedjax_priv.runs.records.manifest import manifest
 
 ROUNDS = 50
 RATES, SEEDS = (0.05, 0.1, 0.15, 0.2), range(16)

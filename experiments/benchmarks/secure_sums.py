@@ -20,12 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv.base import Cohort, Layer, Received
-from fedjax_priv.blocks import over_clients, resolve_mesh
-from fedjax_priv.clients.draw import everyone
+from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.field import Q
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.keys import named
 from fedjax_priv.layers import pairwise_masks, sparse_masks
-from fedjax_priv.manifest import manifest
+from fedjax_priv.runs.records.manifest import manifest
 
 ALPHA, DROPOUT, BLOCK = 0.1, 0.3, 8
 SPARSE, DENSE = 165_000, 159_010

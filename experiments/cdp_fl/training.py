@@ -16,7 +16,7 @@ import xarray as xr
 from experiments.cdp_fl.problem import Problem, Setting, evaluation, loss_of, start
 from fedjax_priv.base import Algorithm
 from fedjax_priv.clients import local_sgd, scheduled
-from fedjax_priv.sweep import sweep
+from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import cdp_fl
 
 ELIDED = "masks were elided in the runs: the same aggregates bit for bit"

@@ -11,10 +11,11 @@ import optax
 from jaxtyping import Array, PyTree
 
 from experiments.harness import load
-from fedjax_priv import aggregators, attacks, byzantine, data, losses, metrics, models
+from fedjax_priv import aggregators, attacks, data, losses, metrics, models
 from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model, Received
-from fedjax_priv.clients.local import local_sgd
-from fedjax_priv.systems.robust_fedavg import robust_fedavg
+from fedjax_priv.cli import byzantine
+from fedjax_priv.clients import local_sgd
+from fedjax_priv.systems import robust_fedavg
 
 RULES: Mapping[str, Callable[[int], Aggregator]] = {  # by the number of Byzantine clients
     "mean": lambda f: byzantine.unprotected_mean(),

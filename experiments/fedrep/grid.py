@@ -16,9 +16,9 @@ from experiments import harness
 from experiments.fedrep.cells import ATTACKS, HONEST, RULES, Setting, cell, problem
 from experiments.harness import Claim
 from fedjax_priv import aggregators
+from fedjax_priv.analysis.worst_attack import worst_case
 from fedjax_priv.base import Aggregator
-from fedjax_priv.sweep import sweep
-from fedjax_priv.worst_case import worst_case
+from fedjax_priv.runs.sweep import sweep
 
 
 class Config(NamedTuple):

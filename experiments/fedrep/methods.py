@@ -5,14 +5,10 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from fedjax_priv import aggregators, attacks
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks import Attack
 from fedjax_priv.base import Aggregator, Algorithm, Local
-from fedjax_priv.layers.conspar import CoordinateAttack
-from fedjax_priv.systems.f2ed import f2ed
-from fedjax_priv.systems.fedrep import fedrep
-from fedjax_priv.systems.rcgd_ef import rcgd_ef
-from fedjax_priv.systems.share import share
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
+from fedjax_priv.systems import f2ed, fedrep, rcgd_ef, share, sparse_secagg
 from fedjax_priv.theory.fedrep import sparse_secagg_alpha
 
 ALIE = ("ALIE (Baruch)", "ALIE (1.5)")

@@ -17,8 +17,8 @@ from experiments import harness
 from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
 from fedjax_priv import data, losses, metrics, models
 from fedjax_priv.base import Algorithm, Local, Model, View
-from fedjax_priv.clients.local import local_sgd
-from fedjax_priv.sweep import sweep
+from fedjax_priv.clients import local_sgd
+from fedjax_priv.runs.sweep import sweep
 
 ELIDED = "masks were elided in the runs of accuracy and bytes: the same aggregates and messages"
 

@@ -13,8 +13,7 @@ from experiments import harness
 from experiments.sparse_secagg.training import Setting, clients_of, local_of, model_of
 from fedjax_priv.base import Algorithm, Local, RoundInfo, RoundState, View
 from fedjax_priv.leakage import Protocol, Reading, colluders_of_round, secagg_protocol, separate, sparse_protocol
-from fedjax_priv.systems.secagg import secagg
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.systems import secagg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 
 

@@ -18,8 +18,8 @@ from experiments.harness import COLOURS, Claim
 from experiments.sparse_secagg.logistic import Logistic, constants, evaluate, gradient, users
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Local
 from fedjax_priv.keys import per_client
-from fedjax_priv.sweep import sweep
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 
 

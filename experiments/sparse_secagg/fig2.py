@@ -17,8 +17,8 @@ from experiments.sparse_secagg.training import Setting, clients_of, local_of, mo
 from fedjax_priv import data, models
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.leakage import observe_overlap, sparse_selections
-from fedjax_priv.sweep import sweep
-from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import sparse_fedavg
 
 
 class Config(NamedTuple):

@@ -17,8 +17,8 @@ from experiments.harness import COLOURS, Claim
 from experiments.sparse_secagg.protocol import idle, nothing
 from fedjax_priv.base import Algorithm
 from fedjax_priv.leakage import observe_privacy
-from fedjax_priv.sweep import sweep
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 
 

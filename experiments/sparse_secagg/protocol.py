@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedjax_priv.base import Algorithm, ClientData, Local
-from fedjax_priv.systems.secagg import secagg
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.systems import secagg, sparse_secagg
 
 SYSTEMS: dict[str, Callable[..., Algorithm]] = {"SecAgg": secagg, "SparseSecAgg": sparse_secagg}
 

@@ -17,10 +17,8 @@ from experiments.harness import COLOURS, Claim
 from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, honest, local_of, model_of, rounds_to
 from fedjax_priv import leakage, metrics, models
 from fedjax_priv.base import Algorithm, ClientData
-from fedjax_priv.sweep import sweep
-from fedjax_priv.systems.common_secagg import common_secagg
-from fedjax_priv.systems.secagg import secagg
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import common_secagg, secagg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 
 

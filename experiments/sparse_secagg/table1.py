@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from experiments import harness
 from experiments.harness import COLOURS, Claim
 from experiments.sparse_secagg.protocol import SYSTEMS, idle, nothing
-from fedjax_priv.simulation import simulate
+from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.theory import sparse_secagg as theory
 
 

@@ -14,12 +14,13 @@ import xarray as xr
 
 from experiments.harness import load
 from experiments.sparse_secagg.protocol import SYSTEMS
-from fedjax_priv import data, losses, metrics, models, wall_clock
+from fedjax_priv import data, losses, metrics, models
+from fedjax_priv.analysis import wall_clock
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
-from fedjax_priv.clients.local import local_sgd
+from fedjax_priv.clients import local_sgd
 from fedjax_priv.leakage import observe_privacy
-from fedjax_priv.simulation import simulate
-from fedjax_priv.sweep import sweep
+from fedjax_priv.runs.simulation import simulate
+from fedjax_priv.runs.sweep import sweep
 
 UPLOAD = [("upload", "up")]
 ELIDED = "masks were elided in the runs of accuracy and bytes: the same aggregates and messages"

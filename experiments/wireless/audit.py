@@ -16,9 +16,9 @@ from scipy import stats
 
 from fedjax_priv.audit import sending
 from fedjax_priv.base import Algorithm, ClientData, Local, View
-from fedjax_priv.channels.fading import constant
-from fedjax_priv.sweep import sweep
-from fedjax_priv.systems.wireless import wireless
+from fedjax_priv.channels import constant
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import wireless
 
 CONFIDENCE = 0.95
 """Of all intervals of an audit together."""

@@ -16,9 +16,9 @@ import xarray as xr
 from experiments import harness
 from fedjax_priv import data, losses, metrics, models
 from fedjax_priv.base import Algorithm, Model
-from fedjax_priv.clients.local import local_sgd
-from fedjax_priv.sweep import sweep
-from fedjax_priv.systems.wireless import wireless
+from fedjax_priv.clients import local_sgd
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import wireless
 
 THRESHOLD = 2.0
 """h_th of channel-aware sampling."""

@@ -1,15 +1,15 @@
 """What Byzantine clients send, propose or train on, in place of what the protocol says."""
 
-from fedjax_priv.attacks.alie import alie, baruch_z
 from fedjax_priv.attacks.coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
-from fedjax_priv.attacks.foe import foe
-from fedjax_priv.attacks.gaussian import gaussian
-from fedjax_priv.attacks.infinite import infinite
 from fedjax_priv.attacks.labels import flip_labels
-from fedjax_priv.attacks.mimic import mimic
-from fedjax_priv.attacks.one_of import one_of
-from fedjax_priv.attacks.optimal import furthest, optimal_alie, optimal_foe
-from fedjax_priv.attacks.sign_flip import sign_flip
+from fedjax_priv.attacks.on_values.alie import alie, baruch_z
+from fedjax_priv.attacks.on_values.foe import foe
+from fedjax_priv.attacks.on_values.gaussian import gaussian
+from fedjax_priv.attacks.on_values.infinite import infinite
+from fedjax_priv.attacks.on_values.mimic import mimic
+from fedjax_priv.attacks.on_values.one_of import one_of
+from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
+from fedjax_priv.attacks.on_values.sign_flip import sign_flip
 from fedjax_priv.attacks.updates import Attack, on_sparse, on_updates
 
 __all__ = [

@@ -7,8 +7,8 @@ from jaxtyping import Array
 from fedjax_priv.attacks.honest import honest_row
 from fedjax_priv.base import Key
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.conspar import CoordinateAttack
-from fedjax_priv.layers.coordinates import random_coordinates
+from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
+from fedjax_priv.layers.coordinate_sets import random_coordinates
 
 
 def honest_set() -> CoordinateAttack:

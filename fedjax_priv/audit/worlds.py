@@ -9,8 +9,8 @@ from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData, Key, Local, RoundInfo, RoundState, View
+from fedjax_priv.engine.client_rows import rows_of
 from fedjax_priv.keys import named
-from fedjax_priv.rows import rows_of
 
 
 class Seen(NamedTuple):

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
-from fedjax_priv.channels.fading import Fading, constant
+from fedjax_priv.channels import Fading, constant
 from fedjax_priv.keys import named, per_client
 
 Counts = Int[Array, " n"] | Int[np.ndarray, " n"]

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import Combine, Received
 from fedjax_priv.crypto import field
-from fedjax_priv.rows import rows_where
+from fedjax_priv.engine.client_rows import rows_where
 
 MAX_UPLOADS = 65_535
 """Uploads an exact sum can hold: 16-bit halves in uint32, 15-bit limbs in int32."""

@@ -7,9 +7,9 @@ from jax.sharding import Mesh
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
 from fedjax_priv.crypto.prg import Prg, philox
-from fedjax_priv.layers import sharing
-from fedjax_priv.layers.expansion import whole
-from fedjax_priv.layers.masked_sum import Protocol, masked_sum
+from fedjax_priv.layers.secure_sum import sharing
+from fedjax_priv.layers.secure_sum.expansion import whole
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, masked_sum
 
 
 def pairwise_masks(num_groups: int = 1, **protocol: Any) -> Layer:

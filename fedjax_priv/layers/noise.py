@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.stack import stateless
+from fedjax_priv.layers.stacking import stateless
 
 
 def gaussian_noise(noise_variance: ArrayLike) -> Layer:

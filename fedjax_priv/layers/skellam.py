@@ -20,8 +20,8 @@ from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import philox
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.alias import BITS, Alias, alias_table, draw
-from fedjax_priv.layers.stack import stateless
+from fedjax_priv.layers.secure_sum.alias_table import BITS, Alias, alias_table, draw
+from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
 MAX_VARIANCE = 2.0**28

@@ -9,9 +9,9 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
 from fedjax_priv.crypto.prg import Prg, philox
-from fedjax_priv.layers import sharing
-from fedjax_priv.layers.expansion import dense, skip
-from fedjax_priv.layers.masked_sum import Protocol, masked_sum
+from fedjax_priv.layers.secure_sum import sharing
+from fedjax_priv.layers.secure_sum.expansion import dense, skip
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, masked_sum
 
 
 def sparse_masks(num_groups: int = 1, **protocol: Any) -> Layer:

@@ -19,9 +19,9 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.combine import MAX_FIXED_POINT, fixed_point_sum, float_sum
-from fedjax_priv.layers.coordinates import check_sizes, random_coordinates
-from fedjax_priv.layers.plain import range_status
-from fedjax_priv.layers.stack import stateless
+from fedjax_priv.layers.coordinate_sets import check_sizes, random_coordinates
+from fedjax_priv.layers.in_the_clear import range_status
+from fedjax_priv.layers.stacking import stateless
 
 MOST_PARAMS = (2**32 - 1) // 33
 """Of which all values and a bitmap have fewer than 2**32 bits."""

@@ -1,7 +1,7 @@
 """What a server that keeps to the protocol learns all the same: measured from its view, and by an attack on it."""
 
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.layers.masked_sum import Protocol
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.leakage.colluders import Colluders, colluders_of_round
 from fedjax_priv.leakage.components import sample_components
@@ -14,9 +14,9 @@ from fedjax_priv.leakage.metrics import (
     selections,
     sparse_selections,
 )
-from fedjax_priv.leakage.residuals import Residuals, residuals
-from fedjax_priv.leakage.separate import Reading, separate
-from fedjax_priv.leakage.share import Share, ratio
+from fedjax_priv.leakage.proportion import Share, ratio
+from fedjax_priv.leakage.residual_masks import Residuals, residuals
+from fedjax_priv.leakage.separation import Reading, separate
 
 __all__ = [
     "Colluders", "Protocol", "Reading", "Residuals", "Share",

@@ -9,9 +9,9 @@ from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.base import Cohort, Key
 from fedjax_priv.keys import named
-from fedjax_priv.layers import sharing
-from fedjax_priv.layers.masked_sum import Protocol
-from fedjax_priv.layers.sharing import Roster, Terms
+from fedjax_priv.layers.secure_sum import sharing
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol
+from fedjax_priv.layers.secure_sum.sharing import Roster, Terms
 
 
 class Colluders(NamedTuple):

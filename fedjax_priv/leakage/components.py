@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from fedjax_priv import _validate
-from fedjax_priv.leakage.share import Share, ratio
+from fedjax_priv.leakage.proportion import Share, ratio
 
 
 class Sample(NamedTuple):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import View
-from fedjax_priv.layers import bitmap
+from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.sparsify import Sparse
 
 Sets = UInt32[Array, "n w"]

@@ -4,11 +4,10 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators._rule import part_of
-from fedjax_priv.attacks.updates import Attack, on_updates
+from fedjax_priv.aggregators.rule import part_of
+from fedjax_priv.attacks import Attack, on_updates
 from fedjax_priv.base import Aggregator, Layer
-from fedjax_priv.layers.mask import pairwise_masks
-from fedjax_priv.layers.plain import plain_field
+from fedjax_priv.layers import pairwise_masks, plain_field
 
 
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:

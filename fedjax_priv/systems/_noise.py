@@ -6,8 +6,8 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
-from fedjax_priv.layers.clip import clip as clip_to
-from fedjax_priv.layers.skellam import skellam_noise
+from fedjax_priv.layers import clip as clip_to
+from fedjax_priv.layers import skellam_noise
 
 
 class Noise(NamedTuple):

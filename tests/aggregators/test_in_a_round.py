@@ -9,9 +9,9 @@ import pytest
 from aggregators.references import centered_clipping, krum
 from fedjax_priv import aggregators
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients.draw import everyone
+from fedjax_priv.clients import everyone
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain
-from fedjax_priv.round import federated_round
 from fedjax_priv.status import Status
 from helpers import targets, towards_target
 

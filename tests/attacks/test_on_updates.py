@@ -8,10 +8,10 @@ import pytest
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import alie, foe, gaussian, infinite, on_updates, sign_flip
-from fedjax_priv.channels.erasure import erasure
+from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, scale, stack, weighted_mean
-from fedjax_priv.round import federated_round
 from fedjax_priv.status import Status
 from helpers import cohort_of, mesh_of, remembering, same_bits, targets
 

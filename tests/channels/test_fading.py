@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv.channels.fading import constant, rayleigh, recorded, rician
+from fedjax_priv.channels import constant, rayleigh, recorded, rician
 
 KEY = jax.random.key(4)
 

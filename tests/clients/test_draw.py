@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from fedjax_priv.clients.draw import bernoulli, everyone, sample
+from fedjax_priv.clients import bernoulli, everyone, sample
 from helpers import chi_square, same_bits
 
 KEY = jax.random.key(4)

@@ -6,7 +6,7 @@ import pytest
 
 from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData, Cohort
-from fedjax_priv.clients.local import fedsgd, local_sgd
+from fedjax_priv.clients import fedsgd, local_sgd
 
 N, M, B, FEATURES, CLASSES = 4, 8, 3, 5, 3
 CLIENT = np.array([7, 2, 9, 4])

@@ -9,7 +9,7 @@ import xarray as xr
 
 from experiments.fedrep import cells, grid
 from fedjax_priv import aggregators
-from fedjax_priv.sweep import sweep
+from fedjax_priv.runs.sweep import sweep
 
 STEPS, RATE = 6, 0.7
 RULES = {"median": aggregators.coordinate_median(), "mean": aggregators.mean()._replace(most_byzantine=None)}

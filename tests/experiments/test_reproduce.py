@@ -14,8 +14,8 @@ import xarray as xr
 from experiments import cards, checks, harness, reproduce
 from experiments.cards import Card
 from experiments.harness import Claim, Outcome
-from fedjax_priv import cli
-from fedjax_priv import reproduce as place
+from fedjax_priv.cli import main
+from fedjax_priv.cli import reproduce as place
 
 COMMIT = "0" * 40
 ABOUT = {"commit": COMMIT, "device_kind": "cpu", "date": "2026", "jax_version": "0", "command": "python", "seed": 0,
@@ -114,8 +114,8 @@ def test_files_and_claims_are_looked_at(tmp_path):
 
 def run(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["fedjax-priv", "reproduce", *map(str, arguments)])
-    monkeypatch.setattr(cli, "scripts", lambda: reproduce)
-    cli.main()
+    monkeypatch.setattr(main, "scripts", lambda: reproduce)
+    main.main()
 
 
 def test_a_script_that_fails_is_named_and_stops_no_other(papers, monkeypatch, capsys, tmp_path):
@@ -209,11 +209,11 @@ def test_bad_input_is_one_line(papers, monkeypatch, capsys, arguments, said):
 
 
 def test_without_the_repository_one_line_says_where_the_scripts_are(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(place, "__file__", str(tmp_path / "fedjax_priv" / "reproduce.py"))
+    monkeypatch.setattr(place, "__file__", str(tmp_path / "fedjax_priv" / "cli" / "reproduce.py"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["fedjax-priv", "reproduce", "--all"])
     with pytest.raises(SystemExit) as stopped:
-        cli.main()
+        main.main()
     assert stopped.value.code == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "in a checkout of the repository" in said

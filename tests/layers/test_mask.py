@@ -10,9 +10,8 @@ import pytest
 
 from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.crypto.prg import Prg, expand, philox
-from fedjax_priv.layers.mask import pairwise_masks
-from fedjax_priv.layers.masked_sum import ELIDED
-from fedjax_priv.layers.plain import plain_field
+from fedjax_priv.layers import pairwise_masks, plain_field
+from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.status import Status
 from helpers import Q, cohort_of, neighbours_of, run_layer, same_bits, survivors, uniform
 

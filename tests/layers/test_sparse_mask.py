@@ -12,9 +12,9 @@ import pytest
 
 from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.crypto.prg import Prg, expand, philox
-from fedjax_priv.layers import bitmap, expansion
-from fedjax_priv.layers.masked_sum import ELIDED
-from fedjax_priv.layers.sparse_mask import sparse_masks
+from fedjax_priv.layers import sparse_masks
+from fedjax_priv.layers.secure_sum import bitmap, expansion
+from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.status import Status
 from helpers import Q, chi_square, cohort_of, neighbours_of, run_layer, same_bits, survivors, uniform
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from fedjax_priv.base import Local
-from fedjax_priv.layers.sparsify import MOST_PARAMS, Sparse, plain_sparse, rand_k, top_k
-from fedjax_priv.layers.stack import stack
+from fedjax_priv.layers import plain_sparse, rand_k, stack, top_k
+from fedjax_priv.layers.sparsify import MOST_PARAMS, Sparse
 from fedjax_priv.status import Status
-from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
+from fedjax_priv.systems import sparse_fedavg
 from helpers import cohort_of, of_the_round, run_layer, same_bits, sparse_wire, survivors, targets
 
 KEY = jax.random.key(11)

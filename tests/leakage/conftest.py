@@ -12,9 +12,9 @@ from scipy.sparse.csgraph import connected_components
 from fedjax_priv.base import View
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.key_agreement import shared_seeds
-from fedjax_priv.layers.sharing import Secrets
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.layers.secure_sum.sharing import Secrets
 from fedjax_priv.leakage import Colluders
-from fedjax_priv.rows import only_rows
 from helpers import cohort_of
 
 KEY = jax.random.key(11)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_priv.layers.sparse_mask import sparse_masks
+from fedjax_priv.layers import sparse_masks
 from fedjax_priv.leakage import (
     colluders_of_round,
     ratio,
@@ -13,8 +13,7 @@ from fedjax_priv.leakage import (
     separate,
     sparse_protocol,
 )
-from fedjax_priv.systems.common_secagg import common_secagg
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.systems import common_secagg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 from helpers import Q, targets, towards_target
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.base import View
-from fedjax_priv.layers import bitmap
+from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.leakage import (
     honest_clients,
     observe_overlap,
@@ -14,9 +14,8 @@ from fedjax_priv.leakage import (
     selections,
     sparse_selections,
 )
-from fedjax_priv.simulation import simulate
-from fedjax_priv.systems.sparse_fedavg import sparse_fedavg
-from fedjax_priv.systems.sparse_secagg import sparse_secagg
+from fedjax_priv.runs.simulation import simulate
+from fedjax_priv.systems import sparse_fedavg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 from helpers import targets, towards_target
 

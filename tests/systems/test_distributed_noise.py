@@ -10,7 +10,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.audit import direction_canary, scores, two_worlds
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
-from fedjax_priv.layers import bitmap
+from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import fedrep, secagg, sparse_secagg
 from helpers import mesh_of, remembering, same_bits, targets, towards_target

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.layers import bitmap, expansion
+from fedjax_priv.layers.secure_sum import bitmap, expansion
 from fedjax_priv.status import Status
 from fedjax_priv.systems import secagg, sparse_secagg
 from helpers import remembering, same_bits, targets, towards_target

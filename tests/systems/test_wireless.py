@@ -11,8 +11,8 @@ import pytest
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, recorded, rician
 from fedjax_priv.clients import bernoulli, channel_aware
+from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.status import Status
-from fedjax_priv.sweep import sweep
 from fedjax_priv.systems import wireless
 from fedjax_priv.theory.wireless import (
     count_law,

@@ -1,6 +1,6 @@
 """FedREP: what consensus sparsification reveals, keeps and costs, and what the paper's bounds on convergence say."""
 
-from fedjax_priv.theory.fedrep.communication import Communication, communication, sparse_secagg_alpha
+from fedjax_priv.theory.fedrep.communication_cost import Communication, communication, sparse_secagg_alpha
 from fedjax_priv.theory.fedrep.compression import Contraction, contraction, dissimilarity, expected_union
 from fedjax_priv.theory.fedrep.convergence import (
     Bound,

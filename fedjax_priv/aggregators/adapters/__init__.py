@@ -1,0 +1,1 @@
+"""Rules made from other rules, or from a function on the host."""

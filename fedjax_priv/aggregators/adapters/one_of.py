@@ -1,0 +1,46 @@
+"""A rule chosen by number: many rules in one compiled program."""
+
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.engine import batched_switch
+
+
+def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
+    """The rule `rules[index]`. In a batch, as in a sweep over `index`, each member runs its own rule only.
+
+    `most_byzantine` is the least of all rules, so that a system refuses what one of them does not bear.
+
+    Args:
+      index: a number from 0, as int or float; may be traced. A traced one outside gives the direction NaN.
+      rules: on the same rows; their states are kept side by side.
+
+    Raises:
+      ValueError: there is no rule, or `index` is not the number of one.
+    """
+    at, known = batched_switch.number(index, rules)
+
+    def apply(key: Key, states: tuple, received: Received) -> tuple[Array, tuple]:
+        def branch(i: int) -> Callable[..., tuple]:
+            def one(key: Key, states: tuple, received: Received) -> tuple[Array, tuple]:
+                direction, state = rules[i].apply(key, states[i], received)
+                return direction, (*states[:i], state, *states[i + 1 :])
+
+            return one
+
+        direction, states = batched_switch.switch(at, [branch(i) for i in range(len(rules))], key, states, received)
+        return jnp.where(known, direction, jnp.nan), states
+
+    def init(d: int) -> PyTree:
+        return tuple(rule.init(d) for rule in rules)
+
+    return Aggregator(init, apply, _least([rule.most_byzantine for rule in rules]))
+
+
+def _least(bounds: Sequence[Callable[[int], int] | None]) -> Callable[[int], int] | None:
+    known = [bound for bound in bounds if bound is not None]
+    return (lambda num_rows: min(bound(num_rows) for bound in known)) if len(known) == len(bounds) else None

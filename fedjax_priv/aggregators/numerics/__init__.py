@@ -1,0 +1,1 @@
+"""Order statistics, distances and spectra of the server's rows."""

@@ -1,0 +1,32 @@
+"""Clipping to a norm that the rows themselves give."""
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from fedjax_priv.aggregators.numerics.columns import norms
+from fedjax_priv.aggregators.pre_aggregation.clipping import clipped
+from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
+from fedjax_priv.aggregators.rule import by_count, minority
+from fedjax_priv.base import Key
+
+
+def arc(num_byzantine: int) -> PreAggregator:
+    """Adaptive robust clipping (Allouah et al. 2025): the `floor(2f (M - f) / M)` longest rows as long as the next.
+
+    A row beyond 1e19, whose square float32 does not hold, becomes zero; one that is not finite becomes NaN.
+
+    Args:
+      num_byzantine: `f`; it is for rules that bear as many, and gives no result where `2f >= M`.
+
+    Raises:
+      ValueError: `num_byzantine` is not an integer >= 0.
+    """
+    kept = lambda m: m - 2 * num_byzantine * (m - num_byzantine) // m if m > num_byzantine else m
+
+    def apply(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
+        del key
+        norm = norms(rows)
+        ordered = jnp.sort(jnp.where(ok & ~jnp.isnan(norm), norm, jnp.inf))
+        return clipped(rows, norm, ordered[by_count(kept, ok) - 1]), ok
+
+    return PreAggregator(apply, minority(num_byzantine))

@@ -1,0 +1,38 @@
+"""Means of random buckets of rows."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
+from fedjax_priv.base import Key
+
+
+def bucketing(size: int) -> PreAggregator:
+    """Means of each `size` of the `M` rows that are there, in random order (Karimireddy et al. 2022).
+
+    `ceil(M / size)` rows are left, the last one a mean of fewer where `size` does not divide `M`. A row that is not
+    finite spoils its own bucket, and no other.
+
+    Args:
+      size: rows of a bucket.
+
+    Raises:
+      ValueError: `size` is not a positive integer.
+    """
+    _validate.integer(size=size)
+
+    def apply(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
+        num_rows = len(rows)
+        num_buckets = -(-num_rows // size)
+        order = jnp.argsort(jax.random.permutation(key, num_rows) + jnp.where(ok, 0, num_rows))
+        place = jnp.arange(num_buckets * size).reshape(num_buckets, size)  # those of rows that are there come first
+        there = place < ok.sum()
+        member = order[jnp.minimum(place, num_rows - 1)]
+        zero = jnp.zeros((), rows.dtype)
+        parts = (jnp.where(there[:, i, None], rows[member[:, i]], zero) for i in range(size))
+        count = there.sum(1)
+        return sum(parts, start=zero) / jnp.maximum(count, 1).astype(rows.dtype)[:, None], count > 0
+
+    return PreAggregator(apply, lambda num_rows: num_rows, lambda num_rows: -(-num_rows // size))

@@ -1,0 +1,53 @@
+"""Steps from rows to rows before an aggregation rule."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.aggregators.rule import NO_DIRECTION, settle
+from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.keys import named
+
+
+class PreAggregator(NamedTuple):
+    """From rows to rows; what is not in `ok` is missing and may hold anything."""
+
+    apply: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
+    most_byzantine: Callable[[int], int]  # of M rows; -1: too few for a result
+    rows_left: Callable[[int], int] = lambda num_rows: num_rows  # of M rows
+
+
+def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
+    """Pre-aggregators one after the other, and a rule: `pre_aggregated(bucketing(2), krum(3))`.
+
+    It bears what each part bears, a row that a pre-aggregator makes being Byzantine if one of its rows is. Where there
+    are too few rows for a part, the direction is NaN.
+
+    Raises:
+      ValueError: there is no pre-aggregator, the last part is not an aggregator, or another one is.
+    """
+    pre = [part for part in parts[:-1] if isinstance(part, PreAggregator)]
+    if len(parts) < 2 or len(pre) != len(parts) - 1 or not isinstance(last := parts[-1], Aggregator):
+        raise ValueError("pre_aggregated takes pre-aggregators, and then one aggregator")
+
+    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
+        rows, ok = received.value, received.count > 0
+        here = ok
+        for i, step in enumerate(pre):
+            rows, ok = step.apply(named(key, f"step {i}"), rows, ok)
+        direction, state = last.apply(named(key, "aggregate"), state, Received(rows, ok.astype(jnp.int32)))
+        return settle(direction, here, most_byzantine), state
+
+    def most_byzantine(num_rows: int) -> int:
+        most = num_rows
+        for part in (*pre, last):
+            borne = part.most_byzantine(num_rows) if part.most_byzantine else 0
+            if borne == NO_DIRECTION:
+                return NO_DIRECTION
+            most = min(most, borne)
+            num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) else num_rows
+        return most
+
+    return Aggregator(last.init, apply, most_byzantine)

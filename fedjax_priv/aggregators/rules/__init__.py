@@ -1,0 +1,1 @@
+"""Aggregation rules, one a file."""

@@ -1,0 +1,29 @@
+"""The median of each coordinate."""
+
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.order import mean_of_ranks
+from fedjax_priv.aggregators.rule import fewer_than_half, rule
+from fedjax_priv.base import Aggregator
+
+
+def coordinate_median(even: str = "mean") -> Aggregator:
+    """The coordinate-wise median of the rows `[g, d]` that are there (Yin et al. 2018, Definition 1).
+
+    It bears any minority of Byzantine rows, whatever they hold; NaN counts as the largest value.
+
+    Args:
+      even: of an even number of rows, `"mean"` of the two values in the middle (NumPy, ByzFL), or the `"lower"` one
+        (torch).
+
+    Raises:
+      ValueError: `even` is neither.
+    """
+    _validate.one_of(("mean", "lower"), even=even)
+
+    def direct(rows: Array, ok: Array) -> Array:
+        low = (ok.sum() - 1) // 2
+        return mean_of_ranks(rows, ok, low, ok.sum() // 2 + 1 if even == "mean" else low + 1)
+
+    return rule(direct, fewer_than_half)

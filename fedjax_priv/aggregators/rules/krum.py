@@ -1,0 +1,73 @@
+"""The row, or rows, closest to their neighbours."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.geometry import distances
+from fedjax_priv.aggregators.rule import NO_DIRECTION, mean_of_smallest, rule
+from fedjax_priv.base import Aggregator
+
+_NOT_COUNTED = {"blanchard": 2, "byzfl": 1}
+"""Others a score leaves out beside `f`."""
+
+
+def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
+    """The row `[d]` with the least sum of squared distances to its nearest others (Blanchard et al. 2017).
+
+    Of equal rows the first. It bears `f` Byzantine rows of `M` where `2f + 2 < M` (their condition); where
+    `2f < M <= 2f + 2` it has a direction and no guarantee. A row that is not finite, or beyond 1e19, is infinitely far.
+
+    Args:
+      num_byzantine: `f`; where `2f >= M`, or no neighbour is counted, the direction is NaN.
+      neighbours: a score counts the nearest `M - f - 2` others (`"blanchard"`) or `M - f - 1` (`"byzfl"`; it then
+        bears `f` where `2f < M`).
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    return multi_krum(num_byzantine, selected=1, neighbours=neighbours)
+
+
+def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: str = "blanchard") -> Aggregator:
+    """The mean of the rows that are best in the sense of `krum` (Blanchard et al. 2017).
+
+    Args:
+      num_byzantine: `f`, as in `krum`.
+      selected: how many rows; None: `M - f`. Where more than `M - f`, the direction is NaN.
+      neighbours: as in `krum`.
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+    _validate.one_of(_NOT_COUNTED, neighbours=neighbours)
+    if selected is not None:
+        _validate.integer(selected=selected)
+    excess = _NOT_COUNTED[neighbours]
+
+    def direct(rows: Array, ok: Array) -> Array:
+        honest = ok.sum() - num_byzantine
+        score = _scores(distances(rows, ok), honest - excess)
+        return mean_of_smallest(score, honest if selected is None else jnp.int32(selected), rows)
+
+    return rule(direct, _bears(num_byzantine, excess, selected or 1))
+
+
+def _scores(distance: Array, counted: Array) -> Array:
+    """Sums of the smallest distances to others; infinite for a row that is infinitely far."""
+    num_rows = len(distance)
+    others = jnp.sort(jnp.where(jnp.eye(num_rows, dtype=bool), jnp.inf, distance), 1)
+    return jnp.where(jnp.arange(num_rows) < counted, others, 0.0).sum(1)
+
+
+def _bears(num_byzantine: int, excess: int, selected: int) -> Callable[[int], int]:
+    def most_byzantine(num_rows: int) -> int:
+        honest = num_rows - num_byzantine
+        if 2 * num_byzantine >= num_rows or honest - excess < 1 or selected > honest:
+            return NO_DIRECTION
+        return num_byzantine if 2 * num_byzantine + 2 * (excess - 1) < num_rows else 0
+
+    return most_byzantine

@@ -1,0 +1,30 @@
+"""The mean of the rows with the smallest norms."""
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.columns import norms
+from fedjax_priv.aggregators.rule import by_count, mean_of_smallest, part_of, rule
+from fedjax_priv.base import Aggregator
+
+
+def norm_trimming(fraction: float) -> Aggregator:
+    """The mean of the `ceil((1 - fraction) M)` rows `[g, d]` of smallest norm (Ghosh et al. 2021, RCGD).
+
+    It bears `floor(fraction M)` Byzantine rows, each of which can still be as long as an honest one. Of equal norms the
+    first; rows that are not finite, or beyond 1e19, are the longest.
+
+    Args:
+      fraction: share left out, from 0 to below 1/2.
+
+    Raises:
+      ValueError: `fraction` is out of range.
+    """
+    _validate.below_half(fraction=fraction)
+
+    def direct(rows: Array, ok: Array) -> Array:
+        kept = by_count(lambda m: m - part_of(fraction, m), ok)
+        return mean_of_smallest(jnp.where(ok, norms(rows), jnp.inf), kept, rows)
+
+    return rule(direct, lambda num_rows: part_of(fraction, num_rows))

@@ -1,0 +1,48 @@
+"""How far an attack takes an aggregation rule, in the terms of (delta, c)-robustness."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks.honest import honest_mean
+from fedjax_priv.base import Aggregator, Key
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.keys import named
+
+
+class Robustness(NamedTuple):
+    """Of one set of rows; means over many are what Definition 1 of FedREP speaks of."""
+
+    error: Float[Array, ""]  # ||Agg - honest mean||^2
+    spread: Float[Array, ""]  # rho^2, mean of ||v_k - v_k'||^2 over pairs of honest rows
+    share: Float[Array, ""]  # delta, of Byzantine rows
+
+    @property
+    def c(self) -> Float[Array, ""]:
+        """`error / (delta spread)`; infinite or NaN without Byzantine rows, where the definition asks for no error."""
+        return self.error / (self.share * self.spread)
+
+
+def robustness(
+    key: Key, rule: Aggregator, attack: Attack, updates: Float[Array, "m d"], honest: Bool[Array, " m"]
+) -> Robustness:
+    """One call of a rule under an attack (FedREP, Definition 1).
+
+    Args:
+      key: of the attack and the rule.
+      rule: from a fresh state.
+      attack: what rows that are not honest hold.
+      updates: what all would send if they were honest.
+      honest: which rows are.
+    """
+    sent = rows_where(honest, updates, attack(named(key, "attack"), updates, honest))
+    direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))
+    mean, number = honest_mean(updates, honest)[0], honest.sum().astype(jnp.float32)
+    scatter = rows_where(honest, jnp.square(updates - mean[None]), jnp.zeros((), updates.dtype)).sum()
+    return Robustness(
+        error=jnp.square(direction - mean).sum(),
+        spread=2 * scatter / jnp.maximum(number - 1, 1),
+        share=1 - number / len(updates),
+    )

@@ -1,0 +1,1 @@
+"""Attacks on the values that Byzantine clients send, one a file."""

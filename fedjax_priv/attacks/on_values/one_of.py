@@ -1,0 +1,31 @@
+"""An attack chosen by number: many attacks in one compiled program."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.base import Key
+from fedjax_priv.engine import batched_switch
+
+
+def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
+    """The attack `attacks[index]`. In a batch, as in a sweep over `index`, each member runs its own attack only.
+
+    Args:
+      index: a number from 0, as int or float; may be traced. A traced one outside sends NaN.
+      attacks: to choose from.
+
+    Raises:
+      ValueError: there is no attack, or `index` is not the number of one.
+    """
+    at, known = batched_switch.number(index, attacks)
+
+    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "n d"]:
+        as_rows = lambda one: lambda *args: jnp.broadcast_to(one(*args), updates.shape)
+        sent = batched_switch.switch(at, [as_rows(one) for one in attacks], key, updates, honest)
+        return jnp.where(known, sent, jnp.nan)
+
+    return attack

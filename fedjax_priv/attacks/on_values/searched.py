@@ -1,0 +1,108 @@
+"""Attacks whose factor is searched for, round by round, against the defence itself."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.attacks.honest import honest_mean, honest_std
+from fedjax_priv.attacks.on_values.alie import check_line
+from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.base import Key
+from fedjax_priv.engine.client_rows import rows_where
+
+Respond = Callable[[Float[Array, "n d"]], Float[Array, " d"]]
+"""The server's defence: from all updates to its direction."""
+
+Line = Callable[[Float[Array, "n d"], Bool[Array, " n"]], tuple[Float[Array, "1 d"], Float[Array, "1 d"]]]
+"""`(updates, honest) -> (base, slope)`: attacks send `base + factor * slope`."""
+
+
+def optimal_foe(respond: Respond, **search: Any) -> Attack:
+    """`foe` with the scale that takes the defence furthest from the honest mean (Allouah et al. 2023).
+
+    Args:
+      respond: the server's defence, `[n, d] -> [d]`; rows that are not honest hold the attack.
+      **search: `evals`, `start`, `step` and `ratio` of `furthest`, ByzFL's if not given.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+
+    def line(updates: Array, honest: Array) -> tuple[Array, Array]:
+        mean = honest_mean(updates, honest)
+        return jnp.zeros_like(mean), -mean
+
+    return furthest(respond, line, **search)
+
+
+def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
+    """`alie` with the z that takes the defence furthest from the honest mean (Allouah et al. 2023).
+
+    ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`.
+
+    Args:
+      respond: as in `optimal_foe`.
+      ddof: as in `alie`.
+      sign: as in `alie`.
+      **search: as in `optimal_foe`.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    check_line(ddof, sign)
+    return furthest(
+        respond,
+        lambda updates, honest: (honest_mean(updates, honest), sign * honest_std(updates, honest, ddof)),
+        **search,
+    )
+
+
+def furthest(
+    respond: Respond, line: Line, *, evals: int = 20, start: float = 0.0, step: float = 10.0, ratio: float = 0.8
+) -> Attack:
+    """The factor on a line for which ||respond - honest mean|| is largest, by the line search of ByzFL.
+
+    From `start` it goes ahead by a step that doubles as long as the distance grows. From the first time it does not,
+    every step, whether it is taken or not, is `ratio` times the one before.
+
+    Args:
+      respond: the server's defence.
+      line: what there is to choose from.
+      evals: times the defence is asked, one after the other.
+      start: first factor, 0 or above.
+      step: from it to the second one, above 0.
+      ratio: in (0, 1).
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    _validate.integer(evals=evals)
+    _validate.non_negative(start=start)
+    _validate.positive(step=step)
+    _validate.fraction(below_one=True, above_zero=True, ratio=ratio)
+
+    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+        del key
+        mean, (base, slope) = honest_mean(updates, honest), line(updates, honest)
+
+        def distance(factor: Array) -> Array:
+            return jnp.linalg.norm(respond(rows_where(honest, updates, base + factor * slope)) - mean[0])
+
+        def search(state: tuple, _: None) -> tuple[tuple, None]:
+            best, largest, step, ahead = state
+            reached = distance(best + step)
+            better = reached > largest
+            best, largest = jnp.where(better, best + step, best), jnp.where(better, reached, largest)
+            ahead = ahead & better
+            return (best, largest, step * jnp.where(ahead, 2.0, ratio), ahead), None
+
+        first = jnp.asarray(start, updates.dtype)
+        state = first, distance(first), jnp.asarray(step, updates.dtype), jnp.bool_(True)
+        (best, *_), _ = jax.lax.scan(search, state, length=evals - 1)
+        return base + best * slope
+
+    return attack

@@ -1,0 +1,165 @@
+"""The command `audit`."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedjax_priv import _validate
+from fedjax_priv.audit import Finding, Subject, findings
+from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.cli.commands import Outcome
+from fedjax_priv.cli.experiment import Experiment, experiment, groups
+from fedjax_priv.cli.options import Options, options_of, pick
+from fedjax_priv.keys import named
+from fedjax_priv.ledger import Entry, ledger
+from fedjax_priv.runs.simulation import simulate
+
+SMALL = {"num_clients": 10, "model": "softmax", "elide": True}
+"""Other defaults than those of `run`: thousands of rounds are simulated, and masks change no aggregate."""
+
+
+class Control(NamedTuple):
+    """How a system is audited.
+
+    Args:
+      trials: runs with each of two neighbouring inputs; they limit the eps that can be shown.
+      rounds: of a run.
+      samples: that each client keeps; theorems ask for a multiple of the batch size.
+      delta: of all eps.
+      confidence: of each lower bound.
+      epsilon: holds the system to this eps, beside what its ledger says.
+      adversary: whose view; "all" are those of the ledger, "outsider" sees the released models only.
+      colluding: clients that tell the server all they know, for the adversary "coalition".
+      canary: what the inputs differ in, an update in a random direction, a sample or its label; "label" if not given
+        where the system's noise is in local training, "direction" elsewhere.
+      lipschitz: c of every local step, clipping included, where it is known; some proofs ask for it.
+      seed: of the initial model and every draw.
+      json: file for the printed table.
+    """
+
+    trials: int = 1000
+    rounds: int = 1
+    samples: int = 20
+    delta: float = 1e-4
+    confidence: float = 0.95
+    epsilon: float | None = None
+    adversary: Literal["all", "server", "outsider", "proposal", "device", "coalition", "everybody"] = "all"
+    colluding: int = 0
+    canary: Literal["direction", "sample", "label"] | None = None
+    lipschitz: float | None = None
+    seed: int = 0
+    json: pathlib.Path | None = None
+
+
+def parts_of(system: str) -> dict[str, Options]:
+    """Options of an audit of a system, by part."""
+    smaller = lambda name, option: option._replace(default=SMALL[name]) if name in SMALL else option
+    whole = {"audit": options_of(Control), **groups(system)}
+    return {part: {name: smaller(name, option) for name, option in options.items()} for part, options in whole.items()}
+
+
+def audit(system: str, values: Mapping[str, Any]) -> Outcome:
+    """Audit a system and print what came out.
+
+    Args:
+      system: a name of `systems.__all__`.
+      values: of the options of `parts_of(system)`.
+
+    Raises:
+      ValueError: a value is out of its range, or does not go with others.
+    """
+    control = _control(values)
+    chosen, key = experiment(system, values), jax.random.key(control.seed)
+    data, algorithm = _few(chosen.data, control.samples), chosen.make(parts={"mesh": None})
+    params = chosen.model.init(named(key, "params"))
+    _check_one_law(values, control)
+    run = simulate(algorithm, key, params, data, rounds=control.rounds, every=control.rounds, progress=False)
+    about = {"delta": control.delta, "colluding": control.colluding}
+    entries = _seen_by(control.adversary, ledger(algorithm, run, data, lipschitz=control.lipschitz, **about))
+    found = findings(
+        _subject(chosen, params, data, algorithm), entries, named(key, "audit"), trials=control.trials,
+        rounds=control.rounds, confidence=control.confidence, kind=control.canary, held=control.epsilon,
+        outsider=control.adversary == "outsider", **about,
+    )  # fmt: skip
+    show(f"audit of {system}, {control.trials} trials of {control.rounds} rounds with each input", found)
+    return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
+
+
+def show(title: str, found: Sequence[Finding]) -> None:
+    """Print it as a table."""
+    table = Table(title=title, box=box.SIMPLE, show_lines=True)
+    for heading in ("who looks", "neighbouring inputs", "canary", "claimed", "proved", "at least", "verdict"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
+        least = f"{one.at_least:.4g} of {one.limit:.4g}"
+        table.add_row(one.adversary, one.neighbours, one.canary, claimed, proved, least, verdict(one))
+    console = Console(width=max(Console().width, 150))
+    console.print(table)
+    console.print(
+        f"at least: a lower bound on eps at delta {found[0].delta:g} and {found[0].confidence:.0%} confidence, of the "
+        "largest that so many trials could have shown."
+    )
+
+
+def verdict(one: Finding) -> str:
+    """In words."""
+    if one.contradicts:
+        what = {"claimed": "what is claimed", "proved": "what is proved", "held": "the eps it is held to"}
+        return "contradicts " + " and ".join(what[name] for name in one.contradicts)
+    return "no guarantee to contradict" if one.claimed is None is one.proved else "stands"
+
+
+def _control(values: Mapping[str, Any]) -> Control:
+    control = Control(**pick(options_of(Control), values))
+    _validate.seed(seed=control.seed)
+    _validate.integer(at_least=4, trials=control.trials)
+    _validate.integer(rounds=control.rounds, samples=control.samples)
+    _validate.fraction(below_one=True, above_zero=True, delta=control.delta, confidence=control.confidence)
+    if control.epsilon is not None:
+        _validate.non_negative(epsilon=control.epsilon)
+    if control.adversary == "coalition":
+        _validate.integer(colluding=control.colluding)
+    return control
+
+
+def _check_one_law(values: Mapping[str, Any], control: Control) -> None:
+    """The ledger's figures are of one run: of who took part and was lost in it, and of honest clients."""
+    if values.get("cohort_size") is not None and control.rounds > 1:
+        raise ValueError(f"rounds must be 1 with cohort_size, got {control.rounds}")
+    if values.get("num_byzantine"):
+        raise ValueError(f"num_byzantine must be 0, since client 0 has the canary, got {values['num_byzantine']}")
+    if attack := values.get("attack") or values.get("coordinate_attack"):
+        raise ValueError(f"attack must not be given, since nobody is Byzantine in an audit, got {attack}")
+    noisy = values.get("noise_variance") is not None or values.get("gradient_noise")
+    if values.get("dropout") and noisy:
+        raise ValueError(f"dropout must be 0 with noise, whose eps depends on who is lost, got {values['dropout']}")
+
+
+def _few(data: ClientData, samples: int) -> ClientData:
+    """The first samples of each client."""
+    examples = jax.tree.map(lambda rows: jnp.asarray(rows)[:, :samples], data.examples)
+    return ClientData(examples, jnp.minimum(jnp.asarray(data.count), samples))
+
+
+def _subject(chosen: Experiment, params: Any, data: ClientData, algorithm: Algorithm) -> Subject:
+    make = lambda local, observe: chosen.make(parts={"local": local, "observe": observe, "mesh": None})
+    return Subject(make, chosen.local, chosen.loss, params, data, algorithm.release)
+
+
+def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:
+    """An outsider sees what the server does, or less."""
+    if adversary == "all":
+        return entries
+    view = "server" if adversary == "outsider" else adversary
+    kept = [entry for entry in entries if entry.view == view]
+    if not kept:
+        views = sorted({"outsider", *(entry.view for entry in entries)})
+        raise ValueError(f"adversary must be one of {', '.join(views)} for this system, got {adversary}")
+    return kept

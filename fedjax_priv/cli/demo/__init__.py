@@ -1,0 +1,1 @@
+"""The demo: systems of four papers on the same clients, in one table."""

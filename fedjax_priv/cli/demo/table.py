@@ -1,0 +1,104 @@
+"""The table and the figure of the demo."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedjax_priv.analysis import plots
+from fedjax_priv.audit import Finding
+from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
+from fedjax_priv.cli.demo.case_table import Size
+from fedjax_priv.cli.demo.common_setting import TURNED
+from fedjax_priv.runs.records import atomic_file, run_folder
+from fedjax_priv.status import describe
+
+HEADINGS = (
+    "system", "accuracy", "attacked", "up, B", "down, B", "eps claimed", "proved", "audited", "difference", "status",
+)  # fmt: skip
+
+
+class Row(NamedTuple):
+    """One system in the table of the demo."""
+
+    system: str
+    accuracy: float  # on the test set, after the last round
+    attacked: float  # the same where some clients are Byzantine
+    up_bytes: float  # by user and round, mean
+    down_bytes: float
+    channel_uses: float  # analog, of all users together, a round
+    claimed: float | None  # eps of all rounds against the server, the paper's; None: none
+    proved: float | None
+    at_least: float  # eps, a lower bound by audit
+    limit: float  # the largest bound that the audit's trials could have shown
+    difference: float | None  # largest |secure sum - plain sum|, in grid points; None: no secure sum
+    status: str
+
+
+def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, difference: float | None) -> Row:
+    """What two runs of a system, its audit and its twin came to."""
+    failed = honest.status.values[honest.status.values > 0]
+    said = [f"{len(failed)} failed: {describe(int(np.bitwise_or.reduce(failed)))}"] if len(failed) else []
+    said += [f"the audit contradicts what is {figure}" for figure in found.contradicts]
+    return Row(
+        system=name,
+        accuracy=float(honest.accuracy[-1]),
+        attacked=float(attacked.accuracy[-1]),
+        up_bytes=float(honest.up_bytes.sum("phase").mean()),
+        down_bytes=float(honest.down_bytes.sum("phase").mean()),
+        channel_uses=float(honest.attrs["num_params"]) if "amplitude" in honest else 0.0,
+        claimed=found.claimed,
+        proved=found.proved,
+        at_least=found.at_least,
+        limit=found.limit,
+        difference=difference,
+        status="; ".join(said) or "ok",
+    )
+
+
+def show(rows: Sequence[Row], rounds: int, size: Size) -> None:
+    """Print it, and what its columns mean."""
+    table = Table(
+        title=f"{size.clients} clients, {rounds} rounds, digits", box=box.SIMPLE, pad_edge=False, collapse_padding=True
+    )
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading in ("system", "status") else "right", no_wrap=True)
+    for each in rows:
+        sent = f"{each.channel_uses:,.0f} uses" if each.channel_uses else f"{each.up_bytes:,.0f}"
+        table.add_row(
+            each.system, f"{each.accuracy:.1%}", f"{each.attacked:.1%}", sent, f"{each.down_bytes:,.0f}",
+            _number(each.claimed), _number(each.proved), f">= {each.at_least:.2g}", _number(each.difference),
+            each.status,
+        )  # fmt: skip
+    console = Console(width=max(Console().width, 120))
+    console.print(table)
+    console.print(_meaning(size, max(each.limit for each in rows)), highlight=False)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _meaning(size: Size, limit: float) -> str:
+    return (
+        f"attacked: accuracy where {size.byzantine} clients send {TURNED:g} times what they learned.\n"
+        "up, down: bytes by user and round, all phases; uses: of the radio channel, by all users at once.\n"
+        f"eps claimed: of all rounds by the paper's theorem, against the server, at delta = {DELTA:g} (wireless: at\n"
+        "the theorem's own, larger one); proved: what can be proved of the same run; -: no guarantee. audited: eps is\n"
+        f"at least this, with {CONFIDENCE:.0%} confidence, by {size.watched} rounds of {size.trials} runs on each of\n"
+        f"two neighbouring inputs, which can show {limit:.2g} at most.\n"
+        "difference: the largest between the secure sum and the plain sum of the same quantized updates, in grid\n"
+        f"points, in {size.compared} rounds."
+    )
+
+
+def write(out: pathlib.Path, rows: Sequence[Row], results: Mapping[str, xr.Dataset]) -> None:
+    """`demo.png` and `demo.json`."""
+    plots.learning_curves(results).savefig(out / "demo.png", dpi=150)
+    atomic_file.write(out / "demo.json", run_folder.to_json([each._asdict() for each in rows]))
+    Console(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")

@@ -1,0 +1,117 @@
+"""What runs and sweeps came to, as rows and as printed tables."""
+
+import itertools
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedjax_priv.runs.records.run_folder import Entry
+
+
+class Row(NamedTuple):
+    """A run: the last value of each metric, and bytes by user and round, all phases."""
+
+    system: str
+    point: dict[str, Any]  # of a sweep: values by axis
+    rounds: int
+    failed_rounds: int
+    metrics: dict[str, float]
+    up_bytes: float
+    down_bytes: float
+    seconds_per_round: float
+    folder: str
+    caveats: list[str]  # what must be said of it
+
+
+def rows_of(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:
+    """The runs of a dataset; points of a sweep that were not run are left out.
+
+    Args:
+      system: its name.
+      result: as `simulate` returns it, or `sweep`.
+      folder: where it is kept.
+      axes: of the sweep.
+    """
+    rows = []
+    for at in itertools.product(*(range(result.sizes[axis]) for axis in axes)):
+        one = result.isel(dict(zip(axes, at, strict=True)))
+        failed = one.attrs["failed_rounds"] if not axes else one.failed_rounds.item()
+        if not math.isnan(failed):
+            point = {axis: one[axis].item() for axis in axes}
+            rows.append(_row(system, point, int(failed), one, str(folder)))
+    return rows
+
+
+def show_runs(title: str, rows: Sequence[Row]) -> None:
+    """Print a table; runs that differ in nothing but the seed are one line, with the standard deviation."""
+    alike: dict[tuple, list[Row]] = {}
+    for row in rows:
+        alike.setdefault(tuple((axis, value) for axis, value in row.point.items() if axis != "seed"), []).append(row)
+    axes = [axis for axis in rows[0].point if axis != "seed"]
+    table = _table(title, *axes, *rows[0].metrics, "up, B", "down, B", "s/round", "failed")
+    for point, runs in alike.items():
+        table.add_row(
+            *(str(value) for _, value in point),
+            *(_spread([run.metrics[name] for run in runs]) for name in rows[0].metrics),
+            f"{np.mean([run.up_bytes for run in runs]):,.0f}", f"{np.mean([run.down_bytes for run in runs]):,.0f}",
+            f"{np.mean([run.seconds_per_round for run in runs]):.3g}", str(sum(run.failed_rounds for run in runs)),
+        )  # fmt: skip
+    _print(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}", *rows[0].caveats)
+
+
+def show_entries(root: pathlib.Path, entries: Iterable[Entry]) -> None:
+    """Print a table of the runs below a folder."""
+    table = _table(f"runs in {root}", "folder", "system", "status", "rounds", "date, UTC", "metrics")
+    for entry in entries:
+        table.add_row(
+            str(entry.folder.relative_to(root)), entry.system, entry.status, f"{entry.rounds_done}/{entry.rounds}",
+            entry.date[:16].replace("T", " "), ", ".join(f"{name} {last:.4g}" for name, last in entry.metrics.items()),
+        )  # fmt: skip
+    _print(table)
+
+
+def _row(system: str, point: Mapping[str, Any], failed: int, run: xr.Dataset, folder: str) -> Row:
+    metrics = [name for name in run.data_vars if run[name].dims == ("evaluation",) and name != "seconds"]
+    return Row(
+        system=system,
+        point=dict(point),
+        rounds=run.sizes["round"],
+        failed_rounds=failed,
+        metrics={str(name): float(run[name][-1]) for name in metrics},
+        up_bytes=_by_user(run.up_bytes),
+        down_bytes=_by_user(run.down_bytes),
+        seconds_per_round=float(run.seconds[-1]) / max(run.sizes["round"], 1),
+        folder=folder,
+        caveats=[run.attrs["caveats"]] if run.attrs.get("caveats") else [],
+    )
+
+
+def _by_user(sent: xr.DataArray) -> float:
+    """Mean over rounds and clients; those that only other points of a sweep have are NaN, and no part of it."""
+    total = sent.sum("phase", min_count=1)
+    return float(total.mean()) if total.size else 0.0
+
+
+def _spread(values: Sequence[float]) -> str:
+    with np.errstate(invalid="ignore"):  # a loss may be infinite
+        mean = f"{np.mean(values):.4g}"
+        return f"{mean} ± {np.std(values, ddof=1):.2g}" if len(values) > 1 else mean
+
+
+def _table(title: str, *headings: str) -> Table:
+    return Table(*headings, title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+
+
+def _print(table: Table, *lines: str) -> None:
+    """As wide as it needs to be: a name that is cut cannot be used."""
+    width = max(Console(width=1000, markup=False).measure(table).maximum, 80)
+    console = Console(width=width, soft_wrap=True, markup=False)
+    for part in (table, *lines):
+        console.print(part)

@@ -1,0 +1,1 @@
+"""One round on devices: clients in blocks, blocks over devices, and the transaction that commits or refuses a round."""

@@ -1,0 +1,92 @@
+"""Clients in blocks, blocks over devices: memory is that of a block, and every core works.
+
+Summands are added over blocks and devices, rows are stacked. Integer sums are the same for every block size and every
+number of devices.
+"""
+
+import math
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import CLIENTS
+
+
+def num_rows(rows: PyTree) -> int:
+    """Length of the leading axis that all leaves share."""
+    return jax.tree.leaves(rows)[0].shape[0]
+
+
+def over_clients(
+    fn: Callable[..., tuple[PyTree, PyTree]],
+    shared: PyTree,
+    rows: tuple[PyTree, ...],
+    *,
+    block: int,
+    mesh: Mesh | None = None,
+) -> tuple[PyTree, PyTree]:
+    """Runs `fn` on blocks of at most `block` clients, spread over the devices of `mesh`.
+
+    Args:
+      fn: `(shared, valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. Where `valid` is false the row is a ghost:
+        it stands for no client, or for one that another block holds, and must add nothing to the summand. Arrays that
+        depend on an earlier `over_clients` go through `shared`: JAX refuses a closure over them.
+      shared: what every block is given whole.
+      rows: pytrees of arrays `[n, ...]`.
+      block: most clients a block holds; blocks are made as even as possible.
+      mesh: devices to spread clients over; None is one device.
+
+    Returns:
+      The sum of the summands, and `out` stacked to `[n, ...]` without the ghosts.
+    """
+    _validate.integer(block=block)
+    n, devices = num_rows(rows), mesh.size if mesh else 1
+    local = math.ceil(n / devices)
+    count = math.ceil(local / block)
+    size = math.ceil(local / count)
+
+    def shard(shared: PyTree, rows: PyTree) -> tuple[PyTree, PyTree]:
+        first = jax.lax.axis_index(CLIENTS) * local if mesh else 0
+
+        def run(number: Array) -> tuple[PyTree, PyTree]:
+            start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
+            position = start + jnp.arange(size)
+            valid = (position >= number * size) & (first + position < n)
+            return fn(shared, valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
+
+        def body(sums: PyTree, number: Array) -> tuple[PyTree, PyTree]:
+            summand, out = run(number)
+            return jax.tree.map(jnp.add, sums, summand), out
+
+        shapes = jax.eval_shape(run, jnp.int32(0))[0]
+        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
+        return jax.lax.psum(sums, CLIENTS) if mesh else sums, jax.tree.map(lambda a: _unblock(a, local), out)
+
+    if mesh is None:
+        return shard(shared, rows)
+    rows = jax.tree.map(lambda a: _pad(a, local * devices), rows)
+    split = PartitionSpec(CLIENTS)
+    run = jax.shard_map(
+        shard, mesh=mesh, in_specs=(PartitionSpec(), split), out_specs=(PartitionSpec(), split), check_vma=False
+    )
+    sums, out = run(shared, rows)
+    return sums, jax.tree.map(lambda a: a[:n], out)
+
+
+def _pad(rows: Array, size: int) -> Array:
+    """Repeats the last row, so that what ghosts compute is finite."""
+    missing = size - rows.shape[0]
+    return jnp.concatenate([rows, jnp.broadcast_to(rows[-1:], (missing, *rows.shape[1:]))]) if missing else rows
+
+
+def _unblock(blocks: Array, local: int) -> Array:
+    """`[blocks, size, ...] -> [local, ...]`, without the rows the last block shares with its neighbour."""
+    count, size = blocks.shape[:2]
+    flat = blocks.reshape(count * size, *blocks.shape[2:])
+    twice = count * size - local
+    return jnp.concatenate([flat[: (count - 1) * size], flat[(count - 1) * size + twice :]]) if twice else flat

@@ -1,0 +1,32 @@
+"""The devices that clients are spread over."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh
+
+from fedjax_priv.base import CLIENTS
+
+
+def clients_mesh(devices: Sequence[Any] | None = None) -> Mesh:
+    """Mesh with one axis, `"clients"`, over the given JAX devices, or all of them."""
+    return Mesh(np.array(jax.devices() if devices is None else devices), (CLIENTS,))
+
+
+def resolve_mesh(mesh: Mesh | Literal["auto"] | None) -> Mesh | None:
+    """ "auto" is a mesh over all devices where there are several, and None where there is one.
+
+    It is None as well where a device already works alone on its share of a larger program, as in a sweep.
+
+    Raises:
+      ValueError: neither of these, nor a mesh with the one automatic axis "clients".
+    """
+    if isinstance(mesh, str) and mesh == "auto":
+        alone = jax.device_count() == 1 or jax.sharding.get_abstract_mesh().manual_axes
+        return None if alone else clients_mesh()
+    fits = isinstance(mesh, Mesh) and mesh.axis_names == (CLIENTS,) and mesh.axis_types == (AxisType.Auto,)
+    if mesh is not None and not (fits and mesh.size):
+        raise ValueError(f"mesh must be 'auto', None or a mesh as of clients_mesh(), got {mesh!r}")
+    return mesh

@@ -1,0 +1,53 @@
+"""What becomes of a round: who and what spoils it, and what everybody goes on with."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.base import Cohort, Kept, Received
+from fedjax_priv.engine.client_rows import put_rows, rows_where
+from fedjax_priv.status import Status
+
+
+def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
+    """Leaves out groups spoilt by a member's status, not recovered or not finite; says why, `[g]`.
+
+    The status of a group without members is 0. A client in a group the server has no row for spoils all of them.
+    """
+    num_groups = groups.count.shape[0]
+    flags = jnp.array([bit for bit in Status if bit], jnp.int32)
+    raised = alive[:, None] & (status[:, None] & flags[None, :] > 0)
+    members = jax.ops.segment_sum(
+        jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
+    )
+    reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
+    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0), int(Status.NOT_RECOVERED), 0)
+    finite = [jnp.isfinite(rows.reshape(num_groups, -1)).all(1) for rows in jax.tree.leaves(groups.value)]
+    broken = jnp.where((groups.count > 0) & ~jnp.stack(finite).all(0), int(Status.NOT_FINITE), 0)
+    stray = (who.selected & ((who.group < 0) | (who.group >= num_groups))).any()
+    group_status = reasons | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
+    return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
+
+
+def round_status(groups: Received, group_status: Array, server: PyTree) -> Array:
+    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
+    reasons = jnp.bitwise_or.reduce(group_status)
+    reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
+    finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(server)]).all()
+    return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+
+
+def settle(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
+    """What clients go on with."""
+
+    def each(new: PyTree, old: PyTree) -> PyTree:
+        if not isinstance(new, Kept):
+            return put_rows(who, counted, new, old)
+        return put_rows(who, who.selected & (status == 0), rows_where(counted, new.counted, new.lost), old)
+
+    return jax.tree.map(each, carried, old, is_leaf=lambda node: isinstance(node, Kept))
+
+
+def unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
+    """The new state, or the old one where a bit is set."""
+    return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, old)

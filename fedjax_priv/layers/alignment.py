@@ -1,0 +1,121 @@
+"""Analog uploads: gains are inverted, so that amplitudes meet at the receiver, as far as a power budget lets them."""
+
+from typing import Literal
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Received, Sent
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.layers.combine import fixed_point_sum
+from fedjax_priv.layers.in_the_clear import MAX_FIXED_POINT, range_status
+from fedjax_priv.layers.noise import of_clients, one_for_each, standard_deviation, standard_normal
+from fedjax_priv.layers.stacking import stateless
+
+Control = Literal["gradient", "bound", "signal"]
+
+
+def align(
+    noise_variance: ArrayLike,
+    *,
+    max_norm: float | Array,
+    power: ArrayLike | None = None,
+    control: Control = "gradient",
+) -> Layer:
+    """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received `h_k x_k`.
+
+    Without a power budget `a_k = b_k = 1` (eqs. 6 and 8 of the wireless FedSGD paper). With one, by `control`:
+
+    - `"gradient"`: `a_k = b_k = min(1, h_k sqrt(P_k / (||g_k||^2 + d sigma_k^2)))` (eq. 26): what is received depends
+      on the norm of the gradient, and no guarantee covers that.
+    - `"bound"`: the same with L for `||g_k||`: a weak user sends its noise weaker too.
+    - `"signal"`: `b_k = 1` and `a_k = min(1, sqrt(h_k^2 P_k - d sigma_k^2) / L)`: all noise arrives in full. A user
+      with `h_k^2 P_k <= d sigma_k^2` must not take part.
+
+    Measures the `gain` h_k and `join_probability` p_k of every client, and of those that send the received `amplitude`
+    a_k and the `energy` `||x_k||^2` of their d channel uses; 0 of the others.
+
+    Args:
+      noise_variance: sigma_k^2, 0 or above: of every client, or `[population]`; may be traced.
+      max_norm: L, which updates were clipped to; may be traced.
+      power: P_k / d, mean energy of a channel use: of every client, or `[population]`; None is no limit.
+      control: what gives way where power does not suffice.
+
+    Raises:
+      ValueError: a variance is negative, a norm or power not above 0, `control` none of these; or (by `init`) there is
+        no variance or power for some client.
+    """
+    _validate.one_of(("gradient", "bound", "signal"), control=control)
+    _validate.positive(max_norm=max_norm)
+    bound, deviation = _validate.or_nan(max_norm, above=0), standard_deviation(noise_variance)
+    limit = None if power is None else _positive(power)
+
+    def amplitudes(g: Array, sigma: Array, cohort: Cohort) -> tuple[Array, Array]:
+        if limit is None:
+            return jnp.ones_like(sigma), jnp.ones_like(sigma)
+        d = g.shape[1]
+        if control == "signal":
+            left = d * power_left(limit, jnp.square(deviation), cohort)
+            return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(left, 0)) / bound), jnp.ones_like(sigma)
+        budget, noise = jnp.square(cohort.gain) * of_clients(limit, cohort) * d, d * jnp.square(sigma)
+        norm = bound if control == "bound" else jnp.linalg.norm(g, axis=1)
+        limited = jnp.minimum(1.0, jnp.sqrt(budget / (jnp.square(norm) + noise)))
+        return limited, limited
+
+    def encode(key: Key, private: tuple, public: PyTree, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del private, public
+        sigma = of_clients(deviation, cohort)
+        a, b = amplitudes(g, sigma, cohort)
+        received = a[:, None] * g + (b * sigma)[:, None] * standard_normal(key, g, cohort)
+        x = received / cohort.gain[:, None]
+        sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
+        return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **sent})
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
+        """The receiver knows all gains and probabilities."""
+        del key, state
+        return (), {"gain": cohort.gain, "participation": cohort.participation}, {}
+
+    init = one_for_each(noise_variance=noise_variance, **({} if power is None else {"power": power}))
+    return stateless()._replace(init=init, advertise=advertise, encode=encode)
+
+
+def power_left(power: Array, noise_variance: Array, cohort: Cohort) -> Float[Array, " b"]:
+    """`h_k^2 P_k / d - sigma_k^2`: what a client can spend on its signal where all of its noise is to arrive."""
+    return jnp.square(cohort.gain) * of_clients(power, cohort) - of_clients(noise_variance, cohort)
+
+
+def _positive(power: ArrayLike) -> Array:
+    _validate.each(_validate.positive, power=power)
+    return _validate.or_nan(jnp.asarray(power, jnp.float32), above=0)
+
+
+def waveform() -> Layer:
+    """Uploads `[b, d]` as d uses of the channel: no bits. What superposes is summed in fixed point.
+
+    Received magnitudes `h_k |x|` of 2**15 and more set `FIELD_OVERFLOW`. Where one is so large with the noise of its
+    link the sum is NaN, which fails the round.
+    """
+
+    def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del key, private, public
+        return x, (), Sent(status=range_status(cohort.gain[:, None] * x, MAX_FIXED_POINT))
+
+    return stateless(combine=_in_range(fixed_point_sum()))._replace(encode=encode)
+
+
+def _in_range(combine: Combine) -> Combine:
+    """A fixed-point sum that is NaN if it cannot hold an upload that arrived."""
+
+    def lift(y: Float[Array, "b d"], alive: Bool[Array, " b"], group: Int[Array, " b"]) -> tuple[PyTree, Array]:
+        outside = alive & (range_status(y, MAX_FIXED_POINT) != 0)
+        return combine.lift(y, alive, group), outside.sum()
+
+    def lower(sums: tuple[PyTree, Array]) -> Received:
+        inside, outside = sums
+        received = combine.lower(inside)
+        return received._replace(value=jnp.where(outside == 0, received.value, jnp.nan))
+
+    return combine._replace(lift=lift, lower=lower)

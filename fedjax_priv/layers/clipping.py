@@ -1,0 +1,31 @@
+"""Bounded updates: what every guarantee of differential privacy begins with."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.layers.stacking import stateless
+
+
+def clip(max_norm: float | Array) -> Layer:
+    """`x -> x min(1, L / ||x||)`: Euclidean norms of updates `[b, d]` are at most L, within float32 rounding.
+
+    An update whose squared norm float32 does not hold sets `NOT_FINITE`.
+
+    Args:
+      max_norm: L, above 0; may be traced.
+
+    Raises:
+      ValueError: it is not above 0.
+    """
+    _validate.positive(max_norm=max_norm)
+    bound = _validate.or_nan(max_norm, above=0)
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        del key, cohort
+        norm = jnp.linalg.norm(x, axis=1)
+        factor = jnp.where(norm > bound, bound / norm, jnp.where(norm <= bound, 1.0, jnp.nan))
+        return x * jnp.where(jnp.isfinite(norm), factor, jnp.nan)[:, None]
+
+    return stateless(encode)

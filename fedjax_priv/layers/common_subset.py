@@ -1,0 +1,60 @@
+"""Common random coordinates: all clients of a round send the same ones, drawn from a public seed.
+
+A secure sum below it then needs no positions: its masks cover the k coordinates, in the same order for everyone, and
+the server learns of them what it learns of all coordinates without this layer, the sum over survivors. (The masks of
+SparseSecAgg cover other coordinates for each pair, and much of what they hide can be separated.)
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, PyTree, UInt32
+
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
+from fedjax_priv.layers.combine import message_bits
+from fedjax_priv.layers.coordinate_sets import random_coordinates
+from fedjax_priv.layers.sparsify import sparsifier
+
+
+def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
+    """Updates `[b, d]` cut down to the round's `k` coordinates, `[b, k]`; sums `[g, k]` are put back among zeros.
+
+    The server draws a seed when a round opens and announces it, 64 bits to every client that takes part; both sides
+    derive the coordinates from it, the same ones for all groups. Without error feedback sums are scaled by d / k, and
+    their mean over seeds is the sum of the updates. With it they are sent as they are, and a client keeps the rest for
+    its next update; what a client has in memory when an upload is lost is said in `layers.sparsify`. An update that is
+    not finite sets `NOT_FINITE`, whichever coordinates are drawn.
+
+    Args:
+      num_params: coordinates of an update, d.
+      k: coordinates sent.
+      error_feedback: keep what was not sent, float32 `[n, d]`, and add it to the next update.
+
+    Raises:
+      ValueError: `num_params` or `k` is no integer from 1, or `k` is above `num_params`; when a round is traced,
+        updates of another size.
+    """
+
+    def coordinates(seed: UInt32[Array, "2"]) -> Int32[Array, " k"]:
+        return random_coordinates(jax.random.wrap_key_data(seed, impl="threefry2x32"), num_params, k)
+
+    def choose(key: Key, seed: Array, v: Array, client: Array) -> Array:
+        return jnp.broadcast_to(coordinates(seed), (client.size, k))
+
+    own = sparsifier(num_params, k, error_feedback, choose, unbiased=True)
+
+    def advertise(key: Key, state: PyTree, cohort: Cohort) -> tuple[PyTree, Array, Bits]:
+        seed = jax.random.bits(key, (2,), jnp.uint32)
+        down = jnp.where(cohort.selected, message_bits(seed), 0)
+        return state, seed, {"coordinates": Link(jnp.zeros_like(down), down)}
+
+    def encode(key: Key, memory: PyTree, seed: Array, x: Array, cohort: Cohort) -> tuple[Array, PyTree, Sent]:
+        y, kept, sent = own.encode(key, memory, seed, x, cohort)
+        return y.value, kept, sent
+
+    def decode(header: tuple, seed: Array, received: Received) -> Received:
+        del header
+        sums = received.value
+        rows = jnp.zeros((len(sums), num_params), sums.dtype)
+        return received._replace(value=rows.at[:, coordinates(seed)].set(sums))
+
+    return own._replace(advertise=advertise, encode=encode, decode=decode)

@@ -1,0 +1,141 @@
+"""Consensus sparsification (ConSpar, the first part of FedREP): all clients send what any of them proposes.
+
+Every client proposes a few coordinates in the clear, and all send those of the union I, so that a secure sum below it
+needs no positions and no client is at another distance from the rest than the values on I put it at.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Kept, Key, Layer, Link, Received, Sent
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.keys import named, per_client
+from fedjax_priv.layers.coordinate_sets import check_sizes, random_coordinates
+from fedjax_priv.layers.in_the_clear import range_status
+from fedjax_priv.layers.sparsify import Sparse, check_width
+from fedjax_priv.layers.stacking import stateless
+from fedjax_priv.status import Status
+
+Proposals = Int32[Array, "m n"]
+"""Coordinates each client proposes."""
+
+CoordinateAttack = Callable[[Key, Float32[Array, "m d"], Proposals, Bool[Array, " m"]], Proposals]
+"""`(key, vectors [m, d], proposals [m, n], honest [m]) -> [m, n]`: what clients would propose if they were Byzantine.
+
+`proposals` are the honest ones of all clients, distinct in a row, and so are those returned. A row depends on the
+honest rows and on its own. Draws are by row.
+"""
+
+
+def conspar(
+    num_params: int,
+    num_coordinates: int,
+    *,
+    alpha: float | Array = 0.0,
+    attack: CoordinateAttack | None = None,
+) -> Layer:
+    """Updates `[m, d]` plus memory, cut down to the round's union of proposals: uploads `[m, K]`, rows `Sparse [g, K]`.
+
+    A client proposes n coordinates: those of its n largest magnitudes, each of which is replaced with probability alpha
+    by a random coordinate outside the ones it keeps. The server announces the union I in ascending order, and the
+    client sends its values on I and keeps the others for its next update, or all of them if its upload is lost. K =
+    min(m n, d) places hold I; those behind its end are zero and count no bits. A proposal that is not n distinct
+    coordinates is dropped. The layer looks across clients: O(m d) memory.
+
+    The phase "propose" holds proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" is the
+    aggregate on I, 32 bits a value, since clients know the rest of the model.
+
+    Args:
+      num_params: coordinates of an update, d.
+      num_coordinates: coordinates a client proposes, n.
+      alpha: in [0, 1]; confounds proposals (Theorem 2 of FedREP). May be traced.
+      attack: on the proposals of Byzantine clients; None leaves them honest.
+
+    Raises:
+      ValueError: a size is no integer from 1, `num_coordinates` is above `num_params`, or alpha is outside [0, 1] (a
+        traced one sets `NOT_FINITE`); when a round is traced, updates of another size.
+
+    Source: FedREP, Section 3 and Algorithm 1.
+    """
+    _validate.integer(num_coordinates=num_coordinates)
+    check_sizes(num_params, min(num_coordinates, num_params))
+    if num_coordinates > num_params:
+        raise ValueError(f"num_coordinates must be at most num_params = {num_params}, got {num_coordinates}")
+    _validate.fraction(alpha=alpha)
+    alpha = _validate.or_nan(alpha, at_least=0, at_most=1)
+    index_bits = max(1, (num_params - 1).bit_length())
+
+    def encode(key: Key, memory: Array, public: tuple, x: Array, cohort: Cohort) -> tuple[Array, Kept, Sent]:
+        check_width(x, num_params)
+        v = x + memory
+        choose = lambda key, v: propose(key, v, num_coordinates, alpha)
+        own = jax.vmap(choose)(per_client(lambda key: key, named(key, "propose"), cohort.client), v)
+        if attack is not None:
+            forged = attack(named(key, "attack"), v, own, cohort.selected & ~cohort.byzantine)
+            own = jnp.where(cohort.byzantine[:, None], forged, own)
+        sent = jnp.where(cohort.selected[:, None], own, num_params)
+        position = union(sent, num_params)
+        y = v.at[:, position].get(mode="fill", fill_value=0)
+        unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
+        kept = v.at[:, position].set(0, mode="drop")
+        status = range_status(v, jnp.inf) | jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
+        go_on = Kept(counted=kept, lost=rows_where(status == 0, v, memory))
+        return y, go_on, Sent(-unused, status, sent)  # the layer below counts K values
+
+    def disclose(private: PyTree, public: PyTree, clear: Array, alive: Array, online: Array) -> tuple[Array, Bits]:
+        position = union(clear, num_params)
+        size = (position < num_params).sum(dtype=jnp.uint32)
+        took_part = (clear != num_params).any(1)
+        one = lambda bits: jnp.where(took_part, jnp.uint32(bits), 0)
+        return position, {
+            "propose": Link(one(num_coordinates * index_bits), one(index_bits * size)),
+            "model": Link(one(0), one(32 * size)),
+        }
+
+    def decode(position: Array, public: tuple, received: Received) -> Received:
+        value = jnp.where(position < num_params, received.value, 0)
+        return received._replace(value=Sparse(value, jnp.broadcast_to(position, value.shape)))
+
+    return stateless(whole=True)._replace(
+        init=lambda key, n: jnp.zeros((n, num_params), jnp.float32),
+        advertise=lambda key, state, cohort: (state, (), {}),
+        encode=encode,
+        disclose=disclose,
+        decode=decode,
+    )
+
+
+def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> Int32[Array, " n"]:
+    """One client's proposal: distinct coordinates, the largest magnitudes or, each with probability alpha, random ones.
+
+    Of equal magnitudes the lower coordinate is taken. That each is replaced by itself makes their number Binomial(n,
+    alpha) and those that stay a uniform subset; the replacements are uniform outside it.
+    """
+    largest = jax.lax.top_k(jnp.abs(v), n)[1]
+    replaced = jax.random.uniform(named(key, "replace"), (n,)) < alpha
+    kept = jnp.zeros(v.size, bool).at[largest].set(~replaced)
+    candidate = _in_random_order(named(key, "random"), v.size, n)  # at least as many are new as are needed
+    new = ~kept[candidate]
+    fresh = jnp.zeros(n, candidate.dtype).at[jnp.where(new, jnp.cumsum(new) - 1, n)].set(candidate, mode="drop")
+    return jnp.where(replaced, fresh[jnp.cumsum(replaced) - 1], largest)
+
+
+def _in_random_order(key: Key, d: int, n: int) -> Int32[Array, " n"]:
+    return random_coordinates(key, d, n) if 2 * n <= d else jax.random.permutation(key, d)[:n]
+
+
+def is_legal(proposals: Proposals, num_params: int) -> Bool[Array, " m"]:
+    """Whether a client's coordinates are distinct and below d."""
+    ordered = jnp.sort(proposals, axis=1)
+    return ((ordered >= 0) & (ordered < num_params)).all(1) & (ordered[:, 1:] != ordered[:, :-1]).all(1)
+
+
+def union(proposals: Proposals, num_params: int) -> Int32[Array, " K"]:
+    """All coordinates that legal proposals hold, in ascending order, and d behind the last; K = min(m n, d)."""
+    slots = min(proposals.size, num_params)
+    legal = jnp.where(is_legal(proposals, num_params)[:, None], proposals, num_params)
+    return jnp.unique(legal, size=slots, fill_value=num_params).astype(jnp.int32)

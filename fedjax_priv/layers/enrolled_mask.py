@@ -1,0 +1,198 @@
+"""Masks of one enrolment: pairs agree on a seed once, and every round's masks come from it by a pseudorandom function.
+
+In round t the members i, j of the round derive the round key `PRF(seed_ij, t)`, expand it to `r_ij`, and i adds
+`sum_{j > i} r_ij - sum_{j < i} r_ij` (CDP-FL, eqs. 7 to 9, whose printed signs would make all masks 0).
+Masks cancel over any set of members with no message but the list of them. If a member is lost, those that are left
+send the server the round keys they share with it: never a seed, which would open every round.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Int, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Link, Received, Sent
+from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.crypto.prg import Prg, expand, philox
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.keys import named, per_client
+from fedjax_priv.layers.combine import field_sum, message_bits
+from fedjax_priv.layers.secure_sum.expansion import Expansion, whole
+from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
+
+LATE = "an upload that arrives after its round keys were opened can be read: no private mask covers it"
+
+
+class Enrolment(NamedTuple):
+    """What a client keeps from its enrolment on; everybody knows the public half."""
+
+    secret: UInt32[Array, "n 2"]
+    public: UInt32[Array, "n 2"]
+
+
+class Member(NamedTuple):
+    """What a member of a round knows alone."""
+
+    slot: Int[Array, " n"]  # its row in the roster
+    secret: UInt32[Array, "n 2"]
+
+
+class Members(NamedTuple):
+    """What everybody knows once a round is open."""
+
+    client: Int[Array, " n"]
+    round: Int[Array, " n"]
+    public: UInt32[Array, "n 2"]
+    selected: Bool[Array, " n"]
+
+
+class Terms(NamedTuple):
+    """What is fixed before any round."""
+
+    group_size: int
+    threshold: int  # survivors whose sum may be opened
+    prg: Prg
+    expansion: Expansion
+    elide: bool
+    block: int
+    mesh: Mesh | None
+
+
+class Opened(NamedTuple):
+    """What the server is sent once the survivors are known."""
+
+    keys: UInt32[Array, "n n 2"]  # of the round: what survivor i shares with lost member j; zero: not sent
+    alive: Bool[Array, " n"]
+    complete: Bool[Array, ""]  # enough survived, and each sent its keys or nobody was lost
+
+
+def enrolled_masks(
+    *,
+    group_size: int,
+    threshold: int = 2,
+    elide: bool = False,
+    prg: Prg = philox,
+    block: int = 8,
+    mesh: Mesh | None = None,
+) -> Layer:
+    """The innermost layer of secure aggregation after one enrolment: exact sums of uploads `[b, d]` in F_q.
+
+    A round costs each member the expansion of a mask for every other one, and d words up; the server adds, and expands
+    masks of lost members only. A survivor that leaves before it has sent its round keys fails the round if somebody was
+    lost. Rounds are counted by attempts, so that no mask is used twice.
+
+    Args:
+      group_size: most members of a round, at least 2; a larger cohort is refused.
+      threshold: fewest survivors whose sum is opened, from 2 (alone, a client's sum is its update) to `group_size`.
+      elide: expand no mask where only the aggregate is wanted; reports say so.
+      prg: generator of the masks, and of the round keys.
+      block: lost members whose masks the server takes out at once.
+      mesh: devices the server spreads this work over.
+
+    The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
+    the enrolment are made before the first round and are in no round's bits.
+
+    Raises:
+      ValueError: a size outside its range, or (when a round is traced) a cohort above `group_size` or below
+        `threshold`.
+    """
+    _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
+    _validate.integer(block=block)
+    if threshold > group_size:
+        raise ValueError(f"threshold must be at most group_size = {group_size}, got {threshold}")
+    terms = Terms(group_size, threshold, prg, whole(prg, elide=elide), elide, block, mesh)
+    combine = field_sum()
+
+    def encode(key: Key, private: Member, roster: Members, x: Array, cohort: Cohort) -> tuple[Array, Enrolment, Sent]:
+        del key, cohort
+        y = jax.lax.map(lambda row: _upload(terms, roster, *row), (x, private))
+        kept = Enrolment(private.secret, roster.public[private.slot])
+        return y, kept, Sent(message_bits(y, y.shape[0]))
+
+    def decode(header: Opened, roster: Members, received: Received) -> Received:
+        value = received.value
+        if not elide:
+            value = field.add(value, _correction(terms, combine, header, roster, value.shape[1]))
+        return Received(value, jnp.where(header.complete, received.count, 0))
+
+    return Layer(
+        _enrol, functools.partial(_open_round, terms), encode, functools.partial(_disclose, terms), decode, combine,
+        caveats=(ELIDED, LATE) if elide else (LATE,),
+    )  # fmt: skip
+
+
+def _enrol(key: Key, n: int) -> Enrolment:
+    secret = per_client(key_agreement.secret_key, named(key, "enrolment"), jnp.arange(n))
+    return Enrolment(secret, jax.vmap(key_agreement.public_key)(secret))
+
+
+def _open_round(terms: Terms, key: Key, state: Enrolment, cohort: Cohort) -> tuple[Member, Members, Bits]:
+    """The list of members goes to each of them."""
+    del key
+    n = cohort.client.size
+    if n > terms.group_size:
+        raise ValueError(f"group_size must be at least the cohort, {n}, got {terms.group_size}")
+    if n < terms.threshold:
+        raise ValueError(f"threshold must be at most the cohort, {n}, got {terms.threshold}")
+    others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
+    listed = jnp.where(cohort.selected, others * message_bits(cohort.client[0]), 0)
+    roster = Members(cohort.client, cohort.round, state.public, cohort.selected)
+    return Member(jnp.arange(n), state.secret), roster, {"advertise": Link(jnp.zeros_like(listed), listed)}
+
+
+def _round_keys(terms: Terms, private: Member, roster: Members) -> UInt32[Array, "n 2"]:
+    """Of one member with every other."""
+    seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(private.secret, roster.public))
+    return expand(seeds.T, "round key", roster.round[0], 2, terms.prg).T
+
+
+def _mask(terms: Terms, roster: Members, slot: Array, keys: Array, active: Array, d: int) -> UInt32[Array, " d"]:
+    """Of one member with the active others; client and server alike."""
+    meets = active & (jnp.arange(active.size) != slot)
+    return terms.expansion.pairs(keys, meets, roster.client > roster.client[slot], 0, d).mask
+
+
+def _upload(terms: Terms, roster: Members, x: Array, private: Member) -> UInt32[Array, " d"]:
+    """Nothing, where there are too few members: alone, a member has no mask."""
+    if not terms.elide:
+        keys = _round_keys(terms, private, roster)
+        x = field.add(_mask(terms, roster, private.slot, keys, roster.selected, x.size), x)
+    return jnp.where(roster.selected.sum() >= terms.threshold, x, 0)
+
+
+def _disclose(
+    terms: Terms, private: Member, roster: Members, clear: tuple, alive: Array, online: Array
+) -> tuple[Opened, Bits]:
+    """Every survivor that is still there sends the round keys it shares with the lost, if enough survived."""
+    del clear
+    lost, enough = roster.selected & ~alive, alive.sum() >= terms.threshold
+    sends = online[:, None] & lost[None, :] & enough
+    keys = only_rows(sends, jax.lax.map(lambda member: _round_keys(terms, member, roster), private))
+    up = sends.sum(1, dtype=jnp.uint32) * message_bits(keys[0, 0])
+    down = jnp.where(alive, lost.sum(dtype=jnp.uint32) * message_bits(roster.client[0]), 0)
+    complete = enough & (~lost.any() | (alive == online).all())
+    return Opened(keys, alive, complete), {"unmask": Link(up, down)}
+
+
+def _correction(terms: Terms, combine: Combine, header: Opened, roster: Members, d: int) -> UInt32[Array, "1 d"]:
+    """What the lost would have added to cancel the masks that survivors share with them."""
+
+    def run(shared: tuple, valid: Array, slot: Array, keys: Array) -> tuple:
+        roster, alive = shared
+
+        def one(slot: Array, keys: Array) -> Array:
+            lost = roster.selected[slot] & ~alive[slot]
+            found = lambda: _mask(terms, roster, slot, keys, alive, d)
+            return jax.lax.cond(lost, found, lambda: jnp.zeros(d, jnp.uint32))
+
+        masks = jax.lax.map(lambda row: one(*row), (slot, keys))
+        return combine.lift(masks, valid, jnp.zeros_like(slot)), ()
+
+    rows = jnp.arange(roster.client.size), jnp.swapaxes(header.keys, 0, 1)
+    sums, _ = over_clients(run, (roster, header.alive), rows, block=terms.block, mesh=terms.mesh)
+    return combine.lower(sums).value

@@ -1,0 +1,36 @@
+"""Updates in the clear: what a system without secure aggregation sends."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from fedjax_priv.base import Layer, Sent
+from fedjax_priv.layers.combine import MAX_FIXED_POINT, field_sum, fixed_point_sum, float_sum, message_bits
+from fedjax_priv.layers.stacking import stateless
+from fedjax_priv.status import Status
+
+
+def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
+    """Float32 uploads, summed by group.
+
+    Args:
+      num_groups: rows the server holds.
+      exact: sum in fixed point, the same bits for every block size and number of devices; magnitudes of 2**15 and more
+        set `FIELD_OVERFLOW`. False is a float sum: faster, and the same for one block size and device count only.
+    """
+    limit = MAX_FIXED_POINT if exact else jnp.inf
+    return stateless(
+        sent=lambda x, y: Sent(message_bits(y, y.shape[0]), range_status(x, limit)),
+        combine=fixed_point_sum(num_groups) if exact else float_sum(num_groups),
+    )
+
+
+def plain_field(num_groups: int = 1) -> Layer:
+    """Field elements in the clear: the sum a secure aggregation of the same uploads must equal, bit for bit."""
+    return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0])), combine=field_sum(num_groups))
+
+
+def range_status(x: Float[Array, "b d"], limit: float | Array) -> Int[Array, " b"]:
+    """Status bits of the rows with a value that is not finite, or not below `limit` in magnitude."""
+    largest = jnp.abs(x).max(1)  # NaN if there is one
+    status = jnp.where(largest < limit, 0, int(Status.FIELD_OVERFLOW))
+    return jnp.where(jnp.isfinite(largest), status, int(Status.NOT_FINITE))

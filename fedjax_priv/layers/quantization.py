@@ -1,0 +1,51 @@
+"""Unbiased stochastic rounding into the field, where secure sums are exact."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Key, Layer, Received, Sent
+from fedjax_priv.crypto import field
+from fedjax_priv.crypto.prg import philox
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.in_the_clear import range_status
+from fedjax_priv.layers.stacking import stateless
+
+
+def quantize(levels: float | Array, max_terms: int) -> Layer:
+    """`phi(c Q_c(x))` with `c = levels` (SparseSecAgg, eqs. 15-17), decoded to a sum of `Q_c(x)`.
+
+    `Q_c(x)` is a multiple of 1/c with mean `x` and variance at most 1/(4 c^2).
+
+    Args:
+      levels: grid points c to a unit; a power of two makes `c x` exact.
+      max_terms: most values a sum holds. A client with a value so large that a sum of `max_terms` such could leave
+        +-(q-1)/2, and wrap, sets `FIELD_OVERFLOW`; what is not finite sets `NOT_FINITE`. It is the check a client can
+        make by itself, so no sum that wraps goes unseen, and one that another client would have pulled back is lost.
+    """
+    _validate.positive(levels=levels)
+    _validate.integer(max_terms=max_terms)
+    levels = _validate.or_nan(levels, above=0)
+    limit = ((int(field.Q) - 1) // 2) // max_terms - 1
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
+        scaled = levels * x
+        low = jnp.floor(scaled)
+        up = _uniform(key, cohort.client, x.shape[1]) < scaled - low
+        return field.from_signed((low + up.astype(jnp.float32)).astype(jnp.int32))
+
+    def decode(received: Received) -> Received:
+        return received._replace(value=field.to_signed(received.value).astype(jnp.float32) / levels)
+
+    return stateless(encode, decode, sent=lambda x, y: Sent(status=range_status(levels * x, limit)))
+
+
+def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
+    """Uniform on multiples of 2**-24 in [0, 1), a row a client."""
+
+    def draw(key: Key) -> Array:
+        seed = jax.random.bits(key, (2,), jnp.uint32)
+        return (philox.words(seed, "stochastic rounding", 0, d) >> 8).astype(jnp.float32) * 2.0**-24
+
+    return per_client(draw, key, client)

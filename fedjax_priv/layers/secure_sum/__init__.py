@@ -1,0 +1,1 @@
+"""What is inside a secure sum: graph, shares, masks and their expansion."""

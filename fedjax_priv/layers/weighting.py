@@ -1,0 +1,109 @@
+"""Weights: a client multiplies its update before it is summed."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received
+from fedjax_priv.layers.combine import fixed_point_sum
+from fedjax_priv.layers.stacking import stateless
+
+
+def scale(factor: float | Array = 1.0) -> Layer:
+    """`x -> factor * beta_i * x`, so that the sum is a weighted one.
+
+    With `factor = 1 / (1 - dropout)` the expected sum over survivors is `sum_i beta_i x_i` over all clients (SecAgg and
+    SparseSecAgg, eq. 16 with p = 1).
+    """
+    _validate.positive(factor=factor)
+    factor = _validate.or_nan(factor, above=0)
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        del key
+        return x * (cohort.weight * factor)[:, None]
+
+    return stateless(encode)
+
+
+def weighted_mean() -> Layer:
+    """The mean of the updates that arrive, weighted by beta_i: `sum beta_i x_i / sum beta_i` over survivors.
+
+    The weights travel as one more coordinate, so that a secure sum hides them too.
+    """
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d+1"]:
+        del key
+        weight = cohort.weight[:, None]
+        return jnp.concatenate([weight * x, weight], axis=1)
+
+    def decode(received: Received) -> Received:
+        total = received.value[:, -1:]
+        mean = jnp.where(total > 0, received.value[:, :-1] / jnp.where(total > 0, total, 1), 0)
+        return Received(mean, received.count)
+
+    return stateless(encode, decode)
+
+
+def average() -> Layer:
+    """The mean of the uploads of each group that arrive, `sum_i x_i / count`; zero where none does."""
+
+    def decode(received: Received) -> Received:
+        count = jnp.maximum(received.count, 1).astype(jnp.float32)
+        return received._replace(value=received.value / count[:, None])
+
+    return stateless(decode=decode)._replace(needs_count=True)
+
+
+def over_the_air_mean(*, known_count: bool = True) -> Layer:
+    """The mean of aligned uploads from the one sum a receiver holds (wireless FedSGD, eqs. 9 and 10).
+
+    Where the number R of uploads is known `y / (zeta R)`, 0 if R = 0, with `zeta = 1 - prod_k (1 - p_k)`; otherwise
+    `y / m`, `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k, and clients of
+    the cohort join independently. An empty round is a round like any other; one in which nobody could join, m = 0,
+    fails where R is unknown.
+
+    Args:
+      known_count: whether the server knows R.
+    """
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
+        del key, state
+        p = cohort.participation
+        return (), -jnp.expm1(jnp.log1p(-p).sum()) if known_count else p.sum(), {}
+
+    def decode(header: tuple, public: Array, received: Received) -> Received:
+        del header
+        if not known_count:
+            return Received(received.value / public, jnp.ones_like(received.count))
+        number = jnp.maximum(received.count, 1).astype(jnp.float32)
+        mean = received.value / (public * number)[:, None]
+        empty = jnp.where(jnp.isnan(public), jnp.nan, 0)  # what is not known is no zero
+        return Received(jnp.where(received.count[:, None] > 0, mean, empty), jnp.ones_like(received.count))
+
+    return stateless()._replace(advertise=advertise, decode=decode, needs_count=known_count)
+
+
+def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) -> Layer:
+    """The weighted mean of the updates that arrive, by weights clients tell the server when the round opens.
+
+    `sum factor beta_i x_i / sum beta_i` over survivors. Where only a part of each update is sent, no coordinate can
+    carry the weights in secret as in `weighted_mean`.
+    """
+    _validate.positive(factor=factor)
+    weigh, sums = scale(factor), fixed_point_sum(num_groups)
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:
+        del key, state
+        up = jnp.where(cohort.selected, jnp.uint32(32), 0)
+        return (), (cohort.weight, cohort.group), {"advertise": Link(up, jnp.zeros_like(up))}
+
+    def disclose(private: tuple, public: tuple, clear: tuple, alive: Array, online: Array) -> tuple[Array, Bits]:
+        del private, public, clear, online
+        return alive, {}
+
+    def decode(header: Array, public: tuple, received: Received) -> Received:
+        weight, group = public
+        total = sums.lower(sums.lift(weight[:, None], header, group)).value
+        return received._replace(value=jnp.where(total > 0, received.value / jnp.where(total > 0, total, 1), 0))
+
+    return weigh._replace(advertise=advertise, disclose=disclose, decode=decode)

@@ -1,0 +1,126 @@
+"""What is left of honest survivors' uploads once the server has taken off every mask it knows.
+
+It knows the private masks of survivors and the keys of the lost, which shares reconstruct, and the keys of colluding
+users. At a coordinate the rest of an upload is its value and the masks `+-b_ij r_ij` with honest surviving peers.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import View
+from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.layers.secure_sum import bitmap, sharing
+from fedjax_priv.layers.secure_sum.circle import peers
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_mask
+from fedjax_priv.layers.secure_sum.sharing import Roster
+from fedjax_priv.leakage.colluders import Colluders
+
+BLOCK = 8
+"""Uploads `[d]` on the device at once."""
+
+
+class Residuals(NamedTuple):
+    """The `k` values honest survivors sent, each with what still hides it; ordered by client, then coordinate."""
+
+    coordinate: Int[np.ndarray, " k"]
+    client: Int[np.ndarray, " k"]  # place in the cohort
+    group: Int[np.ndarray, " k"]  # of the client
+    value: UInt32[np.ndarray, " k"]  # in F_q
+    num_params: int
+
+
+class _Known(NamedTuple):
+    """What the server and the colluders know together."""
+
+    key: UInt32[Array, "n 2"]
+    of: Bool[Array, " n"]  # whose key it is
+    seed: UInt32[Array, "n 2"]  # of survivors
+    target: Bool[Array, " n"]  # honest survivors of the groups that were recovered
+
+
+def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None, layer: str = "mask") -> Residuals:
+    """Takes the known masks off the uploads of the honest survivors of every group that was recovered.
+
+    It reads `view.uploads`, `view.public` and `view.header`: no secret, and no ground truth. Runs on the host.
+
+    Args:
+      view: what the server sees of a round, as kept by `observe=lambda view: view`.
+      protocol: the public terms of the layer of masks.
+      colluders: users that pool what they know with the server; None is the server alone.
+      layer: name of the layer of masks.
+
+    Raises:
+      ValueError: the system has no such layer, or a colluder's key does not belong to its public key.
+    """
+    _validate.one_of(list(view.public), layer=layer)
+    roster, header = view.public[layer], view.header[layer]
+    if colluders is not None:
+        _check(colluders, roster)
+    known = _known(protocol, header, roster, colluders)
+    slots = np.flatnonzero(np.asarray(known.target))
+    parts = [
+        _of_block(protocol, roster, known, header.located, view.uploads, slots[i : i + BLOCK])
+        for i in range(0, len(slots), BLOCK)
+    ]
+    if not parts:
+        empty = np.zeros(0, np.int64)
+        return Residuals(empty, empty, empty, np.zeros(0, np.uint32), view.uploads.shape[1])
+    coordinate, client, value = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return Residuals(coordinate, client, np.asarray(roster.group)[client], value, view.uploads.shape[1])
+
+
+_public_keys = jax.jit(jax.vmap(key_agreement.public_key))
+
+
+def _check(colluders: Colluders, roster: Roster) -> None:
+    public = np.asarray(_public_keys(colluders.key))
+    wrong = np.flatnonzero(np.asarray(colluders.member) & (public != np.asarray(roster.key)).any(1))
+    if wrong.size:
+        raise ValueError(f"colluders.key must belong to the public keys of the round, those of {wrong.tolist()} do not")
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _known(protocol: Protocol, header: sharing.Opened, roster: Roster, colluders: Colluders | None) -> _Known:
+    secrets, recovered = sharing.reconstruct(protocol.terms, header, roster)
+    lost = roster.selected & ~header.alive & recovered
+    target = header.alive & recovered
+    if colluders is None:
+        return _Known(secrets, lost, secrets, target)
+    key = jnp.where(colluders.member[:, None], colluders.key, secrets)
+    return _Known(key, lost | (colluders.member & roster.selected), secrets, target & ~colluders.member)
+
+
+def _of_block(protocol: Protocol, roster: Roster, known: _Known, located: PyTree, uploads: Array, slots: np.ndarray):
+    """Coordinates, clients and values of a few clients, those that were sent."""
+    padded = jnp.asarray(np.resize(slots, BLOCK))
+    rows = padded, uploads[padded], jax.tree.map(lambda a: a[padded], located)
+    value, chosen = (np.asarray(a)[: len(slots)] for a in _take_off(protocol, roster, known, rows))
+    row, coordinate = np.nonzero(chosen)
+    return coordinate, slots[row], value[row, coordinate]
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _take_off(protocol: Protocol, roster: Roster, known: _Known, rows: tuple) -> tuple[Array, Array]:
+    return jax.lax.map(lambda row: _one(protocol, roster, known, *row), rows)
+
+
+def _one(
+    protocol: Protocol, roster: Roster, known: _Known, slot: Array, upload: Array, located: PyTree
+) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
+    """One upload without the masks that are known, and where anything was sent."""
+    d = upload.size
+    near = peers(roster.circle, slot, protocol.terms.holders)
+    peer = near.slot[1:]
+    agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
+    seeds = jax.lax.optimization_barrier(jax.vmap(agree)(known.key[peer]))  # as in `pairs_of`
+    meets, plus = near.there[1:] & known.of[peer], roster.client[peer] > roster.client[slot]
+    pairs = protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
+    own = private_mask(protocol, roster, known.seed[slot], d)
+    chosen = bitmap.unpack(located, d) if protocol.expansion.located else jnp.ones(d, bool)
+    return field.sub(upload, field.add(own, pairs.mask)), chosen

@@ -1,0 +1,1 @@
+"""Many rounds: one run, or a grid of them side by side."""

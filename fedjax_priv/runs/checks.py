@@ -1,0 +1,50 @@
+"""What runs and sweeps are called with, checked on the host before anything is compiled."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from fedjax_priv.base import ClientData, Key
+from fedjax_priv.engine import processes
+
+
+def check_key(key: Key) -> None:
+    """One typed key."""
+    if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
+        raise ValueError(f"key must be one typed key, as of jax.random.key, got {key!r}")
+
+
+def check_params(params: PyTree) -> None:
+    """Float32 leaves."""
+    for path, leaf in jax.tree.leaves_with_path(params):
+        if getattr(leaf, "dtype", type(leaf)) != np.float32:
+            got = getattr(leaf, "dtype", type(leaf).__name__)
+            raise ValueError(f"params must have float32 leaves, got {got} in params{jax.tree_util.keystr(path)}")
+
+
+def check_data(data: ClientData) -> None:
+    """Samples and counts that fit."""
+    if not isinstance(data, ClientData) or np.ndim(data.count) != 1:
+        raise ValueError(f"data must be a ClientData with a count of shape [n], got {type(data).__name__}")
+    for path, leaf in jax.tree.leaves_with_path(data):
+        if np.shape(leaf)[:1] != np.shape(data.count):
+            raise ValueError(
+                f"data must have {len(data.count)} clients on the first axis of every leaf, as its count has, "
+                f"got shape {np.shape(leaf)} in data{jax.tree_util.keystr(path)}"
+            )
+    _check_samples(data)
+
+
+def _check_samples(data: ClientData) -> None:
+    """What only the host can know: the rows of each client that are samples are there."""
+    count, room = processes.on_host(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
+    if len(room) != 1 or () in room:
+        raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")
+    most = room.pop()[0]
+    if not np.issubdtype(count.dtype, np.integer):
+        raise ValueError(f"data.count must be integers, got {count.dtype}")
+    if not count.size or count.min() < 0 or count.max() > most or not count.any():
+        raise ValueError(f"data.count must be from 0 to {most}, the samples there is room for, and not all 0")
+    if (total := int(count.sum(dtype=np.int64))) >= 2**31:
+        raise ValueError(f"data.count must add to fewer than 2**31 samples, got {total}")

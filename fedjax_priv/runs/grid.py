@@ -1,0 +1,109 @@
+"""The grid of a sweep: named axes, their points, and one dataset with the axes as dimensions."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv.runs.records import result_dataset
+
+Axis = Sequence[Any] | Mapping[str, Any]
+"""Values of an axis, or name of each value where it has no short text, as `{"mean": mean(), "sum": total()}`."""
+
+IN_THE_LOG = {"batch", "chunk", "round", "seconds", "loss", "megabytes", "failed", "metrics"}
+
+Point = tuple[int, ...]
+"""Index into each axis."""
+
+
+class Grid(NamedTuple):
+    """The axes of a sweep; a point is an index into each."""
+
+    names: tuple[str, ...]
+    labels: tuple[tuple[Any, ...], ...]  # by axis: numbers and strings
+    values: tuple[tuple[Any, ...], ...]  # by axis: what the factory is given
+
+    @property
+    def points(self) -> list[Point]:
+        """All points; the last axis varies fastest."""
+        return list(itertools.product(*(range(len(values)) for values in self.values)))
+
+    def at(self, point: Point) -> dict[str, Any]:
+        """Values at a point, by axis."""
+        return {name: values[i] for name, values, i in zip(self.names, self.values, point, strict=True)}
+
+    def label(self, point: Point) -> dict[str, Any]:
+        """Names of the values at a point, by axis."""
+        return {name: labels[i] for name, labels, i in zip(self.names, self.labels, point, strict=True)}
+
+
+def grid(axes: Mapping[str, Axis]) -> Grid:
+    """Check the axes of a sweep.
+
+    Raises:
+      ValueError: no axis, one without values or with a value twice, values that need names, or a name that is taken.
+    """
+    if not axes:
+        raise ValueError("axes must name at least one axis, got none")
+    if taken := [name for name in axes if name in result_dataset.RESERVED | IN_THE_LOG or not name or "/" in name]:
+        raise ValueError(
+            f"axes must be named without a slash, and otherwise than what results and logs hold, got {taken}"
+        )
+    labels = tuple(_labels(name, axis) for name, axis in axes.items())
+    values = tuple(tuple(axis.values() if isinstance(axis, Mapping) else axis) for axis in axes.values())
+    return Grid(tuple(axes), labels, values)
+
+
+def _labels(name: str, axis: Axis) -> tuple[Any, ...]:
+    if isinstance(axis, str) or not isinstance(axis, Mapping | Sequence | np.ndarray) or not len(axis):
+        raise ValueError(f"axes[{name!r}] must be values in a list, or a dict of them by name, got {axis!r}")
+    labels = tuple(_label(name, value) for value in axis)
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"axes[{name!r}] must have each value once, got {list(labels)}")
+    return labels
+
+
+def _label(name: str, value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if plain is None or isinstance(plain, bool):
+        return str(plain)
+    if not isinstance(plain, int | float | str):
+        raise ValueError(f"axes[{name!r}] must be a dict with a name for each value, as {value!r} has no short text")
+    return plain
+
+
+def join(runs: Mapping[Point, xr.Dataset], of: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
+    """Datasets of runs, by point, as one whose first dimensions are the axes.
+
+    Where runs have other sizes or phases than others, or are missing, numbers become floats and what is missing is NaN.
+    """
+    shape = tuple(map(len, of.values))
+    points = [np.ravel_multi_index(point, shape) for point in runs]
+    alike = len({_form(run) for run in runs.values()}) == 1
+    together = (
+        _stack(list(runs.values())) if alike else xr.concat([*runs.values()], "run", join="outer", data_vars="all")
+    )
+    together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
+    axes = {name: (name, list(labels)) for name, labels in zip(of.names, of.labels, strict=True)}
+    variables = {
+        name: ((*of.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
+        for name, array in together.transpose("run", ...).data_vars.items()
+    }
+    others = {name: coordinate for name, coordinate in together.coords.items() if name != "run"}
+    return xr.Dataset(variables, {**axes, **others}, dict(attrs))
+
+
+def _form(run: xr.Dataset) -> tuple:
+    return tuple(run.sizes.items()), tuple(run.phase.values.tolist())
+
+
+def _stack(runs: list[xr.Dataset]) -> xr.Dataset:
+    """As `xr.concat` along a new first dimension, for runs of one form: in a hundredth of the time."""
+    first = runs[0]
+    variables = {
+        name: (("run", *array.dims), np.stack([run[name].values for run in runs]), array.attrs)
+        for name, array in first.data_vars.items()
+    }
+    return xr.Dataset(variables, first.coords)

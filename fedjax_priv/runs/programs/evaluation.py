@@ -1,0 +1,68 @@
+"""What is measured of the parameters between chunks of rounds."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+
+from fedjax_priv.runs.programs import lowering
+from fedjax_priv.runs.programs.layout import Layout
+from fedjax_priv.runs.records import result_dataset
+
+Evaluate = Callable[[PyTree], Mapping[str, Any]]
+"""`params -> {name: scalar}`"""
+
+
+class Evaluation(NamedTuple):
+    """Compiled; `[p, d]` are the ravelled parameters of `p` runs, `[d]` of one alone."""
+
+    ravel: Callable[[PyTree], jax.Array]  # params -> [p, d]
+    measure: Callable[[jax.Array], dict[str, np.ndarray]]  # [p, d] -> metrics [p], on the host
+    names: tuple[str, ...]
+    digest: str
+
+
+def compile_evaluation(
+    evaluate: Evaluate | None, params: PyTree, layout: Layout, named: Iterable[str] = ()
+) -> Evaluation:
+    """Compile an evaluation for runs with such parameters; where they are on every device, one of them measures.
+
+    Args:
+      evaluate: what is measured.
+      params: of the runs.
+      layout: of the runs.
+      named: names that are taken beside those of the result.
+
+    Raises:
+      ValueError: `evaluate` does not return a dict of scalars, or one of its names is taken or no name.
+    """
+    one = jax.tree.map(lambda a: jnp.zeros(a.shape[1:] if layout.runs else a.shape, a.dtype), params)
+    _, unravel = ravel_pytree(one)
+    ravel = jax.jit(layout.each(lambda params: ravel_pytree(params)[0], 0), out_shardings=layout.out)
+    share = (lambda flat: flat) if layout.by_runs else (lambda flat: flat.addressable_data(0))
+    flat = ravel(params)
+    measure = jax.jit(layout.each(lambda flat: evaluate(unravel(flat)) if evaluate else {}, 0))
+    lowered, digest = lowering.lower(measure, share(flat))
+    metrics = lowered.out_info
+    if not isinstance(metrics, dict) or any(_shape(metric) != flat.shape[:-1] for metric in metrics.values()):
+        raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
+    if taken := [name for name in metrics if name in result_dataset.RESERVED | {*named} or not name or "/" in name]:
+        raise ValueError(
+            f"evaluate must name its metrics without a slash, and otherwise than axes and variables of the result, "
+            f"got {taken}"
+        )
+    program = lowered.compile()
+
+    def on_host(flat: jax.Array) -> dict[str, np.ndarray]:
+        values = jax.device_get(program(share(flat)))
+        return {name: np.array(np.reshape(values[name], -1).tolist()) for name in metrics}
+
+    return Evaluation(ravel, on_host, tuple(metrics), digest)
+
+
+def _shape(metric: Any) -> tuple[int, ...] | None:
+    return getattr(metric, "shape", None)

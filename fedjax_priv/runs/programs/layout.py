@@ -1,0 +1,84 @@
+"""How runs, and the clients in them, lie on the devices."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from fedjax_priv.base import CLIENTS, RoundState
+from fedjax_priv.engine import processes
+
+RUNS = "runs"
+"""Name of the mesh axis of a sweep whose devices take whole runs."""
+
+
+class Layout(NamedTuple):
+    """`each(fn, shared)` is `fn` for every run side by side, its last `shared` arguments the same for all."""
+
+    each: Callable[[Callable, int], Callable]
+    runs: bool  # arrays have an axis of runs
+    whole: NamedSharding  # what every run needs
+    inputs: NamedSharding  # what tells runs apart
+    data: NamedSharding  # samples by client
+    state: Any  # `RoundState` of shardings; the number of the round is one for all runs
+    out: NamedSharding  # what is read by the host
+
+    @property
+    def by_runs(self) -> bool:
+        """Whether devices have runs of their own."""
+        return self.out != self.whole
+
+    @property
+    def devices(self) -> list[Any]:
+        """All that take part."""
+        return [*self.whole.mesh.devices.flat]  # pyright: ignore[reportOptionalMemberAccess]
+
+    def place_state(self, state: RoundState) -> RoundState:
+        """Put a state on the devices."""
+        return RoundState(*(processes.place(part, where) for part, where in zip(state, self.state, strict=True)))
+
+
+def alone(mesh: Mesh, num_clients: int) -> Layout:
+    """One run, its clients spread over the mesh where its size divides their number."""
+    whole = NamedSharding(mesh, PartitionSpec())
+    rows = NamedSharding(mesh, PartitionSpec(CLIENTS)) if num_clients % mesh.size == 0 else whole
+    return Layout(lambda fn, shared: fn, False, whole, whole, rows, _state(whole, rows), whole)
+
+
+def beside(mesh: Mesh, num_clients: int) -> Layout:
+    """Runs batched, the clients of all of them spread over the mesh."""
+    _, _, whole, _, data, _, _ = alone(mesh, num_clients)
+    rows = NamedSharding(mesh, PartitionSpec(None, CLIENTS)) if data != whole else whole
+    return Layout(_batched, True, whole, whole, data, _state(whole, rows), whole)
+
+
+def spread(devices: Sequence[Any]) -> Layout:
+    """Whole runs on every device, batched there: no device waits for another."""
+    mesh = Mesh(np.array(devices), (RUNS,))
+    whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(RUNS))
+
+    def each(fn: Callable, shared: int) -> Callable:
+        def run(*args: object) -> object:
+            specs = _axes(args, shared, PartitionSpec(RUNS), PartitionSpec())
+            fn_each = _batched(fn, shared)
+            return jax.shard_map(fn_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(RUNS), check_vma=False)(
+                *args
+            )
+
+        return run
+
+    return Layout(each, True, whole, split, whole, _state(split, split)._replace(round=whole), split)
+
+
+def _batched(fn: Callable, shared: int) -> Callable:
+    return lambda *args: jax.vmap(fn, in_axes=_axes(args, shared, 0, None))(*args)
+
+
+def _axes(args: tuple, shared: int, own: object, all_runs: object) -> tuple:
+    return (own,) * (len(args) - shared) + (all_runs,) * shared
+
+
+def _state(whole: NamedSharding, rows: NamedSharding) -> RoundState:
+    return RoundState._make([whole] * len(RoundState._fields))._replace(memory=rows, layers=rows)

@@ -1,0 +1,167 @@
+"""A run over a population that does not fit the devices: each round is given the rows of its own cohort.
+
+Who takes part depends on nothing that is trained, so cohorts are drawn ahead, and their samples are fetched while
+earlier rounds are computed. What clients carry from round to round stays on the host, by client.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.base import Algorithm, ClientData, RoundState
+from fedjax_priv.data import Pool, prefetch
+from fedjax_priv.data.pool import checked
+from fedjax_priv.runs.programs import layout, lowering
+from fedjax_priv.runs.programs.evaluation import Evaluate, compile_evaluation
+from fedjax_priv.runs.programs.host_rows import HostRows
+from fedjax_priv.runs.programs.run_program import (
+    Engine,
+    Inputs,
+    Lowered,
+    compile_attrs,
+    empty_chunk,
+    first_axis,
+    kept_info,
+)
+
+AHEAD = 8
+"""Rounds whose cohorts are drawn at once."""
+
+
+class Carry(NamedTuple):
+    """Where a run stands."""
+
+    state: RoundState  # without the rows of clients
+    rows: HostRows  # theirs: (memory, layers)
+    cohorts: Iterator[tuple[np.ndarray, PyTree]]  # of the rounds to come: clients, and their samples on the devices
+
+
+def lower_pool_run(
+    algorithm: Algorithm, inputs: Inputs, pool: Pool, *, mesh: Mesh, rounds: int, evaluate: Evaluate | None
+) -> Lowered:
+    """Program of a run over a pool: a round, whose draws and sums of the same updates are as if all clients were there.
+
+    Args:
+      algorithm: with a `draw`, as of `federated_round`. All clients start with the same rows, as zeros are.
+      inputs: of the run, on the devices.
+      pool: the population.
+      mesh: devices the cohort is spread over.
+      rounds: of the whole run.
+      evaluate: measured before the first chunk of rounds and after each.
+
+    Raises:
+      ValueError: the algorithm does not say whom it draws, the run has several processes, or as `checked` and
+        `compile_evaluation`.
+    """
+    if jax.process_count() > 1:
+        raise ValueError("data must be a ClientData in a run of several processes, got a Pool")
+    began = time.perf_counter()
+    run = _PoolRun(algorithm, inputs, checked(pool), mesh, rounds)
+    evaluation = compile_evaluation(evaluate, inputs.params, run.where)
+    digests = {"program of a round": run.digest, "program of evaluate": evaluation.digest}
+
+    def compile_all() -> Engine:
+        step = run.lowered.compile()
+        info = jax.tree.map(lambda a: jnp.zeros((0, *a.shape)), run.lowered.out_info[1])
+        return Engine(
+            empty=empty_chunk(info, evaluation, inputs.params, run.where),
+            attrs=compile_attrs(inputs.params, run.where, began, 1, algorithm.caveats),
+            bytes=lowering.peak_bytes(step),
+            evaluation=evaluation,
+            start=run.start,
+            advance=lambda inputs, carry, length: run.advance(step, inputs, carry, length, evaluation),
+            params=lambda carry: carry.state.params,
+            save=lambda carry: [*jax.device_get(jax.tree.leaves(carry.state)), *carry.rows.snapshot().values()],
+            load=run.load,
+        )
+
+    return Lowered(digests, compile_all)
+
+
+class _PoolRun:
+    def __init__(self, algorithm: Algorithm, inputs: Inputs, pool: Pool, mesh: Mesh, rounds: int):
+        if algorithm.draw is None:
+            raise ValueError("algorithm must have a draw to run over a Pool, as those of federated_round do")
+        self.algorithm, self.draw_round, self.pool, self.rounds = algorithm, algorithm.draw, pool, rounds
+        everywhere = layout.alone(mesh, 1).whole
+        self.count = jax.device_put(pool.count, everywhere)
+        self.sample = pool.fetch(np.zeros(1, np.int32))
+        self.init = jax.jit(self._init, out_shardings=everywhere)
+        self.draw = jax.jit(self._draw)
+        first, alike = self.init(inputs, self.count)
+        if not alike:
+            raise ValueError("algorithm must give all clients the same first rows of client state to run over a Pool")
+        size = jax.eval_shape(self.draw, inputs, first.draw, first.round, self.count)[1].shape[1]
+        self.where = layout.alone(mesh, size)
+        row = lambda a: jax.ShapeDtypeStruct((size, *a.shape), a.dtype, sharding=self.where.data)
+        whole = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=everywhere)
+        state = jax.tree.map(whole, first)._replace(**jax.tree.map(row, dict(memory=first.memory, layers=first.layers)))
+        examples = jax.tree.map(lambda a: row(a[0]), self.sample)
+        step = jax.jit(self._step, donate_argnums=1, out_shardings=(self.where.state, self.where.whole))
+        self.lowered, self.digest = lowering.lower(step, inputs, state, examples, self.count)
+
+    def _init(self, inputs: Inputs, count: Array) -> tuple[RoundState, Array]:
+        """The first state, with the rows of one client, and whether those of another are the same."""
+        examples = jax.tree.map(lambda a: jnp.broadcast_to(a, (count.size, *a.shape[1:])), self.sample)
+        state = self.algorithm.init(inputs.key, inputs.params, ClientData(examples, count))
+        rows = state.memory, state.layers
+        alike = [(a[0] == a[-1]).all() for a in jax.tree.leaves(rows)]
+        memory, layers = jax.tree.map(lambda a: a[0], rows)
+        return jax.tree.map(jnp.copy, state._replace(memory=memory, layers=layers)), jnp.array(alike, bool).all()
+
+    def _draw(self, inputs: Inputs, state: PyTree, round: Array, count: Array) -> tuple[PyTree, Array]:
+        """Clients `[AHEAD, k]` of the next rounds, and the state of the draw after them."""
+
+        def one(state: PyTree, round: Array) -> tuple[PyTree, Array]:
+            who, state = self.draw_round(inputs.key, state, round, count)
+            return state, who.client
+
+        return jax.lax.scan(one, state, round + jnp.arange(AHEAD))
+
+    def _step(self, inputs: Inputs, state: RoundState, examples: PyTree, count: Array) -> tuple[RoundState, dict]:
+        state, info = self.algorithm.step(inputs.key, state, ClientData(examples, count))
+        return state, kept_info(info)
+
+    def start(self, inputs: Inputs) -> Carry:
+        first, _ = self.init(inputs, self.count)
+        rows = HostRows(jax.device_get((first.memory, first.layers)), len(self.pool.count))
+        return self._carry(inputs, first._replace(memory=(), layers=()), rows)
+
+    def load(self, inputs: Inputs, arrays: list[np.ndarray]) -> Carry:
+        fresh = self.start(inputs)
+        leaves, structure = jax.tree.flatten(fresh.state)
+        state = jax.device_put(structure.unflatten(arrays[: len(leaves)]), self.where.whole)
+        fresh.rows.restore(dict(zip(fresh.rows.snapshot(), arrays[len(leaves) :], strict=True)))
+        return self._carry(inputs, state, fresh.rows)
+
+    def _carry(self, inputs: Inputs, state: RoundState, rows: HostRows) -> Carry:
+        fetch = lambda ids: (ids, self.pool.fetch(ids))
+        place = lambda fetched: (fetched[0], jax.device_put(fetched[1], self.where.data))
+        first = jax.tree.map(jnp.copy, (state.draw, state.round))  # a step consumes its state
+        return Carry(state, rows, prefetch(fetch, self._cohorts(inputs, *first), place=place))
+
+    def _cohorts(self, inputs: Inputs, draw: PyTree, first: Array) -> Iterator[np.ndarray]:
+        """Clients of each round to come."""
+        for at in range(int(first), self.rounds, AHEAD):
+            draw, clients = self.draw(inputs, draw, jnp.int32(at), self.count)
+            yield from itertools.islice(np.asarray(clients), self.rounds - at)
+
+    def advance(self, step: Any, inputs: Inputs, carry: Carry, length: int, evaluation: Any) -> tuple:
+        state, infos = carry.state, []
+        for ids, examples in itertools.islice(carry.cohorts, length):
+            memory, layers = jax.device_put(carry.rows.take(ids), self.where.data)
+            state, info = step(inputs, state._replace(memory=memory, layers=layers), examples, self.count)
+            jax.block_until_ready(infos[-1:])  # one round under way, so that samples do not pile up
+            carry.rows.put(ids, (state.memory, state.layers))
+            state = state._replace(memory=(), layers=())
+            infos.append(info)
+        infos = jax.tree.map(lambda *rounds: np.stack(rounds), *jax.device_get(infos))
+        flat = evaluation.ravel(state.params)
+        return carry._replace(state=state), flat, first_axis(infos, self.where)

@@ -1,0 +1,184 @@
+"""Runs as compiled programs: a chunk of rounds is one scan, and one program serves all chunks of a length.
+
+The state stays on the devices and is overwritten in place; keys, parameters and data are arguments of the programs.
+"""
+
+import collections
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import PyTree
+
+from fedjax_priv.base import Algorithm, ClientData, Key, RoundInfo, RoundState
+from fedjax_priv.engine import processes
+from fedjax_priv.runs.programs import lowering
+from fedjax_priv.runs.programs.evaluation import Evaluate, Evaluation, compile_evaluation
+from fedjax_priv.runs.programs.layout import Layout
+from fedjax_priv.runs.records import result_dataset
+
+
+class Inputs(NamedTuple):
+    """What tells runs apart; `[p, ...]` where there are several side by side."""
+
+    point: Mapping[str, Any]  # arguments of the factory
+    key: Key
+    params: PyTree
+    data: PyTree = ()  # on the devices, the same for all; () where an engine has them by itself
+
+
+class Engine(NamedTuple):
+    """Runs side by side that are compiled and can start; `carry` is where they stand."""
+
+    empty: result_dataset.Chunk  # without a round, for shapes and names
+    attrs: dict[str, Any]  # `num_params`, `compile_seconds`, `programs` compiled
+    bytes: int  # of memory that a chunk takes on a device
+    evaluation: Evaluation
+    start: Callable[[Inputs], Any]  # inputs -> carry
+    advance: Callable[..., tuple]  # (inputs, carry, rounds) -> (carry, params [p, d], info): a chunk
+    params: Callable[[Any], PyTree]  # of a carry
+    save: Callable[[Any], list[np.ndarray]]  # carry -> arrays
+    load: Callable[[Inputs, list[np.ndarray]], Any]  # and back
+
+
+class Lowered(NamedTuple):
+    """Runs whose programs are known and not compiled yet."""
+
+    digests: dict[str, str]  # that tell the programs from any others
+    compile: Callable[[], Engine]
+
+
+def lower_runs(
+    make: Callable[..., Algorithm],
+    inputs: Inputs,
+    *,
+    layout: Layout,
+    lengths: Iterable[int],
+    evaluate: Evaluate | None,
+    named: Iterable[str] = (),
+) -> Lowered:
+    """Programs of runs whose client data and client state are on the devices.
+
+    Args:
+      make: `make(**point)` is the algorithm; called inside jit.
+      inputs: of the runs, or of others of the same shapes; on their devices.
+      layout: of runs and clients on the devices.
+      lengths: rounds that a chunk can have. Each is one program.
+      evaluate: measured before the first chunk and after each.
+      named: names that metrics must leave alone, beside those of the result.
+
+    Raises:
+      ValueError: as `compile_evaluation`.
+    """
+    began = time.perf_counter()
+    caveats: tuple[str, ...] = ()
+
+    def init(inputs: Inputs, data: ClientData) -> RoundState:
+        nonlocal caveats
+        algorithm = make(**inputs.point)
+        caveats = algorithm.caveats
+        state = algorithm.init(inputs.key, inputs.params, data)
+        return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
+
+    def first(inputs: Inputs, data: ClientData) -> RoundState:
+        states = layout.each(init, 1)(inputs, data)
+        return states._replace(round=states.round.reshape(-1)[0])
+
+    start = jax.jit(first, out_shardings=layout.state)
+    own, data = _own(inputs), inputs.data
+    state = jax.eval_shape(start, own, data)
+    lowered = {n: _lower(make, n, layout, (own, state, data)) for n in sorted({*lengths})}
+    info = next(iter(lowered.values()))[0].out_info[-1]
+    evaluation = compile_evaluation(evaluate, inputs.params, layout, (*named, *result_dataset.names(info)))
+
+    def compile_all() -> Engine:
+        compiled = {n: program.compile() for n, (program, _) in lowered.items()}
+
+        def advance(inputs: Inputs, carry: RoundState, rounds: int) -> tuple:
+            carry, params, info = compiled[rounds](_own(inputs), carry, inputs.data)
+            return carry, params, first_axis(jax.device_get(info), layout)
+
+        return Engine(
+            empty=empty_chunk(info, evaluation, inputs.params, layout),
+            attrs=compile_attrs(inputs.params, layout, began, len(compiled), caveats),
+            bytes=max(map(lowering.peak_bytes, compiled.values())),
+            evaluation=evaluation,
+            start=lambda inputs: start(_own(inputs), inputs.data),
+            advance=advance,
+            params=lambda carry: carry.params,
+            save=lambda carry: processes.on_host(jax.tree.leaves(carry)),
+            load=lambda inputs, arrays: layout.place_state(jax.tree.unflatten(jax.tree.structure(state), arrays)),
+        )
+
+    digests = {f"program of {n} rounds": digest for n, (_, digest) in lowered.items()}
+    return Lowered(digests | {"program of evaluate": evaluation.digest}, compile_all)
+
+
+def _own(inputs: Inputs) -> Inputs:
+    """Without what is the same for all runs."""
+    return inputs._replace(data=())
+
+
+def _lower(make: Callable[..., Algorithm], rounds: int, layout: Layout, args: tuple) -> tuple[Any, str]:
+    """`rounds` rounds; the parameters once more, ravelled: that copy outlives the state, which is donated.
+
+    The number of a round is one for all runs: who is scheduled then, and their samples, are looked up once.
+    """
+
+    def run(inputs: Inputs, state: RoundState, numbers: jax.Array, data: ClientData) -> tuple:
+        step = make(**inputs.point).step
+
+        def one(state: RoundState, number: jax.Array) -> tuple:
+            state, info = step(inputs.key, state._replace(round=number), data)
+            return state._replace(round=()), kept_info(info)
+
+        state, info = jax.lax.scan(one, state, numbers)
+        return state, ravel_pytree(state.params)[0], info
+
+    def runs(inputs: Inputs, state: RoundState, data: ClientData) -> tuple:
+        numbers = state.round + jnp.arange(rounds, dtype=jnp.int32)
+        after, params, info = layout.each(run, 2)(inputs, state._replace(round=()), numbers, data)
+        return after._replace(round=state.round + rounds), params, info
+
+    inputs, state, data = args
+    laid = RoundState._make(map(_with_sharding, state, layout.state))
+    program = jax.jit(runs, donate_argnums=1, out_shardings=(layout.state, layout.out, layout.out))
+    return lowering.lower(program, inputs, laid, data)
+
+
+def _with_sharding(tree: PyTree, sharding: Any) -> PyTree:
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding), tree)
+
+
+def kept_info(info: RoundInfo) -> dict[str, Any]:
+    """What is kept of a round; a plain dict would lose the order of the phases."""
+    kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
+    del kept["direction"]
+    measured, observed = kept.pop("measured"), kept.pop("observed")
+    return kept | result_dataset.flat_measured(measured) | result_dataset.flat_observed(observed, measured)
+
+
+def first_axis(tree: PyTree, layout: Layout) -> PyTree:
+    """Host arrays with the axis of runs, also where there is one run alone."""
+    return tree if layout.runs else jax.tree.map(lambda a: np.asarray(a)[None], tree)
+
+
+def empty_chunk(info: PyTree, evaluation: Evaluation, params: PyTree, layout: Layout) -> result_dataset.Chunk:
+    """A chunk without a round, from the shapes of one that has some."""
+    params = first_axis(processes.on_host(evaluation.ravel(params)), layout)
+    none = lambda of: np.zeros((len(params), 0, *of.shape[2 if layout.runs else 1 :]), of.dtype)
+    metrics = dict.fromkeys(evaluation.names, np.zeros(len(params)))
+    return result_dataset.Chunk(0, 0.0, jax.tree.map(none, info), metrics, params)
+
+
+def compile_attrs(
+    params: PyTree, layout: Layout, began: float, compiled: int, caveats: tuple[str, ...]
+) -> dict[str, Any]:
+    """What is worth knowing about compiled runs."""
+    size = sum(leaf[0].size if layout.runs else leaf.size for leaf in jax.tree.leaves(params))
+    seconds = time.perf_counter() - began
+    return {"num_params": size, "compile_seconds": seconds, "programs": compiled, "caveats": " / ".join(caveats)}

@@ -1,0 +1,123 @@
+"""Where runs stand, as files: the chunks they have finished, written once, and the state of the runs under way.
+
+`state.npz` lists the files of chunks that count. It is replaced whole after they are there, so at any moment the folder
+holds one position that runs can go on from.
+"""
+
+import collections
+import io
+import json
+import pathlib
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv.base import Link
+from fedjax_priv.runs.records import atomic_file
+from fedjax_priv.runs.records.result_dataset import Chunk
+
+STATE = "state.npz"
+
+
+class Position(NamedTuple):
+    """How far runs are that come in batches, one after the other."""
+
+    batch: int = 0  # under way
+    parts: tuple[tuple[str, ...], ...] = ((),)  # files of finished chunks, of each batch up to this one
+    state: tuple[np.ndarray, ...] = ()  # of the batch under way; none before its first checkpoint
+
+
+def read(folder: pathlib.Path) -> Position:
+    """The last position that was written; the start where there is none.
+
+    Raises:
+      ValueError: the file is broken.
+    """
+    if not (folder / STATE).is_file():
+        return Position()
+    about, arrays = _decode(folder / STATE)
+    return Position(about["batch"], tuple(map(tuple, about["parts"])), tuple(arrays))
+
+
+def write(folder: pathlib.Path, position: Position) -> None:
+    """Replace the position; the files of chunks it lists are there.
+
+    Raises:
+      OSError: the folder is read-only, or the disk is full; the older position counts.
+    """
+    atomic_file.write(folder / STATE, _encode({"batch": position.batch, "parts": position.parts}, position.state))
+
+
+def write_chunks(path: pathlib.Path, chunks: Sequence[Chunk]) -> None:
+    """Write finished chunks.
+
+    Raises:
+      OSError: the folder is read-only, or the disk is full.
+    """
+    about, arrays = [], []
+    for chunk in chunks:
+        names, leaves = _flat(chunk)
+        about.append({"rounds": chunk.rounds, "seconds": chunk.seconds, "arrays": names})
+        arrays += leaves
+    atomic_file.write(path, _encode(about, arrays))
+
+
+def read_chunks(path: pathlib.Path) -> list[Chunk]:
+    """Chunks, as they were written.
+
+    Raises:
+      ValueError: the file is missing or broken.
+    """
+    about, arrays = _decode(path)
+    leaves = iter(arrays)
+    return [_unflat(chunk, {name: next(leaves) for name in chunk["arrays"]}) for chunk in about]
+
+
+def _flat(chunk: Chunk) -> tuple[list[str], list[np.ndarray]]:
+    """Arrays of a chunk under names such as `info/loss`, `bits/upload/up`, in order."""
+    arrays = {f"info/{name}": array for name, array in chunk.info.items() if name != "bits"}
+    for phase, link in chunk.info["bits"].items():
+        arrays |= {f"bits/{phase}/up": link.up, f"bits/{phase}/down": link.down}
+    arrays |= {f"metrics/{name}": array for name, array in chunk.metrics.items()}
+    if not isinstance(chunk.params, tuple):
+        arrays["params/"] = chunk.params
+    return list(arrays), list(arrays.values())
+
+
+def _unflat(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Chunk:
+    """The dict `info` has its fields in the order of `_flat`, with the bits behind them."""
+    parts: dict[str, dict[str, np.ndarray]] = collections.defaultdict(dict)
+    for name, array in arrays.items():
+        kind, _, rest = name.partition("/")
+        parts[kind][rest] = array
+    ways = parts["bits"]
+    phases = dict.fromkeys(name.rpartition("/")[0] for name in ways)
+    bits = {phase: Link._make(ways[f"{phase}/{way}"] for way in Link._fields) for phase in phases}
+    info = {**parts["info"], "bits": collections.OrderedDict(bits)}
+    return Chunk(about["rounds"], about["seconds"], info, parts["metrics"], parts["params"].get("", ()))
+
+
+def _encode(about: Any, arrays: Sequence[np.ndarray]) -> bytes:
+    """An npz of the arrays' bytes, so that it holds types NumPy has no name for, such as bfloat16."""
+    file = io.BytesIO()
+    header = {"about": about, "types": [(str(array.dtype), array.shape) for array in arrays]}
+    raw = (np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8) for array in arrays)
+    np.savez(file, np.frombuffer(json.dumps(header).encode(), np.uint8), *raw)
+    return file.getvalue()
+
+
+def _decode(path: pathlib.Path) -> tuple[Any, list[np.ndarray]]:
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            header, *raw = (file[name] for name in file.files)
+        header = json.loads(header.tobytes())
+        arrays = [
+            np.frombuffer(data.tobytes(), jnp.dtype(dtype)).reshape(shape)
+            for data, (dtype, shape) in zip(raw, header["types"], strict=True)
+        ]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} is broken: {error}") from error
+    return header["about"], arrays

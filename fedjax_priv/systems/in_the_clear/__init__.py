@@ -1,0 +1,1 @@
+"""Systems whose server sees every update."""

@@ -1,0 +1,46 @@
+"""FedAvg (McMahan et al. 2017): local training, a weighted mean, updates in the clear."""
+
+from typing import Any
+
+import optax
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone, sample
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import plain, stack, weighted_mean
+
+
+def fedavg(
+    local: Local,
+    *,
+    cohort_size: int | None = None,
+    dropout: float | Array = 0.0,
+    server: optax.GradientTransformation | None = None,
+    exact: bool = True,
+    **run: Any,
+) -> Algorithm:
+    """`w <- w - sum_{i in S} n_i (w - w_i) / sum_{i in S} n_i`, S the clients whose updates arrive.
+
+    Args:
+      local: training of a client, such as `local_sgd(...)`; `fedsgd(...)` with `optax.sgd(lr)` is FedSGD.
+      cohort_size: clients drawn each round; everyone if not given.
+      dropout: probability that a client's update is lost.
+      server: optimizer that takes the mean update as a gradient; `optax.sgd(1.0)` if not given.
+      exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
+      **run: `block` and `mesh` of `federated_round`.
+    """
+    if cohort_size is not None:
+        _validate.integer(cohort_size=cohort_size)
+    return federated_round(
+        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        local=local,
+        layers=stack(mean=weighted_mean(), send=plain(exact=exact)),
+        channel=erasure(dropout),
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        **run,
+    )

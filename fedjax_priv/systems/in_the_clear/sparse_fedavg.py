@@ -1,0 +1,78 @@
+"""FedAvg with sparsified updates in the clear: rand-K or top-K, with or without error feedback."""
+
+from typing import Any, Literal
+
+import optax
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone, sample
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import plain_sparse, rand_k, scale, stack, top_k
+from fedjax_priv.systems._arguments import loss_rate
+
+SPARSIFIERS = {"rand_k": rand_k, "top_k": top_k}
+
+
+def sparse_fedavg(
+    local: Local,
+    *,
+    num_params: int,
+    k: int,
+    sparsifier: Literal["rand_k", "top_k"] = "top_k",
+    error_feedback: bool = False,
+    num_clients: int | None = None,
+    cohort_size: int | None = None,
+    dropout: float | Array = 0.0,
+    server: optax.GradientTransformation | None = None,
+    exact: bool = True,
+    **run: Any,
+) -> Algorithm:
+    """`w <- w - sum_{i in S} C(beta_i y_i / (1 - dropout))`, C the sparsifier, S the clients whose uploads arrive.
+
+    Args:
+      local: training of a client.
+      num_params: parameters of the model, d.
+      k: coordinates a client sends.
+      sparsifier: "top_k" sends those largest in magnitude, "rand_k" random ones.
+      error_feedback: a client adds what it did not send to its next update.
+      num_clients: clients in the data; needed with `cohort_size`, which updates are then scaled up by.
+      cohort_size: clients drawn each round; everyone if not given.
+      dropout: probability that a client's update is lost.
+      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
+      exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
+      **run: `block` and `mesh` of `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+    """
+    _validate.one_of(SPARSIFIERS, sparsifier=sparsifier)
+    dropout = loss_rate(dropout)
+    sparsify = SPARSIFIERS[sparsifier](num_params, k, error_feedback=error_feedback)
+    return federated_round(
+        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        local=local,
+        layers=stack(
+            weigh=scale(_per_draw(num_clients, cohort_size) / (1 - dropout)),
+            sparsify=sparsify,
+            send=plain_sparse(num_params, exact=exact),
+        ),
+        channel=erasure(dropout),
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
+        **run,
+    )
+
+
+def _per_draw(num_clients: int | None, cohort_size: int | None) -> float:
+    """One over the probability that a client is drawn."""
+    if cohort_size is None:
+        return 1.0
+    _validate.integer(cohort_size=cohort_size)
+    if num_clients is None or num_clients < cohort_size:
+        raise ValueError(f"num_clients must be at least cohort_size = {cohort_size}, got {num_clients}")
+    return num_clients / cohort_size

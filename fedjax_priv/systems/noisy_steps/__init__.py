@@ -1,0 +1,1 @@
+"""Systems with noise in every local step."""

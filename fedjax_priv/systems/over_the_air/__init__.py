@@ -1,0 +1,1 @@
+"""Systems whose uploads add up on a wireless channel."""

@@ -1,0 +1,117 @@
+"""Private FedSGD over a wireless channel with user sampling (Seif et al.), and its three simpler schemes."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import jax.numpy as jnp
+import optax
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Algorithm, Draw, Local, Release
+from fedjax_priv.channels import Fading, multiple_access, orthogonal, rician
+from fedjax_priv.clients import bernoulli, channel_aware, only_if
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import align, over_the_air_mean, stack, waveform
+from fedjax_priv.layers import clip as clip_to
+from fedjax_priv.layers.alignment import Control, power_left
+
+
+def wireless(
+    local: Local,
+    *,
+    clip: float | Array = 1.0,
+    noise_variance: ArrayLike = 0.1,
+    receiver_noise: float | Array = 1.0,
+    participation: ArrayLike | Callable[[Array], ArrayLike] | None = None,
+    threshold: float | Array | None = None,
+    snr_db: ArrayLike | None = None,
+    power_control: Control = "gradient",
+    access: Literal["multiple", "orthogonal"] = "multiple",
+    known_count: bool = True,
+    fading: Fading | None = None,
+    server: optax.GradientTransformation | None = None,
+    **run: Any,
+) -> Algorithm:
+    """Clients that take part send `alpha_k (g_k + n_k)` at once, uncoded; the server divides what adds up on the air.
+
+    Algorithm of "Privacy Amplification for Federated Learning via User Sampling and Wireless Aggregation" (eqs. 1 to
+    10, 26); `access` and `participation` choose among the four schemes of its Table I.
+    `clients.local_sgd(num_steps=1, learning_rate=1.0)` is its mini-batch gradient; more steps are the same system with
+    updates for gradients.
+
+    Args:
+      local: what a client computes; a regulariser belongs in its loss.
+      clip: L, largest norm of what it sends before noise.
+      noise_variance: sigma_k^2 of the privacy noise, of every client or `[n]`.
+      receiver_noise: N0, variance of the receiver's noise.
+      participation: p, probability of joining a round: a number, `[n]`, or a function of the round; 1 if not given.
+      threshold: h_th of channel-aware sampling, `p_k = min(1, h_k / h_th)`, instead of `participation`.
+      snr_db: transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no power limit if not given.
+      power_control: what gives way where power does not suffice, see `layers.align`. Under "signal" a client that has
+        no power left beside its noise does not join.
+      access: one "multiple" access channel, or an "orthogonal" link for each client.
+      known_count: whether the server knows how many clients sent; it divides by their expected number if not.
+      fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.
+      server: optimizer that takes the estimate as a gradient; `optax.sgd(1.0)` if not given, the paper uses Adam.
+      **run: `block`, `mesh` and `observe` of `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range, or both `participation` and `threshold`.
+    """
+    _validate.one_of(("multiple", "orthogonal"), access=access)
+    _validate.one_of((True, False), known_count=known_count)
+    _validate.positive(clip=clip)
+    if fading is not None and not isinstance(fading, Fading):
+        raise ValueError(f"fading must be a Fading such as channels.rician(), got {fading!r}")
+    power = _power(snr_db, receiver_noise)
+    draw = _draw(participation, threshold, rician() if fading is None else fading)
+    if power is not None and power_control == "signal":
+        draw = only_if(draw, lambda who: power_left(power, jnp.asarray(noise_variance, jnp.float32), who))
+    terms = {
+        "clip": clip, "noise_variance": noise_variance, "receiver_noise": receiver_noise, "access": access,
+        "power": power, "control": power_control,
+    }  # fmt: skip
+    several = access == "multiple"
+    channel = multiple_access(receiver_noise, known_count=known_count) if several else orthogonal(receiver_noise)
+    return federated_round(
+        cohort=draw,
+        local=local,
+        layers=stack(
+            clip=clip_to(clip),
+            align=align(noise_variance, max_norm=clip, power=power, control=power_control),
+            mean=over_the_air_mean(known_count=known_count),
+            send=waveform(),
+        ),
+        channel=channel,
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        release=Release("over the air", terms),
+        **run,
+    )
+
+
+def _draw(participation: Any, threshold: Any, fading: Fading) -> Draw:
+    if threshold is None:
+        return bernoulli(1.0 if participation is None else participation, fading=fading)
+    if participation is not None:
+        raise ValueError(f"participation must not be given with threshold, got {participation!r}")
+    return channel_aware(threshold, fading)
+
+
+def _decibels(**values: float) -> None:
+    """What float32 holds as a power."""
+    for name, value in values.items():
+        if not -300 <= value <= 300:
+            raise ValueError(f"{name} must be a number of dB in [-300, 300], got {value!r}")
+
+
+def _power(snr_db: Any, receiver_noise: Any) -> Array | None:
+    """P_k / d, energy of a channel use."""
+    if snr_db is None:
+        return None
+    _validate.each(_decibels, snr_db=snr_db)
+    _validate.positive(receiver_noise=receiver_noise)
+    return receiver_noise * 10.0 ** (jnp.asarray(snr_db, jnp.float32) / 10)

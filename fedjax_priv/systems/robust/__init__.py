@@ -1,0 +1,1 @@
+"""Systems that tolerate Byzantine clients."""

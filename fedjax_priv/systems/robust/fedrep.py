@@ -1,0 +1,110 @@
+"""FedREP: consensus sparsification, buffers that are summed in secret, and robust aggregation across buffers."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.aggregators import centered_clipping, on_coordinates
+from fedjax_priv.attacks import Attack
+from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone
+from fedjax_priv.engine.mesh import resolve_mesh
+from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.layers import average, conspar, quantize, stack
+from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
+from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
+from fedjax_priv.systems._noise import distributed_noise
+
+
+def fedrep(
+    local: Local,
+    *,
+    num_clients: int,
+    num_params: int,
+    ratio: float = 0.05,
+    k: int | None = None,
+    buffer_size: int = 2,
+    aggregate: Aggregator | None = None,
+    alpha: float | Array = 0.0,
+    num_byzantine: int = 0,
+    attack: Attack | None = None,
+    coordinate_attack: CoordinateAttack | None = None,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    levels: float | Array = 2.0**20,
+    in_the_clear: bool = False,
+    elide: bool = False,
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
+    server: optax.GradientTransformation | None = None,
+    block: int | Literal["auto"] = DEFAULT_BLOCK,
+    mesh: Mesh | Literal["auto"] | None = "auto",
+    observe: Callable[[View], PyTree] | None = None,
+) -> Algorithm:
+    """`w <- w - Agg(buffer means of (g_k)_I)`, g_k = u_k + y_k, I the union of proposals (Algorithms 1 and 2).
+
+    Buffers are drawn anew each round. The server sees every proposal with its sender and the mean of each buffer,
+    never one client's values. A client whose upload does not count keeps all of g_k.
+
+    Args:
+      local: training of a client; momentum is the client's own (`carry_momentum=True`).
+      num_clients: m.
+      num_params: parameters of the model, d.
+      ratio: K / d; K = m floor(ratio d / m), at least m.
+      k: K in place of `ratio`, a multiple of m.
+      buffer_size: s, a divisor of m; the rows of the aggregator are m / s.
+      aggregate: rule across buffers; `centered_clipping()` if not given.
+      alpha: share of its largest coordinates that a client replaces by random ones in its proposal, in [0, 1].
+      num_byzantine: clients 0 to f - 1 are Byzantine; they can spoil f buffers.
+      attack: on values that Byzantine clients send.
+      coordinate_attack: on coordinates that they propose.
+      dropout: probability that a client is lost after the union is known and before its upload.
+      leave: probability that a survivor is gone when shares are opened.
+      levels: grid points of the quantizer to a unit.
+      in_the_clear: sum field elements without masks; then a buffer may hold a single client.
+      elide: as in `secagg`.
+      clip: largest Euclidean norm of the values on I that an honest client sends; what is cut off is gone.
+      noise_variance: as in `secagg`; a buffer holds the noise of its s clients. Proposals stay in the clear.
+      server: optimizer that takes the direction as a gradient; `optax.sgd(1.0)` if not given.
+      block: as in `federated_round`.
+      mesh: as in `federated_round`.
+      observe: as in `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range, or a composition that cannot do what it is for: sizes that do not
+        divide, single updates under secure aggregation, more spoilt buffers than the aggregator bears.
+    """
+    dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
+    number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
+    n, mesh = proposed(num_params, num_clients, ratio, k), resolve_mesh(mesh)
+    terms = {"num_params": num_params, "num_coordinates": n, "alpha": alpha, "masked": not in_the_clear}
+    noise = distributed_noise(
+        clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
+        threshold=buffer_size // 2 + 1, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
+        condition="" if attack is coordinate_attack is None else "Byzantine clients know no other's update",
+    )  # fmt: skip
+    return federated_round(
+        cohort=everyone(number, num_byzantine=num_byzantine),
+        local=local,
+        layers=stack(
+            conspar=conspar(num_params, n, alpha=alpha, attack=coordinate_attack),
+            **noise.above,
+            **attacked(attack),
+            average=average(),
+            quantize=quantize(levels, max_terms=buffer_size),
+            **noise.below,
+            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide, mesh=mesh),
+        ),
+        channel=erasure(dropout, leave=leave),
+        aggregate=on_coordinates(aggregate, num_params),
+        server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
+        block=block,
+        mesh=mesh,
+        observe=observe,
+        release=Release("proposed coordinates", terms | noise.terms),
+    )

@@ -1,0 +1,70 @@
+"""RCGD-EF (Ghosh et al. 2021): compressed updates with error feedback, the longest left out; in the clear."""
+
+from typing import Any
+
+import optax
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import norm_trimming
+from fedjax_priv.attacks import Attack, on_sparse
+from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import plain_sparse, stack, top_k
+from fedjax_priv.systems._arguments import coordinates, loss_rate, minority
+
+
+def rcgd_ef(
+    local: Local,
+    *,
+    num_clients: int,
+    num_params: int,
+    ratio: float = 0.05,
+    trimmed: float | None = None,
+    num_byzantine: int = 0,
+    attack: Attack | None = None,
+    dropout: float | Array = 0.0,
+    server: optax.GradientTransformation | None = None,
+    **run: Any,
+) -> Algorithm:
+    """`w <- w - mean of the messages Q(e_k + y_k) of smallest norm`, Q = top-K; `e_k` is what was not sent.
+
+    The server sees each client's message: rows are `[m, d]`. What an attack says is cut to its K largest coordinates,
+    so that the message is legal.
+
+    Args:
+      local: training of a client.
+      num_clients: m.
+      num_params: parameters of the model, d.
+      ratio: K / d; K = floor(ratio d), at least 1.
+      trimmed: share of messages left out, below 1/2; num_byzantine / num_clients if not given.
+      num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
+      attack: on values that Byzantine clients send.
+      dropout: probability that a client's message is lost.
+      server: optimizer that takes the mean as a gradient; `optax.sgd(1.0)` if not given.
+      **run: `block`, `mesh` and `observe` of `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    _validate.integer(num_clients=num_clients, num_params=num_params)
+    minority(num_byzantine, num_clients)
+    trimmed = num_byzantine / num_clients if trimmed is None else trimmed
+    _validate.below_half(trimmed=trimmed)
+    attacked = {} if attack is None else {"attack": on_sparse(attack, num_params)}
+    return federated_round(
+        cohort=everyone(num_clients, num_byzantine=num_byzantine),
+        local=local,
+        layers=stack(
+            sparsify=top_k(num_params, coordinates(num_params, ratio), error_feedback=True),
+            **attacked,
+            send=plain_sparse(num_params, num_clients),
+        ),
+        channel=erasure(loss_rate(dropout)),
+        aggregate=norm_trimming(trimmed),
+        server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
+        **run,
+    )

@@ -1,0 +1,1 @@
+"""Systems whose server sees sums of updates."""

@@ -1,0 +1,96 @@
+"""SecAgg on common random coordinates: uploads as short as those of SparseSecAgg, and as well hidden as SecAgg's."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone
+from fedjax_priv.engine.mesh import resolve_mesh
+from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
+from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+
+
+def common_secagg(
+    local: Local,
+    *,
+    num_clients: int,
+    num_params: int,
+    alpha: float | Array,
+    error_feedback: bool = False,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    levels: float | Array = 2.0**20,
+    neighbours: int | Literal["all"] = "all",
+    threshold: int | None = None,
+    elide: bool = False,
+    server: optax.GradientTransformation | None = None,
+    secure_sum: Layer | None = None,
+    block: int | Literal["auto"] = DEFAULT_BLOCK,
+    mesh: Mesh | Literal["auto"] | None = "auto",
+    observe: Callable[[View], PyTree] | None = None,
+) -> Algorithm:
+    """FedAvg under secure aggregation, on random coordinates that are the same for all clients of a round.
+
+    Updates are scaled by beta_i / (1 - dropout), so that without error feedback the mean of the sum over coordinates,
+    dropouts and rounding is `sum_i beta_i y_i`.
+
+    Args:
+      local: training of a client.
+      num_clients: clients in the data.
+      num_params: parameters of the model, d.
+      alpha: share of the parameters that is sent, in (0, 1]; round(alpha d) of them, at least one. It cannot be traced.
+      error_feedback: a client adds what it did not send to its next update.
+      dropout: probability theta that a client is lost after the masks are agreed and before its upload.
+      leave: probability that a survivor is gone when shares are opened.
+      levels: grid points of the quantizer to a unit.
+      neighbours: as in `secagg`.
+      threshold: as in `secagg`.
+      elide: as in `secagg`.
+      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
+      secure_sum: as in `secagg`.
+      block: as in `federated_round`.
+      mesh: as in `federated_round`.
+      observe: as in `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+    """
+    size, dropout = secure_cohort(num_clients, None), loss_rate(dropout)
+    _validate.integer(num_params=num_params)
+    common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
+    mesh = resolve_mesh(mesh)
+    secure = secure_sum is None
+    if secure_sum is None:
+        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
+    return federated_round(
+        cohort=everyone(),
+        local=local,
+        layers=stack(
+            weigh=scale(1 / (1 - dropout)),
+            common=common,
+            quantize=quantize(levels, max_terms=size),
+            mask=secure_sum,
+        ),
+        channel=erasure(dropout, leave=leave),
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
+        block=block,
+        mesh=mesh,
+        observe=observe,
+        release=Release("sum") if secure else None,
+    )
+
+
+def _coordinates(alpha: float | Array, num_params: int) -> int:
+    _validate.known(alpha=alpha)
+    _validate.fraction(above_zero=True, alpha=alpha)
+    return max(1, round(float(alpha) * num_params))

@@ -1,0 +1,103 @@
+"""SecAgg (Bonawitz et al., CCS 2017) and SecAgg+ (Bell et al., CCS 2020): the server learns the sum of the updates."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone, sample
+from fedjax_priv.engine.mesh import resolve_mesh
+from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
+from fedjax_priv.layers.secure_sum.sharing import terms
+from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._noise import distributed_noise
+
+CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
+
+
+def secagg(
+    local: Local,
+    *,
+    num_clients: int,
+    cohort_size: int | None = None,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    levels: float | Array = 2.0**20,
+    neighbours: int | Literal["all"] = "all",
+    threshold: int | None = None,
+    elide: bool = False,
+    normalize: Literal["expected", "survivors"] = "expected",
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
+    server: optax.GradientTransformation | None = None,
+    secure_sum: Layer | None = None,
+    block: int | Literal["auto"] = DEFAULT_BLOCK,
+    mesh: Mesh | Literal["auto"] | None = "auto",
+    observe: Callable[[View], PyTree] | None = None,
+) -> Algorithm:
+    """FedAvg under secure aggregation, masked on every coordinate.
+
+    Args:
+      local: training of a client.
+      num_clients: clients in the data.
+      cohort_size: clients drawn each round; everyone if not given.
+      dropout: probability theta that a client is lost after the masks are agreed and before its upload.
+      leave: probability that a survivor is gone when shares are opened.
+      levels: grid points c of the quantizer to a unit (eqs. 15-17 of SparseSecAgg; c is not published).
+      neighbours: an even number of peers each client masks and shares its secrets with (SecAgg+); "all" is the complete
+        graph.
+      threshold: shares that reconstruct a secret; more than half of its holders if not given.
+      elide: expand no mask where only the aggregate is wanted; the same aggregate bit for bit, and reports say so.
+      normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort, so
+        that the mean of the sum over draws and dropouts is `sum_i beta_i y_i`; "survivors" divides by the survivors'
+        total weight instead.
+      clip: largest Euclidean norm of what a client adds to the sum: of its update as it was weighted and scaled. None
+        leaves updates as they are.
+      noise_variance: of the Skellam noise that each client adds at each coordinate of it before it is masked, so that
+        the sum is differentially private; it takes `clip`, numbers that are not traced and `normalize="expected"`.
+      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
+      secure_sum: innermost layer in place of `pairwise_masks(...)`; `plain_field()` adds the same field elements in the
+        clear.
+      block: as in `federated_round`.
+      mesh: as in `federated_round`.
+      observe: as in `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+    """
+    _validate.one_of(("expected", "survivors"), normalize=normalize)
+    size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
+    weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
+    if noise_variance is not None and normalize == "survivors":
+        raise ValueError("normalize must be 'expected' with noise_variance, or the sum of weights is noisy as well")
+    mesh = resolve_mesh(mesh)
+    secure = secure_sum is None
+    opening = terms(size, neighbours, threshold, block=1, mesh=None).threshold
+    noise = distributed_noise(
+        clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1, threshold=opening,
+        condition="" if neighbours == "all" else CONNECTED,
+    )  # fmt: skip
+    if secure_sum is None:
+        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
+    return federated_round(
+        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        local=local,
+        layers=stack(
+            weigh=weigh, **noise.above, quantize=quantize(levels, max_terms=size), **noise.below, mask=secure_sum
+        ),
+        channel=erasure(dropout, leave=leave),
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
+        block=block,
+        mesh=mesh,
+        observe=observe,
+        release=Release("sum", noise.terms) if secure or noise.terms else None,
+    )

@@ -1,0 +1,111 @@
+"""SparseSecAgg (Algorithm 1): every pair of clients picks a random few coordinates; only those are masked and sent."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone, sample
+from fedjax_priv.engine.mesh import resolve_mesh
+from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
+from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._noise import distributed_noise
+
+
+def sparse_secagg(
+    local: Local,
+    *,
+    num_clients: int,
+    alpha: float | Array = 0.1,
+    cohort_size: int | None = None,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    levels: float | Array = 2.0**16,
+    neighbours: int | Literal["all"] = "all",
+    threshold: int | None = None,
+    expand: Literal["skip", "dense"] = "skip",
+    elide: bool = False,
+    normalize: Literal["expected", "survivors"] = "expected",
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
+    server: optax.GradientTransformation | None = None,
+    block: int | Literal["auto"] = DEFAULT_BLOCK,
+    mesh: Mesh | Literal["auto"] | None = "auto",
+    observe: Callable[[View], PyTree] | None = None,
+) -> Algorithm:
+    """FedAvg under secure aggregation of random coordinates.
+
+    The server can read much of what it sums, alone or in pairs: `leakage` shows how much.
+
+    Args:
+      local: training of a client.
+      num_clients: clients in the data.
+      alpha: upper bound of the share of coordinates that a client sends, in (0, 1]; static unless `expand` is "dense".
+      cohort_size: clients drawn each round; everyone if not given.
+      dropout: probability theta that a client is lost after the masks are agreed and before its upload.
+      leave: probability that a survivor is gone when shares are opened.
+      levels: grid points c of the quantizer to a unit (eqs. 15-17; c is not published).
+      neighbours: as in `secagg`; a pair of k neighbours selects a coordinate with probability alpha / k.
+      threshold: as in `secagg`.
+      expand: how pairs draw their coordinates: "skip" from gap to gap, "dense" by a word for every coordinate.
+      elide: as in `secagg`.
+      normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16), and by clients / cohort, so that the
+        mean of the sum is `sum_i beta_i y_i` (Lemma 1); "survivors" scales by beta_i / p and divides by the survivors'
+        total weight, which clients tell the server.
+      clip: as in `secagg`; the norm is that of all coordinates, sent or not.
+      noise_variance: as in `secagg`, and with either `normalize`. The server may read an upload alone, which holds the
+        noise of one client: so much has to be enough.
+      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
+      block: as in `federated_round`.
+      mesh: as in `federated_round`.
+      observe: as in `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+    """
+    _validate.one_of(("expected", "survivors"), normalize=normalize)
+    size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
+    alpha = _validate.or_nan(alpha, above=0, at_most=1)
+    mesh, peers = resolve_mesh(mesh), size - 1 if neighbours == "all" else neighbours
+    mask = sparse_masks(
+        alpha=alpha, group_size=size, neighbours=neighbours, threshold=threshold, expand=expand, elide=elide, mesh=mesh
+    )
+    noise = distributed_noise(clip, noise_variance, levels, max_terms=size, group_size=1)
+    return federated_round(
+        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        local=local,
+        layers=stack(
+            weigh=_weigh(normalize, _selected(alpha, peers), size / num_clients, dropout),
+            **noise.above,
+            quantize=quantize(levels, max_terms=size),
+            **noise.below,
+            mask=mask,
+        ),
+        channel=erasure(dropout, leave=leave),
+        aggregate=mean(),
+        server=optax.sgd(1.0) if server is None else server,
+        num_clients=num_clients,
+        block=block,
+        mesh=mesh,
+        observe=observe,
+        release=Release("sparse sum", {"alpha": alpha, **noise.terms}),
+    )
+
+
+def _selected(alpha: float | Array, peers: int) -> Array:
+    """p, the share of coordinates a client sends (eq. 14)."""
+    return -jnp.expm1(peers * jnp.log1p(-jnp.asarray(alpha, jnp.float32) / peers))
+
+
+def _weigh(normalize: str, selected: Array, drawn: float, dropout: float | Array) -> Layer:
+    if normalize == "survivors":
+        return public_weighted_mean(factor=1 / selected)
+    return scale(1 / (selected * drawn * (1 - dropout)))

@@ -1,0 +1,36 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.aggregators import coordinate_median, mean, trimmed_mean
+from fedjax_priv.analysis.rule_robustness import robustness
+from fedjax_priv.attacks import foe, infinite
+
+KEY = jax.random.key(3)
+M, F, D = 9, 2, 50
+HONEST = jnp.arange(M) >= F
+UPDATES = np.random.default_rng(0).normal(1, 1, (M, D)).astype(np.float32)
+
+
+def measured(rule, attack, updates=UPDATES):
+    return jax.jit(lambda x: robustness(KEY, rule, attack, x, HONEST))(jnp.asarray(updates))
+
+
+def test_the_mean_under_foe_in_closed_form():
+    """Agg = (1 - delta) m - delta s m, and the distances of all pairs; float64."""
+    honest = UPDATES[F:].astype(np.float64)
+    centre, share = honest.mean(0), F / M
+    found = measured(mean(), foe(0.5))
+    assert found.share == pytest.approx(share, rel=1e-5)
+    assert found.error == pytest.approx((share * 1.5) ** 2 * (centre**2).sum(), rel=1e-5)
+    pairs = [((a - b) ** 2).sum() for i, a in enumerate(honest) for b in honest[:i]]
+    assert found.spread == pytest.approx(np.mean(pairs), rel=1e-5)
+    assert found.c == pytest.approx(float(found.error) / share / np.mean(pairs), rel=1e-5)
+
+
+def test_rules_that_bear_the_attack_have_a_small_c():
+    for rule in (coordinate_median(), trimmed_mean(F)):
+        found = measured(rule, infinite(), np.where(np.asarray(HONEST)[:, None], UPDATES, np.nan))
+        assert 0 < found.c < 1
+    assert not np.isfinite(measured(mean(), infinite()).c)

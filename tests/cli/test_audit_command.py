@@ -1,0 +1,137 @@
+"""The command `audit`: its verdicts, its exit status, and that it knows what to do with every system."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv import systems
+from fedjax_priv.audit import Finding, Worlds
+from fedjax_priv.audit import systems as of_systems
+from fedjax_priv.audit.worlds import watched
+from fedjax_priv.cli import audit_command, main
+from fedjax_priv.cli.options import REQUIRED
+
+GIVEN = {int: 2, float: 0.5}  # for an option without a default
+PRIVATE = ["--sample-clip", 1.0, "--gradient-noise", 0.03, "--batch-size", 20, "--learning-rate", 0.1]
+
+
+def call(monkeypatch, *arguments):
+    """The exit status."""
+    monkeypatch.setattr("sys.argv", ["fedjax-priv", "audit", *map(str, arguments)])
+    try:
+        main.main()
+    except SystemExit as stopped:
+        return stopped.code
+    return 0
+
+
+def made(n=10):
+    """A run as a ledger reads it."""
+    each, shape = ("round", "client"), (1, n)
+    variables = {
+        "client_id": (each, np.arange(n)[None]), "counted": (each, np.ones(shape, bool)), "status": ("round", [0]),
+        "join_probability": (each, np.ones(shape)), "gain": (each, np.ones(shape)),
+        "up_bytes": (("round", "phase", "client"), np.ones((1, 1, n))),
+    }  # fmt: skip
+    return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": 650})
+
+
+@pytest.fixture
+def traced(monkeypatch):
+    """Rounds are traced and not run; the scores of the two inputs are far apart in the order of their entries."""
+    monkeypatch.setattr(audit_command, "simulate", lambda *_, **__: made())
+
+    def scores(make, canary, score, key, *, params, trials, rounds, at_once):
+        one = watched(make, canary.local, canary.data, score, params, rounds)
+        first, second = (jax.eval_shape(one, key, given) for given in canary.inputs)
+        assert first == second and first.dtype == np.float32 and first.ndim == 1
+        return Worlds(np.ones((trials, *first.shape)), np.zeros((trials, *first.shape)))
+
+    monkeypatch.setattr(of_systems, "scores", scores)
+
+
+def required(system):
+    for options in audit_command.parts_of(system).values():
+        for name, option in options.items():
+            if option.default is REQUIRED:
+                yield from (f"--{name.replace('_', '-')}", GIVEN[option.type])
+
+
+@pytest.mark.parametrize("system", systems.__all__)
+def test_every_system_can_be_audited(system, traced, monkeypatch, capsys, tmp_path):
+    """Without noise there is no guarantee to contradict; over the air there is one."""
+    place = tmp_path / "table.json"
+    status = call(monkeypatch, system, *required(system), "--trials", 100, "--json", place)
+    rows = json.loads(place.read_text())
+    assert len(rows) >= 1 and all(row["at_least"] == row["limit"] > 2 for row in rows)
+    assert status == (1 if any(row["contradicts"] for row in rows) else 0)
+    assert "at least" in capsys.readouterr().out
+    canaries = {row["canary"] for row in rows}
+    assert canaries <= ({"label"} if system in ("cdp_fl", "dp_sgd") else {"direction", "proposal"})
+
+
+@pytest.mark.parametrize("adversary", ["server", "device", "coalition", "everybody", "outsider"])
+def test_an_adversary_is_chosen(adversary, traced, monkeypatch, tmp_path):
+    place = tmp_path / "table.json"
+    chosen = ["--adversary", adversary, "--colluding", 2, "--trials", 100, "--canary", "sample", "--json", place]
+    call(monkeypatch, "cdp_fl", *PRIVATE, *chosen)
+    (row,) = json.loads(place.read_text())
+    said = {"server": "the server or", "device": "a client", "coalition": "2 clients", "everybody": "every local step"}
+    assert row["adversary"].startswith(said.get(adversary, "an outsider, who sees less"))
+    assert row["canary"] == "sample" and row["claimed"] > 0
+
+
+def test_users_that_collude_on_the_air_are_left_out(traced, monkeypatch, tmp_path):
+    place = tmp_path / "table.json"
+    call(monkeypatch, "wireless", "--colluding", 3, "--trials", 100, "--noise-variance", 20, "--json", place)
+    server, coalition = json.loads(place.read_text())
+    assert server["proved"] < coalition["proved"]
+
+
+def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path):
+    """DP-SGD on whole batches is not contradicted by what 100 trials can show at most, and a smaller eps is."""
+    for epsilon, status in ((50, 0), (0.1, 1)):
+        place = tmp_path / f"{epsilon}.json"
+        options = [*PRIVATE, "--adversary", "server", "--delta", 1e-3, "--trials", 100]
+        options += ["--epsilon", epsilon, "--json", place]
+        assert call(monkeypatch, "dp_sgd", *options) == status
+        (row,) = json.loads(place.read_text())
+        assert 0.1 < row["at_least"] < row["proved"] < row["claimed"]
+        assert row["contradicts"] == (["held"] if status else [])
+    shown = capsys.readouterr().out
+    assert "stands" in shown and "contradicts" in shown
+
+
+def test_verdicts():
+    one = Finding("who", "what", "label", 1.0, 2.0, 3.0, 1e-3, 0.95, 5.0, "", ["claimed", "proved"])
+    assert audit_command.verdict(one) == "contradicts what is claimed and what is proved"
+    assert audit_command.verdict(one._replace(contradicts=[])) == "stands"
+    assert (
+        audit_command.verdict(one._replace(claimed=None, proved=None, contradicts=[])) == "no guarantee to contradict"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fedavg", "--trials", 3], "trials must be an integer >= 4, got 3"),
+        (["fedavg", "--delta", 0], "delta must be a number in (0, 1), got 0.0"),
+        (["fedavg", "--epsilon", -1], "epsilon must be a finite number >= 0, got -1.0"),
+        (["secagg", "--cohort-size", 3, "--rounds", 2], "rounds must be 1 with cohort_size, got 2"),
+        (["fedrep", "--rounds", 2], "rounds must be 1 for proposals, whose eps is that of one round, got 2"),
+        (["fedrep", "--num-byzantine", 1], "num_byzantine must be 0, since client 0 has the canary, got 1"),
+        (["fedrep", "--attack", "foe"], "attack must not be given, since nobody is Byzantine in an audit, got foe"),
+        (["dp_sgd", *PRIVATE, "--dropout", 0.1], "dropout must be 0 with noise, whose eps depends on who is lost"),
+        (["wireless", "--adversary", "coalition"], "colluding must be an integer >= 1, got 0"),
+        (["wireless", "--adversary", "device"], "adversary must be one of outsider, server for this system, got"),
+        (["cdp_fl", *PRIVATE, "--canary", "direction"], "canary must be 'sample' or 'label' where the noise is in"),
+        (["fedavg", "--json", "missing/table.json"], "json must be a file in a folder that exists"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message, traced, monkeypatch, capsys):
+    assert call(monkeypatch, *arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"fedjax-priv: {message}") and said.count("\n") == 1

@@ -1,0 +1,167 @@
+"""Rules and attacks that are chosen by name."""
+
+import inspect
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import aggregators, attacks, systems
+from fedjax_priv.attacks import CoordinateAttack
+from fedjax_priv.cli.byzantine import (
+    ATTACKS,
+    PROPOSALS,
+    RULES,
+    RULES_OF_CLIENTS,
+    SEARCHED,
+    STEPS,
+    byzantine_options,
+    byzantine_parts,
+    check_attackers,
+)
+from fedjax_priv.cli.experiment import groups
+from fedjax_priv.cli.options import REQUIRED
+from helpers import towards_target
+
+KEY = jax.random.key(0)
+ROWS = jnp.asarray(np.random.default_rng(0).normal(size=(9, 4)), jnp.float32)
+HONEST = jnp.arange(9) >= 2
+NEEDED = {"aggregate_fraction": 0.2, "aggregate_sigma": 0.5, "pre_aggregate_size": 2, "pre_aggregate_radius": 1.5}
+
+
+def parts(system=systems.robust_fedavg, num_byzantine=2, **given):
+    values = {name: option.default for name, option in byzantine_options(system).items()}
+    assert REQUIRED not in values.values() and not given.keys() - values.keys()
+    return byzantine_parts(system, {**values, "num_byzantine": num_byzantine, **given})
+
+
+def needed(kind, functions, name):
+    """What cannot be left out, of the arguments this one has."""
+    return {
+        f"{kind}_{argument}": NEEDED[f"{kind}_{argument}"]
+        for argument, parameter in inspect.signature(functions[name]).parameters.items()
+        if parameter.default is REQUIRED and argument != "num_byzantine"
+    }
+
+
+def returning(module, kind):
+    """Public functions of a module whose return annotation is this type."""
+    functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
+    return {name for name in module.__all__ if name in functions and annotation(functions[name]) is kind}
+
+
+def annotation(function):
+    return inspect.signature(function, eval_str=True).return_annotation
+
+
+def test_every_public_rule_and_attack_can_be_chosen():
+    no_rule = {"from_host", "on_coordinates", "one_of", "pre_aggregated"}  # of other rules, or of functions
+    assert returning(aggregators, annotation(aggregators.mean)) == {*RULES_OF_CLIENTS} | no_rule
+    assert returning(aggregators, aggregators.PreAggregator) == {*STEPS}
+    assert returning(attacks, annotation(attacks.foe)) == {*ATTACKS, *SEARCHED, "one_of", "furthest"}
+    assert returning(attacks, CoordinateAttack) == {*PROPOSALS, "honest_set"}
+
+
+@pytest.mark.parametrize("system", systems.__all__)
+def test_no_option_of_a_rule_or_attack_hides_another(system):
+    parts = groups(system)
+    own = parts.pop("byzantine").keys()
+    assert not own & {name for options in parts.values() for name in options}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_is_told_how_many_are_byzantine(name):
+    rule = parts(aggregate=name, **needed("aggregate", RULES, name))["aggregate"]
+    told = {"num_byzantine": 2} if "num_byzantine" in inspect.signature(RULES[name]).parameters else {}
+    given = {key.removeprefix("aggregate_"): value for key, value in needed("aggregate", RULES, name).items()}
+    np.testing.assert_array_equal(rule(ROWS), getattr(aggregators, name)(**told, **given)(ROWS))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step_comes_before_the_rule(name):
+    chosen = parts(aggregate="coordinate_median", pre_aggregate=name, **needed("pre_aggregate", STEPS, name))
+    step = getattr(aggregators, name)(1.5 if name == "clipping" else 2)
+    expected = aggregators.pre_aggregated(step, aggregators.coordinate_median())(ROWS, key=KEY)
+    np.testing.assert_array_equal(chosen["aggregate"](ROWS, key=KEY), expected)
+    assert np.abs(expected - np.median(ROWS, axis=0)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", [*ATTACKS, *SEARCHED])
+def test_an_attack_has_its_arguments(name):
+    given = {"sign_flip": {"magnitude": 3.0}, "foe": {"scale": 2.0}, "alie": {"z": 0.7}, "mimic": {"client": 1}}
+    rule = [aggregators.krum(2)] if name in SEARCHED else []
+    expected = getattr(attacks, name)(*rule, **given.get(name, {}))(KEY, ROWS, HONEST)
+    options = {f"attack_{argument}": value for argument, value in given.get(name, {}).items()}
+    np.testing.assert_array_equal(
+        parts(aggregate="krum", attack=name, **options)["attack"](KEY, ROWS, HONEST), expected
+    )
+
+
+def test_trimming_takes_a_share_in_place_of_the_number():
+    chosen = parts(aggregate="trimmed_mean", aggregate_fraction=0.4, num_byzantine=1)["aggregate"]
+    np.testing.assert_allclose(chosen(ROWS), np.sort(ROWS, axis=0)[3:6].mean(0), rtol=1e-6)
+
+
+def test_the_mean_is_a_baseline_that_is_not_refused():
+    assert parts(aggregate="mean")["aggregate"].most_byzantine is None
+    mixed = parts(aggregate="mean", pre_aggregate="nearest_neighbour_mixing")["aggregate"]
+    assert mixed.most_byzantine is None
+    assert parts(aggregate="krum", pre_aggregate="nearest_neighbour_mixing")["aggregate"].most_byzantine(9) == 2
+    with pytest.raises(ValueError, match="bears 0$"):
+        systems.robust_fedavg(towards_target(), num_clients=9, num_byzantine=2, aggregate=aggregators.mean())
+
+
+def test_a_rule_without_a_direction_is_refused_whoever_is_honest():
+    chosen = parts(aggregate="multi_krum", aggregate_selected=10, num_byzantine=0)
+    with pytest.raises(ValueError, match="^aggregate must have a direction from 9 rows, and this rule has none$"):
+        systems.robust_fedavg(towards_target(), num_clients=9, **chosen)
+
+
+def test_what_a_system_has_is_what_can_be_chosen():
+    chosen = lambda system: {name for name in byzantine_options(system) if not name.startswith(tuple(prefixes))}
+    prefixes = {"aggregate_", "pre_aggregate_", "attack_"}
+    assert byzantine_options(systems.secagg) == {} == parts(systems.secagg)
+    assert chosen(systems.rcgd_ef) == chosen(systems.f2ed) == {"attack"}
+    assert chosen(systems.share) == {"aggregate", "pre_aggregate", "attack"}
+    assert chosen(systems.fedrep) == {"aggregate", "pre_aggregate", "attack", "coordinate_attack"}
+    assert parts(systems.fedrep, coordinate_attack="smallest").keys() == {"aggregate", "attack", "coordinate_attack"}
+    names = lambda system, option: {*typing.get_args(typing.get_args(byzantine_options(system)[option].type)[0])}
+    assert names(systems.robust_fedavg, "attack") - names(systems.share, "attack") == {*SEARCHED}
+
+
+def test_the_client_that_is_trusted_is_honest_and_none_is_where_rows_are_buffers():
+    """Clients 0 and 1 are Byzantine; rows 2 to 8 are near one another, so MoNNA is the mean of the honest ones."""
+    rows = ROWS.at[2:].multiply(0.01).at[:2].add(50.0)
+    rule = parts(aggregate="monna")["aggregate"]
+    np.testing.assert_allclose(rule(rows), np.asarray(rows)[2:].mean(0), atol=1e-6)
+    assert np.abs(parts(aggregate="monna", aggregate_pivot=0)["aggregate"](rows)).min() > 1
+    for system in (systems.share, systems.fedrep):
+        assert "monna" not in typing.get_args(byzantine_options(system)["aggregate"].type)
+
+
+def test_an_attack_that_nobody_carries_out_is_refused():
+    for name in ("attack", "coordinate_attack"):
+        with pytest.raises(ValueError, match=f"^num_byzantine must be at least 1 with {name}, got 0$"):
+            check_attackers({name: "foe", "num_byzantine": 0})
+        with pytest.raises(ValueError, match="^num_byzantine must be"):
+            check_attackers({name: None, "num_byzantine": 0}, {name: [None, "foe"]})
+    check_attackers({"attack": "foe", "num_byzantine": 0}, {"num_byzantine": [0, 2]})
+    check_attackers({"attack": "foe", "num_byzantine": 2})
+    check_attackers({})
+
+
+def test_what_would_be_ignored_is_refused():
+    with pytest.raises(ValueError, match="^attack_scale is for attack foe, got it without one$"):
+        parts(attack_scale=2.0)
+    with pytest.raises(ValueError, match="^aggregate_nu is for aggregate geometric_median, got it with krum$"):
+        parts(aggregate="krum", aggregate_nu=1.0)
+    with pytest.raises(ValueError, match="^pre_aggregate clipping: radius must be a finite number > 0, got -1"):
+        parts(pre_aggregate="clipping", pre_aggregate_radius=-1.0)
+    with pytest.raises(ValueError, match="^attack optimal_alie: ddof must be"):
+        parts(attack="optimal_alie", attack_ddof=2)
+    with pytest.raises(ValueError, match="^pre_aggregate must not be bucketing with attack optimal_foe, "):
+        parts(pre_aggregate="bucketing", pre_aggregate_size=2, attack="optimal_foe")
+    with pytest.raises(ValueError, match="^pre_aggregate_size must be given with pre_aggregate bucketing$"):
+        parts(pre_aggregate="bucketing")

@@ -1,0 +1,374 @@
+"""The engine, beside its laws: memory, sub-cohorts, groups, layers that look across clients, sweeps."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedjax_priv.aggregators import mean
+from fedjax_priv.base import ClientData, Local, Sent
+from fedjax_priv.channels import erasure, multiple_access
+from fedjax_priv.clients import bernoulli, everyone
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import (
+    average,
+    over_the_air_mean,
+    pairwise_masks,
+    plain,
+    quantize,
+    scale,
+    stack,
+    stateless,
+    waveform,
+)
+from fedjax_priv.status import Status
+from fedjax_priv.systems import fedavg, secagg
+from helpers import engine, mesh_of, one_round, remembering, same_bits, targets, towards_target
+
+KEY = jax.random.key(5)
+HIDING = multiple_access(known_count=False)  # how many sent
+
+
+def shifted():
+    """Local training whose update is as long as the model, from data that is not."""
+
+    def apply(key, memory, params, data, who):
+        return params[None, :] - data.examples, memory, data.examples[:, 0]
+
+    return Local(lambda n, params: (), apply)
+
+
+@pytest.mark.parametrize("make", [fedavg, lambda local, **how: secagg(local, num_clients=1000, **how)])
+def test_memory_is_that_of_a_block(make):
+    """1,000 clients, 165,000 parameters: under 1.5 GiB beside the data, nothing of the size of the cohort's updates."""
+    n, d, block = 1000, 165_000, 8
+    system = make(shifted(), block=block, mesh=None)
+    data = ClientData(jax.ShapeDtypeStruct((n, 1), jnp.float32), jax.ShapeDtypeStruct((n,), jnp.int32))
+    state = jax.eval_shape(system.init, KEY, jax.ShapeDtypeStruct((d,), jnp.float32), data)
+    lowered = jax.jit(system.step).lower(KEY, state, data)
+    assert lowered.compile().memory_analysis().temp_size_in_bytes < 1.5 * 2**30
+    rows = [int(size) for size in re.findall(rf"tensor<(\d+)x{d}x", lowered.as_text())]
+    assert block in rows
+    assert max(rows) <= block
+    assert not re.findall(rf"tensor<{n}x{n}x{d}x", lowered.as_text())
+
+
+def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
+    """Overflow or NaN of one client costs its group; the others' mean is what the server applies."""
+    n, data = 8, targets(8, 5)
+    bad = data._replace(examples=data.examples.at[3, 0].set(1e9).at[5, 1].set(jnp.nan))
+    system = federated_round(
+        cohort=everyone(4),
+        local=remembering(),
+        layers=stack(quantize=quantize(2.0**16, 2), mask=pairwise_masks(4, group_size=2)),
+        channel=erasure(),
+        aggregate=mean(),
+        server=optax.sgd(1.0),
+        mesh=None,
+    )
+    before = system.init(KEY, jnp.zeros(5), bad)
+    after, info = jax.jit(system.step)(KEY, before, bad)
+    counted = np.asarray(info.counted)
+    assert int(info.status) == 0
+    assert sorted(np.asarray(info.group_status)) in (
+        [0, 0, Status.FIELD_OVERFLOW, Status.NOT_FINITE],
+        [0, 0, 0, Status.FIELD_OVERFLOW | Status.NOT_FINITE],
+    )
+    assert not counted[[3, 5]].any()
+    assert counted.sum() == n - 2 * (np.asarray(info.group_status) > 0).sum()
+    sums = -np.asarray(bad.examples)[counted].astype(np.float64).sum(0) / (counted.sum() / 2)
+    np.testing.assert_allclose(info.direction, sums, atol=1e-4)
+    np.testing.assert_allclose(after.params, -sums, atol=1e-4)
+    assert after.memory.tolist() == counted.astype(int).tolist()
+
+
+def test_nan_of_a_client_whose_upload_is_lost_costs_nothing():
+    data = targets(6, 5)
+    bad = data._replace(examples=data.examples.at[2].set(jnp.nan))
+    seen = set()
+    for seed in range(6):
+        system = fedavg(towards_target(), dropout=0.5, mesh=None)
+        state, info = jax.jit(system.step)(jax.random.key(seed), system.init(KEY, jnp.zeros(5), bad), bad)
+        arrived = bool(info.bits["upload"].up[2] > 0)
+        assert (int(info.status) == Status.NOT_FINITE) == arrived
+        assert jnp.isfinite(state.params).all()
+        seen.add(arrived)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_a_layer_may_look_across_clients(devices):
+    """The cohort is encoded at once; here each update is replaced by its distance to the cohort's mean."""
+    data = targets(7, 5)
+    centre = stateless(lambda key, x, who: x - x.mean(0, keepdims=True) + 1.0, whole=True)
+    system = federated_round(
+        cohort=everyone(), local=remembering(), layers=stack(centre=centre, scale=scale(), send=plain()),
+        channel=erasure(), aggregate=mean(), server=optax.sgd(1.0), block=2, mesh=mesh_of(devices),
+    )  # fmt: skip
+    _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(5), data), data)
+    x, weight = -np.asarray(data.examples, np.float64), np.asarray(data.count) / np.asarray(data.count).sum()
+    np.testing.assert_allclose(info.direction, ((x - x.mean(0) + 1) * weight[:, None]).sum(0), rtol=1e-5)
+
+
+def test_only_the_cohort_moves():
+    data = targets(9, 4)
+    system = fedavg(remembering(), cohort_size=4, mesh=None)
+    state, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(4), data), data)
+    assert np.flatnonzero(state.memory).tolist() == info.client.tolist()
+    mine = np.asarray(info.client)
+    weight = np.asarray(data.count)[mine]
+    expected = -(np.asarray(data.examples)[mine] * weight[:, None]).sum(0) / weight.sum()
+    np.testing.assert_allclose(info.direction, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_bernoulli_cohorts_under_secure_aggregation():
+    """Who did not join neither uploads nor counts; the sum is that of those who did."""
+    data, n = targets(10, 4), 10
+    system = federated_round(
+        cohort=bernoulli(0.7), local=remembering(),
+        layers=stack(quantize=quantize(2.0**16, n), mask=pairwise_masks(group_size=n, threshold=3)),
+        channel=erasure(0.2), aggregate=mean(), server=optax.sgd(1.0), block=3, mesh=None,
+    )  # fmt: skip
+    step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(4), data)
+    sizes = set()
+    for _ in range(5):
+        after, info = step(KEY, state, data)
+        counted = np.asarray(info.counted)
+        update = np.asarray(state.params)[None] - np.asarray(data.examples)
+        np.testing.assert_allclose(info.direction, update[counted].sum(0), atol=n * 2.0**-16 + 1e-5)
+        assert (np.asarray(info.bits["upload"].up) > 0).tolist() == counted.tolist()
+        sizes.add(int(counted.sum()))
+        state = after._replace(params=state.params)
+    assert len(sizes) > 1
+
+
+def test_a_sweep_is_a_vmap():
+    """Traced dropout, learning rate and seeds: each point equals the same run alone, bit for bit."""
+    data = targets(6, 4)
+
+    def run(dropout, rate, seed):
+        system = fedavg(towards_target(), dropout=dropout, server=optax.sgd(rate), mesh=None)
+        key = jax.random.key(seed)
+        body = lambda state, _: system.step(key, state, data)
+        state, info = jax.lax.scan(body, system.init(key, jnp.zeros(4), data), length=3)
+        return state.params, info.counted
+
+    points = jnp.array([0.0, 0.3, 0.6]), jnp.array([1.0, 0.5, 0.1]), jnp.array([0, 1, 2])
+    together = jax.jit(jax.vmap(run))(*points)
+    alone = [jax.jit(run)(*(p[i] for p in points)) for i in range(3)]
+    assert same_bits(together, jax.tree.map(lambda *rows: jnp.stack(rows), *alone))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"layers": scale()}, "layers must end in one that says how uploads combine"),
+        ({"block": 0}, "block must be an integer >= 1, got 0"),
+        (
+            {"layers": stack(mean=over_the_air_mean(), send=waveform()), "channel": HIDING},
+            "layers must not need the number of uploads, which channel hides",
+        ),
+        (
+            {"layers": stack(mean=average(), send=waveform()), "channel": HIDING},
+            "layers must not need the number of uploads, which channel hides",
+        ),
+    ],
+)
+def test_bad_arguments(how, message):
+    parts = dict(
+        cohort=everyone(), local=towards_target(), layers=plain(), channel=erasure(), aggregate=mean(),
+        server=optax.sgd(1.0),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        federated_round(**{**parts, **how})
+
+
+def test_more_uploads_than_an_exact_sum_holds():
+    data = ClientData(jax.ShapeDtypeStruct((70_000, 1), jnp.float32), jax.ShapeDtypeStruct((70_000,), jnp.int32))
+    params = jax.ShapeDtypeStruct((1,), jnp.float32)
+    run = lambda system: jax.eval_shape(
+        lambda key, params, data: system.step(key, system.init(key, params, data), data), KEY, params, data
+    )
+    with pytest.raises(ValueError, match="cohort must hold at most 65535 clients for an exact sum, got 70000"):
+        run(fedavg(towards_target(), mesh=None))
+    run(fedavg(towards_target(), exact=False, mesh=None))
+
+
+@pytest.mark.parametrize("clients", [5, 7])
+def test_a_system_made_for_another_number_of_clients(clients):
+    system, data = secagg(towards_target(), num_clients=6, mesh=None), targets(clients, 3)
+    for run in (
+        lambda: system.init(KEY, jnp.zeros(3), data),
+        lambda: system.step(KEY, system.init(KEY, jnp.zeros(3), targets(6, 3)), data),
+    ):
+        with pytest.raises(ValueError, match=f"num_clients must be the number of clients in data, {clients}, got 6"):
+            run()
+
+
+def counting(part, *, where):
+    """A draw or an aggregator that counts its calls in its state."""
+    apply = part.apply
+
+    def count(*args):
+        out, _ = apply(*args[:where], (), *args[where + 1 :])
+        return out, args[where] + 1
+
+    return part._replace(init=lambda *_: jnp.int32(0), apply=count)
+
+
+def counting_layer():
+    return stateless()._replace(
+        init=lambda key, n: jnp.zeros(n, jnp.int32),
+        advertise=lambda key, state, cohort: (state, (), {}),
+        encode=lambda key, private, public, x, cohort: (x, private + 1, Sent()),
+    )
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_every_state_moves_if_the_round_succeeds_and_only_the_draw_s_if_it_fails(fails):
+    data = targets(6, 5)
+    if fails:
+        data = data._replace(examples=data.examples.at[0, 0].set(jnp.nan))
+    system = engine(
+        cohort=counting(everyone(), where=1), aggregate=counting(mean(), where=1), local=remembering(),
+        layers=stack(count=counting_layer(), send=plain()), server=optax.sgd(0.1, momentum=0.9),
+    )  # fmt: skip
+    before, after, info = one_round(system, data)
+    assert int(after.draw) == int(after.round) == 1
+    moved = [
+        not same_bits(getattr(after, name), getattr(before, name))
+        for name in ("params", "memory", "layers", "aggregate", "server")
+    ]
+    assert moved == [not fails] * 5
+    assert info.counted.tolist() == [not fails] * 6
+
+
+def test_a_server_that_is_no_longer_finite_fails_the_round():
+    """A second moment, as Adam's, overflows long before the parameters do, and would stand still ever after."""
+    moment = optax.GradientTransformation(jnp.zeros_like, lambda grad, nu, params: (0.0 * grad, nu + grad * grad))
+    system = engine(layers=stack(send=plain(exact=False)), server=moment)
+    data = targets(4, 5)
+    before, after, info = one_round(system, data._replace(examples=data.examples.at[0].set(1e25)))
+    assert int(info.status) == Status.NOT_FINITE
+    assert same_bits(after, before._replace(round=before.round + 1))
+
+
+def test_a_training_loss_that_is_not_finite_fails_the_round():
+    local = towards_target()._replace(apply=lambda *args: (jnp.ones((2, 5)), (), jnp.array([1.0, jnp.nan])))
+    before, after, info = one_round(engine(local=local, block=2), targets(2, 5))
+    assert int(info.status) == Status.NOT_FINITE
+    assert same_bits(after.params, before.params)
+
+
+def grouped(group, num_groups):
+    draw = everyone(num_groups)
+    cohort = lambda *args: (draw.apply(*args)[0]._replace(group=jnp.array(group)), ())
+    return draw._replace(apply=cohort)
+
+
+def test_a_sum_that_is_not_finite_costs_its_group():
+    data = targets(4, 5)._replace(examples=jnp.zeros((4, 5)).at[:2].set(3e38))
+    system = engine(cohort=grouped([0, 0, 1, 1], 2), layers=stack(send=plain(2, exact=False)))
+    _, _, info = one_round(system, data)
+    assert int(info.status) == 0
+    assert info.group_status.tolist() == [Status.NOT_FINITE, 0]
+    assert info.counted.tolist() == [False, False, True, True]
+
+
+def test_a_client_in_a_group_without_a_row_fails_the_round():
+    system = engine(cohort=grouped([0, 1, 2, 1], 2), layers=stack(send=plain(2)))
+    before, after, info = one_round(system, targets(4, 5))
+    assert int(info.status) == Status.CAP_OVERFLOW
+    assert same_bits(after.params, before.params)
+
+
+def test_who_answers_at_disclosure_is_drawn_apart_from_who_uploads():
+    """The server learns `online`, and the same rate for both does not lose the same clients."""
+    told = stateless()._replace(
+        disclose=lambda private, public, clear, alive, online: (online, {}),
+        decode=lambda header, public, received: received._replace(
+            value=received.value + 100.0 * header.sum(dtype=jnp.float32)
+        ),
+    )
+    channel = erasure(0.3, leave=0.3)
+    _, _, info = one_round(engine(layers=stack(tell=told, send=plain()), channel=channel), targets(40, 5))
+    arrived = np.asarray(info.counted)
+    online = (np.asarray(info.direction)[0] + np.asarray(targets(40, 5).examples)[arrived, 0].sum()) / 100
+    assert 0.4 * arrived.sum() < round(online) < arrived.sum()
+
+
+def test_what_the_channel_does_to_the_sum_reaches_the_server():
+    def receive(key, received):
+        return received._replace(value=received.value + 7.0)
+
+    _, _, info = one_round(engine(channel=erasure()._replace(receive=receive)), targets(4, 5))
+    np.testing.assert_allclose(info.direction, 7 - targets(4, 5).examples.sum(0), rtol=1e-5)
+
+
+def test_bits_of_the_model_go_to_those_who_take_part():
+    _, _, info = one_round(engine(cohort=bernoulli(0.5)), targets(20, 5))
+    took_part = np.asarray(info.counted)
+    assert 0 < took_part.sum() < 20
+    assert info.bits["model"].down.tolist() == (32 * 5 * took_part).tolist()
+    assert not info.bits["model"].up.any()
+
+
+def test_secagg_scales_by_cohort_and_dropout_and_passes_its_threshold_on():
+    """The mean of the sum over draws and dropouts is sum_i beta_i y_i: beta_i n / cohort / (1 - dropout) each."""
+    data, n = targets(8, 5), 8
+    how = dict(num_clients=n, cohort_size=6, dropout=0.25, levels=2.0**20, mesh=None)
+    _, _, info = one_round(secagg(towards_target(), threshold=2, **how), data)
+    weight = np.asarray(data.count) / np.asarray(data.count).sum() * n / 6 / 0.75
+    mine = np.asarray(info.client)[np.asarray(info.counted)]
+    assert len(mine) >= 2
+    np.testing.assert_allclose(
+        info.direction, -(np.asarray(data.examples)[mine] * weight[mine][:, None]).sum(0), atol=1e-4
+    )
+    _, _, info = one_round(secagg(towards_target(), threshold=6, leave=0.9, **{**how, "dropout": 0.0}), data)
+    assert int(info.status) == Status.NOT_RECOVERED
+
+
+def test_a_bare_layer_is_a_stack_of_one():
+    _, _, bare = one_round(engine(layers=plain()), targets(7, 5))
+    _, _, stacked = one_round(engine(), targets(7, 5))
+    assert same_bits(bare, stacked)
+
+
+def test_numpy_data_may_be_closed_over():
+    data = jax.tree.map(np.asarray, targets(7, 5))
+    system = fedavg(towards_target(), cohort_size=4, mesh=None)
+    state = system.init(KEY, jnp.zeros(5), data)
+    status = jax.jit(jax.vmap(lambda key: system.step(key, state, data)[1].status))
+    assert status(jax.random.split(KEY, 3)).tolist() == [0] * 3
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
+        (
+            lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
+            "mesh must be 'auto', None or a mesh as of clients_mesh",
+        ),
+        (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
+        (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
+        (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
+        (lambda: fedavg(towards_target(), cohort_size=0), "cohort_size must be an integer >= 1, got 0"),
+        (
+            lambda: engine(local=remembering()).step(
+                KEY, one_round(engine(local=remembering()), targets(4, 5))[0], targets(6, 5)
+            ),
+            "state must be of as many clients as data has, 6, got 4",
+        ),
+        (
+            lambda: jax.eval_shape(engine().init, KEY, jax.ShapeDtypeStruct((2**27,), jnp.float32), targets(4, 5)),
+            "params must have fewer than 134217727 elements",
+        ),
+    ],
+)
+def test_more_bad_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,23 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.layers.secure_sum import bitmap
+
+
+@pytest.mark.parametrize("d", [1, 31, 32, 33, 100, 1024])
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_set_comes_back_from_a_bit_for_each_coordinate(d, share):
+    chosen = np.random.default_rng(d).random(d) < share
+    packed = jax.jit(bitmap.pack)(jnp.asarray(chosen))
+    assert packed.dtype == jnp.uint32 and packed.shape == (-(-d // 32),)
+    assert sum(int(word).bit_count() for word in packed) == chosen.sum(), "padding is empty"
+    assert (np.asarray(bitmap.unpack(packed, d)) == chosen).all()
+
+
+def test_each_coordinate_has_a_bit_of_its_own():
+    d = 70
+    words = np.asarray(jax.vmap(bitmap.pack)(jnp.eye(d, dtype=bool)))
+    assert len({tuple(row) for row in words.tolist()}) == d
+    assert (np.bitwise_or.reduce(words, 0) == np.asarray(bitmap.pack(jnp.ones(d, bool)))).all()

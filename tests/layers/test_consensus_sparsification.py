@@ -1,0 +1,148 @@
+import functools
+import itertools
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.layers import conspar, plain, stack
+from fedjax_priv.layers.consensus_sparsification import propose, union
+from fedjax_priv.status import Status
+from helpers import cohort_of, run_layer, survivors
+
+KEY = jax.random.key(17)
+M, D, K = 4, 20, 3
+
+
+def vectors(seed=0):
+    return np.random.default_rng(seed).normal(size=(M, D)).astype(np.float32)
+
+
+def ran(x, *, who=None, alive=None, **how):
+    layer = stack(it=conspar(D, K, **how), send=plain())
+    return run_layer(
+        layer, KEY, jnp.asarray(x), cohort_of(M) if who is None else who, survivors(M) if alive is None else alive
+    )
+
+
+def largest(x):
+    return np.argsort(-np.abs(x), axis=1, kind="stable")[:, :K]
+
+
+def test_everyone_sends_the_union_of_the_largest_and_keeps_the_rest():
+    """Against NumPy, at alpha = 0, with one client lost after it proposed."""
+    x = vectors()
+    x[0, :6] = 9  # of equal ones the first
+    alive = np.asarray(survivors(M, [2]))
+    result = ran(x, alive=jnp.asarray(alive))
+    everyone = np.unique(largest(x))
+    rows, position = result["received"].value
+    size = len(everyone)
+    assert position.shape == (1, M * K) and position[0].tolist() == [*everyone, *[D] * (M * K - size)]
+    np.testing.assert_allclose(rows[0, :size], x[alive][:, everyone].astype(np.float64).sum(0), rtol=1e-5)
+    assert (rows[0, size:] == 0).all()
+    kept = x.copy()
+    kept[:, everyone] = 0
+    np.testing.assert_array_equal(result["state"]["it"].counted, kept)
+    np.testing.assert_array_equal(result["state"]["it"].lost, x)
+
+
+def test_memory_is_added_before_a_proposal():
+    layer, x = conspar(D, K), vectors()
+    memory = jnp.asarray(10 * vectors(1))
+    y, kept, sent = jax.jit(layer.encode)(KEY, memory, (), jnp.asarray(x), cohort_of(M))
+    v = x + np.asarray(memory)
+    assert set(np.asarray(sent.clear).ravel()) == set(largest(v).ravel())
+    whole = np.array(kept.counted)
+    whole[:, np.unique(largest(v))] += np.asarray(y)[:, : len(np.unique(largest(v)))]
+    np.testing.assert_array_equal(whole, v)
+    np.testing.assert_array_equal(kept.lost, v)
+
+
+@functools.partial(jax.jit, static_argnames="n")
+def proposals(keys, v, n, alpha):
+    return jax.vmap(lambda key: propose(key, v, n, alpha))(keys)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 0.8, 1.0])
+def test_a_proposal_has_the_law_of_the_paper(alpha):
+    """Every 2-subset of 6 coordinates, eqs. 16 to 20 by enumeration; chi-square."""
+    d, n, draws = 6, 2, 20_000
+    v = jnp.arange(d, 0, -1.0)
+    drawn = np.sort(proposals(jax.random.split(KEY, draws), v, n, alpha), axis=1)
+    subsets = list(itertools.combinations(range(d), n))
+    law = np.array([_probability(set(one), {0, 1}, d, alpha) for one in subsets])
+    assert law.sum() == pytest.approx(1)
+    count = np.array([(drawn == one).all(1).sum() for one in subsets])
+    assert count.sum() == draws and (count[law == 0] == 0).all()
+    possible = law > 0
+    statistic = ((count - draws * law)[possible] ** 2 / (draws * law[possible])).sum()
+    assert statistic < 40  # of at most 14 degrees of freedom: p = 3e-4
+
+
+def _probability(proposal, top, d, alpha):
+    """By the steps of the paper: r replaced of the top n, a uniform rest, r uniform ones outside what is kept."""
+    n, total = len(top), 0.0
+    for r in range(n + 1):
+        for kept in map(set, itertools.combinations(top, n - r)):
+            if kept <= proposal:
+                total += math.comb(n, r) * alpha**r * (1 - alpha) ** (n - r) / math.comb(n, r) / math.comb(d - n + r, r)
+    return total
+
+
+def test_random_proposals_cover_what_independent_sets_do():
+    """E |I| / d = 1 - (1 - n/d)**m at alpha = 1."""
+    drawn = proposals(jax.random.split(KEY, (4000, M)).ravel(), jnp.ones(D), K, 1.0).reshape(4000, M, K)
+    sizes = jax.jit(jax.vmap(lambda proposals: (union(proposals, D) < D).sum()))(drawn)
+    expected = D * (1 - (1 - K / D) ** M)
+    assert abs(np.mean(sizes) - expected) < 5 * np.std(sizes) / np.sqrt(4000)
+
+
+@pytest.mark.parametrize("forged", [[3, 3, 5], [0, 1, D], [-1, 2, 4]])
+def test_an_illegal_proposal_is_dropped_and_honest_ones_are_not(forged):
+    attack = lambda key, v, proposals, honest: jnp.broadcast_to(jnp.array(forged, jnp.int32), proposals.shape)
+    who, x = cohort_of(M)._replace(byzantine=jnp.arange(M) == 1), vectors()
+    result = ran(x, who=who, attack=attack)
+    position = result["received"].value.position[0]
+    assert position[position < D].tolist() == np.unique(np.delete(largest(x), 1, axis=0)).tolist()
+
+
+def test_an_attack_moves_only_byzantine_proposals():
+    attack = lambda key, v, proposals, honest: jnp.broadcast_to(jnp.array([0, 1, 2], jnp.int32), proposals.shape)
+    who, x = cohort_of(M)._replace(byzantine=jnp.arange(M) == 1), vectors()
+    proposals = np.asarray(ran(x, who=who, attack=attack)["sent"].clear["it"])
+    np.testing.assert_array_equal(np.delete(proposals, 1, axis=0), np.delete(largest(x), 1, axis=0))
+    assert proposals[1].tolist() == [0, 1, 2]
+
+
+def test_bits_are_those_of_the_messages():
+    """Indices below 20 have 5 bits; values on I up, and the aggregate on I down."""
+    who, x = cohort_of(M)._replace(selected=survivors(M, [3])), vectors()
+    result = ran(x, who=who, alive=survivors(M, [3]))
+    size = len(np.unique(largest(x[:3])))
+    assert result["sent"].bits[:3].tolist() == [32 * size] * 3
+    assert result["bits"]["propose"].up.tolist() == [5 * K] * 3 + [0]
+    assert result["bits"]["propose"].down.tolist() == [5 * size] * 3 + [0]
+    assert result["bits"]["model"].down.tolist() == [32 * size] * 3 + [0]
+
+
+def test_what_is_not_finite_is_told():
+    x = vectors()
+    x[2, 7] = np.nan
+    assert ran(x)["sent"].status.tolist() == [0, 0, Status.NOT_FINITE, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_coordinates": 21}, "num_coordinates must be at most num_params = 20, got 21"),
+        ({"num_coordinates": 0}, "num_coordinates must be an integer >= 1, got 0"),
+        ({"alpha": 1.1}, "alpha must be a number in [0, 1], got 1.1"),
+    ],
+)
+def test_bad_arguments(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        conspar(**{"num_params": D, "num_coordinates": K, **change})

@@ -1,0 +1,17 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.layers import plain
+from fedjax_priv.status import Status
+from helpers import cohort_of, run_layer, survivors
+
+BIG, FIELD, NAN = 2.0**15, Status.FIELD_OVERFLOW, Status.NOT_FINITE
+
+
+@pytest.mark.parametrize(("exact", "expected"), [(True, [0, FIELD, FIELD, NAN, NAN]), (False, [0, 0, 0, NAN, NAN])])
+def test_what_a_sum_cannot_hold_sets_its_bit(exact, expected):
+    x = jnp.asarray([[np.nextafter(np.float32(BIG), np.float32(0))], [-BIG], [1e9], [np.inf], [np.nan]], jnp.float32)
+    sent = run_layer(plain(exact=exact), jax.random.key(0), x, cohort_of(5), survivors(5))["sent"]
+    assert sent.status.tolist() == expected

@@ -1,0 +1,322 @@
+"""Runs that leave a folder: what is in it, how they go on, and what is refused."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import xarray as xr
+
+from fedjax_priv import Keep, data, simulate
+from fedjax_priv.base import ClientData, Local
+from fedjax_priv.clients import sample
+from fedjax_priv.runs import simulation
+from fedjax_priv.runs.records import run_folder
+from fedjax_priv.runs.simulation import SimulationError
+from fedjax_priv.systems import fedavg
+from helpers import mesh_of, remembering, targets
+
+D, N, ROUNDS, KEY = 8, 8, 6, jax.random.key(5)
+DATA = targets(N, D)
+POOL = data.pool_of(ClientData(np.asarray(DATA.examples)[:, None], np.minimum(np.asarray(DATA.count), 1)))
+
+
+def velocity():
+    """Local training with a memory `[n, d]`, as momentum or error feedback have."""
+
+    def apply(key, memory, params, samples, who):
+        x = samples.examples.reshape(-1, D)
+        memory = memory / 2 + (params[None, :] - x)
+        return memory, memory, jnp.square(memory).mean(1)
+
+    return Local(lambda n, params: jnp.zeros((n, D)), apply)
+
+
+def run(samples=DATA, *, rate=0.5, key=KEY, params=None, rounds=ROUNDS, every=1, devices=2, local=None, **how):
+    system = fedavg(local or remembering(), cohort_size=3, dropout=0.2, server=optax.sgd(rate), mesh=mesh_of(devices))
+    params = jnp.zeros(D) if params is None else params
+    evaluate = how.pop("evaluate", lambda w: {"norm": jnp.square(w).sum()})
+    return simulate(system, key, params, samples, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
+
+
+def plain(result):
+    return result.drop_attrs().drop_vars("seconds")
+
+
+def stop_at(round):
+    """A hook through which SIGTERM arrives after a round."""
+    return lambda record: record["round"] == round and os.kill(os.getpid(), signal.SIGTERM)
+
+
+def stopped(folder, *args, at=3, **how):
+    with pytest.raises(SystemExit) as stop:
+        run(*args, keep=Keep(folder, every=how.pop("checkpoint", None)), log=stop_at(at), **how)
+    assert stop.value.code == 128 + signal.SIGTERM
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return run()
+
+
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "half"
+    stopped(folder)
+    return folder
+
+
+@pytest.fixture
+def half(stopped_once, tmp_path):
+    """Folder of a run that stopped after three rounds."""
+    return shutil.copytree(stopped_once, tmp_path / "half")
+
+
+def test_a_run_leaves_its_result_manifest_and_log(tmp_path, whole):
+    records = []
+    result = run(keep=Keep(tmp_path / "a" / "b", config={"system": "toy"}), log=records.append)
+    xr.testing.assert_identical(plain(result), plain(whole))
+    xr.testing.assert_identical(run_folder.load(tmp_path / "a" / "b"), result)
+    assert sorted(os.listdir(tmp_path / "a" / "b")) == ["facts.json", "log.jsonl", "manifest.json", "result.nc"]
+    manifest = run_folder.read_manifest(tmp_path / "a" / "b")
+    assert manifest["system"] == result.attrs["system"] == "toy" and manifest["rounds"] == ROUNDS
+    logged = run_folder.read_log(tmp_path / "a" / "b")
+    assert [record["round"] for record in logged] == [record["round"] for record in records] == [*range(ROUNDS + 1)]
+    assert records[-1]["norm"] == logged[-1]["metrics"]["norm"] == result.norm[-1]
+    assert records[-1]["loss"] == pytest.approx(result.loss[-1].mean().item(), rel=1e-6)
+    total = float((result.up_bytes + result.down_bytes).sum("phase").mean("client").sum())
+    assert sum(record["megabytes"] for record in records) == pytest.approx(total / 1e6)
+
+
+def test_a_finished_run_is_read_and_not_run(tmp_path, whole):
+    run(keep=Keep(tmp_path / "a"))
+    records = []
+    again = run(keep=Keep(tmp_path / "a", resume=True), log=records.append)
+    xr.testing.assert_identical(plain(again), plain(whole))
+    assert records == []
+
+
+def test_a_stopped_run_goes_on_with_the_same_bits(half, whole):
+    records = []
+    result = run(keep=Keep(half, resume=True), log=records.append)
+    xr.testing.assert_identical(plain(result), plain(whole))
+    assert [record["round"] for record in records] == [4, 5, 6]
+    assert not (half / run_folder.CHECKPOINT).exists()
+
+
+def test_sigterm_writes_a_checkpoint_between_those_that_are_due(tmp_path, whole):
+    stopped(tmp_path / "a", checkpoint=4, at=3)
+    records = []
+    xr.testing.assert_identical(
+        plain(run(keep=Keep(tmp_path / "a", every=4, resume=True), log=records.append)), plain(whole)
+    )
+    assert records[0]["round"] == 4
+
+
+def test_ctrl_c_returns_what_there_is_and_the_folder_goes_on(tmp_path, capsys, whole):
+    def interrupt(record):
+        if record["round"] == 3:
+            raise KeyboardInterrupt
+
+    kept = run(keep=Keep(tmp_path / "a"), log=interrupt)
+    assert kept.attrs["interrupted"] == 1 and "rounds are kept" in capsys.readouterr().err
+    assert not (tmp_path / "a" / run_folder.RESULT).exists()
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
+
+
+def test_resume_starts_where_there_is_nothing(tmp_path, whole):
+    (tmp_path / "killed early").mkdir()
+    (tmp_path / "killed early" / ".manifest.json.x.part").write_text("{")
+    for name in ("new", "killed early"):
+        xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / name, resume=True))), plain(whole))
+
+
+@pytest.mark.parametrize(
+    ("how", "difference"),
+    [
+        (dict(rounds=7), "rounds is 7, was 6"),
+        (dict(every=2), "every is 2, was 1"),
+        (dict(key=jax.random.key(6)), "key is 00000000 00000006, was 00000000 00000005"),
+        (dict(config={"lr": 0.1}), "lr is 0.1, was not given"),
+        (dict(params=jnp.ones(D)), "params is "),
+        (dict(samples=targets(N, D, seed=1)), "data is "),
+        (dict(rate=0.25), "program of 1 rounds is "),
+        (dict(evaluate=lambda w: {"norm": jnp.abs(w).sum()}), "program of evaluate is "),
+        (dict(devices=1), "program of 1 rounds is "),
+    ],
+)
+def test_another_run_is_refused_and_the_difference_is_named(half, how, difference):
+    before = {file: file.read_bytes() for file in half.rglob("*") if file.is_file() and file.name != "lock"}
+    keep = Keep(half, resume=True, config=how.pop("config", {}))
+    with pytest.raises(ValueError, match="holds another run and cannot be resumed: .*" + difference):
+        run(how.pop("samples", DATA), keep=keep, **how)
+    assert {file: file.read_bytes() for file in before} == before
+
+
+def test_a_finished_run_is_not_read_for_another(tmp_path):
+    run(keep=Keep(tmp_path / "a"))
+    again = Keep(tmp_path / "a", resume=True)
+    for how, difference in ((dict(rate=0.25), "program of"), (dict(params=jnp.ones(D)), "params is")):
+        with pytest.raises(ValueError, match="holds another run and cannot be resumed: .*" + difference):
+            run(keep=again, **how)
+    assert run(keep=again).attrs["interrupted"] == 0
+
+
+def test_a_start_that_is_refused_leaves_no_folder(tmp_path):
+    with pytest.raises(ValueError, match="evaluate must return a dict"):
+        run(keep=Keep(tmp_path / "a"), evaluate=lambda w: w)
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(ValueError, match=r"keep.config must name other things .* got \['rounds'\]"):
+        run(keep=Keep(tmp_path / "a", config={"rounds": 4}))
+
+
+def test_constants_of_a_jitted_part_belong_to_the_program(tmp_path):
+    """Large ones too, and keys."""
+
+    def measure(constant, key):
+        inner = jax.jit(lambda w: (w[None, :] * constant).sum() + jax.random.normal(key))
+        return lambda w: {"norm": inner(w)}
+
+    first, key = jnp.ones((40, D)), jax.random.key(1)
+    keep = Keep(tmp_path / "a")
+    run(keep=keep, evaluate=measure(first, key))
+    again = keep._replace(resume=True)
+    run(keep=again, evaluate=measure(first + 0, key))
+    for other in (measure(first.at[30, 3].set(9.0), key), measure(first, jax.random.key(2))):
+        with pytest.raises(ValueError, match="cannot be resumed: program of evaluate is"):
+            run(keep=again, evaluate=other)
+
+
+def test_a_state_is_overwritten_in_place_with_a_folder_as_well(tmp_path):
+    """Otherwise the rows of all clients would be in memory twice."""
+    seen = []
+
+    def watched(run):
+        def advance(inputs, carry, rounds):
+            before = carry.memory.addressable_data(0).unsafe_buffer_pointer()
+            out = run(inputs, carry, rounds)
+            seen.append(before == out[0].memory.addressable_data(0).unsafe_buffer_pointer())
+            return out
+
+        return advance
+
+    with pytest.MonkeyPatch.context() as patch:
+        lower_runs = simulation.lower_runs
+
+        def lower_watched(*args, **how):
+            lowered = lower_runs(*args, **how)
+            return lowered._replace(compile=lambda: (e := lowered.compile())._replace(advance=watched(e.advance)))
+
+        patch.setattr(simulation, "lower_runs", lower_watched)
+        data = targets(2000, D)
+        run(data, local=velocity(), keep=Keep(tmp_path / "a"), devices=1)
+    assert seen == [True] * ROUNDS
+
+
+def test_a_number_that_is_not_finite_may_name_a_run(tmp_path):
+    run(keep=Keep(tmp_path / "a", config={"clip": float("inf")}))
+    run(keep=Keep(tmp_path / "a", resume=True, config={"clip": float("inf")}))
+
+
+def test_another_version_is_refused(half):
+    manifest = json.loads((half / run_folder.MANIFEST).read_text())
+    (half / run_folder.MANIFEST).write_text(json.dumps(manifest | {"jax_version": "0.0.1", "date": "another"}))
+    with pytest.raises(ValueError, match=r"jax_version is [\d.]+, was 0\.0\.1$"):
+        run(keep=Keep(half, resume=True))
+
+
+def test_a_folder_that_is_taken_is_refused(half):
+    with pytest.raises(FileExistsError, match="is not empty: choose another name, or resume"):
+        run(keep=Keep(half))
+    with pytest.raises(ValueError, match=r"keep\.every must be a multiple of every = 2, got 3"):
+        run(every=2, keep=Keep(half.parent / "new", every=3))
+    assert not (half.parent / "new").exists()
+
+
+HOLD = "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('held'); input()"
+
+
+def test_two_processes_cannot_run_in_one_folder(half, whole):
+    command = [sys.executable, "-u", "-c", HOLD, half / run_folder.CHECKPOINT / "lock"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(OSError, match="is in use by a run that is under way"):
+            run(keep=Keep(half, resume=True))
+        other.communicate(b"go\n")
+    xr.testing.assert_identical(plain(run(keep=Keep(half, resume=True))), plain(whole))
+
+
+def test_a_broken_checkpoint_is_named(half):
+    state = half / run_folder.CHECKPOINT / "state.npz"
+    state.write_bytes(state.read_bytes()[:-50])
+    with pytest.raises(ValueError, match=r"state\.npz is broken"):
+        run(keep=Keep(half, resume=True))
+
+
+def test_a_full_disk_loses_nothing_in_memory_nor_in_the_folder(tmp_path, monkeypatch, whole):
+    writes, fsync = [], os.fsync
+
+    def full(handle):
+        writes.append(1)
+        if len(writes) > 30:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(SimulationError, match="of 6 rounds: .*cannot write a checkpoint, No space left") as caught:
+        run(keep=Keep(tmp_path / "a"))
+    done = caught.value.dataset.attrs["rounds_done"]
+    assert 0 < done < ROUNDS
+    monkeypatch.setattr(os, "fsync", fsync)
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
+
+
+def test_a_pool_is_the_population_on_the_devices_bit_for_bit(tmp_path):
+    """Cohorts of 3 out of 8 return: what they carried comes back by client. Stopped and resumed as well."""
+    samples = ClientData(POOL.fetch(np.arange(N)), POOL.count)
+    there = run(samples, local=velocity())
+    assert len(np.unique(there.client_id)) < there.client_id.size
+    pooled = run(POOL, local=velocity())
+    xr.testing.assert_identical(plain(pooled), plain(there))
+    stopped(tmp_path / "a", POOL, local=velocity())
+    resumed = run(POOL, local=velocity(), keep=Keep(tmp_path / "a", resume=True))
+    xr.testing.assert_identical(plain(resumed), plain(there))
+
+
+def unreadable(ids):
+    """Only the first client's samples can be read."""
+    if len(ids) > 1:
+        raise OSError("no such file")
+    return POOL.fetch(ids)
+
+
+def test_what_a_pool_cannot_run():
+    system = fedavg(velocity(), cohort_size=3, mesh=None)
+    simulate_pool = lambda system, pool=POOL: simulate(system, KEY, jnp.zeros(D), pool, rounds=1, progress=False)
+    with pytest.raises(ValueError, match="algorithm must have a draw to run over a Pool"):
+        simulate_pool(system._replace(draw=None))
+    with pytest.raises(ValueError, match="block must be a number for a Pool"):
+        simulate_pool(fedavg(velocity(), cohort_size=3, block="auto"))
+    uneven = velocity()._replace(init=lambda n, params: jnp.zeros((n, D)) + jnp.arange(n, dtype=jnp.float32)[:, None])
+    with pytest.raises(ValueError, match="must give all clients the same first rows"):
+        simulate_pool(fedavg(uneven, cohort_size=3))
+    with pytest.raises(SimulationError, match="no such file"):
+        simulate_pool(system, POOL._replace(fetch=unreadable))
+
+
+def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():
+    system = fedavg(remembering(), cohort_size=3)
+    state = system.init(KEY, jnp.zeros(D), DATA)
+    ahead, _ = system.draw(KEY, state.draw, state.round, DATA.count)
+    _, info = jax.jit(system.step)(KEY, state, DATA)
+    np.testing.assert_array_equal(ahead.client, info.client)
+    other, _ = sample(3).apply(KEY, (), state.round, DATA.count)
+    assert not np.array_equal(other.client, info.client)  # the control: another key

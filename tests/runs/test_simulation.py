@@ -1,0 +1,337 @@
+import contextlib
+import io
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from rich.console import Console
+
+from fedjax_priv.base import Algorithm, ClientData, Link, RoundInfo, RoundState
+from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.runs import progress, simulation
+from fedjax_priv.runs.simulation import SimulationError, simulate
+from fedjax_priv.runs.sweep import sweep
+
+N, M, D, SHIFT = 8, 3, 6, 50_000_000
+KEY = jax.random.key(7)
+PARAMS = {"b": jnp.arange(2, dtype=jnp.float32), "w": np.ones((2, 2), np.float32)}
+RNG = np.random.default_rng(0)
+DATA = ClientData(RNG.normal(size=(N, M, D)).astype(np.float32), np.arange(N, dtype=np.int32) % M + 1)
+
+
+def quadratic(*, cohort=N, mesh=None, traces=None, in_blocks=None, block=None, fails=(3, 4)):
+    """Every client pulls the parameters to the mean of its samples, with a little noise; some rounds fail."""
+
+    def init(key, params, data):
+        n = data.count.shape[0]
+        # `draw` and `server` are arrays of the caller or one array twice, as optimizers that keep the parameters do
+        return RoundState(jnp.int32(0), params["w"], params, jnp.zeros(n), jnp.zeros((n, 2)), (), params["w"])
+
+    def step(key, state, data):
+        if traces is not None:
+            traces.append(1)
+        noise = jax.random.normal(jax.random.fold_in(key, state.round), (D,))
+        client = (jnp.arange(cohort) + state.round) % N
+        flat = jnp.concatenate([state.params["b"], state.params["w"].reshape(-1)])
+        pull = flat[None, :] - data.examples[client].mean(1)
+        failed = jnp.isin(state.round, jnp.array(fails))
+        flat = jnp.where(failed, flat, flat - 0.1 * (pull.mean(0) + 0.01 * noise))
+        params = {"b": flat[:2], "w": flat[2:].reshape(2, 2)}
+        bits = {
+            "upload": Link(8 * client.astype(jnp.uint32) + SHIFT * 32, jnp.zeros(cohort, jnp.uint32)),
+            "model": Link(jnp.zeros(cohort, jnp.uint32), jnp.full(cohort, 1, jnp.uint32)),
+        }
+        status = jnp.where(failed, 1, 0)
+        info = RoundInfo(
+            flat, client, jnp.square(pull).mean(1), bits, client != 0, jnp.stack([status, 0 * status]), status
+        )
+        state = RoundState(state.round + 1, state.draw, params, state.memory + 1, state.layers, (), 0.5 * state.server)
+        return state, info
+
+    return Algorithm(init, step, mesh, block, in_blocks)
+
+
+def evaluate(params):
+    return {"distance": jnp.sqrt(jnp.square(params["w"]).sum()), "accuracy": params["b"].max()}
+
+
+def run(algorithm=None, *, rounds=7, evaluate=evaluate, every=7, progress=False):
+    algorithm = algorithm or quadratic()
+    return simulate(algorithm, KEY, PARAMS, DATA, rounds=rounds, evaluate=evaluate, every=every, progress=progress)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """A run in four chunks, the last one shorter."""
+    return run(every=2)
+
+
+@pytest.fixture(scope="module")
+def loop():
+    """The plain loop: seven states and infos, on the host."""
+    algorithm = quadratic()
+    step, state, history = jax.jit(algorithm.step), algorithm.init(KEY, PARAMS, DATA), []
+    for _ in range(7):
+        state, info = step(KEY, state, jax.tree.map(jnp.asarray, DATA))
+        history.append(jax.device_get((state, info)))
+    return history
+
+
+def same_prefix(a: xr.Dataset, b: xr.Dataset) -> None:
+    """What `a` has is what `b` had after as many rounds, but for the time it took."""
+    b = b.isel(round=slice(a.sizes["round"]), evaluation=slice(a.sizes["evaluation"]))
+    xr.testing.assert_identical(*(x.drop_attrs().drop_vars(["seconds", "params"]) for x in (a, b)))
+
+
+@pytest.mark.parametrize("every", [1, 3, 100])
+def test_it_is_the_plain_loop(loop, every):
+    got = run(every=every)
+    states, infos = zip(*loop, strict=True)
+    for name, field in dict(loss="loss", counted="counted", client_id="client", status="status").items():
+        np.testing.assert_array_equal(got[name], np.stack([getattr(info, field) for info in infos]), strict=True)
+    final = states[-1].params
+    np.testing.assert_array_equal(got.params, np.concatenate([final["b"], final["w"].ravel()]), strict=True)
+    ends = [*range(0, 7, every), 7]
+    np.testing.assert_array_equal(got.evaluation, ends)
+    params = [PARAMS, *(state.params for state in states)]
+    np.testing.assert_allclose(got.distance, [np.linalg.norm(params[end]["w"]) for end in ends], rtol=1e-6)
+    np.testing.assert_array_equal(got.accuracy, [params[end]["b"].max() for end in ends])
+    assert got.seconds[0] == 0 and (np.diff(got.seconds) > 0).all()
+
+
+@pytest.mark.parametrize(("every", "programs"), [(2, 1), (3, 2)])
+def test_one_trace_a_chunk_length(every, programs):
+    traces = []
+    run(quadratic(traces=traces), rounds=8, every=every)
+    assert len(traces) == programs
+
+
+@pytest.mark.parametrize(("cohort", "devices"), [(N, 4), (3, 8), (N, 3)])
+def test_devices_and_cohorts(loop, cohort, devices):
+    got = run(quadratic(cohort=cohort, mesh=clients_mesh(jax.devices()[:devices])))
+    np.testing.assert_array_equal(got.client_id[2], (np.arange(cohort) + 2) % N)
+    assert got.sizes["client"] == cohort and got.attrs["num_clients"] == N
+    if cohort == N:
+        np.testing.assert_allclose(got.loss, [info.loss for _, info in loop], rtol=1e-5)
+
+
+def test_data_is_spread_over_the_devices(monkeypatch):
+    seen, lower_runs = [], simulation.lower_runs
+    see = lambda make, inputs, **how: seen.append(inputs.data) or lower_runs(make, inputs, **how)
+    monkeypatch.setattr(simulation, "lower_runs", see)
+    run(quadratic(mesh=clients_mesh(jax.devices()[:4])))
+    assert [shard.data.shape for shard in seen[0].examples.addressable_shards] == [(2, M, D)] * 4
+
+
+def test_bytes_beyond_uint32_and_the_order_of_phases(loop, whole):
+    got = whole
+    assert got.phase.values.tolist() == ["upload", "model"]
+    exact = [sum(int(info.bits["upload"].up[i]) for _, info in loop) for i in range(N)]
+    assert max(exact) > 2**32
+    np.testing.assert_array_equal(8 * got.up_bytes.sel(phase="upload").sum("round"), exact)
+    assert (got.down_bytes.sel(phase="model") == 1 / 8).all() and got.up_bytes.attrs["units"] == "B"
+
+
+def test_failed_rounds_are_counted(whole):
+    got = whole
+    assert got.attrs["failed_rounds"] == 2
+    assert got.attrs["failed_because"] == "2 x too few survivors to recover the sum"
+    assert got.status.values.tolist() == [0, 0, 0, 1, 1, 0, 0]
+    assert got.group_status.isel(group=0).values.tolist() == [0, 0, 0, 1, 1, 0, 0]
+    assert run(quadratic(fails=(99,))).attrs["failed_because"] == "none failed"
+
+
+def test_arguments_are_left_alone():
+    params = jax.tree.map(jnp.array, PARAMS)
+    data = jax.tree.map(jnp.array, DATA)
+    for mesh in (None, clients_mesh()):
+        simulate(quadratic(mesh=mesh), KEY, params, data, rounds=2, progress=False)
+    jax.tree.map(np.testing.assert_array_equal, (params, data), (PARAMS, DATA))
+
+
+def raise_at(monkeypatch, call, error):
+    """The `call`-th time results are fetched, from 1: evaluation, then rounds and evaluation in turn."""
+    calls, fetch = [], jax.device_get
+
+    def device_get(tree):
+        calls.append(1)
+        if len(calls) == call:
+            raise error
+        return fetch(tree)
+
+    monkeypatch.setattr(jax, "device_get", device_get)
+
+
+@pytest.mark.parametrize(("call", "finished"), [(2, 0), (6, 2), (7, 2)])
+def test_an_interrupted_run_keeps_its_chunks(monkeypatch, capsys, loop, whole, call, finished):
+    raise_at(monkeypatch, call, KeyboardInterrupt)
+    got = run(every=2)
+    done = 2 * finished
+    assert got.attrs["interrupted"] == 1 and whole.attrs["interrupted"] == 0 and got.attrs["rounds_done"] == done
+    assert got.sizes["evaluation"] == finished + 1
+    same_prefix(got, whole)
+    params = loop[done - 1][0].params if done else PARAMS
+    np.testing.assert_array_equal(got.params, np.concatenate([params["b"], np.ravel(params["w"])]))
+    assert capsys.readouterr().err == f"interrupted: {done} of 7 rounds are kept\n"
+
+
+def test_an_interrupt_before_the_first_evaluation_finds_nothing_to_keep(monkeypatch):
+    raise_at(monkeypatch, 1, KeyboardInterrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(every=2)
+
+
+def test_an_error_keeps_the_chunks(monkeypatch, whole):
+    raise_at(monkeypatch, 5, RuntimeError("disk full"))
+    with pytest.raises(SimulationError, match="after 2 of 7 rounds: disk full") as caught:
+        run(every=2)
+    assert isinstance(caught.value.__cause__, RuntimeError) and caught.value.dataset.sizes["round"] == 2
+    same_prefix(caught.value.dataset, whole)
+
+
+def test_an_open_block_is_chosen_first(monkeypatch):
+    asked = []
+
+    def fastest(algorithm, key, params, data):
+        asked.append((algorithm.in_blocks, data.examples.shape))
+        return algorithm.in_blocks(2)
+
+    monkeypatch.setattr(simulation, "fastest_block", fastest)
+    in_blocks = lambda block: quadratic(cohort=block, block=block)
+    got = run(quadratic(in_blocks=in_blocks))
+    assert got.sizes["client"] == got.attrs["block"] == 2
+    assert asked == [(in_blocks, (N, M, D))]
+
+
+def test_no_evaluation():
+    got = run(evaluate=None)
+    assert got.evaluation.values.tolist() == [0, 7] and "accuracy" not in got
+
+
+def test_it_is_stored_and_read_again(tmp_path, whole):
+    whole.to_netcdf(tmp_path / "run.nc", engine="scipy")
+    with xr.open_dataset(tmp_path / "run.nc", engine="scipy") as stored:
+        xr.testing.assert_identical(stored.load(), whole)
+    xr.testing.assert_identical(pickle.loads(pickle.dumps(whole)), whole)
+
+
+def test_attributes(whole):
+    attrs = whole.attrs
+    expected = dict(rounds=7, every=2, rounds_done=7, num_clients=N, num_params=D, interrupted=0, failed_rounds=2)
+    assert expected.items() <= attrs.items()
+    assert attrs["compile_seconds"] > 0 and attrs["key"] == "00000000 00000007"
+    assert all(type(value) in (int, float, str) for value in attrs.values())
+
+
+def observing(observe, **how):
+    """`quadratic` whose rounds say what the server saw."""
+    blind = quadratic(**how)
+
+    def step(key, state, data):
+        state, info = blind.step(key, state, data)
+        return state, info._replace(observed=observe(state.round))
+
+    return blind._replace(step=step)
+
+
+def test_what_the_server_saw_is_kept_round_by_round(whole):
+    numbers = lambda round: {"sent": 2 * round, "each": jnp.arange(3) + round}
+    got = run(observing(numbers), every=2)
+    assert got.sent.dims == ("round",) and got.sent.values.tolist() == [2, 4, 6, 8, 10, 12, 14]
+    assert got.each.dims == ("round", "each_place") and got["each"].values.tolist() == [
+        [r, r + 1, r + 2] for r in range(1, 8)
+    ]
+    assert got.sent.attrs["long_name"] == "sent, from what the server sees"
+    xr.testing.assert_identical(
+        *(x.drop_attrs().drop_vars("seconds") for x in (got.drop_vars(["sent", "each"]), whole))
+    )
+
+
+@pytest.mark.parametrize(
+    ("observed", "message"),
+    [
+        (lambda round: round, "observe must return a dict of numbers or vectors by name in simulate and sweep"),
+        (lambda round: {"view": jnp.ones((2, 2))}, "observe must return a dict of numbers or vectors by name"),
+        (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
+        (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),
+        (lambda round: {"a/b": round}, r"observe must use names without '/' .* got \['a/b'\]"),
+    ],
+)
+def test_what_cannot_be_kept_of_a_view(observed, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        run(observing(observed))
+    assert "\n" not in str(caught.value)
+
+
+def test_metrics_leave_the_names_of_what_was_seen_alone():
+    with pytest.raises(ValueError, match=r"otherwise than .* got \['distance'\]"):
+        run(observing(lambda round: {"distance": round}))
+
+
+def test_caveats_of_a_system_go_with_its_results():
+    told = lambda **how: quadratic(fails=(99,))._replace(caveats=("in the clear", "a toy"))
+    assert run(told()).attrs["caveats"] == "in the clear / a toy"
+    assert run().attrs["caveats"] == ""
+    runs = lambda make, axes, **how: sweep(make, axes, KEY, PARAMS, DATA, rounds=2, progress=False, **how)
+    assert runs(told, {"seed": [0, 1]}).attrs["caveats"] == "in the clear / a toy"
+    some = lambda how: {0: quadratic(), 1: told(), 2: quadratic()._replace(caveats=("a toy", "slow"))}[how]
+    got = runs(some, {"how": [0, 1, 2]}, static=("how",))
+    assert got.attrs["caveats"] == "in the clear / a toy / slow", "of all points, once each"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (dict(rounds=0), "rounds must be an integer >= 1"),
+        (dict(every=0), "every must be an integer >= 1"),
+        (dict(key=jax.random.key_data(KEY)), "key must be one typed key"),
+        (dict(params={"w": np.ones(2)}), r"params must have float32 leaves, got float64 in params\['w'\]"),
+        (dict(params=[np.ones(2, np.int32)]), r"got int32 in params\[0\]"),
+        (dict(data=DATA._replace(examples={"x": np.ones((N - 1, 2))})), r"shape \(7, 2\) in data.examples\['x'\]"),
+        (dict(data=DATA._replace(count=jnp.ones((), jnp.int32))), r"count of shape \[n\]"),
+        (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
+        (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
+        (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"otherwise than .* got \['loss'\]"),
+        (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
+    ],
+)
+def test_bad_arguments(how, message):
+    how = dict(key=KEY, params=PARAMS, data=DATA, rounds=1) | how
+    with pytest.raises(ValueError, match=message) as caught:
+        simulate(quadratic(), how.pop("key"), how.pop("params"), how.pop("data"), **how)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_bar_is_updated_once_a_chunk(monkeypatch):
+    console, updates = Console(file=io.StringIO(), force_terminal=True, width=140), []
+    bar = progress.bar
+
+    @contextlib.contextmanager
+    def counted(total, *, show):
+        with bar(total, show=show, console=console) as update:
+            yield lambda done, **shown: (updates.append(done), update(done, **shown))
+
+    monkeypatch.setattr(progress, "bar", counted)
+    run(rounds=17, every=7, progress=True)
+    assert updates == [0, 7, 14, 17]
+    assert "17/17" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("examples", "count", "message"),
+    [
+        ((np.zeros((3, 4, 2)), np.zeros((3, 5))), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+        (np.zeros(3), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+        ((), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+        (np.zeros((3, 4)), [1.0, 2.0, 3.0], "data.count must be integers, got float"),
+        (np.zeros((3, 4)), [1, 2, 5], "data.count must be from 0 to 4"),
+        (np.zeros((3, 4)), [1, -2, 3], "data.count must be from 0 to 4"),
+        (np.zeros((3, 4)), [0, 0, 0], "data.count must be from 0 to 4"),
+    ],
+)
+def test_data_that_do_not_fit_their_counts(examples, count, message):
+    with pytest.raises(ValueError, match=message):
+        simulate(quadratic(), KEY, PARAMS, ClientData(examples, np.array(count)), rounds=1)

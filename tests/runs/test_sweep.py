@@ -1,0 +1,289 @@
+import contextlib
+import json
+import os
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import xarray as xr
+from jax.custom_batching import custom_vmap
+
+from fedjax_priv import Keep, simulate, sweep
+from fedjax_priv.base import ClientData
+from fedjax_priv.keys import named
+from fedjax_priv.layers import plain_field
+from fedjax_priv.runs.simulation import SimulationError
+from fedjax_priv.runs.waves import _even
+from fedjax_priv.systems import fedavg, secagg
+from helpers import mesh_of, pulling, remembering, targets
+
+D, N, KEY = 8, 6, jax.random.key(3)
+DATA = targets(N, D)
+TRACES = []
+
+
+def make(rate, cohort_size=None, dropout=0.2, **how):
+    TRACES.append((cohort_size, isinstance(rate, jax.core.Tracer)))
+    return fedavg(remembering(), server=optax.sgd(rate), dropout=dropout, cohort_size=cohort_size, **how)
+
+
+def plain(result):
+    return result.drop_attrs().drop_vars(["seconds", "failed_rounds"], errors="ignore")
+
+
+def run(axes, *, make=make, params=None, data=DATA, rounds=4, every=2, **how):
+    params = jnp.zeros(D) if params is None else params
+    evaluate = lambda w: {"norm": jnp.square(w).sum()}
+    return sweep(make, axes, KEY, params, data, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
+
+
+def alone(system, *, seed=None, params=None, data=DATA):
+    key = KEY if seed is None else jax.random.fold_in(KEY, seed)
+    params = jnp.zeros(D) if params is None else params(named(key, "params"))
+    evaluate = lambda w: {"norm": jnp.square(w).sum()}
+    return simulate(system, key, params, data, rounds=4, every=2, evaluate=evaluate, progress=False)
+
+
+AXES = {"rate": [0.1, 0.3, 0.5], "cohort_size": [2, 4], "seed": [0, 7]}
+
+
+def drawn(key):
+    """First parameters of a seed."""
+    return jax.random.normal(key, (D,))
+
+
+BATCHES = dict(params=drawn, over="clients", at_once=4)
+
+
+@pytest.fixture(scope="module")
+def traced():
+    """All points in four batches, and of which cohort sizes programs were traced."""
+    TRACES.clear()
+    return run(AXES, **BATCHES), [size for size, traced in TRACES if traced]
+
+
+@pytest.fixture(scope="module")
+def whole(traced):
+    return traced[0]
+
+
+@pytest.mark.parametrize(("rate", "cohort_size", "seed"), [(0.1, 2, 7), (0.5, 4, 0)])
+def test_a_point_is_the_run_alone(whole, rate, cohort_size, seed):
+    """Draws, losses of the first round and bytes bit for bit; what a traced rate was multiplied with to 1e-6."""
+    one = alone(make(rate, cohort_size, mesh=None), seed=seed, params=drawn)
+    point = whole.sel(rate=rate, cohort_size=cohort_size, seed=seed).isel(client=slice(cohort_size))
+    assert one.attrs["failed_rounds"] == point.failed_rounds
+    for name in ("counted", "client_id", "status", "up_bytes", "down_bytes"):
+        np.testing.assert_array_equal(one[name], point[name])
+    for name in ("loss", "params", "norm"):
+        np.testing.assert_allclose(point[name], one[name], rtol=2e-6, atol=2e-6)
+    other = whole.sel(rate=rate, cohort_size=cohort_size, seed=7 - seed)
+    assert not np.array_equal(one.params, other.params)
+    assert abs(one.norm[0] - other.norm[0]) > 0.01  # every seed has its own first parameters
+
+
+def test_dimensions_are_the_axes(whole):
+    assert tuple(whole.sizes)[:3] == ("rate", "cohort_size", "seed")
+    assert whole.params.dims == ("rate", "cohort_size", "seed", "parameter")
+    assert whole.sizes["client"] == 4 and whole.loss.sel(cohort_size=2).isel(client=slice(2, 4)).isnull().all()
+    assert whole.rate.values.tolist() == [0.1, 0.3, 0.5]
+    assert whole.attrs["runs"] == whole.attrs["runs_done"] == 12 and whole.attrs["interrupted"] == 0
+    assert json.loads(whole.attrs["axes"])["seed"] == [0, 7]
+    assert whole.up_bytes.attrs["units"] == "B" and whole.failed_rounds.dtype.kind == "i"
+
+
+def test_each_program_compiles_once(traced):
+    """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and batches."""
+    result, sizes = traced
+    assert result.attrs["programs"] == 2 and result.attrs["batches"] == 4
+    assert sorted(sizes) == [2, 2, 4, 4]  # init and the rounds
+    assert result.attrs["compile_seconds"] > 0
+
+
+def test_devices_and_batches_change_nothing(whole):
+    """Runs over devices; none of them has memory for two."""
+    got = run(AXES, params=drawn, over="runs", memory=1.0)
+    for name in ("counted", "client_id", "status", "up_bytes"):
+        np.testing.assert_array_equal(got[name], whole[name])
+    np.testing.assert_allclose(got.params, whole.params, rtol=2e-6, atol=2e-6)
+    assert got.attrs["batches"] == 2  # without memory still a run on each device
+
+
+@pytest.mark.parametrize("over", ["clients", "runs"])
+def test_the_number_of_a_round_is_one_for_all_runs(over):
+    """Else each run would look up for itself who is scheduled, and those clients' samples."""
+
+    @custom_vmap
+    def number(round):
+        return round
+
+    @number.def_vmap
+    def _(axis_size, in_batched, round):
+        raise AssertionError(f"{axis_size} numbers")
+
+    def make(rate):
+        system = pulling(rate)
+        once = lambda state: state._replace(round=number(state.round))
+        return system._replace(step=lambda key, state, data: system.step(key, once(state), data))
+
+    assert plain(run({"rate": [0.1, 0.3]}, make=make, over=over)).equals(plain(run({"rate": [0.1, 0.3]}, make=pulling)))
+
+
+def test_batches_are_even():
+    assert _even(64, 64, 2) == 64 and _even(10, 8, 1) == 5 and _even(10, 8, 4) == 8 and _even(3, 1, 8) == 8
+
+
+def test_samples_can_depend_on_axes_and_those_of_other_shapes_are_other_programs(tmp_path):
+    def samples(clients, scale):
+        data = targets(clients, D)
+        return ClientData(data.examples * scale, data.count)
+
+    axes, keep = {"clients": [4, 6], "scale": [1.0, 2.0], "rate": [0.5, 0.25]}, Keep(tmp_path / "a")
+    got = run(axes, make=pulling, data=samples, keep=keep)
+    assert got.attrs["programs"] == 2 and got.sizes["client"] == 6
+    one = alone(pulling(0.5), data=samples(4, 2.0))
+    np.testing.assert_allclose(got.params.sel(clients=4, scale=2.0, rate=0.5), one.params, rtol=2e-6, atol=2e-6)
+    assert not np.allclose(got.params.sel(clients=4, scale=1.0, rate=0.5), one.params)
+    xr.testing.assert_identical(run(axes, make=pulling, data=samples, keep=keep._replace(resume=True)), got)
+
+
+def test_parts_of_an_algorithm_have_names():
+    def with_rule(rule, rate):
+        return pulling(rule(rate))
+
+    twice = lambda rate: 2 * rate
+    got = run({"rule": {"as it is": jnp.float32, "twice": twice}, "rate": [0.1, 0.2]}, make=with_rule)
+    assert got.rule.values.tolist() == ["as it is", "twice"] and got.attrs["programs"] == 2
+    np.testing.assert_array_equal(got.params.sel(rule="twice", rate=0.1), got.params.sel(rule="as it is", rate=0.2))
+    assert not np.allclose(got.params.sel(rule="twice", rate=0.2), got.params.sel(rule="as it is", rate=0.2))
+
+
+def test_secure_aggregation_is_swept_exactly():
+    """Masks cancel in a batch: the sums of SecAgg are those of the same field elements in the clear, and alone."""
+    system = lambda dropout, **how: secagg(
+        remembering(), num_clients=N, dropout=dropout, levels=2.0**16, normalize="survivors", **how
+    )
+    batched = run({"dropout": [0.0, 0.25], "seed": [0]}, make=system, rounds=2)
+    key, clear = jax.random.fold_in(KEY, 0), system(0.25, mesh=None, secure_sum=plain_field())
+    one = simulate(clear, key, jnp.zeros(D), DATA, rounds=2, every=2, progress=False)
+    np.testing.assert_array_equal(batched.params.sel(dropout=0.25, seed=0), one.params)
+    assert one.counted.values.sum() < 2 * N
+
+
+class Killed(Exception):
+    pass
+
+
+def test_an_error_keeps_the_finished_runs(whole):
+    def log(record):
+        if record["cohort_size"] == 4 and record["round"] == 2:
+            raise Killed("no space")
+
+    with pytest.raises(SimulationError, match="after 6 of 12 runs: no space") as caught:
+        run(AXES, **BATCHES, log=log)
+    kept = caught.value.dataset
+    assert kept.attrs["runs_done"] == 6 and kept.attrs["interrupted"] == 1
+    np.testing.assert_array_equal(kept.params.sel(cohort_size=2), whole.params.sel(cohort_size=2))
+    assert kept.params.sel(cohort_size=4).isnull().all()
+
+
+def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys):
+    seen = []
+
+    def stop_once(record):
+        seen.append(record)
+        if record["cohort_size"] == 4 and record["round"] == 2 and record["seed"] == 7:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stopped:
+        run(AXES, **BATCHES, keep=Keep(tmp_path / "a"), log=stop_once)
+    assert stopped.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
+    assert "resume the run in" in capsys.readouterr().err
+    first, seen[:] = [*seen], []
+    resumed = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
+    xr.testing.assert_identical(plain(resumed), plain(whole))
+    rest_of_the_third_batch, fourth = [4] * 3, [0] * 3 + [2] * 3 + [4] * 3
+    assert [record["round"] for record in seen] == rest_of_the_third_batch + fourth
+    logged = [json.loads(line) for line in (tmp_path / "a" / "log.jsonl").read_text().splitlines()]
+    assert [line["round"] for line in logged] == [record["round"] for record in first + seen]
+    again = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True))
+    xr.testing.assert_identical(plain(again), plain(whole))
+
+
+def times(scale):
+    return lambda rate, cohort_size: pulling(scale * rate, cohort_size)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_sweep_is_refused_and_the_difference_is_named(tmp_path, finished):
+    """Also where it would only be read: values behind names, parameters, samples and programs are compared."""
+    axes, folder = {"rate": {"low": 0.1, "high": 0.2}, "cohort_size": [2, 3]}, tmp_path / "a"
+
+    def interrupt(record):
+        if record["cohort_size"] == 3 and not finished:
+            raise Killed("now")
+
+    with contextlib.nullcontext() if finished else pytest.raises(SimulationError):
+        run(axes, make=times(1.0), keep=Keep(folder), log=interrupt)
+    again = Keep(folder, resume=True)
+    for how, difference in (
+        (dict(axes=axes | {"rate": {"low": 0.1, "high": 0.3}}), "inputs of batch 0 is"),
+        (dict(params=jnp.ones(D)), "inputs of batch 0 is"),
+        (dict(data=targets(N, D, seed=1)), "data is"),
+        (dict(make=times(2.0)), r"program of 2 rounds, group 0\.0 is"),
+        (dict(axes=axes | {"cohort_size": [2, 4]}), r"axes is .*2, 4\]}, was .*2, 3\]}"),
+        (dict(axes=axes | {"seed": [1]}), "axes is"),
+    ):
+        with pytest.raises(ValueError, match="cannot be resumed: .*" + difference):
+            run(**{"axes": axes, "make": times(1.0)} | how, keep=again)
+    assert run(axes, make=times(1.0), keep=again).attrs["runs_done"] == 4
+
+
+def test_sigterm_between_two_batches_ends_the_process(tmp_path, capsys):
+    def stop(record):
+        if record["cohort_size"] == 2 and record["round"] == 4:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(SystemExit):
+        run({"rate": [0.1], "cohort_size": [2, 3]}, make=pulling, keep=Keep(tmp_path / "a"), log=stop)
+    assert "SIGTERM before batch 1: resume" in capsys.readouterr().err
+
+
+def test_numbers_of_which_one_has_a_point_are_one_program():
+    assert run({"rate": [1, 0.5]}, make=pulling, rounds=2).attrs["programs"] == 1
+
+
+@pytest.mark.parametrize(
+    ("axes", "how", "message"),
+    [
+        ({}, {}, "axes must name at least one axis"),
+        ({"rate": []}, {}, r"axes\['rate'\] must be values in a list"),
+        ({"rate": [0.1, 0.1]}, {}, r"axes\['rate'\] must have each value once"),
+        ({"round": [1.0]}, {}, "axes must be named without a slash, and otherwise than what results and logs hold"),
+        ({"batch": [1.0]}, {}, r"and otherwise than what results and logs hold, got \['batch'\]"),
+        ({"rate": [0.1], "norm": [1, 2]}, dict(make=lambda rate, norm: make(rate)), "evaluate must name its metrics"),
+        ({"rate": [0.1], "seed": [-1]}, {}, "seed must be an integer >= 0, got -1"),
+        ({"rate": [0.1], "seed": [2**32]}, {}, r"seed must be an integer below 2\*\*32"),
+        ({"dropout": [0.1, 1.5], "rate": [0.1]}, {}, "dropout must be"),
+        ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
+        ({"rate": [optax.sgd]}, {}, r"axes\['rate'\] must be a dict with a name for each value"),
+        ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
+        ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
+        ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
+        ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),
+        ({"speed": [0.1]}, dict(make=lambda rate: None), r"axes must be arguments of make or data.*\['speed'\]"),
+        ({"rate": [0.1], "block": ["auto"]}, {}, "block must be a number in a sweep"),
+        (
+            {"rate": [0.1]},
+            dict(make=lambda rate: make(rate, mesh=mesh_of(2)), over="runs"),
+            "must leave mesh at 'auto'",
+        ),
+    ],
+)
+def test_bad_arguments(axes, how, message):
+    with pytest.raises(ValueError, match=message):
+        run(axes, **how)

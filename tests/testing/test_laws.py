@@ -1,0 +1,392 @@
+"""The laws every layer and every system keeps; a public one that is missing from the tables fails."""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+import typing
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import fedjax_priv.attacks
+import fedjax_priv.layers
+import fedjax_priv.systems
+from fedjax_priv.aggregators import mean
+from fedjax_priv.attacks import foe, on_sparse, on_updates
+from fedjax_priv.base import Algorithm, Layer
+from fedjax_priv.layers import (
+    align,
+    average,
+    clip,
+    common_coordinates,
+    conspar,
+    enrolled_masks,
+    gaussian_noise,
+    over_the_air_mean,
+    pairwise_masks,
+    plain,
+    plain_field,
+    plain_sparse,
+    public_weighted_mean,
+    quantize,
+    rand_k,
+    scale,
+    skellam_noise,
+    sparse_masks,
+    stack,
+    stateless,
+    top_k,
+    waveform,
+    weighted_mean,
+)
+from fedjax_priv.layers.secure_sum import bitmap
+from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.status import Status
+from fedjax_priv.systems import (
+    cdp_fl,
+    common_secagg,
+    dp_sgd,
+    f2ed,
+    fedavg,
+    fedrep,
+    rcgd_ef,
+    robust_fedavg,
+    secagg,
+    share,
+    sparse_fedavg,
+    sparse_secagg,
+    wireless,
+)
+from fedjax_priv.testing import NUM_CLIENTS as N
+from fedjax_priv.testing import NUM_PARAMS as D
+from fedjax_priv.testing import Case, check_bits, check_draws, check_round_trip, check_unbiased
+from helpers import (
+    mesh_of,
+    remembering,
+    same_bits,
+    sparse_wire,
+    targets,
+    towards_target,
+)
+
+KEY = jax.random.key(7)
+
+
+def weighted_sum(x, weight):
+    return (x * weight[:, None]).sum(0)
+
+
+def total(x, weight):
+    return x.sum(0)
+
+
+def located(sent):
+    return np.asarray(jax.vmap(lambda row: bitmap.unpack(row, D))(sent.clear))
+
+
+def located_wire(upload):
+    """Bits of the field elements that are sent (none of them is 0, but with probability 2**-32) and of a bitmap."""
+    return 32 * np.count_nonzero(upload, axis=1) + D
+
+
+def every_coordinate():
+    return stateless(lambda key, x, who: Sparse(x[:, ::-1], jnp.broadcast_to(jnp.arange(D)[::-1], x.shape)))
+
+
+def scattered():
+    """What the server holds on some coordinates, among zeros."""
+    zeros = lambda value: jnp.zeros((len(value), D + 1), value.dtype)  # and a place for what is no coordinate
+
+    def decode(received):
+        value, position = received.value
+        rows = jax.vmap(lambda row, value, position: row.at[position].set(value))(zeros(value), value, position)
+        return received._replace(value=rows[:, :D])
+
+    return stateless(decode=decode)
+
+
+LAYERS = {
+    "scale": Case(stack(it=scale(), send=plain()), weighted_sum),
+    "public_weighted_mean": Case(
+        stack(it=public_weighted_mean(2, factor=3.0), send=plain(2)),
+        lambda x, w: 3 * weighted_sum(x, w) / max(w.sum(), 1e-9), groups=2,
+    ),
+    "average": Case(stack(it=average(), send=plain(2)), lambda x, w: total(x, w) / max(len(x), 1), groups=2),
+    "weighted_mean": Case(stack(it=weighted_mean(), send=plain()), lambda x, w: weighted_sum(x, w) / w.sum()),
+    "plain": Case(plain(2), total, groups=2),
+    "plain, float sum": Case(plain(exact=False), total),
+    "plain_field": Case(plain_field(2), total, groups=2, field=True),
+    "quantize": Case(stack(it=quantize(2.0**10, N), send=plain_field()), total, error=2.0**-10),
+    "pairwise_masks": Case(pairwise_masks(group_size=N, block=2), total, field=True),
+    "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, groups=2, field=True),
+    "pairwise_masks, neighbours": Case(pairwise_masks(group_size=N, neighbours=4, threshold=2), total, field=True),
+    "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
+    "sparse_masks": Case(
+        sparse_masks(alpha=0.7, group_size=N, block=2), total, field=True, wire=located_wire, sends=located
+    ),
+    "sparse_masks, dense": Case(
+        sparse_masks(2, alpha=1.0, group_size=4, threshold=2, expand="dense"),
+        total, groups=2, field=True, wire=located_wire, sends=located,
+    ),
+    "stack": Case(
+        stack(weigh=scale(2.0), quantize=quantize(2.0**16, N), mask=pairwise_masks(group_size=N)),
+        lambda x, w: 2 * weighted_sum(x, w), error=2.0**-16,
+    ),
+    "plain_sparse": Case(stack(it=every_coordinate(), send=plain_sparse(D, 2)), total, groups=2, wire=sparse_wire(D)),
+    "plain_sparse, float sum": Case(
+        stack(it=every_coordinate(), send=plain_sparse(D, exact=False)), total, wire=sparse_wire(D)
+    ),
+    # all coordinates, in an order of their own; fewer of them in layers/test_sparsify.py and layers/test_common.py
+    "rand_k": Case(stack(it=rand_k(D, D), send=plain_sparse(D)), total, wire=sparse_wire(D)),
+    "top_k": Case(stack(it=top_k(D, D, error_feedback=True), send=plain_sparse(D)), total, wire=sparse_wire(D)),
+    "common_coordinates": Case(stack(it=common_coordinates(D, D), send=plain()), total),
+    "common_coordinates, masked": Case(
+        stack(
+            it=common_coordinates(D, D, error_feedback=True),
+            quantize=quantize(2.0**16, 4), masks=pairwise_masks(2, group_size=4, threshold=2),
+        ),
+        total, error=2.0**-16, groups=2,
+    ),
+    "clip": Case(
+        stack(it=clip(2.0), send=plain()),
+        lambda x, w: total(x * np.minimum(1, 2 / np.maximum(np.linalg.norm(x, axis=1), 1e-9))[:, None], w),
+    ),
+    # without noise; with it in layers/test_skellam.py
+    "skellam_noise": Case(
+        stack(quantize=quantize(2.0**10, N), it=skellam_noise(0.0, max_norm=2.0**14, max_terms=N), send=plain_field()),
+        total, error=2.0**-10,
+    ),
+    # without noise; with it in layers/test_align.py
+    "gaussian_noise": Case(stack(it=gaussian_noise(0.0), send=plain()), total),
+    "align": Case(stack(it=align(0.0, max_norm=9.0), send=plain()), total),
+    "over_the_air_mean": Case(
+        stack(it=over_the_air_mean(), send=waveform()),
+        lambda x, w: total(x, w) / max(len(x), 1), wire=lambda upload: np.zeros(len(upload)), counted=lambda _: 1,
+    ),
+    "waveform": Case(waveform(), total, wire=lambda upload: np.zeros(len(upload))),
+    "conspar": Case(stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, groups=2),
+    # nobody is Byzantine here; who is, in attacks/test_on_updates.py
+    "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),
+    "on_sparse": Case(
+        stack(top=every_coordinate(), it=on_sparse(foe(), D), send=plain_sparse(D)), total, wire=sparse_wire(D)
+    ),
+}  # fmt: skip
+BUILDERS = {"masked_sum", "sparsifier", "stateless"}  # of layers: they are no layer themselves
+
+
+def make_secagg(local, num_clients, **how):
+    return secagg(local, num_clients=num_clients, levels=2.0**16, dropout=0.2, **how)
+
+
+SYSTEMS = {
+    "fedavg": lambda local, n, **how: fedavg(local, dropout=0.2, **how),
+    "fedavg, cohort": lambda local, n, **how: fedavg(local, dropout=0.2, cohort_size=n - 2, **how),
+    "secagg": make_secagg,
+    "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
+    "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),
+    "secagg, neighbours": lambda local, n, **how: make_secagg(local, n, neighbours=4, threshold=2, **how),
+    "cdp_fl": lambda local, n, **how: cdp_fl(local, num_clients=n, dropout=0.1, leave=0.02, **how),
+    "cdp_fl, cohort": lambda local, n, **how: cdp_fl(local, num_clients=n, cohort_size=n - 2, **how),
+    "dp_sgd": lambda local, n, **how: dp_sgd(local, num_clients=n, dropout=0.1, **how),
+    "sparse_secagg": lambda local, n, **how: sparse_secagg(
+        local, num_clients=n, cohort_size=n - 1, alpha=0.9, dropout=0.1, neighbours=4, threshold=2, **how
+    ),
+    "sparse_secagg, survivors": lambda local, n, **how: sparse_secagg(
+        local, num_clients=n, alpha=1.0, dropout=0.2, leave=0.1, expand="dense", normalize="survivors", **how
+    ),
+    "sparse_fedavg": lambda local, n, **how: sparse_fedavg(
+        local, num_params=D, k=8, error_feedback=True, dropout=0.1, **how
+    ),
+    "sparse_fedavg, cohort": lambda local, n, **how: sparse_fedavg(
+        local, num_params=D, k=25, sparsifier="rand_k", num_clients=n, cohort_size=n - 1, **how
+    ),
+    "fedrep": lambda local, n, **how: fedrep(
+        local,
+        num_clients=n,
+        num_params=D,
+        ratio=0.5,
+        alpha=0.3,
+        buffer_size=1,
+        in_the_clear=True,
+        aggregate=mean(),
+        dropout=0.1,
+        **how,
+    ),
+    "share": lambda local, n, **how: share(local, num_clients=n, buffer_size=n, aggregate=mean(), dropout=0.1, **how),
+    "f2ed": lambda local, n, **how: f2ed(local, num_clients=n, buffer_size=1, in_the_clear=True, sigma=9.0, **how),
+    "robust_fedavg": lambda local, n, **how: robust_fedavg(local, num_clients=n, aggregate=mean(), dropout=0.1, **how),
+    "wireless": lambda local, n, **how: wireless(
+        local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, **how
+    ),
+    "wireless, orthogonal": lambda local, n, **how: wireless(
+        local,
+        clip=9.0,
+        noise_variance=1e-3,
+        receiver_noise=1e-3,
+        participation=0.9,
+        snr_db=60.0,
+        access="orthogonal",
+        known_count=False,
+        power_control="signal",
+        **how,
+    ),
+    "rcgd_ef": lambda local, n, **how: rcgd_ef(
+        local, num_clients=n, num_params=D, ratio=0.5, trimmed=0.0, dropout=0.1, **how
+    ),
+    "common_secagg": lambda local, n, **how: common_secagg(
+        local, num_clients=n, num_params=D, alpha=0.4, error_feedback=True, dropout=0.1, leave=0.1, **how
+    ),
+}
+
+
+def public_names(packages, returning):
+    """Functions of the packages' modules whose return annotation is the given type."""
+    modules = [
+        f"{package.__name__}.{info.name}" for package in packages for info in pkgutil.iter_modules(package.__path__)
+    ]
+    for module in map(importlib.import_module, modules):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            own = not name.startswith("_") and function.__module__ == module.__name__
+            if own and typing.get_type_hints(function).get("return") is returning:
+                yield name
+
+
+@pytest.mark.parametrize(
+    ("packages", "type_", "table"),
+    [((fedjax_priv.layers, fedjax_priv.attacks), Layer, LAYERS), ((fedjax_priv.systems,), Algorithm, SYSTEMS)],
+)
+def test_every_public_part_is_in_the_table(packages, type_, table):
+    named = {name.split(",")[0] for name in table}
+    assert set(public_names(packages, type_)) - BUILDERS == named
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_round_trip(name):
+    """Law 1: decode(encode(x)) is the survivors' sum by group; in the field it is exact."""
+    check_round_trip(LAYERS[name])
+
+
+@pytest.mark.parametrize("name", ["quantize", "stack"])
+def test_unbiased(name):
+    """Law 2: the mean over keys is within 5 standard errors; rounding down is not."""
+    check_unbiased(LAYERS[name])
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if "mask" not in name and name != "stack"])
+def test_adding_a_client_or_a_layer_moves_no_draw(name):
+    """Law 5, for what a client sends before any mask; the keys of masks are tested in layers/test_mask.py."""
+    check_draws(LAYERS[name])
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_bits_reported_are_bits_of_the_message(name):
+    """Law 6."""
+    check_bits(LAYERS[name])
+
+
+def system_of(name, block=3, devices=1):
+    return SYSTEMS[name](remembering(), N, server=optax.sgd(0.25), block=block, mesh=mesh_of(devices))
+
+
+@functools.cache
+def step_of(name):
+    """One program for several laws."""
+    return jax.jit(system_of(name).step)
+
+
+def begin(name, data):
+    return jax.jit(system_of(name).init)(KEY, jnp.zeros(D), data)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_rounds_of_a_system(name):
+    """Laws 3 and 4, and 8; and the system learns: the mean of the targets is its fixed point."""
+    data = targets(N, D)
+    step, state = step_of(name), begin(name, data)
+    state = failed_round_is_a_transaction(step, state, data)
+    shapes = jax.tree.map(lambda a: (a.shape, a.dtype), state)
+    late = []
+    for t in range(2, 42):
+        state, info = step(KEY, state, data)
+        late.append(np.asarray(state.params))
+        assert int(state.round) == t + 1
+        assert jax.tree.map(lambda a: (a.shape, a.dtype), state) == shapes
+    weight = np.asarray(data.count) / np.asarray(data.count).sum()
+    centre = (np.asarray(data.examples) * weight[:, None]).sum(0)
+    assert np.abs(np.mean(late[-15:], axis=0) - centre).mean() < 0.5 * np.abs(centre).mean()  # lost clients: noise
+    assert info.loss.shape == info.counted.shape == info.client.shape
+    assert step._cache_size() == 1
+
+
+def failed_round_is_a_transaction(step, before, data):
+    """A NaN update sets a bit, and only the round number moves; the next round succeeds."""
+    spoilt = data._replace(examples=data.examples.at[:, 2].set(jnp.nan))
+    after, info = step(KEY, before, spoilt)
+    assert int(info.status) & Status.NOT_FINITE
+    assert same_bits(after, before._replace(round=before.round + 1, draw=after.draw))
+    assert not info.counted.any()
+    again, info = step(KEY, after, data)
+    assert int(info.status) == 0
+    moved = np.asarray(again.memory != before.memory)
+    assert sorted(np.flatnonzero(moved)) == sorted(np.asarray(info.client)[np.asarray(info.counted)])
+    return again
+
+
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if "," not in name])
+def test_blocks_and_devices_change_no_bit(name):
+    """Law 11, given the same updates; three devices share seven clients in blocks of two, and nothing divides."""
+    data = targets(N, D)
+    expected = four_rounds(step_of(name), begin(name, data), data)
+    assert len(np.unique(np.asarray(expected[0].params))) > 1
+    for block, devices in ((2, 3), (1, 8)) if name == "fedavg" else ((2, 3),):
+        step = jax.jit(system_of(name, block, devices).step)
+        assert same_bits(expected, four_rounds(step, begin(name, data), data))
+
+
+def four_rounds(step, state, data):
+    """Each from a state on one device, so that one program does for all."""
+    infos = []
+    for _ in range(4):
+        state, info = step(KEY, jax.tree.map(lambda a: jnp.asarray(np.asarray(a)), state), data)
+        infos.append(info)
+    return state, infos
+
+
+def secagg_of(**how):
+    return secagg(towards_target(), num_clients=N, block=7, mesh=None, **how)
+
+
+def begun(data):
+    return secagg_of().init(KEY, jnp.zeros(D), data)
+
+
+@jax.jit
+def secagg_round(state, data, dropout, levels):
+    return secagg_of(dropout=dropout, levels=levels).step(KEY, state, data)
+
+
+def test_too_few_survivors_abort_the_round_and_the_run_goes_on():
+    data, outcomes = targets(N, D), []
+    state = begun(data)
+    for _ in range(12):
+        new, info = secagg_round(state, data, dropout=0.45, levels=2.0**16)
+        enough = int((info.bits["upload"].up > 0).sum()) >= N // 2 + 1
+        assert (int(info.status) == 0) == enough
+        assert same_bits(new.params, state.params) == (not enough)
+        assert enough or int(info.status) == Status.NOT_RECOVERED
+        outcomes.append(enough)
+        state = new
+    assert len(set(outcomes)) == 2
+
+
+def test_an_overflowing_field_sets_its_bit():
+    """Law 9."""
+    data = targets(N, D)
+    before = begun(data)
+    after, info = secagg_round(before, data, dropout=0.0, levels=2.0**31)
+    assert int(info.status) == Status.FIELD_OVERFLOW
+    assert same_bits(after, before._replace(round=before.round + 1))
