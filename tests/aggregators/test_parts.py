@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.aggregators.numerics import order, subsets
+from fedjax_priv.aggregators.numerics import columns, order, subsets
 from fedjax_priv.aggregators.numerics.spectral import top_pair
 
 RNG = np.random.default_rng(0)
@@ -41,11 +41,11 @@ def test_means_of_ranks(g):
             np.testing.assert_allclose(found, ordered[low:high].mean(0), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("columns", [0, 1, 5])
+@pytest.mark.parametrize("more", [0, 1, 5])
 @pytest.mark.parametrize("g", [3, 200])
-def test_blocks_of_columns(g, columns):
+def test_blocks_of_columns(g, more):
     """Two blocks and some columns more."""
-    d = 2 * max(256, 2**15 // g) + columns
+    d = 2 * max(256, 2**15 // g) + more
     rows, origin, weights = RNG.normal(size=(g, d)), RNG.normal(size=d), RNG.normal(size=(2, g))
     weights[0, 1] = 0
     there = np.float32(rows)
