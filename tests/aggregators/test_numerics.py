@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.aggregators.numerics import order, subsets
-from fedjax_priv.aggregators.numerics.spectral import top_pair
+from fedjax_priv.aggregators.numerics import order_statistics, subsets
+from fedjax_priv.aggregators.numerics.covariance import top_pair
 
 RNG = np.random.default_rng(0)
 
@@ -17,13 +17,13 @@ RNG = np.random.default_rng(0)
 def test_the_network_sorts_every_row_of_zeros_and_ones(n):
     """So it sorts everything (Knuth, 0-1 principle)."""
     rows = np.array(list(itertools.product((0, 1), repeat=n))).T.copy()
-    for i, j in order.comparators(n):
+    for i, j in order_statistics.comparators(n):
         rows[i], rows[j] = np.minimum(rows[i], rows[j]), np.maximum(rows[i], rows[j])
     assert (np.diff(rows, axis=0) >= 0).all()
 
 
 def test_a_network_of_32_has_191_exchanges():
-    assert len(list(order.comparators(32))) == 191
+    assert len(list(order_statistics.comparators(32))) == 191
 
 
 @pytest.mark.parametrize("g", [1, 2, 33, 65, 100])
@@ -34,7 +34,7 @@ def test_means_of_ranks(g):
     ok = RNG.random(g) < 0.8
     ok[0] = True
     ordered = np.sort(np.where(np.isnan(rows[ok]), np.inf, rows[ok]), 0)
-    means = jax.jit(order.mean_of_ranks)
+    means = jax.jit(order_statistics.mean_of_ranks)
     for low, high in {(0, 1), (len(ordered) // 2, len(ordered) // 2 + 1), (len(ordered) // 3, len(ordered))}:
         found = means(jnp.asarray(rows), jnp.asarray(ok), jnp.int32(low), jnp.int32(high))
         with np.errstate(invalid="ignore"):
