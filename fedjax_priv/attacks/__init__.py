@@ -13,24 +13,7 @@ from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optim
 from fedjax_priv.attacks.on_values.sign_flip import sign_flip
 
 __all__ = [
-    "Attack",
-    "CoordinateAttack",
-    "alie",
-    "baruch_z",
-    "flip_labels",
-    "foe",
-    "furthest",
-    "gaussian",
-    "honest_set",
-    "infinite",
-    "mimic",
-    "on_sparse",
-    "on_updates",
-    "one_of",
-    "optimal_alie",
-    "optimal_foe",
-    "random_set",
-    "same_set",
-    "sign_flip",
-    "smallest",
-]
+    "Attack", "CoordinateAttack", "alie", "baruch_z", "flip_labels", "foe", "furthest", "gaussian", "honest_set",
+    "infinite", "mimic", "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe", "random_set", "same_set",
+    "sign_flip", "smallest",
+]  # fmt: skip

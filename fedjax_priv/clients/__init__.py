@@ -12,13 +12,5 @@ from fedjax_priv.clients.participation import (
 )
 
 __all__ = [
-    "bernoulli",
-    "channel_aware",
-    "everyone",
-    "fedsgd",
-    "independent",
-    "local_sgd",
-    "only_if",
-    "sample",
-    "scheduled",
-]
+    "bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample", "scheduled",
+]  # fmt: skip

@@ -7,12 +7,5 @@ from fedjax_priv.models.flax_model import from_flax, num_params
 from fedjax_priv.models.resnet import resnet20
 
 __all__ = [
-    "cifar_cnn",
-    "from_equinox",
-    "from_flax",
-    "mcmahan_cnn",
-    "mlp",
-    "num_params",
-    "resnet20",
-    "softmax_regression",
-]
+    "cifar_cnn", "from_equinox", "from_flax", "mcmahan_cnn", "mlp", "num_params", "resnet20", "softmax_regression",
+]  # fmt: skip
