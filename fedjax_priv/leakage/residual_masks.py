@@ -26,7 +26,7 @@ BLOCK = 8
 
 
 class Residuals(NamedTuple):
-    """The `k` values honest survivors sent, each with the masks that still hide it; ordered by client, then coordinate."""
+    """The `k` values honest survivors sent, each under the masks that still hide it, by client and coordinate."""
 
     coordinate: Int[np.ndarray, " k"]
     client: Int[np.ndarray, " k"]  # place in the cohort
