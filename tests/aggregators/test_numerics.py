@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.aggregators.numerics import order_statistics, subsets
+from fedjax_priv.aggregators.numerics import column_blocks, order_statistics, subsets
 from fedjax_priv.aggregators.numerics.covariance import top_pair
 
 RNG = np.random.default_rng(0)
@@ -51,14 +51,14 @@ def test_blocks_of_columns(g, columns):
     there = np.float32(rows)
     there[1] = np.nan
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max())
-    close(columns.combine(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
-    mixed = columns.mix(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
+    close(column_blocks.weighted_sum(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
+    mixed = column_blocks.weighted_sums(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
     close(mixed[0], weights[0] @ rows)
     assert np.isnan(mixed[1]).all()
     away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)
-    close(columns.gram(x, o), away @ away.T)
-    close(columns.squared_norms(x), (rows**2).sum(1))
-    close(columns.norms(x), np.linalg.norm(rows, axis=1))
+    close(column_blocks.gram(x, o), away @ away.T)
+    close(column_blocks.squared_norms(x), (rows**2).sum(1))
+    close(column_blocks.norms(x), np.linalg.norm(rows, axis=1))
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 0), (5, 2), (6, 5)])
