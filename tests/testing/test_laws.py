@@ -121,12 +121,12 @@ LAYERS = {
     "plain, float sum": Case(plain(exact=False), total),
     "plain_field": Case(plain_field(2), total, groups=2, field=True),
     "quantize": Case(stack(it=quantize(2.0**10, N), send=plain_field()), total, error=2.0**-10),
-    "pairwise_masks": Case(pairwise_masks(group_size=N, block=2), total, field=True),
+    "pairwise_masks": Case(pairwise_masks(group_size=N), total, field=True),
     "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, groups=2, field=True),
     "pairwise_masks, neighbours": Case(pairwise_masks(group_size=N, neighbours=4, threshold=2), total, field=True),
     "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
     "sparse_masks": Case(
-        sparse_masks(alpha=0.7, group_size=N, block=2), total, field=True, wire=located_wire, sends=located
+        sparse_masks(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
     ),
     "sparse_masks, dense": Case(
         sparse_masks(2, alpha=1.0, group_size=4, threshold=2, expand="dense"),
@@ -245,10 +245,8 @@ SYSTEMS = {
 
 def public_names(packages, returning):
     """Functions of the packages' modules whose return annotation is the given type."""
-    modules = [
-        f"{package.__name__}.{info.name}" for package in packages for info in pkgutil.iter_modules(package.__path__)
-    ]
-    for module in map(importlib.import_module, modules):
+    found = [info for package in packages for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    for module in (importlib.import_module(info.name) for info in found):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             own = not name.startswith("_") and function.__module__ == module.__name__
             if own and typing.get_type_hints(function).get("return") is returning:
