@@ -4,6 +4,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 `d` model parameters. The client axis is always the first one.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -19,6 +20,8 @@ from fedjax_priv._keyless import keyless
 Key = PRNGKeyArray
 CLIENTS = "clients"
 """Name of the one mesh axis."""
+DEFAULT_BLOCK = 8
+"""Clients in a block: right for small models on a CPU. A block that was measured, `block="auto"`, can be faster."""
 
 
 class ClientData(NamedTuple):
@@ -77,10 +80,20 @@ class Sent(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """State that a layer's `encode` may return where a client goes on otherwise if its upload does not count."""
+    """What `encode` returns as state in a layer whose client state depends on whether the upload was accepted."""
 
-    counted: PyTree  # [b, ...]
-    lost: PyTree  # [b, ...], the same structure
+    counted: PyTree  # [b, ...], the state if the upload was accepted
+    lost: PyTree  # [b, ...], the state if it was not; the same structure
+
+
+class Placement(NamedTuple):
+    """Where a round is computed. No result depends on it."""
+
+    block: int = DEFAULT_BLOCK  # clients computed at once
+    mesh: Mesh | None = None  # the devices that clients are spread over; None: one device
+
+
+ONE_DEVICE = Placement()
 
 
 class Combine(NamedTuple):
@@ -93,13 +106,16 @@ class Combine(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One layer of the protocol: a client half above, a server half below.
+    """One layer of the protocol: a client half and a server half.
 
-    `state` is what a client carries from round to round; one whose upload does not count keeps what it had, unless
-    `encode` returns `Kept`. In a round that fails all do. `advertise` opens a round: it turns the state into this
-    round's `private` rows and tells everyone `public`. The server half (`decode`) gets the header, public values and
-    `Received`; no private value reaches it but through `disclose`, which is what clients send once it is known whose
-    upload arrived (`alive`) and who of them is still there (`online`).
+    1. `advertise` opens a round. It turns client state into this round's `private` rows and tells everyone `public`.
+    2. `encode` is the client half. It turns a block of updates into uploads.
+    3. `disclose` is what clients send once it is known whose upload arrived (`alive`) and which of these clients are
+       still there (`online`).
+    4. `decode` is the server half. It gets what was disclosed (`header`), `public` and `Received`, never `private`.
+
+    `state` is what a client carries from round to round. A rejected upload leaves it as it was, unless `encode` returns
+    `Kept`; a failed round leaves everyone's as it was.
     """
 
     init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
@@ -111,6 +127,15 @@ class Layer(NamedTuple):
     whole: bool = False  # encode looks across clients: its block is the cohort
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     needs_count: bool = False  # decode computes with the number of uploads in a row
+    needs_placement: bool = False  # advertise and decode take `placement`: they work client by client
+    threshold: int = 1  # the server opens no sum of fewer uploads
+
+    def placed(self, placement: Placement) -> "Layer":
+        """This layer, its work computed in these blocks and on these devices."""
+        if not self.needs_placement:
+            return self
+        there = {name: functools.partial(getattr(self, name), placement=placement) for name in ("advertise", "decode")}
+        return self._replace(**there)
 
 
 def everyone_responds(key: Key, alive: Array, cohort: Cohort) -> Array:
@@ -242,17 +267,16 @@ class RoundInfo(NamedTuple):
 class Algorithm(NamedTuple):
     """A federated system.
 
-    `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open; `block` is then a
-    guess. `draw(key, state.draw, round, count)` is who will take part, exactly as `step` will draw it, and the next
-    state of the draw: it depends on nothing that is trained, so cohorts can be known ahead. `caveats` are what any
-    report of a run must say.
+    `in_blocks(b)` is the same system in blocks of `b` clients. It is there if the block was left open; `block` is then
+    a guess. `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
+    draw. It depends on nothing that is trained, so cohorts can be known ahead.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
     step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
-    mesh: Mesh | None = None  # the devices clients are spread over
+    mesh: Mesh | None = None  # the devices that clients are spread over
     block: int | None = None  # clients trained and encoded at once
     in_blocks: Callable[[int], "Algorithm"] | None = None
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()  # what a report of a run must say
     release: Release | None = None  # None: updates travel in the clear

@@ -87,7 +87,7 @@ def _check(colluders: Colluders, roster: Roster) -> None:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _known(protocol: Protocol, header: sharing.Opened, roster: Roster, colluders: Colluders | None) -> _Known:
-    secrets, recovered = sharing.reconstruct(protocol.terms, header, roster)
+    secrets, recovered = sharing.reconstruct(protocol.quorum, header, roster)
     lost = roster.selected & ~header.alive & recovered
     target = header.alive & recovered
     if colluders is None:
@@ -115,7 +115,7 @@ def _one(
 ) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
     """One upload without the known masks, and where anything was sent."""
     d = upload.size
-    near = peers(roster.circle, slot, protocol.terms.holders)
+    near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
     agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
     seeds = jax.lax.optimization_barrier(jax.vmap(agree)(known.key[peer]))  # as in `pairs_of`
