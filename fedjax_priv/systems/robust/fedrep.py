@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates
 from fedjax_priv.attacks import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
+from fedjax_priv.base import Aggregator, Algorithm, Local, View
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.mesh import resolve_mesh
@@ -18,6 +18,7 @@ from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import ProposedCoordinates
 
 
 def fedrep(
@@ -81,7 +82,6 @@ def fedrep(
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     n, mesh = proposed(num_params, num_clients, ratio, k), resolve_mesh(mesh)
-    terms = {"num_params": num_params, "num_coordinates": n, "alpha": alpha, "masked": not in_the_clear}
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=buffer_size // 2 + 1, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
@@ -106,5 +106,5 @@ def fedrep(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("proposed coordinates", terms | noise.terms),
+        release=ProposedCoordinates(num_params, n, alpha, masked=not in_the_clear, noise=noise.released),
     )

@@ -9,13 +9,14 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.aggregators import centered_clipping
 from fedjax_priv.attacks import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
+from fedjax_priv.base import Aggregator, Algorithm, Local, View
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
 from fedjax_priv.layers import average, quantize, stack
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate
+from fedjax_priv.systems.releases import Sum
 
 
 def share(
@@ -77,5 +78,5 @@ def share(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=None if in_the_clear else Release("sum"),
+        release=None if in_the_clear else Sum(),
     )

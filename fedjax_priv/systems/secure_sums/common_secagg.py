@@ -9,13 +9,14 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.base import Algorithm, Layer, Local, View
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems.releases import Sum
 
 
 def common_secagg(
@@ -86,7 +87,7 @@ def common_secagg(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("sum") if secure else None,
+        release=Sum() if secure else None,
     )
 
 

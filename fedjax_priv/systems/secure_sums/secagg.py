@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.base import Algorithm, Layer, Local, View
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.mesh import resolve_mesh
@@ -18,6 +18,7 @@ from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_
 from fedjax_priv.layers.secure_sum.sharing import terms
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import Sum
 
 CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 
@@ -99,5 +100,5 @@ def secagg(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("sum", noise.terms) if secure or noise.terms else None,
+        release=Sum(noise.released) if secure or noise.released else None,
     )

@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.base import Algorithm, Layer, Local, View
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.mesh import resolve_mesh
@@ -18,6 +18,7 @@ from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import SparseSum
 
 
 def sparse_secagg(
@@ -96,7 +97,7 @@ def sparse_secagg(
         block=block,
         mesh=mesh,
         observe=observe,
-        release=Release("sparse sum", {"alpha": alpha, **noise.terms}),
+        release=SparseSum(alpha, noise.released),
     )
 
 
