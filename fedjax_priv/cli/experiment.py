@@ -37,7 +37,7 @@ class Experiment(NamedTuple):
     evaluate: Callable[..., dict]  # params -> metrics on the test set
 
 
-def groups(system: str) -> dict[str, Options]:
+def options_by_part(system: str) -> dict[str, Options]:
     """Options of an experiment with a system, by part; the first four are those of `Experiment.make`.
 
     Args:
@@ -59,7 +59,7 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
 
     Args:
       system: a name of `systems.__all__`.
-      values: of all options of `groups(system)`.
+      values: of all options of `options_by_part(system)`.
 
     Raises:
       ValueError: a value is out of its range, or does not go with others.

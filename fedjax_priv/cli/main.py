@@ -12,25 +12,25 @@ import tyro
 from fedjax_priv import systems
 from fedjax_priv.cli import audit_command, commands
 from fedjax_priv.cli.axes import HOW
-from fedjax_priv.cli.experiment import groups
+from fedjax_priv.cli.experiment import options_by_part
 from fedjax_priv.cli.launch import Launch
 from fedjax_priv.cli.options import Option, Options, form, options_of, values_of
 from fedjax_priv.cli.reproduce import scripts
 from fedjax_priv.engine import processes
-from fedjax_priv.runs.records import atomic_file, run_folder
-from fedjax_priv.runs.simulation import SimulationError
+from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.records import atomic_file
 
 _INTERRUPTED = 128 + 2  # as a shell reports it
 _WRONG = 2
 _FAILED = 1
-_RUN = {"run": options_of(commands.Control), "launch": options_of(Launch)}
+_RUN = {"run": options_of(commands.RunOptions), "launch": options_of(Launch)}
 _AXIS = f"{HOW}, for the seed or an option of the system, its training, server, rule or attack; once for each axis."
 _STATIC = "an axis whose values are compiled one by one, such as alpha of sparse_secagg; give it once for each."
 _AUDIT = "Look for a contradiction to what a system claims about privacy; exit status 1 if there is one."
 _NAMES = tyro.conf.UseAppendAction[tuple[str, ...]]
 _SWEEP = {
     "axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)},
-    "run": options_of(commands.Control),
+    "run": options_of(commands.RunOptions),
 }
 
 
@@ -148,7 +148,7 @@ def _check_place(file: pathlib.Path | None) -> None:
 def _write(file: pathlib.Path | None, rows: Sequence) -> None:
     """Of several processes the first one writes; asking which this is would start the devices of one that is alone."""
     if file is not None and (not jax.distributed.is_initialized() or processes.is_first()):
-        atomic_file.write(file, run_folder.to_json([row._asdict() for row in rows]))
+        atomic_file.write(file, atomic_file.to_json([row._asdict() for row in rows]))
 
 
 @functools.cache
@@ -156,9 +156,9 @@ def _commands() -> dict[str, Callable]:
     """By name; made once, as the forms of all systems take longer than reading a command line."""
     return {
         "demo": _demo,
-        "run": _of_systems("Run a system on a data set.", commands.run, lambda name: groups(name) | _RUN),
+        "run": _of_systems("Run a system on a data set.", commands.run, lambda name: options_by_part(name) | _RUN),
         "sweep": _of_systems(
-            "Run a system at every point of a grid.", commands.sweep, lambda name: groups(name) | _SWEEP
+            "Run a system at every point of a grid.", commands.sweep, lambda name: options_by_part(name) | _SWEEP
         ),
         "audit": _of_systems(_AUDIT, audit_command.audit, audit_command.parts_of),
         "reproduce": _reproduce,

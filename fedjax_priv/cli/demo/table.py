@@ -15,7 +15,7 @@ from fedjax_priv.audit import Finding
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
-from fedjax_priv.runs.records import atomic_file, run_folder
+from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.status import describe
 
 HEADINGS = (
@@ -100,5 +100,5 @@ def _meaning(size: Size, limit: float) -> str:
 def write(out: pathlib.Path, rows: Sequence[Row], results: Mapping[str, xr.Dataset]) -> None:
     """`demo.png` and `demo.json`."""
     plots.learning_curves(results).savefig(out / "demo.png", dpi=150)
-    atomic_file.write(out / "demo.json", run_folder.to_json([each._asdict() for each in rows]))
+    atomic_file.write(out / "demo.json", atomic_file.to_json([each._asdict() for each in rows]))
     Console(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")
