@@ -45,7 +45,10 @@ def options_by_part(system: str) -> dict[str, Options]:
     """
     function = getattr(systems, system)
     return {
-        "system": _system_options(system),
+        "system": {
+            name: option._replace(help=_ABOUT.get(name, option.help))
+            for name, option in _system_options(system).items()
+        },
         "training": _TRAINING if takes(function, "local") else {},
         "server": _SERVER if takes(function, "server") else {},
         "byzantine": byzantine_options(function),
@@ -159,7 +162,8 @@ def _system_options(system: str) -> dict[str, Option]:
     found = options_of(function, without=("num_params",))
     hands_on = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
     if hands_on or "block" in found:
-        found["block"] = found.get("block", options_of(federated_round)["block"])._replace(help=_BLOCK)
+        block = options_of(federated_round)["block"]
+        found["block"] = found.get("block", block)._replace(help=block.help)
     return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
 
 
@@ -193,5 +197,6 @@ _TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch
 })  # fmt: skip
 _DURATION = {"dp_sgd": {"num_steps": 1}}
 """Of local training, if it is not given."""
-_BLOCK = 'clients trained and encoded at once; "auto" measures a few numbers and takes the fastest.'
+_ABOUT = {"block": 'clients trained and encoded at once; "auto" measures a few numbers and takes the fastest.'}
+"""Other help for options of systems than that of their docstrings."""
 _SERVER = options_of(_server)

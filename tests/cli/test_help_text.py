@@ -21,14 +21,11 @@ FOR_PYTHON = (
 
 def shown(*arguments):
     """The help of a command, its lines joined."""
-    with (
-        contextlib.redirect_stdout(io.StringIO()) as out,
-        pytest.raises(SystemExit),
-        pytest.MonkeyPatch.context() as patch,
-    ):
+    with contextlib.redirect_stdout(io.StringIO()) as out, pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["fedjax-priv", *arguments, "--help"])
         patch.setenv("COLUMNS", "500")
-        main.main()
+        with pytest.raises(SystemExit):
+            main.main()
     return re.sub(r"[\s│]+", " ", out.getvalue())
 
 
