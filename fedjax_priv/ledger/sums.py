@@ -34,7 +34,7 @@ def entries(release: Release, run: xr.Dataset, num_clients: int, *, delta: float
         return [no_noise("the server, of sums", note)]
     alpha, lost = float(release.terms["alpha"]), 1 - arrived / size
     limit = sparse_secagg.aggregated_honest_clients_limit(
-        size, alpha, min(lost, np.nextafter(0.5, 0)), colluding / size
+        sparse_secagg.Setting(size, alpha, min(lost, np.nextafter(0.5, 0)), colluding / size)
     )
     note = (
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: half of the coordinates have "

@@ -89,7 +89,7 @@ def disconnected_probability(graph: Graph) -> float:
 
 
 def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, failure: float = 2**-40) -> int:
-    """How many neighbours are enough? The smallest even k whose `graph_failure_probability` is below `failure`, at the threshold k/2 + 1.
+    """How many neighbours are enough? The smallest even k whose graph fails less probably than `failure`, t = k/2 + 1.
 
     Args:
       num_clients: N.

@@ -205,7 +205,7 @@ def test_systems_without_noise_have_no_number():
     for entry in (*plain, *masked, *sparse, found[1]):
         assert entry.claimed.epsilon is None is entry.proved.epsilon and "no noise" in entry.proved.why
     assert "6.0 honest" in masked[0].note
-    assert f"T = {sparse_secagg.aggregated_honest_clients_limit(N, 0.5, 0.0, 0.0):.1f}" in sparse[0].note
+    assert f"T = {sparse_secagg.aggregated_honest_clients_limit(sparse_secagg.Setting(N, 0.5)):.1f}" in sparse[0].note
     assert worst(found[0].proved) == pytest.approx(fedrep.coordinate_epsilon(d, 2, 0.4))
     assert worst(found[0].claimed) == pytest.approx(fedrep.coordinate_epsilon_printed(d, 2, 0.4))
 
