@@ -50,7 +50,8 @@ def test_every_system_has_options_and_can_be_made_from_their_defaults(system):
 def test_the_options_of_a_system_are_those_of_its_signature():
     fedavg, secagg = (groups(name)["system"] for name in ("fedavg", "secagg"))
     assert fedavg.keys() == {"cohort_size", "dropout", "exact", "block"}
-    assert fedavg["block"] == secagg["block"]  # the one hands it on, the other has it
+    assert fedavg["block"] == secagg["block"] and "server" in groups("f2ed")  # handed on to the round
+    assert secagg["neighbours"].default == "all" and "even number" in secagg["neighbours"].help  # and to the masks
     assert secagg.keys() == {
         "num_clients", "cohort_size", "dropout", "leave", "levels", "neighbours", "threshold", "elide",
         "normalize", "block", "clip", "noise_variance",
