@@ -47,7 +47,7 @@ def options_of(
         kind = command_line_type(parameter.annotation)
         if kind is not None and name not in without:
             found[name] = Option(kind, defaults.get(name, parameter.default), about.get(name, ""))
-    for name, other in _handed_on(function).items():
+    for name, other in handed_on(function).items():
         if name not in without and name in (others := options_of(other)):
             found[name] = others[name]
     return found
@@ -55,10 +55,10 @@ def options_of(
 
 def takes(function: Callable, name: str) -> bool:
     """Whether a function has a parameter of this name, or hands such an argument on."""
-    return name in inspect.signature(function).parameters or name in _handed_on(function)
+    return name in inspect.signature(function).parameters or name in handed_on(function)
 
 
-def _handed_on(function: Callable) -> dict[str, Callable]:
+def handed_on(function: Callable) -> dict[str, Callable]:
     """Names of arguments that a function takes as `**how` and hands to others, as the annotation of `**how` says."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     rest = [parameter.annotation for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD]
