@@ -1,4 +1,4 @@
-"""What colluding users add to what the server knows."""
+"""What colluding users tell the server."""
 
 import functools
 from typing import NamedTuple
@@ -26,14 +26,14 @@ def colluders_of_round(
 ) -> Colluders:
     """What colluding users tell the server after a simulated round.
 
-    No private row is in a `View`, so those of the colluders are drawn again as the round drew them.
+    A `View` holds no private rows, so the colluders' rows are drawn again, as the round drew them.
 
     Args:
-      protocol: of the layer of masks.
+      protocol: of the mask layer.
       key: root key of the run, as given to `step`.
       roster: `view.public[layer]`.
-      member: the colluding users, by their place in the cohort.
-      layer: name of the layer of masks.
+      member: the colluding users, by place in the cohort.
+      layer: name of the mask layer.
     """
     key = named(named(jax.random.fold_in(key, roster.round[0]), "advertise"), layer)
     own = _keys(protocol.quorum, key, roster)

@@ -4,12 +4,13 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort
+from fedjax_priv.systems.releases import Sum
 
 
 def common_secagg(
@@ -63,7 +64,7 @@ def common_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Release("sum") if secure_sum is None else None,
+        release=Sum() if secure_sum is None else None,
         **run,
     )
 
