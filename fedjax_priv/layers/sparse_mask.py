@@ -49,8 +49,8 @@ def sparse_protocol(
       num_groups: as in `sparse_masks`.
       alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense".
       group_size: as in `secagg_protocol`.
-      neighbours: an even number k of peers that each user masks with and gives shares to; a = alpha / k. "all" is the
-        complete graph.
+      neighbours: an even number k of peers that each client masks with and gives shares to; a pair then selects a
+        coordinate with probability alpha / k. "all" is the complete graph.
       threshold: shares that reconstruct a secret; more than half of its holders if not given.
       expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
         every coordinate, O(peers d), the reference. The distribution is the same, the draws are not. More ones than
