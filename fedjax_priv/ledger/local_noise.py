@@ -27,7 +27,8 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     taken, sizes = rounds_taken(run, question.count.size), batches(steps, question.count)
     if isinstance(sizes, str):
         return _no_guarantee(sizes)
-    training = cdp_fl.Training(taken, steps_of(steps, sizes), steps.clip, release.num_selected, *sizes, steps.sigma)
+    clip, sigma = np.asarray(steps.clip), np.asarray(steps.sigma)
+    training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, release.num_selected, *sizes, sigma)
     claim = _claimed(training, question.delta, release.secure, steps)
     rows = [("everybody", "every local step, all other clients colluding", 0)]
     if release.secure:
