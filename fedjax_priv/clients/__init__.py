@@ -1,8 +1,16 @@
 """Who takes part, and how clients train."""
 
-from fedjax_priv.clients.draw import bernoulli, channel_aware, everyone, independent, only_if, sample, scheduled
-from fedjax_priv.clients.local import fedsgd, local_sgd
+from fedjax_priv.clients.local_training import fedsgd, local_sgd
 from fedjax_priv.clients.noisy_steps import NoisySteps
+from fedjax_priv.clients.participation import (
+    bernoulli,
+    channel_aware,
+    everyone,
+    independent,
+    only_if,
+    sample,
+    scheduled,
+)
 
 __all__ = [
     "NoisySteps",
