@@ -1,7 +1,7 @@
 """How an entry of a ledger is audited: its adjacent inputs and what its adversary looks at, from one table."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -63,16 +63,14 @@ def _steps(toward: Toward, *, release: releases.LocalNoise, view: str, colluding
 
 
 _OF_A_SUM = Plan(lambda toward, **_: adversaries.server(toward), _sum_norm)
-PLANS: Mapping[type, Plan] = MappingProxyType(
-    {
-        NoneType: Plan(lambda toward, **_: adversaries.uploads(toward)),
-        releases.Sum: _OF_A_SUM,
-        releases.SparseSum: _OF_A_SUM,
-        releases.ProposedCoordinates: _OF_A_SUM,
-        releases.OverTheAir: Plan(_air, lambda release, heard: _BEYOND * float(release.clip), on_the_air=True),
-        releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
-    }
-)
+PLANS: Mapping[type, Plan] = {
+    NoneType: Plan(lambda toward, **_: adversaries.uploads(toward)),
+    releases.Sum: _OF_A_SUM,
+    releases.SparseSum: _OF_A_SUM,
+    releases.ProposedCoordinates: _OF_A_SUM,
+    releases.OverTheAir: Plan(_air, lambda release, heard: _BEYOND * float(release.clip), on_the_air=True),
+    releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
+}
 """By the type of `Subject.release`."""
 
 

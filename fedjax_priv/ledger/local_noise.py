@@ -10,7 +10,7 @@ from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
 
-ADJACENT = "one sample of a client is another one"
+ADJACENT = "one sample of a client is replaced"
 ROUNDING = "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors"
 _BEYOND_IN_A_SUM = {"momentum"}
 """Row 2 joins the last noises of all clients, which have one size if velocity starts from zero at one learning rate."""

@@ -12,7 +12,7 @@ DATA = "any of a client's data"
 
 def no_noise(adversary: str, note: str = "") -> Entry:
     """No guarantee about data, from anybody."""
-    why = "no noise is added by the system, and what local training may add is accounted for in cdp_fl only"
+    why = "no noise is added by the system; noise of local training counts in cdp_fl and dp_sgd only"
     return no_guarantee(adversary, DATA, why, note)
 
 
