@@ -20,9 +20,7 @@ from fedjax_priv.ledger import ledger
 from fedjax_priv.runs.simulation import simulate
 
 ALL = ("FedAvg", "SecAgg", "SparseSecAgg", "FedREP", "wireless", "wireless, orthogonal", "CDP-FL", "DP-SGD")
-SEEN_BY = {  # by the first words of the ledger
-    "the server, of one": "server, a proposal", "the server": "server", "a client": "a client", "every": "everybody",
-}  # fmt: skip
+SEEN_BY = {"proposal": "server, a proposal", "server": "server", "device": "a client", "everybody": "everybody"}
 UNBOUNDED = 0.9
 """Share of the largest eps that the trials can show, from which on an audit shows no bound at all."""
 
@@ -71,7 +69,7 @@ def audited(config: Config, case: Case) -> list[Finding]:
 
 def seen_by(one: Finding) -> str:
     """Who looks, in short."""
-    return next(short for start, short in SEEN_BY.items() if one.adversary.startswith(start))
+    return SEEN_BY[one.view]
 
 
 def dataset(rows: dict[str, Finding]) -> xr.Dataset:

@@ -27,7 +27,7 @@ def audited(config: Any) -> Finding:
     bound = two_worlds(*worlds, delta=config.delta, confidence=config.confidence)
     above = {"claimed": config.stated, "proved": proved}
     return Finding(
-        "the server, who sees the sum", "one sample of a client is another one", "sample", config.stated, proved,
+        "the server, who sees the sum", "one sample of a client is replaced", "sample", config.stated, proved,
         bound.epsilon, bound.delta, bound.confidence, bound.limit, bound.why,
         [name for name, eps in above.items() if bound.epsilon > eps],
     )  # fmt: skip

@@ -24,34 +24,20 @@ def monna(num_byzantine: int, *, pivot: int | None = None) -> Aggregator:
     return aggregators.monna(num_byzantine, pivot=num_byzantine if pivot is None else pivot)
 
 
-RULES: Mapping[str, Callable[..., Aggregator]] = MappingProxyType(
-    {
-        "mean": unprotected_mean,
-        "coordinate_median": aggregators.coordinate_median,
-        "trimmed_mean": aggregators.trimmed_mean,
-        "geometric_median": aggregators.geometric_median,
-        "krum": aggregators.krum,
-        "multi_krum": aggregators.multi_krum,
-        "centered_clipping": aggregators.centered_clipping,
-        "mda": aggregators.mda,
-        "meamed": aggregators.meamed,
-        "caf": aggregators.caf,
-        "smea": aggregators.smea,
-        "norm_trimming": aggregators.norm_trimming,
-        "filter_l2": aggregators.filter_l2,
-        "monna": monna,
-    }
-)
+def _named(*functions: Callable) -> dict[str, Callable]:
+    return {function.__name__: function for function in functions}
+
+
+RULES: Mapping[str, Callable[..., Aggregator]] = MappingProxyType({"mean": unprotected_mean} | _named(
+    aggregators.coordinate_median, aggregators.trimmed_mean, aggregators.geometric_median, aggregators.krum,
+    aggregators.multi_krum, aggregators.centered_clipping, aggregators.mda, aggregators.meamed, aggregators.caf,
+    aggregators.smea, aggregators.norm_trimming, aggregators.filter_l2, monna,
+))  # fmt: skip
 TRUSTING = frozenset({"monna"})
 """Rules that trust one client, so a row must be a client."""
-PRE_AGGREGATORS: Mapping[str, Callable[..., aggregators.PreAggregator]] = MappingProxyType(
-    {
-        "nearest_neighbour_mixing": aggregators.nearest_neighbour_mixing,
-        "bucketing": aggregators.bucketing,
-        "clipping": aggregators.clipping,
-        "arc": aggregators.arc,
-    }
-)
+PRE_AGGREGATORS: Mapping[str, Callable[..., aggregators.PreAggregator]] = MappingProxyType(_named(
+    aggregators.nearest_neighbour_mixing, aggregators.bucketing, aggregators.clipping, aggregators.arc,
+))  # fmt: skip
 
 
 def told(part: Callable, num_byzantine: int, **arguments: Any) -> Any:

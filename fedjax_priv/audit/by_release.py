@@ -1,7 +1,7 @@
 """How an entry of a ledger is audited: its adjacent inputs and what its adversary looks at, from one table."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -11,10 +11,11 @@ from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.audit import adversaries, canaries
+from fedjax_priv.audit.adversaries import Toward
 from fedjax_priv.audit.worlds import Canary, Make, Score
-from fedjax_priv.base import ClientData, Key, Local
-from fedjax_priv.clients.clipped_gradients import Loss
+from fedjax_priv.base import ClientData, Key, Local, Release
 from fedjax_priv.ledger import Entry
+from fedjax_priv.losses import Loss
 from fedjax_priv.systems import releases
 
 Kind = Literal["direction", "sample", "label"]
@@ -30,20 +31,16 @@ class Subject(NamedTuple):
     loss: Loss
     params: PyTree
     data: ClientData
-    release: releases.Release | None  # of the system
+    release: Release  # of the system; None: updates travel in the clear
 
 
 class Plan(NamedTuple):
     """How releases of one type are audited."""
 
-    score: Callable[..., Score]  # (release, entry, canary, kind, colluding): what the adversary makes of a round
+    score: Callable[..., Score]  # (toward, *, release, kind, view, colluding): what the adversary makes of a round
     norm: Callable[..., float] = lambda release, heard: _LONG  # of a direction canary among so many clients
     kinds: tuple[Kind, ...] = ("direction", "sample", "label")  # of canaries; the first one is the default
     on_the_air: bool = False  # other clients are seen with client 0, and what colluding ones sent counts as not sent
-
-
-def _sum(release: Any, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
-    return adversaries.server(canary.toward)
 
 
 def _sum_norm(release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int) -> float:
@@ -51,35 +48,30 @@ def _sum_norm(release: releases.Sum | releases.SparseSum | releases.ProposedCoor
     return _LONG if release.noise is None else _BEYOND * release.noise.clip * heard
 
 
-def _uploads(release: Any, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
-    return adversaries.uploads(canary.toward)
-
-
-def _air(release: releases.OverTheAir, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
+def _air(toward: Toward, *, release: releases.OverTheAir, kind: str, **_: Any) -> Score:
     if release.access == "orthogonal":
-        return adversaries.uploads(canary.toward)
+        return adversaries.uploads(toward)
     if kind != "direction" or jnp.ndim(release.noise_variance):
-        return adversaries.server(canary.toward)
+        return adversaries.server(toward)
     about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise")}
-    return adversaries.on_the_air(canary.toward, **about)
+    return adversaries.on_the_air(toward, **about)
 
 
-def _steps(release: releases.LocalNoise, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
+def _steps(toward: Toward, *, release: releases.LocalNoise, view: str, colluding: int, **_: Any) -> Score:
     known = {"server": 0, "device": 1, "coalition": colluding, "everybody": release.num_selected - 1}
-    return adversaries.coalition(canary.toward, known[entry.view])
+    return adversaries.coalition(toward, known[view])
 
 
-PLANS: Mapping[type, Plan] = MappingProxyType(
-    {
-        NoneType: Plan(_uploads),
-        releases.Sum: Plan(_sum, _sum_norm),
-        releases.SparseSum: Plan(_sum, _sum_norm),
-        releases.ProposedCoordinates: Plan(_sum, _sum_norm),
-        releases.OverTheAir: Plan(_air, lambda release, heard: _BEYOND * float(release.clip), on_the_air=True),
-        releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
-    }
-)
-"""By the type of `Subject.release`. A release of another type is audited as a sum."""
+_OF_A_SUM = Plan(lambda toward, **_: adversaries.server(toward), _sum_norm)
+PLANS: Mapping[type, Plan] = {
+    NoneType: Plan(lambda toward, **_: adversaries.uploads(toward)),
+    releases.Sum: _OF_A_SUM,
+    releases.SparseSum: _OF_A_SUM,
+    releases.ProposedCoordinates: _OF_A_SUM,
+    releases.OverTheAir: Plan(_air, lambda release, heard: _BEYOND * float(release.clip), on_the_air=True),
+    releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
+}
+"""By the type of `Subject.release`."""
 
 
 def kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
@@ -106,7 +98,7 @@ def canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
     """Adjacent inputs of that kind, among so many clients."""
     release, d = subject.release, num_params(subject)
     if kind == "proposal":
-        return canaries.proposal_canary(heard, d, _proposed(subject))
+        return canaries.proposal_canary(heard, d, release.num_coordinates)
     if kind == "direction":
         plan = _plan(subject)
         return canaries.direction_canary(key, heard, d, plan.norm(release, heard), alone=not plan.on_the_air)
@@ -124,8 +116,9 @@ def score_of(subject: Subject, entry: Entry, canary: Canary, kind: str, colludin
     if outsider:
         return adversaries.outsider(canary.toward)
     if kind == "proposal":
-        return adversaries.proposal(_proposed(subject))
-    return _plan(subject).score(subject.release, entry, canary, kind, colluding)
+        return adversaries.proposal(subject.release.num_coordinates)
+    about = {"release": subject.release, "kind": kind, "view": entry.view, "colluding": colluding}
+    return _plan(subject).score(canary.toward, **about)
 
 
 def num_params(subject: Subject) -> int:
@@ -133,10 +126,7 @@ def num_params(subject: Subject) -> int:
     return sum(leaf.size for leaf in jax.tree.leaves(subject.params))
 
 
-def _proposed(subject: Subject) -> int:
-    assert isinstance(subject.release, releases.ProposedCoordinates)
-    return subject.release.num_coordinates
-
-
 def _plan(subject: Subject) -> Plan:
-    return PLANS.get(type(subject.release), Plan(_sum))
+    if type(subject.release) not in PLANS:
+        raise ValueError(f"release must be of a type in systems.releases, got {type(subject.release).__name__}")
+    return PLANS[type(subject.release)]

@@ -31,6 +31,7 @@ class Finding(NamedTuple):
     limit: float  # the largest eps that so many trials could have shown
     counted: str
     contradicts: list[str]  # "claimed", "proved", "held"
+    view: str = "server"  # as in `Entry`
 
 
 def findings(
@@ -104,7 +105,7 @@ def _finding(
     who = f"an outsider, who sees less than {entry.adversary}" if outsider else entry.adversary
     return Finding(
         who, entry.adjacent, canary, worst(entry.claimed), worst(entry.proved), bound.epsilon, bound.delta,
-        bound.confidence, bound.limit, bound.why, contradicts,
+        bound.confidence, bound.limit, bound.why, contradicts, entry.view,
     )  # fmt: skip
 
 

@@ -21,25 +21,25 @@ from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.runs.simulation import simulate
 
 SMALL = {"num_clients": 10, "model": "softmax", "elide": True}
-"""Other defaults than those of `run`: thousands of rounds are simulated, and masks change no aggregate."""
+"""Defaults that differ from those of `run`: an audit simulates thousands of rounds, and masks change no aggregate."""
 
 
 class AuditOptions(NamedTuple):
     """How a system is audited.
 
     Args:
-      trials: runs with each of two adjacent inputs; they limit the eps that can be shown.
-      rounds: of a run.
-      samples: that each client keeps; theorems ask for a multiple of the batch size.
-      delta: of all eps.
-      confidence: of each lower bound.
-      epsilon: holds the system to this eps, beside what its ledger says.
-      adversary: whose view; "all" are those of the ledger, "outsider" sees the released models only.
+      trials: runs with each of two adjacent inputs; more of them can show a larger eps.
+      rounds: rounds of a run.
+      samples: samples that each client keeps; theorems need a multiple of the batch size.
+      delta: delta of every eps.
+      confidence: confidence of each lower bound.
+      epsilon: an eps to hold the system to, next to what its ledger says.
+      adversary: whose view is audited; "all" takes every one in the ledger, "outsider" sees the released models only.
       colluding: clients that tell the server all they know, for the adversary "coalition".
-      canary: what the inputs differ in, an update in a random direction, a sample or its label; "label" if not given
-        where the system's noise is in local training, "direction" elsewhere.
-      lipschitz: c of every local step, clipping included, where it is known; some proofs ask for it.
-      seed: of the initial model and every draw.
+      canary: what the inputs differ in: an update in a random direction, a sample or its label. If not given, "label"
+        for a system whose noise is in local training, "direction" for any other.
+      lipschitz: Lipschitz constant of a local step with clipping, if known; some proofs need it.
+      seed: seed of the initial model and of every draw.
       json: file for the printed table.
     """
 
@@ -94,7 +94,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
 def show(title: str, found: Sequence[Finding]) -> None:
     """Print it as a table."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
-    for heading in ("who looks", "adjacent inputs", "canary", "claimed", "proved", "at least", "verdict"):
+    for heading in ("adversary", "adjacent inputs", "canary", "claimed", "proved", "at least", "verdict"):
         table.add_column(heading, overflow="fold")
     for one in found:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
@@ -109,7 +109,7 @@ def show(title: str, found: Sequence[Finding]) -> None:
 
 
 def verdict(one: Finding) -> str:
-    """In words."""
+    """The verdict in words."""
     if one.contradicts:
         what = {"claimed": "what is claimed", "proved": "what is proved", "held": "the eps it is held to"}
         return "contradicts " + " and ".join(what[name] for name in one.contradicts)
@@ -130,7 +130,7 @@ def _options(values: Mapping[str, Any]) -> AuditOptions:
 
 
 def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
-    """The ledger's figures are of one run: of who took part and was lost in it, and of honest clients."""
+    """Refuse what makes the trials differ from the run that the ledger is about."""
     if values.get("cohort_size") is not None and options.rounds > 1:
         raise ValueError(f"rounds must be 1 with cohort_size, got {options.rounds}")
     if values.get("num_byzantine"):
@@ -154,7 +154,7 @@ def _subject(chosen: Experiment, params: Any, data: ClientData, algorithm: Algor
 
 
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:
-    """An outsider sees what the server does, or less."""
+    """Keep the entries of one adversary; an outsider sees what the server does, or less."""
     if adversary == "all":
         return entries
     view = "server" if adversary == "outsider" else adversary

@@ -1,7 +1,7 @@
 """The ledger of a run: the accountant for what a system releases, from one table."""
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType, NoneType
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,14 @@ from fedjax_priv.ledger import coordinates, local_noise, over_the_air, sums
 from fedjax_priv.ledger.entry import Entry, Question
 from fedjax_priv.systems import releases
 
-ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = MappingProxyType(
-    {
-        NoneType: sums.in_the_clear,
-        releases.Sum: sums.secure_sum,
-        releases.SparseSum: sums.sparse_sum,
-        releases.ProposedCoordinates: coordinates.entries,
-        releases.OverTheAir: over_the_air.entries,
-        releases.LocalNoise: local_noise.entries,
-    }
-)
+ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
+    NoneType: sums.in_the_clear,
+    releases.Sum: sums.secure_sum,
+    releases.SparseSum: sums.sparse_sum,
+    releases.ProposedCoordinates: coordinates.entries,
+    releases.OverTheAir: over_the_air.entries,
+    releases.LocalNoise: local_noise.entries,
+}
 """By the type of `Algorithm.release`. A type that is not here has no guarantee."""
 
 

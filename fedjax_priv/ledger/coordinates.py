@@ -14,7 +14,7 @@ def entries(release: ProposedCoordinates, question: Question) -> list[Entry]:
     sizes = release.num_params, release.num_coordinates, float(release.alpha)
     proposal = Entry(
         "the server, of one round's proposal",
-        "one of the n coordinates that are largest is another one, the update given",
+        "one of the n largest coordinates is another one",
         _figure(fedrep.coordinate_epsilon_printed(*sizes), "Theorem 2 as printed"),
         _figure(fedrep.coordinate_epsilon(*sizes), "Theorem 2, exact"),
         "eps adds up over rounds; it is not about data: one sample may move many coordinates",

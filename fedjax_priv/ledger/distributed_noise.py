@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
-from fedjax_priv.ledger.entry import Entry, Figure, Question, none, worst
+from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import DistributedNoise
 from fedjax_priv.theory import skellam
 
@@ -17,8 +17,7 @@ THEOREM = "Corollary 3.6 of Agarwal, Kairouz and Liu 2021 for noise exactly Skel
 def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
     """Of who sees the sums, of a client that knows its own noise, of a coalition, and of one's own noise alone."""
     if not noise.noise_variance:
-        why = none("updates are clipped and no noise is added")
-        return [Entry("the server, of sums", ADJACENT, why, why)]
+        return [no_guarantee("the server, of sums", ADJACENT, "updates are clipped and no noise is added")]
     run, delta = question.run, question.delta
     arrived = _arrived(run, question.count.size)
     d = run.attrs["num_params"] if noise.num_values is None else noise.num_values

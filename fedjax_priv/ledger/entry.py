@@ -43,6 +43,11 @@ def none(why: str) -> Figure:
     return Figure(None, None, why)
 
 
+def no_guarantee(adversary: str, adjacent: str, why: str, note: str = "") -> Entry:
+    """Nothing is claimed and nothing proved."""
+    return Entry(adversary, adjacent, none(why), none(why), note)
+
+
 def worst(figure: Figure) -> float | None:
     """The largest eps of any client."""
     return None if figure.epsilon is None else float(np.max(figure.epsilon))

@@ -1,21 +1,20 @@
 """CDP-FL and its baselines: noise on every local step, seen alone or as a sum."""
 
+from collections.abc import Set
+
 import numpy as np
 import xarray as xr
 
 from fedjax_priv.clients import NoisySteps
-from fedjax_priv.ledger.entry import Entry, Figure, Question, none, worst
+from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
 
-ADJACENT = "one sample of a client is another one"
+ADJACENT = "one sample of a client is replaced"
 ROUNDING = "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors"
-
-
-_NOTHING = frozenset[str]()
-_BEYOND_IN_A_SUM = frozenset({"momentum"})
+_BEYOND_IN_A_SUM = {"momentum"}
 """Row 2 joins the last noises of all clients, which have one size if velocity starts from zero at one learning rate."""
-_BEYOND_SEEN = frozenset({"momentum", "carried velocity", "schedule"})
+_BEYOND_SEEN = {"momentum", "carried velocity", "schedule"}
 """Row 1 charges the noisy gradients themselves, whatever a client makes of them."""
 
 
@@ -23,10 +22,10 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     """Of the server or an outsider, of the others in the round, and of one that sees every local step."""
     run, steps, colluding = question.run, release.steps, question.colluding
     if steps is None:
-        return _no_guarantee("nothing is known of the noise in local training")
+        return [no_guarantee("anybody", ADJACENT, "nothing is known of the noise in local training")]
     taken, sizes = rounds_taken(run, question.count.size), batches(steps, question.count)
     if isinstance(sizes, str):
-        return _no_guarantee(sizes)
+        return [no_guarantee("anybody", ADJACENT, sizes)]
     clip, sigma = np.asarray(steps.clip), np.asarray(steps.sigma)
     training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, release.num_selected, *sizes, sigma)
     claim = _claimed(training, question.delta, release.secure, steps)
@@ -49,14 +48,10 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     return [Entry(who, ADJACENT, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
 
 
-def uncovered(steps: NoisySteps, covered: frozenset[str]) -> str:
+def uncovered(steps: NoisySteps, covered: Set[str]) -> str:
     """Why a theorem that allows so much beyond plain steps does not cover these; "" if it does."""
     foreign = ", ".join(sorted(steps.beyond - covered))
     return f"no theorem covers local steps with {foreign}" if foreign else ""
-
-
-def _no_guarantee(why: str) -> list[Entry]:
-    return [Entry("anybody", ADJACENT, none(why), none(why))]
 
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
@@ -83,7 +78,7 @@ def steps_of(steps: NoisySteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndar
 
 
 def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: NoisySteps) -> Figure:
-    if why := uncovered(how, _NOTHING):
+    if why := uncovered(how, frozenset()):
         return none(why)
     summed = training if secure else training._replace(num_selected=1)
     if how.num_devices is not None:

@@ -12,7 +12,7 @@ from fedjax_priv.ledger.entry import Entry, Figure, worst
 def show(entries: Sequence[Entry], title: str = "privacy ledger") -> None:
     """Print the entries as a table; of a figure for each client it shows the largest."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
-    for heading in ("who looks", "adjacent inputs", "claimed", "proved", "note"):
+    for heading in ("adversary", "adjacent inputs", "claimed", "proved", "note"):
         table.add_column(heading, overflow="fold")
     for entry in entries:
         claimed, proved = (_in_words(figure) for figure in (entry.claimed, entry.proved))

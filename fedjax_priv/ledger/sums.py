@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedjax_priv.ledger import distributed_noise
-from fedjax_priv.ledger.entry import Entry, Question, none
+from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
 from fedjax_priv.systems.releases import SparseSum, Sum
 from fedjax_priv.theory import sparse_secagg
 
@@ -12,8 +12,8 @@ DATA = "any of a client's data"
 
 def no_noise(adversary: str, note: str = "") -> Entry:
     """No guarantee about data, from anybody."""
-    figure = none("no noise is added by the system, and what local training may add is accounted for in cdp_fl only")
-    return Entry(adversary, DATA, figure, figure, note)
+    why = "no noise is added by the system; noise of local training counts in cdp_fl and dp_sgd only"
+    return no_guarantee(adversary, DATA, why, note)
 
 
 def in_the_clear(release: None, question: Question) -> list[Entry]:
@@ -25,8 +25,7 @@ def in_the_clear(release: None, question: Question) -> list[Entry]:
 def unknown(release: object, question: Question) -> list[Entry]:
     """A release that no accountant is for."""
     del question
-    why = none(f"no accountant covers a release of type {type(release).__name__}")
-    return [Entry("anybody", DATA, why, why)]
+    return [no_guarantee("anybody", DATA, f"no accountant covers a release of type {type(release).__name__}")]
 
 
 def secure_sum(release: Sum, question: Question) -> list[Entry]:

@@ -1,6 +1,6 @@
 """Clipping and distributed noise as options of several systems: their layers, and what they release."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Array
 
@@ -25,11 +25,7 @@ def distributed_noise(
     levels: float | Array,
     *,
     max_terms: int,
-    group_size: int,
-    threshold: int = 1,
-    num_values: int | None = None,
-    byzantine: int = 0,
-    condition: str = "",
+    **about: Any,
 ) -> Noise:
     """Updates of norm at most `clip`, and Skellam noise of `noise_variance` at each coordinate, in their units.
 
@@ -38,11 +34,7 @@ def distributed_noise(
       noise_variance: of each client's noise; None adds none.
       levels: grid points of the quantizer to a unit.
       max_terms: most uploads in a sum.
-      group_size: as in `releases.DistributedNoise`.
-      threshold: as there.
-      num_values: as there.
-      byzantine: as there.
-      condition: as there.
+      **about: `group_size` and other fields of `DistributedNoise` that this cannot compute.
 
     Raises:
       ValueError: noise without `clip`, or an argument outside its range, or traced where there is noise.
@@ -57,7 +49,4 @@ def distributed_noise(
     _validate.positive(levels=levels)
     variance, max_norm = float(levels) ** 2 * float(noise_variance), float(levels) * float(clip)
     below = {"noise": skellam_noise(variance, max_norm=max_norm, max_terms=max_terms)}
-    released = DistributedNoise(
-        variance, max_norm, float(clip), num_values, group_size, threshold, byzantine, condition
-    )
-    return Noise(above, below, released)
+    return Noise(above, below, DistributedNoise(variance, max_norm, float(clip), **about))

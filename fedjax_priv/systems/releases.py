@@ -17,9 +17,9 @@ class DistributedNoise(NamedTuple):
     noise_variance: float  # of one client's noise at a coordinate, in squared grid points
     max_norm: float  # largest Euclidean norm of what a client sends, in grid points
     clip: float  # the same norm in units of the update
-    num_values: int | None  # numbers a client sends; None: all parameters
     group_size: int  # clients in a sum; 1: each upload is seen alone
-    threshold: int  # clients that open a sum, or together every upload
+    threshold: int = 1  # clients that open a sum, or together every upload
+    num_values: int | None = None  # numbers a client sends; None: all parameters
     byzantine: int = 0  # clients that may leave their noise out
     condition: str = ""  # under which the figures hold, in words
 

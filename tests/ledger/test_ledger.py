@@ -128,7 +128,7 @@ def test_every_type_of_release_has_an_accountant_and_a_plan_for_its_audit():
     made_here = {each for each in vars(releases).values() if getattr(each, "__module__", "") == releases.__name__}
     assert made_here - {releases.DistributedNoise} == types
     assert ACCOUNTANTS.keys() == PLANS.keys() == types | {type(None)}
-    unknown = systems.fedavg(local(num_steps=1))._replace(release=releases.DistributedNoise(1, 1, 1, 1, 1, 1))
+    unknown = systems.fedavg(local(num_steps=1))._replace(release=releases.DistributedNoise(1, 1, 1, 1))
     (entry,) = entries(unknown)
     assert entry.claimed.epsilon is None is entry.proved.epsilon and "type DistributedNoise" in entry.proved.why
 
