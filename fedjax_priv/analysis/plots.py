@@ -82,7 +82,7 @@ def _curves(axes: Axes, results: Mapping[str, xr.Dataset], metric: str, places: 
 
 
 def _traffic(axes: Axes, results: Mapping[str, xr.Dataset]) -> None:
-    """A bar up and a bar down for every system, stacked by phase, with their sums beside them."""
+    """A bar up and a bar down for every system, stacked by phase, with their sums next to them."""
     phases = _phases(results)
     places = np.array([_STEP * i + way for i in range(len(results)) for way in (0, 1)])
     values = np.array([_by_phase(data[way], phases) for data in results.values() for way in ("up_bytes", "down_bytes")])

@@ -47,7 +47,7 @@ def round_seconds(
       info: of the round. If no upload counted, it was as slow as the slowest of all users.
       compute_seconds: that a user computes, as measured; one number, or one for each client of the population.
       bandwidth: of a user's link, bits a second; likewise.
-      latency: seconds until a message arrives beside its bits; likewise.
+      latency: seconds that a message takes in addition to those of its bits; likewise.
       messages: those that take time, as `("upload", "up")`; all of them if not given.
       enrolment_rounds: rounds that share the time of one `ENROLMENT`. The systems here make new keys every round, and
         must: this is what keys that last would save.

@@ -101,7 +101,7 @@ def _dataset(
 
 
 def _clients(dataset: Dataset, values: Mapping[str, Any]) -> ClientData:
-    """Of several processes, each stacks the samples of its own clients."""
+    """With several processes, each stacks the samples of its clients."""
     n, options = values["num_clients"], _PARTITION.arguments(values)
     several = jax.process_count() > 1
     mine = processes.clients_of_process(n) if several else None

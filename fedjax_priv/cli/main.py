@@ -29,6 +29,8 @@ _STATIC = "an axis whose values must be compiled one by one, for example alpha o
 _AUDIT = "Search for a contradiction to what a system claims about privacy; exit status 1 if there is one."
 _NAMES = tyro.conf.UseAppendAction[tuple[str, ...]]
 _SWEEP = {"axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)}, "run": _RUN["run"]}
+_Positional = tyro.conf.Positional[str | None]
+_Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 _Json = Annotated[pathlib.Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 
 
@@ -64,13 +66,13 @@ def _bench(repeats: int = 7, json: _Json = None) -> None:
 
 
 def _reproduce(
-    paper: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PAPER", help_behavior_hint="")] = None,
-    figure: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="FIGURE", help_behavior_hint="")] = None,
-    all: bool = False,
+    paper: Annotated[_Positional, tyro.conf.arg(metavar="[PAPER]", help_behavior_hint="")] = None,
+    figure: Annotated[_Positional, tyro.conf.arg(metavar="[FIGURE]", help_behavior_hint="")] = None,
+    all: _Flag = False,
     scale: Literal["quick", "cpu", "paper"] = "quick",
     out: pathlib.Path = pathlib.Path("results"),
     processes: int = 2,
-    resume: bool = False,
+    resume: _Flag = False,
     json: _Json = None,
 ) -> None:
     """Make figures and tables of the papers again, and check what the papers claim.

@@ -114,7 +114,7 @@ class Choice:
         """Those arguments of the chosen function that were given.
 
         Raises:
-          ValueError: one of its own is missing, or one was given that only others have.
+          ValueError: a required argument is missing, or one was given that only other functions have.
         """
         chosen = values[self.name]
         own = self._options[chosen] if chosen is not None else {}
@@ -172,7 +172,8 @@ def values_of(filled: Any) -> dict[str, Any]:
 def _part(heading: str, options: Options, names: Collection[str]) -> type:
     fields = []
     for name, (kind, default, about) in options.items():
-        hint = "" if default is None else None  # else a shell user would read "(default: None)"
+        flag = ("--" if default else "--no-") + name.replace("_", "-")
+        hint = "" if default is None else f"(default: {flag})" if kind is bool else None  # not as Python writes it
         shown = tyro.conf.arg(help=with_flags(about, names), metavar=placeholder(kind), help_behavior_hint=hint)
         default = dataclasses.field() if default is REQUIRED else dataclasses.field(default=default)
         fields.append((name, Annotated[kind, shown], default))

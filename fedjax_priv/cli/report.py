@@ -1,4 +1,4 @@
-"""What runs and sweeps came to, as rows and as printed tables."""
+"""Results of runs and sweeps, as rows and as printed tables; change here what a table shows."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ class Row(NamedTuple):
     down_bytes: float
     seconds_per_round: float
     folder: str
-    caveats: list[str]  # what must be said of it
+    caveats: list[str]  # limits of what the run shows
 
 
 def run_rows(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:

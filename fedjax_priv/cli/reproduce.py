@@ -1,4 +1,4 @@
-"""Where the scripts of the papers are: in the repository, beside the package, and not in it."""
+"""Finds the scripts of the papers, which are in the repository but not in the package."""
 
 import importlib
 import pathlib

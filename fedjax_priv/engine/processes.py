@@ -76,7 +76,7 @@ def clients_of_process(num_clients: int, mesh: Mesh | None = None) -> slice:
 
 
 def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> ClientData:
-    """The data of all processes as one `ClientData`, each process giving the rows of its own clients.
+    """The data of all processes as one `ClientData`, from the rows that each process has of its clients.
 
     Args:
       own: rows of `clients_of_process(num_clients, mesh)`, with the same `m` on every process.

@@ -1,11 +1,13 @@
-"""How a run or a sweep ends: finished, interrupted by Ctrl-C, or broken off by an error."""
+"""How a run or a sweep ends: finished, stopped by SIGTERM, interrupted by Ctrl-C, or broken off by an error."""
 
+import contextlib
+import signal
 import sys
-from collections.abc import Callable, Sized
+import threading
+from collections.abc import Callable, Iterator, Sized
 
 import xarray as xr
 
-from fedjax_priv.runs import sigterm
 from fedjax_priv.runs.chunk_loop import Hooks, Log
 from fedjax_priv.runs.records.run_writer import RunWriter
 
@@ -27,24 +29,15 @@ def run_to_the_end(
     writer: RunWriter | None,
     log: Log | None,
 ) -> xr.Dataset:
-    """Do the work and write its result.
+    """Do the work, which adds chunks or runs to `finished`; write and return their `result(interrupted=0)`.
 
-    Args:
-      work: adds to `finished` as it goes on.
-      finished: chunks or runs. If there are none, an error or Ctrl-C passes as it is.
-      result: `result(interrupted=0 or 1)` is the dataset of what has finished.
-      so_far: says how much that is.
-      writer: of the run's folder. With one, SIGTERM ends the process after a checkpoint.
-      log: as of `simulate`.
-
-    Returns:
-      The result; after Ctrl-C, that of what had finished.
+    Ctrl-C returns the result of what had finished, which `so_far` names. If nothing had, Ctrl-C and errors pass.
 
     Raises:
       SimulationError: the work raised an error.
     """
     try:
-        with sigterm.noticed(writer is not None) as stop:
+        with _sigterm_noticed(writer is not None) as stop:
             work(Hooks(writer, log, stop))
         whole = result(interrupted=0)
         if writer:
@@ -59,3 +52,17 @@ def run_to_the_end(
         if not finished:
             raise
         raise SimulationError(f"after {so_far()}: {error}", result(interrupted=1)) from error
+
+
+@contextlib.contextmanager
+def _sigterm_noticed(listen: bool) -> Iterator[Callable[[], bool]]:
+    """Yields a function that says whether SIGTERM has arrived; it no longer ends the process. Main thread only."""
+    arrived = threading.Event()
+    if not listen or threading.current_thread() is not threading.main_thread():
+        yield arrived.is_set
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: arrived.set())
+    try:
+        yield arrived.is_set
+    finally:
+        signal.signal(signal.SIGTERM, before)

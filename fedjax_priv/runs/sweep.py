@@ -80,10 +80,7 @@ def sweep(
       SimulationError: a round, an evaluation or a checkpoint raised after some runs had finished; it holds those.
       SystemExit: SIGTERM arrived.
     """
-    _validate.integer(rounds=rounds, every=every)
-    checks.check_key(key)
-    if jax.process_count() > 1:
-        raise ValueError("sweep must run in one process; give each process its own part of the axes")
+    _check(key, rounds, every)
     grid = checked_grid(axes)
     waves = Waves(
         make, grid, key, params, data, lengths=chunk_lengths(rounds, every), evaluate=evaluate,
@@ -99,20 +96,25 @@ def sweep(
             waves.check(writer)
             return writer.read_result()
         done: dict[Point, xr.Dataset] = {}
-
-        def run_waves(hooks: Hooks) -> None:
-            for wave in waves.run(hooks):
-                done.update(_runs(wave))
-                update(rounds * len(done), **_shown(wave))
-
         return run_to_the_end(
-            run_waves,
+            lambda hooks: _run_waves(waves, hooks, done, lambda wave: update(rounds * len(done), **_shown(wave))),
             done,
             result=lambda **ended: join(done, grid, about | waves.attrs | {"runs_done": len(done)} | ended),
-            so_far=lambda: f"{len(done)} of {total} runs",
-            writer=writer,
-            log=log,
-        )
+            so_far=lambda: f"{len(done)} of {total} runs", writer=writer, log=log,
+        )  # fmt: skip
+
+
+def _check(key: Key, rounds: int, every: int) -> None:
+    _validate.integer(rounds=rounds, every=every)
+    checks.check_key(key)
+    if jax.process_count() > 1:
+        raise ValueError("sweep must run in one process; give each process its own part of the axes")
+
+
+def _run_waves(waves: Waves, hooks: Hooks, done: dict[Point, xr.Dataset], show: Callable[[Wave], None]) -> None:
+    for wave in waves.run(hooks):
+        done.update(_runs(wave))
+        show(wave)
 
 
 def _runs(wave: Wave) -> dict[Point, xr.Dataset]:

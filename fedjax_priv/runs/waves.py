@@ -21,8 +21,8 @@ from fedjax_priv.runs.chunk_loop import Hooks, run_chunks, stop_if_asked
 from fedjax_priv.runs.grid import Grid, Point
 from fedjax_priv.runs.programs import layout
 from fedjax_priv.runs.programs.evaluation import Evaluate
-from fedjax_priv.runs.programs.free_memory import free_bytes
 from fedjax_priv.runs.programs.layout import Layout
+from fedjax_priv.runs.programs.lowering import free_bytes
 from fedjax_priv.runs.programs.run_program import CompiledRuns, Inputs, Lowered, lower_runs
 from fedjax_priv.runs.records import result_dataset
 from fedjax_priv.runs.records.digests import digest

@@ -87,7 +87,7 @@ def test_the_size_of_the_model_is_no_option(monkeypatch):
 
 
 def test_every_option_has_help():
-    short = {"hidden": "units of each hidden layer. [mlp", "padding": "[mcmahan_cnn"}
+    short = {"hidden": "mlp: units of each hidden layer.", "padding": "mcmahan_cnn: of its convolutions"}
     for system in systems.__all__:
         for options in options_by_part(system).values():
             for name, option in options.items():

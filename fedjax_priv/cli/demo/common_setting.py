@@ -19,7 +19,7 @@ from fedjax_priv.runs.sweep import sweep
 SAMPLES = 14
 """Of each client: equal numbers, which the theorem of CDP-FL asks for."""
 HONEST, TURNED = 1.0, -10.0
-"""What a client sends, in updates of its own: at -10 a tenth of all outweighs the others."""
+"""What a Byzantine client sends, as a multiple of its update: at -10 a tenth of all outweighs the others."""
 NOISY = {"learning_rate": 0.3, "batch_size": SAMPLES, "num_steps": 5, "sample_clip": 1.0, "gradient_noise": 0.12}
 
 

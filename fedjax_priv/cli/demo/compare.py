@@ -1,4 +1,4 @@
-"""A secure sum beside the plain sum of the same updates."""
+"""A secure sum compared with the plain sum of the same updates."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The main job in one call: the systems of four papers on the same clients, and what each bears and hides."""
+"""The main job in one call: the systems of four papers on the same clients, what each tolerates and what it hides."""
 
 import pathlib
 

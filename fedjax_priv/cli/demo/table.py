@@ -62,7 +62,7 @@ def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, dif
 
 
 def show(rows: Sequence[Row], rounds: int, size: Size) -> None:
-    """Print it, and what its columns mean."""
+    """Print the table and what its columns mean."""
     table = Table(
         title=f"{size.clients} clients, {rounds} rounds, digits", box=box.SIMPLE, pad_edge=False, collapse_padding=True
     )

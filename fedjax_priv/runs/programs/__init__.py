@@ -2,5 +2,5 @@
 
 - `run_program`: clients' data and state on the devices. `pool_program`: on the host, where the population is too large.
 - `layout`: how runs and clients are spread over the devices. `evaluation`: what is measured between chunks.
-- `host_rows`: client state kept on the host. `lowering`: a program's digest and memory. `free_memory`: of a device.
+- `host_rows`: client state kept on the host. `lowering`: a program's digest and memory.
 """

@@ -1,11 +1,13 @@
-"""A program's digest, before it is compiled, and the memory it takes, afterwards."""
+"""A program's digest, before it is compiled; the memory it takes afterwards, and the memory that is free."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import psutil
 
 
 def lower(program: Any, *args: Any) -> tuple[Any, str]:
@@ -23,3 +25,11 @@ def peak_bytes(compiled: Any) -> int:
     """Memory that a program takes on one device, without its code; what is donated counts once."""
     of = compiled.memory_analysis()
     return of.argument_size_in_bytes + of.output_size_in_bytes + of.temp_size_in_bytes - of.alias_size_in_bytes
+
+
+def free_bytes(devices: Sequence[Any]) -> int:
+    """Free bytes of one of `devices`, that of the fullest; devices that are cores of a CPU share its memory evenly."""
+    stats = [device.memory_stats() or {} for device in devices]
+    if all("bytes_limit" in of for of in stats):
+        return min(of["bytes_limit"] - of["bytes_in_use"] for of in stats)
+    return psutil.virtual_memory().available // len(devices)

@@ -10,8 +10,6 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from fedjax_priv.runs.records import atomic_file
-
 FACTS = "facts.json"
 
 
@@ -26,11 +24,6 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
         return json.loads(path.read_bytes()) if path.exists() else {}
     except ValueError as error:
         raise ValueError(f"{path} is broken: {error}") from error
-
-
-def write(folder: pathlib.Path, facts: Mapping[str, Any]) -> None:
-    """Replace the facts of a run."""
-    atomic_file.write(folder / FACTS, json.dumps(facts, indent=2).encode())
 
 
 def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:

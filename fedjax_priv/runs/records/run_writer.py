@@ -96,7 +96,8 @@ class RunWriter:
         """
         if name not in self.facts:
             self.facts[name] = value
-            processes.on_first(lambda: facts.write(self.folder, self.facts))
+            content = json.dumps(self.facts, indent=2).encode()
+            processes.on_first(lambda: atomic_file.write(self.folder / facts.FACTS, content))
         elif isinstance(value, str):
             facts.check_same(self.folder, {name: self.facts[name]}, {name: value})
 
