@@ -138,9 +138,9 @@ fine = np.linspace(0.02, 0.5, 60)
 figure, axis = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
     axis.plot(fine, theory.component_fraction(size, NUM_CLIENTS, fine, DROPOUT, 0.0), color=colour)
-    share = [r.share.value[size - 1] for r in readings.values()]
-    error = [2 * r.share.error[size - 1] for r in readings.values()]
-    axis.errorbar(ALPHAS, share, error, fmt="o", color=colour, capsize=3, label=label)
+    fraction = [r.fraction.value[size - 1] for r in readings.values()]
+    error = [2 * r.fraction.error[size - 1] for r in readings.values()]
+    axis.errorbar(ALPHAS, fraction, error, fmt="o", color=colour, capsize=3, label=label)
 single = theory.revealed_fraction(NUM_CLIENTS, 0, fine, DROPOUT)
 axis.plot(fine, single, color="grey", linestyle="--", label="coordinates that one survivor alone sends")
 axis.set(
@@ -153,8 +153,8 @@ axis.grid(alpha=0.3)
 for alpha, found in readings.items():
     for size in (1, 2):
         expected = theory.component_fraction(size, NUM_CLIENTS, alpha, DROPOUT, 0.0)
-        print(f"alpha {alpha}, sums of {size}: {found.share.value[size - 1]:.3f}, expected {expected:.3f}")
-    assert abs(found.share.value[0] - theory.component_fraction(1, NUM_CLIENTS, alpha, DROPOUT, 0.0)) < 0.2
+        print(f"alpha {alpha}, sums of {size}: {found.fraction.value[size - 1]:.3f}, expected {expected:.3f}")
+    assert abs(found.fraction.value[0] - theory.component_fraction(1, NUM_CLIENTS, alpha, DROPOUT, 0.0)) < 0.2
 
 # %% [markdown]
 # The measured fractions scatter around the formula more than the number of coordinates would suggest. The formula
@@ -176,16 +176,16 @@ panels[0].set(xscale="log", xlabel="users N", ylabel="users in a sum", title="T 
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
     expected = theory.component_fraction(size, many, 0.1, DROPOUT, 0.0)
     panels[1].plot(many, expected, color=colour)
-    share, error = (np.array([getattr(s.share, name)[size - 1] for s in drawn]) for name in ("value", "error"))
-    panels[1].errorbar(many, share, 2 * error, fmt="o", color=colour, capsize=3, label=label)
-    assert (np.abs(share - expected) < 5 * error).all()
+    fraction, error = (np.array([getattr(s.fraction, name)[size - 1] for s in drawn]) for name in ("value", "error"))
+    panels[1].errorbar(many, fraction, 2 * error, fmt="o", color=colour, capsize=3, label=label)
+    assert (np.abs(fraction - expected) < 5 * error).all()
 panels[1].set(
     xscale="log", ylim=(0, 1), xlabel="users N", ylabel="fraction of the values sent", title="what the server reads"
 )
 panels[1].legend(frameon=False)
 for axis in panels:
     axis.grid(alpha=0.3)
-assert all(s.share.value[:2].sum() > 0.8 for s in drawn)
+assert all(s.fraction.value[:2].sum() > 0.8 for s in drawn)
 
 # %% [markdown]
 # ## A repair
@@ -207,7 +207,7 @@ common = systems.common_secagg(
 )
 view = jax.jit(lambda: first_round(common))().observed
 nothing_read = leakage.separate(view, leakage.secagg_protocol(group_size=NUM_CLIENTS), bound=2**10, max_size=2)
-print("common coordinates, read alone and in sums of two:", nothing_read.share.value)
+print("common coordinates, read alone and in sums of two:", nothing_read.fraction.value)
 print(f"tiny sums expected by chance: {nothing_read.false_hits:.3f}")
 assert nothing_read.size.size == 0
 

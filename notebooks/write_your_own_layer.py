@@ -30,7 +30,7 @@ from fedjax_priv.base import ClientData, Sent
 from fedjax_priv.channels import erasure
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers import fixed_point_sum, plain, scale, stack, stateless
-from fedjax_priv.layers.combine import message_bits
+from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.testing import Case, check_layer
 

@@ -6,8 +6,8 @@ from fedjax_priv.aggregators.adapters.one_of import one_of
 from fedjax_priv.aggregators.pre_aggregation.arc import arc
 from fedjax_priv.aggregators.pre_aggregation.bucketing import bucketing
 from fedjax_priv.aggregators.pre_aggregation.clipping import clipping
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.pre_aggregation.nearest_neighbour_mixing import nearest_neighbour_mixing
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.rules.caf import caf
 from fedjax_priv.aggregators.rules.centered_clipping import centered_clipping
 from fedjax_priv.aggregators.rules.coordinate_median import coordinate_median

@@ -1,7 +1,8 @@
 """What Byzantine clients send, propose or train on, in place of what the protocol says."""
 
-from fedjax_priv.attacks.coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
-from fedjax_priv.attacks.labels import flip_labels
+from fedjax_priv.attacks.attack_layers import Attack, on_sparse, on_updates
+from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
+from fedjax_priv.attacks.on_labels import flip_labels
 from fedjax_priv.attacks.on_values.alie import alie, baruch_z
 from fedjax_priv.attacks.on_values.foe import foe
 from fedjax_priv.attacks.on_values.gaussian import gaussian
@@ -10,7 +11,6 @@ from fedjax_priv.attacks.on_values.mimic import mimic
 from fedjax_priv.attacks.on_values.one_of import one_of
 from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
 from fedjax_priv.attacks.on_values.sign_flip import sign_flip
-from fedjax_priv.attacks.updates import Attack, on_sparse, on_updates
 
 __all__ = [
     "Attack",

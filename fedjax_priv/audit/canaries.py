@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.audit.worlds import Canary
 from fedjax_priv.base import ClientData, Cohort, Key, Local
-from fedjax_priv.clients.per_sample import Loss
+from fedjax_priv.losses import Loss
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:

@@ -12,7 +12,7 @@ from fedjax_priv import _validate
 from fedjax_priv.audit.canaries import no_samples, sample_gradient, sending, unit
 from fedjax_priv.audit.worlds import Make, Score, watched
 from fedjax_priv.base import ClientData, Key, Local
-from fedjax_priv.clients.per_sample import Loss
+from fedjax_priv.losses import Loss
 
 
 class Crowd(NamedTuple):

@@ -12,8 +12,8 @@ from fedjax_priv import _validate
 from fedjax_priv.audit import adversaries, canaries
 from fedjax_priv.audit.worlds import Canary, Make, Score
 from fedjax_priv.base import ClientData, Key, Local, Release
-from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.ledger import Entry
+from fedjax_priv.losses import Loss
 
 Kind = Literal["direction", "sample", "label"]
 _BEYOND, _LONG = 3.0, 1.0

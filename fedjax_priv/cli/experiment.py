@@ -13,11 +13,11 @@ from fedjax_priv import _validate, clients, data, losses, metrics, models, syste
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.cli.byzantine import byzantine_options, byzantine_parts
 from fedjax_priv.cli.options import Choice, Option, Options, options_of, pick, takes
-from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data import Dataset
 from fedjax_priv.data.client_arrays import PARTITIONS
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.round import federated_round
+from fedjax_priv.losses import Loss
 
 OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
 

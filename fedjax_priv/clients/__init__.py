@@ -1,7 +1,15 @@
 """Who takes part, and how clients train."""
 
-from fedjax_priv.clients.draw import bernoulli, channel_aware, everyone, independent, only_if, sample, scheduled
-from fedjax_priv.clients.local import fedsgd, local_sgd
+from fedjax_priv.clients.local_training import fedsgd, local_sgd
+from fedjax_priv.clients.participation import (
+    bernoulli,
+    channel_aware,
+    everyone,
+    independent,
+    only_if,
+    sample,
+    scheduled,
+)
 
 __all__ = [
     "bernoulli",

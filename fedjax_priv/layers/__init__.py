@@ -1,18 +1,18 @@
 """The layers of a protocol: the client half above, the server half below."""
 
-from fedjax_priv.layers.alignment import align, waveform
+from fedjax_priv.layers.analog_alignment import align, waveform
 from fedjax_priv.layers.clipping import clip
-from fedjax_priv.layers.combine import field_sum, fixed_point_sum, float_sum
 from fedjax_priv.layers.common_subset import common_coordinates
 from fedjax_priv.layers.consensus_sparsification import conspar
 from fedjax_priv.layers.enrolled_mask import enrolled_masks
+from fedjax_priv.layers.group_sums import field_sum, fixed_point_sum, float_sum
 from fedjax_priv.layers.in_the_clear import plain, plain_field
 from fedjax_priv.layers.mask import pairwise_masks
-from fedjax_priv.layers.noise import gaussian_noise
+from fedjax_priv.layers.noise_gaussian import gaussian_noise
+from fedjax_priv.layers.noise_skellam import skellam_noise
 from fedjax_priv.layers.quantization import quantize
-from fedjax_priv.layers.skellam import skellam_noise
 from fedjax_priv.layers.sparse_mask import sparse_masks
-from fedjax_priv.layers.sparsify import plain_sparse, rand_k, top_k
+from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
 from fedjax_priv.layers.stacking import stack, stateless
 from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
 

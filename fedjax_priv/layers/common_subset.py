@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree, UInt32
 
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
-from fedjax_priv.layers.combine import message_bits
 from fedjax_priv.layers.coordinate_sets import random_coordinates
-from fedjax_priv.layers.sparsify import sparsifier
+from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.sparsification import sparsifier
 
 
 def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:

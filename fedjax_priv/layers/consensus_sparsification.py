@@ -16,7 +16,7 @@ from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.coordinate_sets import check_sizes, random_coordinates
 from fedjax_priv.layers.in_the_clear import range_status
-from fedjax_priv.layers.sparsify import Sparse, check_width
+from fedjax_priv.layers.sparsification import Sparse, check_width
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 

@@ -21,7 +21,7 @@ from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers.combine import field_sum, message_bits
+from fedjax_priv.layers.group_sums import field_sum, message_bits
 from fedjax_priv.layers.secure_sum.expansion import Expansion, whole
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fedjax_priv.base import Layer, Sent
-from fedjax_priv.layers.combine import MAX_FIXED_POINT, field_sum, fixed_point_sum, float_sum, message_bits
+from fedjax_priv.layers.group_sums import MAX_FIXED_POINT, field_sum, fixed_point_sum, float_sum, message_bits
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 

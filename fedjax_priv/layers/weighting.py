@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received
-from fedjax_priv.layers.combine import fixed_point_sum
+from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.stacking import stateless
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.layers.skellam import squared_norm_bound
+from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger.entry import Entry, Figure, none, worst
 from fedjax_priv.theory import skellam
 

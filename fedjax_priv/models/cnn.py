@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.models.conv import conv
+from fedjax_priv.models.client_convolution import conv
 from fedjax_priv.models.flax_model import from_flax
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.models.conv import conv
+from fedjax_priv.models.client_convolution import conv
 from fedjax_priv.models.flax_model import from_flax
 
 _conv = functools.partial(nn.Conv, use_bias=False, conv_general_dilated=conv)

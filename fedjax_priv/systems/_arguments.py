@@ -4,7 +4,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.rule import part_of
+from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.layers import pairwise_masks, plain_field

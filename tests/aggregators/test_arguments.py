@@ -51,7 +51,7 @@ def received(rows=ROWS, count=None):
         (lambda: aggregators.norm_trimming(0.5), "fraction"),
         (lambda: aggregators.filter_l2(-1.0), "sigma"),
         (lambda: aggregators.filter_l2(1.0, bound=0.0), "bound"),
-        (lambda: aggregators.filter_l2(1.0, share=1.5), "share"),
+        (lambda: aggregators.filter_l2(1.0, fraction=1.5), "fraction"),
         (lambda: aggregators.filter_l2(1.0, block=0), "block"),
         (lambda: aggregators.caf(1, compared="none"), "compared"),
         (lambda: bucketing(0), "size"),

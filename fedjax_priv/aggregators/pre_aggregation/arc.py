@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.columns import norms
+from fedjax_priv.aggregators.numerics.column_blocks import norms
 from fedjax_priv.aggregators.pre_aggregation.clipping import clipped
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
-from fedjax_priv.aggregators.rule import by_count, minority
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
+from fedjax_priv.aggregators.rule_parts import by_count, minority
 from fedjax_priv.base import Key
 
 

@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.columns import mix
-from fedjax_priv.aggregators.numerics.geometry import geometry, squared_distances
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
-from fedjax_priv.aggregators.rule import minority, smallest
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sums
+from fedjax_priv.aggregators.numerics.row_distances import geometry, squared_distances
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
+from fedjax_priv.aggregators.rule_parts import minority, smallest
 from fedjax_priv.base import Key
 
 
@@ -27,7 +27,7 @@ def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
         places = geometry(rows, ok)
         how_many = ok.sum() - num_byzantine
         neighbours = smallest(squared_distances(places.gram, places.near), how_many)
-        mixed = mix(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
+        mixed = weighted_sums(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
         return jnp.where(places.near[:, None], mixed, jnp.nan), ok
 
     return PreAggregator(apply, minority(num_byzantine))

@@ -7,10 +7,10 @@ from jax import lax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine
-from fedjax_priv.aggregators.numerics.geometry import geometry
-from fedjax_priv.aggregators.numerics.spectral import down_weigh, top_variance
-from fedjax_priv.aggregators.rule import minority, rule
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.numerics.covariance import down_weigh, top_variance
+from fedjax_priv.aggregators.numerics.row_distances import geometry
+from fedjax_priv.aggregators.rule_parts import minority, rule
 from fedjax_priv.base import Aggregator
 
 
@@ -64,6 +64,6 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
             return (now.weights.sum() > least_left) & (now.number < most_passes)
 
         done = lax.while_loop(unfinished, filtered, _Pass(jnp.int32(0), first, first, jnp.float32(jnp.inf)))
-        return combine(done.best / done.best.sum(), rows)
+        return weighted_sum(done.best / done.best.sum(), rows)
 
     return rule(direct, minority(num_byzantine))

@@ -5,9 +5,9 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine, gram
-from fedjax_priv.aggregators.numerics.geometry import FAR, both, distances_to_sum
-from fedjax_priv.aggregators.rule import fewer_than_half
+from fedjax_priv.aggregators.numerics.column_blocks import gram, weighted_sum
+from fedjax_priv.aggregators.numerics.row_distances import FAR, both, distances_to_sum
+from fedjax_priv.aggregators.rule_parts import fewer_than_half
 from fedjax_priv.base import Aggregator, Key, Received
 
 
@@ -40,21 +40,21 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
         del key
         rows, ok = received
         origin = state if carries else jnp.zeros_like(rows[0])
-        share = _shares(gram(rows, origin), ok > 0, tau, steps)
-        moved = (1 - share.sum()) * origin + combine(share, rows)
+        coefficients = _coefficients(gram(rows, origin), ok > 0, tau, steps)
+        moved = (1 - coefficients.sum()) * origin + weighted_sum(coefficients, rows)
         return jnp.where((ok > 0).any(), moved, jnp.zeros_like(moved)), moved if carries else ()
 
     return Aggregator(init, apply, fewer_than_half)
 
 
-def _shares(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
+def _coefficients(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
     """Shares `c` of the rows in the last centre: it is `origin + sum_l c_l (b_l - origin)`."""
     near = ok & (jnp.diagonal(products) < FAR)
     products = jnp.where(both(near), products, 0.0)
     num_rows = jnp.maximum(ok.sum(), 1).astype(products.dtype)
 
-    def step(_: Array, share: Array) -> Array:
-        pull = jnp.where(near, jnp.minimum(1.0, tau / distances_to_sum(products, share)), 0.0) / num_rows
-        return share * (1 - pull.sum()) + pull
+    def step(_: Array, coefficients: Array) -> Array:
+        pull = jnp.where(near, jnp.minimum(1.0, tau / distances_to_sum(products, coefficients)), 0.0) / num_rows
+        return coefficients * (1 - pull.sum()) + pull
 
     return lax.fori_loop(0, steps, step, jnp.zeros(ok.size))

@@ -3,8 +3,8 @@
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.order import mean_of_ranks
-from fedjax_priv.aggregators.rule import fewer_than_half, rule
+from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
+from fedjax_priv.aggregators.rule_parts import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 

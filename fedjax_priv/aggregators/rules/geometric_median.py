@@ -5,9 +5,9 @@ from jax import lax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine
-from fedjax_priv.aggregators.numerics.geometry import Geometry, distances_to_sum, geometry
-from fedjax_priv.aggregators.rule import fewer_than_half, rule
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.numerics.row_distances import Geometry, distances_to_sum, geometry
+from fedjax_priv.aggregators.rule_parts import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 
@@ -44,7 +44,7 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
             return _weights(places, distances_to_sum(places.gram, weights / weights.sum()), least)
 
         weights = lax.fori_loop(1 if start == "zero" else 0, steps, step, first)
-        return combine(weights / weights.sum(), rows)
+        return weighted_sum(weights / weights.sum(), rows)
 
     return rule(direct, fewer_than_half)
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.geometry import distances
-from fedjax_priv.aggregators.rule import NO_DIRECTION, mean_of_smallest, rule
+from fedjax_priv.aggregators.numerics.row_distances import distances
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, mean_of_smallest, rule
 from fedjax_priv.base import Aggregator
 
 _NOT_COUNTED = {"blanchard": 2, "byzfl": 1}
@@ -53,7 +53,7 @@ def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: s
         score = _scores(distances(rows, ok), honest - excess)
         return mean_of_smallest(score, honest if selected is None else jnp.int32(selected), rows)
 
-    return rule(direct, _bears(num_byzantine, excess, selected or 1))
+    return rule(direct, _tolerated(num_byzantine, excess, selected or 1))
 
 
 def _scores(distance: Array, counted: Array) -> Array:
@@ -63,7 +63,7 @@ def _scores(distance: Array, counted: Array) -> Array:
     return jnp.where(jnp.arange(num_rows) < counted, others, 0.0).sum(1)
 
 
-def _bears(num_byzantine: int, excess: int, selected: int) -> Callable[[int], int]:
+def _tolerated(num_byzantine: int, excess: int, selected: int) -> Callable[[int], int]:
     def most_byzantine(num_rows: int) -> int:
         honest = num_rows - num_byzantine
         if 2 * num_byzantine >= num_rows or honest - excess < 1 or selected > honest:

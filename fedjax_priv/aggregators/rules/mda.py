@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.geometry import both, distances
+from fedjax_priv.aggregators.numerics.row_distances import both, distances
 from fedjax_priv.aggregators.numerics.subsets import best_subset
-from fedjax_priv.aggregators.rule import mean_of, minority, rule
+from fedjax_priv.aggregators.rule_parts import mean_of, minority, rule
 from fedjax_priv.base import Aggregator
 
 

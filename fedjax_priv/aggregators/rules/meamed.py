@@ -5,9 +5,9 @@ import functools
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.columns import dot, map_columns
-from fedjax_priv.aggregators.numerics.order import mean_of_ranks
-from fedjax_priv.aggregators.rule import minority, rule
+from fedjax_priv.aggregators.numerics.column_blocks import dot, map_columns
+from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
+from fedjax_priv.aggregators.rule_parts import minority, rule
 from fedjax_priv.base import Aggregator
 
 

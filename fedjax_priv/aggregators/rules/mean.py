@@ -1,6 +1,6 @@
 """The mean of the rows that are there."""
 
-from fedjax_priv.aggregators.rule import mean_of, rule
+from fedjax_priv.aggregators.rule_parts import mean_of, rule
 from fedjax_priv.base import Aggregator
 
 

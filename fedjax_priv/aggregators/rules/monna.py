@@ -4,8 +4,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import squared_norms
-from fedjax_priv.aggregators.rule import mean_of_smallest, minority, rule
+from fedjax_priv.aggregators.numerics.column_blocks import squared_norms
+from fedjax_priv.aggregators.rule_parts import mean_of_smallest, minority, rule
 from fedjax_priv.base import Aggregator
 
 

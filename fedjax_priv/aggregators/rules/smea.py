@@ -3,10 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.geometry import Geometry, both, geometry
-from fedjax_priv.aggregators.numerics.spectral import about_mean, top_pair
+from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
+from fedjax_priv.aggregators.numerics.row_distances import Geometry, both, geometry
 from fedjax_priv.aggregators.numerics.subsets import best_subset
-from fedjax_priv.aggregators.rule import mean_of, minority, rule
+from fedjax_priv.aggregators.rule_parts import mean_of, minority, rule
 from fedjax_priv.base import Aggregator
 
 

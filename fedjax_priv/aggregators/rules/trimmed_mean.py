@@ -6,8 +6,8 @@ from typing import Any
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.order import mean_of_ranks
-from fedjax_priv.aggregators.rule import by_count, fewer_than_half, minority, part_of, rule
+from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
+from fedjax_priv.aggregators.rule_parts import by_count, fewer_than_half, minority, part_of, rule
 from fedjax_priv.base import Aggregator
 
 
@@ -25,7 +25,7 @@ def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = N
     """
     if (num_byzantine is None) == (fraction is None):
         raise ValueError("trimmed_mean takes num_byzantine or fraction, and not both")
-    most = minority(num_byzantine) if num_byzantine is not None else _share(fraction)
+    most = minority(num_byzantine) if num_byzantine is not None else _trimmed_fraction(fraction)
 
     def direct(rows: Array, ok: Array) -> Array:
         trimmed = by_count(most, ok)
@@ -34,6 +34,6 @@ def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = N
     return rule(direct, most)
 
 
-def _share(fraction: Any) -> Callable[[int], int]:
+def _trimmed_fraction(fraction: Any) -> Callable[[int], int]:
     _validate.below_half(fraction=fraction)
     return lambda num_rows: min(part_of(fraction, num_rows), fewer_than_half(num_rows))

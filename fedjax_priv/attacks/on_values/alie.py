@@ -5,8 +5,8 @@ from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_mean, honest_std
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.base import Key
 
 

@@ -3,8 +3,8 @@
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_mean
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean
 
 
 def foe(scale: float | Array = 0.5) -> Attack:

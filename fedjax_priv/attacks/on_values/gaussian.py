@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.base import Key
 from fedjax_priv.keys import per_client
 

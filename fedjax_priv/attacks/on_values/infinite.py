@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 
 
 def infinite() -> Attack:

@@ -4,8 +4,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_row
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_row
 from fedjax_priv.base import Key
 
 

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.base import Key
 from fedjax_priv.engine import batched_switch
 

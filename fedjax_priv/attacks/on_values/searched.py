@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_mean, honest_std
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.attacks.on_values.alie import check_line
-from fedjax_priv.attacks.updates import Attack
 from fedjax_priv.base import Key
 from fedjax_priv.engine.client_rows import rows_where
 

@@ -3,7 +3,7 @@
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 
 
 def sign_flip(magnitude: float | Array = 1.0) -> Attack:

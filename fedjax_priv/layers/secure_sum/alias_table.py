@@ -14,7 +14,7 @@ BITS = 62
 _LOW_BITS = 30
 
 
-class Alias(NamedTuple):
+class AliasTable(NamedTuple):
     """For each of 2**s equally likely places: the outcome is the place below the threshold, the other one above."""
 
     high: UInt32[np.ndarray, " m"]  # threshold, all bits but the lowest 30
@@ -22,7 +22,7 @@ class Alias(NamedTuple):
     other: UInt32[np.ndarray, " m"]
 
 
-def alias_table(probability: np.ndarray) -> Alias:
+def alias_table(probability: np.ndarray) -> AliasTable:
     """The table of `P[outcome = i] = probability[i]`, `[at most 2**31]`, each rounded to a multiple of 2**-62.
 
     What rounding leaves over goes to the likeliest outcome.
@@ -32,7 +32,9 @@ def alias_table(probability: np.ndarray) -> Alias:
     weight[: probability.size] = np.rint(probability * 2.0**BITS)
     weight[np.argmax(weight)] += 2**BITS - weight.sum()
     threshold, other = _fill(weight.tolist(), 2 ** (BITS - index_bits))
-    return Alias((threshold >> _LOW_BITS).astype(np.uint32), (threshold & (2**_LOW_BITS - 1)).astype(np.uint32), other)
+    return AliasTable(
+        (threshold >> _LOW_BITS).astype(np.uint32), (threshold & (2**_LOW_BITS - 1)).astype(np.uint32), other
+    )
 
 
 def _fill(left: list[int], capacity: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +53,7 @@ def _fill(left: list[int], capacity: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(left, np.int64) % capacity, other  # a full place is its own other: it needs no threshold
 
 
-def draw(table: Alias, first: UInt32[Array, " d"], second: UInt32[Array, " d"]) -> UInt32[Array, " d"]:
+def draw(table: AliasTable, first: UInt32[Array, " d"], second: UInt32[Array, " d"]) -> UInt32[Array, " d"]:
     """Outcomes from random words; the two lowest bits of `second` are not used."""
     rest_bits = 32 - (table.other.size - 1).bit_length()
     place = first >> rest_bits

@@ -17,7 +17,7 @@ from fedjax_priv.base import Bits, Cohort, Key, Layer, Received, Sent
 from fedjax_priv.crypto import field, key_agreement
 from fedjax_priv.crypto.prg import Prg, expand
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.layers.combine import field_sum, message_bits, sum_by_group
+from fedjax_priv.layers.group_sums import field_sum, message_bits, sum_by_group
 from fedjax_priv.layers.secure_sum import bitmap, sharing
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.expansion import Expansion, Pairs

@@ -21,7 +21,7 @@ from fedjax_priv.crypto.prg import expand
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers.combine import message_bits
+from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum.circle import Circle, Peers, arrange, in_group, peers
 
 

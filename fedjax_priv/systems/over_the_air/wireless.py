@@ -16,7 +16,7 @@ from fedjax_priv.clients import bernoulli, channel_aware, only_if
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import align, over_the_air_mean, stack, waveform
 from fedjax_priv.layers import clip as clip_to
-from fedjax_priv.layers.alignment import Control, power_left
+from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 
 
 def wireless(
@@ -28,7 +28,7 @@ def wireless(
     participation: ArrayLike | Callable[[Array], ArrayLike] | None = None,
     threshold: float | Array | None = None,
     snr_db: ArrayLike | None = None,
-    power_control: Control = "gradient",
+    power_control: PowerControl = "gradient",
     access: Literal["multiple", "orthogonal"] = "multiple",
     known_count: bool = True,
     fading: Fading | None = None,

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Received
-from fedjax_priv.layers.noise import standard_deviation, standard_normal
+from fedjax_priv.layers.noise_gaussian import standard_deviation, standard_normal
 
 
 def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:

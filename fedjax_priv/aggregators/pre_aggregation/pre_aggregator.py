@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fedjax_priv.aggregators.rule import NO_DIRECTION, settle
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.keys import named
 
@@ -38,15 +38,15 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
         for i, step in enumerate(pre):
             rows, ok = step.apply(named(key, f"step {i}"), rows, ok)
         direction, state = last.apply(named(key, "aggregate"), state, Received(rows, ok.astype(jnp.int32)))
-        return settle(direction, here, most_byzantine), state
+        return checked_direction(direction, here, most_byzantine), state
 
     def most_byzantine(num_rows: int) -> int:
         most = num_rows
         for part in (*pre, last):
-            borne = part.most_byzantine(num_rows) if part.most_byzantine else 0
-            if borne == NO_DIRECTION:
+            tolerated = part.most_byzantine(num_rows) if part.most_byzantine else 0
+            if tolerated == NO_DIRECTION:
                 return NO_DIRECTION
-            most = min(most, borne)
+            most = min(most, tolerated)
             num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) else num_rows
         return most
 

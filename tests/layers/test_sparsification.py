@@ -7,7 +7,7 @@ import pytest
 
 from fedjax_priv.base import Local
 from fedjax_priv.layers import plain_sparse, rand_k, stack, top_k
-from fedjax_priv.layers.sparsify import MOST_PARAMS, Sparse
+from fedjax_priv.layers.sparsification import MOST_PARAMS, Sparse
 from fedjax_priv.status import Status
 from fedjax_priv.systems import sparse_fedavg
 from helpers import cohort_of, of_the_round, run_layer, same_bits, sparse_wire, survivors, targets

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.attacks.honest import honest_row
+from fedjax_priv.attacks.honest_statistics import honest_row
 from fedjax_priv.base import Key
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack

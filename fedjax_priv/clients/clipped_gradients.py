@@ -15,8 +15,7 @@ import jax.numpy as jnp
 from jax.extend.core import Var
 from jaxtyping import Array, Bool, Float, PyTree
 
-Loss = Callable[[PyTree, PyTree], Array]
-"""`(params, examples [k, ...]) -> [k]`, the loss of each example."""
+from fedjax_priv.losses import Loss
 
 
 def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:

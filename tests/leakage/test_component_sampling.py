@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.leakage import ratio, sample_components
-from fedjax_priv.leakage.components import _pairs
+from fedjax_priv.leakage.component_sampling import _pairs
 from fedjax_priv.theory import sparse_secagg as theory
 from helpers import chi_square
 
@@ -20,7 +20,7 @@ def drawn(count, n, adversaries, alpha, dropout, **how):
 @pytest.mark.parametrize(("n", "adversaries", "alpha", "dropout"), SETTINGS)
 def test_shares_and_counts_are_those_of_theory(n, adversaries, alpha, dropout):
     sample, sizes = drawn(40_000, n, adversaries, alpha, dropout, max_size=4), np.array([1, 2, 3, 4])
-    share = sample.share
+    share = sample.fraction
     expected = lambda dropout: theory.component_fraction(sizes, n, alpha, dropout, adversaries / n)
     away = lambda dropout: np.abs(share.value - expected(dropout)) / np.maximum(share.error, 1e-9)
     assert (away(dropout) <= 5).all()
@@ -64,7 +64,7 @@ def test_another_seed_another_draw():
     first, same, other = (sample_components(500, **how, seed=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.read, same.read)
     assert not np.array_equal(first.read, other.read)
-    assert ratio(first.read, first.sent).value.tolist() == first.share.value.tolist()
+    assert ratio(first.read, first.sent).value.tolist() == first.fraction.value.tolist()
 
 
 @pytest.mark.parametrize(

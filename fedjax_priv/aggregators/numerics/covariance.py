@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.aggregators.numerics.columns import dot
+from fedjax_priv.aggregators.numerics.column_blocks import dot
 
 SQUARINGS = 20
 
@@ -47,9 +47,9 @@ def _not_zero(x: Array) -> Array:
 
 def about_mean(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> Float[Array, "g g"]:
     """Inner products of rows without their weighted mean."""
-    share = weights / weights.sum()
-    row = dot(gram, share)
-    return gram - row[:, None] - row[None, :] + dot(share, row)
+    fraction = weights / weights.sum()
+    row = dot(gram, fraction)
+    return gram - row[:, None] - row[None, :] + dot(fraction, row)
 
 
 def down_weigh(

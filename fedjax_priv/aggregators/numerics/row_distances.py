@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.aggregators.numerics.columns import dot, gram
+from fedjax_priv.aggregators.numerics.column_blocks import dot, gram
 
 FAR = float(jnp.finfo(jnp.float32).max) / 8
 """A squared distance from which on a row is infinitely far: sums of a few of them leave float32."""
@@ -46,10 +46,10 @@ def squared_distances(products: Float[Array, "g g"], near: Bool[Array, " g"]) ->
     return jnp.where(both(near), away, jnp.inf)
 
 
-def distances_to_sum(products: Float[Array, "g g"], share: Float[Array, " g"]) -> Float[Array, " g"]:
+def distances_to_sum(products: Float[Array, "g g"], coefficients: Float[Array, " g"]) -> Float[Array, " g"]:
     """Of each row `y_l` to `sum_l c_l y_l`, from inner products of rows; known up to 1e-3 of the largest."""
-    along = dot(products, share)
-    return jnp.sqrt(jnp.maximum(jnp.diagonal(products) - 2 * along + dot(share, along), 0.0))
+    along = dot(products, coefficients)
+    return jnp.sqrt(jnp.maximum(jnp.diagonal(products) - 2 * along + dot(coefficients, along), 0.0))
 
 
 def both(mask: Bool[Array, " g"]) -> Bool[Array, "g g"]:

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import chisquare
 
 from fedjax_priv.base import ClientData
-from fedjax_priv.clients.batches import _stable_argsort, next_batch, per_epoch
+from fedjax_priv.clients.minibatches import _stable_argsort, next_batch, per_epoch
 
 M, B = 7, 3
 COUNT = jnp.array([7, 4, 0, 1, 6], jnp.int32)
@@ -26,7 +26,7 @@ def serve(data, times, active=None, seed=0):
     return jax.lax.scan(step, jnp.zeros(data.examples.shape, jnp.int32), jnp.arange(times))[1]
 
 
-def rows_of(data, times, **how):
+def valid_batches(data, times, **how):
     return jax.tree.map(np.asarray, jax.jit(lambda data: serve(data, times, **how))(data))
 
 
@@ -37,7 +37,7 @@ def numbered(count, capacity=M):
 
 
 def test_an_epoch_serves_every_valid_row_once_in_full_batches_but_for_the_last():
-    served, valid = rows_of(numbered(COUNT), 6)
+    served, valid = valid_batches(numbered(COUNT), 6)
     assert served[:, [0, 1, 3, 4]].max() < 1000
     for client, count in enumerate(COUNT.tolist()):
         if not count:
@@ -55,7 +55,7 @@ def test_batches_in_an_epoch_are_rounded_up():
 
 
 def test_a_client_that_is_not_served_has_no_valid_sample():
-    _, valid = rows_of(numbered(COUNT), 2, active=jnp.array([True, False, True, True, True]))
+    _, valid = valid_batches(numbered(COUNT), 2, active=jnp.array([True, False, True, True, True]))
     assert (valid[:, 1] == -1).all()
     assert (valid[0, [0, 3, 4], 0] >= 0).all()
 
@@ -69,12 +69,12 @@ def test_runs_side_by_side_with_other_clients_shuffle_in_a_branch_of_one_program
     runs = [numbered(COUNT), numbered(COUNT[::-1])]
     beside = jax.vmap(lambda data: serve(data, 6)[1])
     both = jax.tree.map(lambda *parts: jnp.stack(parts), *runs)
-    np.testing.assert_array_equal(jax.jit(beside)(both), [rows_of(data, 6)[1] for data in runs])
+    np.testing.assert_array_equal(jax.jit(beside)(both), [valid_batches(data, 6)[1] for data in runs])
     assert "cond[" in str(jax.make_jaxpr(beside)(both))
 
 
 def test_every_order_is_equally_likely_in_each_epoch_and_epochs_differ():
-    _, orders = rows_of(numbered(jnp.full(1200, 3, jnp.int32), 3), 2)
+    _, orders = valid_batches(numbered(jnp.full(1200, 3, jnp.int32), 3), 2)
     assert chi_square_of_orders(orders[0].tolist()) > 1e-3
     assert chi_square_of_orders(orders[1].tolist()) > 1e-3
     assert 0.1 < (orders[0] == orders[1]).all(1).mean() < 0.24  # 1/6, 5 standard errors are 0.054

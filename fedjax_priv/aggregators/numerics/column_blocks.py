@@ -48,7 +48,7 @@ def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Fl
     return lax.fori_loop(0, num_blocks, fill, out)
 
 
-def combine(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
+def weighted_sum(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
     """The weighted sum of rows; those of weight 0 may hold anything."""
     if len(rows) > MOST_UNROLLED:
         return _product(weights, rows, weights != 0)
@@ -56,7 +56,9 @@ def combine(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Arr
     return sum((jnp.where(w != 0, w * row, zero) for w, row in zip(weights, rows, strict=True)), start=zero)
 
 
-def mix(weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]) -> Float[Array, "p d"]:
+def weighted_sums(
+    weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]
+) -> Float[Array, "p d"]:
     """Several weighted sums of rows; one with a weight on a row that is not `near` is NaN."""
     spoilt = ((weights != 0) & ~near[None, :]).any(1)
     return jnp.where(spoilt[:, None], jnp.nan, _product(weights, rows, near))

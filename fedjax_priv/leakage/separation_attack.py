@@ -17,7 +17,7 @@ from fedjax_priv.base import View
 from fedjax_priv.crypto.field import Q
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.leakage.colluders import Colluders
-from fedjax_priv.leakage.proportion import Share, ratio
+from fedjax_priv.leakage.fraction import Fraction, ratio
 from fedjax_priv.leakage.residual_masks import Residuals, residuals
 
 CHUNK = 2**22
@@ -46,7 +46,7 @@ class Reading(NamedTuple):
         return read
 
     @property
-    def share(self) -> Share:
+    def fraction(self) -> Fraction:
         """Of all values that honest survivors sent, those read alone, in a sum of two, ..."""
         return ratio(self.read, self.sent)
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import View
 from fedjax_priv.layers.secure_sum import bitmap
-from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.layers.sparsification import Sparse
 
 Sets = UInt32[Array, "n w"]
 """One set of coordinates a client, as `layers.bitmap` packs them."""
@@ -75,7 +75,7 @@ def honest_clients(
 
 
 def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) -> Float32[Array, ""]:
-    """Share of the coordinates that exactly one honest client sends (Fig. 4(b) and 5(c)).
+    """Fraction of the coordinates that exactly one honest client sends (Fig. 4(b) and 5(c)).
 
     The paper's form counts all honest users, whether or not their uploads arrived; with honest survivors only, a client
     whose honest partners were all lost counts as well.

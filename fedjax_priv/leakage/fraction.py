@@ -6,14 +6,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 
-class Share(NamedTuple):
+class Fraction(NamedTuple):
     """Ratios of two totals over independent units, such as coordinates or rounds."""
 
     value: Float[np.ndarray, " s"]
     error: Float[np.ndarray, " s"]  # standard error; NaN of a single unit
 
 
-def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Share:
+def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction:
     """`sum(read) / sum(sent)`, with the error of a ratio of means (first-order, units independent).
 
     Args:
@@ -23,4 +23,4 @@ def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Share:
     units, total = len(sent), sent.sum()
     value = read.sum(0) / total
     square = np.square(read - sent[:, None] * value).sum(0)
-    return Share(value, np.sqrt(square * units / (units - 1)) / total if units > 1 else np.full_like(value, np.nan))
+    return Fraction(value, np.sqrt(square * units / (units - 1)) / total if units > 1 else np.full_like(value, np.nan))

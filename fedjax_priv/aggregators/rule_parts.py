@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.base import Aggregator, Key, Received
 
 NO_DIRECTION = -1
@@ -20,12 +20,12 @@ def rule(direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int]
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
         del key
         ok = received.count > 0
-        return settle(direct(received.value, ok), ok, most_byzantine), state
+        return checked_direction(direct(received.value, ok), ok, most_byzantine), state
 
     return Aggregator(lambda d: (), apply, most_byzantine)
 
 
-def settle(
+def checked_direction(
     direction: Float[Array, " d"], ok: Bool[Array, " g"], most_byzantine: Callable[[int], int]
 ) -> Float[Array, " d"]:
     """Zero where there is no row, NaN where there are too few for the rule."""
@@ -65,7 +65,7 @@ def smallest(score: Float[Array, "... g"], how_many: Int[Array, ""]) -> Bool[Arr
 
 def mean_of(chosen: Bool[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
     """Mean of the rows chosen; others may hold anything."""
-    return combine(chosen.astype(rows.dtype), rows) / chosen.sum().astype(rows.dtype)
+    return weighted_sum(chosen.astype(rows.dtype), rows) / chosen.sum().astype(rows.dtype)
 
 
 def mean_of_smallest(

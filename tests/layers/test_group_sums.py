@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedjax_priv.layers import field_sum, fixed_point_sum, float_sum
-from fedjax_priv.layers.combine import MAX_UPLOADS, from_limbs, message_bits, to_limbs, to_parts
+from fedjax_priv.layers.group_sums import MAX_UPLOADS, from_limbs, message_bits, to_limbs, to_parts
 from helpers import Q, same_bits
 
 LOWEST = 2.0**-45  # what a fixed-point sum resolves

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float
 from fedjax_priv.base import Cohort, Key, Layer
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.layers import stateless
-from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.layers.sparsification import Sparse
 
 Attack = Callable[[Key, Float[Array, "n d"], Bool[Array, " n"]], Float[Array, "m d"]]
 """`(key, updates [n, d], honest [n]) -> [n, d]` or `[1, d]`: what clients would send if they were Byzantine.

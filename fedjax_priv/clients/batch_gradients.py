@@ -9,8 +9,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.clients.per_sample import Loss, check_losses, clipped_gradient
+from fedjax_priv.clients.clipped_gradients import check_losses, clipped_gradient
 from fedjax_priv.keys import named
+from fedjax_priv.losses import Loss
 
 
 def mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:

@@ -10,7 +10,7 @@ import pytest
 from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
-from fedjax_priv.clients.per_sample import _dense_calls, clipped_gradient
+from fedjax_priv.clients.clipped_gradients import _dense_calls, clipped_gradient
 from helpers import cohort_of
 
 KEY = jax.random.key(9)

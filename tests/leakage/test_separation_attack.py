@@ -11,7 +11,7 @@ import pytest
 
 from fedjax_priv.layers import pairwise_masks, sparse_masks
 from fedjax_priv.leakage import secagg_protocol, separate, sparse_protocol
-from fedjax_priv.leakage.separation import _tiny_sums
+from fedjax_priv.leakage.separation_attack import _tiny_sums
 from helpers import Q
 
 N, D, BOUND = 12, 600, 1000
@@ -61,7 +61,7 @@ def test_what_is_read_is_true_and_all_there_is(play, name):
     for size in (1, 2, 3):
         expected = size * sizes.count(size)
         assert reading.read[:, size - 1].sum() == expected
-        assert reading.share.value[size - 1] == expected / sum(sizes)
+        assert reading.fraction.value[size - 1] == expected / sum(sizes)
     assert (max(sizes) > 1) and (len(small(truth)) > 20)
     assert read(separate(round.view, protocol, bound=BOUND, colluders=round.colluders, max_size=1)) == small(truth, 1)
 

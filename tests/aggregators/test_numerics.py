@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.aggregators.numerics import order, subsets
-from fedjax_priv.aggregators.numerics.spectral import top_pair
+from fedjax_priv.aggregators.numerics import column_blocks, order_statistics, subsets
+from fedjax_priv.aggregators.numerics.covariance import top_pair
 
 RNG = np.random.default_rng(0)
 
@@ -17,13 +17,13 @@ RNG = np.random.default_rng(0)
 def test_the_network_sorts_every_row_of_zeros_and_ones(n):
     """So it sorts everything (Knuth, 0-1 principle)."""
     rows = np.array(list(itertools.product((0, 1), repeat=n))).T.copy()
-    for i, j in order.comparators(n):
+    for i, j in order_statistics.comparators(n):
         rows[i], rows[j] = np.minimum(rows[i], rows[j]), np.maximum(rows[i], rows[j])
     assert (np.diff(rows, axis=0) >= 0).all()
 
 
 def test_a_network_of_32_has_191_exchanges():
-    assert len(list(order.comparators(32))) == 191
+    assert len(list(order_statistics.comparators(32))) == 191
 
 
 @pytest.mark.parametrize("g", [1, 2, 33, 65, 100])
@@ -34,31 +34,31 @@ def test_means_of_ranks(g):
     ok = RNG.random(g) < 0.8
     ok[0] = True
     ordered = np.sort(np.where(np.isnan(rows[ok]), np.inf, rows[ok]), 0)
-    means = jax.jit(order.mean_of_ranks)
+    means = jax.jit(order_statistics.mean_of_ranks)
     for low, high in {(0, 1), (len(ordered) // 2, len(ordered) // 2 + 1), (len(ordered) // 3, len(ordered))}:
         found = means(jnp.asarray(rows), jnp.asarray(ok), jnp.int32(low), jnp.int32(high))
         with np.errstate(invalid="ignore"):
             np.testing.assert_allclose(found, ordered[low:high].mean(0), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("columns", [0, 1, 5])
+@pytest.mark.parametrize("more", [0, 1, 5])
 @pytest.mark.parametrize("g", [3, 200])
-def test_blocks_of_columns(g, columns):
+def test_blocks_of_columns(g, more):
     """Two blocks and some columns more."""
-    d = 2 * max(256, 2**15 // g) + columns
+    d = 2 * max(256, 2**15 // g) + more
     rows, origin, weights = RNG.normal(size=(g, d)), RNG.normal(size=d), RNG.normal(size=(2, g))
     weights[0, 1] = 0
     there = np.float32(rows)
     there[1] = np.nan
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max())
-    close(columns.combine(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
-    mixed = columns.mix(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
+    close(column_blocks.combine(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
+    mixed = column_blocks.mix(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
     close(mixed[0], weights[0] @ rows)
     assert np.isnan(mixed[1]).all()
     away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)
-    close(columns.gram(x, o), away @ away.T)
-    close(columns.squared_norms(x), (rows**2).sum(1))
-    close(columns.norms(x), np.linalg.norm(rows, axis=1))
+    close(column_blocks.gram(x, o), away @ away.T)
+    close(column_blocks.squared_norms(x), (rows**2).sum(1))
+    close(column_blocks.norms(x), np.linalg.norm(rows, axis=1))
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 0), (5, 2), (6, 5)])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from fedjax_priv.aggregators.numerics.columns import MOST_UNROLLED, dot, map_columns
+from fedjax_priv.aggregators.numerics.column_blocks import MOST_UNROLLED, dot, map_columns
 
 
 def mean_of_ranks(

@@ -16,10 +16,11 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local
-from fedjax_priv.clients.batches import next_batch, per_epoch
-from fedjax_priv.clients.gradients import Loss, batch_gradient, mean_gradient, with_noise
+from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
+from fedjax_priv.clients.minibatches import next_batch, per_epoch
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import per_client
+from fedjax_priv.losses import Loss
 
 Schedule = Callable[[Array], Array]
 """`rounds [b] float32 -> [b]`, the step size of clients whose training counted in so many rounds."""

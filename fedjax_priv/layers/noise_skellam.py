@@ -20,7 +20,7 @@ from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import philox
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.secure_sum.alias_table import BITS, Alias, alias_table, draw
+from fedjax_priv.layers.secure_sum.alias_table import BITS, AliasTable, alias_table, draw
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
@@ -104,7 +104,7 @@ def _saturating_add(a: Array, b: Array) -> Array:
     return jnp.where(total < a, _FULL, total)
 
 
-def skellam(key: Key, d: int, table: Alias) -> Int32[Array, " d"]:
+def skellam(key: Key, d: int, table: AliasTable) -> Int32[Array, " d"]:
     """`d` independent numbers from the table of their magnitudes, and a bit for the sign."""
     seed = jax.random.bits(key, (2,), jnp.uint32)
     words = philox.words(seed, "skellam noise", 0, 2 * d)
@@ -113,7 +113,7 @@ def skellam(key: Key, d: int, table: Alias) -> Int32[Array, " d"]:
 
 
 @functools.lru_cache(maxsize=8)
-def _table(variance: float) -> tuple[Alias, int]:
+def _table(variance: float) -> tuple[AliasTable, int]:
     """Of magnitudes, `P[|n| = k] = 2 e^-v I_k(v)`, and the largest it has; none beyond is likelier than 2**-63."""
     k = np.arange(int(10 * math.sqrt(variance)) + 60)
     probability = special.ive(k, variance) * np.where(k > 0, 2, 1)

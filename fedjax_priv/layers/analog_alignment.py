@@ -9,12 +9,12 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Received, Sent
 from fedjax_priv.engine.client_rows import only_rows
-from fedjax_priv.layers.combine import fixed_point_sum
+from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import MAX_FIXED_POINT, range_status
-from fedjax_priv.layers.noise import of_clients, one_for_each, standard_deviation, standard_normal
+from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each, standard_deviation, standard_normal
 from fedjax_priv.layers.stacking import stateless
 
-Control = Literal["gradient", "bound", "signal"]
+PowerControl = Literal["gradient", "bound", "signal"]
 
 
 def align(
@@ -22,7 +22,7 @@ def align(
     *,
     max_norm: float | Array,
     power: ArrayLike | None = None,
-    control: Control = "gradient",
+    control: PowerControl = "gradient",
 ) -> Layer:
     """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received `h_k x_k`.
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.models.conv import conv
+from fedjax_priv.models.client_convolution import conv
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 CASES = {  # input height and width, kernel, stride, padding

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
-from fedjax_priv.testing.harness import cohort_of, run_layer, survivors, wire
+from fedjax_priv.testing.single_layer_round import cohort_of, run_layer, survivors, wire
 
 NUM_CLIENTS = 7
 NUM_PARAMS = 33
@@ -36,7 +36,7 @@ class Case(NamedTuple):
     layer: Layer
     reference: Callable  # (x [m, d], weight [m]) of a group's survivors, float64 or Python integers -> [d]
     error: float = 0.0  # for each summand, beside float32 rounding
-    groups: int = 1  # 1 or 2
+    num_groups: int = 1  # 1 or 2
     field: bool = False  # updates are elements of F_q, and the sum is exact
     wire: Callable = wire  # upload [n, ...] -> bits of the message of each client
     sends: Callable = everywhere  # Sent -> bool [n, d], which coordinates each client sends
@@ -45,7 +45,7 @@ class Case(NamedTuple):
     @property
     def group(self) -> np.ndarray:
         """`[n]`, the row of each client."""
-        return GROUP if self.groups == 2 else np.zeros(NUM_CLIENTS, int)
+        return GROUP if self.num_groups == 2 else np.zeros(NUM_CLIENTS, int)
 
     @property
     def cohort(self) -> Cohort:
@@ -76,7 +76,7 @@ def check_round_trip(case: Case) -> None:
         alive = np.asarray(survivors(NUM_CLIENTS, lost))
         result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, jnp.asarray(alive))
         received, x = result["received"], np.where(case.sends(result["sent"]), case.updates, 0)
-        for row in range(case.groups):
+        for row in range(case.num_groups):
             mine = alive & (case.group == row)
             _require(received.count[row] == case.counted(mine.sum()), f"row {row} must count its survivors")
             got = np.asarray(received.value[row])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import PyTree
 
-from fedjax_priv.interchange.arrays import check_names, from_numpy, leaves_by_name, of_shape, to_numpy
+from fedjax_priv.interchange.numpy_arrays import check_names, from_numpy, leaves_by_name, of_shape, to_numpy
 
 Shape = tuple[int, ...]
 

@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from fedjax_priv import _validate
-from fedjax_priv.leakage.proportion import Share, ratio
+from fedjax_priv.leakage.fraction import Fraction, ratio
 
 
 class Sample(NamedTuple):
@@ -18,7 +18,7 @@ class Sample(NamedTuple):
     read: Int[np.ndarray, "r s"]  # in sums of 1, 2, ..., s
 
     @property
-    def share(self) -> Share:
+    def fraction(self) -> Fraction:
         """Of all values that are sent, those in sums of 1, 2, ..., s."""
         return ratio(self.read, self.sent)
 
