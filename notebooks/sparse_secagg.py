@@ -40,7 +40,7 @@ from fedjax_priv.theory import sparse_secagg as theory
 #
 # At a coordinate the user uploads $\bar y_i + r_i + \sum_{j>i} b_{ij} r_{ij} - \sum_{j<i} b_{ij} r_{ij}$. After a round
 # the server knows $r_i$ of every survivor, and $r_{ij}$ if $i$ or $j$ was lost. It does not know the $r_{ij}$ between
-# survivors whose pair *selected this coordinate*. They form a random graph whose mean degree is about
+# survivors whose pair *selected this coordinate*. Such pairs form a random graph whose mean degree is about
 # $\alpha(1-\theta) < 1$. Masks cancel over each connected component, so the server reads a sum over each component, not
 # over everybody. A component of one client is that client's value. Of all values that are sent, the fraction
 #
