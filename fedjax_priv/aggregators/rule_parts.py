@@ -1,4 +1,4 @@
-"""What all aggregation rules share: missing rows, too few rows, means of chosen rows."""
+"""What aggregation rules have in common: missing rows, too few rows, means of chosen rows."""
 
 import math
 from collections.abc import Callable
@@ -28,23 +28,23 @@ def rule(direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int]
 def checked_direction(
     direction: Float[Array, " d"], ok: Bool[Array, " g"], most_byzantine: Callable[[int], int]
 ) -> Float[Array, " d"]:
-    """Zero where there is no row, NaN where there are too few for the rule."""
+    """`direction`, but zero if no row is present and NaN if too few are for the rule."""
     enough = by_count(lambda m: most_byzantine(m) != NO_DIRECTION, ok)
     return jnp.where(ok.any(), jnp.where(enough, direction, jnp.nan), jnp.zeros_like(direction))
 
 
 def by_count(f: Callable[[int], Any], ok: Bool[Array, " g"]) -> Array:
-    """`f(M)` of the number of rows that are there, computed for each before the program runs."""
+    """`f(M)` for the number M of rows present, from a table of all M that is computed before the program runs."""
     return jnp.asarray([f(m) for m in range(ok.size + 1)])[ok.sum()]
 
 
 def part_of(fraction: float, num_rows: int) -> int:
-    """`floor(fraction * num_rows)`; a product that is an integer but for rounding is that integer."""
+    """`floor(fraction * num_rows)`; a product within rounding error of an integer is that integer."""
     return math.floor(fraction * num_rows + 1e-9)
 
 
 def minority(num_byzantine: int) -> Callable[[int], int]:
-    """`most_byzantine` of rules for `f` Byzantine rows that have a direction where `2f < M`.
+    """`most_byzantine` of rules for `f` Byzantine rows that need `2f < M`.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0.
@@ -54,24 +54,24 @@ def minority(num_byzantine: int) -> Callable[[int], int]:
 
 
 def fewer_than_half(num_rows: int) -> int:
-    """`most_byzantine` of rules that any minority leaves bounded."""
+    """`most_byzantine` of rules that tolerate any minority."""
     return (num_rows - 1) // 2 if num_rows else 0
 
 
 def smallest(score: Float[Array, "... g"], how_many: Int[Array, ""]) -> Bool[Array, "... g"]:
-    """Marks the smallest scores of each line, NaN being the largest; of equal ones the first."""
+    """Marks the smallest scores of each line. NaN counts as the largest score, and ties go to the first."""
     return jnp.argsort(jnp.argsort(score, -1), -1) < how_many
 
 
 def mean_of(chosen: Bool[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
-    """Mean of the rows chosen; others may hold anything."""
+    """Mean of the chosen rows; others may hold anything."""
     return weighted_sum(chosen.astype(rows.dtype), rows) / chosen.sum().astype(rows.dtype)
 
 
 def mean_of_smallest(
     score: Float[Array, " g"], how_many: Int[Array, ""], rows: Float[Array, "g d"]
 ) -> Float[Array, " d"]:
-    """Mean of the rows with the smallest scores; NaN if a score among them is not finite."""
+    """Mean of the rows with the smallest scores; NaN if one of those scores is not finite."""
     chosen = smallest(score, how_many)
     known = jnp.where(chosen, jnp.isfinite(score), True).all()
     return jnp.where(known, mean_of(chosen, rows), jnp.nan)

@@ -1,4 +1,4 @@
-"""Attacks on updates, and where they sit in a stack of layers."""
+"""Layers that insert an attack on values into a stack."""
 
 from collections.abc import Callable
 
@@ -12,19 +12,19 @@ from fedjax_priv.layers import stateless
 from fedjax_priv.layers.sparsification import Sparse
 
 Attack = Callable[[Key, Float[Array, "n d"], Bool[Array, " n"]], Float[Array, "m d"]]
-"""`(key, updates [n, d], honest [n]) -> [n, d]` or `[1, d]`: what clients would send if they were Byzantine.
+"""`(key, updates [n, d], honest [n]) -> [n, d]` or `[1, d]`: what each client would send if it were Byzantine.
 
-A row depends on the honest rows, all of which an attacker sees, and on its own; values of other rows, finite or not,
-make no difference. Every row that is not honest is taken for a Byzantine one. Draws are by row.
+A row may depend on the honest rows, all of which an attacker sees, and on itself; other rows, finite or not, must make
+no difference. Every row that is not honest counts as Byzantine. Draws are by row.
 """
 
 
 def on_updates(attack: Attack) -> Layer:
-    """Byzantine clients that take part send what `attack` says, in place of what reaches this layer; `[n, d]`.
+    """Byzantine clients that take part send what `attack` returns instead of their input to this layer, `[n, d]`.
 
-    It is placed where what a Byzantine client controls begins: what stands above it in a `stack` such a client does
-    honestly, what stands below is done to the row it chose. The layer looks across clients, so the cohort is encoded
-    at once. Honest clients send what they would send without it, bit for bit.
+    Insert it in a stack at the first step a Byzantine client can tamper with: the client follows the layers above
+    honestly, and the layers below process the row it chose. The layer looks across clients, so the whole cohort is
+    encoded at once. Honest clients send the same bits as without it.
     """
 
     def encode(key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
@@ -35,7 +35,8 @@ def on_updates(attack: Attack) -> Layer:
 
 
 def on_sparse(attack: Attack, num_params: int) -> Layer:
-    """`on_updates` below a sparsifier: the attack sees dense rows `[n, d]`; of what it says the k largest are sent.
+    """`on_updates` below a sparsifier: the attack sees dense rows `[n, d]`, and the k largest values it returns are
+    sent.
 
     Args:
       attack: on dense rows.

@@ -1,4 +1,4 @@
-"""Attacks on coordinates: which ones Byzantine clients propose in consensus sparsification (FedREP, Figure 4)."""
+"""Attacks on the coordinates that Byzantine clients propose in consensus sparsification (FedREP, Figure 4)."""
 
 import jax
 import jax.numpy as jnp
@@ -12,17 +12,17 @@ from fedjax_priv.layers.coordinate_sets import random_coordinates
 
 
 def honest_set() -> CoordinateAttack:
-    """No attack on coordinates: what the client would propose if it were honest (noAtk)."""
+    """No attack: the client proposes what an honest one would (noAtk)."""
     return lambda key, updates, proposals, honest: proposals
 
 
 def smallest() -> CoordinateAttack:
-    """The coordinates of the client's own update that are smallest in magnitude, the lower one first (minAtk)."""
+    """The coordinates of smallest magnitude of the client's own update; ties go to the lower one (minAtk)."""
     return lambda key, updates, proposals, honest: jax.lax.top_k(-jnp.abs(updates), proposals.shape[1])[1]
 
 
 def random_set() -> CoordinateAttack:
-    """Uniform distinct coordinates, drawn anew by every client (randAtk)."""
+    """Uniform distinct coordinates, drawn anew by each client (randAtk)."""
 
     def attack(key: Key, updates: Array, proposals: Array, honest: Array) -> Array:
         del honest
@@ -33,7 +33,9 @@ def random_set() -> CoordinateAttack:
 
 
 def same_set() -> CoordinateAttack:
-    """What an honest client proposes, one drawn by every Byzantine client (sameAtk); its own if there is none."""
+    """The proposal of an honest client, drawn anew by each Byzantine client (sameAtk); its own if there is no honest
+    one.
+    """
 
     def attack(key: Key, updates: Array, proposals: Array, honest: Array) -> Array:
         del updates

@@ -8,19 +8,19 @@ from fedjax_priv.base import ClientData
 
 
 def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_classes: int) -> ClientData:
-    """The same data with `num_classes - 1 - y` for the labels `y` of Byzantine clients; a NumPy array remains one.
+    """Replaces the labels `y` of Byzantine clients by `num_classes - 1 - y`; a NumPy array stays one.
 
     Args:
-      data: examples are a pair (x, y) with integers y `[n, m]` from 0 to `num_classes - 1`.
-      byzantine: how many clients, the first ones, or which, bool `[n]`.
+      data: examples are a pair (x, y) with integer labels y `[n, m]` from 0 to `num_classes - 1`.
+      byzantine: how many clients, counted from client 0, or a mask, bool `[n]`.
       num_classes: at least 2.
 
     Raises:
-      ValueError: `byzantine` or `num_classes` outside its range, or data of another form.
+      ValueError: `byzantine` or `num_classes` is out of range, or `data` has another form.
     """
     _validate.integer(at_least=2, num_classes=num_classes)
     if not isinstance(data.examples, tuple) or len(data.examples) != 2:
-        raise ValueError("data must have a pair (x, y) as examples")
+        raise ValueError(f"data.examples must be a pair (x, y), got {type(data.examples).__name__}")
     x, y = data.examples
     if isinstance(y, np.ndarray) and y.size and y.max() >= num_classes:
         raise ValueError(f"num_classes must be above the largest label, {y.max()}, got {num_classes}")

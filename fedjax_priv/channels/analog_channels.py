@@ -1,4 +1,4 @@
-"""Analog channels with fading and receiver noise: uploads add on the air, or each has a link of its own."""
+"""Analog channels with fading and receiver noise: uploads add up on the air, or each client has its own link."""
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,11 @@ from fedjax_priv.layers.noise_gaussian import standard_deviation, standard_norma
 def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
     """Gaussian multiple-access channel: `y = sum_{k in K_t} h_k x_k + N(0, N0 I_d)` (wireless FedSGD, eq. 1).
 
-    A round takes d uses of it, however many clients send. The server gets the sum alone.
+    A round takes d channel uses, however many clients send. The server gets only the sum.
 
     Args:
-      receiver_noise: N0, 0 or above; may be traced.
-      known_count: whether the server knows how many sent. If not, it counts one row, whatever it holds.
+      receiver_noise: N0, >= 0; may be traced.
+      known_count: whether the server knows how many clients sent. If not, each row counts as one upload.
 
     Raises:
       ValueError: `receiver_noise` is negative.
@@ -31,12 +31,12 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
 
 
 def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
-    """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each, and which links are silent.
+    """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each `y_k`, and which links are silent.
 
     A round takes d channel uses for each client that sends.
 
     Args:
-      receiver_noise: N0, 0 or above; may be traced.
+      receiver_noise: N0, >= 0; may be traced.
 
     Raises:
       ValueError: `receiver_noise` is negative.

@@ -1,4 +1,11 @@
-"""Who takes part, and how clients train."""
+"""Which clients take part in a round, and how they train.
+
+- `participation`: draws of a round's cohort.
+- `local_training`: local SGD and FedSGD.
+- `minibatches`: shuffled batches of each client's samples.
+- `batch_gradients`: gradients of a batch, with or without clipping and noise.
+- `clipped_gradients`: sums of clipped gradients of single samples.
+"""
 
 from fedjax_priv.clients.local_training import fedsgd, local_sgd
 from fedjax_priv.clients.participation import (
@@ -12,13 +19,5 @@ from fedjax_priv.clients.participation import (
 )
 
 __all__ = [
-    "bernoulli",
-    "channel_aware",
-    "everyone",
-    "fedsgd",
-    "independent",
-    "local_sgd",
-    "only_if",
-    "sample",
-    "scheduled",
-]
+    "bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample", "scheduled",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gradients of batches, for a block of clients: means, or sums of clipped samples, and noise on them."""
+"""Gradients of a batch for a block of clients: means, or sums of clipped samples, with or without noise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,9 @@ from fedjax_priv.losses import Loss
 
 
 def mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
-    """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`; 0 and any where none is valid."""
+    """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`; 0 and any gradient if none is
+    valid.
+    """
 
     def mean(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, Array]:
         losses = loss(params, examples)
@@ -31,7 +33,7 @@ def mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, 
 
 
 def batch_gradient(loss: Loss, batch_size: int, sample_clip: Any) -> Callable[..., tuple[Array, PyTree]]:
-    """`(params [b, ...], examples, valid) -> (sum of valid losses [b], gradients)`, of a block of clients."""
+    """`(params [b, ...], examples, valid) -> (sums of valid losses [b], gradients)` for a block of clients."""
     if sample_clip is None:
         return jax.vmap(mean_gradient(loss))
     _validate.positive(sample_clip=sample_clip)
@@ -45,7 +47,7 @@ def batch_gradient(loss: Loss, batch_size: int, sample_clip: Any) -> Callable[..
 
 
 def with_noise(gradient_noise: Any) -> Callable[[Array, Array, PyTree], PyTree]:
-    """`(keys [b], time, gradients) -> gradients`, with noise of each client and step."""
+    """`(keys [b], time, gradients) -> gradients` plus noise, independent for each client and step."""
     _validate.non_negative(gradient_noise=gradient_noise)
     if isinstance(gradient_noise, int | float) and gradient_noise == 0:
         return lambda keys, time, grads: grads

@@ -1,9 +1,9 @@
-"""Gradients of single samples, clipped and added: what sample-level differential privacy needs in every local step.
+"""Sums of clipped gradients of single samples, which sample-level differential privacy needs in every local step.
 
-Networks of dense layers alone need no gradient of a single sample: from the inputs `a` and the derivatives `e` by the
-outputs of a layer `y = a W + c`, that gradient is `a^T e` and its squared norm `|a|^2 |e|^2 + |e|^2` (Goodfellow 2015,
-"Efficient per-example gradient computations"), and the clipped sum is one product. Others are differentiated sample by
-sample.
+A network whose parameters are all in dense layers needs no gradient of a single sample. For a layer `y = a W + c` with
+inputs `a` and derivatives `e` by its outputs, that gradient is `a^T e`, its squared norm is `|a|^2 |e|^2 + |e|^2`
+(Goodfellow 2015, "Efficient per-example gradient computations"), and the clipped sum is one product. Other networks are
+differentiated sample by sample.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from fedjax_priv.losses import Loss
 
 
 def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
-    """The sum of `g_i min(1, G / ||g_i||)` over valid samples, g_i the gradient of one of them.
+    """The sum of `g_i min(1, G / ||g_i||)` over valid samples, where g_i is the gradient of one sample.
 
     Args:
-      loss: `(params, examples [k, ...]) -> [k]`, the loss of each example, which depends on no other one; a dense
-        layer that is given k rows is given one of each sample, in order.
-      max_norm: G, above 0; may be traced.
+      loss: `(params, examples [k, ...]) -> [k]`, where the loss of an example depends on no other; a dense layer that
+        gets k rows gets one of each sample, in order.
+      max_norm: G, > 0; may be traced.
 
     Returns:
       `(params, examples [k, ...], valid [k]) -> (sum of valid losses, clipped sum)`. A gradient that is not finite
@@ -42,13 +42,13 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
 
 
 def check_losses(losses: Any, valid: Array) -> None:
-    """ValueError unless there is one value an example."""
+    """Raises ValueError unless there is one loss per example."""
     if losses.shape != valid.shape:
-        raise ValueError(f"loss must return one value an example, shape {valid.shape}, got {losses.shape}")
+        raise ValueError(f"loss must return one value per example, shape {valid.shape}, got {losses.shape}")
 
 
 class _Call(NamedTuple):
-    """One use of a dense layer."""
+    """One call of a dense layer."""
 
     path: tuple[str, ...]  # of its parameters
     inputs: Any  # [k, in]
@@ -56,7 +56,7 @@ class _Call(NamedTuple):
 
 
 def _watched(loss: Loss, params: PyTree, examples: PyTree, output: Callable[[Callable, int], Array]) -> tuple:
-    """Losses, and the calls of dense layers; `output(compute, number)` is what a call returns."""
+    """Losses, and the calls of dense layers; call number i returns `output(compute, i)`."""
     calls: list[_Call] = []
 
     def watch(next_call: Callable, args: tuple, kwargs: dict, context: Any) -> Any:
@@ -71,7 +71,7 @@ def _watched(loss: Loss, params: PyTree, examples: PyTree, output: Callable[[Cal
 
 
 def _is_plain(context: Any, params: PyTree) -> bool:
-    """Whether this is a call of `nn.Dense` as it comes, with those of the parameters that stand under its path."""
+    """Whether this is a call of an unmodified `nn.Dense` with the parameters found under its path."""
     module = context.module
     if type(module) is not nn.Dense or context.method_name != "__call__":
         return False
@@ -82,9 +82,10 @@ def _is_plain(context: Any, params: PyTree) -> bool:
 
 
 def _dense_calls(loss: Loss, params: PyTree, examples: PyTree) -> list[_Call] | None:
-    """Shapes of the calls, if losses depend on parameters through dense layers alone, each called once, a row a sample.
+    """Shapes of the calls if parameters affect losses only through dense layers, each called once with a row per
+    sample.
 
-    What is no such call reads its parameters itself, and is found by that.
+    None otherwise: anything but such a call reads its parameters itself, which the jaxpr shows.
     """
     calls: list[_Call] = []
 
@@ -111,7 +112,7 @@ def _dense_calls(loss: Loss, params: PyTree, examples: PyTree) -> list[_Call] | 
 
 
 def _at(params: PyTree, path: tuple[str, ...]) -> Any:
-    """The dict of a dense layer's parameters; None where there is none."""
+    """The parameters of the dense layer at `path`; None if there is none."""
     for name in path:
         if not isinstance(params, dict) or name not in params:
             return None

@@ -1,7 +1,7 @@
 """Local training of a block of clients: minibatch SGD with momentum, and the single gradient of FedSGD.
 
 Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1.
-An update is what the server subtracts: `w <- w - sum_i beta_i update_i`. It is flat, in the order of `ravel_pytree`.
+The server subtracts an update: `w <- w - sum_i beta_i update_i`. It is flat, in the order of `ravel_pytree`.
 """
 
 import math
@@ -23,23 +23,23 @@ from fedjax_priv.keys import per_client
 from fedjax_priv.losses import Loss
 
 Schedule = Callable[[Array], Array]
-"""`rounds [b] float32 -> [b]`, the step size of clients whose training counted in so many rounds."""
+"""`rounds [b] float32 -> [b]`: step sizes, from the number of rounds in which each client trained and was accepted."""
 Trained = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]
 
 
 class _Scheduled(NamedTuple):
-    """What clients carry from round to round under a schedule."""
+    """Client state under a schedule."""
 
-    velocity: PyTree  # [n, d]; () where it is not carried
-    rounds: Int32[Array, " n"]  # in which the client trained and its upload counted
+    velocity: PyTree  # [n, d]; () if it is not carried
+    rounds: Int32[Array, " n"]  # in which the client trained and its upload was accepted
 
 
 class _Training(NamedTuple):
-    """Where a block of clients stands between two local steps."""
+    """State of a block of clients between two local steps."""
 
     params: PyTree  # [b, ...]
     velocity: PyTree  # [b, ...]; None without momentum
-    order: Array  # [b, m], shuffles of the epochs under way
+    order: Array  # [b, m], shuffles of the current epochs
     loss: Array  # [b], sum over the samples trained on
     samples: Array  # [b], how many
 
@@ -58,23 +58,23 @@ def local_sgd(
 ) -> Local:
     """Minibatch SGD of each client on its own data: `v <- momentum v + grad`, `w <- w - learning_rate v`.
 
-    An epoch is `ceil(count / batch_size)` batches of the client's own fresh shuffle; the last may be partial, and its
-    gradient is the mean over the samples it has. Shuffles come from the key, the client's number and the epoch, so they
-    depend neither on the cohort nor on the block. A client without samples has update 0 and loss 0.
+    An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
+    partial, and its gradient is the mean over the samples it has. Shuffles depend on the key, the client's number and
+    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.
-      learning_rate: step size, above 0; may be traced. Or a schedule as those of optax, 0 or above: a client's step
-        size in a round, from the number of rounds in which it trained and its upload counted (in `memory`).
-      batch_size: samples of a batch.
-      num_epochs: passes over the client's own data, each of `ceil(count / batch_size)` steps.
-      num_steps: steps of every client, whatever its count. Exactly one of `num_epochs` and `num_steps` is given.
+      learning_rate: step size, > 0; may be traced. Or a schedule as in optax, >= 0: a client's step size in a round,
+        from the number of rounds in which it trained and its upload was accepted (client state).
+      batch_size: samples in a batch.
+      num_epochs: passes over the client's data, each of `ceil(count / batch_size)` steps.
+      num_steps: steps of every client, whatever its count. Give exactly one of `num_epochs` and `num_steps`.
       momentum: in [0, 1); may be traced.
-      carry_momentum: the velocity goes on from round to round (in `memory`, `[n, d]`) instead of starting from zero.
-      sample_clip: G; each sample's gradient is clipped to this norm, and a batch's is their sum over `batch_size`,
-        which is public, even where the batch is partial. One changed sample moves it by 2 G / batch_size at most. Not
-        clipped if not given. The loss of an example must depend on no other one.
-      gradient_noise: sigma; each step adds `N(0, sigma^2 I_d)` of the client's own to the gradient (CDP-FL,
+      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero.
+      sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
+        sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
+        2 G / batch_size. The loss of an example must not depend on other examples.
+      gradient_noise: sigma; each client adds its own `N(0, sigma^2 I_d)` to the gradient of each step (CDP-FL,
         Algorithm 1).
 
     Returns:
@@ -83,7 +83,7 @@ def local_sgd(
 
     Raises:
       ValueError: an argument is out of range, both or none of `num_epochs` and `num_steps` are given, or (when training
-        is traced) `batch_size` is above the samples clients have room for.
+        is traced) `batch_size` exceeds the samples per client that `data` has room for.
     """
     rate_of = _rate(learning_rate)
     _validate.fraction(below_one=True, momentum=momentum)
@@ -131,8 +131,8 @@ def local_sgd(
 def fedsgd(loss: Loss) -> Local:
     """FedSGD: the update is the gradient of the client's mean loss over all its samples, at the shared parameters.
 
-    All clients have the same parameters, so what is computed with them is one large product, not one for each client.
-    A client without samples has update 0 and loss 0.
+    All clients have the same parameters, so products with them run as one large product for all clients. A client
+    without samples has update 0 and loss 0.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.
@@ -151,7 +151,7 @@ def fedsgd(loss: Loss) -> Local:
 
 
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
-    """From the rounds of each client to their step sizes, `[b]`, or from nothing to the one of all."""
+    """A function from the rounds of each client to their step sizes, `[b]`, or to one step size for all."""
     if not callable(learning_rate):
         _validate.positive(learning_rate=learning_rate)
         constant = _validate.or_nan(learning_rate, above=0)
@@ -165,7 +165,7 @@ def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
 
 
 def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], Any]:
-    """Steps a client takes, from its batches in an epoch."""
+    """A function from a client's batches per epoch to the steps it takes."""
     if num_epochs is None and num_steps is not None:
         _validate.integer(num_steps=num_steps)
         return lambda length: num_steps
@@ -178,7 +178,7 @@ def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], 
 def _descend(
     params: PyTree, velocity: PyTree, grads: PyTree, rate: Array, momentum: ArrayLike
 ) -> tuple[PyTree, PyTree]:
-    """The next parameters and velocity; without momentum (None) there is no velocity to keep in memory."""
+    """The next parameters and velocity; without momentum the velocity is None and takes no memory."""
     step = lambda w, v: w - jnp.reshape(rate, (-1, *(1,) * (w.ndim - 1))) * v
     if velocity is None:
         return jax.tree.map(step, params, grads), None
@@ -187,7 +187,7 @@ def _descend(
 
 
 def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity: bool) -> _Training:
-    """Everyone at the shared parameters; the velocity is what is remembered, or zero, or None."""
+    """All clients at the shared parameters; the velocity is the carried one, zero, or None."""
     block, capacity = data.count.size, _capacity(data, 1)
     spread = jax.tree.map(lambda w: jnp.broadcast_to(w, (block, *w.shape)), params)
     velocity = jax.tree.map(jnp.zeros_like, spread) if has_velocity else None
@@ -197,7 +197,7 @@ def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity:
 
 
 def _capacity(data: ClientData, batch_size: int) -> int:
-    """Samples a client has room for; at least a batch."""
+    """Samples per client that `data` has room for, at least a batch."""
     capacity = jax.tree.leaves(data.examples)[0].shape[1]
     if capacity < batch_size:
         raise ValueError(f"batch_size must be at most {capacity}, the samples a client has room for, got {batch_size}")

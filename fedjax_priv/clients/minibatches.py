@@ -1,4 +1,4 @@
-"""Minibatches of stacked clients: each client's own shuffles, uneven counts, partial last batches."""
+"""Minibatches for a block of clients: each client's own shuffles, uneven counts, partial last batches."""
 
 import jax
 import jax.numpy as jnp
@@ -24,19 +24,19 @@ def next_batch(
 ) -> tuple[Int[Array, "b m"], PyTree, Bool[Array, "b {batch_size}"]]:
     """Batch number `time` of each client's sequence of shuffled epochs.
 
-    Sorting is expensive, so shuffles are drawn only in steps where some active client begins an epoch.
+    Sorting is expensive, so shuffles are drawn only in steps where an active client begins an epoch.
 
     Args:
-      keys: one a client; an epoch's shuffle comes from its key and its number.
+      keys: one per client; the shuffle of an epoch comes from the key and the epoch's number.
       data: of the block, `[b, m, ...]`.
-      order: shuffles of the epochs under way; anything at time 0.
+      order: shuffles of the current epochs; anything at time 0.
       time: batches taken before this one.
-      active: clients to serve; the others get no valid sample, and so does one without samples.
-      batch_size: samples of a batch.
+      active: clients that need a batch; the others, and clients without samples, get no valid sample.
+      batch_size: samples in a batch.
 
     Returns:
-      The shuffles now under way, the examples `[b, batch_size, ...]`, and which of them are valid. One that is not
-      valid repeats one of the client's own, so that nothing is computed with whatever stands in the padding.
+      The shuffles of the current epochs, the examples `[b, batch_size, ...]`, and which of them are valid. An invalid
+      one repeats one of the client's own, so nothing is computed from padding.
     """
     active = active & (data.count > 0)
     epoch, number = jnp.divmod(time, jnp.maximum(per_epoch(data.count, batch_size), 1))
@@ -58,7 +58,7 @@ def next_batch(
 
 @custom_vmap
 def _any_of_all_runs(flags: Array) -> Array:
-    """Under `vmap` one truth value for all members: what hangs on it stays a branch, and `vmap` computes not both."""
+    """Under `vmap`, one truth value for all members, so that a `cond` on it stays a branch."""
     return flags.any()
 
 
@@ -69,7 +69,7 @@ def _(axis_size: int, in_batched: list, flags: Array) -> tuple[Array, bool]:
 
 
 def _shuffle(keys: Array, epoch: Array, count: Array, capacity: int) -> Array:
-    """A random order of each client's valid rows, `[b, m]`, with the padding after them.
+    """A random order of each client's valid rows, `[b, m]`, followed by the padding.
 
     Rows are sorted by 32 random bits: a tie, which keeps two of m rows in order, has probability below m**2 / 2**33.
     """
@@ -82,9 +82,9 @@ def _shuffle(keys: Array, epoch: Array, count: Array, capacity: int) -> Array:
 
 
 def _stable_argsort(words: UInt32[Array, " m"]) -> Int32[Array, " m"]:
-    """As `jnp.argsort(words)`, digit by digit: on a CPU, XLA sorts numbers far faster than it sorts rows by numbers.
+    """`jnp.argsort(words)` digit by digit: on a CPU, XLA sorts numbers far faster than rows by numbers.
 
-    What is sorted are numbers with a place in their low bits and a digit above, the lowest digit first.
+    It sorts numbers made of a digit and, in the low bits, a place; the lowest digit first.
     """
     low = max(words.size - 1, 1).bit_length()
     order = place = jnp.arange(words.size, dtype=jnp.uint32)

@@ -1,4 +1,4 @@
-"""Who takes part in a round."""
+"""Draws: which clients take part in a round."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
 
 
 def _cohort(client: Array, round: Array, count: Counts) -> Cohort:
-    """Everyone named, honest, in one group, with unit gain; beta_i over the whole population."""
+    """All these clients selected, honest, in one group, with unit gain; beta_i relative to the whole population."""
     n = client.size
     return Cohort(
         client=client,
@@ -36,7 +36,7 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
     """All clients, every round.
 
     Args:
-      num_groups: groups of equal size (up to one), by a fresh random permutation each round.
+      num_groups: number of groups, whose sizes differ by at most one, by a fresh random permutation each round.
       num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine.
     """
     _validate.integer(num_groups=num_groups)
@@ -51,16 +51,16 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
 
 
 def sample(size: int, *, num_byzantine: int = 0) -> Draw:
-    """`size` clients a round, uniformly without replacement (McMahan et al. 2017, Algorithm 1), in order.
+    """`size` clients a round, uniformly without replacement, in ascending order (McMahan et al. 2017, Algorithm 1).
 
-    Time and memory grow with `size`, not with the population; only the sum of its counts is over all of it.
+    Time and memory grow with `size`, not with the population, apart from the sum of the population's counts.
 
     Args:
       size: clients of a round.
       num_byzantine: clients 0 to `num_byzantine - 1` of the population are Byzantine.
 
     Raises:
-      ValueError: `size` is not an integer >= 1, or above the population (when the round is traced); `num_byzantine` is
+      ValueError: `size` is not an integer >= 1 or, when the round is traced, exceeds the population; `num_byzantine` is
         not an integer >= 0.
     """
     _validate.integer(size=size)
@@ -76,20 +76,20 @@ def sample(size: int, *, num_byzantine: int = 0) -> Draw:
 
 
 def scheduled(members: ArrayLike) -> Draw:
-    """The clients a table names, round by round: a schedule that is known beforehand.
+    """The clients that a table lists for each round.
 
     Args:
-      members: `[rounds, size]`, numbers of the population's clients, each round's in order and without repetition; a
-        round beyond the last begins anew.
+      members: `[rounds, size]`, client numbers, strictly increasing in each row; after the last round the table
+        repeats.
 
     Raises:
-      ValueError: `members` is no table of integers >= 0 that increase along its rows, or (when the round is traced) it
-        names clients that there are not.
+      ValueError: `members` is not a table of integers >= 0 that increase along its rows or, when the round is traced,
+        it lists a client outside the population.
     """
     table = np.asarray(members)
     whole = table.ndim == 2 and table.size > 0 and table.dtype.kind in "iu"
     if not whole or (table < 0).any() or (np.diff(table.astype(np.int64), axis=1) <= 0).any():
-        raise ValueError(f"members must be integers >= 0 that increase along the rows of a table, got {members!r}")
+        raise ValueError(f"members must be a table of integers >= 0 that increase along its rows, got {members!r}")
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if table.max() >= count.size:
@@ -100,11 +100,11 @@ def scheduled(members: ArrayLike) -> Draw:
 
 
 def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
-    """A uniform subset of `0, ..., population - 1`, in order.
+    """A uniform subset of `0, ..., population - 1`, in ascending order.
 
-    A small one is drawn number by number, and numbers drawn again or beyond the population are drawn anew until none is
-    left. The rule treats all numbers alike, so every subset is as likely as any other. Numbers are whole random bits:
-    nothing is rounded. At least three in eight draws hold, so few repetitions are needed.
+    A small subset is drawn number by number; repeated numbers and numbers outside the population are drawn again until
+    none is left. The procedure treats all numbers alike, so all subsets are equally likely. Numbers are plain random
+    bits: nothing is rounded. At least three draws in eight are kept, so few repetitions are needed.
     """
     if 4 * size > population:
         return jnp.sort(jax.random.choice(key, population, (size,), replace=False))
@@ -125,12 +125,12 @@ def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
 
 
 def independent(probability: Callable[..., ArrayLike], fading: Fading | None = None) -> Draw:
-    """Each client decides by itself whether to join.
+    """Each client joins independently.
 
     Args:
-      probability: `(round, gain [n]) -> p`, of every client or `[n]`; outside [0, 1] it is NaN, and the round fails
-        where the system divides by it.
-      fading: gains of the clients' links, the state of this draw; all 1 where there is none.
+      probability: `(round, gain [n]) -> p`, one for all clients or `[n]`; outside [0, 1] it becomes NaN, and the round
+        fails if the system divides by it.
+      fading: gains of the clients' links, the state of this draw; None: all 1.
     """
     fading = constant() if fading is None else fading
 
@@ -146,15 +146,15 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
 
 
 def bernoulli(participation: ArrayLike | Callable[[Array], ArrayLike], *, fading: Fading | None = None) -> Draw:
-    """Each client joins independently, whatever its channel (wireless FedSGD: uniform sampling).
+    """Each client joins independently of its channel (wireless FedSGD: uniform sampling).
 
     Args:
-      participation: probability in [0, 1]: of every client, or `[n]`; or a function of the round, from 0, that gives
-        it (time-variant sampling). May be traced.
-      fading: gains of the clients' links; all 1 where there is none.
+      participation: probability in [0, 1], one for all clients or `[n]`; or a function of the round, from 0, that
+        returns it (time-variant sampling). May be traced.
+      fading: gains of the clients' links; None: all 1.
 
     Raises:
-      ValueError: a probability outside [0, 1], or (by `init`) none for some client.
+      ValueError: a probability is outside [0, 1], or (by `init`) the number of probabilities is neither 1 nor n.
     """
     if callable(participation):
         return independent(lambda round, gain: participation(round), fading)
@@ -172,11 +172,11 @@ def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
     """Clients with good channels join more often: `p_k = min(1, h_k / h_th)`, independently (wireless FedSGD).
 
     Args:
-      threshold: h_th, above 0: gains from there on join for certain; may be traced.
+      threshold: h_th, > 0; clients with `h_k >= h_th` always join. May be traced.
       fading: gains of the clients' links.
 
     Raises:
-      ValueError: `threshold` is not above 0.
+      ValueError: `threshold` is not > 0.
     """
     _validate.positive(threshold=threshold)
     threshold = _validate.or_nan(threshold, above=0)
@@ -184,9 +184,9 @@ def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
 
 
 def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
-    """Those of a draw that have something left to send with, `cohort -> [n]`, above 0.
+    """`draw` without the clients whose `left(cohort) [n]`, such as the power they have left to send with, is not > 0.
 
-    Everybody knows who has not, and its p_k is 0; NaN where that is not known.
+    Everybody knows which clients these are, and their p_k is 0; NaN where `left` is NaN.
     """
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:

@@ -1,4 +1,8 @@
-"""Model parameters in and out: NumPy arrays by name, and state dicts of PyTorch, which is not needed for them."""
+"""Model parameters in and out; PyTorch itself is not needed.
+
+- `numpy_arrays`: NumPy arrays by name.
+- `pytorch_state_dict`: the state dict of a PyTorch model with the same layers.
+"""
 
 from fedjax_priv.interchange.numpy_arrays import from_numpy, to_numpy
 from fedjax_priv.interchange.pytorch_state_dict import from_state_dict, to_state_dict

@@ -1,7 +1,7 @@
 """Parameters of flax modules as the state dict of a PyTorch twin, as NumPy arrays.
 
-A dense kernel [in, out] is a weight [out, in] there, that of a convolution [h, w, in, out] one [out, in, h, w]. Images
-are [c, h, w], and [h, w, c] here, so the inputs of a dense layer that reads flattened images have another order.
+A dense kernel [in, out] here is a weight [out, in] there; a convolution kernel [h, w, in, out] is [out, in, h, w].
+Images are [h, w, c] here and [c, h, w] there, so a dense layer that reads flattened images has its inputs reordered.
 """
 
 from collections.abc import Mapping
@@ -18,23 +18,23 @@ Shape = tuple[int, ...]
 def to_state_dict(
     params: PyTree, *, names: Mapping[str, str] | None = None, flattened: Mapping[str, Shape] | None = None
 ) -> dict[str, np.ndarray]:
-    """For networks of flax's `Dense`, `Conv` in two dimensions, `GroupNorm` and `LayerNorm`.
+    """The state dict of the twin, for networks of flax's `Dense`, two-dimensional `Conv`, `GroupNorm` and `LayerNorm`.
 
     `twin.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})` loads it. The twin must
-    compute the same: where strides are above 1, PyTorch has no padding like "SAME", and its norms add 1e-5 to the
-    variance where flax's add 1e-6.
+    compute the same function: for strides above 1 PyTorch has no "SAME" padding, and its norms add 1e-5 to the variance
+    where flax's add 1e-6.
 
     Args:
       params: of a flax module, float32.
-      names: layer of `params` -> that of the twin, as `{"Dense_0": "fc1", "Block_0.Conv_0": "blocks.0.conv"}`; others
-        keep their name.
-      flattened: dense layer of `params` -> shape [h, w, c] of the images or feature maps that it reads flattened.
-        Beside convolutions it must be given; `{}`: no dense layer reads such, as behind a global mean.
+      names: layer of `params` -> layer of the twin, as `{"Dense_0": "fc1", "Block_0.Conv_0": "blocks.0.conv"}`; other
+        layers keep their names.
+      flattened: dense layer of `params` -> shape [h, w, c] of the images or feature maps it reads flattened. Required
+        if there are convolutions; `{}` if no dense layer reads flattened maps, as after a global mean.
 
     Raises:
-      ValueError: an array is not the kernel, in two or four dimensions, scale or bias of a layer; `names` or
-        `flattened` names another layer, or two have one name; a dense layer has another number of inputs than
-        `flattened` says, or nothing is said of it beside convolutions.
+      ValueError: an array is not a layer's kernel (in two or four dimensions), scale or bias; `names` or `flattened`
+        names an unknown layer, or two arrays get one name; a dense layer's number of inputs differs from `flattened`,
+        or `flattened` is missing although there are convolutions.
     """
     arrays = to_numpy(params)
     return {place.name: place.there(arrays[name]) for name, place in _places(arrays, names, flattened).items()}
@@ -47,7 +47,7 @@ def from_state_dict(
     names: Mapping[str, str] | None = None,
     flattened: Mapping[str, Shape] | None = None,
 ) -> PyTree:
-    """The parameters of which `to_state_dict` with the same arguments is `state`.
+    """The inverse of `to_state_dict` with the same arguments.
 
     Args:
       template: parameters of the model, or their shapes: `jax.eval_shape(model.init, key)`.
@@ -56,7 +56,7 @@ def from_state_dict(
       flattened: as in `to_state_dict`.
 
     Raises:
-      ValueError: as `to_state_dict`; a name is missing or not one of the twin, or an array has another shape.
+      ValueError: as `to_state_dict`; a name is missing or unknown, or an array has another shape than in the template.
     """
     places = _places(leaves_by_name(template), names, flattened)
     check_names([place.name for place in places.values()], state)
@@ -96,16 +96,16 @@ def _places(
     layers = {name.rpartition(".")[0] for name in shapes}
     for argument, given in (("names", names), ("flattened", flattened)):
         if unknown := sorted(set(given or ()) - layers):
-            raise ValueError(f"{argument} must be of the layers {sorted(layers)}, got {unknown}")
+            raise ValueError(f"{argument} must name layers among {sorted(layers)}, got {unknown}")
     ranks = {len(shape) for shape in shapes.values()}
     if flattened is None and {2, 4} <= ranks:
         raise ValueError(
-            "flattened must say which dense layers read flattened feature maps, and their shape [h, w, c], as "
+            "flattened must list the dense layers that read flattened feature maps, with their shape [h, w, c], as "
             '{"Dense_0": (7, 7, 64)}; {} if none does'
         )
     places = {name: _place(name, shape, names or {}, flattened or {}) for name, shape in shapes.items()}
     if len({place.name for place in places.values()}) < len(places):
-        raise ValueError(f"names must give every layer a name of its own, got {dict(names or {})}")
+        raise ValueError(f"names must be different for each layer, got {dict(names or {})}")
     return places
 
 
@@ -126,5 +126,5 @@ def _place(name: str, shape: Shape, names: Mapping[str, str], flattened: Mapping
 
 
 def _join(layer: str, part: str) -> str:
-    """A model that is a layer has no name for it."""
+    """The twin's name of an array; a model that is a single layer has no name for it."""
     return f"{layer}.{part}" if layer else part

@@ -1,4 +1,4 @@
-"""Analog uploads: gains are inverted, so that amplitudes meet at the receiver, as far as a power budget lets them."""
+"""Analog uploads: clients invert their gains so that amplitudes align at the receiver, within a power budget."""
 
 from typing import Literal
 
@@ -24,28 +24,29 @@ def align(
     power: ArrayLike | None = None,
     control: PowerControl = "gradient",
 ) -> Layer:
-    """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received `h_k x_k`.
+    """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received as
+    `h_k x_k`.
 
-    Without a power budget `a_k = b_k = 1` (eqs. 6 and 8 of the wireless FedSGD paper). With one, by `control`:
+    Without a power budget `a_k = b_k = 1` (eqs. 6 and 8 of the wireless FedSGD paper). With one, `control` decides:
 
-    - `"gradient"`: `a_k = b_k = min(1, h_k sqrt(P_k / (||g_k||^2 + d sigma_k^2)))` (eq. 26): what is received depends
-      on the norm of the gradient, and no guarantee covers that.
-    - `"bound"`: the same with L for `||g_k||`: a weak user sends its noise weaker too.
-    - `"signal"`: `b_k = 1` and `a_k = min(1, sqrt(h_k^2 P_k - d sigma_k^2) / L)`: all noise arrives in full. A user
-      with `h_k^2 P_k <= d sigma_k^2` must not take part.
+    - `"gradient"`: `a_k = b_k = min(1, h_k sqrt(P_k / (||g_k||^2 + d sigma_k^2)))` (eq. 26). What is received depends
+      on the norm of the gradient, which no guarantee covers.
+    - `"bound"`: the same with L for `||g_k||`. A weak user also sends weaker noise.
+    - `"signal"`: `b_k = 1` and `a_k = min(1, sqrt(h_k^2 P_k - d sigma_k^2) / L)`: all noise arrives at full strength. A
+      user with `h_k^2 P_k <= d sigma_k^2` must not take part.
 
-    Measures the `gain` h_k and `join_probability` p_k of every client, and of those that send the received `amplitude`
-    a_k and the `energy` `||x_k||^2` of their d channel uses; 0 of the others.
+    Measured, for every client: `gain` h_k and `join_probability` p_k; for those that send, else 0: the received
+    `amplitude` a_k and the `energy` `||x_k||^2` of their d channel uses.
 
     Args:
-      noise_variance: sigma_k^2, 0 or above: of every client, or `[population]`; may be traced.
-      max_norm: L, which updates were clipped to; may be traced.
-      power: P_k / d, mean energy of a channel use: of every client, or `[population]`; None is no limit.
-      control: what gives way where power does not suffice.
+      noise_variance: sigma_k^2, >= 0, one for all clients or `[population]`; may be traced.
+      max_norm: L, the norm updates were clipped to; may be traced.
+      power: P_k / d, mean energy of a channel use, one for all clients or `[population]`; None: no limit.
+      control: what is scaled down if power does not suffice.
 
     Raises:
-      ValueError: a variance is negative, a norm or power not above 0, `control` none of these; or (by `init`) there is
-        no variance or power for some client.
+      ValueError: a variance is negative, a norm or power is not > 0, `control` is none of these, or (by `init`) the
+        number of variances or powers is neither 1 nor the population.
     """
     _validate.one_of(("gradient", "bound", "signal"), control=control)
     _validate.positive(max_norm=max_norm)
@@ -83,7 +84,9 @@ def align(
 
 
 def power_left(power: Array, noise_variance: Array, cohort: Cohort) -> Float[Array, " b"]:
-    """`h_k^2 P_k / d - sigma_k^2`: what a client can spend on its signal where all of its noise is to arrive."""
+    """`h_k^2 P_k / d - sigma_k^2`: energy per channel use left for the signal if all noise is to arrive at full
+    strength.
+    """
     return jnp.square(cohort.gain) * of_clients(power, cohort) - of_clients(noise_variance, cohort)
 
 
@@ -93,10 +96,10 @@ def _positive(power: ArrayLike) -> Array:
 
 
 def waveform() -> Layer:
-    """Uploads `[b, d]` as d uses of the channel: no bits. What superposes is summed in fixed point.
+    """Uploads `[b, d]` as d uses of the channel, which cost no bits. The channel's sum is computed in fixed point.
 
-    Received magnitudes `h_k |x|` of 2**15 and more set `FIELD_OVERFLOW`. Where one is so large with the noise of its
-    link the sum is NaN, which fails the round.
+    Received magnitudes `h_k |x|` >= 2**15 set `FIELD_OVERFLOW`. If link noise makes one that large, the sum is NaN,
+    which fails the round.
     """
 
     def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:

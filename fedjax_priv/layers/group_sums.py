@@ -1,4 +1,4 @@
-"""How uploads become the rows the server holds: sums by group that add by `+` over blocks and devices."""
+"""Sums by group: how uploads become the rows the server holds. They add by `+` over blocks and devices."""
 
 from collections.abc import Callable
 
@@ -12,21 +12,21 @@ from fedjax_priv.crypto import field
 from fedjax_priv.engine.client_rows import rows_where
 
 MAX_UPLOADS = 65_535
-"""Uploads an exact sum can hold: 16-bit halves in uint32, 15-bit limbs in int32."""
+"""Most uploads in an exact sum: 16-bit halves in uint32, 15-bit limbs in int32."""
 
 LIMB_BITS = 15
 FRACTION_BITS = 45
 PART_BITS = 20
 MOST_PARTS = 2**11
-"""Parts that an int32 holds the sum of."""
+"""Most parts whose sum fits int32."""
 
 MAX_FIXED_POINT = 2.0**LIMB_BITS
-"""Fixed-point sums take values of magnitude below this, in steps of 2**-45."""
+"""Fixed-point sums take magnitudes below this, in steps of 2**-45."""
 
 
 def sum_by_group(values: Array, group: Int[Array, " b"], num_groups: int) -> Array:
     """`[b, ...] -> [g, ...]`, exact for integers."""
-    if num_groups == 1 and values.dtype == jnp.float32:  # on a CPU a product with ones is faster than XLA's reduction
+    if num_groups == 1 and values.dtype == jnp.float32:  # a product with ones is faster on a CPU
         return jnp.matmul(jnp.ones((1, len(values))), values, precision="highest")
     if num_groups == 1:
         return values.sum(0, keepdims=True, dtype=values.dtype)
@@ -36,7 +36,7 @@ def sum_by_group(values: Array, group: Int[Array, " b"], num_groups: int) -> Arr
 def _group_sum(
     num_groups: int, split: Callable[..., tuple], join: Callable[..., Array], max_uploads: int | None = MAX_UPLOADS
 ) -> Combine:
-    """`split(y)` are parts that add; `join` makes the sum of them whole."""
+    """`split(y)` gives parts that are added separately; `join` turns their sums into the sum."""
 
     def add(y: PyTree, alive: Array, group: Array) -> tuple[Array, ...]:
         return tuple(_add_alive(part, alive, group, num_groups) for part in split(y))
@@ -61,7 +61,7 @@ def _combine(
 
 
 def _in_even_number(y: Array) -> list[Array]:
-    """Columns in even number, and the one that is over: loops of odd length are 14 times slower in XLA of JAX 0.10."""
+    """An even number of columns, and the odd one: loops of odd length are 14 times slower in XLA of JAX 0.10."""
     even = y.shape[1] // 2 * 2
     return [columns for columns in (y[:, :even], y[:, even:]) if columns.shape[1]]
 
@@ -71,7 +71,7 @@ def _add_alive(part: Array, alive: Array, group: Array, num_groups: int) -> Arra
 
 
 def float_sum(num_groups: int = 1) -> Combine:
-    """Sum of float uploads as they are: the same bits for one block size and number of devices only."""
+    """Sum of float uploads; its bits depend on block size and number of devices."""
     return _group_sum(num_groups, lambda y: (y,), lambda total: total, None)
 
 
@@ -81,9 +81,9 @@ def field_sum(num_groups: int = 1) -> Combine:
 
 
 def fixed_point_sum(num_groups: int = 1) -> Combine:
-    """Float uploads in fixed point, 15 bits before the point and 45 behind it: the same bits in any order.
+    """Sum of float uploads in fixed point, 15 bits before the point and 45 after it: the same bits in any order.
 
-    Exact but for what lies below 2**-45 in a summand, for magnitudes below 2**15 and at most 65,535 uploads.
+    Exact except for the part of a summand below 2**-45, for magnitudes below 2**15 and at most 65,535 uploads.
     """
 
     def add(y: Array, alive: Array, group: Array) -> tuple[Array, ...]:
@@ -96,7 +96,7 @@ def fixed_point_sum(num_groups: int = 1) -> Combine:
 
 
 def to_parts(x: Float32[Array, "..."]) -> tuple[Int32[Array, "..."], ...]:
-    """`x 2**45`, truncated to an integer, in three parts of 20 bits and the sign of `x`, the highest first; exact."""
+    """`x 2**45`, truncated to an integer, in three parts of 20 bits with the sign of `x`, the highest first; exact."""
     parts, rest = [], x * 2.0 ** (FRACTION_BITS - 3 * PART_BITS)
     for _ in range(3):
         rest = rest * 2.0**PART_BITS
@@ -107,9 +107,9 @@ def to_parts(x: Float32[Array, "..."]) -> tuple[Int32[Array, "..."], ...]:
 
 
 def to_limbs(high: Array, middle: Array, low: Array) -> tuple[Int32[Array, "..."], ...]:
-    """Sums of up to 2,048 such parts, of the same value, in four limbs of 15 bits.
+    """Turns sums of up to 2,048 such parts into four limbs of 15 bits with the same value.
 
-    One more sum of limbs, up to 65,535 uploads in all, stays within int32.
+    Sums of limbs of up to 65,535 uploads in all still fit int32.
     """
     mask = 2**LIMB_BITS - 1
     return (
@@ -121,7 +121,7 @@ def to_limbs(high: Array, middle: Array, low: Array) -> tuple[Int32[Array, "..."
 
 
 def from_limbs(*limbs: Int32[Array, "..."]) -> Float32[Array, "..."]:
-    """The float nearest to a sum of limbs, up to 65,535 of each (within two roundings)."""
+    """The float nearest to a sum of limbs of up to 65,535 uploads (within two roundings)."""
     negative = _carry(limbs)[0] < 0
     magnitude = _carry(tuple(jnp.where(negative, -limb, limb) for limb in limbs))
     total = jnp.zeros(negative.shape, jnp.float32)
@@ -131,11 +131,11 @@ def from_limbs(*limbs: Int32[Array, "..."]) -> Float32[Array, "..."]:
 
 
 def _carry(limbs: tuple[Array, ...]) -> list[Array]:
-    """All limbs but the highest into [0, 2**15)."""
+    """Brings all limbs but the highest into [0, 2**15)."""
     high, *low = limbs
     carried, carry = [], jnp.zeros_like(high)
     for limb in reversed(low):
-        # two steps, since limb + carry may leave int32
+        # two steps, since limb + carry may overflow int32
         top, bottom = limb >> LIMB_BITS, (limb & (2**LIMB_BITS - 1)) + (carry & (2**LIMB_BITS - 1))
         carry = top + (carry >> LIMB_BITS) + (bottom >> LIMB_BITS)
         carried.append(bottom & (2**LIMB_BITS - 1))
@@ -143,7 +143,7 @@ def _carry(limbs: tuple[Array, ...]) -> list[Array]:
 
 
 def message_bits(message: PyTree, rows: int = 1) -> UInt32[Array, ""]:
-    """Bits of the arrays of a message, shared evenly by `rows` senders.
+    """Bits of a message per sender: the size of its arrays over `rows`.
 
     Raises:
       ValueError: a sender's message has 2**32 bits or more.

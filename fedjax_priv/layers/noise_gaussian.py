@@ -17,10 +17,10 @@ def gaussian_noise(noise_variance: ArrayLike) -> Layer:
     """`x -> x + n`, `n ~ N(0, sigma_k^2 I)`, drawn by each client from its own key.
 
     Args:
-      noise_variance: sigma_k^2, 0 or above: of every client, or `[population]`, one of each; may be traced.
+      noise_variance: sigma_k^2, >= 0, one for all clients or `[population]`; may be traced.
 
     Raises:
-      ValueError: a variance is negative or not finite, or there is none for some client.
+      ValueError: a variance is negative or not finite, or (by `init`) their number is neither 1 nor the population.
     """
     deviation = standard_deviation(noise_variance)
 
@@ -31,7 +31,7 @@ def gaussian_noise(noise_variance: ArrayLike) -> Layer:
 
 
 def one_for_each(**values: ArrayLike) -> Callable[[Key, int], tuple]:
-    """`init` of a layer without state whose arguments have one number for all clients, or one for each."""
+    """`init` of a stateless layer; checks that each value is one number or one per client."""
 
     def init(key: Key, n: int) -> tuple:
         del key
@@ -43,16 +43,16 @@ def one_for_each(**values: ArrayLike) -> Callable[[Key, int], tuple]:
 
 
 def standard_deviation(noise_variance: ArrayLike) -> Array:
-    """Of a variance, or of one for each client; NaN where a traced one is out of range."""
+    """Square root of one variance, or of one per client; NaN where a traced one is out of range."""
     _validate.each(_validate.non_negative, noise_variance=noise_variance)
     return jnp.sqrt(_validate.or_nan(jnp.asarray(noise_variance, jnp.float32), at_least=0))
 
 
 def of_clients(values: Array, cohort: Cohort) -> Float[Array, " b"]:
-    """A number of each client of a block, from one of all or one of each of the population."""
+    """The numbers of a block's clients, from one for all or one per client of the population."""
     return jnp.broadcast_to(values, cohort.client.shape) if values.ndim == 0 else values[cohort.client]
 
 
 def standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-    """`N(0, I)`, a row a client, from its number."""
+    """`N(0, I)`, one row per client, drawn by the client's number."""
     return per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, cohort.client)

@@ -1,9 +1,9 @@
-"""Skellam noise that clients add to field elements before they are masked: the secure sum is differentially private.
+"""Skellam noise that clients add to field elements before masking: the secure sum becomes differentially private.
 
 Agarwal, Kairouz and Liu, "The Skellam mechanism for differentially private federated learning" (NeurIPS 2021). A
-Skellam number is the difference of two Poisson numbers of one rate, and the sum of independent ones is Skellam too: u
-shares of variance v leave noise of exactly Sk(u v) in a sum, whoever dropped out. The shares of discrete Gaussians
-(Kairouz, Liu and Steinke 2021) add up to one only nearly, which costs their accountant a further term.
+Skellam number is the difference of two Poisson numbers of one rate, and a sum of independent Skellam numbers is Skellam
+too: u contributions of variance v leave noise of exactly Sk(u v) in a sum, whoever dropped out. Sums of discrete
+Gaussians (Kairouz, Liu and Steinke 2021) are only nearly discrete Gaussian, which adds a term to their accountant.
 """
 
 import functools
@@ -25,34 +25,34 @@ from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
 MAX_VARIANCE = 2.0**28
-"""Of one client's share: its table then has 2**18 places."""
+"""Largest variance of one client's noise; its table then has 2**18 places."""
 FAILURE = 2.0**-40
-"""Probability that rounding leaves a vector longer than `squared_norm_bound`."""
-_MAX_VALUE = 2**16 - 1  # of which the square fits uint32
+"""Probability that rounding makes a vector longer than `squared_norm_bound`."""
+_MAX_VALUE = 2**16 - 1  # whose square fits uint32
 _FULL = np.uint32(2**32 - 1)
 
 
 def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max_terms: int) -> Layer:
     """`x -> x + n`, `n ~ Sk(noise_variance)` at each coordinate, for field elements `[b, d]` of bounded norm.
 
-    Everything is in points of the grid that `quantize(levels, ...)` above it rounds to, `clip` above that. Rounding
-    may leave a vector longer than it was. So a client whose `sum_l x_l**2` is above `squared_norm_bound(max_norm, d)`,
-    computed in integers, sends noise alone; what `clip` bounded by `max_norm` is that long with probability below
-    2**-40, which is all the bias this adds. Kairouz et al. draw such a rounding again instead. Byzantine clients send
-    what they like; a value that with noise might let a sum wrap sets `FIELD_OVERFLOW`.
+    All quantities are in grid points of `quantize(levels, ...)`, which stands above, with `clip` above that. Rounding
+    can make a vector longer, so a client whose `sum_l x_l**2`, computed in integers, is above
+    `squared_norm_bound(max_norm, d)` sends only noise. A vector clipped to `max_norm` gets that long with probability
+    below 2**-40, which is the only bias this adds. (Kairouz et al. round again instead.) Byzantine clients send
+    anything. A value that could make a sum wrap, noise included, sets `FIELD_OVERFLOW`.
 
     Noise is within 2**-40 of Skellam in total variation at each coordinate, for ideal random words; the words are as
-    good as `crypto.prg` says. It is drawn from a table, since `jax.random.poisson` works in float32: at a rate of
-    10**5 it fails a chi-square test, and at 5 10**7 it returns multiples of 4 alone (JAX 0.10).
+    good as `crypto.prg` says. It is drawn from a table, since `jax.random.poisson` computes in float32: at a rate of
+    10**5 it fails a chi-square test, and at 5 10**7 it returns only multiples of 4 (JAX 0.10).
 
     Args:
       noise_variance: of each client's noise at a coordinate, in squared grid points, in [0, 2**28].
-      max_norm: Euclidean norm of a client's vector before it was rounded, in grid points, above 0.
+      max_norm: Euclidean norm of a client's vector before rounding, in grid points, > 0.
       max_terms: most uploads in a sum.
 
     Raises:
-      ValueError: an argument is outside its range or traced; when a round is traced, vectors so long that a sum of
-        `max_terms` could wrap, or that have values of 2**16 and more.
+      ValueError: an argument is out of range or traced; or, when a round is traced, vectors are so long that a sum of
+        `max_terms` could wrap, or could have values >= 2**16.
     """
     _validate.known(noise_variance=noise_variance, max_norm=max_norm)
     _validate.non_negative(noise_variance=noise_variance)
@@ -84,7 +84,7 @@ def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max
 
 
 def squared_norm_bound(max_norm: float, d: int) -> int:
-    """The largest `||R(x)||^2` of a vector with `||x|| <= max_norm = c` that `skellam_noise` lets through rounded.
+    """The largest `||R(x)||^2` that `skellam_noise` accepts, for vectors with `||x|| <= max_norm = c` rounded to R(x).
 
     min(c^2 + d/4 + sqrt(2 log(1/beta)) (c + sqrt(d)/2), (c + sqrt(d))^2), which stochastic rounding R exceeds with
     probability at most beta = 2**-40 (Kairouz et al. 2021, Proposition 22, from Hoeffding's inequality).
@@ -94,7 +94,7 @@ def squared_norm_bound(max_norm: float, d: int) -> int:
 
 
 def is_within(z: Int32[Array, "b d"], bound: int) -> Bool[Array, " b"]:
-    """Whether `sum_l z_l**2 <= bound` for a bound below 65,535**2; exact, so that no block size changes it."""
+    """Whether `sum_l z_l**2 <= bound` for a bound below 65,535**2; exact, so independent of the block size."""
     size = jnp.minimum(jnp.abs(z), _MAX_VALUE).astype(jnp.uint32)
     return jax.lax.reduce(size * size, np.uint32(0), _saturating_add, (1,)) <= np.uint32(bound)
 
@@ -105,7 +105,7 @@ def _saturating_add(a: Array, b: Array) -> Array:
 
 
 def skellam(key: Key, d: int, table: AliasTable) -> Int32[Array, " d"]:
-    """`d` independent numbers from the table of their magnitudes, and a bit for the sign."""
+    """`d` independent Skellam numbers: magnitudes from the table, and a random bit for the sign."""
     seed = jax.random.bits(key, (2,), jnp.uint32)
     words = philox.words(seed, "skellam noise", 0, 2 * d)
     size = draw(table, words[:d], words[d:]).astype(jnp.int32)
@@ -114,7 +114,9 @@ def skellam(key: Key, d: int, table: AliasTable) -> Int32[Array, " d"]:
 
 @functools.lru_cache(maxsize=8)
 def _table(variance: float) -> tuple[AliasTable, int]:
-    """Of magnitudes, `P[|n| = k] = 2 e^-v I_k(v)`, and the largest it has; none beyond is likelier than 2**-63."""
+    """Table of magnitudes, `P[|n| = k] = 2 e^-v I_k(v)`, and the largest one; larger ones have probability below
+    2**-63.
+    """
     k = np.arange(int(10 * math.sqrt(variance)) + 60)
     probability = special.ive(k, variance) * np.where(k > 0, 2, 1)
     largest = int(np.flatnonzero(np.rint(probability * 2.0**BITS))[-1])

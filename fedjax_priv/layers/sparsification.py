@@ -1,11 +1,10 @@
-"""Sparsified updates: a client sends some coordinates of its update, in the clear, and says which.
+"""Sparsified updates: a client sends some coordinates of its update, in the clear, with their positions.
 
 With error feedback a client keeps what it did not send and adds it to its next update (Seide et al., Interspeech 2014;
-Stich et al., "Sparsified SGD with memory", NeurIPS 2018; Karimireddy et al., ICML 2019). A round is a transaction here
-too: a client whose upload did not count keeps the memory it had, and the update of that round is gone, as that of any
-client that drops out. So what was sent and what is in memory add up to the updates of the rounds that counted, and
-an update scaled by 1 / (1 - dropout) is delivered once on average; one kept and sent later would be delivered more
-often.
+Stich et al., "Sparsified SGD with memory", NeurIPS 2018; Karimireddy et al., ICML 2019). A client whose upload was
+rejected or lost keeps the memory it had, and the update of that round is gone, as for any client that drops out. So
+what was sent and what is in memory add up to the updates of the accepted rounds, and an update scaled by 1 / (1 -
+dropout) is delivered once on average; if it were kept and sent later, it would be delivered more often.
 """
 
 from collections.abc import Callable
@@ -24,11 +23,11 @@ from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
 
 MOST_PARAMS = (2**32 - 1) // 33
-"""Of which all values and a bitmap have fewer than 2**32 bits."""
+"""Up to this many, all values and a bitmap have fewer than 2**32 bits."""
 
 
 class Sparse(NamedTuple):
-    """Some coordinates of an update: what a client sends in place of `[b, d]`."""
+    """Some coordinates of an update: what a client sends instead of `[b, d]`."""
 
     value: Float32[Array, "b k"]
     position: Int32[Array, "b k"]  # distinct in a row, in no particular order
@@ -37,8 +36,8 @@ class Sparse(NamedTuple):
 def rand_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
     """`k` random coordinates of each update `[b, d]`, drawn anew by every client in every round, as a `Sparse`.
 
-    Without error feedback values are scaled by d / k, and their mean over draws is the update; with it they are sent as
-    they are. An update that is not finite sets `NOT_FINITE`, whichever of its coordinates are sent.
+    Without error feedback values are scaled by d / k, so their mean over draws is the update; with it they are sent
+    unscaled. An update that is not finite sets `NOT_FINITE`, whichever of its coordinates are sent.
 
     Args:
       num_params: coordinates of an update, d.
@@ -46,8 +45,8 @@ def rand_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
       error_feedback: keep what was not sent, float32 `[n, d]`, and add it to the next update.
 
     Raises:
-      ValueError: `num_params` or `k` is no integer from 1, or `k` is above `num_params`; when a round is traced,
-        updates of another size.
+      ValueError: `num_params` or `k` is not an integer >= 1, `k` is above `num_params` or, when a round is traced,
+        updates have another size.
     """
 
     def choose(key: Key, public: tuple, v: Array, client: Array) -> Array:
@@ -57,9 +56,9 @@ def rand_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
 
 
 def top_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
-    """The `k` coordinates of each update `[b, d]` that are largest in magnitude, as a `Sparse`; biased.
+    """The `k` coordinates of each update `[b, d]` of largest magnitude, as a `Sparse`; biased.
 
-    Arguments and errors are those of `rand_k`; of equal magnitudes the lower coordinate goes first.
+    Arguments and errors are those of `rand_k`; ties go to the lower coordinate.
     """
 
     def choose(key: Key, public: tuple, v: Array, client: Array) -> Array:
@@ -69,23 +68,23 @@ def top_k(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
 
 
 def plain_sparse(num_params: int, num_groups: int = 1, *, exact: bool = True) -> Layer:
-    """The innermost layer under a sparsifier: a `Sparse` in the clear, scattered and summed by group to `[g, d]`.
+    """The innermost layer below a sparsifier: a `Sparse` in the clear, scattered and summed by group to `[g, d]`.
 
-    A message is 32 bits a value and the cheaper way to say which coordinates they belong to: k positions of
-    ceil(log2 d) bits, or a bitmap of d bits. Which of the two follows from k and d, and costs nothing.
+    A message has 32 bits per value plus the cheaper encoding of positions: k positions of ceil(log2 d) bits, or a
+    bitmap of d bits. k and d determine which one, so announcing it costs nothing.
 
     Args:
       num_params: coordinates of an update, d.
       num_groups: rows the server holds.
-      exact: sum in fixed point, or as floats; as in `plain`, which has the range of values as well.
+      exact: sum in fixed point or as floats, with the range of values of `plain`.
 
     Raises:
-      ValueError: a number is no integer from 1, or `num_params` so large that the bits of a message would not fit
+      ValueError: a number is not an integer >= 1, or `num_params` is so large that the bits of a message would not fit
         uint32.
     """
     _validate.integer(num_params=num_params)
     if num_params > MOST_PARAMS:
-        raise ValueError(f"num_params must be at most {MOST_PARAMS}, as bits are counted in uint32, got {num_params}")
+        raise ValueError(f"num_params must be at most {MOST_PARAMS}: bits are counted in uint32, got {num_params}")
     dense = fixed_point_sum(num_groups) if exact else float_sum(num_groups)
     limit = MAX_FIXED_POINT if exact else jnp.inf
 
@@ -122,7 +121,7 @@ def sparsifier(
       unbiased: without error feedback, scale values by d / k.
 
     Raises:
-      ValueError: as `rand_k`.
+      ValueError: as in `rand_k`.
     """
     check_sizes(num_params, k)
     factor = num_params / k if unbiased and not error_feedback else 1.0

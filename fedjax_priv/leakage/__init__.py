@@ -1,4 +1,12 @@
-"""What a server that keeps to the protocol learns all the same: measured from its view, and by an attack on it."""
+"""What a server that follows the protocol learns nevertheless: measured from its view, and by an attack on it.
+
+- `selection_measures`: the SparseSecAgg paper's privacy measures, from which coordinates clients select.
+- `separation_attack`: reads values and small sums of honest clients from the view of a secure sum.
+- `residual_masks`: uploads without the masks the server knows, the first step of that attack.
+- `colluders`: what colluding users tell the server.
+- `component_sampling`: what can be separated, simulated without values or masks for thousands of users.
+- `fraction`: fractions of the values sent, with standard errors.
+"""
 
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol

@@ -1,4 +1,4 @@
-"""What the server can separate, by simulation of the selections alone: no values, no masks, so N in the thousands."""
+"""What the server can separate, from simulated selections only: no values, no masks, so N can be in the thousands."""
 
 from typing import NamedTuple
 
@@ -12,14 +12,14 @@ from fedjax_priv.leakage.fraction import Fraction, ratio
 
 
 class Sample(NamedTuple):
-    """What honest survivors send at `r` independent coordinates, by the size of the sum it can be read in."""
+    """Values that honest survivors send at `r` independent coordinates, by the size of the sum they can be read in."""
 
     sent: Int[np.ndarray, " r"]
     read: Int[np.ndarray, "r s"]  # in sums of 1, 2, ..., s
 
     @property
     def fraction(self) -> Fraction:
-        """Of all values that are sent, those in sums of 1, 2, ..., s."""
+        """Of all values sent, those in sums of 1, 2, ..., s."""
         return ratio(self.read, self.sent)
 
 
@@ -33,11 +33,11 @@ def sample_components(
     seed: int,
     max_size: int = 3,
 ) -> Sample:
-    """Draws, at each coordinate anew, who survives and which pairs of the complete graph select it.
+    """Draws, for each coordinate, the survivors and the pairs of the complete graph that select it.
 
-    Two honest survivors are joined with probability a = alpha / (N - 1): a graph G(h, a) for h ~ Bin(N - A, 1 - theta);
-    one that is not joined sends if it selected the coordinate with any of the N - h others. Work is that of the pairs
-    which select, not of all pairs.
+    Two honest survivors are joined with probability a = alpha / (N - 1): a graph G(h, a) for h ~ Bin(N - A, 1 - theta).
+    A survivor joined with nobody sends if it selected the coordinate with any of the N - h others. Work grows with the
+    pairs that select, not with all pairs.
 
     Args:
       num_coordinates: independent coordinates, r.
@@ -49,7 +49,7 @@ def sample_components(
       max_size: largest sum that is counted.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument is out of range.
     """
     _validate.integer(num_coordinates=num_coordinates, max_size=max_size)
     _validate.integer(at_least=2, num_clients=num_clients)
@@ -72,7 +72,7 @@ def sample_components(
 
 
 def _components(rng: np.random.Generator, a: float, survivors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Coordinate and size of every component of two or more."""
+    """Coordinate and size of every component of two or more survivors."""
     unit, low, high = _pairs(rng, a, survivors)
     most = int(survivors.max(initial=1))
     ends, place = np.unique(np.concatenate([unit * most + low, unit * most + high]), return_inverse=True)
@@ -84,7 +84,7 @@ def _components(rng: np.random.Generator, a: float, survivors: np.ndarray) -> tu
 
 
 def _pairs(rng: np.random.Generator, a: float, survivors: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Coordinate and both ends of every pair that selects: Bernoulli(a) over all pairs, from gap to gap."""
+    """Coordinate and both ends of every pair that selects: Bernoulli(a) over all pairs, jumping from gap to gap."""
     pairs = survivors * (survivors - 1) // 2
     until = np.cumsum(pairs)
     chosen = _ones(rng, a, int(until[-1]))
@@ -95,7 +95,7 @@ def _pairs(rng: np.random.Generator, a: float, survivors: np.ndarray) -> tuple[n
 
 
 def _ones(rng: np.random.Generator, a: float, length: int) -> np.ndarray:
-    """Places of the ones among `length` independent Bernoulli(a)."""
+    """Positions of the ones among `length` independent Bernoulli(a)."""
     parts, reached = [], -1
     while reached < length:
         more = reached + np.cumsum(rng.geometric(a, 1 + int(a * (length - reached) * 1.1)))

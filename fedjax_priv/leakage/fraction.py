@@ -1,4 +1,4 @@
-"""Shares of what honest survivors send, by the size of the sum it is read in, with their standard errors."""
+"""Fractions of the values that honest survivors send, with standard errors."""
 
 from typing import NamedTuple
 
@@ -10,14 +10,14 @@ class Fraction(NamedTuple):
     """Ratios of two totals over independent units, such as coordinates or rounds."""
 
     value: Float[np.ndarray, " s"]
-    error: Float[np.ndarray, " s"]  # standard error; NaN of a single unit
+    error: Float[np.ndarray, " s"]  # standard error; NaN for a single unit
 
 
 def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction:
-    """`sum(read) / sum(sent)`, with the error of a ratio of means (first-order, units independent).
+    """`sum(read) / sum(sent)`, with the standard error of a ratio of means (first order, independent units).
 
     Args:
-      read: values read in each unit, by size.
+      read: values read in each unit, by size of the sum they are read in.
       sent: values that honest survivors sent in each unit; not all zero.
     """
     units, total = len(sent), sent.sum()

@@ -1,6 +1,6 @@
-"""The paper's measures of privacy, from what clients select: packed sets of coordinates, a bit each, `[n, w]`.
+"""The paper's privacy measures, from the coordinates clients select, packed one bit each: `[n, w]`.
 
-They count clients at a coordinate. What the server can separate there is another question: see `separate`.
+They count the clients that send a coordinate. What the server can separate there is another question, see `separate`.
 """
 
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.sparsification import Sparse
 
 Sets = UInt32[Array, "n w"]
-"""One set of coordinates a client, as `layers.bitmap` packs them."""
+"""One set of coordinates per client, as `layers.secure_sum.bitmap` packs them."""
 
 
 def selections(view: View, layer: str = "mask") -> Sets:
-    """What each client of a secure sum selects, U_i; every coordinate where the layer locates none (SecAgg).
+    """The coordinates U_i each client of a secure sum selects; all of them if the layer locates none (SecAgg).
 
     Args:
       view: what the server sees; sets of lost clients are empty.
-      layer: name of the layer of masks.
+      layer: name of the mask layer.
 
     Raises:
       ValueError: the system has no such layer.
@@ -38,15 +38,15 @@ def selections(view: View, layer: str = "mask") -> Sets:
 
 
 def _all_selections(view: View, layer: str) -> Sets:
-    """Of lost clients too, which no server is told."""
+    """Also those of lost clients, which no server is told."""
     return selections(view, layer) | selections(view._replace(clear=view.unsent, alive=~view.alive), layer)
 
 
 def sparse_selections(view: View, num_params: int) -> Sets:
-    """What each client of a sparsifier (`rand_k`, `top_k`) sends.
+    """The coordinates each client of a sparsifier (`rand_k`, `top_k`) sends.
 
     Raises:
-      ValueError: uploads are no `Sparse`.
+      ValueError: uploads are not a `Sparse`.
     """
     _validate.integer(num_params=num_params)
     if not isinstance(view.uploads, Sparse):
@@ -58,11 +58,11 @@ def sparse_selections(view: View, num_params: int) -> Sets:
 def honest_clients(
     sets: Sets, honest: Bool[Array, " n"], num_params: int
 ) -> tuple[Float32[Array, ""], Int32[Array, ""]]:
-    """Mean and minimum over coordinates of X(l), the honest clients that send it (T of Theorem 2 bounds it).
+    """Mean and minimum over coordinates l of X(l), the number of honest clients that send l (T of Theorem 2 bounds it).
 
     Args:
-      sets: what each client selects.
-      honest: whom to count: honest survivors.
+      sets: the coordinates each client selects.
+      honest: clients to count: honest survivors.
       num_params: coordinates, d.
     """
 
@@ -77,12 +77,12 @@ def honest_clients(
 def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) -> Float32[Array, ""]:
     """Fraction of the coordinates that exactly one honest client sends (Fig. 4(b) and 5(c)).
 
-    The paper's form counts all honest users, whether or not their uploads arrived; with honest survivors only, a client
+    The paper counts all honest users, whether or not their uploads arrive. If only honest survivors count, a client
     whose honest partners were all lost counts as well.
 
     Args:
-      sets: what each client selects.
-      honest: whom to count.
+      sets: the coordinates each client selects.
+      honest: clients to count.
       num_params: coordinates, d.
     """
 
@@ -98,32 +98,32 @@ def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) ->
 
 
 def overlap(sets: Sets, members: Bool[Array, " n"]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
-    """Mean and standard deviation over pairs of |U_i and U_j| / K, K the mean size of the sets (Fig. 2).
+    """Mean and standard deviation over pairs of |U_i and U_j| / K, where K is the mean size of the sets (Fig. 2).
 
     Args:
-      sets: what each client selects.
-      members: clients whose pairs are taken; of fewer than two both are NaN.
+      sets: the coordinates each client selects.
+      members: clients whose pairs count; with fewer than two, both results are NaN.
     """
     shared = jax.lax.map(lambda mine: population_count(mine[None] & sets).sum(1).astype(jnp.float32), sets)
     size, count = jnp.diagonal(shared), members.sum().astype(jnp.float32)
-    share = shared * count / jnp.where(members, size, 0).sum()
+    fraction = shared * count / jnp.where(members, size, 0).sum()
     pairs = members[:, None] & members[None, :] & ~jnp.eye(len(sets), dtype=bool)
     number = count * (count - 1)
-    mean = jnp.where(pairs, share, 0).sum() / number
-    return mean, jnp.sqrt(jnp.where(pairs, jnp.square(share - mean), 0).sum() / number)
+    mean = jnp.where(pairs, fraction, 0).sum() / number
+    return mean, jnp.sqrt(jnp.where(pairs, jnp.square(fraction - mean), 0).sum() / number)
 
 
 def observe_privacy(honest: Bool[Array, " n"], layer: str = "mask") -> Callable[[View], dict[str, Array]]:
-    """An `observe=` of a run under `secagg` or `sparse_secagg`: the paper's two measures, round by round.
+    """An `observe=` for a run of `secagg` or `sparse_secagg`: the paper's two measures, round by round.
 
     Args:
-      honest: the clients that do not collude, by their place in the cohort.
-      layer: name of the layer of masks.
+      honest: the clients that do not collude, by place in the cohort.
+      layer: name of the mask layer.
 
     Returns:
-      A function to `honest_mean` and `honest_min`, over coordinates, of the honest survivors that send one; `revealed`,
-      the share of coordinates that exactly one honest survivor sends; `revealed_all`, the paper's form over all honest
-      users.
+      A function that returns `honest_mean` and `honest_min`, over coordinates, of the number of honest survivors that
+      send one; `revealed`, the fraction of coordinates that exactly one honest survivor sends; `revealed_all`, the same
+      for all honest users, as in the paper.
     """
 
     def observe(view: View) -> dict[str, Array]:
@@ -140,13 +140,13 @@ def observe_privacy(honest: Bool[Array, " n"], layer: str = "mask") -> Callable[
 
 
 def observe_overlap(select: Callable[[View], Sets] = selections) -> Callable[[View], dict[str, Array]]:
-    """An `observe=` of a run: how much the selections of two survivors have in common, round by round.
+    """An `observe=` for a run: how much the selections of two survivors overlap, round by round.
 
     Args:
-      select: from a view to the sets; `lambda view: sparse_selections(view, d)` for a sparsifier.
+      select: from a view to the sets; for a sparsifier `lambda view: sparse_selections(view, d)`.
 
     Returns:
-      A function to `overlap_mean` and `overlap_std` over pairs.
+      A function that returns `overlap_mean` and `overlap_std` over pairs.
     """
 
     def observe(view: View) -> dict[str, Array]:

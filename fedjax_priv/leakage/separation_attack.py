@@ -1,9 +1,9 @@
-"""The attack: values and small sums of honest clients, read from what the server of a secure sum sees.
+"""The attack: reads values and small sums of honest clients from what the server of a secure sum sees.
 
-A survivor's residual hides behind masks with honest surviving peers that selected the same coordinate, so residuals add
-up to a true sum over each connected component of those peers, and over no part of one. True sums are tiny against q;
-others are only by chance. So sums of one, two, ... residuals of a coordinate that are tiny are read off, and b_ij need
-not be known. On SecAgg's complete graph there is one component, and only the total is tiny.
+A survivor's residual is hidden by masks with honest surviving peers that selected the same coordinate. Residuals
+therefore add up to a true sum over each connected component of those peers, and over no part of one. True sums are tiny
+compared with q; other sums are tiny only by chance. So the attack reads off sums of one, two, ... residuals of a
+coordinate that are tiny, without knowing b_ij. SecAgg's complete graph is one component: only the total is tiny.
 """
 
 import itertools
@@ -21,26 +21,26 @@ from fedjax_priv.leakage.fraction import Fraction, ratio
 from fedjax_priv.leakage.residual_masks import Residuals, residuals
 
 CHUNK = 2**22
-"""Residuals added at once."""
+"""Number of residuals added at once."""
 
 
 class Reading(NamedTuple):
-    """What was read, `k` sums, the smaller first."""
+    """The `k` sums that were read, smaller ones first."""
 
     coordinate: Int[np.ndarray, " k"]
-    clients: Int[np.ndarray, "k s"]  # places in the cohort; -1 behind the last
+    clients: Int[np.ndarray, "k s"]  # places in the cohort; -1 after the last
     value: Int64[np.ndarray, " k"]  # the sum of their values at the coordinate, in grid points of the quantizer
     sent: Int[np.ndarray, " d"]  # values that honest survivors sent, by coordinate
-    false_hits: float  # expected number of sums above that are tiny by chance
+    false_hits: float  # expected number of these sums that are tiny by chance
 
     @property
     def size(self) -> Int[np.ndarray, " k"]:
-        """Clients in each sum."""
+        """Number of clients in each sum."""
         return (self.clients >= 0).sum(1)
 
     @property
     def read(self) -> Int[np.ndarray, "d s"]:
-        """Values of honest survivors that were read alone, in a sum of two, ..., by coordinate."""
+        """Values of honest survivors read alone, in a sum of two, ..., by coordinate."""
         read = np.zeros((len(self.sent), self.clients.shape[1]), np.int64)
         np.add.at(read, (self.coordinate, self.size - 1), self.size)
         return read
@@ -60,24 +60,25 @@ def separate(
     layer: str = "mask",
     max_size: int = 3,
 ) -> Reading:
-    """Reads what the server of one round can, in the groups that were recovered.
+    """Reads what the server can from one round, in the recovered groups.
 
-    A sum of s residuals is taken for a true one if its magnitude is at most s * bound, once smaller sums are taken out;
-    a uniform one is so with probability (2 s bound + 1) / q, which `false_hits` adds up. The number of sums that are
-    tried grows as that of the subsets of up to `max_size` of the honest survivors that send a coordinate. Runs on the
-    host. Where masks are elided there is nothing to separate: uploads are the values.
+    A sum of s residuals counts as true if its magnitude is at most s * bound, after smaller sums have been removed. A
+    uniform sum passes with probability (2 s bound + 1) / q, which `false_hits` adds up. The number of sums tried grows
+    as the number of subsets of up to `max_size` of the honest survivors that send a coordinate. Runs on the host. If
+    masks are elided there is nothing to separate: uploads are the values.
 
     Args:
       view: what the server sees of a round, as kept by `observe=lambda view: view`.
-      protocol: the public terms of the layer of masks.
-      bound: largest magnitude of a client's value, in grid points of the quantizer: an attacker's guess of c times the
-        largest weighted update. Values beyond it are missed; a larger guess costs false hits.
-      colluders: users that pool what they know with the server; None is the server alone.
-      layer: name of the layer of masks.
-      max_size: most clients of a sum.
+      protocol: public terms of the mask layer.
+      bound: largest magnitude of a client's value, in grid points of the quantizer: the attacker's guess of c times the
+        largest weighted update. Larger values are missed; a larger guess costs false hits.
+      colluders: users that share their knowledge with the server; None: the server alone.
+      layer: name of the mask layer.
+      max_size: largest number of clients in a sum.
 
     Raises:
-      ValueError: `max_size` is no integer >= 1, `bound` none >= 0 with 2 max_size bound < q; or as `residuals`.
+      ValueError: `max_size` is not an integer >= 1, or `bound` is not an integer >= 0 with 2 max_size bound < q; or as
+        in `residuals`.
     """
     _validate.integer(max_size=max_size)
     _validate.integer(at_least=0, bound=bound)
@@ -98,7 +99,7 @@ def separate(
 def _tiny_sums(
     cell: np.ndarray, value: np.ndarray, rest: np.ndarray, size: int, bound: int
 ) -> tuple[Int[np.ndarray, "k s"], int]:
-    """Disjoint sets of `size` residuals of a cell whose sum is tiny; and how many sums that were tried are not."""
+    """Disjoint sets of `size` residuals of a cell whose sum is tiny, and the number of sums tried that are not."""
     _, start, count = np.unique(cell[rest], return_index=True, return_counts=True)
     hits, tried = [np.zeros((0, size), np.int64)], 0
     for members in np.unique(count[count >= size]).tolist():
@@ -115,13 +116,13 @@ def _tiny_sums(
 
 
 def _signed_sum(value: np.ndarray) -> Int64[np.ndarray, "..."]:
-    """Sums over the last axis in F_q, as integers around 0."""
+    """Sums over the last axis in F_q, as integers in [-(q - 1) / 2, (q - 1) / 2]."""
     total = value.astype(np.int64).sum(-1) % int(Q)
     return np.where(total > int(Q) // 2, total - int(Q), total)
 
 
 def _disjoint(hits: Int[np.ndarray, "k s"]) -> Int[np.ndarray, "j s"]:
-    """Those that share nothing with an earlier one: of two that overlap one is tiny by chance."""
+    """Drops a hit that overlaps an earlier one: of two that overlap, one is tiny by chance."""
     member, times = np.unique(hits, return_counts=True)
     doubtful = np.any(np.isin(hits, member[times > 1]), axis=1)
     keep, taken = np.logical_not(doubtful), set()

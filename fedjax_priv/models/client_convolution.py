@@ -1,12 +1,12 @@
-"""Convolution of a stack of clients, each with its own kernel; for flax: `nn.Conv(conv_general_dilated=conv)`.
+"""Convolution that is fast when each client has its own kernel; for flax: `nn.Conv(conv_general_dilated=conv)`.
 
-Under `vmap` an ordinary convolution with a kernel per client becomes a grouped one, and its kernel gradient a batch-
-grouped one, which XLA runs slowly. Measured on a CPU core, 5x5 kernels, 32 to 64 channels, 20 images of 12x12 a client,
-without padding, in units of the rate of a large matmul: ordinary convolution of one client 0.8, its input gradient as
-an ordinary convolution with the kernel turned round 0.3 and as a matmul 0.6, its kernel gradient as XLA derives it 0.02
-and as matmuls 0.65; all by shifted slices and matmul for 4 clients at once 0.3. So on CPU a convolution with one kernel
-for all clients folds them into its batch, one with a kernel each is a loop over clients, and gradients are matmuls. On
-other backends this was not measured and the ordinary convolution stays.
+Under `vmap`, an ordinary convolution with a kernel per client becomes a grouped one, and its kernel gradient a batch-
+grouped one; XLA runs both slowly. Measured on a CPU core with 5x5 kernels, 32 to 64 channels and 20 images of 12x12 a
+client, without padding, as a fraction of the rate of a large matmul: ordinary convolution of one client 0.8; its input
+gradient 0.3 as an ordinary convolution with the flipped kernel and 0.6 as a matmul; its kernel gradient 0.02 as XLA
+derives it and 0.65 as matmuls; all by shifted slices and matmul for 4 clients at once 0.3. So on a CPU, a convolution
+with one kernel for all clients folds them into its batch, one with a kernel each loops over clients, and gradients are
+matmuls. Other backends were not measured and use the ordinary convolution.
 """
 
 import functools
@@ -39,10 +39,11 @@ def conv(
 ) -> Float[Array, "b oh ow o"]:
     """Two-dimensional convolution, fast under `vmap` with shared and with per-client kernels.
 
-    It takes the arguments flax gives to `jax.lax.conv_general_dilated`. On CPU only reverse-mode derivatives exist.
+    It takes the arguments that flax passes to `jax.lax.conv_general_dilated`. On a CPU it has reverse-mode derivatives
+    only.
 
     Raises:
-      ValueError: dilation, groups, a precision, or another layout than NHWC, HWIO is asked for.
+      ValueError: dilation, groups, a precision, or another layout than NHWC, HWIO is requested.
     """
     for name, rates in (("lhs_dilation", lhs_dilation), ("rhs_dilation", rhs_dilation)):
         _validate.one_of((None, (1, 1)), **{name: rates and tuple(rates)})
@@ -58,7 +59,7 @@ def conv(
 
 
 def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
-    """`(x, kernel) -> y` whose derivatives are themselves fast under `vmap`."""
+    """`(x, kernel) -> y`, whose derivatives are fast under `vmap` too."""
     forward = _batched_convolution(strides, pads)
 
     @jax.custom_vjp
@@ -75,7 +76,7 @@ def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array,
 
 
 def _batched_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
-    """The ordinary convolution; under `vmap` one of all clients if they share the kernel, else a loop over clients."""
+    """The ordinary convolution; under `vmap`, one for all clients if they have one kernel, else a loop over clients."""
 
     @custom_vmap
     def convolve(x: Array, kernel: Array) -> Array:
@@ -98,8 +99,8 @@ def _input_gradient(
 ) -> Callable[[Array, Array], Array]:
     """`(cotangent, kernel) -> [b, h, w, c]`, by a convolution where that is little more work than a matmul.
 
-    The convolution computes a value for each place of the input, the matmul for each of the output. The convolution is
-    faster where places are equally many, by 1.2 to 2; break-even is between 1.2 and 2 times as many.
+    The convolution computes a value per input position, the matmul one per output position. With equally many positions
+    the convolution is 1.2 to 2 times faster; it breaks even at 1.2 to 2 times as many input positions.
     """
     if tuple(strides) == (1, 1) and math.prod(inputs[1:3]) < 1.5 * math.prod(outputs[1:3]):
         return functools.partial(_turned_convolution, pads)
@@ -107,7 +108,7 @@ def _input_gradient(
 
 
 def _turned_convolution(pads: _Pads, cotangent: Array, kernel: Array) -> Array:
-    """Input gradient as the convolution of the cotangent with the kernel turned round; strides of 1."""
+    """Input gradient for strides of 1: the convolution of the cotangent with the flipped kernel."""
     taps_h, taps_w = kernel.shape[:2]
     (top, bottom), (left, right) = pads
     places = (
@@ -117,16 +118,16 @@ def _turned_convolution(pads: _Pads, cotangent: Array, kernel: Array) -> Array:
         (0, 0, 0),
     )
     padded = jax.lax.pad(cotangent, jnp.zeros((), cotangent.dtype), places)
-    # Turned and transposed here: with the layout given to the convolution instead, XLA takes ten times as long.
+    # Flip and transpose here: passing the layout to the convolution instead is ten times slower in XLA.
     turned = jnp.flip(kernel, (0, 1)).swapaxes(2, 3)
     return _batched_convolution((1, 1), ((0, 0), (0, 0)))(padded, turned)
 
 
 def _spread_columns(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
-    """Input gradient as one matmul, whose columns, one a tap and channel, are added up where the tap reads."""
+    """Input gradient as one matmul with a column per tap and channel; columns are added where their tap reads."""
 
     def spread(part: Array, axis: int, tap: int) -> Array:
-        """To the size of the padded input along one axis, each value to where `tap` read it."""
+        """Pads one axis to the size of the padded input, with each value where `tap` read it."""
         size, stride = shape[axis] + sum(pads[axis - 1]), strides[axis - 1]
         places = [(0, 0, 0)] * part.ndim
         places[axis] = (tap, size - tap - (part.shape[axis] - 1) * stride - 1, stride - 1)
@@ -146,9 +147,9 @@ def _spread_columns(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads)
 
 
 def _kernel_gradient(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
-    """`(x, cotangent) -> [kh, kw, c, o]`: a matmul for each row of the kernel, over input shifted along the width.
+    """`(x, cotangent) -> [kh, kw, c, o]`: one matmul per row of the kernel, over input shifted along the width.
 
-    Samples come last, so that shifted copies are of long runs and no matmul has to transpose them.
+    Samples are the last axis, so that shifted copies move long runs and no matmul has to transpose them.
     """
     (taps_h, taps_w, channels, features), (stride_h, stride_w) = shape, strides
 

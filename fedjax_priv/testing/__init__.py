@@ -1,4 +1,8 @@
-"""The laws of a layer, as checks for one of your own; all layers of the package pass them."""
+"""Checks of the laws that every layer must obey; run them on your own layer.
+
+- `layer_laws`: the checks, and the `Case` they take.
+- `single_layer_round`: a cohort by hand, and one round of one layer.
+"""
 
 from fedjax_priv.testing.layer_laws import (
     NUM_CLIENTS,

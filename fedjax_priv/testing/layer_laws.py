@@ -1,8 +1,8 @@
 """The laws of a layer, as checks.
 
-A `Case` is a layer that ends in a sum and what it must decode to. Updates are `[NUM_CLIENTS, NUM_PARAMS]`, the same in
-every check; a layer that does not say how uploads combine is put above one that does, `stack(it=..., send=plain())`.
-Each check raises AssertionError with the law that is broken.
+A `Case` is a layer that ends in a sum, and what it must decode to. Put a layer without a `combine` above one that has
+it: `stack(it=..., send=plain())`. All checks use the same updates, `[NUM_CLIENTS, NUM_PARAMS]`, and raise
+AssertionError with the law that is broken.
 """
 
 from collections.abc import Callable
@@ -35,12 +35,12 @@ class Case(NamedTuple):
 
     layer: Layer
     reference: Callable  # (x [m, d], weight [m]) of a group's survivors, float64 or Python integers -> [d]
-    error: float = 0.0  # for each summand, beside float32 rounding
+    error: float = 0.0  # per summand, in addition to float32 rounding
     num_groups: int = 1  # 1 or 2
     field: bool = False  # updates are elements of F_q, and the sum is exact
     wire: Callable = wire  # upload [n, ...] -> bits of the message of each client
     sends: Callable = everywhere  # Sent -> bool [n, d], which coordinates each client sends
-    counted: Callable = lambda uploads: uploads  # what the row counts of so many
+    counted: Callable = lambda uploads: uploads  # number of uploads -> `count` of the row
 
     @property
     def group(self) -> np.ndarray:
@@ -49,7 +49,7 @@ class Case(NamedTuple):
 
     @property
     def cohort(self) -> Cohort:
-        """Everyone, honest and selected, with weights of their own."""
+        """All clients honest and selected, with different weights."""
         return cohort_of(NUM_CLIENTS, group=self.group, weight=WEIGHT)
 
     @property
@@ -62,7 +62,7 @@ class Case(NamedTuple):
 
 
 def check_layer(case: Case, *, unbiased: bool = False) -> None:
-    """All checks; that of the mean over draws for a layer that is said to be `unbiased`."""
+    """All checks; `check_unbiased` only if the layer claims to be `unbiased`."""
     check_round_trip(case)
     check_draws(case)
     check_bits(case)
@@ -71,14 +71,17 @@ def check_layer(case: Case, *, unbiased: bool = False) -> None:
 
 
 def check_round_trip(case: Case) -> None:
-    """What is decoded is the survivors' sum by group, within the stated error; in the field it is exact."""
+    """The decoded value is each group's sum over survivors within the stated error; in the field it is exact."""
     for lost in LOST:
         alive = np.asarray(survivors(NUM_CLIENTS, lost))
         result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, jnp.asarray(alive))
         received, x = result["received"], np.where(case.sends(result["sent"]), case.updates, 0)
         for row in range(case.num_groups):
             mine = alive & (case.group == row)
-            _require(received.count[row] == case.counted(mine.sum()), f"row {row} must count its survivors")
+            _require(
+                received.count[row] == case.counted(mine.sum()),
+                f"row {row} must have the number of its survivors as count",
+            )
             got = np.asarray(received.value[row])
             if case.field:
                 exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % int(field.Q)
@@ -90,8 +93,8 @@ def check_round_trip(case: Case) -> None:
 
 
 def check_unbiased(case: Case) -> None:
-    """The mean over draws is within 5 standard errors of the sum; rounded down to a coarser grid, it is not."""
-    _require(case.error > 0, "error must be stated: it is the scale on which a bias is looked for")
+    """The mean over draws is within 5 standard errors of the sum, and a coarser grid would break this."""
+    _require(case.error > 0, "error must be > 0: it is the scale at which a bias is looked for")
     x, alive = jnp.asarray(case.updates), survivors(NUM_CLIENTS)
     decode = lambda key, x: run_layer(case.layer, key, x, case.cohort, alive)["received"].value[0]
     draws = np.asarray(jax.jit(jax.vmap(decode, (0, None)))(jax.random.split(_key(), DRAWS), x), np.float64)
@@ -101,29 +104,34 @@ def check_unbiased(case: Case) -> None:
     _require((away <= 5 * error + 1e-7).all(), "the mean over draws must be the sum, within 5 standard errors")
     coarse = np.floor(draws / (4 * case.error)) * 4 * case.error
     seen = (np.abs(coarse.mean(0) - draws.mean(0)) > 5 * error).mean()
-    _require(seen > 0.5, "error must be large enough, beside the spread of draws, for a bias of its size to be seen")
+    _require(seen > 0.5, "error must be large enough, compared with the spread of draws, to detect a bias of its size")
 
 
 def check_draws(case: Case) -> None:
-    """A client sends the same whoever else there is: what it draws depends on its number, not on its place.
+    """A client's upload depends on its number, not on its place or on who else takes part.
 
-    This is for what is sent before any mask: a mask is agreed with everybody.
+    The law holds before masking only: a mask depends on all peers.
     """
     send = lambda x, who: run_layer(case.layer, _key(), jnp.asarray(x), who, who.selected)["upload"]
     everybody = send(case.updates, case.cohort)
     for rows in (slice(None, -1), slice(1, None)):
         of = lambda tree, rows=rows: jax.tree.map(lambda a: a[rows], tree)
         same = jax.tree.map(np.array_equal, send(case.updates[rows], of(case.cohort)), of(everybody))
-        _require(all(jax.tree.leaves(same)), "a client must draw by its number (keys.per_client), not by its place")
+        _require(
+            all(jax.tree.leaves(same)),
+            "a client must draw by its number (keys.per_client), not by its place",
+        )
 
 
 def check_bits(case: Case) -> None:
-    """The bits that are reported are those of the message."""
+    """The bits reported are those of the message."""
     alive = survivors(NUM_CLIENTS)
     result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive)
-    _require(result["sent"].status.shape in ((), (NUM_CLIENTS,)), "status must be a number, or one for each client")
+    _require(
+        result["sent"].status.shape in ((), (NUM_CLIENTS,)), f"status must be one number or have shape ({NUM_CLIENTS},)"
+    )
     bits, built = np.broadcast_to(result["sent"].bits, NUM_CLIENTS), case.wire(result["upload"])
-    _require((bits == built).all(), f"bits must be those of the message, {built}, got {bits}")
+    _require((bits == built).all(), f"bits must be the size of the message, {built}, got {bits}")
 
 
 def _key() -> Key:

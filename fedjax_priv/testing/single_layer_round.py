@@ -1,4 +1,4 @@
-"""A cohort by hand, and a layer's whole protocol in one call."""
+"""A cohort by hand, and one round of a single layer."""
 
 import functools
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from fedjax_priv.base import Cohort, Key, Layer
 
 
 def cohort_of(n: int, *, group: Any = None, weight: Any = None, round: int = 0) -> Cohort:
-    """`n` clients, all honest and selected, of equal weight and one group if nothing else is given."""
+    """`n` clients, all honest and selected; by default of equal weight and in one group."""
     return Cohort(
         client=jnp.arange(n),
         round=jnp.full(n, round, jnp.int32),
@@ -27,7 +27,7 @@ def cohort_of(n: int, *, group: Any = None, weight: Any = None, round: int = 0) 
 
 
 def survivors(n: int, lost: Any = ()) -> Bool[Array, " n"]:
-    """All but the lost."""
+    """Everyone but the clients `lost`."""
     return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
 
 
@@ -41,16 +41,16 @@ def run_layer(
     online: Array | None = None,
     spoil: Callable | None = None,
 ) -> dict[str, Any]:
-    """One round of a layer that ends in a sum: all that its halves return, by name.
+    """One round of a layer that ends in a sum; returns all that its halves return, by name.
 
     Args:
       layer: the layer.
-      key: of its draws.
+      key: for its draws.
       x: updates, `[n, ...]`.
-      cohort: who takes part.
+      cohort: the clients.
       alive: bool `[n]`, whose upload arrives.
-      online: bool `[n]`, who is there when masks are opened; all that are alive if not given.
-      spoil: garbles what clients hold after they have encoded.
+      online: bool `[n]`, who is there when masks are opened; None: all that are alive.
+      spoil: corrupts the private rows after encoding.
     """
     online = alive if online is None else online
     state = layer.init(key, cohort.client.size)
@@ -58,7 +58,7 @@ def run_layer(
     y, state, sent = layer.encode(key, private, public, x, cohort)
     header, closing = layer.disclose(spoil(private) if spoil else private, public, sent.clear, alive, online)
     if layer.combine is None:
-        raise ValueError("layer must end in one that says how uploads combine, such as stack(it=..., send=plain())")
+        raise ValueError("layer must end in one with a `combine`, such as stack(it=..., send=plain()); got None")
     received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(y, alive, cohort.group)))
     return {
         "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
@@ -67,6 +67,6 @@ def run_layer(
 
 
 def wire(upload: PyTree) -> int:
-    """Bits of each client's message: its arrays as they are."""
+    """Bits of each client's message: the size of its arrays."""
     leaves = [np.asarray(a) for a in jax.tree.leaves(upload)]
     return sum(8 * a.nbytes for a in leaves) // len(leaves[0])

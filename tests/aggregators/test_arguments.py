@@ -32,8 +32,8 @@ def received(rows=ROWS, count=None):
     ("make", "names"),
     [
         (lambda: coordinate_median("upper"), "even"),
-        (lambda: trimmed_mean(), "num_byzantine or fraction"),
-        (lambda: trimmed_mean(1, fraction=0.1), "num_byzantine or fraction"),
+        (lambda: trimmed_mean(), "num_byzantine and fraction"),
+        (lambda: trimmed_mean(1, fraction=0.1), "num_byzantine and fraction"),
         (lambda: trimmed_mean(-1), "num_byzantine"),
         (lambda: trimmed_mean(fraction=0.5), "fraction"),
         (lambda: trimmed_mean(fraction=-0.1), "fraction"),
@@ -58,8 +58,8 @@ def received(rows=ROWS, count=None):
         (lambda: clipping(0.0), "radius"),
         (lambda: arc(-1), "num_byzantine"),
         (lambda: aggregators.nearest_neighbour_mixing(-1), "num_byzantine"),
-        (lambda: pre_aggregated(krum(1)), "pre-aggregators, and then one aggregator"),
-        (lambda: pre_aggregated(bucketing(2)), "pre-aggregators, and then one aggregator"),
+        (lambda: pre_aggregated(krum(1)), "pre-aggregators, then one aggregator"),
+        (lambda: pre_aggregated(bucketing(2)), "pre-aggregators, then one aggregator"),
         *((lambda make=make: make(-1), "num_byzantine") for make in (mda, aggregators.smea, aggregators.caf)),
         *(
             (lambda make=make: make(9).apply(KEY, (), received(np.ones((32, 2), np.float32))), "at most 50000 subsets")

@@ -41,18 +41,18 @@ def test_means_of_ranks(g):
             np.testing.assert_allclose(found, ordered[low:high].mean(0), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("more", [0, 1, 5])
+@pytest.mark.parametrize("columns", [0, 1, 5])
 @pytest.mark.parametrize("g", [3, 200])
-def test_blocks_of_columns(g, more):
+def test_blocks_of_columns(g, columns):
     """Two blocks and some columns more."""
-    d = 2 * max(256, 2**15 // g) + more
+    d = 2 * max(256, 2**15 // g) + columns
     rows, origin, weights = RNG.normal(size=(g, d)), RNG.normal(size=d), RNG.normal(size=(2, g))
     weights[0, 1] = 0
     there = np.float32(rows)
     there[1] = np.nan
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max())
-    close(column_blocks.combine(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
-    mixed = column_blocks.mix(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
+    close(column_blocks.weighted_sum(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
+    mixed = column_blocks.weighted_sums(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
     close(mixed[0], weights[0] @ rows)
     assert np.isnan(mixed[1]).all()
     away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)

@@ -46,7 +46,7 @@ def test_on_the_host_and_inside_jit():
         (DATA, True, 5, "byzantine must be an integer >= 0, got True"),
         (DATA, np.ones(3, bool), 5, r"byzantine must be a number or a mask \[4\], got bool \(3,\)"),
         (DATA, np.ones(4, np.int32), 5, r"byzantine must be a number or a mask \[4\], got int32 \(4,\)"),
-        (DATA._replace(examples=X), 1, 5, r"data must have a pair \(x, y\) as examples"),
+        (DATA._replace(examples=X), 1, 5, r"data.examples must be a pair \(x, y\), got ndarray"),
     ],
 )
 def test_bad_arguments(data, byzantine, classes, message):

@@ -190,7 +190,7 @@ def test_noise_is_drawn_anew_by_each_client_in_each_step():
 
 def test_a_loss_of_another_shape_is_refused():
     columns = lambda params, examples: LOSS(params, examples)[:, None]
-    with pytest.raises(ValueError, match=r"loss must return one value an example, shape \(7,\), got \(7, 1\)"):
+    with pytest.raises(ValueError, match=r"loss must return one value per example, shape \(7,\), got \(7, 1\)"):
         clipped_gradient(columns, 1.0)(MLP.init(KEY), EXAMPLES, VALID)
 
 

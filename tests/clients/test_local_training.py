@@ -246,7 +246,7 @@ def test_bad_arguments_are_errors_that_name_them(options, message):
 def test_a_loss_must_be_one_value_an_example(make, shape):
     data, params = classification()
     local = make(lambda params, examples: shape(LOSS(params, examples)))
-    with pytest.raises(ValueError, match="loss must return one value an example, shape"):
+    with pytest.raises(ValueError, match="loss must return one value per example, shape"):
         jax.eval_shape(local.apply, KEY, (), params, data, cohort(CLIENT))
 
 

@@ -98,13 +98,13 @@ def test_the_order_of_flattened_images_matters(params):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "flattened must say which dense layers"),
+        ({}, "flattened must list the dense layers"),
         ({"flattened": {"Dense_0": (2, 3, 63)}}, r"flattened must be shapes .* got \(2, 3, 63\) for Dense_0"),
         ({"flattened": {"Dense_0": (6, 64)}}, r"flattened must be shapes .* got \(6, 64\)"),
         ({"flattened": {"Conv_0": (5, 5, 3)}}, r"flattened must be shapes .* for Conv_0"),
-        ({"flattened": {"Dense_7": (1, 1, 1)}}, r"flattened must be of the layers \['Conv_0', .* got \['Dense_7'\]"),
-        ({"flattened": {}, "names": {"fc": "0"}}, r"names must be of the layers"),
-        ({"flattened": {}, "names": {"Dense_0": "Dense_1"}}, "names must give every layer a name of its own"),
+        ({"flattened": {"Dense_7": (1, 1, 1)}}, r"flattened must name layers among \['Conv_0', .* got \['Dense_7'\]"),
+        ({"flattened": {}, "names": {"fc": "0"}}, r"names must name layers among"),
+        ({"flattened": {}, "names": {"Dense_0": "Dense_1"}}, "names must be different for each layer"),
     ],
 )
 def test_what_is_not_a_layer_or_not_said_is_refused(params, given, message):

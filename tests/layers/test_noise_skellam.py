@@ -210,5 +210,5 @@ def test_bad_arguments(how, message):
 
 
 def test_arguments_cannot_be_traced():
-    with pytest.raises(ValueError, match="noise_variance must be known when the program is made"):
+    with pytest.raises(ValueError, match="noise_variance must be known when the program is compiled"):
         jax.jit(lambda v: skellam_noise(v, max_norm=1.0, max_terms=2) and v)(1.0)

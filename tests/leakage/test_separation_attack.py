@@ -178,5 +178,5 @@ def test_bad_arguments(play):
     with pytest.raises(ValueError, match="layer must be one of 'mask', got 'masks'"):
         attack(layer="masks")
     wrong = round.colluders._replace(key=jnp.roll(round.colluders.key, 1, 0))
-    with pytest.raises(ValueError, match=r"colluders.key must belong to .*, those of \[0, 4, 6, 8\] do not"):
+    with pytest.raises(ValueError, match=r"colluders.key must match .*; those of users \[0, 4, 6, 8\] do not"):
         attack(colluders=wrong)

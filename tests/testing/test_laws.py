@@ -121,12 +121,12 @@ LAYERS = {
     "plain, float sum": Case(plain(exact=False), total),
     "plain_field": Case(plain_field(2), total, num_groups=2, field=True),
     "quantize": Case(stack(it=quantize(2.0**10, N), send=plain_field()), total, error=2.0**-10),
-    "pairwise_masks": Case(pairwise_masks(group_size=N, block=2), total, field=True),
+    "pairwise_masks": Case(pairwise_masks(group_size=N), total, field=True),
     "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, num_groups=2, field=True),
     "pairwise_masks, neighbours": Case(pairwise_masks(group_size=N, neighbours=4, threshold=2), total, field=True),
     "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
     "sparse_masks": Case(
-        sparse_masks(alpha=0.7, group_size=N, block=2), total, field=True, wire=located_wire, sends=located
+        sparse_masks(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
     ),
     "sparse_masks, dense": Case(
         sparse_masks(2, alpha=1.0, group_size=4, threshold=2, expand="dense"),

@@ -1,4 +1,4 @@
-"""Work on rows `[g, d]` in blocks of columns that stay in a core's cache."""
+"""Work on rows `[g, d]` in blocks of columns that fit a core's cache."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,11 @@ from jax import lax
 from jaxtyping import Array, Bool, Float
 
 BLOCK = 2**15
-"""Elements in a block: 32 rows of 1,024 columns. Other devices than a CPU take all columns at once."""
+"""Elements in a block: 32 rows of 1,024 columns. On other devices than a CPU one block holds all columns."""
 
 LEAST_WIDTH = 256
 MOST_UNROLLED = 64
-"""Rows up to which a loop over them is written out, so that it is one fusion."""
+"""Up to this many rows, a loop over rows is unrolled into one fusion."""
 
 
 def dot(a: Array, b: Array) -> Array:
@@ -21,9 +21,9 @@ def dot(a: Array, b: Array) -> Array:
 
 
 def _cut(rows: Array) -> tuple[int, int]:
-    """Width of a block, and how many of them there are before the columns that are left.
+    """Width of a block and number of whole blocks; the columns that remain come after them.
 
-    On a CPU at least two: what does not come out of a loop, XLA may compute again for each use of every element.
+    On a CPU there are at least two blocks: XLA may recompute a value that no loop produces for every use of it.
     """
     num_rows, num_columns = rows.shape
     if jax.default_backend() != "cpu":
@@ -49,7 +49,7 @@ def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Fl
 
 
 def weighted_sum(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
-    """The weighted sum of rows; those of weight 0 may hold anything."""
+    """The weighted sum of rows; rows of weight 0 may hold anything."""
     if len(rows) > MOST_UNROLLED:
         return _product(weights, rows, weights != 0)
     zero = jnp.zeros_like(rows[0])
@@ -59,7 +59,7 @@ def weighted_sum(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Floa
 def weighted_sums(
     weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]
 ) -> Float[Array, "p d"]:
-    """Several weighted sums of rows; one with a weight on a row that is not `near` is NaN."""
+    """Several weighted sums of rows; a sum that gives weight to a row that is not `near` is NaN."""
     spoilt = ((weights != 0) & ~near[None, :]).any(1)
     return jnp.where(spoilt[:, None], jnp.nan, _product(weights, rows, near))
 
@@ -90,5 +90,5 @@ def squared_norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
 
 
 def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Norms of rows; infinite from 1e19 on, where float32 does not hold the square, NaN or infinite if not finite."""
+    """Euclidean norms of rows. A norm above 1e19, whose square overflows float32, is infinite."""
     return jnp.sqrt(squared_norms(rows))

@@ -1,4 +1,4 @@
-"""The direction in which weighted rows spread most, from their inner products."""
+"""The direction in which weighted rows vary most, from their inner products."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -10,10 +10,10 @@ SQUARINGS = 20
 
 
 def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tuple[Array, Float[Array, " g"]]:
-    """Largest eigenvalue of the weighted covariance of rows, and squared components of rows along its eigenvector.
+    """Largest eigenvalue of the weighted covariance of rows, and each row's squared component along its eigenvector.
 
-    The covariance is `sum_l w_l y_l y_l^T / sum_l w_l`, `y_l` the row without the weighted mean; its nonzero
-    eigenvalues are those of a `g x g` matrix. `gram` are inner products about any origin.
+    The covariance is `sum_l w_l y_l y_l^T / sum_l w_l`, where `y_l` is the row minus the weighted mean. Its nonzero
+    eigenvalues are those of a `g x g` matrix. `gram` holds inner products relative to any origin.
     """
     centred = about_mean(gram, weights)
     root = jnp.sqrt(weights / weights.sum())
@@ -23,11 +23,11 @@ def top_variance(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> tupl
 
 
 def top_pair(matrix: Float[Array, "g g"]) -> tuple[Array, Float[Array, " g"]]:
-    """Largest eigenvalue of a positive semidefinite matrix, and a unit vector that has it, by repeated squaring.
+    """Largest eigenvalue of a positive semidefinite matrix and a unit eigenvector, by repeated squaring.
 
-    After k squarings an eigenvalue of 1 - x times the largest has weight (1 - x)^(2^k): what it takes from the value is
-    at most a part of 1 / (2 e 2^k), which float32 does not hold. XLA's own solver is no choice: on a CPU it waits for
-    threads of the pool that it runs in, so that two of them side by side can wait for ever.
+    After k squarings an eigenvalue of 1 - x times the largest has weight (1 - x)^(2^k), which lowers the value by at
+    most a fraction 1 / (2 e 2^k), below float32 precision. XLA's own solver cannot be used: on a CPU it waits for
+    threads of the pool it runs in, so two solvers side by side can deadlock.
     """
 
     def squared(_: Array, power: Array) -> Array:
@@ -46,7 +46,7 @@ def _not_zero(x: Array) -> Array:
 
 
 def about_mean(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> Float[Array, "g g"]:
-    """Inner products of rows without their weighted mean."""
+    """Inner products of rows minus their weighted mean."""
     fraction = weights / weights.sum()
     row = dot(gram, fraction)
     return gram - row[:, None] - row[None, :] + dot(fraction, row)
@@ -55,7 +55,7 @@ def about_mean(gram: Float[Array, "g g"], weights: Float[Array, " g"]) -> Float[
 def down_weigh(
     weights: Float[Array, " g"], along: Float[Array, " g"], compared: Bool[Array, " g"]
 ) -> Float[Array, " g"]:
-    """`w_l (1 - tau_l / max tau)`, the largest over the rows `compared`; as they are where those do not spread."""
+    """`w_l (1 - tau_l / max tau)`, the maximum over the rows `compared`; unchanged if that maximum is 0."""
     largest = jnp.where(compared, along, 0.0).max()
-    left = jnp.where(along < largest, weights * (1 - along / largest), 0.0)  # a quotient of equals may round below 1
+    left = jnp.where(along < largest, weights * (1 - along / largest), 0.0)  # x / x may round to less than 1
     return jnp.where(largest > 0, left, weights)

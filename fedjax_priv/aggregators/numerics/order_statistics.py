@@ -1,6 +1,6 @@
-"""Order statistics along the rows by sorting networks.
+"""Order statistics of each column, by sorting networks.
 
-XLA's own sort along a major axis is slow on a CPU; a network of minima and maxima on blocks of columns is one loop of
+XLA's sort along a major axis is slow on a CPU; a network of minima and maxima on blocks of columns is one loop of
 vector instructions.
 """
 
@@ -15,7 +15,7 @@ from fedjax_priv.aggregators.numerics.column_blocks import MOST_UNROLLED, dot, m
 def mean_of_ranks(
     rows: Float[Array, "g d"], ok: Bool[Array, " g"], low: Int[Array, ""], high: Int[Array, ""]
 ) -> Float[Array, " d"]:
-    """Of each column over the rows in `ok`: the mean of the order statistics `low` to `high - 1`, from 0 on.
+    """For each column, the mean of the order statistics `low` to `high - 1` (from 0) of the rows in `ok`.
 
     NaN counts as the largest value.
     """
@@ -60,7 +60,7 @@ def _total_in_layers(rows: Array, wanted: Array) -> Array:
 
 
 def _bitonic(rows: Array) -> Array:
-    """Rows, a power of two of them, in order column by column (Batcher 1968)."""
+    """Sorts each column; the number of rows is a power of two (Batcher 1968)."""
     run = 2
     while run <= len(rows):
         pairs = rows.reshape(-1, 2, run // 2, rows.shape[1])
@@ -76,5 +76,5 @@ def _bitonic(rows: Array) -> Array:
 
 
 def _exchange(a: Array, b: Array) -> tuple[Array, Array]:
-    first = a < b  # minima and maxima of XLA also look for NaN
+    first = a < b  # jnp.minimum and jnp.maximum also test for NaN
     return jnp.where(first, a, b), jnp.where(first, b, a)

@@ -1,4 +1,4 @@
-"""Each row replaced by the mean of its neighbourhood."""
+"""Replaces each row by the mean of the rows nearest to it."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -13,10 +13,10 @@ from fedjax_priv.base import Key
 def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
     """Each row becomes the mean of its `M - f` nearest rows, itself included (Allouah et al. 2023, NNM).
 
-    Of rows equally far the first. A row that is not finite, or beyond 1e19, is infinitely far, and is NaN afterwards.
+    Ties go to the first row. A row that is not finite, or has a norm above 1e19, is infinitely far and becomes NaN.
 
     Args:
-      num_byzantine: `f`; it is for rules that bear as many, and gives no result where `2f >= M`.
+      num_byzantine: `f`, which the rule that follows must tolerate too; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0.

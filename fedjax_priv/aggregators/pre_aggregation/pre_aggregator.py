@@ -1,4 +1,4 @@
-"""Steps from rows to rows before an aggregation rule."""
+"""Pre-aggregators, steps from rows to rows, and their composition with a rule."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from fedjax_priv.keys import named
 
 
 class PreAggregator(NamedTuple):
-    """From rows to rows; what is not in `ok` is missing and may hold anything."""
+    """A step from rows to rows; rows not in `ok` are missing and may hold anything."""
 
     apply: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
     most_byzantine: Callable[[int], int]  # of M rows; -1: too few for a result
@@ -20,17 +20,17 @@ class PreAggregator(NamedTuple):
 
 
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
-    """Pre-aggregators one after the other, and a rule: `pre_aggregated(bucketing(2), krum(3))`.
+    """Pre-aggregators in order, then a rule: `pre_aggregated(bucketing(2), krum(3))`.
 
-    It bears what each part bears, a row that a pre-aggregator makes being Byzantine if one of its rows is. Where there
-    are too few rows for a part, the direction is NaN.
+    It tolerates as many Byzantine rows as every part does; a row that a pre-aggregator computes is Byzantine if any of
+    its inputs is. If a part gets too few rows, the direction is NaN.
 
     Raises:
-      ValueError: there is no pre-aggregator, the last part is not an aggregator, or another one is.
+      ValueError: no pre-aggregator is given, the last part is not an aggregator, or another part is one.
     """
     pre = [part for part in parts[:-1] if isinstance(part, PreAggregator)]
     if len(parts) < 2 or len(pre) != len(parts) - 1 or not isinstance(last := parts[-1], Aggregator):
-        raise ValueError("pre_aggregated takes pre-aggregators, and then one aggregator")
+        raise ValueError("parts must be one or more pre-aggregators, then one aggregator")
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         rows, ok = received.value, received.count > 0

@@ -1,4 +1,4 @@
-"""Steps from a centre along clipped differences."""
+"""Centered clipping: moves a centre along clipped differences."""
 
 import jax.numpy as jnp
 from jax import lax
@@ -14,15 +14,15 @@ from fedjax_priv.base import Aggregator, Key, Received
 def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:
     """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021).
 
-    One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold. The direction is the last `v`. A
-    row that is not finite, or whose squared distance float32 does not hold (near 1e19), counts in `M` and pulls
-    nowhere. It bears any minority of Byzantine rows, with an error of the order of the radius.
+    One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold, and returns the last `v`. A row
+    that is not finite, or whose squared distance overflows float32 (near 1e19), counts in `M` but does not move `v`.
+    The rule tolerates any minority of Byzantine rows, with an error proportional to the radius.
 
     Args:
-      radius: how far a row pulls at most, `tau`; the default is that of FedREP, ByzFL's is 100.
-      steps: of the iteration; 5 in FedREP, 1 in ByzFL.
-      start: the first `v`, `"previous"`, the direction of the last call, which is the state `[d]`, zero at first; or
-        always `"zero"`.
+      radius: `tau`, the most a row can move `v`; the default is FedREP's, ByzFL's is 100.
+      steps: iterations; 5 in FedREP, 1 in ByzFL.
+      start: the first `v`. `"previous"`: the direction of the last call, kept as the state `[d]`, zero at first.
+        `"zero"`: always zero.
 
     Raises:
       ValueError: an argument is out of range.
@@ -48,7 +48,7 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
 
 
 def _coefficients(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
-    """Shares `c` of the rows in the last centre: it is `origin + sum_l c_l (b_l - origin)`."""
+    """Coefficients `c` of the last centre, `origin + sum_l c_l (b_l - origin)`."""
     near = ok & (jnp.diagonal(products) < FAR)
     products = jnp.where(both(near), products, 0.0)
     num_rows = jnp.maximum(ok.sum(), 1).astype(products.dtype)

@@ -1,6 +1,6 @@
-"""Draws from a table of probabilities in integer arithmetic: two random words and two look-ups each.
+"""Walker's alias method: draws from a table of probabilities in integer arithmetic, by two random words each.
 
-The alias method (Walker 1977), its table filled by integers that add up exactly (Vose 1991).
+Source: Walker 1977; the table is filled as by Vose 1991, with integers that add up exactly.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _LOW_BITS = 30
 
 
 class AliasTable(NamedTuple):
-    """For each of 2**s equally likely places: the outcome is the place below the threshold, the other one above."""
+    """2**s equally likely places: below the threshold the outcome is the place, above it `other`."""
 
     high: UInt32[np.ndarray, " m"]  # threshold, all bits but the lowest 30
     low: UInt32[np.ndarray, " m"]  # its lowest 30 bits
@@ -38,7 +38,7 @@ def alias_table(probability: np.ndarray) -> AliasTable:
 
 
 def _fill(left: list[int], capacity: int) -> tuple[np.ndarray, np.ndarray]:
-    """Vose: an outcome with less than a place holds gets the rest of its place filled by one with more."""
+    """Vose: an outcome that does not fill its place gets the rest filled by one that overfills its own."""
     other = np.arange(len(left), dtype=np.uint32)
     poor = [i for i, weight in enumerate(left) if weight < capacity]
     rich = [i for i, weight in enumerate(left) if weight > capacity]
@@ -50,7 +50,7 @@ def _fill(left: list[int], capacity: int) -> tuple[np.ndarray, np.ndarray]:
             rich.pop()
             if left[j] < capacity:
                 poor.append(j)
-    return np.array(left, np.int64) % capacity, other  # a full place is its own other: it needs no threshold
+    return np.array(left, np.int64) % capacity, other  # a full place needs no threshold: it is its own other
 
 
 def draw(table: AliasTable, first: UInt32[Array, " d"], second: UInt32[Array, " d"]) -> UInt32[Array, " d"]:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
@@ -32,7 +31,6 @@ def wireless(
     access: Literal["multiple", "orthogonal"] = "multiple",
     known_count: bool = True,
     fading: Fading | None = None,
-    server: optax.GradientTransformation | None = None,
     **run: Any,
 ) -> Algorithm:
     """Clients that take part send `alpha_k (g_k + n_k)` at once, uncoded; the server divides what adds up on the air.
@@ -55,8 +53,7 @@ def wireless(
       access: one "multiple" access channel, or an "orthogonal" link for each client.
       known_count: whether the server knows how many clients sent; it divides by their expected number if not.
       fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.
-      server: optimizer that takes the estimate as a gradient; `optax.sgd(1.0)` if not given, the paper uses Adam.
-      **run: `block`, `mesh` and `observe` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range, or both `participation` and `threshold`.
@@ -87,7 +84,6 @@ def wireless(
         ),
         channel=channel,
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         release=Release("over the air", terms),
         **run,
     )
