@@ -14,7 +14,7 @@ from fedjax_priv import _validate
 from fedjax_priv.audit import Finding, Subject, findings
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.cli.commands import Outcome
-from fedjax_priv.cli.experiment import Experiment, experiment, groups
+from fedjax_priv.cli.experiment import Experiment, experiment, options_by_part
 from fedjax_priv.cli.options import Options, options_of, pick
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
@@ -60,7 +60,7 @@ class AuditOptions(NamedTuple):
 def parts_of(system: str) -> dict[str, Options]:
     """Options of an audit of a system, by part."""
     smaller = lambda name, option: option._replace(default=SMALL[name]) if name in SMALL else option
-    whole = {"audit": options_of(AuditOptions), **groups(system)}
+    whole = {"audit": options_of(AuditOptions), **options_by_part(system)}
     return {part: {name: smaller(name, option) for name, option in options.items()} for part, options in whole.items()}
 
 

@@ -13,7 +13,7 @@ from fedjax_priv.aggregators.by_name import PRE_AGGREGATORS, RULES, TRUSTING
 from fedjax_priv.attacks import CoordinateAttack
 from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, SEARCHED
 from fedjax_priv.cli.byzantine import byzantine_options, byzantine_parts, check_attackers
-from fedjax_priv.cli.experiment import groups
+from fedjax_priv.cli.experiment import options_by_part
 from fedjax_priv.cli.options import REQUIRED
 from helpers import towards_target
 
@@ -58,7 +58,7 @@ def test_every_public_rule_and_attack_can_be_chosen():
 
 @pytest.mark.parametrize("system", systems.__all__)
 def test_no_option_of_a_rule_or_attack_hides_another(system):
-    parts = groups(system)
+    parts = options_by_part(system)
     own = parts.pop("byzantine").keys()
     assert not own & {name for options in parts.values() for name in options}
 

@@ -10,12 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedjax_priv.analysis import plots
+from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import Finding
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
-from fedjax_priv.runs.records import atomic_file, run_folder
+from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.status import describe
 
 HEADINGS = (
@@ -99,6 +99,6 @@ def _meaning(size: Size, limit: float) -> str:
 
 def write(out: pathlib.Path, rows: Sequence[Row], results: Mapping[str, xr.Dataset]) -> None:
     """`demo.png` and `demo.json`."""
-    plots.learning_curves(results).savefig(out / "demo.png", dpi=150)
-    atomic_file.write(out / "demo.json", run_folder.to_json([each._asdict() for each in rows]))
+    learning_curves(results).savefig(out / "demo.png", dpi=150)
+    atomic_file.write(out / "demo.json", atomic_file.to_json([each._asdict() for each in rows]))
     Console(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")
