@@ -121,12 +121,15 @@ _ = panels[0].legend(frameon=False)
 # variance. The plot also shows the exact figure for each variance; the audit must stay below it.
 
 # %%
-shares = np.array([1.0, 0.5, 0.2, 0.1, 0.04])
-found = [two_worlds(*(audited(variance=share * VARIANCE) if share < 1 else sound), delta=DELTA) for share in shares]
-own = [rigorous_epsilon(setting._replace(noise_variance=share * VARIANCE), DELTA) for share in shares]
+fractions = np.array([1.0, 0.5, 0.2, 0.1, 0.04])
+found = [
+    two_worlds(*(audited(variance=fraction * VARIANCE) if fraction < 1 else sound), delta=DELTA)
+    for fraction in fractions
+]
+own = [rigorous_epsilon(setting._replace(noise_variance=fraction * VARIANCE), DELTA) for fraction in fractions]
 figure, axis = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
-axis.plot(shares, own, "s-", label="exact, for the noise that is there")
-axis.plot(shares, [bound.epsilon for bound in found], "o-", label="audit: at least")
+axis.plot(fractions, own, "s-", label="exact, for the noise that is there")
+axis.plot(fractions, [bound.epsilon for bound in found], "o-", label="audit: at least")
 axis.axhline(claim, color="grey", linestyle="--", label="claimed")
 axis.set(xscale="log", xlabel="noise variance / variance of the claim", ylabel=f"eps at delta = {DELTA:g}")
 axis.legend(frameon=False)

@@ -162,8 +162,8 @@ masked = systems.fedrep(
 )
 view = jax.jit(masked.step)(key, masked.init(key, jnp.zeros(SMALL), nothing), nothing)[1].observed
 reading = leakage.separate(view, leakage.secagg_protocol(group_size=BUFFER), bound=2**13, max_size=2)
-print("fraction of the values read alone, in sums of two:", reading.share.value)
-assert reading.share.value.tolist() == [0.0, 1.0]
+print("fraction of the values read alone, in sums of two:", reading.fraction.value)
+assert reading.fraction.value.tolist() == [0.0, 1.0]
 proposals = np.asarray(view.clear["conspar"])
 largest = np.argsort(-np.abs(np.asarray(vectors)), axis=1)[:, : proposals.shape[1]]
 assert (np.sort(proposals, 1) == np.sort(largest, 1)).all()

@@ -40,7 +40,7 @@ from fedjax_priv.theory import sparse_secagg as theory
 #
 # At a coordinate the user uploads $\bar y_i + r_i + \sum_{j>i} b_{ij} r_{ij} - \sum_{j<i} b_{ij} r_{ij}$. After a round
 # the server knows $r_i$ of every survivor, and $r_{ij}$ if $i$ or $j$ was lost. It does not know the $r_{ij}$ between
-# survivors whose pair *selected this coordinate*. They form a random graph whose mean degree is about
+# survivors whose pair *selected this coordinate*. Such pairs form a random graph whose mean degree is about
 # $\alpha(1-\theta) < 1$. Masks cancel over each connected component, so the server reads a sum over each component, not
 # over everybody. A component of one client is that client's value. Of all values that are sent, the fraction
 #
@@ -138,9 +138,9 @@ fine = np.linspace(0.02, 0.5, 60)
 figure, axis = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
     axis.plot(fine, theory.component_fraction(theory.Setting(NUM_CLIENTS, fine, DROPOUT), size), color=colour)
-    share = [r.fraction.value[size - 1] for r in readings.values()]
+    fraction = [r.fraction.value[size - 1] for r in readings.values()]
     error = [2 * r.fraction.error[size - 1] for r in readings.values()]
-    axis.errorbar(ALPHAS, share, error, fmt="o", color=colour, capsize=3, label=label)
+    axis.errorbar(ALPHAS, fraction, error, fmt="o", color=colour, capsize=3, label=label)
 single = theory.revealed_fraction(NUM_CLIENTS, 0, fine, DROPOUT)
 axis.plot(fine, single, color="grey", linestyle="--", label="coordinates that one survivor alone sends")
 axis.set(
@@ -178,9 +178,9 @@ panels[0].set(xscale="log", xlabel="users N", ylabel="users in a sum", title="T 
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
     expected = theory.component_fraction(theory.Setting(many, 0.1, DROPOUT), size)
     panels[1].plot(many, expected, color=colour)
-    share, error = (np.array([getattr(s.fraction, name)[size - 1] for s in drawn]) for name in ("value", "error"))
-    panels[1].errorbar(many, share, 2 * error, fmt="o", color=colour, capsize=3, label=label)
-    assert (np.abs(share - expected) < 5 * error).all()
+    fraction, error = (np.array([getattr(s.fraction, name)[size - 1] for s in drawn]) for name in ("value", "error"))
+    panels[1].errorbar(many, fraction, 2 * error, fmt="o", color=colour, capsize=3, label=label)
+    assert (np.abs(fraction - expected) < 5 * error).all()
 panels[1].set(
     xscale="log", ylim=(0, 1), xlabel="users N", ylabel="fraction of the values sent", title="what the server reads"
 )
