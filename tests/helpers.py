@@ -84,10 +84,10 @@ def chi_square(counts, expected):
     return statistic, stats.chi2.sf(statistic, len(counts) - 1)
 
 
-def uniform(words):
-    """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their 8 highest bits."""
-    counts = np.bincount(np.asarray(words).astype(np.int64) >> 24, minlength=256)
-    return chi_square(counts, len(words) / 256)[1] > 1e-6
+def uniform(words, bits=8):
+    """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their highest bits."""
+    counts = np.bincount(np.asarray(words).astype(np.int64) >> 32 - bits, minlength=2**bits)
+    return chi_square(counts, len(words) / 2**bits)[1] > 1e-6
 
 
 def silent(purpose):

@@ -5,8 +5,9 @@ import optax
 import pytest
 
 from fedjax_priv import losses, models
-from fedjax_priv.base import ClientData, Cohort
+from fedjax_priv.base import ClientData
 from fedjax_priv.clients import fedsgd, local_sgd
+from helpers import cohort_of
 
 N, M, B, FEATURES, CLASSES = 4, 8, 3, 5, 3
 CLIENT = np.array([7, 2, 9, 4])
@@ -17,17 +18,7 @@ LOSS = losses.softmax_cross_entropy(MODEL)
 
 
 def cohort(client):
-    n = len(client)
-    return Cohort(
-        client=jnp.asarray(client, jnp.int32),
-        round=jnp.zeros(n, jnp.int32),
-        weight=jnp.ones(n) / n,
-        selected=jnp.ones(n, bool),
-        byzantine=jnp.zeros(n, bool),
-        group=jnp.zeros(n, jnp.int32),
-        gain=jnp.ones(n),
-        participation=jnp.ones(n),
-    )
+    return cohort_of(len(client))._replace(client=jnp.asarray(client, jnp.int32))
 
 
 def classification():
@@ -84,14 +75,9 @@ def test_training_is_that_of_plain_loops_for_uneven_clients_with_nan_in_the_padd
     data, params = classification()
     carry = momentum > 0
     local = local_sgd(
-        LOSS,
-        learning_rate=rate,
-        batch_size=B,
-        num_epochs=epochs,
-        num_steps=steps,
-        momentum=momentum,
+        LOSS, learning_rate=rate, batch_size=B, num_epochs=epochs, num_steps=steps, momentum=momentum,
         carry_momentum=carry,
-    )
+    )  # fmt: skip
     apply, memory = jax.jit(local.apply), local.init(N, params)
     update, memory, loss = apply(KEY, memory, params, data, cohort(CLIENT))
     second, _, _ = apply(KEY, memory, params, data, cohort(CLIENT))

@@ -5,14 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv.layers import sparse_masks
-from fedjax_priv.leakage import (
-    colluders_of_round,
-    ratio,
-    residuals,
-    secagg_protocol,
-    separate,
-    sparse_protocol,
-)
+from fedjax_priv.leakage import colluders_of_round, ratio, residuals, secagg_protocol, separate, sparse_protocol
 from fedjax_priv.systems import common_secagg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 from helpers import Q, targets, towards_target

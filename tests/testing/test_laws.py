@@ -64,14 +64,7 @@ from fedjax_priv.systems import (
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
 from fedjax_priv.testing import Case, check_bits, check_draws, check_round_trip, check_unbiased
-from helpers import (
-    mesh_of,
-    remembering,
-    same_bits,
-    sparse_wire,
-    targets,
-    towards_target,
-)
+from helpers import mesh_of, remembering, same_bits, sparse_wire, targets, towards_target
 
 KEY = jax.random.key(7)
 

@@ -31,12 +31,9 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
     Raises:
       ValueError: an argument is out of range.
     """
-
-    def line(updates: Array, honest: Array) -> tuple[Array, Array]:
-        mean = honest_mean(updates, honest)
-        return jnp.zeros_like(mean), -mean
-
-    return furthest(respond, line, **search)
+    return furthest(
+        respond, lambda updates, honest: (jnp.zeros_like(mean := honest_mean(updates, honest)), -mean), **search
+    )
 
 
 def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
