@@ -24,7 +24,7 @@ from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundStat
 from fedjax_priv.engine.block_choice import fastest_block  # noqa: E402
 from fedjax_priv.engine.mesh import clients_mesh  # noqa: E402
 from fedjax_priv.engine.round import federated_round  # noqa: E402
-from fedjax_priv.runs.records.keep import Keep  # noqa: E402
+from fedjax_priv.runs.records.run_writer import Keep  # noqa: E402
 from fedjax_priv.runs.simulation import simulate  # noqa: E402
 from fedjax_priv.runs.sweep import sweep  # noqa: E402
 from fedjax_priv.status import Status, describe  # noqa: E402

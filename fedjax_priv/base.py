@@ -6,7 +6,6 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -162,14 +161,8 @@ class Draw(NamedTuple):
     num_groups: int = 1  # groups are 0 to num_groups - 1
 
 
-class Release(NamedTuple):
-    """What the rounds of a system give away of a client, in the terms of an accountant; `ledger` reads it.
-
-    Sums that clients add noise to in the field have a term "noise", see `ledger.distributed_noise`.
-    """
-
-    mechanism: str  # "over the air", "local noise", "proposed coordinates", "sparse sum" or "sum"
-    terms: Mapping[str, Any] = MappingProxyType({})
+Release = Any
+"""What the rounds of a system give away of a client: a type of `systems.releases`, which `ledger` reads."""
 
 
 class Local(NamedTuple):
@@ -177,7 +170,7 @@ class Local(NamedTuple):
 
     init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]
     apply: Callable[..., tuple]  # (key, memory, params, ClientData, cohort), [b] -> (update [b, d], memory, loss [b])
-    noise: Mapping[str, Any] = MappingProxyType({})  # what its steps are protected by, as `Release.terms`
+    noise: Any = None  # the noise of its steps, a `clients.NoisySteps`; None: nothing is known
 
 
 class Aggregator(NamedTuple):

@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedjax_priv import aggregators, attacks, clients, data, leakage, losses, metrics, models, simulate, systems
-from fedjax_priv.analysis import plots
+from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.layers.consensus_sparsification import propose
@@ -90,7 +90,7 @@ last = {name: result.accuracy[-1].item() for name, result in results.items()}
 assert last["FedREP, mean"] < 0.5 < 0.8 < min(last["FedREP, trimmed mean"], last["SHARE, trimmed mean"])
 
 # %%
-plots.learning_curves(results)
+learning_curves(results)
 
 # %% [markdown]
 # The package rejects a system that cannot work. It knows that a mean tolerates no Byzantine row; above we had to remove

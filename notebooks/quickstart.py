@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedjax_priv import clients, data, layers, losses, metrics, models, simulate, sweep, systems
-from fedjax_priv.analysis import plots
+from fedjax_priv.analysis import learning_curves
 
 # %% [markdown]
 # ## The parts
@@ -84,7 +84,7 @@ assert results["FedAvg"].accuracy[-1] > 0.7
 # The figure splits the cost of a round by the phases of the protocol.
 
 # %%
-plots.learning_curves(results)
+learning_curves(results)
 
 # %% [markdown]
 # ## A sweep

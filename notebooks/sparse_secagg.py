@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedjax_priv import clients, data, leakage, losses, metrics, models, simulate, systems
-from fedjax_priv.analysis import plots
+from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.theory import sparse_secagg as theory
@@ -237,7 +237,7 @@ ends = [result.accuracy[-1].item() for result in results.values()]
 assert min(ends) > 0.85 and abs(ends[0] - ends[1]) < 0.05
 
 # %%
-plots.learning_curves(results)
+learning_curves(results)
 
 # %% [markdown]
 # The runs of this last figure elide masks. Given the same updates, aggregates and messages are the same.

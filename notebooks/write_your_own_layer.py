@@ -24,7 +24,7 @@ import optax
 
 from fedjax_priv import clients, data, federated_round, losses, metrics, models, simulate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.analysis import plots
+from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import sending
 from fedjax_priv.base import ClientData, Sent
 from fedjax_priv.channels import erasure
@@ -177,7 +177,7 @@ for name, result in results.items():
     print(f"{name}: accuracy {result.accuracy[-1].item():.3f}, {sent:,.0f} bytes up by client and round")
 
 # %%
-plots.learning_curves(results)
+learning_curves(results)
 
 # %% [markdown]
 # Each client draws by its number and sums are in fixed point, so the block size changes no bit of the sum:

@@ -18,6 +18,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
 from fedjax_priv.clients.minibatches import next_batch, per_epoch
+from fedjax_priv.clients.noisy_steps import NoisySteps
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import per_client
 from fedjax_priv.losses import Loss
@@ -121,10 +122,9 @@ def local_sgd(
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
         return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
 
-    steps = {"num_steps": num_steps, "num_epochs": num_epochs, "batch_size": batch_size}
-    return Local(
-        init, apply, {"clip": sample_clip, "sigma": gradient_noise, "alike": not (carries or scheduled), **steps}
-    )
+    done = {"momentum": has_velocity, "carried velocity": carries, "schedule": scheduled}
+    beyond = frozenset(name for name, it_is in done.items() if it_is)
+    return Local(init, apply, NoisySteps(sample_clip, gradient_noise, batch_size, num_steps, num_epochs, beyond))
 
 
 def fedsgd(loss: Loss) -> Local:

@@ -17,7 +17,8 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: standard deviations from the mean, >= 0; may be traced. None: `baruch_z` of the number of rows.
+      z: standard deviations from the mean, >= 0, may be traced; if not given, that of Baruch et al. for the number of
+        rows (`baruch_z`).
       ddof: 0 for the population's standard deviation, 1 for the sample's.
       sign: of the deviation, -1 or 1.
 

@@ -5,12 +5,13 @@ from typing import Any
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Draw, Layer, Local, Release
+from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems.releases import LocalNoise
 
 
 def cdp_fl(
@@ -62,6 +63,6 @@ def cdp_fl(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Release("local noise", {"secure": secure, "num_selected": size, **local.noise}),
+        release=LocalNoise(secure, size, local.noise),
         **run,
     )

@@ -9,13 +9,14 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Draw, Local, Release
+from fedjax_priv.base import Algorithm, Draw, Local
 from fedjax_priv.channels import Fading, multiple_access, orthogonal, rician
 from fedjax_priv.clients import bernoulli, channel_aware, only_if
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import align, over_the_air_mean, stack, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
+from fedjax_priv.systems.releases import OverTheAir
 
 
 def wireless(
@@ -67,10 +68,6 @@ def wireless(
     draw = _draw(participation, threshold, rician() if fading is None else fading)
     if power is not None and power_control == "signal":
         draw = only_if(draw, lambda who: power_left(power, jnp.asarray(noise_variance, jnp.float32), who))
-    terms = {
-        "clip": clip, "noise_variance": noise_variance, "receiver_noise": receiver_noise, "access": access,
-        "power": power, "control": power_control,
-    }  # fmt: skip
     several = access == "multiple"
     channel = multiple_access(receiver_noise, known_count=known_count) if several else orthogonal(receiver_noise)
     return federated_round(
@@ -84,7 +81,7 @@ def wireless(
         ),
         channel=channel,
         aggregate=mean(),
-        release=Release("over the air", terms),
+        release=OverTheAir(clip, noise_variance, receiver_noise, access, power, power_control),
         **run,
     )
 

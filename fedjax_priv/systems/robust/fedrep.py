@@ -6,7 +6,7 @@ from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates
 from fedjax_priv.attacks import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, Release
+from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
@@ -14,6 +14,7 @@ from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import ProposedCoordinates
 
 
 def fedrep(
@@ -71,7 +72,6 @@ def fedrep(
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     n = proposed(num_params, num_clients, ratio, k)
-    terms = {"num_params": num_params, "num_coordinates": n, "alpha": alpha, "masked": not in_the_clear}
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=buffer_size // 2 + 1, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
@@ -92,6 +92,6 @@ def fedrep(
         channel=erasure(dropout, leave=leave),
         aggregate=on_coordinates(aggregate, num_params),
         num_clients=num_clients,
-        release=Release("proposed coordinates", terms | noise.terms),
+        release=ProposedCoordinates(num_params, n, alpha, masked=not in_the_clear, noise=noise.released),
         **run,
     )

@@ -6,12 +6,13 @@ from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
 from fedjax_priv.attacks import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, Release
+from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate
+from fedjax_priv.systems.releases import Sum
 
 
 def share(
@@ -62,6 +63,6 @@ def share(
         channel=erasure(dropout, leave=leave),
         aggregate=aggregate,
         num_clients=num_clients,
-        release=None if in_the_clear else Release("sum"),
+        release=None if in_the_clear else Sum(),
         **run,
     )

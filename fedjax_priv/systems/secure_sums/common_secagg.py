@@ -6,12 +6,13 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems.releases import Sum
 
 
 def common_secagg(
@@ -71,7 +72,7 @@ def common_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Release("sum") if secure else None,
+        release=Sum() if secure else None,
         **run,
     )
 

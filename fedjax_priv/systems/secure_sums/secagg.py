@@ -6,13 +6,14 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import Sum
 
 CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 
@@ -83,6 +84,6 @@ def secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Release("sum", noise.terms) if secure or noise.terms else None,
+        release=Sum(noise.released) if secure or noise.released else None,
         **run,
     )

@@ -7,13 +7,14 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import SparseSum
 
 
 def sparse_secagg(
@@ -82,7 +83,7 @@ def sparse_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Release("sparse sum", {"alpha": alpha, **noise.terms}),
+        release=SparseSum(alpha, noise.released),
         **run,
     )
 

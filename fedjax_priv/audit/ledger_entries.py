@@ -1,4 +1,4 @@
-"""An audit of every entry of a system's privacy ledger: its neighbouring inputs, through the eyes of its adversary."""
+"""An audit of every entry of a system's privacy ledger: adjacent inputs, as the entry's adversary sees them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from fedjax_priv.audit.bounds import LowerBound, two_worlds
-from fedjax_priv.audit.plan import Kind, Subject, canary_for, heard_by, kind_of, num_params, score_of
+from fedjax_priv.audit.by_release import Kind, Subject, canary_for, heard_by, kind_of, num_params, score_of
 from fedjax_priv.audit.worlds import Score, Worlds, scores
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
@@ -21,7 +21,7 @@ class Finding(NamedTuple):
     """What an audit says of one entry of the ledger."""
 
     adversary: str
-    neighbours: str
+    adjacent: str
     canary: str
     claimed: float | None  # eps, None where there is no guarantee
     proved: float | None
@@ -47,7 +47,7 @@ def findings(
     outsider: bool = False,
     held: float | None = None,
 ) -> list[Finding]:
-    """Audits each entry with runs on two neighbouring inputs.
+    """Audits each entry with runs on two adjacent inputs.
 
     Args:
       subject: the system, of which `entries` is the ledger for as many rounds.
@@ -103,7 +103,7 @@ def _finding(
         contradicts.append("held")
     who = f"an outsider, who sees less than {entry.adversary}" if outsider else entry.adversary
     return Finding(
-        who, entry.neighbours, canary, worst(entry.claimed), worst(entry.proved), bound.epsilon, bound.delta,
+        who, entry.adjacent, canary, worst(entry.claimed), worst(entry.proved), bound.epsilon, bound.delta,
         bound.confidence, bound.limit, bound.why, contradicts,
     )  # fmt: skip
 
