@@ -33,13 +33,7 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
 def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
     """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each `y_k`, and which links are silent.
 
-    A round takes d channel uses for each client that sends.
-
-    Args:
-      receiver_noise: N0, >= 0; may be traced.
-
-    Raises:
-      ValueError: `receiver_noise` is negative.
+    A round takes d channel uses for each client that sends. `receiver_noise` is that of `multiple_access`.
     """
     deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
 
