@@ -1,4 +1,4 @@
-"""What several test files share: a cohort by hand, a layer's whole protocol in one call, and a toy system's parts."""
+"""Helpers of several test files: local training and data with known answers, statistics, a round in the clear."""
 
 import math
 
@@ -23,7 +23,7 @@ Q = 2**32 - 5
 
 
 def sparse_wire(d):
-    """Bits of each client's message: values, and the shorter way to write down which of `d` coordinates they are."""
+    """Bits of each client's message: values, and the shorter encoding of their positions among `d` coordinates."""
 
     def bits(upload):
         value, position = (np.asarray(a) for a in upload)
@@ -48,7 +48,7 @@ def towards_target():
 
 
 def remembering():
-    """As `towards_target`, with a memory that counts how often a client's upload counted."""
+    """As `towards_target`, with a memory that counts each client's accepted uploads."""
     plain = towards_target()
 
     def apply(key, memory, params, data, who):
@@ -96,7 +96,7 @@ def silent(purpose):
 
 
 def neighbours_of(circle, most):
-    """`[n, n]`: the `most` nearest of each user of one group, from places on the circle alone."""
+    """`[n, n]`: the `most` nearest peers of each user of one group, from places on the circle."""
     place = np.asarray(circle.place)
     away = (place[:, None] - place[None, :]) % place.size
     near = np.minimum(away, place.size - away)
@@ -122,7 +122,7 @@ def engine(**parts):
 
 
 def pulling(rate=0.5, cohort_size=None):
-    """An algorithm of few operations, for tests of what is around one: each draw, loss and memory tells in its bits."""
+    """An algorithm of few operations, to test the code around one: each draw, loss and memory shows in its bits."""
 
     def init(key, params, data):
         return RoundState(jnp.int32(0), (), params, jnp.zeros(data.count.shape), (), (), ())

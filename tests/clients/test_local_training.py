@@ -108,7 +108,7 @@ def linear(params, examples):
 
 
 def one_hot_update(count, *, client=(0,), **options):
-    """Update of clients whose sample j is the j-th unit vector, with learning rate 1: how much each sample weighed."""
+    """The weight of each sample in the update: sample j is the j-th unit vector, and the learning rate is 1."""
     count = jnp.atleast_1d(jnp.asarray(count, jnp.int32))
     examples = jnp.broadcast_to(jnp.eye(6), (count.size, 6, 6))
     local = local_sgd(linear, learning_rate=1.0, **options)
@@ -253,7 +253,7 @@ def drop_at(rate, last):
 
 @pytest.mark.parametrize("carry_momentum", [False, True])
 def test_a_schedule_is_the_step_size_of_each_round_a_client_trained_in(carry_momentum):
-    """Round by round as with constants; a client that missed the first round is a round behind."""
+    """Equal to constant step sizes, round by round; a client that missed the first round is one round behind."""
     data, params = classification()
     made = lambda rate: local_sgd(
         LOSS, learning_rate=rate, batch_size=B, num_steps=2, momentum=0.5, carry_momentum=carry_momentum

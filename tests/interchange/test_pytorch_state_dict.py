@@ -1,4 +1,4 @@
-"""Parameters in the layouts of PyTorch, for its layers written out in NumPy and, where it is installed, its own."""
+"""Parameters in PyTorch's layouts, against its layers in NumPy and, if it is installed, PyTorch itself."""
 
 import jax
 import numpy as np

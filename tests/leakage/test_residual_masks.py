@@ -1,4 +1,4 @@
-"""What the attack leaves is uniform: the split of a sum inside a component is hidden, and exactly that."""
+"""Residuals are uniform: how a sum divides inside a component is hidden, and nothing else is."""
 
 import functools
 
