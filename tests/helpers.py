@@ -5,7 +5,6 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, ClientData, Link, Local, RoundInfo, RoundState
@@ -116,7 +115,7 @@ def engine(**parts):
     """A round in the clear, with some parts replaced."""
     usual = dict(
         cohort=everyone(), local=towards_target(), layers=stack(send=plain()), channel=erasure(), aggregate=mean(),
-        server=optax.sgd(1.0), block=3, mesh=None,
+        block=3, mesh=None,
     )  # fmt: skip
     return federated_round(**{**usual, **parts})
 

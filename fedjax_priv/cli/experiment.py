@@ -1,6 +1,5 @@
 """A system, its data and its model from options by name: what the command line runs."""
 
-import inspect
 import pathlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,7 +15,6 @@ from fedjax_priv.cli.options import Choice, Option, Options, options_of, pick, t
 from fedjax_priv.data import Dataset
 from fedjax_priv.data.client_arrays import PARTITIONS
 from fedjax_priv.engine import processes
-from fedjax_priv.engine.round import federated_round
 from fedjax_priv.losses import Loss
 
 OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
@@ -50,7 +48,7 @@ def options_by_part(system: str) -> dict[str, Options]:
             for name, option in _system_options(system).items()
         },
         "training": _TRAINING if takes(function, "local") else {},
-        "server": _SERVER if _takes_server(function) else {},
+        "server": _SERVER if takes(function, "server") else {},
         "byzantine": byzantine_options(function),
         "data": options_of(_dataset) | _PARTITION.options("iid", "how the samples are spread over clients.") | _CLIENTS,
         "model": _MODEL.options("mlp", "network to train."),
@@ -146,28 +144,16 @@ def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any],
     parts = byzantine_parts(function, values)
     if takes(function, "local"):
         parts["local"] = _local(system, loss, values)
-    if _takes_server(function):
+    if takes(function, "server"):
         parts["server"] = _server(**pick(_SERVER, values))
     if takes(function, "num_params"):
         parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     return function(**{**parts, **pick(_system_options(system), values), **given})
 
 
-def _hands_on(function: Callable) -> bool:
-    """Whether a system passes other arguments on to `federated_round`."""
-    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
-
-
-def _takes_server(function: Callable) -> bool:
-    return takes(function, "server") or _hands_on(function)
-
-
 def _system_options(system: str) -> dict[str, Option]:
-    """The options of a system's signature, and the block; not the size of the model, which is known."""
-    function = getattr(systems, system)
-    found = options_of(function, without=("num_params",))
-    if _hands_on(function):
-        found["block"] = options_of(federated_round)["block"]
+    """The options of a system; not the size of the model, which is known."""
+    found = options_of(getattr(systems, system), without=("num_params",))
     return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
 
 

@@ -43,7 +43,8 @@ def options_of(
       about: other help than that of the docstring.
 
     Returns:
-      Options in the order of the signature. Parameters of types that have no `command_line_type` are left out.
+      Options in the order of the signature, then those it hands on. Parameters of types that have no
+      `command_line_type` are left out.
     """
     help_of = parameter_help(function) | dict(about)
     without, found = {*without}, {}
@@ -51,12 +52,22 @@ def options_of(
         kind = command_line_type(parameter.annotation)
         if kind is not None and name not in without:
             found[name] = Option(kind, defaults.get(name, parameter.default), help_of.get(name, ""))
+    for name, other in handed_on(function).items():
+        if name not in without and name in (others := options_of(other)):
+            found[name] = others[name]
     return found
 
 
 def takes(function: Callable, name: str) -> bool:
-    """Whether a function has a parameter of this name."""
-    return name in inspect.signature(function).parameters
+    """Whether a function has a parameter of this name, or hands such an argument on."""
+    return name in inspect.signature(function).parameters or name in handed_on(function)
+
+
+def handed_on(function: Callable) -> dict[str, Callable]:
+    """Names of arguments that a function takes as `**how` and hands to others, as the annotation of `**how` says."""
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    rest = [parameter.annotation for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD]
+    return {name: to for how in rest for to, names in getattr(how, "__metadata__", ()) for name in names}
 
 
 def pick(options: Options, values: Mapping[str, Any]) -> dict[str, Any]:

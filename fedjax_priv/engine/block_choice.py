@@ -15,14 +15,14 @@ from fedjax_priv.engine.blocks import num_rows
 _fastest: dict = {}
 
 CLEARLY = 0.95
-"""A larger block is worth its memory if it takes at most this share of the time."""
+"""A larger block is worth its memory if a round takes at most this fraction of the time."""
 
 
 def fastest_block(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData) -> Algorithm:
-    """Times one round in blocks of several sizes and returns the system with the fastest; remembers it.
+    """Times one round in blocks of several sizes, returns the system with the fastest, and remembers it.
 
     Doubles the block from 4 as long as a round gets clearly faster, since memory grows with it, and tries 2 and 1 if 4
-    was the best. Runs on the host, outside jit: what it does is run `algorithm.step`.
+    was the best. It runs `algorithm.step` on the host, outside jit.
 
     Raises:
       ValueError: the block of `algorithm` was already chosen.

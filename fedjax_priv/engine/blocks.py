@@ -1,6 +1,6 @@
-"""Clients in blocks, blocks over devices: memory is that of a block, and every core works.
+"""Clients in blocks, blocks over devices: memory is that of one block, and every core works.
 
-Summands are added over blocks and devices, rows are stacked. Integer sums are the same for every block size and every
+Summands are added over blocks and devices; rows are stacked. Integer sums are the same for every block size and every
 number of devices.
 """
 
@@ -32,10 +32,10 @@ def over_clients(
     """Runs `fn` on blocks of at most `block` clients, spread over the devices of `mesh`.
 
     Args:
-      fn: `(shared, valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. Where `valid` is false the row is a ghost:
-        it stands for no client, or for one that another block holds, and must add nothing to the summand. Arrays that
-        depend on an earlier `over_clients` go through `shared`: JAX refuses a closure over them.
-      shared: what every block is given whole.
+      fn: `(shared, valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. A row that is not `valid` is a ghost: it
+        stands for no client, or for a client of another block, and must add nothing to the summand. Arrays that depend
+        on an earlier `over_clients` go through `shared`: JAX refuses a closure over them.
+      shared: what every block gets whole.
       rows: pytrees of arrays `[n, ...]`.
       block: most clients a block holds; blocks are made as even as possible.
       mesh: devices to spread clients over; None is one device.

@@ -1,4 +1,4 @@
-"""Rows by client: chosen, and taken from and put back into those of the whole population."""
+"""Rows by client: choose between two sets, take those of a cohort from the population, put them back."""
 
 import jax
 import jax.numpy as jnp

@@ -16,17 +16,17 @@ def clients_mesh(devices: Sequence[Any] | None = None) -> Mesh:
 
 
 def resolve_mesh(mesh: Mesh | Literal["auto"] | None) -> Mesh | None:
-    """ "auto" is a mesh over all devices where there are several, and None where there is one.
+    """Turns "auto" into a mesh over all devices, or into None if there is one device only.
 
-    It is None as well where a device already works alone on its share of a larger program, as in a sweep.
+    It is also None inside a program that is already split over devices, as a sweep is.
 
     Raises:
-      ValueError: neither of these, nor a mesh with the one automatic axis "clients".
+      ValueError: not "auto", None or a mesh with the one automatic axis "clients".
     """
     if isinstance(mesh, str) and mesh == "auto":
         alone = jax.device_count() == 1 or jax.sharding.get_abstract_mesh().manual_axes
         return None if alone else clients_mesh()
     fits = isinstance(mesh, Mesh) and mesh.axis_names == (CLIENTS,) and mesh.axis_types == (AxisType.Auto,)
     if mesh is not None and not (fits and mesh.size):
-        raise ValueError(f"mesh must be 'auto', None or a mesh as of clients_mesh(), got {mesh!r}")
+        raise ValueError(f"mesh must be 'auto', None or a mesh from clients_mesh(), got {mesh!r}")
     return mesh

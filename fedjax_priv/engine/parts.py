@@ -7,37 +7,25 @@ import jax
 import optax
 from jaxtyping import PyTree
 
-from fedjax_priv.base import (
-    Aggregator,
-    Channel,
-    ClientData,
-    Cohort,
-    Combine,
-    Draw,
-    Layer,
-    Local,
-    Placement,
-    RoundState,
-    View,
-)
+from fedjax_priv import base
 
 
 class Parts(NamedTuple):
     """The arguments of `federated_round`, checked."""
 
-    cohort: Draw
-    local: Local
-    layers: Layer  # computed where `placement` says
-    combine: Combine  # that of `layers`
-    channel: Channel
-    aggregate: Aggregator
+    cohort: base.Draw
+    local: base.Local
+    layers: base.Layer  # computed where `placement` says
+    combine: base.Combine  # that of `layers`
+    channel: base.Channel
+    aggregate: base.Aggregator
     server: optax.GradientTransformation
     num_clients: int | None
-    placement: Placement
-    observe: Callable[[View], PyTree] | None
+    placement: base.Placement
+    observe: Callable[[base.View], PyTree] | None
 
 
-def combine_of(layers: Layer, cohort: Draw, channel: Channel) -> Combine:
+def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> base.Combine:
     """How uploads become rows.
 
     Raises:
@@ -56,7 +44,7 @@ def combine_of(layers: Layer, cohort: Draw, channel: Channel) -> Combine:
     return combine
 
 
-def check_clients(data: ClientData, num_clients: int | None) -> None:
+def check_clients(data: base.ClientData, num_clients: int | None) -> None:
     """The data are of as many clients as the parts."""
     n = data.count.shape[0]
     if num_clients not in (None, n):
@@ -69,17 +57,12 @@ def check_size(d: int) -> None:
         raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
 
 
-def check_rows(state: RoundState, who: Cohort, data: ClientData) -> None:
-    """Client state and samples have a row for everyone, or for the cohort in its order."""
+def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData, most: int | None) -> None:
+    """Client state and samples have a row for everyone, or for the cohort in its order; a sum can hold its uploads."""
     n, k = data.count.shape[0], who.client.shape[0]
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
         for rows in jax.tree.leaves(tree):
             if rows.shape[0] not in (n, k):
                 raise ValueError(f"{name} must be of as many clients as data has, {n}, got {rows.shape[0]}")
-
-
-def check_uploads(who: Cohort, combine: Combine) -> None:
-    """The sum can hold the uploads of the whole cohort."""
-    most = combine.max_uploads
-    if most is not None and who.client.size > most:
-        raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {who.client.size}")
+    if most is not None and k > most:
+        raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {k}")

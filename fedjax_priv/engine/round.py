@@ -16,47 +16,29 @@ from jax.sharding import Mesh
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
-from fedjax_priv import _validate
-from fedjax_priv.base import (
-    DEFAULT_BLOCK,
-    Aggregator,
-    Algorithm,
-    Channel,
-    ClientData,
-    Cohort,
-    Draw,
-    Key,
-    Layer,
-    Local,
-    Placement,
-    Received,
-    Release,
-    RoundInfo,
-    RoundState,
-    View,
-)
+from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.parts import Parts, check_clients, check_rows, check_size, check_uploads, combine_of
-from fedjax_priv.engine.transaction import Moved, commit, judge, round_status
+from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
+from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.keys import named
 
 
 def federated_round(
     *,
-    cohort: Draw,
-    local: Local,
-    layers: Layer,
-    channel: Channel,
-    aggregate: Aggregator,
+    cohort: base.Draw,
+    local: base.Local,
+    layers: base.Layer,
+    channel: base.Channel,
+    aggregate: base.Aggregator,
     server: optax.GradientTransformation | None = None,
     num_clients: int | None = None,
-    block: int | Literal["auto"] = DEFAULT_BLOCK,
+    block: int | Literal["auto"] = base.DEFAULT_BLOCK,
     mesh: Mesh | Literal["auto"] | None = "auto",
-    observe: Callable[[View], PyTree] | None = None,
-    release: Release | None = None,
-) -> Algorithm:
+    observe: Callable[[base.View], PyTree] | None = None,
+    release: base.Release | None = None,
+) -> base.Algorithm:
     """One round of a federated system as a pure function.
 
     Args:
@@ -91,27 +73,27 @@ def federated_round(
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
     server = optax.sgd(1.0) if server is None else server
 
-    def in_blocks(size: int) -> Algorithm:
+    def in_blocks(size: int) -> base.Algorithm:
         _validate.integer(block=size)
-        there = Placement(size, mesh)
+        there = base.Placement(size, mesh)
         parts = Parts(
             cohort, local, layers.placed(there), combine, channel, aggregate, server, num_clients, there, observe
         )
         of = functools.partial
-        return Algorithm(
+        return base.Algorithm(
             of(_init, parts), of(_step, parts), mesh, size, None, of(_draw, parts), layers.caveats, release
         )
 
     if isinstance(block, str):
-        return in_blocks(DEFAULT_BLOCK)._replace(in_blocks=in_blocks)
+        return in_blocks(base.DEFAULT_BLOCK)._replace(in_blocks=in_blocks)
     return in_blocks(block)
 
 
-def _init(parts: Parts, key: Key, params: PyTree, data: ClientData) -> RoundState:
+def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
     check_clients(data, parts.num_clients)
     n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
     check_size(d)
-    return RoundState(
+    return base.RoundState(
         round=jnp.int32(0),
         draw=parts.cohort.init(named(key, "cohort"), n),
         params=jax.tree.map(lambda p: jnp.asarray(p, p.dtype), params),  # a weak type would be traced twice
@@ -122,11 +104,12 @@ def _init(parts: Parts, key: Key, params: PyTree, data: ClientData) -> RoundStat
     )
 
 
-def _step(parts: Parts, key: Key, state: RoundState, data: ClientData) -> tuple[RoundState, RoundInfo]:
+def _step(
+    parts: Parts, key: base.Key, state: base.RoundState, data: base.ClientData
+) -> tuple[base.RoundState, base.RoundInfo]:
     check_clients(data, parts.num_clients)
     who, draw_state = _draw(parts, key, state.draw, state.round, data.count)
-    check_rows(state, who, data)
-    check_uploads(who, parts.combine)
+    check_cohort(state, who, data, parts.combine.max_uploads)
     key = jax.random.fold_in(key, state.round)
 
     private, public, opening = parts.layers.advertise(named(key, "advertise"), rows_of(who, state.layers), who)
@@ -138,36 +121,39 @@ def _step(parts: Parts, key: Key, state: RoundState, data: ClientData) -> tuple[
     direction, moved = _descend(parts, key, state, groups)
     status = round_status(groups, group_status, moved)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
-    after = commit(state._replace(draw=draw_state), who, counted, status, uploaded, moved)
+    after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
 
     sent = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(uploaded), **closing}
     seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
     measured = dict(uploaded.sent.measured)
-    info = RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
+    info = base.RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
     return after, info
 
 
-def _draw(parts: Parts, key: Key, state: PyTree, round: Array, count: ArrayLike) -> tuple[Cohort, PyTree]:
+def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: ArrayLike) -> tuple[base.Cohort, PyTree]:
     return parts.cohort.apply(named(jax.random.fold_in(key, round), "cohort"), state, round, count)
 
 
 def _open_secrets(
-    parts: Parts, key: Key, who: Cohort, private: PyTree, public: PyTree, uploaded: Uploaded
+    parts: Parts, key: base.Key, who: base.Cohort, private: PyTree, public: PyTree, uploaded: Uploaded
 ) -> tuple[PyTree, PyTree]:
     """What survivors that are still there disclose, and its bits."""
     online = parts.channel.respond(named(key, "respond"), uploaded.alive, who)
     return parts.layers.disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
 
 
-def _descend(parts: Parts, key: Key, state: RoundState, groups: Received) -> tuple[Array, Moved]:
+def _descend(
+    parts: Parts, key: base.Key, state: base.RoundState, groups: base.Received
+) -> tuple[Array, base.RoundState]:
     """One direction from the groups' rows, and a step of the server's optimizer along it."""
     direction, opinion = parts.aggregate.apply(named(key, "aggregate"), state.aggregate, groups)
     _, unravel = ravel_pytree(state.params)
     delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
-    return direction, Moved(optax.apply_updates(state.params, delta), optimizer, opinion)
+    params = optax.apply_updates(state.params, delta)
+    return direction, state._replace(params=params, server=optimizer, aggregate=opinion)
 
 
-def _view(parts: Parts, uploaded: Uploaded, public: PyTree, header: PyTree, received: Received) -> View:
+def _view(parts: Parts, uploaded: Uploaded, public: PyTree, header: PyTree, received: base.Received) -> base.View:
     alive, clear = uploaded.alive, uploaded.sent.clear
     who = () if parts.channel.superposes else alive
-    return View(uploaded.uploads, only_rows(alive, clear), who, public, header, only_rows(~alive, clear), received)
+    return base.View(uploaded.uploads, only_rows(alive, clear), who, public, header, only_rows(~alive, clear), received)

@@ -1,7 +1,5 @@
 """A round as a transaction: which groups and which rounds fail, and what everybody goes on with."""
 
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
@@ -11,13 +9,8 @@ from fedjax_priv.engine.client_rows import put_rows, rows_where
 from fedjax_priv.engine.upload import Uploaded
 from fedjax_priv.status import Status
 
-
-class Moved(NamedTuple):
-    """What the server goes on with if the round succeeds."""
-
-    params: PyTree
-    server: PyTree  # optax state
-    aggregate: PyTree
+SERVER = ("params", "server", "aggregate")
+"""What the server computes of a round, among the fields of `RoundState`."""
 
 
 def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
@@ -42,27 +35,24 @@ def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[R
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 
-def round_status(groups: Received, group_status: Array, moved: Moved) -> Array:
+def round_status(groups: Received, group_status: Array, moved: RoundState) -> Array:
     """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
     reasons = jnp.bitwise_or.reduce(group_status)
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
-    finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(moved)]).all()
+    finite = jnp.stack(
+        [jnp.isfinite(a).all() for a in jax.tree.leaves([getattr(moved, name) for name in SERVER])]
+    ).all()
     return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
 
 
 def commit(
-    state: RoundState, who: Cohort, counted: Array, status: Array, uploaded: Uploaded, moved: Moved
+    state: RoundState, who: Cohort, counted: Array, status: Array, uploaded: Uploaded, moved: RoundState
 ) -> RoundState:
-    """The state everybody goes on with, from the old one with the new state of the draw."""
-    return RoundState(
-        round=state.round + 1,
-        draw=state.draw,
-        params=_unless(status, moved.params, state.params),
-        memory=put_rows(who, counted, uploaded.memory, state.memory),
-        layers=_next_layers(who, counted, status, uploaded.layers, state.layers),
-        aggregate=_unless(status, moved.aggregate, state.aggregate),
-        server=_unless(status, moved.server, state.server),
-    )
+    """The state everybody goes on with; `moved` is the old one but for the draw and for what the server computed."""
+    server = {name: _unless(status, getattr(moved, name), getattr(state, name)) for name in SERVER}
+    memory = put_rows(who, counted, uploaded.memory, state.memory)
+    layers = _next_layers(who, counted, status, uploaded.layers, state.layers)
+    return moved._replace(round=state.round + 1, memory=memory, layers=layers, **server)
 
 
 def _next_layers(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:

@@ -37,14 +37,14 @@ def secagg_protocol(
     Args:
       group_size: most clients in a group, at least 2: the sum of one client is its update. A larger group sets
         `CAP_OVERFLOW`.
-      neighbours: an even number k of peers that each user masks with and gives shares to, drawn at random each round
-        (SecAgg+: the k nearest on a random circle). "all" is the complete graph. `theory.secagg_plus` has the
-        probability that a graph fails.
+      neighbours: an even number k of peers that each client masks with and gives shares to, drawn at random each round
+        (SecAgg+: the k nearest on a random circle); "all" is the complete graph.
       threshold: shares that reconstruct a secret; fewer reveal nothing. A group is lost if fewer holders of a secret it
-        needs are left. floor(holders / 2) + 1 if not given, of group_size or k + 1 holders.
+        needs are left. More than half of the holders if not given.
       elide: expand no masks. The aggregate has the same bits, and uploads are in the clear; reports say so.
       prg: generator of the masks.
 
+    `theory.secagg_plus` has the probability that a graph of neighbours fails.
     Key agreement in F_q and 64-bit seeds are simulation-grade: the messages are those of the protocol, its strength is
     not. Encryption of shares on their way through the server, with a second key pair, is neither run nor counted in
     bits.

@@ -49,12 +49,14 @@ def sparse_protocol(
       num_groups: as in `sparse_masks`.
       alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense".
       group_size: as in `secagg_protocol`.
-      neighbours: as in `secagg_protocol`; with k of them a = alpha / k.
-      threshold: as in `secagg_protocol`.
+      neighbours: an even number k of peers that each client masks with and gives shares to; a pair then selects a
+        coordinate with probability alpha / k. "all" is the complete graph.
+      threshold: shares that reconstruct a secret; more than half of its holders if not given.
       expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
         every coordinate, O(peers d), the reference. The distribution is the same, the draws are not. More ones than
         "skip" has room for set `CAP_OVERFLOW`; this has a probability below 1e-12 a round.
-      elide: as in `secagg_protocol`; the coordinates are still drawn.
+      elide: expand no masks, but draw the coordinates. The aggregate has the same bits, and uploads are in the clear;
+        reports say so.
       prg: generator of the masks.
 
     Raises:

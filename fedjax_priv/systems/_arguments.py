@@ -1,4 +1,7 @@
-"""Checks of arguments that several systems take."""
+"""Arguments that several systems take: their checks, and those that a system hands on."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
 from jaxtyping import Array
 
@@ -6,7 +9,29 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, on_updates
 from fedjax_priv.base import Aggregator, Layer
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain_field
+from fedjax_priv.layers.mask import secagg_protocol
+
+
+class HandsOn(NamedTuple):
+    """Keyword arguments that a system does not list: it takes them as `**how` and hands them to another function.
+
+    In the annotation of `**how` it tells the command line where their options are.
+    """
+
+    function: Callable
+    names: tuple[str, ...]
+
+    def split(self, how: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What is for this function, and the rest."""
+        return {n: how[n] for n in how if n in self.names}, {n: how[n] for n in how if n not in self.names}
+
+
+ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe"))
+MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide"))
+Run = Annotated[Any, ROUND]
+Masked = Annotated[Any, MASKS, ROUND]
 
 
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
@@ -45,39 +70,36 @@ def attacked(attack: Attack | None) -> dict[str, Layer]:
 def buffers(
     num_clients: int, buffer_size: int, num_byzantine: int, aggregate: Aggregator, *, in_the_clear: bool
 ) -> int:
-    """How many buffers of `buffer_size` clients there are, if the aggregator bears what Byzantine clients spoil.
+    """The number of buffers of `buffer_size` clients, of which Byzantine clients can corrupt no more than tolerated.
 
     Raises:
-      ValueError: a size that does not fit another, single updates under secure aggregation, or more spoilt buffers,
-        min(f, buffers), than the aggregator bears.
+      ValueError: a size that does not divide another, single updates under secure aggregation, or more corrupted
+        buffers, min(f, buffers), than the rule tolerates.
     """
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
     _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
     if buffer_size == 1 and not in_the_clear:
-        raise ValueError("buffer_size must be at least 2: alone, a client's sum is its update; or in_the_clear=True")
+        raise ValueError("buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update")
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     if aggregate.most_byzantine is not None:
         spoilt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
         if most < 0:
-            raise ValueError(f"aggregate must have a direction from {number} rows, and this rule has none")
+            raise ValueError(f"aggregate must be a rule for {number} rows, and this one needs more")
         if spoilt > most:
             raise ValueError(
-                f"aggregate must bear {spoilt} Byzantine rows of {number}, one for each of num_byzantine = "
-                f"{num_byzantine}; it bears {most}"
+                f"num_byzantine={num_byzantine} can corrupt {spoilt} of {number} rows, but aggregate tolerates {most}"
             )
     return number
 
 
-def buffer_sum(number: int, buffer_size: int, *, in_the_clear: bool, elide: bool) -> Layer:
-    """The exact sum of each buffer, masked among its members."""
-    if in_the_clear:
-        return plain_field(number)
-    return pairwise_masks(number, group_size=buffer_size, elide=elide)
+def buffer_sum(number: int, buffer_size: int, masks: dict[str, Any], *, in_the_clear: bool) -> Layer:
+    """The exact sum of each buffer, masked among its members with the options `masks`."""
+    return plain_field(number) if in_the_clear else pairwise_masks(number, group_size=buffer_size, **masks)
 
 
 def coordinates(num_params: int, ratio: float, clients: int = 1) -> int:
-    """The share of each client in a part of the coordinates, `floor(ratio d / clients)`, at least 1.
+    """How many of `floor(ratio d)` coordinates each client has, `floor(ratio d / clients)`, at least 1.
 
     Raises:
       ValueError: `ratio` outside (0, 1].

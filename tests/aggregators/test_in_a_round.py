@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from aggregators.references import centered_clipping, krum
@@ -33,7 +32,7 @@ def alone():
 def system(rule):
     return federated_round(
         cohort=alone(), local=towards_target(), layers=plain(N), channel=erasure(), aggregate=rule,
-        server=optax.sgd(1.0), mesh=None,
+        mesh=None,
     )  # fmt: skip
 
 

@@ -1,7 +1,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 
 from fedjax_priv.aggregators import mean
@@ -93,7 +92,7 @@ def system():
     return federated_round(
         cohort=everyone(), local=towards_target(),
         layers=stack(keys=stateless()._replace(advertise=advertise), send=plain()),
-        channel=erasure(0.25), aggregate=mean(), server=optax.sgd(1.0), mesh=None,
+        channel=erasure(0.25), aggregate=mean(), mesh=None,
     )  # fmt: skip
 
 

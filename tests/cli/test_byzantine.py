@@ -101,13 +101,13 @@ def test_the_mean_is_a_baseline_that_is_not_refused():
     mixed = parts(aggregate="mean", pre_aggregate="nearest_neighbour_mixing")["aggregate"]
     assert mixed.most_byzantine is None
     assert parts(aggregate="krum", pre_aggregate="nearest_neighbour_mixing")["aggregate"].most_byzantine(9) == 2
-    with pytest.raises(ValueError, match="bears 0$"):
+    with pytest.raises(ValueError, match="tolerates 0$"):
         systems.robust_fedavg(towards_target(), num_clients=9, num_byzantine=2, aggregate=aggregators.mean())
 
 
 def test_a_rule_without_a_direction_is_refused_whoever_is_honest():
     chosen = parts(aggregate="multi_krum", aggregate_selected=10, num_byzantine=0)
-    with pytest.raises(ValueError, match="^aggregate must have a direction from 9 rows, and this rule has none$"):
+    with pytest.raises(ValueError, match="^aggregate must be a rule for 9 rows, and this one needs more$"):
         systems.robust_fedavg(towards_target(), num_clients=9, **chosen)
 
 

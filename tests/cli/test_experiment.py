@@ -8,9 +8,9 @@ import pytest
 from jaxtyping import Array
 
 from fedjax_priv import models, systems
-from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.base import Algorithm, ClientData, Local
 from fedjax_priv.cli.experiment import MODELS, experiment, options_by_part
-from fedjax_priv.cli.options import REQUIRED
+from fedjax_priv.cli.options import REQUIRED, handed_on, takes
 from fedjax_priv.data import Dataset
 from helpers import cohort_of
 
@@ -50,7 +50,8 @@ def test_every_system_has_options_and_can_be_made_from_their_defaults(system):
 def test_the_options_of_a_system_are_those_of_its_signature():
     fedavg, secagg = (options_by_part(name)["system"] for name in ("fedavg", "secagg"))
     assert fedavg.keys() == {"cohort_size", "dropout", "exact", "block"}
-    assert fedavg["block"] == secagg["block"]  # the one hands it on, the other has it
+    assert fedavg["block"] == secagg["block"] and options_by_part("f2ed")["server"]  # handed on to the round
+    assert secagg["neighbours"].default == "all" and "even number" in secagg["neighbours"].help  # and to the masks
     assert secagg.keys() == {
         "num_clients", "cohort_size", "dropout", "leave", "levels", "neighbours", "threshold", "elide",
         "normalize", "block", "clip", "noise_variance",
@@ -59,6 +60,15 @@ def test_the_options_of_a_system_are_those_of_its_signature():
     assert secagg["leave"].help == "probability that a survivor is gone when shares are opened."
     training = options_by_part("fedavg")["training"]
     assert (training["learning_rate"].default, training["batch_size"].default) == (0.1, 10)
+
+
+def test_what_a_system_hands_on_is_an_argument_of_who_gets_it():
+    """And nothing else is taken."""
+    for function in (getattr(systems, name) for name in systems.__all__):
+        assert {"server", "block", "mesh", "observe"} <= handed_on(function).keys()
+        assert all(takes(to, name) for name, to in handed_on(function).items())
+    with pytest.raises(TypeError, match="unexpected keyword argument 'blok'"):
+        systems.secagg(Local(print, print), num_clients=4, blok=3)
 
 
 def test_the_size_of_the_model_is_no_option(monkeypatch):

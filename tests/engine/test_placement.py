@@ -8,17 +8,15 @@ from fedjax_priv.layers import enrolled_mask as enrolled
 from fedjax_priv.layers import enrolled_masks, pairwise_masks, quantize, sparse_masks, stack
 from fedjax_priv.layers.secure_sum import masked_sum, sharing
 from fedjax_priv.systems import cdp_fl, secagg, sparse_secagg
-from helpers import cohort_of, engine, mesh_of, run_layer, survivors, targets, towards_target
+from helpers import cohort_of, engine, mesh_of, one_round, run_layer, survivors, targets, towards_target
 
 N, D = 7, 9
 KEY = jax.random.key(2)
-SYSTEMS = {"pairwise": secagg, "sparse": sparse_secagg, "enrolled": cdp_fl}
-LAYERS = {
-    "pairwise": pairwise_masks(group_size=N),
-    "sparse": sparse_masks(alpha=0.5, group_size=N),
-    "enrolled": enrolled_masks(group_size=N),
-}
-TIMES = {"pairwise": 2, "sparse": 2, "enrolled": 1}  # to share secrets, and to take out masks
+MASKED = [
+    (secagg, pairwise_masks(group_size=N), 2),  # times: to share secrets, and to take out masks
+    (sparse_secagg, sparse_masks(alpha=0.5, group_size=N), 2),
+    (cdp_fl, enrolled_masks(group_size=N), 1),
+]
 
 
 @pytest.fixture
@@ -40,35 +38,23 @@ def trace(system):
     jax.eval_shape(system.step, KEY, jax.eval_shape(system.init, KEY, jnp.zeros(D), data), data)
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
-@pytest.mark.parametrize(("block", "devices"), [(2, 1), (5, 3)])
-def test_a_system_hands_its_block_and_devices_to_its_masks(placed, name, block, devices):
-    system = SYSTEMS[name](towards_target(), num_clients=N, block=block, mesh=mesh_of(devices))
-    trace(system)
-    assert placed == [(block, system.mesh)] * TIMES[name]
-
-
-def test_so_does_a_block_that_was_measured(placed):
-    open_ = secagg(towards_target(), num_clients=N, block="auto", mesh=None)
-    for block in (3, 4):
-        trace(open_.in_blocks(block))
-    assert placed == [(3, None)] * 2 + [(4, None)] * 2
+@pytest.mark.parametrize(("system", "layer", "times"), MASKED)
+def test_a_system_hands_its_block_and_devices_to_its_masks(placed, system, layer, times):
+    for block, mesh in ((2, None), (5, mesh_of(3))):
+        trace(system(towards_target(), num_clients=N, block=block, mesh=mesh))
+        assert placed == [(block, mesh)] * times
+        placed.clear()
+    trace(system(towards_target(), num_clients=N, block="auto", mesh=None).in_blocks(3))
+    assert placed == [(3, None)] * times
+    placed.clear()
+    run_layer(layer, KEY, jnp.zeros((N, D), jnp.uint32), cohort_of(N), survivors(N))
+    assert placed == [(8, None)] * times, "the control: outside a round nobody hands anything on"
 
 
 def test_a_stack_hands_them_on_to_a_stack_and_to_a_layer_that_was_changed(placed):
     """What was replaced in a layer stays replaced."""
-    masks = LAYERS["pairwise"]
+    masks = pairwise_masks(group_size=N)
     changed = masks._replace(decode=lambda *args, **how: masks.decode(*args, **how)._replace(count=jnp.zeros(1, int)))
-    layers = stack(quantize=quantize(2.0**16, N), below=stack(mask=changed))
-    system = engine(layers=layers, block=3)
-    data = targets(N, D)
-    _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(D), data), data)
+    system = engine(layers=stack(quantize=quantize(2.0**16, N), below=stack(mask=changed)), block=3)
+    assert not one_round(system, targets(N, D), D)[2].counted.any()
     assert placed == [(3, None)] * 2
-    assert not info.counted.any()
-
-
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_outside_a_round_has_the_usual_block(placed, name):
-    """The control: without a round nobody hands anything on."""
-    run_layer(LAYERS[name], KEY, jnp.zeros((N, D), jnp.uint32), cohort_of(N), survivors(N))
-    assert placed == [(8, None)] * TIMES[name]

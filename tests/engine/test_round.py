@@ -66,7 +66,6 @@ def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
         layers=stack(quantize=quantize(2.0**16, 2), mask=pairwise_masks(4, group_size=2)),
         channel=erasure(),
         aggregate=mean(),
-        server=optax.sgd(1.0),
         mesh=None,
     )
     before = system.init(KEY, jnp.zeros(5), bad)
@@ -106,7 +105,7 @@ def test_a_layer_may_look_across_clients(devices):
     centre = stateless(lambda key, x, who: x - x.mean(0, keepdims=True) + 1.0, whole=True)
     system = federated_round(
         cohort=everyone(), local=remembering(), layers=stack(centre=centre, scale=scale(), send=plain()),
-        channel=erasure(), aggregate=mean(), server=optax.sgd(1.0), block=2, mesh=mesh_of(devices),
+        channel=erasure(), aggregate=mean(), block=2, mesh=mesh_of(devices),
     )  # fmt: skip
     _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(5), data), data)
     x, weight = -np.asarray(data.examples, np.float64), np.asarray(data.count) / np.asarray(data.count).sum()
@@ -130,7 +129,7 @@ def test_bernoulli_cohorts_under_secure_aggregation():
     system = federated_round(
         cohort=bernoulli(0.7), local=remembering(),
         layers=stack(quantize=quantize(2.0**16, n), mask=pairwise_masks(group_size=n, threshold=3)),
-        channel=erasure(0.2), aggregate=mean(), server=optax.sgd(1.0), block=3, mesh=None,
+        channel=erasure(0.2), aggregate=mean(), block=3, mesh=None,
     )  # fmt: skip
     step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(4), data)
     sizes = set()
@@ -180,7 +179,6 @@ def test_a_sweep_is_a_vmap():
 def test_bad_arguments(how, message):
     parts = dict(
         cohort=everyone(), local=towards_target(), layers=plain(), channel=erasure(), aggregate=mean(),
-        server=optax.sgd(1.0),
     )  # fmt: skip
     with pytest.raises(ValueError, match=message):
         federated_round(**{**parts, **how})
@@ -351,7 +349,7 @@ def test_numpy_data_may_be_closed_over():
         (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
         (
             lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
-            "mesh must be 'auto', None or a mesh as of clients_mesh",
+            "mesh must be 'auto', None or a mesh from clients_mesh",
         ),
         (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
         (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),

@@ -171,17 +171,17 @@ def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
         ({"buffer_size": 4}, "num_clients must be a multiple of buffer_size = 4, got 6"),
         (
             {"buffer_size": 1, "aggregate": krum(1)},
-            "buffer_size must be at least 2: alone, a client's sum is its update; or in_the_clear=True",
+            "buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update",
         ),
         ({"k": 7}, "k must be a multiple of num_clients = 6, got 7"),
         ({"k": None, "ratio": 1.5}, "ratio must be a number in (0, 1], got 1.5"),
         (
             {"num_byzantine": 2, "aggregate": trimmed_mean(1)},
-            "aggregate must bear 2 Byzantine rows of 3, one for each of num_byzantine = 2; it bears 1",
+            "num_byzantine=2 can corrupt 2 of 3 rows, but aggregate tolerates 1",
         ),
         (
             {"num_byzantine": 1},
-            "aggregate must bear 1 Byzantine rows of 3, one for each of num_byzantine = 1; it bears 0",
+            "num_byzantine=1 can corrupt 1 of 3 rows, but aggregate tolerates 0",
         ),
         ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
         ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),

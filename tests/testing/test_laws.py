@@ -14,7 +14,7 @@ import pytest
 
 import fedjax_priv.attacks
 import fedjax_priv.layers
-import fedjax_priv.systems
+from fedjax_priv import systems
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import foe, on_sparse, on_updates
 from fedjax_priv.base import Algorithm, Layer
@@ -46,21 +46,6 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.status import Status
-from fedjax_priv.systems import (
-    cdp_fl,
-    common_secagg,
-    dp_sgd,
-    f2ed,
-    fedavg,
-    fedrep,
-    rcgd_ef,
-    robust_fedavg,
-    secagg,
-    share,
-    sparse_fedavg,
-    sparse_secagg,
-    wireless,
-)
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
 from fedjax_priv.testing import Case, check_bits, check_draws, check_round_trip, check_unbiased
@@ -174,68 +159,58 @@ BUILDERS = {"masked_sum", "sparsifier", "stateless"}  # of layers: they are no l
 
 
 def make_secagg(local, num_clients, **how):
-    return secagg(local, num_clients=num_clients, levels=2.0**16, dropout=0.2, **how)
+    return systems.secagg(local, num_clients=num_clients, levels=2.0**16, dropout=0.2, **how)
 
 
 SYSTEMS = {
-    "fedavg": lambda local, n, **how: fedavg(local, dropout=0.2, **how),
-    "fedavg, cohort": lambda local, n, **how: fedavg(local, dropout=0.2, cohort_size=n - 2, **how),
+    "fedavg": lambda local, n, **how: systems.fedavg(local, dropout=0.2, **how),
+    "fedavg, cohort": lambda local, n, **how: systems.fedavg(local, dropout=0.2, cohort_size=n - 2, **how),
     "secagg": make_secagg,
     "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
     "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),
     "secagg, neighbours": lambda local, n, **how: make_secagg(local, n, neighbours=4, threshold=2, **how),
-    "cdp_fl": lambda local, n, **how: cdp_fl(local, num_clients=n, dropout=0.1, leave=0.02, **how),
-    "cdp_fl, cohort": lambda local, n, **how: cdp_fl(local, num_clients=n, cohort_size=n - 2, **how),
-    "dp_sgd": lambda local, n, **how: dp_sgd(local, num_clients=n, dropout=0.1, **how),
-    "sparse_secagg": lambda local, n, **how: sparse_secagg(
+    "cdp_fl": lambda local, n, **how: systems.cdp_fl(local, num_clients=n, dropout=0.1, leave=0.02, **how),
+    "cdp_fl, cohort": lambda local, n, **how: systems.cdp_fl(local, num_clients=n, cohort_size=n - 2, **how),
+    "dp_sgd": lambda local, n, **how: systems.dp_sgd(local, num_clients=n, dropout=0.1, **how),
+    "sparse_secagg": lambda local, n, **how: systems.sparse_secagg(
         local, num_clients=n, cohort_size=n - 1, alpha=0.9, dropout=0.1, neighbours=4, threshold=2, **how
     ),
-    "sparse_secagg, survivors": lambda local, n, **how: sparse_secagg(
+    "sparse_secagg, survivors": lambda local, n, **how: systems.sparse_secagg(
         local, num_clients=n, alpha=1.0, dropout=0.2, leave=0.1, expand="dense", normalize="survivors", **how
     ),
-    "sparse_fedavg": lambda local, n, **how: sparse_fedavg(
+    "sparse_fedavg": lambda local, n, **how: systems.sparse_fedavg(
         local, num_params=D, k=8, error_feedback=True, dropout=0.1, **how
     ),
-    "sparse_fedavg, cohort": lambda local, n, **how: sparse_fedavg(
+    "sparse_fedavg, cohort": lambda local, n, **how: systems.sparse_fedavg(
         local, num_params=D, k=25, sparsifier="rand_k", num_clients=n, cohort_size=n - 1, **how
     ),
-    "fedrep": lambda local, n, **how: fedrep(
-        local,
-        num_clients=n,
-        num_params=D,
-        ratio=0.5,
-        alpha=0.3,
-        buffer_size=1,
-        in_the_clear=True,
-        aggregate=mean(),
-        dropout=0.1,
-        **how,
+    "fedrep": lambda local, n, **how: systems.fedrep(
+        local, num_clients=n, num_params=D, ratio=0.5, alpha=0.3, buffer_size=1, in_the_clear=True, aggregate=mean(),
+        dropout=0.1, **how,
     ),
-    "share": lambda local, n, **how: share(local, num_clients=n, buffer_size=n, aggregate=mean(), dropout=0.1, **how),
-    "f2ed": lambda local, n, **how: f2ed(local, num_clients=n, buffer_size=1, in_the_clear=True, sigma=9.0, **how),
-    "robust_fedavg": lambda local, n, **how: robust_fedavg(local, num_clients=n, aggregate=mean(), dropout=0.1, **how),
-    "wireless": lambda local, n, **how: wireless(
+    "share": lambda local, n, **how: systems.share(
+        local, num_clients=n, buffer_size=n, aggregate=mean(), dropout=0.1, **how
+    ),
+    "f2ed": lambda local, n, **how: systems.f2ed(
+        local, num_clients=n, buffer_size=1, in_the_clear=True, sigma=9.0, **how
+    ),
+    "robust_fedavg": lambda local, n, **how: systems.robust_fedavg(
+        local, num_clients=n, aggregate=mean(), dropout=0.1, **how
+    ),
+    "wireless": lambda local, n, **how: systems.wireless(
         local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, **how
     ),
-    "wireless, orthogonal": lambda local, n, **how: wireless(
-        local,
-        clip=9.0,
-        noise_variance=1e-3,
-        receiver_noise=1e-3,
-        participation=0.9,
-        snr_db=60.0,
-        access="orthogonal",
-        known_count=False,
-        power_control="signal",
-        **how,
+    "wireless, orthogonal": lambda local, n, **how: systems.wireless(
+        local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, snr_db=60.0, access="orthogonal",
+        known_count=False, power_control="signal", **how,
     ),
-    "rcgd_ef": lambda local, n, **how: rcgd_ef(
+    "rcgd_ef": lambda local, n, **how: systems.rcgd_ef(
         local, num_clients=n, num_params=D, ratio=0.5, trimmed=0.0, dropout=0.1, **how
     ),
-    "common_secagg": lambda local, n, **how: common_secagg(
+    "common_secagg": lambda local, n, **how: systems.common_secagg(
         local, num_clients=n, num_params=D, alpha=0.4, error_feedback=True, dropout=0.1, leave=0.1, **how
     ),
-}
+}  # fmt: skip
 
 
 def public_names(packages, returning):
@@ -251,7 +226,7 @@ def public_names(packages, returning):
 
 @pytest.mark.parametrize(
     ("packages", "type_", "table"),
-    [((fedjax_priv.layers, fedjax_priv.attacks), Layer, LAYERS), ((fedjax_priv.systems,), Algorithm, SYSTEMS)],
+    [((fedjax_priv.layers, fedjax_priv.attacks), Layer, LAYERS), ((systems,), Algorithm, SYSTEMS)],
 )
 def test_every_public_part_is_in_the_table(packages, type_, table):
     named = {name.split(",")[0] for name in table}
@@ -351,7 +326,7 @@ def four_rounds(step, state, data):
 
 
 def secagg_of(**how):
-    return secagg(towards_target(), num_clients=N, block=7, mesh=None, **how)
+    return systems.secagg(towards_target(), num_clients=N, block=7, mesh=None, **how)
 
 
 def begun(data):

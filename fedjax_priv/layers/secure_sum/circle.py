@@ -1,7 +1,7 @@
-"""Who masks with whom, and holds shares of whom: the users of a group stand on a circle.
+"""Who masks with whom, and who holds whose shares: the users of a group stand on a circle.
 
-On the complete graph everybody is everybody's peer (Bonawitz et al., CCS 2017). On the k-regular one the order is
-random and the k nearest are (Bell et al., CCS 2020, a Harary graph); no adjacency matrix is needed for either.
+On the complete graph all others are peers (Bonawitz et al., CCS 2017). On the k-regular graph the order is random and
+the k nearest are peers (Bell et al., CCS 2020, a Harary graph). Neither needs an adjacency matrix.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""From the seeds a user shares with its peers to its pairwise masks: all coordinates, or a random few of each pair.
+"""Expands the seeds that a user shares with its peers to its pairwise masks, on all coordinates or on a random few.
 
 Both users of a pair, and the server for a lost one, expand the same seed to the same ones `b_ij` and words `r_ij`, so
 that masks cancel whatever the expansion.
@@ -38,7 +38,7 @@ def whole(prg: Prg, *, elide: bool = False) -> Expansion:
 
     Args:
       prg: generator of the masks.
-      elide: leave the masks out.
+      elide: expand no masks.
     """
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
@@ -61,7 +61,7 @@ def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expan
     Args:
       probability: of a one, the threshold over 2**32 (rounded to 24 bits).
       prg: generator of the masks.
-      elide: leave the masks out.
+      elide: expand no masks.
     """
     threshold = jnp.asarray(probability, jnp.float32) * 2.0**32
     always = threshold >= 2.0**32  # of two users with alpha = 1; no word holds this threshold
@@ -95,7 +95,7 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
       probability: a of a one, in (0, 1].
       most_pairs: pairs of a round, by which the ones of each are bounded: see `most_ones`.
       prg: generator of the masks.
-      elide: leave the masks out.
+      elide: expand no masks.
     """
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:

@@ -1,7 +1,5 @@
 """FedAvg (McMahan et al. 2017): local training, a weighted mean, updates in the clear."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -11,6 +9,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, weighted_mean
+from fedjax_priv.systems._arguments import Run
 
 
 def fedavg(
@@ -19,7 +18,7 @@ def fedavg(
     cohort_size: int | None = None,
     dropout: float | Array = 0.0,
     exact: bool = True,
-    **run: Any,
+    **run: Run,
 ) -> Algorithm:
     """`w <- w - sum_{i in S} n_i (w - w_i) / sum_{i in S} n_i`, S the clients whose updates arrive.
 

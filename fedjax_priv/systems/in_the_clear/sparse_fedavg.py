@@ -1,6 +1,6 @@
 """FedAvg with sparsified updates in the clear: rand-K or top-K, with or without error feedback."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from jaxtyping import Array
 
@@ -11,7 +11,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_sparse, rand_k, scale, stack, top_k
-from fedjax_priv.systems._arguments import loss_rate
+from fedjax_priv.systems._arguments import Run, loss_rate
 
 SPARSIFIERS = {"rand_k": rand_k, "top_k": top_k}
 
@@ -27,7 +27,7 @@ def sparse_fedavg(
     cohort_size: int | None = None,
     dropout: float | Array = 0.0,
     exact: bool = True,
-    **run: Any,
+    **run: Run,
 ) -> Algorithm:
     """`w <- w - sum_{i in S} C(beta_i y_i / (1 - dropout))`, C the sparsifier, S the clients whose uploads arrive.
 

@@ -1,6 +1,6 @@
 """Concentrated-DP federated learning: noise at every local step, one enrolment for the masks of all rounds."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from jaxtyping import Array
 
@@ -10,8 +10,10 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
-from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems.releases import LocalNoise
+
+MASKS = HandsOn(enrolled_masks, ("threshold", "elide"))
 
 
 def cdp_fl(
@@ -23,12 +25,10 @@ def cdp_fl(
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
-    threshold: int = 2,
-    elide: bool = False,
     secure_sum: Layer | None = None,
-    **run: Any,
+    **how: Annotated[Any, MASKS, ROUND],
 ) -> Algorithm:
-    """`theta <- (1/r) sum of the local models` of r devices under masks that cancel over any set of them, Algorithm 1.
+    """`theta <- (1/r) sum of the local models` of r devices; masks cancel over any set of them (Algorithm 1).
 
     Devices upload `theta - theta_i`, rounded at random to a grid of 1/c. `clients.local_sgd(..., sample_clip=G,
     gradient_noise=sigma)` is the paper's local training; `dp_sgd` is its baseline of one step.
@@ -37,32 +37,32 @@ def cdp_fl(
       local: training of a device.
       num_clients: devices in the data, n.
       cohort_size: r, devices of a round, drawn uniformly without replacement; all if not given.
-      cohort: another draw of at most r devices a round, as `clients.scheduled`.
+      cohort: another draw of at most r devices a round, such as `clients.scheduled`.
       dropout: probability that a device is lost before its upload; the mean is that of the others.
-      leave: probability that a survivor is gone when round keys are asked for, which fails a round with losses.
+      leave: probability that a survivor is gone when round keys are asked for; this fails a round with losses.
       levels: grid points c of the quantizer to a unit; the grid should be far below the learning rate times sigma.
-      threshold: fewest survivors whose sum is opened: it holds the noise of so many.
-      elide: expand no mask where only the aggregate is wanted; the same aggregate bit for bit, and reports say so.
-      secure_sum: innermost layer in place of `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
+      secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **how: `threshold` and `elide` of `enrolled_masks`; `server`, `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
     size = secure_cohort(num_clients, cohort_size)
-    secure = secure_sum is None
-    if elide and not secure:
-        raise ValueError("elide must not be given with secure_sum, which has its own masks, got True")
-    if secure_sum is None:
-        secure_sum = enrolled_masks(group_size=size, threshold=threshold, elide=elide)
+    masks, run = MASKS.split(how)
+    if secure_sum is not None and masks.get("elide"):
+        raise ValueError("elide must not be given with secure_sum, which has no masks to leave out, got True")
     return federated_round(
         cohort=sample(size) if cohort is None else cohort,
         local=local,
-        layers=stack(mean=average(), quantize=quantize(levels, max_terms=size), mask=secure_sum),
+        layers=stack(
+            mean=average(),
+            quantize=quantize(levels, max_terms=size),
+            mask=enrolled_masks(group_size=size, **masks) if secure_sum is None else secure_sum,
+        ),
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=LocalNoise(secure, size, local.noise),
+        release=LocalNoise(secure_sum is None, size, local.noise),
         **run,
     )

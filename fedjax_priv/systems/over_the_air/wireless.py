@@ -16,6 +16,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import align, over_the_air_mean, stack, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
+from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems.releases import OverTheAir
 
 
@@ -32,7 +33,7 @@ def wireless(
     access: Literal["multiple", "orthogonal"] = "multiple",
     known_count: bool = True,
     fading: Fading | None = None,
-    **run: Any,
+    **run: Run,
 ) -> Algorithm:
     """Clients that take part send `alpha_k (g_k + n_k)` at once, uncoded; the server divides what adds up on the air.
 
@@ -49,8 +50,8 @@ def wireless(
       participation: p, probability of joining a round: a number, `[n]`, or a function of the round; 1 if not given.
       threshold: h_th of channel-aware sampling, `p_k = min(1, h_k / h_th)`, instead of `participation`.
       snr_db: transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no power limit if not given.
-      power_control: what gives way where power does not suffice, see `layers.align`. Under "signal" a client that has
-        no power left beside its noise does not join.
+      power_control: what gives way where power does not suffice, see `layers.align`. Under "signal" a client whose
+        noise takes all its power does not join.
       access: one "multiple" access channel, or an "orthogonal" link for each client.
       known_count: whether the server knows how many clients sent; it divides by their expected number if not.
       fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.

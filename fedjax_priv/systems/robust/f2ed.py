@@ -1,39 +1,33 @@
 """F2ed-Learning (Wang et al. 2020): SHARE with FilterL2 across clusters, which they call shards."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import filter_l2
-from fedjax_priv.attacks import Attack
 from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn
 from fedjax_priv.systems.robust.share import share
+
+SHARE = HandsOn(
+    share,
+    ("num_clients", "buffer_size", "num_byzantine", "attack", "dropout", "leave", "levels", "in_the_clear", *MASKS[1]),
+)  # fmt: skip
 
 
 def f2ed(
-    local: Local,
-    *,
-    num_clients: int,
-    sigma: float | Array = 1.0,
-    bound: float = 20.0,
-    num_byzantine: int = 0,
-    attack: Attack | None = None,
-    **how: Any,
+    local: Local, *, sigma: float | Array = 1.0, bound: float = 20.0, **how: Annotated[Any, SHARE, ROUND]
 ) -> Algorithm:
     """`w <- w - FilterL2(shard means of y_k)`.
 
     Args:
       local: training of a client.
-      num_clients: m.
-      sigma: standard deviation of honest shard means in their worst direction; the authors' 1 filters nothing at the
-        scale of model updates; may be traced.
+      sigma: standard deviation of honest shard means in their worst direction. The authors' 1 filters nothing at the
+        scale of model updates.
       bound: as in `filter_l2`.
-      num_byzantine: as in `share`.
-      attack: as in `share`.
-      **how: other arguments of `share`.
+      **how: arguments of `share`, all but `aggregate`.
 
     Raises:
       ValueError: as `share` and `filter_l2`.
     """
-    rule = filter_l2(sigma, bound=bound)
-    return share(local, num_clients=num_clients, aggregate=rule, num_byzantine=num_byzantine, attack=attack, **how)
+    return share(local, aggregate=filter_l2(sigma, bound=bound), **how)

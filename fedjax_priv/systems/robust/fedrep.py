@@ -1,7 +1,5 @@
 """FedREP: consensus sparsification, buffers that are summed in secret, and robust aggregation across buffers."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates
@@ -12,7 +10,7 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
-from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
+from fedjax_priv.systems._arguments import MASKS, Masked, attacked, buffer_sum, buffers, loss_rate, proposed
 from fedjax_priv.systems._noise import distributed_noise
 from fedjax_priv.systems.releases import ProposedCoordinates
 
@@ -34,47 +32,49 @@ def fedrep(
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
     in_the_clear: bool = False,
-    elide: bool = False,
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
-    **run: Any,
+    **how: Masked,
 ) -> Algorithm:
     """`w <- w - Agg(buffer means of (g_k)_I)`, g_k = u_k + y_k, I the union of proposals (Algorithms 1 and 2).
 
     Buffers are drawn anew each round. The server sees every proposal with its sender and the mean of each buffer,
-    never one client's values. A client whose upload does not count keeps all of g_k.
+    never one client's values. A client whose upload is rejected keeps all of g_k.
 
     Args:
       local: training of a client; momentum is the client's own (`carry_momentum=True`).
       num_clients: m.
       num_params: parameters of the model, d.
       ratio: K / d; K = m floor(ratio d / m), at least m.
-      k: K in place of `ratio`, a multiple of m.
-      buffer_size: s, a divisor of m; the rows of the aggregator are m / s.
+      k: K itself instead of `ratio`, a multiple of m.
+      buffer_size: s, clients of a buffer, a divisor of m; the rule gets m / s rows.
       aggregate: rule across buffers; `centered_clipping()` if not given.
-      alpha: share of its largest coordinates that a client replaces by random ones in its proposal, in [0, 1].
-      num_byzantine: clients 0 to f - 1 are Byzantine; they can spoil f buffers.
+      alpha: fraction of its largest coordinates that a client replaces by random ones in its proposal, in [0, 1].
+      num_byzantine: clients 0 to f - 1 are Byzantine; they can corrupt f buffers.
       attack: on values that Byzantine clients send.
       coordinate_attack: on coordinates that they propose.
       dropout: probability that a client is lost after the union is known and before its upload.
       leave: probability that a survivor is gone when shares are opened.
       levels: grid points of the quantizer to a unit.
       in_the_clear: sum field elements without masks; then a buffer may hold a single client.
-      elide: as in `secagg`.
-      clip: largest Euclidean norm of the values on I that an honest client sends; what is cut off is gone.
-      noise_variance: as in `secagg`; a buffer holds the noise of its s clients. Proposals stay in the clear.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      clip: largest Euclidean norm of the values on I that an honest client sends; the memory does not keep what is cut
+        off. None leaves them as they are.
+      noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking; a buffer
+        holds the noise of its s clients. Needs `clip`; in a sweep it is static. Proposals stay in the clear.
+      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
 
     Raises:
-      ValueError: an argument outside its range, or a composition that cannot do what it is for: sizes that do not
-        divide, single updates under secure aggregation, more spoilt buffers than the aggregator bears.
+      ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation, or
+        more corrupted buffers than the rule tolerates.
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
-    n = proposed(num_params, num_clients, ratio, k)
+    n, (masks, run) = proposed(num_params, num_clients, ratio, k), MASKS.split(how)
+    mask = buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
-        threshold=buffer_size // 2 + 1, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
+        threshold=mask.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
         condition="" if attack is coordinate_attack is None else "Byzantine clients know no other's update",
     )  # fmt: skip
     return federated_round(
@@ -87,7 +87,7 @@ def fedrep(
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
             **noise.below,
-            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide),
+            mask=mask,
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=on_coordinates(aggregate, num_params),

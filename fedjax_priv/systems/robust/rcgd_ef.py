@@ -1,7 +1,5 @@
 """RCGD-EF (Ghosh et al. 2021): compressed updates with error feedback, the longest left out; in the clear."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -12,7 +10,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_sparse, stack, top_k
-from fedjax_priv.systems._arguments import coordinates, loss_rate, minority
+from fedjax_priv.systems._arguments import Run, coordinates, loss_rate, minority
 
 
 def rcgd_ef(
@@ -25,7 +23,7 @@ def rcgd_ef(
     num_byzantine: int = 0,
     attack: Attack | None = None,
     dropout: float | Array = 0.0,
-    **run: Any,
+    **run: Run,
 ) -> Algorithm:
     """`w <- w - mean of the messages Q(e_k + y_k) of smallest norm`, Q = top-K; `e_k` is what was not sent.
 

@@ -1,7 +1,5 @@
 """FedAvg with a robust rule in place of the mean; updates in the clear, one row a client."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
@@ -11,7 +9,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack
-from fedjax_priv.systems._arguments import attacked, buffers, loss_rate
+from fedjax_priv.systems._arguments import Run, attacked, buffers, loss_rate
 
 
 def robust_fedavg(
@@ -22,7 +20,7 @@ def robust_fedavg(
     num_byzantine: int = 0,
     attack: Attack | None = None,
     dropout: float | Array = 0.0,
-    **run: Any,
+    **run: Run,
 ) -> Algorithm:
     """`w <- w - Agg(y_1, ..., y_m)`.
 
@@ -39,7 +37,7 @@ def robust_fedavg(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range, or more Byzantine clients than the rule bears.
+      ValueError: an argument outside its range, or more Byzantine clients than the rule tolerates.
     """
     aggregate = centered_clipping() if aggregate is None else aggregate
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)

@@ -1,7 +1,5 @@
 """SHARE (Velicheti et al. 2021): random clusters that are summed in secret, and robust aggregation across them."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
@@ -11,7 +9,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
-from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate
+from fedjax_priv.systems._arguments import MASKS, Masked, attacked, buffer_sum, buffers, loss_rate
 from fedjax_priv.systems.releases import Sum
 
 
@@ -27,30 +25,30 @@ def share(
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
     in_the_clear: bool = False,
-    elide: bool = False,
-    **run: Any,
+    **how: Masked,
 ) -> Algorithm:
-    """`w <- w - Agg(cluster means of y_k)`: FedREP with all coordinates, and so without proposals or memory.
+    """`w <- w - Agg(cluster means of y_k)`: FedREP on all coordinates, without proposals or memory.
 
     Args:
       local: training of a client.
       num_clients: m.
-      buffer_size: clients of a cluster, as in `fedrep`; clusters are drawn anew each round.
-      aggregate: as in `fedrep`.
-      num_byzantine: as in `fedrep`.
-      attack: as in `fedrep`.
+      buffer_size: clients of a cluster, a divisor of m; clusters are drawn anew each round.
+      aggregate: rule across clusters; `centered_clipping()` if not given.
+      num_byzantine: clients 0 to f - 1 are Byzantine; they can corrupt f clusters.
+      attack: on values that Byzantine clients send.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
-      leave: as in `fedrep`.
-      levels: as in `fedrep`.
-      in_the_clear: as in `fedrep`.
-      elide: as in `secagg`.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      leave: probability that a survivor is gone when shares are opened.
+      levels: grid points of the quantizer to a unit.
+      in_the_clear: sum field elements without masks; then a cluster may hold a single client.
+      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
 
     Raises:
       ValueError: as `fedrep`.
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
+    masks, run = MASKS.split(how)
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
@@ -58,7 +56,7 @@ def share(
             **attacked(attack),
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
-            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide),
+            mask=buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear),
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=aggregate,

@@ -1,7 +1,5 @@
 """SecAgg on common random coordinates: uploads as short as those of SparseSecAgg, and as well hidden as SecAgg's."""
 
-from typing import Any, Literal
-
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -11,7 +9,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
-from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort
 from fedjax_priv.systems.releases import Sum
 
 
@@ -25,11 +23,8 @@ def common_secagg(
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
-    neighbours: int | Literal["all"] = "all",
-    threshold: int | None = None,
-    elide: bool = False,
     secure_sum: Layer | None = None,
-    **run: Any,
+    **how: Masked,
 ) -> Algorithm:
     """FedAvg under secure aggregation, on random coordinates that are the same for all clients of a round.
 
@@ -40,16 +35,15 @@ def common_secagg(
       local: training of a client.
       num_clients: clients in the data.
       num_params: parameters of the model, d.
-      alpha: share of the parameters that is sent, in (0, 1]; round(alpha d) of them, at least one. It cannot be traced.
+      alpha: fraction of the parameters that is sent, in (0, 1]: round(alpha d) of them, at least one. In a sweep it is
+        static.
       error_feedback: a client adds what it did not send to its next update.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when shares are opened.
       levels: grid points of the quantizer to a unit.
-      neighbours: as in `secagg`.
-      threshold: as in `secagg`.
-      elide: as in `secagg`.
-      secure_sum: as in `secagg`.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      secure_sum: another innermost layer than `pairwise_masks(...)`, as in `secagg`.
+      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -57,9 +51,7 @@ def common_secagg(
     size, dropout = secure_cohort(num_clients, None), loss_rate(dropout)
     _validate.integer(num_params=num_params)
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
-    secure = secure_sum is None
-    if secure_sum is None:
-        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide)
+    masks, run = MASKS.split(how)
     return federated_round(
         cohort=everyone(),
         local=local,
@@ -67,12 +59,12 @@ def common_secagg(
             weigh=scale(1 / (1 - dropout)),
             common=common,
             quantize=quantize(levels, max_terms=size),
-            mask=secure_sum,
+            mask=pairwise_masks(group_size=size, **masks) if secure_sum is None else secure_sum,
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum() if secure else None,
+        release=Sum() if secure_sum is None else None,
         **run,
     )
 

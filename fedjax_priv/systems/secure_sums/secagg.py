@@ -1,6 +1,6 @@
 """SecAgg (Bonawitz et al., CCS 2017) and SecAgg+ (Bell et al., CCS 2020): the server learns the sum of the updates."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from jaxtyping import Array
 
@@ -11,7 +11,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
-from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
 from fedjax_priv.systems.releases import Sum
 
@@ -26,14 +26,11 @@ def secagg(
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
-    neighbours: int | Literal["all"] = "all",
-    threshold: int | None = None,
-    elide: bool = False,
     normalize: Literal["expected", "survivors"] = "expected",
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     secure_sum: Layer | None = None,
-    **run: Any,
+    **how: Masked,
 ) -> Algorithm:
     """FedAvg under secure aggregation, masked on every coordinate.
 
@@ -44,20 +41,16 @@ def secagg(
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when shares are opened.
       levels: grid points c of the quantizer to a unit (eqs. 15-17 of SparseSecAgg; c is not published).
-      neighbours: an even number of peers each client masks and shares its secrets with (SecAgg+); "all" is the complete
-        graph.
-      threshold: shares that reconstruct a secret; more than half of its holders if not given.
-      elide: expand no mask where only the aggregate is wanted; the same aggregate bit for bit, and reports say so.
-      normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort, so
-        that the mean of the sum over draws and dropouts is `sum_i beta_i y_i`; "survivors" divides by the survivors'
-        total weight instead.
-      clip: largest Euclidean norm of what a client adds to the sum: of its update as it was weighted and scaled. None
-        leaves updates as they are.
-      noise_variance: of the Skellam noise that each client adds at each coordinate of it before it is masked, so that
-        the sum is differentially private; it takes `clip`, numbers that are not traced and `normalize="expected"`.
-      secure_sum: innermost layer in place of `pairwise_masks(...)`; `plain_field()` adds the same field elements in the
-        clear.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort; the
+        mean of the sum over draws and dropouts is then `sum_i beta_i y_i`. "survivors" divides by the survivors' total
+        weight instead.
+      clip: largest Euclidean norm of a client's weighted and scaled update; None leaves updates as they are.
+      noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking, so that the
+        sum is differentially private. Needs `clip` and `normalize="expected"`; in a sweep it is static.
+      secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
+        the clear.
+      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -67,20 +60,18 @@ def secagg(
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     if noise_variance is not None and normalize == "survivors":
         raise ValueError("normalize must be 'expected' with noise_variance, or the sum of weights is noisy as well")
+    masks, run = MASKS.split(how)
     secure = secure_sum is None
-    if secure_sum is None:
-        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide)
+    mask = pairwise_masks(group_size=size, **masks) if secure_sum is None else secure_sum
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
-        threshold=secure_sum.threshold,
-        condition="" if neighbours == "all" else CONNECTED,
+        threshold=mask.threshold,
+        condition="" if masks.get("neighbours", "all") == "all" else CONNECTED,
     )  # fmt: skip
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
-        layers=stack(
-            weigh=weigh, **noise.above, quantize=quantize(levels, max_terms=size), **noise.below, mask=secure_sum
-        ),
+        layers=stack(weigh=weigh, **noise.above, quantize=quantize(levels, max_terms=size), **noise.below, mask=mask),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,

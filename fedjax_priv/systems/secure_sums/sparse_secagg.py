@@ -1,6 +1,6 @@
 """SparseSecAgg (Algorithm 1): every pair of clients picks a random few coordinates; only those are masked and sent."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -12,9 +12,12 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
-from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.layers.sparse_mask import sparse_protocol
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
 from fedjax_priv.systems.releases import SparseSum
+
+MASKS = HandsOn(sparse_protocol, ("neighbours", "threshold", "expand", "elide"))
 
 
 def sparse_secagg(
@@ -26,14 +29,10 @@ def sparse_secagg(
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**16,
-    neighbours: int | Literal["all"] = "all",
-    threshold: int | None = None,
-    expand: Literal["skip", "dense"] = "skip",
-    elide: bool = False,
     normalize: Literal["expected", "survivors"] = "expected",
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
-    **run: Any,
+    **how: Annotated[Any, MASKS, ROUND],
 ) -> Algorithm:
     """FedAvg under secure aggregation of random coordinates.
 
@@ -42,22 +41,21 @@ def sparse_secagg(
     Args:
       local: training of a client.
       num_clients: clients in the data.
-      alpha: upper bound of the share of coordinates that a client sends, in (0, 1]; static unless `expand` is "dense".
+      alpha: upper bound of the fraction of coordinates that a client sends, in (0, 1]; in a sweep it is static unless
+        `expand` is "dense".
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when shares are opened.
       levels: grid points c of the quantizer to a unit (eqs. 15-17; c is not published).
-      neighbours: as in `secagg`; a pair of k neighbours selects a coordinate with probability alpha / k.
-      threshold: as in `secagg`.
-      expand: how pairs draw their coordinates: "skip" from gap to gap, "dense" by a word for every coordinate.
-      elide: as in `secagg`.
-      normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16), and by clients / cohort, so that the
-        mean of the sum is `sum_i beta_i y_i` (Lemma 1); "survivors" scales by beta_i / p and divides by the survivors'
+      normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16), and by clients / cohort; the mean of
+        the sum is then `sum_i beta_i y_i` (Lemma 1). "survivors" scales by beta_i / p and divides by the survivors'
         total weight, which clients tell the server.
-      clip: as in `secagg`; the norm is that of all coordinates, sent or not.
-      noise_variance: as in `secagg`, and with either `normalize`. The server may read an upload alone, which holds the
-        noise of one client: so much has to be enough.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      clip: largest Euclidean norm of a client's weighted and scaled update, on all coordinates, sent or not; None
+        leaves updates as they are.
+      noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking. Needs
+        `clip`; in a sweep it is static. The server may read an upload alone, so the noise of one client must suffice.
+      **how: `neighbours`, `threshold`, `expand` and `elide` of `layers.sparse_mask.sparse_protocol`; `server`, `block`,
+        `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -65,10 +63,9 @@ def sparse_secagg(
     _validate.one_of(("expected", "survivors"), normalize=normalize)
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     alpha = _validate.or_nan(alpha, above=0, at_most=1)
-    peers = size - 1 if neighbours == "all" else neighbours
-    mask = sparse_masks(
-        alpha=alpha, group_size=size, neighbours=neighbours, threshold=threshold, expand=expand, elide=elide
-    )
+    masks, run = MASKS.split(how)
+    peers = size - 1 if (k := masks.get("neighbours", "all")) == "all" else k
+    mask = sparse_masks(alpha=alpha, group_size=size, **masks)
     noise = distributed_noise(clip, noise_variance, levels, max_terms=size, group_size=1)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
@@ -89,7 +86,7 @@ def sparse_secagg(
 
 
 def _selected(alpha: float | Array, peers: int) -> Array:
-    """p, the share of coordinates a client sends (eq. 14)."""
+    """p, the fraction of coordinates a client sends (eq. 14)."""
     return -jnp.expm1(peers * jnp.log1p(-jnp.asarray(alpha, jnp.float32) / peers))
 
 
