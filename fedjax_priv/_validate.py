@@ -104,7 +104,7 @@ def array(check: Callable[..., Any], **values: Any) -> Any:
 
 def per_client(num_clients: int, **values: Any) -> None:
     """One number for all clients, or one per client of the population."""
-    allowed = f"a number, or one for each of {num_clients} clients; shape () or ({num_clients},)"
+    allowed = f"a number, or one per client; shape () or ({num_clients},)"
     for name, value in values.items():
         if np.shape(value) not in ((), (num_clients,)):
             _fail(name, np.shape(value), allowed)

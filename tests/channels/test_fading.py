@@ -85,7 +85,7 @@ def test_constant_and_recorded_gains():
         (lambda: rician(correlation=1.1), r"correlation must be a number in \[0, 1\], got"),
         (lambda: recorded(np.ones(3)), r"gains must have shape \[rounds, clients\] and not be empty, got"),
         (lambda: recorded(np.zeros((0, 3))), r"gains must have shape \[rounds, clients\] and not be empty, got"),
-        (lambda: constant(np.ones(3)).init(KEY, 4), "gain must be a number, or one for each of 4 clients"),
+        (lambda: constant(np.ones(3)).init(KEY, 4), "gain must be a number, or one per client; shape"),
         (lambda: recorded(np.zeros((1, 3))), "gains must be a finite number > 0, got"),
         (lambda: gains(recorded(np.ones((2, 3))), 4, 1), "gains must have a column for each of 4 clients, got 3"),
     ],
