@@ -57,62 +57,63 @@ def known(**values: Any) -> None:
             raise ValueError(f"{name} must be known when the program is compiled (static in a sweep), got a tracer")
 
 
+def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
+    """Checks all known values; returns the last."""
+    for name, value in values.items():
+        if _known(value) and not fits(_number(value)):
+            _fail(name, value, allowed)
+    return [*values.values()][-1]
+
+
 def finite(**values: Any) -> None:
     """Finite numbers."""
-    for name, value in values.items():
-        if _known(value) and not math.isfinite(_number(value)):
-            _fail(name, value, "a finite number")
+    _numbers(values, math.isfinite, "a finite number")
 
 
-def positive(**values: Any) -> None:
-    """Finite numbers > 0."""
-    for name, value in values.items():
-        if _known(value) and not (0 < _number(value) < math.inf):
-            _fail(name, value, "a finite number > 0")
+def positive(**values: Any) -> Any:
+    """Finite numbers > 0; returns the last one, NaN where it is traced and out of range."""
+    return or_nan(_numbers(values, lambda x: 0 < x < math.inf, "a finite number > 0"), above=0)
 
 
-def non_negative(**values: Any) -> None:
-    """Finite numbers >= 0."""
-    for name, value in values.items():
-        if _known(value) and not (0 <= _number(value) < math.inf):
-            _fail(name, value, "a finite number >= 0")
+def non_negative(**values: Any) -> Any:
+    """Finite numbers >= 0; returns the last one, NaN where it is traced and out of range."""
+    return or_nan(_numbers(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)
 
 
-def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> None:
-    """Numbers in [0, 1]; either end can be excluded."""
-    for name, value in values.items():
-        if not _known(value):
-            continue
-        number = _number(value)
-        low, high = number > 0 if above_zero else number >= 0, number < 1 if below_one else number <= 1
-        if not (low and high):
-            _fail(name, value, f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}")
+def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> Any:
+    """Numbers in [0, 1], or without an end; returns the last one, NaN where it is traced and out of range."""
+    allowed = f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}"
+    value = _numbers(values, lambda x: 0 <= x <= 1 and not ((above_zero and x == 0) or (below_one and x == 1)), allowed)
+    low, high = {"above" if above_zero else "at_least": 0}, {"below" if below_one else "at_most": 1}
+    return or_nan(value, **low, **high)
 
 
-def each(check: Callable[..., None], **values: Any) -> None:
+def each(check: Callable[..., Any], **values: Any) -> None:
     """Applies a check to every number of an array, or to a single number: `each(positive, power=power)`."""
     for name, value in values.items():
         for number in np.ravel(value).tolist() if _known(value) else ():
             check(**{name: number})
 
 
+def array(check: Callable[..., Any], **values: Any) -> Any:
+    """As `each`, for one argument; returns it as float32, NaN where it is traced and out of range."""
+    each(check, **values)
+    ((name, value),) = values.items()
+    return jnp.asarray(value, jnp.float32) if _known(value) else check(**{name: jnp.asarray(value, jnp.float32)})
+
+
 def per_client(num_clients: int, **values: Any) -> None:
     """One number for all clients, or one per client of the population."""
+    allowed = f"a number, or one per client; shape () or ({num_clients},)"
     for name, value in values.items():
         if np.shape(value) not in ((), (num_clients,)):
-            _fail(
-                name,
-                np.shape(value),
-                f"a number, or one for each of {num_clients} clients; shape () or ({num_clients},)",
-            )
+            _fail(name, np.shape(value), allowed)
 
 
 def below_half(**values: Any) -> None:
     """Static numbers in [0, 1/2)."""
     known(**values)
-    for name, value in values.items():
-        if not (0 <= _number(value) < 0.5):
-            _fail(name, value, "a number in [0, 1/2)")
+    _numbers(values, lambda x: 0 <= x < 0.5, "a number in [0, 1/2)")
 
 
 def or_nan(

@@ -29,13 +29,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays; no garbage collection looks at it again."""
+    """Imported objects stay, so garbage collection skips them."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What one process that a test starts has compiled another one loads."""
+    """Processes that tests start use one compilation cache."""
     if hasattr(config, "workerinput"):
         return
     folder = tempfile.TemporaryDirectory(prefix="programs-")
@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Programs of a module are dropped behind it: thousands of them make every garbage collection take seconds."""
+    """Drops a module's programs after it: thousands of them would make every garbage collection take seconds."""
     yield
     jax.clear_caches()
     gc.collect()
@@ -58,7 +58,7 @@ def forgotten() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def raw_data() -> pathlib.Path:
-    """Folder with the raw files of MNIST, CIFAR-10 and Adult; the test is skipped where there is none."""
+    """Folder with the raw files of MNIST, CIFAR-10 and Adult; skips the test if there is none."""
     for folder in (os.environ.get("FEDJAX_PRIV_RAW_DATA"), HERE.parent.parent / "shared" / "data"):
         if folder and (pathlib.Path(folder) / "mnist").is_dir():
             return pathlib.Path(folder)

@@ -1,4 +1,4 @@
-"""What several test files share: a cohort by hand, a layer's whole protocol in one call, and a toy system's parts."""
+"""Helpers of several test files: local training and data with known answers, statistics, a round in the clear."""
 
 import math
 
@@ -22,7 +22,7 @@ Q = 2**32 - 5
 
 
 def sparse_wire(d):
-    """Bits of each client's message: values, and the shorter way to write down which of `d` coordinates they are."""
+    """Bits of each client's message: values, and the shorter encoding of their positions among `d` coordinates."""
 
     def bits(upload):
         value, position = (np.asarray(a) for a in upload)
@@ -47,7 +47,7 @@ def towards_target():
 
 
 def remembering():
-    """As `towards_target`, with a memory that counts how often a client's upload counted."""
+    """As `towards_target`, with a memory that counts each client's accepted uploads."""
     plain = towards_target()
 
     def apply(key, memory, params, data, who):
@@ -83,10 +83,10 @@ def chi_square(counts, expected):
     return statistic, stats.chi2.sf(statistic, len(counts) - 1)
 
 
-def uniform(words):
-    """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their 8 highest bits."""
-    counts = np.bincount(np.asarray(words).astype(np.int64) >> 24, minlength=256)
-    return chi_square(counts, len(words) / 256)[1] > 1e-6
+def uniform(words, bits=8):
+    """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their highest bits."""
+    counts = np.bincount(np.asarray(words).astype(np.int64) >> 32 - bits, minlength=2**bits)
+    return chi_square(counts, len(words) / 2**bits)[1] > 1e-6
 
 
 def silent(purpose):
@@ -95,7 +95,7 @@ def silent(purpose):
 
 
 def neighbours_of(circle, most):
-    """`[n, n]`: the `most` nearest of each user of one group, from places on the circle alone."""
+    """`[n, n]`: the `most` nearest peers of each user of one group, from places on the circle."""
     place = np.asarray(circle.place)
     away = (place[:, None] - place[None, :]) % place.size
     near = np.minimum(away, place.size - away)
@@ -121,7 +121,7 @@ def engine(**parts):
 
 
 def pulling(rate=0.5, cohort_size=None):
-    """An algorithm of few operations, for tests of what is around one: each draw, loss and memory tells in its bits."""
+    """An algorithm of few operations, to test the code around one: each draw, loss and memory shows in its bits."""
 
     def init(key, params, data):
         return RoundState(jnp.int32(0), (), params, jnp.zeros(data.count.shape), (), (), ())

@@ -21,7 +21,7 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
     Raises:
       ValueError: `receiver_noise` is negative.
     """
-    deviation = _deviation(receiver_noise)
+    deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
 
     def receive(key: Key, received: Received) -> Received:
         noise = deviation * jax.random.normal(key, received.value.shape)
@@ -33,15 +33,9 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
 def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
     """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each `y_k`, and which links are silent.
 
-    A round takes d channel uses for each client that sends.
-
-    Args:
-      receiver_noise: N0, >= 0; may be traced.
-
-    Raises:
-      ValueError: `receiver_noise` is negative.
+    A round takes d channel uses for each client that sends. `receiver_noise` is that of `multiple_access`.
     """
-    deviation = _deviation(receiver_noise)
+    deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         y, alive = _faded(key, x, cohort)
@@ -53,8 +47,3 @@ def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
 def _faded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
     del key
     return cohort.gain[:, None] * x, cohort.selected
-
-
-def _deviation(receiver_noise: float | Array) -> Array:
-    _validate.non_negative(receiver_noise=receiver_noise)
-    return standard_deviation(receiver_noise)

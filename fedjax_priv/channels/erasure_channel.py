@@ -16,8 +16,8 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
       leave: probability, in [0, 1), that a client whose upload arrived is gone when shares are opened (the second
         survivor set of Bonawitz et al.).
     """
-    _validate.fraction(below_one=True, dropout=dropout, leave=leave)
-    dropout, leave = (_validate.or_nan(rate, at_least=0, below=1) for rate in (dropout, leave))
+    dropout = _validate.fraction(below_one=True, dropout=dropout)
+    leave = _validate.fraction(below_one=True, leave=leave)
 
     def stays(key: Key, rate: float | Array, cohort: Cohort) -> Array:
         return per_client(lambda k: jax.random.bernoulli(k, 1 - rate), key, cohort.client)
@@ -26,7 +26,5 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
         return y, cohort.selected & stays(key, dropout, cohort)
 
     return Channel(
-        transmit,
-        lambda key, received: received,
-        lambda key, alive, cohort: alive & stays(key, leave, cohort),
+        transmit, lambda key, received: received, lambda key, alive, cohort: alive & stays(key, leave, cohort)
     )

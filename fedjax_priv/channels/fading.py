@@ -29,8 +29,7 @@ def constant(gain: ArrayLike = 1.0) -> Fading:
     Raises:
       ValueError: a gain is not > 0, or (by `init`) the number of gains is neither 1 nor n.
     """
-    _validate.each(_validate.positive, gain=gain)
-    amplitude = _validate.or_nan(jnp.asarray(gain, jnp.float32), above=0)
+    amplitude = _validate.array(_validate.positive, gain=gain)
 
     def init(key: Key, n: int) -> tuple:
         del key
@@ -56,10 +55,8 @@ def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> 
     Raises:
       ValueError: an argument is out of range.
     """
-    _validate.non_negative(factor=factor)
-    _validate.fraction(correlation=correlation)
-    factor = _validate.or_nan(factor, at_least=0)
-    rho = jnp.asarray(_validate.or_nan(correlation, at_least=0, at_most=1), jnp.float32)
+    factor = _validate.non_negative(factor=factor)
+    rho = jnp.asarray(_validate.fraction(correlation=correlation), jnp.float32)
 
     def scattered(key: Key, n: int) -> Float[Array, "n 2"]:
         """CN(0, 1), real and imaginary part."""
@@ -89,8 +86,7 @@ def recorded(gains: ArrayLike) -> Fading:
     """
     if jnp.ndim(gains) != 2 or jnp.size(gains) == 0:
         raise ValueError(f"gains must have shape [rounds, clients] and not be empty, got {jnp.shape(gains)}")
-    _validate.each(_validate.positive, gains=gains)
-    table = _validate.or_nan(jnp.asarray(gains, jnp.float32), above=0)
+    table = _validate.array(_validate.positive, gains=gains)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], n: int) -> tuple[Array, tuple]:
         if table.shape[1] != n:

@@ -36,8 +36,7 @@ def batch_gradient(loss: Loss, batch_size: int, sample_clip: Any) -> Callable[..
     """`(params [b, ...], examples, valid) -> (sums of valid losses [b], gradients)` for a block of clients."""
     if sample_clip is None:
         return jax.vmap(mean_gradient(loss))
-    _validate.positive(sample_clip=sample_clip)
-    clipped = jax.vmap(clipped_gradient(loss, _validate.or_nan(sample_clip, above=0)))
+    clipped = jax.vmap(clipped_gradient(loss, _validate.positive(sample_clip=sample_clip)))
 
     def gradient(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, PyTree]:
         total, grads = clipped(params, examples, valid)
@@ -48,10 +47,9 @@ def batch_gradient(loss: Loss, batch_size: int, sample_clip: Any) -> Callable[..
 
 def with_noise(gradient_noise: Any) -> Callable[[Array, Array, PyTree], PyTree]:
     """`(keys [b], time, gradients) -> gradients` plus noise, independent for each client and step."""
-    _validate.non_negative(gradient_noise=gradient_noise)
+    deviation = _validate.non_negative(gradient_noise=gradient_noise)
     if isinstance(gradient_noise, int | float) and gradient_noise == 0:
         return lambda keys, time, grads: grads
-    deviation = _validate.or_nan(gradient_noise, at_least=0)
 
     def add(key: Array, time: Array, grads: PyTree) -> PyTree:
         flat, unravel = ravel_pytree(grads)

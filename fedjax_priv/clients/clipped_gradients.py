@@ -28,7 +28,7 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
 
     Returns:
       `(params, examples [k, ...], valid [k]) -> (sum of valid losses, clipped sum)`. A gradient that is not finite
-      spoils the sum.
+      makes the sum not finite.
     """
 
     def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:

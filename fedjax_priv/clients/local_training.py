@@ -87,9 +87,8 @@ def local_sgd(
         is traced) `batch_size` exceeds the samples per client that `data` has room for.
     """
     rate_of = _rate(learning_rate)
-    _validate.fraction(below_one=True, momentum=momentum)
+    momentum = _validate.fraction(below_one=True, momentum=momentum)
     _validate.integer(batch_size=batch_size)
-    momentum = _validate.or_nan(momentum, at_least=0, below=1)
     duration = _duration(num_epochs, num_steps)
     gradient = batch_gradient(loss, batch_size, sample_clip)
     noisy = with_noise(gradient_noise)
@@ -153,8 +152,7 @@ def fedsgd(loss: Loss) -> Local:
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
     """A function from the rounds of each client to their step sizes, `[b]`, or to one step size for all."""
     if not callable(learning_rate):
-        _validate.positive(learning_rate=learning_rate)
-        constant = _validate.or_nan(learning_rate, above=0)
+        constant = _validate.positive(learning_rate=learning_rate)
         return lambda rounds: jnp.asarray(constant, jnp.float32)
 
     def of(rounds: Array) -> Array:

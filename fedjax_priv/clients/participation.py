@@ -178,8 +178,7 @@ def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
     Raises:
       ValueError: `threshold` is not > 0.
     """
-    _validate.positive(threshold=threshold)
-    threshold = _validate.or_nan(threshold, above=0)
+    threshold = _validate.positive(threshold=threshold)
     return independent(lambda round, gain: jnp.minimum(1.0, gain / threshold), fading)
 
 

@@ -10,13 +10,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.data.dataset import Dataset
 from fedjax_priv.data.partition import Parts, dirichlet, gamma_similarity, iid, quantity_skew, shards
 
-PARTITIONS = {
-    "iid": iid,
-    "shards": shards,
-    "gamma_similarity": gamma_similarity,
-    "dirichlet": dirichlet,
-    "quantity_skew": quantity_skew,
-}
+PARTITIONS = {function.__name__: function for function in (iid, shards, gamma_similarity, dirichlet, quantity_skew)}
 
 
 def federate(

@@ -1,7 +1,7 @@
 """Partitions: which client holds which samples. Every sample goes to exactly one client.
 
-Host side, NumPy. The same labels, arguments and seed give the same partition. Every function raises ValueError if an
-argument is out of range.
+Host side, NumPy. Every function takes `labels`, `[N]` integers, `num_clients`, from 1 to N, and a `seed` >= 0. The same
+arguments give the same partition; one out of range raises ValueError.
 """
 
 import numpy as np
@@ -13,13 +13,7 @@ Parts = list[np.ndarray]
 
 
 def iid(labels: np.ndarray, num_clients: int, seed: int) -> Parts:
-    """Shuffles and deals evenly: sizes differ by at most one.
-
-    Args:
-      labels: `[N]` integers.
-      num_clients: from 1 to N.
-      seed: >= 0.
-    """
+    """Shuffles and deals evenly: sizes differ by at most one."""
     rng = _generator(labels, num_clients, seed)
     return np.array_split(rng.permutation(len(labels)), num_clients)
 
@@ -31,9 +25,6 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
     fewer samples than a shard, a shard has at most two labels.
 
     Args:
-      labels: `[N]` integers.
-      num_clients: from 1 to N.
-      seed: >= 0.
       num_shards: a multiple of `num_clients`, at most N; the default is that of the SparseSecAgg paper.
     """
     rng = _generator(labels, num_clients, seed)
@@ -52,9 +43,6 @@ def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: 
     differ by at most one.
 
     Args:
-      labels: `[N]` integers.
-      num_clients: from 1 to N.
-      seed: >= 0.
       gamma: in [0, 1].
     """
     rng = _generator(labels, num_clients, seed)
@@ -73,9 +61,6 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
     whole partition until all clients have enough, may never end.
 
     Args:
-      labels: `[N]` integers.
-      num_clients: from 1 to N.
-      seed: >= 0.
       concentration: > 0.
       min_size: least number of samples per client; `num_clients * min_size` is at most N.
     """
@@ -98,9 +83,6 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
     Li et al. 2022 (NIID-Bench). Each client gets one sample, and the draw divides the other N - n.
 
     Args:
-      labels: `[N]` integers.
-      num_clients: from 1 to N.
-      seed: >= 0.
       concentration: > 0.
     """
     rng = _generator(labels, num_clients, seed)

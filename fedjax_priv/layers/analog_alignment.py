@@ -49,9 +49,8 @@ def align(
         number of variances or powers is neither 1 nor the population.
     """
     _validate.one_of(("gradient", "bound", "signal"), control=control)
-    _validate.positive(max_norm=max_norm)
-    bound, deviation = _validate.or_nan(max_norm, above=0), standard_deviation(noise_variance)
-    limit = None if power is None else _positive(power)
+    bound, deviation = _validate.positive(max_norm=max_norm), standard_deviation(noise_variance)
+    limit = None if power is None else _validate.array(_validate.positive, power=power)
 
     def amplitudes(g: Array, sigma: Array, cohort: Cohort) -> tuple[Array, Array]:
         if limit is None:
@@ -88,11 +87,6 @@ def power_left(power: Array, noise_variance: Array, cohort: Cohort) -> Float[Arr
     strength.
     """
     return jnp.square(cohort.gain) * of_clients(power, cohort) - of_clients(noise_variance, cohort)
-
-
-def _positive(power: ArrayLike) -> Array:
-    _validate.each(_validate.positive, power=power)
-    return _validate.or_nan(jnp.asarray(power, jnp.float32), above=0)
 
 
 def waveform() -> Layer:

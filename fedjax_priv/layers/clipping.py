@@ -19,8 +19,7 @@ def clip(max_norm: float | Array) -> Layer:
     Raises:
       ValueError: `max_norm` is not > 0.
     """
-    _validate.positive(max_norm=max_norm)
-    bound = _validate.or_nan(max_norm, above=0)
+    bound = _validate.positive(max_norm=max_norm)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         del key, cohort

@@ -22,16 +22,7 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
     derive the coordinates from it, the same for all groups. Without error feedback sums are scaled by d / k, so their
     mean over seeds is the sum of the updates. With it they are sent unscaled, and a client keeps the rest for its next
     update; `layers.sparsification` says what it keeps if the upload is lost. An update that is not finite sets
-    `NOT_FINITE`, whichever coordinates are drawn.
-
-    Args:
-      num_params: coordinates of an update, d.
-      k: coordinates sent.
-      error_feedback: keep what was not sent, float32 `[n, d]`, and add it to the next update.
-
-    Raises:
-      ValueError: `num_params` or `k` is not an integer >= 1, `k` is above `num_params` or, when a round is traced,
-        updates have another size.
+    `NOT_FINITE`, whichever coordinates are drawn. Arguments and errors are those of `rand_k`.
     """
 
     def coordinates(seed: UInt32[Array, "2"]) -> Int32[Array, " k"]:

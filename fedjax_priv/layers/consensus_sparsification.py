@@ -33,11 +33,7 @@ on the honest rows and on itself. Draws are by row.
 
 
 def conspar(
-    num_params: int,
-    num_coordinates: int,
-    *,
-    alpha: float | Array = 0.0,
-    attack: CoordinateAttack | None = None,
+    num_params: int, num_coordinates: int, *, alpha: float | Array = 0.0, attack: CoordinateAttack | None = None
 ) -> Layer:
     """Cuts updates `[m, d]` plus memory to the round's union of proposals: uploads `[m, K]`, rows `Sparse [g, K]`.
 
@@ -66,9 +62,7 @@ def conspar(
     check_sizes(num_params, min(num_coordinates, num_params))
     if num_coordinates > num_params:
         raise ValueError(f"num_coordinates must be at most num_params = {num_params}, got {num_coordinates}")
-    _validate.fraction(alpha=alpha)
-    alpha = _validate.or_nan(alpha, at_least=0, at_most=1)
-    index_bits = max(1, (num_params - 1).bit_length())
+    alpha = _validate.fraction(alpha=alpha)
 
     def encode(key: Key, memory: Array, public: tuple, x: Array, cohort: Cohort) -> tuple[Array, Kept, Sent]:
         check_width(x, num_params)
@@ -89,13 +83,7 @@ def conspar(
 
     def disclose(private: PyTree, public: PyTree, clear: Array, alive: Array, online: Array) -> tuple[Array, Bits]:
         position = union(clear, num_params)
-        size = (position < num_params).sum(dtype=jnp.uint32)
-        took_part = (clear != num_params).any(1)
-        one = lambda bits: jnp.where(took_part, jnp.uint32(bits), 0)
-        return position, {
-            "propose": Link(one(num_coordinates * index_bits), one(index_bits * size)),
-            "model": Link(one(0), one(32 * size)),
-        }
+        return position, _bits(clear, position, num_coordinates, num_params)
 
     def decode(position: Array, public: tuple, received: Received) -> Received:
         value = jnp.where(position < num_params, received.value, 0)
@@ -108,6 +96,18 @@ def conspar(
         disclose=disclose,
         decode=decode,
     )
+
+
+def _bits(proposals: Proposals, position: Array, num_coordinates: int, num_params: int) -> Bits:
+    """Proposals up, the union and the aggregate on it down, for clients that took part."""
+    index_bits = max(1, (num_params - 1).bit_length())
+    size = (position < num_params).sum(dtype=jnp.uint32)
+    took_part = (proposals != num_params).any(1)
+    one = lambda bits: jnp.where(took_part, jnp.uint32(bits), 0)
+    return {
+        "propose": Link(one(num_coordinates * index_bits), one(index_bits * size)),
+        "model": Link(one(0), one(32 * size)),
+    }
 
 
 def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> Int32[Array, " n"]:

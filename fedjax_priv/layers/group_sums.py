@@ -112,12 +112,7 @@ def to_limbs(high: Array, middle: Array, low: Array) -> tuple[Int32[Array, "..."
     Sums of limbs of up to 65,535 uploads in all still fit int32.
     """
     mask = 2**LIMB_BITS - 1
-    return (
-        high >> 5,
-        (middle >> 10) + ((high << 10) & mask),
-        (low >> 15) + ((middle << 5) & mask),
-        low & mask,
-    )
+    return (high >> 5, (middle >> 10) + ((high << 10) & mask), (low >> 15) + ((middle << 5) & mask), low & mask)
 
 
 def from_limbs(*limbs: Int32[Array, "..."]) -> Float32[Array, "..."]:

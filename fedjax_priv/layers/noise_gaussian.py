@@ -44,8 +44,7 @@ def one_for_each(**values: ArrayLike) -> Callable[[Key, int], tuple]:
 
 def standard_deviation(noise_variance: ArrayLike) -> Array:
     """Square root of one variance, or of one per client; NaN where a traced one is out of range."""
-    _validate.each(_validate.non_negative, noise_variance=noise_variance)
-    return jnp.sqrt(_validate.or_nan(jnp.asarray(noise_variance, jnp.float32), at_least=0))
+    return jnp.sqrt(_validate.array(_validate.non_negative, noise_variance=noise_variance))
 
 
 def of_clients(values: Array, cohort: Cohort) -> Float[Array, " b"]:

@@ -24,9 +24,8 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
         could exceed +-(q-1)/2 and wrap; a value that is not finite sets `NOT_FINITE`. Each client checks only itself,
         so no sum wraps unnoticed, but a sum that other clients would have kept in range is lost too.
     """
-    _validate.positive(levels=levels)
+    levels = _validate.positive(levels=levels)
     _validate.integer(max_terms=max_terms)
-    levels = _validate.or_nan(levels, above=0)
     limit = ((int(field.Q) - 1) // 2) // max_terms - 1
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:

@@ -113,15 +113,11 @@ def sparsifier(
 ) -> Layer:
     """The `k` coordinates of each update `[b, d]` that `choose` picks, as a `Sparse`.
 
+    Other arguments and errors are those of `rand_k`.
+
     Args:
-      num_params: coordinates of an update, d.
-      k: coordinates sent.
-      error_feedback: keep what was not sent, float32 `[n, d]`, and add it to the next update.
       choose: (key, public values of the layer, vectors [b, d], client [b]) -> positions [b, k].
       unbiased: without error feedback, scale values by d / k.
-
-    Raises:
-      ValueError: as in `rand_k`.
     """
     check_sizes(num_params, k)
     factor = num_params / k if unbiased and not error_feedback else 1.0

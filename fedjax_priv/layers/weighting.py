@@ -15,8 +15,7 @@ def scale(factor: float | Array = 1.0) -> Layer:
     With `factor = 1 / (1 - dropout)` the expected sum over survivors is `sum_i beta_i x_i` over all clients (SecAgg and
     SparseSecAgg, eq. 16 with p = 1).
     """
-    _validate.positive(factor=factor)
-    factor = _validate.or_nan(factor, above=0)
+    factor = _validate.positive(factor=factor)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         del key
@@ -89,7 +88,6 @@ def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) ->
     `sum factor beta_i x_i / sum beta_i` over survivors. Use it if only a part of each update is sent, so that no
     coordinate can carry the weights in secret as in `weighted_mean`.
     """
-    _validate.positive(factor=factor)
     weigh, sums = scale(factor), fixed_point_sum(num_groups)
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:

@@ -27,23 +27,7 @@ from fedjax_priv.leakage.selection_measures import (
 from fedjax_priv.leakage.separation_attack import Reading, separate
 
 __all__ = [
-    "Colluders",
-    "Fraction",
-    "Protocol",
-    "Reading",
-    "Residuals",
-    "colluders_of_round",
-    "honest_clients",
-    "observe_overlap",
-    "observe_privacy",
-    "overlap",
-    "ratio",
-    "residuals",
-    "revealed_fraction",
-    "sample_components",
-    "secagg_protocol",
-    "selections",
-    "separate",
-    "sparse_protocol",
-    "sparse_selections",
+    "Colluders", "Fraction", "Protocol", "Reading", "Residuals", "colluders_of_round", "honest_clients",
+    "observe_overlap", "observe_privacy", "overlap", "ratio", "residuals", "revealed_fraction", "sample_components",
+    "secagg_protocol", "selections", "separate", "sparse_protocol", "sparse_selections",
 ]  # fmt: skip

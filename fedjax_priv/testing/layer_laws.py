@@ -117,10 +117,7 @@ def check_draws(case: Case) -> None:
     for rows in (slice(None, -1), slice(1, None)):
         of = lambda tree, rows=rows: jax.tree.map(lambda a: a[rows], tree)
         same = jax.tree.map(np.array_equal, send(case.updates[rows], of(case.cohort)), of(everybody))
-        _require(
-            all(jax.tree.leaves(same)),
-            "a client must draw by its number (keys.per_client), not by its place",
-        )
+        _require(all(jax.tree.leaves(same)), "a client must draw by its number (keys.per_client), not by its place")
 
 
 def check_bits(case: Case) -> None:

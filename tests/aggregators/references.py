@@ -1,4 +1,4 @@
-"""Every rule from its definition, in float64 NumPy, on the rows that are there `[m, d]`; and what each one keeps."""
+"""Every rule from its definition, in float64 NumPy, on the rows present `[m, d]`, and the laws it keeps."""
 
 import itertools
 import math
@@ -117,12 +117,12 @@ def arc(x, f=F):
 
 
 class Rule(typing.NamedTuple):
-    """A rule, its reference, and what it keeps: Translation, Scaling by -4, Permutation, Hull of the honest rows."""
+    """A rule, its reference, and its laws: Translation, Scaling by -4, Permutation, Hull of the honest rows."""
 
     made: typing.Any
     reference: typing.Callable
     keeps: str
-    bears: typing.Callable  # of M rows
+    tolerates: typing.Callable  # of M rows
 
 
 def half(m):
@@ -133,7 +133,7 @@ def at_most_f(m):
     return F if m > 2 * F else -1
 
 
-def krum_bears(m):
+def krum_tolerates(m):
     return -1 if m < 5 else 0 if m <= 6 else F
 
 
@@ -152,11 +152,11 @@ RULES = {
     "geometric_median, byzfl": Rule(
         aggregators.geometric_median(3, 0.1, "zero"), lambda x: geometric_median(x, 3, 0.1, "zero"), "PH", half
     ),
-    "krum": Rule(aggregators.krum(F), krum, "TSPH", krum_bears),
+    "krum": Rule(aggregators.krum(F), krum, "TSPH", krum_tolerates),
     "krum, byzfl": Rule(
         aggregators.krum(F, neighbours="byzfl"), lambda x: krum(x, excess=1), "TSPH", at_most_f
     ),
-    "multi_krum": Rule(aggregators.multi_krum(F), multi_krum, "TSPH", krum_bears),
+    "multi_krum": Rule(aggregators.multi_krum(F), multi_krum, "TSPH", krum_tolerates),
     "multi_krum, byzfl": Rule(
         aggregators.multi_krum(F, selected=3, neighbours="byzfl"),
         lambda x: multi_krum(x, excess=1, selected=3), "TSPH", at_most_f,

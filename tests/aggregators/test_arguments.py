@@ -1,4 +1,4 @@
-"""Static mistakes, traced arguments, states and keys."""
+"""Bad arguments, traced arguments, states and keys."""
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ def test_mistakes_are_named(make, names):
     ],
 )
 def test_traced_arguments(make):
-    """The same as a number; out of range the direction is NaN."""
+    """A traced argument gives the same direction as a number; out of range the direction is NaN."""
 
     def direction(x):
         return make(x).apply(KEY, make(x).init(5), received())[0]
@@ -162,7 +162,7 @@ def test_values_equally_far_from_the_median_count_in_part():
     np.testing.assert_allclose(found, [(0.0 + 0.5 + (-1 - 1 + 1) / 3) / 3], rtol=1e-6)
 
 
-def test_a_composition_bears_what_its_parts_bear():
+def test_a_composition_tolerates_what_its_parts_tolerate():
     buckets = pre_aggregated(bucketing(2), krum(3))
     assert [buckets.most_byzantine(m) for m in (5, 10, 12, 13, 32)] == [-1, -1, -1, 0, 3]
     assert pre_aggregated(bucketing(3), coordinate_median()).most_byzantine(9) == 1

@@ -1,4 +1,4 @@
-"""The same results as ByzFL 0.0.11, where it is installed (the extra `byzfl`), with its conventions as arguments."""
+"""The same results as ByzFL 0.0.11, if it is installed (extra `byzfl`), with its conventions as arguments."""
 
 import warnings
 
@@ -41,7 +41,7 @@ STEPS = {
 
 
 def some_rows(seed):
-    """A few rows away from the others."""
+    """Rows of which a few are away from the others."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(G, D)) + 0.5 * rng.normal(size=D)
     rows[rng.permutation(G)[:F]] += rng.choice([0.0, 0.3, 3.0]) * rng.normal(size=D)
@@ -67,7 +67,7 @@ def test_rules(name):
 
 @pytest.fixture
 def one_line(monkeypatch):
-    """Rows near a line; for the top eigenvector, ByzFL takes one step of a power iteration, from there."""
+    """Rows near a line; ByzFL's power iteration for the top eigenvector starts on it and takes one step."""
     rng = np.random.default_rng(1)
     line = rng.normal(size=D)
     monkeypatch.setattr(np.random, "randn", lambda d: line)
@@ -98,7 +98,7 @@ def test_pre_aggregators(name):
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_bucketing(size, monkeypatch):
-    """With our permutation in place of its own: buckets are the same but for their order."""
+    """ByzFL gets our permutation, so the buckets are the same up to their order."""
     ours = np.asarray(aggregators.bucketing(size).apply(KEY, jnp.eye(G), jnp.ones(G, bool))[0])
     order = np.concatenate([np.flatnonzero(bucket) for bucket in ours])
     monkeypatch.setattr(np.random, "permutation", lambda rows: rows[order])

@@ -1,4 +1,4 @@
-"""Rules in the round engine."""
+"""Rules in `federated_round`."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ KEY = jax.random.key(3)
 
 
 def alone():
-    """Each client in a group of its own."""
+    """Each client is a group."""
     draw = everyone()
 
     def apply(*args):
@@ -72,7 +72,7 @@ def test_a_state_goes_from_round_to_round():
 
 @pytest.mark.parametrize("size", [1, 2])
 def test_buckets_are_drawn_anew_each_round(size):
-    """At parameters that stand still, since nothing is learned."""
+    """At fixed parameters, since nothing is learned."""
     rule = aggregators.pre_aggregated(aggregators.bucketing(size), aggregators.krum(1))
 
     def shown(key, state, received):

@@ -1,4 +1,4 @@
-"""Order statistics, and sums in blocks of columns."""
+"""Order statistics, weighted sums in blocks of columns, subsets and top eigenvectors."""
 
 import itertools
 
@@ -44,7 +44,7 @@ def test_means_of_ranks(g):
 @pytest.mark.parametrize("columns", [0, 1, 5])
 @pytest.mark.parametrize("g", [3, 200])
 def test_blocks_of_columns(g, columns):
-    """Two blocks and some columns more."""
+    """Two blocks and a few more columns."""
     d = 2 * max(256, 2**15 // g) + columns
     rows, origin, weights = RNG.normal(size=(g, d)), RNG.normal(size=d), RNG.normal(size=(2, g))
     weights[0, 1] = 0
@@ -69,7 +69,7 @@ def test_subsets_are_in_the_order_of_itertools(n, k):
 
 @pytest.mark.parametrize("gap", [0.5, 1e-2, 1e-4, 1e-6, 0.0])
 def test_the_top_pair_is_that_of_lapack(gap):
-    """Where two eigenvalues are close, any vector of their plane has nearly the largest one."""
+    """If two eigenvalues are close, any vector of their plane nearly has the largest one."""
     rng = np.random.default_rng(0)
     vectors = np.linalg.qr(rng.normal(size=(9, 9)))[0]
     matrix = (vectors * np.array([3, 3 * (1 - gap), 1, 0.5, 0.1, 1e-3, 0, 0, 0])) @ vectors.T

@@ -27,7 +27,7 @@ def test_rows_in_numpy_in_lists_or_with_some_absent():
 
 
 def test_a_row_said_to_be_there_counts_whatever_it_holds():
-    """NaN is the largest value; only what is not said is left out."""
+    """NaN is the largest value; only rows not present are left out."""
     close(median(HOLED, np.ones(9, bool)), np.median(np.where(np.isnan(HOLED), np.inf, HOLED), 0))
 
 

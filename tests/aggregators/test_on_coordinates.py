@@ -13,7 +13,7 @@ ROWS = np.random.default_rng(1).normal(size=(G, D)).astype(np.float32)
 
 
 def located(position):
-    """The rows there; places that are no coordinate hold zero."""
+    """The rows at these positions; positions that are no coordinate hold zero."""
     padded = np.concatenate([ROWS, np.zeros((G, 1), np.float32)], 1)
     return Received(Sparse(jnp.asarray(padded[:, position]), jnp.broadcast_to(jnp.array(position), (G, 4))), COUNT)
 

@@ -1,4 +1,4 @@
-"""All rules against their references, and the laws they share."""
+"""All rules against their references, and the laws they have in common."""
 
 import functools
 
@@ -32,7 +32,7 @@ def direction(name, rows, count=ALL):
 
 
 def some_rows(seed, scale=1.0):
-    """Rows of float32, an offset in common; count of uploads, at least one there."""
+    """Float32 rows with a common offset, and counts of uploads, at least one of them > 0."""
     rng = np.random.default_rng(seed)
     rows = (rng.normal(size=(G, D)) * scale + rng.normal(size=D)).astype(np.float32)
     count = np.where(rng.permutation(G) < rng.integers(1, G + 1), rng.integers(1, 4, G), 0)
@@ -40,7 +40,7 @@ def some_rows(seed, scale=1.0):
 
 
 def enough(name, count):
-    return RULES[name].bears((count > 0).sum()) >= 0
+    return RULES[name].tolerates((count > 0).sum()) >= 0
 
 
 def there(rows, count):
@@ -52,12 +52,12 @@ def close(a, b, scale=1.0, tolerance=1e-5):
 
 
 def alike(a, b, scale=1.0):
-    """Two runs in float32: weights found pass by pass amplify their rounding."""
+    """Compares two runs in float32: weights found pass by pass amplify rounding."""
     close(a, b, scale, 1e-4)
 
 
 def rounding(reference, x):
-    """How far a reference moves with the last bit of float32 rows, which is as near as a rule can come to it."""
+    """How far a reference moves with the last bit of float32 rows: no rule can be closer to it."""
     rng = np.random.default_rng(0)
     nudged = (x * (1 + 2.0**-23 * rng.choice([-1, 1], x.shape)) for _ in range(4))
     return max(np.abs(reference(other) - reference(x)).max() for other in nudged)
@@ -73,7 +73,7 @@ def test_every_public_rule_is_in_the_table():
 
 @pytest.mark.parametrize("name", RULES)
 def test_reference(name):
-    """With any number of rows missing; with too few of them the direction is NaN."""
+    """Equal to the reference with any rows missing; NaN with too few rows."""
     sizes = set()
     for seed in range(24):
         rows, count = some_rows(seed)
@@ -90,9 +90,9 @@ def test_reference(name):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_how_many_byzantine_rows_a_rule_bears(name):
-    bears = RULES[name].made.most_byzantine
-    assert [bears(m) for m in range(1, 33)] == [RULES[name].bears(m) for m in range(1, 33)]
+def test_how_many_byzantine_rows_a_rule_tolerates(name):
+    tolerates = RULES[name].made.most_byzantine
+    assert [tolerates(m) for m in range(1, 33)] == [RULES[name].tolerates(m) for m in range(1, 33)]
 
 
 @pytest.mark.parametrize("name", keeping("P"))
@@ -142,18 +142,18 @@ HOSTILE = {
 
 
 def among(found, honest):
-    """Near the honest rows: means may count a Byzantine value that is as likely as theirs."""
+    """Near the honest rows: a mean may include Byzantine values as likely as honest ones."""
     low, high = honest.min(0), honest.max(0)
     return (found >= 2 * low - high - 1).all() and (found <= 2 * high - low + 1).all()
 
 
 @pytest.mark.parametrize("name", keeping("H"))
 def test_no_hostile_row_reaches_the_direction(name):
-    """It stays near the honest rows, with as many hostile ones as the rule bears."""
+    """The direction stays near the honest rows, with as many hostile rows as the rule tolerates."""
     for i, hostile in enumerate(HOSTILE.values()):
         rows, count = some_rows(i)
         for m in range(3, G + 1):
-            bad, count = max(RULES[name].bears(m), 0), (np.arange(G) < m).astype(int)
+            bad, count = max(RULES[name].tolerates(m), 0), (np.arange(G) < m).astype(int)
             if enough(name, count):
                 rows[m - bad : m] = hostile
                 honest = rows[: m - bad]
@@ -164,7 +164,7 @@ def test_no_hostile_row_reaches_the_direction(name):
 @pytest.mark.parametrize("name", keeping("H"))
 def test_hostile_rows_of_all_kinds_at_once(name):
     rows, _ = some_rows(3)
-    bad = RULES[name].bears(G)
+    bad = RULES[name].tolerates(G)
     for i, kind in enumerate(list(HOSTILE.values())[:bad]):
         rows[G - 1 - i] = kind
     assert among(direction(name, rows), rows[: G - bad])
@@ -172,9 +172,9 @@ def test_hostile_rows_of_all_kinds_at_once(name):
 
 @pytest.mark.parametrize("name", [name for name in keeping("H") if "clipping" not in name])
 def test_finite_rows_far_away_do_not_blur_the_others(name):
-    """1e6 times as far as honest rows are apart: distances about a mean would be lost."""
+    """They are 1e6 times as far as honest rows are apart, which would ruin distances relative to a mean."""
     rows, _ = some_rows(5)
-    rows[-RULES[name].bears(G) :] = 1e6 * np.random.default_rng(0).normal(size=(RULES[name].bears(G), D))
+    rows[-RULES[name].tolerates(G) :] = 1e6 * np.random.default_rng(0).normal(size=(RULES[name].tolerates(G), D))
     expected = RULES[name].reference(rows.astype(np.float64))
     close(direction(name, rows), expected, max(1.0, np.abs(expected).max()))
 
@@ -189,7 +189,7 @@ def test_a_large_offset_in_common_does_not_blur_rows(name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_vmap(name):
-    """A grid is one program: the same as one by one."""
+    """A grid is one program with the same results as one run after the other."""
     rows, count = (jnp.stack(one) for one in zip(*(some_rows(seed) for seed in range(6)), strict=True))
     together = jax.jit(jax.vmap(jitted(name)))(rows, count)
     for one, row, number in zip(together, rows, count, strict=True):
@@ -206,7 +206,7 @@ def test_without_byzantine_rows_it_is_the_mean(rule):
 
 @pytest.mark.parametrize(("name", "first"), [("krum", 0), ("multi_krum", None), ("monna", None), ("mda", None)])
 def test_ties_go_to_the_first_rows(name, first):
-    """Two clusters that mirror each other, but for one row."""
+    """Two clusters that mirror each other, except for one row."""
     rows = np.zeros((G, D), np.float32)
     rows[:4, 0], rows[4:8, 0], rows[8, 1] = 1.0, -1.0, 50.0
     found = direction(name, rows, (np.arange(G) < 8).astype(int))

@@ -1,4 +1,4 @@
-"""Where attacks sit: in a stack, and in a whole round of FedAvg."""
+"""Attack layers in a stack, and in a round of FedAvg."""
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +47,7 @@ def test_the_layer_looks_across_clients_and_so_does_its_stack():
 
 
 def test_an_attack_controls_what_stands_below_it():
-    """Above the weights it is weighted, below them it is not."""
+    """Above the weights an attack is weighted, below them it is not."""
     x, who = jnp.ones((N, D)), cohort_of(N, weight=np.arange(1, 8) / 28)
     who = who._replace(byzantine=jnp.arange(N) < F)
     above, *_ = encode(stack(attack=on_updates(foe(1.0)), weigh=scale(), send=plain()), x, who)
@@ -78,7 +78,7 @@ def run(system, rounds=1):
 
 
 def rows_under(expected):
-    """What is sent when nobody has moved from 0."""
+    """The uploads of the first round, from parameters 0."""
     rows = -np.asarray(DATA.examples, np.float64)
     rows[:F] = expected(rows[:F], rows[F:])
     return rows

@@ -1,4 +1,4 @@
-"""Against ByzFL, where it is installed, with its conventions as arguments."""
+"""The same results as ByzFL, if it is installed, with its conventions as arguments."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Attacks on proposals of coordinates."""
+"""Attacks on proposed coordinates."""
 
 import itertools
 
@@ -20,7 +20,7 @@ MASKS = st.lists(st.booleans(), min_size=N, max_size=N).map(np.array)
 
 
 def round_of(seed):
-    """Updates and what honest clients propose: their largest coordinates."""
+    """Updates, and the proposals of honest clients: their largest coordinates."""
     updates = np.random.default_rng(seed).normal(size=(N, D)).astype(np.float32)
     return updates, np.argsort(-np.abs(updates), axis=1)[:, :K].astype(np.int32)
 

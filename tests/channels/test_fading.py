@@ -10,7 +10,7 @@ KEY = jax.random.key(4)
 
 
 def gains(fading, n, rounds):
-    """`[rounds, n]`, with keys as a run has them."""
+    """`[rounds, n]`, with the keys of a run."""
 
     def step(state, round):
         gain, state = fading.apply(jax.random.fold_in(KEY, round), state, round, n)
@@ -25,7 +25,7 @@ def close(value, expected, error):
 
 @pytest.mark.parametrize("factor", [0.0, 5.0])
 def test_rician_gains_have_their_law_in_every_round(factor):
-    """Against scipy's Rice distribution, whose parameters are those of a mean power of 1."""
+    """Against scipy's Rice distribution with mean power 1."""
     h = gains(rician(factor, correlation=0.6), 20_000, 3)
     law = stats.rice(np.sqrt(2 * factor), scale=np.sqrt(0.5 / (factor + 1)))
     for row in h:
@@ -85,7 +85,7 @@ def test_constant_and_recorded_gains():
         (lambda: rician(correlation=1.1), r"correlation must be a number in \[0, 1\], got"),
         (lambda: recorded(np.ones(3)), r"gains must have shape \[rounds, clients\] and not be empty, got"),
         (lambda: recorded(np.zeros((0, 3))), r"gains must have shape \[rounds, clients\] and not be empty, got"),
-        (lambda: constant(np.ones(3)).init(KEY, 4), "gain must be a number, or one for each of 4 clients"),
+        (lambda: constant(np.ones(3)).init(KEY, 4), "gain must be a number, or one per client; shape"),
         (lambda: recorded(np.zeros((1, 3))), "gains must be a finite number > 0, got"),
         (lambda: gains(recorded(np.ones((2, 3))), 4, 1), "gains must have a column for each of 4 clients, got 3"),
     ],

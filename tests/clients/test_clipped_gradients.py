@@ -1,4 +1,4 @@
-"""Clipped sums of the gradients of single samples, against one gradient after the other in float64."""
+"""Clipped sums of sample gradients, against one gradient after the other in float64."""
 
 import flax.linen as nn
 import jax
@@ -44,7 +44,7 @@ class Scaled(nn.Module):
 
 
 class Tokens(nn.Module):
-    """Several rows a sample."""
+    """Several rows per sample."""
 
     @nn.compact
     def __call__(self, x):
@@ -83,7 +83,7 @@ def doubled(*args, **kwargs):
 
 
 def elsewhere(model):
-    """Parameters under the names of other layers."""
+    """A loss that swaps the parameters of two layers."""
     square = models.mlp((FEATURES,), FEATURES, hidden=(FEATURES,))
     loss = losses.softmax_cross_entropy(square)
     swapped = lambda params: {"Dense_0": params["Dense_1"], "Dense_1": params["Dense_0"]}
@@ -91,7 +91,7 @@ def elsewhere(model):
 
 
 def frozen():
-    """A layer whose parameters are constants, and others of its name that nothing reads."""
+    """A loss with constants for one layer's parameters, which it therefore does not read."""
     loss, fixed = losses.softmax_cross_entropy(MLP), MLP.init(KEY)
     return lambda params, examples: loss(params | {"Dense_0": fixed["Dense_0"]}, examples)
 
@@ -151,7 +151,7 @@ def test_clipped_sums(name):
 
 
 def test_bounds_do_bind():
-    """Of the cases above: some samples are clipped, and some are not."""
+    """In the cases above some samples are clipped, and some are not."""
     loss, params = CASES["mlp"][0], MLP.init(KEY)
     of_one = jax.grad(lambda params, x, y: loss(params, (x[None], y[None]))[0])
     norms = jax.jit(jax.vmap(lambda x, y: optax.tree.norm(of_one(params, x, y))))(*EXAMPLES)
@@ -169,7 +169,7 @@ def trained(**how):
 
 
 def test_a_step_divides_by_the_batch_size_even_where_a_batch_is_partial():
-    """The batch size is public, how many samples a client has is not."""
+    """The batch size is public; the number of a client's samples is not."""
     update = np.asarray(trained(sample_clip=0.3))
     total, grads = jax.jit(clipped_gradient(LOSS, 0.3))(
         MLP.init(KEY), jax.tree.map(lambda a: a[1], DATA.examples), jnp.arange(K) < 4

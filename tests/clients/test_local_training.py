@@ -5,8 +5,9 @@ import optax
 import pytest
 
 from fedjax_priv import losses, models
-from fedjax_priv.base import ClientData, Cohort
+from fedjax_priv.base import ClientData
 from fedjax_priv.clients import fedsgd, local_sgd
+from helpers import cohort_of
 
 N, M, B, FEATURES, CLASSES = 4, 8, 3, 5, 3
 CLIENT = np.array([7, 2, 9, 4])
@@ -17,17 +18,7 @@ LOSS = losses.softmax_cross_entropy(MODEL)
 
 
 def cohort(client):
-    n = len(client)
-    return Cohort(
-        client=jnp.asarray(client, jnp.int32),
-        round=jnp.zeros(n, jnp.int32),
-        weight=jnp.ones(n) / n,
-        selected=jnp.ones(n, bool),
-        byzantine=jnp.zeros(n, bool),
-        group=jnp.zeros(n, jnp.int32),
-        gain=jnp.ones(n),
-        participation=jnp.ones(n),
-    )
+    return cohort_of(len(client))._replace(client=jnp.asarray(client, jnp.int32))
 
 
 def classification():
@@ -84,14 +75,9 @@ def test_training_is_that_of_plain_loops_for_uneven_clients_with_nan_in_the_padd
     data, params = classification()
     carry = momentum > 0
     local = local_sgd(
-        LOSS,
-        learning_rate=rate,
-        batch_size=B,
-        num_epochs=epochs,
-        num_steps=steps,
-        momentum=momentum,
+        LOSS, learning_rate=rate, batch_size=B, num_epochs=epochs, num_steps=steps, momentum=momentum,
         carry_momentum=carry,
-    )
+    )  # fmt: skip
     apply, memory = jax.jit(local.apply), local.init(N, params)
     update, memory, loss = apply(KEY, memory, params, data, cohort(CLIENT))
     second, _, _ = apply(KEY, memory, params, data, cohort(CLIENT))
@@ -122,7 +108,7 @@ def linear(params, examples):
 
 
 def one_hot_update(count, *, client=(0,), **options):
-    """Update of clients whose sample j is the j-th unit vector, with learning rate 1: how much each sample weighed."""
+    """The weight of each sample in the update: sample j is the j-th unit vector, and the learning rate is 1."""
     count = jnp.atleast_1d(jnp.asarray(count, jnp.int32))
     examples = jnp.broadcast_to(jnp.eye(6), (count.size, 6, 6))
     local = local_sgd(linear, learning_rate=1.0, **options)
@@ -267,7 +253,7 @@ def drop_at(rate, last):
 
 @pytest.mark.parametrize("carry_momentum", [False, True])
 def test_a_schedule_is_the_step_size_of_each_round_a_client_trained_in(carry_momentum):
-    """Round by round as with constants; a client that missed the first round is a round behind."""
+    """Equal to constant step sizes, round by round; a client that missed the first round is one round behind."""
     data, params = classification()
     made = lambda rate: local_sgd(
         LOSS, learning_rate=rate, batch_size=B, num_steps=2, momentum=0.5, carry_momentum=carry_momentum

@@ -67,10 +67,10 @@ def chi_square_of_orders(orders):
 
 def test_runs_side_by_side_with_other_clients_shuffle_in_a_branch_of_one_program():
     runs = [numbered(COUNT), numbered(COUNT[::-1])]
-    beside = jax.vmap(lambda data: serve(data, 6)[1])
+    together = jax.vmap(lambda data: serve(data, 6)[1])
     both = jax.tree.map(lambda *parts: jnp.stack(parts), *runs)
-    np.testing.assert_array_equal(jax.jit(beside)(both), [valid_batches(data, 6)[1] for data in runs])
-    assert "cond[" in str(jax.make_jaxpr(beside)(both))
+    np.testing.assert_array_equal(jax.jit(together)(both), [valid_batches(data, 6)[1] for data in runs])
+    assert "cond[" in str(jax.make_jaxpr(together)(both))
 
 
 def test_every_order_is_equally_likely_in_each_epoch_and_epochs_differ():

@@ -61,14 +61,14 @@ def share_of_subsets(clients, population):
 
 
 def samples_of(size, population, draws):
-    """That many cohorts, one a key."""
+    """That many cohorts, one per key."""
     count = jnp.ones(population, jnp.int32)
     draw = jax.jit(jax.vmap(lambda key: sample(size).apply(key, (), jnp.int32(0), count)[0].client))
     return np.asarray(draw(jax.random.split(KEY, draws)))
 
 
 def moved_up(draws, population):
-    """The control: a number that was drawn before is replaced by the next free one."""
+    """The control: a repeated number is replaced by the next free one."""
     for row in draws:
         for i in range(len(row)):
             while row[i] in row[:i]:
@@ -105,7 +105,7 @@ def test_a_sample_is_the_same_alone_in_a_sweep_and_in_a_scan():
 
 
 def equations(jaxpr):
-    """Every equation of a program, those of its loops and branches included."""
+    """Every equation of a program, including those of its loops and branches."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in jaxprs_in_params(equation.params):

@@ -39,7 +39,7 @@ def test_both_sides_agree_and_no_two_pairs_do():
 
 
 def squares(elements):
-    """The share that are squares modulo q, by Euler's criterion."""
+    """The fraction that are squares modulo q, by Euler's criterion."""
     return np.mean([pow(int(element), (Q - 1) // 2, Q) == 1 for element in elements])
 
 

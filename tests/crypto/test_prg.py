@@ -45,7 +45,7 @@ def test_philox_known_answers(counter, key, answer):
 
 
 def words_in_python(seed, round, part, count, rows=1):
-    """Rows of blocks; of each row the first words of all blocks, then the second ones, ..."""
+    """Rows of blocks; in each row the first words of all blocks, then the second ones, ..."""
     columns = -(-count // (4 * rows))
     blocks = [philox_in_python((b, zlib.crc32(b"mask"), round, part), seed) for b in range(rows * columns)]
     return [
@@ -88,7 +88,7 @@ def test_words_outside_the_field_are_replaced_by_a_spare_of_their_run():
     expected[list(outside)] = 5555, 5555, Q - 1, 3
     given = prg.Prg(lambda seed, purpose, round, count, part: jnp.asarray(raw[:count]))
     assert (np.asarray(prg.expand(SEED, "mask", 0, d, given)) == expected).all()
-    mirrored = np.stack([raw, np.r_[raw[:d][::-1], raw[d:][::-1]]], 1)  # another seed's words beside them
+    mirrored = np.stack([raw, np.r_[raw[:d][::-1], raw[d:][::-1]]], 1)  # another seed's words next to them
     given = prg.Prg(lambda seed, purpose, round, count, part: jnp.asarray(mirrored[:count]))
     assert (np.asarray(prg.expand(SEED, "mask", 0, d, given))[:, 0] == expected).all()
 

@@ -69,7 +69,7 @@ def test_weights_are_lagranges(subset):
 
 
 def consistent_secrets(points, values, degree, q):
-    """How many polynomials of a degree over F_q pass through the shares, by secret: all of them tried."""
+    """How many polynomials of a degree over F_q pass through the shares, by secret; tries all of them."""
     counts = np.zeros(q, int)
     for coefficients in itertools.product(range(q), repeat=degree + 1):
         passes = all(
@@ -92,7 +92,9 @@ def test_one_share_too_few_leaves_every_secret_equally_likely():
 
 @pytest.mark.parametrize("candidate", [0, 1, 2**31, Q - 1])
 def test_any_secret_is_consistent_with_one_share_too_few(candidate):
-    """The polynomial through (0, candidate) and the shares predicts one more; with it, ours returns the candidate."""
+    """The polynomial through (0, candidate) and the shares predicts one more share; with it we reconstruct the
+    candidate.
+    """
     held = [0, 2, 3, 7]
     assert len(held) == THRESHOLD - 1
     chosen = chosen_mask([*held, 5])
@@ -103,7 +105,7 @@ def test_any_secret_is_consistent_with_one_share_too_few(candidate):
 
 
 def test_shares_lie_on_a_polynomial_of_full_degree():
-    """A degree one lower would let `threshold - 1` shares predict the next: the control shows what that looks like."""
+    """At one degree less, `threshold - 1` shares would predict the next, as the control shows."""
 
     def predicted(shares, using):
         return interpolate(POINTS[:using], shares[:using], int(POINTS[using])) == shares[using]
@@ -149,7 +151,7 @@ def test_hundreds_of_holders():
 
 
 def test_groups_reconstruct_on_their_own():
-    """Holders of two groups side by side; points may repeat in another group."""
+    """Holders of two groups together; points may repeat in another group."""
     group = jnp.array([0, 1, 0, 1, 0, 1, 0, 0, 1], jnp.int32)
     points = jnp.array([1, 1, 2, 2, 3, 3, 4, 5, 4])
     secrets = field.canonical(jax.random.bits(jax.random.key(4), (2, 3), jnp.uint32))
@@ -186,7 +188,7 @@ def test_bad_arguments(threshold, num_shares, message):
 
 @pytest.mark.parametrize(("num_shares", "threshold"), [(700, 600), (700, 256), (513, 513)])
 def test_differences_that_reach_no_share_are_dropped_and_no_other(num_shares, threshold):
-    """More points than a stretch has; the last holders reconstruct, and one fewer does not."""
+    """With more points than a stretch has, the last holders reconstruct, and one fewer does not."""
     shares = share(KEY, SECRETS, threshold=threshold, num_shares=num_shares)
     for fewer in (0, 1):
         chosen = jnp.arange(num_shares) >= num_shares - threshold + fewer

@@ -1,4 +1,4 @@
-"""Stacked clients: every sample where its client is, zeros elsewhere."""
+"""Stacked clients: every sample in its client's row, zeros elsewhere."""
 
 import tracemalloc
 

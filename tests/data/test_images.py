@@ -34,7 +34,7 @@ def png(image):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder of tensorflow-datasets with random images under the official names, and what is in it."""
+    """A folder of tensorflow-datasets with random images under the official names, and those images."""
     import tensorflow_datasets as tfds
 
     folder, made, rng = tmp_path_factory.mktemp("tfds"), {}, np.random.default_rng(5)

@@ -1,4 +1,4 @@
-"""Partitions: exact on any input, and as skewed as their distributions say."""
+"""Partitions: every sample exactly once, and as much skew as the distributions have."""
 
 import numpy as np
 import pytest
@@ -23,13 +23,13 @@ def sizes(parts):
 
 
 def label_shares(parts, labels):
-    """Share of each client in each label: [labels, clients], rows sum to 1."""
+    """Fraction of each label that each client has: [labels, clients], rows sum to 1."""
     counts = np.array([np.bincount(labels[part], minlength=labels.max() + 1) for part in parts]).T
     return counts / counts.sum(axis=1, keepdims=True)
 
 
 def assert_beta_variance(shares, concentration, num_clients):
-    """Shares [draws, clients] vary as Beta(c, (n - 1) c) does, and not as at twice or half the concentration."""
+    """Fractions [draws, clients] vary as Beta(c, (n - 1) c), and not as for twice or half the concentration."""
     spread = np.mean((shares - 1 / num_clients) ** 2, axis=1)
     mean, error = spread.mean(), spread.std() / np.sqrt(len(spread))
 
@@ -69,7 +69,7 @@ def test_the_seed_and_nothing_else_decides(name):
 
 @pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 1.0])
 def test_gamma_is_the_share_that_is_dealt_without_regard_to_labels(gamma):
-    """With ten clients the others of a label go to one client: it has 90 (1 - gamma) more of it than its share."""
+    """With ten clients the sorted samples of a label go to one client, which has 90 (1 - gamma) more of them."""
     counts = label_shares(gamma_similarity(LABELS, 10, 5, gamma=gamma), LABELS) * 90
     assert (sizes(gamma_similarity(LABELS, 10, 5, gamma=gamma)) == 90).all()
     assert abs(counts.max(axis=1) - (90 * (1 - gamma) + 9 * gamma)).max() <= 15 * (gamma > 0)

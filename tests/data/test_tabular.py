@@ -1,4 +1,4 @@
-"""Adult: the parsing rules on rows made up here, and the counts of the real files."""
+"""Adult: the parsing rules on made-up rows, and the counts of the real files."""
 
 import csv
 

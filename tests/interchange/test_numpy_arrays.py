@@ -40,7 +40,7 @@ def test_shapes_are_a_template_and_float64_is_cast():
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"a.w": ARRAYS["a.w"], "c": 0, "b.0": 0}, r"missing \['b.1'\], not of the model \['c'\]"),
+        ({"a.w": ARRAYS["a.w"], "c": 0, "b.0": 0}, r"missing \['b.1'\], unknown \['c'\]"),
         (ARRAYS | {"a.w": ARRAYS["a.w"].T}, r"a.w must have shape \(2, 3\), got \(3, 2\)"),
     ],
 )

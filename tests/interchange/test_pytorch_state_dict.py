@@ -1,4 +1,4 @@
-"""Parameters in the layouts of PyTorch, for its layers written out in NumPy and, where it is installed, its own."""
+"""Parameters in PyTorch's layouts, against its layers in NumPy and, if it is installed, PyTorch itself."""
 
 import jax
 import numpy as np
@@ -119,5 +119,5 @@ def test_other_arrays_are_refused(params):
     with pytest.raises(ValueError, match=r"Conv_0.weight must have shape \(32, 3, 5, 5\), got \(5, 5, 3, 32\)"):
         from_state_dict(params, state | {"Conv_0.weight": params["Conv_0"]["kernel"]}, flattened=FLATTENED)
     rest = {name: array for name, array in state.items() if name != "Dense_1.bias"}
-    with pytest.raises(ValueError, match=r"missing \['Dense_1.bias'\], not of the model \['num_batches'\]"):
+    with pytest.raises(ValueError, match=r"missing \['Dense_1.bias'\], unknown \['num_batches'\]"):
         from_state_dict(params, rest | {"num_batches": 0}, flattened=FLATTENED)

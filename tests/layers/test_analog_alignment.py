@@ -110,9 +110,15 @@ def test_a_waveform_too_large_for_the_exact_sum_is_told():
         (lambda: clip(0.0), "max_norm must be a finite number > 0, got 0.0"),
         (lambda: gaussian_noise(-1.0), "noise_variance must be a finite number >= 0, got"),
         (lambda: align(0.1, max_norm=1.0, power=0.0), "power must be a finite number > 0, got"),
-        (lambda: align(np.ones(2), max_norm=1.0).init(KEY, 3), "noise_variance must be a number, or one for each of 3"),
+        (
+            lambda: align(np.ones(2), max_norm=1.0).init(KEY, 3),
+            "noise_variance must be a number, or one per client; shape",
+        ),
         (lambda: align(0.1, max_norm=1.0, power=np.ones(4)).init(KEY, 3), "power must be a number, or one for each"),
-        (lambda: gaussian_noise(np.ones((3, 1))).init(KEY, 3), "noise_variance must be a number, or one for each of 3"),
+        (
+            lambda: gaussian_noise(np.ones((3, 1))).init(KEY, 3),
+            "noise_variance must be a number, or one per client; shape",
+        ),
         (lambda: align(0.1, max_norm=np.nan), "max_norm must be a finite number > 0, got nan"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Weights, beside the laws: the mean by weights that the server is told."""
+"""Weights, in addition to the laws: the mean by weights told to the server."""
 
 import jax
 import jax.numpy as jnp

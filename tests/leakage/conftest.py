@@ -1,4 +1,4 @@
-"""Rounds of layers of masks seen by the server, and what is true of them: every pair's mask, every value."""
+"""Rounds of mask layers as the server sees them, and the truth: every pair's mask, every value."""
 
 import functools
 from typing import NamedTuple
@@ -83,7 +83,7 @@ def _run(layer, key, value, cohort, alive, online):
 
 @pytest.fixture(scope="session")
 def play():
-    """A round of `layer`: `lost` do not upload, `gone` leave before disclosure, `colluding` tell their keys."""
+    """A round of `layer`: `lost` do not upload, `gone` leave before disclosure, `colluding` reveal their keys."""
 
     def one(layer, n, d, *, largest=1000, value=None, lost=(), gone=(), colluding=(), group=None):
         if value is None:

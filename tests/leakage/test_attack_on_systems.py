@@ -1,18 +1,11 @@
-"""The attack on whole rounds: SparseSecAgg in the paper's setting, and the repair, which withstands it."""
+"""The attack on whole rounds: SparseSecAgg in the paper's setting, and the repair that withstands it."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv.layers import sparse_masks
-from fedjax_priv.leakage import (
-    colluders_of_round,
-    ratio,
-    residuals,
-    secagg_protocol,
-    separate,
-    sparse_protocol,
-)
+from fedjax_priv.leakage import colluders_of_round, ratio, residuals, secagg_protocol, separate, sparse_protocol
 from fedjax_priv.systems import common_secagg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
 from helpers import Q, targets, towards_target
@@ -60,7 +53,7 @@ def attack(info, n, adversaries, protocol, key, bound=BOUND, **how):
 
 
 def given_survivors(h, n):
-    """Shares alone and in pairs of h honest survivors on the complete graph, in closed form."""
+    """Fractions read alone and in pairs, for h honest survivors on the complete graph, in closed form."""
     a = ALPHA / (n - 1)
     p = 1 - (1 - a) ** (n - 1)
     return np.array([(1 - a) ** (h - 1) - (1 - a) ** (n - 1), (h - 1) * a * (1 - a) ** (2 * (h - 2))]) / p

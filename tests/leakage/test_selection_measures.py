@@ -69,7 +69,7 @@ def test_a_run_of_sparse_secagg_records_the_papers_measures():
 
 
 def seen(uploads, **clear):
-    """What a server sees, as far as measures look at it."""
+    """A view, as far as the measures read it."""
     return View(uploads, clear, jnp.arange(N) != 2, {}, {}, unsent=clear)
 
 

@@ -1,4 +1,4 @@
-"""The attack against the truth: everything it reports is true, and it finds every component of up to three clients."""
+"""The attack against the truth: all it reports is true, and it finds every component of up to three clients."""
 
 import collections
 import functools
@@ -28,7 +28,7 @@ CASES = {
 
 @functools.cache
 def parts(*groups, **how):
-    """One object for equal arguments, so that it is compiled once."""
+    """One object per arguments, so that it is compiled once."""
     return sparse_masks(*groups, **how), sparse_protocol(*groups, **how)
 
 

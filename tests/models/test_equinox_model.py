@@ -1,4 +1,4 @@
-"""Modules of equinox, where it is installed."""
+"""Equinox modules, if equinox is installed."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""What holds for every model: parameter count, shapes, and that an example's logits depend on it alone."""
+"""Every model: parameter count, shapes, and that an example's logits depend on that example alone."""
 
 import sys
 

@@ -252,10 +252,10 @@ def test_bad_arguments(how, message):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"noise_variance": np.array([0.1, 0.2])}, "noise_variance must be a number, or one for each of 6 clients"),
-        ({"snr_db": np.ones(9)}, "power must be a number, or one for each of 6 clients"),
-        ({"participation": np.array([0.5, 0.5])}, "participation must be a number, or one for each of 6 clients"),
-        ({"fading": constant(np.ones(2))}, "gain must be a number, or one for each of 6 clients"),
+        ({"noise_variance": np.array([0.1, 0.2])}, "noise_variance must be a number, or one per client; shape"),
+        ({"snr_db": np.ones(9)}, "power must be a number, or one per client; shape"),
+        ({"participation": np.array([0.5, 0.5])}, "participation must be a number, or one per client; shape"),
+        ({"fading": constant(np.ones(2))}, "gain must be a number, or one per client; shape"),
     ],
 )
 def test_numbers_of_other_clients(how, message):

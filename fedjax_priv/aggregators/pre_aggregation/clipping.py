@@ -20,8 +20,7 @@ def clipping(radius: float | Array) -> PreAggregator:
     Raises:
       ValueError: `radius` is not a finite number > 0.
     """
-    _validate.positive(radius=radius)
-    longest = _validate.or_nan(radius, above=0.0)
+    longest = _validate.positive(radius=radius)
 
     def apply(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
         del key

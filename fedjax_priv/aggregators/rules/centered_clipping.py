@@ -27,10 +27,9 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
     Raises:
       ValueError: an argument is out of range.
     """
-    _validate.positive(radius=radius)
+    tau = _validate.positive(radius=radius)
     _validate.integer(steps=steps)
     _validate.one_of(("previous", "zero"), start=start)
-    tau = _validate.or_nan(radius, above=0.0)
     carries = start == "previous"
 
     def init(d: int) -> PyTree:

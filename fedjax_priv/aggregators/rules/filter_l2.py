@@ -47,14 +47,12 @@ def filter_l2(
     Raises:
       ValueError: an argument is out of range.
     """
-    _validate.non_negative(sigma=sigma)
-    _validate.positive(bound=bound)
+    limit = _validate.non_negative(sigma=sigma) ** 2 * _validate.positive(bound=bound)
     if fraction is not None:
         _validate.known(fraction=fraction)
         _validate.fraction(fraction=fraction)
     if block is not None:
         _validate.integer(block=block)
-    limit = _validate.or_nan(sigma, at_least=0.0) ** 2 * bound
 
     def direct(rows: Array, ok: Array) -> Array:
         most = by_count(lambda m: m if fraction is None else 2 * part_of(fraction, m), ok)

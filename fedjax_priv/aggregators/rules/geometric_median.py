@@ -30,9 +30,8 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
       ValueError: an argument is out of range.
     """
     _validate.integer(steps=steps)
-    _validate.positive(nu=nu)
+    least = _validate.positive(nu=nu)
     _validate.one_of(("mean", "zero"), start=start)
-    least = _validate.or_nan(nu, above=0.0)
 
     def direct(rows: Array, ok: Array) -> Array:
         places = geometry(rows, ok)

@@ -25,13 +25,12 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     Raises:
       ValueError: an argument is out of range; a traced `z` out of range is sent as NaN.
     """
-    if z is not None:
-        _validate.non_negative(z=z)
+    given = None if z is None else _validate.non_negative(z=z)
     check_line(ddof, sign)
 
     def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
         del key
-        factor = baruch_z(honest.size, honest.size - honest.sum()) if z is None else _validate.or_nan(z, at_least=0)
+        factor = baruch_z(honest.size, honest.size - honest.sum()) if given is None else given
         mean, std = honest_mean(updates, honest), honest_std(updates, honest, ddof)
         return mean + sign * factor * std
 

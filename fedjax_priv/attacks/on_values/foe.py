@@ -18,6 +18,5 @@ def foe(scale: float | Array = 0.5) -> Attack:
     Raises:
       ValueError: `scale` is not a finite number >= 0; a traced one is sent as NaN.
     """
-    _validate.non_negative(scale=scale)
-    factor = _validate.or_nan(scale, at_least=0)
+    factor = _validate.non_negative(scale=scale)
     return lambda key, updates, honest: -factor * honest_mean(updates, honest)

@@ -21,8 +21,7 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
       ValueError: `mean` is not finite or `std` is not a finite number >= 0; a traced one is sent as NaN.
     """
     _validate.finite(mean=mean)
-    _validate.non_negative(std=std)
-    scale = _validate.or_nan(std, at_least=0)
+    scale = _validate.non_negative(std=std)
 
     def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "n d"]:
         del honest

@@ -31,27 +31,16 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
     Raises:
       ValueError: an argument is out of range.
     """
-
-    def line(updates: Array, honest: Array) -> tuple[Array, Array]:
-        mean = honest_mean(updates, honest)
-        return jnp.zeros_like(mean), -mean
-
-    return furthest(respond, line, **search)
+    return furthest(
+        respond, lambda updates, honest: (jnp.zeros_like(mean := honest_mean(updates, honest)), -mean), **search
+    )
 
 
 def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
     """`alie` with the z that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
-    ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`.
-
-    Args:
-      respond: as in `optimal_foe`.
-      ddof: as in `alie`.
-      sign: as in `alie`.
-      **search: as in `optimal_foe`.
-
-    Raises:
-      ValueError: an argument is out of range.
+    ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`. `ddof` and `sign` are those of `alie`; other arguments, and
+    errors, are those of `optimal_foe`.
     """
     check_line(ddof, sign)
     return furthest(

@@ -17,6 +17,5 @@ def sign_flip(magnitude: float | Array = 1.0) -> Attack:
     Raises:
       ValueError: `magnitude` is not a finite number >= 0; a traced one is sent as NaN.
     """
-    _validate.non_negative(magnitude=magnitude)
-    factor = _validate.or_nan(magnitude, at_least=0)
+    factor = _validate.non_negative(magnitude=magnitude)
     return lambda key, updates, honest: -factor * updates
