@@ -1,4 +1,4 @@
-"""An audit of counterexample (i): rounds of the system with both data sets, compared to the stated and the proved eps."""
+"""An audit of counterexample (i): rounds of the system, with both data sets, against what is stated and proved."""
 
 from collections.abc import Callable
 from typing import NamedTuple

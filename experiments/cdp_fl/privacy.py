@@ -1,4 +1,4 @@
-"""The privacy cost of runs, as the paper charges it and as it can be proved; and the noise for an eps."""
+"""What the runs cost in privacy: as the paper charges it, and as it can be proved; and the noise for an eps."""
 
 from collections.abc import Callable
 from typing import NamedTuple, cast
@@ -12,7 +12,7 @@ from fedjax_priv.theory import cdp_fl as theory
 
 
 class Terms(NamedTuple):
-    """Arguments of the functions of `theory.cdp_fl`, in their order."""
+    """What the functions of `theory.cdp_fl` take, in their order."""
 
     rounds_taken: int
     local_steps: int
@@ -23,13 +23,13 @@ class Terms(NamedTuple):
 
 
 def terms(setting: Setting, plan: Plan, *, alone: bool = False) -> Terms:
-    """Of the devices that take part most often; `alone`: the server sees every upload, as without secure aggregation."""
+    """Of the devices that take part most often; `alone`: every upload is seen, as without secure aggregation."""
     taken, summed = rounds_taken(setting, plan.rounds), 1 if alone else setting.num_selected
     return Terms(taken, plan.local_steps, setting.clip, summed, setting.num_train, plan.batch_size)
 
 
 def paper(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -> float:
-    """Theorem 1; for DP-SGD, one step a round, the paper's formula with n replaced by r, as its argument requires."""
+    """Theorem 1; of DP-SGD, one step a round, the paper's formula with r for n, as its own argument gives."""
     of = terms(setting, plan, alone=alone)
     if plan.local_steps * plan.batch_size == setting.num_train:
         return float(theory.epsilon(*of, sigma, setting.delta))
@@ -37,7 +37,7 @@ def paper(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) ->
 
 
 def charged_dp_sgd(setting: Setting, plan: Plan, sigma: float) -> theory.DpSgdEpsilon:
-    """The paper's eps of its baseline, DP-SGD."""
+    """The paper's figures of its baseline."""
     of = terms(setting, plan)
     return theory.dp_sgd_epsilon(
         of.rounds_taken, of.clip, setting.num_devices, of.num_selected, of.batch_size, sigma, setting.delta
@@ -52,14 +52,14 @@ def proved(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -
 def proved_row(
     setting: Setting, plan: Plan, sigma: float, *, adversary: str = "server", alone: bool = False
 ) -> theory.ProvedEpsilon:
-    """The proved eps with the row of the table it is from."""
+    """With the row it is from."""
     of = terms(setting, plan, alone=alone)
     rho = theory.proved_rho(*of, sigma, adversary=adversary, lipschitz=setting.lipschitz)
     return theory.proved_epsilon(rho, setting.delta)
 
 
 def amplified(setting: Setting, plan: Plan, sigma: float) -> float:
-    """The proved eps of DP-SGD, whose batches are secret and drawn afresh each round."""
+    """Of DP-SGD, whose batches are secret and drawn afresh each round."""
     of = terms(setting, plan)
     return float(
         theory.amplified_epsilon(
@@ -69,7 +69,7 @@ def amplified(setting: Setting, plan: Plan, sigma: float) -> float:
 
 
 def sigma_for(epsilon: float, of_sigma: Callable[[float], float]) -> float:
-    """The noise at which `of_sigma`, a decreasing function, is `epsilon`."""
+    """The noise at which an eps that falls with it has a value."""
     excess = lambda log_sigma: of_sigma(np.exp(log_sigma)) - epsilon
     low, high = -3.0, -2.0
     while excess(low) < 0:
