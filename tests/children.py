@@ -18,10 +18,10 @@ import jax
 import pytest
 from jax._src import xla_bridge
 
-from fedjax_priv.analysis import plots
+from fedjax_priv import analysis
 from fedjax_priv.cli import main
 
-__all__ = ["Child", "plots"]  # the second for its imports
+__all__ = ["Child", "analysis"]  # the second for its imports
 
 HERE = pathlib.Path(__file__).resolve().parent
 LATER = ["sklearn.datasets", "sklearn.model_selection", "scipy.io", "h5netcdf"]

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 import helpers
 from fedjax_priv import Keep, sweep
-from fedjax_priv.runs.records import checkpoint, run_folder
+from fedjax_priv.runs.records import checkpoint, log_file, run_folder
 
 D, ROUNDS = 8, 60
 STEPS = [(io, "open"), (os, "fsync"), (os, "replace")]
@@ -29,7 +29,7 @@ STEPS_OF_A_ROUND = (
 
 
 def run(keep, log=None):
-    """Three batches of two runs, of one program so that a life begins soon; a checkpoint after every round."""
+    """Three waves of two runs, of one program so that a life begins soon; a checkpoint after every round."""
     make = lambda rate: helpers.pulling(rate, cohort_size=3)
     axes, data = {"rate": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}, helpers.targets(6, D)
     return sweep(
@@ -76,8 +76,8 @@ def one_life(folder, delay=None, step=None):
 
 
 def committed(folder):
-    """Rounds that count, of all batches; what was measured before a batch's first round is no round."""
-    files = [name for names in checkpoint.read(folder).parts for name in names]
+    """Rounds that count, of all waves; what was measured before a wave's first round is no round."""
+    files = [name for names in checkpoint.read(folder).files for name in names]
     return sum(chunk.rounds > 0 for name in files for chunk in checkpoint.read_chunks(folder / name))
 
 
@@ -98,7 +98,7 @@ def main(root, kills):
             number += 1
             continue
         kills -= 1
-        logged = {(record["batch"], record["round"]) for record in run_folder.read_log(folder) if record["round"]}
+        logged = {(record["wave"], record["round"]) for record in log_file.read(folder) if record["round"]}
         print("killed", number, len(logged), committed(folder / run_folder.CHECKPOINT))
     assert one_life(root / str(number))
     print("finished", number)

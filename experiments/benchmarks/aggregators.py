@@ -76,7 +76,7 @@ CASES = {
     "mda": Case(mda(FEW_BYZANTINE), lambda b: b.MDA(FEW_BYZANTINE), FEW_ROWS),
     "smea": Case(smea(FEW_BYZANTINE), lambda b: b.SMEA(FEW_BYZANTINE), FEW_ROWS),
     "norm_trimming": Case(norm_trimming(BYZANTINE / ROWS)),
-    "filter_l2": Case(filter_l2(0.1, share=BYZANTINE / ROWS)),
+    "filter_l2": Case(filter_l2(0.1, fraction=BYZANTINE / ROWS)),
     "bucketing": Case(bucketing(2), lambda b: b.Bucketing(2)),
     "nearest_neighbour_mixing": Case(nearest_neighbour_mixing(BYZANTINE), lambda b: b.NNM(BYZANTINE)),
     "clipping": Case(clipping(100.0), lambda b: b.Clipping(100.0)),

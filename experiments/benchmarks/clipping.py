@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv import losses, models
-from fedjax_priv.clients.per_sample import clipped_gradient
+from fedjax_priv.clients.clipped_gradients import clipped_gradient
 from fedjax_priv.runs.records.manifest import manifest
 
 BATCH, INPUTS, CLASSES, CLIP = 256, 784, 10, 1.0

@@ -105,7 +105,7 @@ def _read(config: Config, clients: ClientData) -> xr.DataArray:
         member = ~honest(config.num_clients)
         colluders = leakage.colluders_of_round(protocol, key, view.public["mask"], member)
         reading = leakage.separate(view, protocol, bound=config.bound, colluders=colluders, max_size=2)
-        shares.append(reading.share.value)
+        shares.append(reading.fraction.value)
     return xr.DataArray(shares, {"attacked": list(ATTACKED), "size": [1, 2]})
 
 

@@ -1,4 +1,4 @@
-"""What the commands `run`, `sweep` and `list` do once their options are read."""
+"""The commands `run`, `sweep` and `list`, once their options are read."""
 
 import datetime
 import pathlib
@@ -14,29 +14,30 @@ import xarray as xr
 from fedjax_priv import _validate
 from fedjax_priv.cli.axes import parse_axes
 from fedjax_priv.cli.byzantine import check_attackers
-from fedjax_priv.cli.experiment import experiment, groups
+from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.launch import Launch, join
 from fedjax_priv.cli.options import options_of, pick
-from fedjax_priv.cli.report import Row, rows_of, show_entries, show_runs
+from fedjax_priv.cli.report import Row, run_rows, show_runs, show_summaries
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
-from fedjax_priv.runs.records import run_folder
-from fedjax_priv.runs.records.keep import Keep
-from fedjax_priv.runs.simulation import SimulationError, simulate
+from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.records.run_list import RunSummary, summaries
+from fedjax_priv.runs.records.run_writer import Keep
+from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep as sweep_runs
 
 
-class Control(NamedTuple):
-    """How a run goes, beside what is run.
+class RunOptions(NamedTuple):
+    """Options of `run` and `sweep` that every system has.
 
     Args:
-      rounds: how many.
+      rounds: number of rounds.
       every: rounds between two evaluations.
-      seed: of the initial model and every draw; an axis `seed` makes further keys from it.
-      folder: of the run; results/<system>-<date and time> if not given.
-      resume: go on with the run in the folder where it stopped, or start it where there is none.
-      checkpoint_every: rounds between two checkpoints; after every evaluation if not given.
-      json: file for the printed table.
+      seed: seed of the initial model and of every random draw; a sweep combines it with the values of an axis seed.
+      folder: folder to write the run to; by default results/<system>-<date and time>.
+      resume: continue the run in the folder from its last checkpoint, or start it if the folder holds none.
+      checkpoint_every: rounds between two checkpoints, a multiple of --every; by default one after every evaluation.
+      json: new file for the printed table, as JSON.
     """
 
     rounds: int = 100
@@ -57,11 +58,11 @@ class Outcome(NamedTuple):
 
 
 def run(system: str, values: Mapping[str, Any]) -> Outcome:
-    """Run a system and print what it came to.
+    """Run a system and print its results.
 
     Args:
       system: a name of `systems.__all__`.
-      values: of the options of `experiment.groups(system)`, `Control` and `Launch`.
+      values: of the options of `experiment.options_by_part(system)`, `RunOptions` and `Launch`.
 
     Raises:
       ValueError: a value is out of its range, or does not go with others.
@@ -69,85 +70,85 @@ def run(system: str, values: Mapping[str, Any]) -> Outcome:
       SystemExit: SIGTERM; the run can be resumed.
     """
     join(Launch(**pick(options_of(Launch), values)))
-    control = _control(values)
+    options = _run_options(values)
     check_attackers(values)
-    keep = _keep(system, control, values, without={"num_clients", "block"})  # which `simulate` writes down itself
-    chosen, key = experiment(system, values), jax.random.key(control.seed)
+    keep = _keep(system, options, values, without={"num_clients", "block"})  # which `simulate` writes down itself
+    chosen, key = experiment(system, values), jax.random.key(options.seed)
     params = chosen.model.init(named(key, "params"))
     with _resumable(keep):
         result = simulate(
             chosen.make(), key, params, chosen.data,
-            rounds=control.rounds, evaluate=chosen.evaluate, every=control.every, keep=keep,
+            rounds=options.rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,
         )  # fmt: skip
-    rows = rows_of(system, result, keep.folder)
+    rows = run_rows(system, result, keep.folder)
     return _outcome(f"{system}, {rows[0].rounds} rounds", rows, result, keep)
 
 
 def sweep(system: str, values: Mapping[str, Any]) -> Outcome:
-    """Run a system at every point of a grid and print what the runs came to.
+    """Run a system at every point of a grid and print the results.
 
     Args:
       system: a name of `systems.__all__`.
-      values: of the options of `experiment.groups(system)` and `Control`; `axis`, the axes as they were written; and
-        `static`, names of those whose values are compiled one by one.
+      values: of the options of `experiment.options_by_part(system)` and `RunOptions`; `axis`, the axes as they were
+        written; and `static`, names of those whose values are compiled one by one.
 
     Raises:
       ValueError, OSError, SystemExit: as `run`.
     """
-    control = _control(values)
+    options = _run_options(values)
     axes = _axes(system, values["axis"])
     check_attackers(values, axes)
-    keep = _keep(system, control, values, without={"axis", "static", *axes} - {"seed"})
-    chosen, key = experiment(system, values), jax.random.key(control.seed)
+    keep = _keep(system, options, values, without={"axis", "static", *axes} - {"seed"})
+    chosen, key = experiment(system, values), jax.random.key(options.seed)
     with _resumable(keep):
         result = sweep_runs(
             chosen.make, axes, key, chosen.model.init, chosen.data,
-            rounds=control.rounds, evaluate=chosen.evaluate, every=control.every, keep=keep,
+            rounds=options.rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,
             static=[name.replace("-", "_") for name in values["static"]],
         )  # fmt: skip
-    rows = rows_of(system, result, keep.folder, [*axes])
-    return _outcome(f"{system}, {len(rows)} runs of {control.rounds} rounds", rows, result, keep)
+    rows = run_rows(system, result, keep.folder, [*axes])
+    return _outcome(f"{system}, {len(rows)} runs of {options.rounds} rounds", rows, result, keep)
 
 
-def list_runs(root: pathlib.Path) -> list[run_folder.Entry]:
+def list_runs(root: pathlib.Path) -> list[RunSummary]:
     """Print the runs below a folder.
 
     Raises:
       ValueError: it is no folder.
     """
-    entries = run_folder.runs(root)
-    show_entries(root, entries)
-    return entries
+    found = summaries(root)
+    show_summaries(root, found)
+    return found
 
 
-def _control(values: Mapping[str, Any]) -> Control:
-    control = Control(**pick(options_of(Control), values))
-    _validate.seed(seed=control.seed)
-    _validate.integer(rounds=control.rounds, every=control.every)
-    if control.checkpoint_every is not None:
-        _validate.integer(checkpoint_every=control.checkpoint_every)
-        _validate.divides({"every": control.every}, checkpoint_every=control.checkpoint_every)
-    return control
+def _run_options(values: Mapping[str, Any]) -> RunOptions:
+    options = RunOptions(**pick(options_of(RunOptions), values))
+    _validate.seed(seed=options.seed)
+    _validate.integer(rounds=options.rounds, every=options.every)
+    if options.checkpoint_every is not None:
+        _validate.integer(checkpoint_every=options.checkpoint_every)
+        _validate.divides({"every": options.every}, checkpoint_every=options.checkpoint_every)
+    return options
 
 
 def _axes(system: str, texts: Sequence[str]) -> dict[str, list[Any]]:
-    """Axes over the options that leave the data and the model as they are, and the seed."""
-    parts, control = groups(system), options_of(Control)
-    fixed = {*parts["data"], *parts["model"], *control} - {"seed"}
+    """Axes over the seed and the options that leave data, model and rounds as they are."""
+    parts, common = options_by_part(system), options_of(RunOptions)
+    fixed = {*parts["data"], *parts["model"], *common} - {"seed"}
     free = {name: option for options in parts.values() for name, option in options.items() if name not in fixed}
-    return parse_axes(texts, {**free, "seed": control["seed"]}, fixed)
+    return parse_axes(texts, {**free, "seed": common["seed"]}, fixed)
 
 
-def _keep(system: str, control: Control, values: Mapping[str, Any], *, without: Set[str]) -> Keep:
-    """Where the run is kept, under the options that define it."""
-    if control.resume and control.folder is None:
+def _keep(system: str, options: RunOptions, values: Mapping[str, Any], *, without: Set[str]) -> Keep:
+    """The folder of the run, and the options that define it for the manifest."""
+    if options.resume and options.folder is None:
         raise ValueError("folder must be given with resume")
     now = datetime.datetime.now(datetime.UTC)
     name = pathlib.Path("results") / f"{system}-{now:%Y%m%d-%H%M%S}"
-    folder = control.folder or processes.on_first(lambda: name)
-    elsewhere = {*options_of(Control), *options_of(Launch), "data_dir"} - {"seed"} | without
+    folder = options.folder or processes.on_first(lambda: name)
+    elsewhere = {*options_of(RunOptions), *options_of(Launch), "data_dir"} - {"seed"} | without
     config = {name: _plain(value) for name, value in values.items() if name not in elsewhere and value is not None}
-    return Keep(folder, control.checkpoint_every, control.resume, {"system": system, **config})
+    return Keep(folder, options.checkpoint_every, options.resume, {"system": system, **config})
 
 
 def _plain(value: Any) -> str | int | float:
@@ -156,7 +157,7 @@ def _plain(value: Any) -> str | int | float:
 
 @contextmanager
 def _resumable(keep: Keep) -> Iterator[None]:
-    """A run that is broken off says how it is resumed."""
+    """Print how to resume a run that ends early."""
     try:
         yield
     except (SystemExit, KeyboardInterrupt, SimulationError):

@@ -13,11 +13,11 @@ from fedjax_priv import _validate, clients, data, losses, metrics, models, syste
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.cli.byzantine import byzantine_options, byzantine_parts
 from fedjax_priv.cli.options import Choice, Option, Options, options_of, pick, takes
-from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data import Dataset
 from fedjax_priv.data.client_arrays import PARTITIONS
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.round import federated_round
+from fedjax_priv.losses import Loss
 
 OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
 
@@ -37,7 +37,7 @@ class Experiment(NamedTuple):
     evaluate: Callable[..., dict]  # params -> metrics on the test set
 
 
-def groups(system: str) -> dict[str, Options]:
+def options_by_part(system: str) -> dict[str, Options]:
     """Options of an experiment with a system, by part; the first four are those of `Experiment.make`.
 
     Args:
@@ -45,12 +45,15 @@ def groups(system: str) -> dict[str, Options]:
     """
     function = getattr(systems, system)
     return {
-        "system": _system_options(system),
+        "system": {
+            name: option._replace(help=_ABOUT.get(name, option.help))
+            for name, option in _system_options(system).items()
+        },
         "training": _TRAINING if takes(function, "local") else {},
-        "server": _SERVER if takes(function, "server") else {},
+        "server": _SERVER if _takes_server(function) else {},
         "byzantine": byzantine_options(function),
-        "data": options_of(_dataset) | _PARTITION.options("iid", "how samples are spread over clients.") | _CLIENTS,
-        "model": _MODEL.options("mlp", "what is trained."),
+        "data": options_of(_dataset) | _PARTITION.options("iid", "how the samples are spread over clients.") | _CLIENTS,
+        "model": _MODEL.options("mlp", "network to train."),
     }
 
 
@@ -59,7 +62,7 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
 
     Args:
       system: a name of `systems.__all__`.
-      values: of all options of `groups(system)`.
+      values: of all options of `options_by_part(system)`.
 
     Raises:
       ValueError: a value is out of its range, or does not go with others.
@@ -86,9 +89,10 @@ def _dataset(
     """The data set.
 
     Args:
-      dataset: digits comes with scikit-learn, the others must have been prepared by tensorflow-datasets.
-      data_dir: folder of tensorflow-datasets; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given.
-      data_seed: of the partition, and of the test set of digits.
+      dataset: samples to train on; digits comes with scikit-learn, the others must have been prepared by
+        tensorflow-datasets.
+      data_dir: folder of tensorflow-datasets; by default $TFDS_DATA_DIR or ~/tensorflow_datasets.
+      data_seed: seed of the partition, and of the choice of a test set for digits.
     """
     _validate.seed(data_seed=data_seed)
     if dataset == "digits":
@@ -123,8 +127,8 @@ def _server(
     """The server's optimizer.
 
     Args:
-      optimizer: what takes the clients' mean update as a gradient.
-      server_learning_rate: its step size; sgd with 1.0 subtracts the update.
+      optimizer: the server's optimizer, for which the clients' mean update is a gradient.
+      server_learning_rate: step size of the server; 1.0 with sgd applies the mean update as it is.
     """
     _validate.positive(server_learning_rate=server_learning_rate)
     return OPTIMIZERS[optimizer](server_learning_rate)
@@ -142,24 +146,28 @@ def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any],
     parts = byzantine_parts(function, values)
     if takes(function, "local"):
         parts["local"] = _local(system, loss, values)
-    if takes(function, "server"):
+    if _takes_server(function):
         parts["server"] = _server(**pick(_SERVER, values))
     if takes(function, "num_params"):
         parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     return function(**{**parts, **pick(_system_options(system), values), **given})
 
 
-def _system_options(system: str) -> dict[str, Option]:
-    """Those of its signature but for the size of the model, which is known.
+def _hands_on(function: Callable) -> bool:
+    """Whether a system passes other arguments on to `federated_round`."""
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
 
-    A system that hands arguments on to `federated_round` has its block.
-    """
+
+def _takes_server(function: Callable) -> bool:
+    return takes(function, "server") or _hands_on(function)
+
+
+def _system_options(system: str) -> dict[str, Option]:
+    """The options of a system's signature, and the block; not the size of the model, which is known."""
     function = getattr(systems, system)
     found = options_of(function, without=("num_params",))
-    hands_on = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
-    if hands_on or "block" in found:
-        block = options_of(federated_round)["block"]
-        found["block"] = found.get("block", block)._replace(help=block.help)
+    if _hands_on(function):
+        found["block"] = options_of(federated_round)["block"]
     return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
 
 
@@ -170,10 +178,29 @@ MODELS = {
     "cifar_cnn": _cifar_cnn,
     "resnet20": models.resnet20,
 }
-_MODEL = Choice("model", MODELS, without=("input_shape", "num_classes"))
-_PARTITION = Choice("partition", PARTITIONS, without=("num_clients", "seed"))
-_CLIENTS = {"num_clients": Option(int, 100, "clients that share the data.")}
-_TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10})
+_MODEL = Choice(
+    "model", MODELS, without=("input_shape", "num_classes"), about={"padding": "of its convolutions, SAME or VALID."}
+)
+_PARTITION = Choice("partition", PARTITIONS, without=("num_clients", "seed"), about={
+    "num_shards": "shards of samples of one label, a multiple of `num_clients`; the SparseSecAgg paper has 300.",
+    "gamma": "fraction of the samples that is spread evenly; the others are sorted by label. In [0, 1].",
+    "concentration": "of the Dirichlet distribution, above 0; the smaller, the less alike clients are.",
+    "min_size": "least number of samples of a client.",
+})  # fmt: skip
+_CLIENTS = {"num_clients": Option(int, 100, "clients that the samples are spread over.")}
+_TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10}, about={
+    "learning_rate": "step size of a client, above 0.",
+    "batch_size": "samples of a client's gradient step.",
+    "num_epochs": "passes of a client over its own samples in a round; 1 if neither this nor `num_steps` is given.",
+    "num_steps": "gradient steps of every client in a round, however many samples it has; not with `num_epochs`.",
+    "momentum": "of local steps, in [0, 1).",
+    "carry_momentum": "keep each client's velocity from round to round; otherwise it starts from zero every round.",
+    "sample_clip": "clip the gradient of each sample to this norm; the gradient of a batch is their sum divided by "
+    "`batch_size`. Without it, nothing is clipped.",
+    "gradient_noise": "standard deviation of the Gaussian noise that a client adds to the gradient of each step.",
+})  # fmt: skip
 _DURATION = {"dp_sgd": {"num_steps": 1}}
-"""Of local training, where it is not given."""
+"""Of local training, if it is not given."""
+_ABOUT = {"block": 'clients trained and encoded at once; "auto" measures a few numbers and takes the fastest.'}
+"""Other help for options of systems than that of their docstrings."""
 _SERVER = options_of(_server)

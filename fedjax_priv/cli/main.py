@@ -12,53 +12,51 @@ import tyro
 from fedjax_priv import systems
 from fedjax_priv.cli import audit_command, commands
 from fedjax_priv.cli.axes import HOW
-from fedjax_priv.cli.experiment import groups
+from fedjax_priv.cli.experiment import options_by_part
 from fedjax_priv.cli.launch import Launch
 from fedjax_priv.cli.options import Option, Options, form, options_of, values_of
 from fedjax_priv.cli.reproduce import scripts
 from fedjax_priv.engine import processes
-from fedjax_priv.runs.records import atomic_file, run_folder
-from fedjax_priv.runs.simulation import SimulationError
+from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.records import atomic_file
 
 _INTERRUPTED = 128 + 2  # as a shell reports it
 _WRONG = 2
 _FAILED = 1
-_RUN = {"run": options_of(commands.Control), "launch": options_of(Launch)}
-_AXIS = f"{HOW}, for the seed or an option of the system, its training, server, rule or attack; once for each axis."
-_STATIC = "an axis whose values are compiled one by one, such as alpha of sparse_secagg; give it once for each."
-_AUDIT = "Look for a contradiction to what a system claims about privacy; exit status 1 if there is one."
+_RUN = {"run": options_of(commands.RunOptions), "launch": options_of(Launch)}
+_AXIS = f"an axis of the grid, as {HOW}: seed, or an option that is not of data, model or run."
+_STATIC = "an axis whose values must be compiled one by one, for example alpha of sparse_secagg."
+_AUDIT = "Search for a contradiction to what a system claims about privacy; exit status 1 if there is one."
 _NAMES = tyro.conf.UseAppendAction[tuple[str, ...]]
-_SWEEP = {
-    "axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)},
-    "run": options_of(commands.Control),
-}
+_SWEEP = {"axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)}, "run": _RUN["run"]}
+_Json = Annotated[pathlib.Path | None, tyro.conf.arg(metavar="PATH", help_behavior_hint="")]
 
 
 def _demo(
     out: pathlib.Path = pathlib.Path("results/demo"),
     rounds: int = 40,
     seed: int = 0,
-    json: pathlib.Path | None = None,
+    json: _Json = None,
 ) -> None:
     """Train 100 clients on digits under the systems of four papers, honest and attacked; print a table, write a figure.
 
     Args:
       out: folder for the figure and the table.
       rounds: rounds of each system.
-      seed: of the split, the initial model and every draw.
-      json: file for the printed table.
+      seed: seed of the split, the initial model and every random draw.
+      json: new file for the printed table, as JSON.
     """
     from fedjax_priv.cli.demo.run import demo
 
     _save(lambda: demo(out, rounds, seed), json)
 
 
-def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
-    """Time FedAvg rounds against the matmul rate measured in the same run.
+def _bench(repeats: int = 7, json: _Json = None) -> None:
+    """Time rounds of FedAvg, and compare with the rate of matrix products measured in the same run.
 
     Args:
-      repeats: rounds timed.
-      json: file for the printed table.
+      repeats: rounds to time.
+      json: new file for the printed table, as JSON.
     """
     from fedjax_priv.cli.bench import bench
 
@@ -66,26 +64,27 @@ def _bench(repeats: int = 7, json: pathlib.Path | None = None) -> None:
 
 
 def _reproduce(
-    paper: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PAPER")] = None,
-    figure: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="FIGURE")] = None,
+    paper: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="PAPER", help_behavior_hint="")] = None,
+    figure: Annotated[tyro.conf.Positional[str | None], tyro.conf.arg(metavar="FIGURE", help_behavior_hint="")] = None,
     all: bool = False,
     scale: Literal["quick", "cpu", "paper"] = "quick",
     out: pathlib.Path = pathlib.Path("results"),
     processes: int = 2,
     resume: bool = False,
-    json: pathlib.Path | None = None,
+    json: _Json = None,
 ) -> None:
-    """Make figures and tables of the papers again, with a verdict on what each claims.
+    """Make figures and tables of the papers again, and check what the papers claim.
 
     Args:
-      paper: folder of its scripts below `experiments`.
-      figure: one of its scripts; all of them if not given.
-      all: every script of every paper.
-      scale: quick, on embedded data; cpu, real data and smaller models or fewer runs; or the paper's own.
-      out: folder for the results, PAPER/FIGURE-SCALE in it.
-      processes: scripts at a time.
-      resume: leave out those whose results are there, of the same commit.
-      json: file for the printed table.
+      paper: a folder of experiments/, such as fedrep; it must be given unless --all is.
+      figure: a script in that folder, without .py; by default all of them.
+      all: make every figure of every paper.
+      scale: quick uses data that come with the package; cpu uses real data and smaller models or fewer runs; paper
+        is the size of the paper.
+      out: folder for the results; each figure has its own folder PAPER/FIGURE-SCALE there.
+      processes: scripts that run at the same time.
+      resume: skip figures whose results exist and were made by the same commit.
+      json: new file for the printed table, as JSON.
     """
     if (paper is None) != all:
         raise ValueError("paper or all must be given" if paper is None else "paper must not be given with all")
@@ -96,12 +95,12 @@ def _reproduce(
         sys.exit(_FAILED)
 
 
-def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), json: pathlib.Path | None = None) -> None:
-    """Show the runs in a folder and in those below it.
+def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), json: _Json = None) -> None:
+    """List the runs in a folder and in the folders below it, and how far they are.
 
     Args:
       root: the folder.
-      json: file for the printed table.
+      json: new file for the printed table, as JSON.
     """
     _save(lambda: commands.list_runs(root), json)
 
@@ -109,8 +108,7 @@ def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), js
 def _of_systems(
     about: str, work: Callable[..., commands.Outcome], parts_of: Callable[[str], Mapping[str, Options]]
 ) -> Callable:
-    """A command with a subcommand for each system; the form that is filled has the system's name."""
-
+    """A command with a subcommand for each system; its form is a class with the system's name."""
     forms = [form(name, _first_line(name), parts_of(name)) for name in systems.__all__]
     chosen = Union[tuple(Annotated[filled, tyro.conf.subcommand(name=filled.__name__)] for filled in forms)]  # noqa: UP007
 
@@ -127,18 +125,18 @@ def _of_systems(
 
 
 def _first_line(system: str) -> str:
-    """What the module of a system says it is."""
+    """First line of the docstring of the module."""
     return (sys.modules[getattr(systems, system).__module__].__doc__ or "").partition("\n")[0]
 
 
 def _save(command: Callable[[], list], file: pathlib.Path | None) -> None:
-    """Runs a command and keeps the table it printed."""
+    """Run a command and write the table it printed to a file."""
     _check_place(file)
     _write(file, command())
 
 
 def _check_place(file: pathlib.Path | None) -> None:
-    """A folder that is missing, or a file that is there, is an error before the work."""
+    """Refuse a missing folder or an existing file before the work begins."""
     if file is not None and not file.parent.is_dir():
         raise FileNotFoundError(f"json must be a file in a folder that exists, got {file}")
     if file is not None and file.exists():
@@ -148,17 +146,17 @@ def _check_place(file: pathlib.Path | None) -> None:
 def _write(file: pathlib.Path | None, rows: Sequence) -> None:
     """Of several processes the first one writes; asking which this is would start the devices of one that is alone."""
     if file is not None and (not jax.distributed.is_initialized() or processes.is_first()):
-        atomic_file.write(file, run_folder.to_json([row._asdict() for row in rows]))
+        atomic_file.write(file, atomic_file.to_json([row._asdict() for row in rows]))
 
 
 @functools.cache
 def _commands() -> dict[str, Callable]:
-    """By name; made once, as the forms of all systems take longer than reading a command line."""
+    """By name; made once, as the forms of all systems take longer to make than a command line to read."""
     return {
         "demo": _demo,
-        "run": _of_systems("Run a system on a data set.", commands.run, lambda name: groups(name) | _RUN),
+        "run": _of_systems("Run a system on a data set.", commands.run, lambda name: options_by_part(name) | _RUN),
         "sweep": _of_systems(
-            "Run a system at every point of a grid.", commands.sweep, lambda name: groups(name) | _SWEEP
+            "Run a system at every point of a grid.", commands.sweep, lambda name: options_by_part(name) | _SWEEP
         ),
         "audit": _of_systems(_AUDIT, audit_command.audit, audit_command.parts_of),
         "reproduce": _reproduce,
@@ -168,7 +166,7 @@ def _commands() -> dict[str, Callable]:
 
 
 def main() -> None:
-    """Runs a command; what is wrong with its input is one line on standard error and exit status 2."""
+    """Run a command. An error in its input is one line on standard error and exit status 2."""
     try:
         tyro.extras.subcommand_cli_from_dict(
             _commands(),

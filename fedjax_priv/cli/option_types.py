@@ -5,7 +5,7 @@ import contextlib
 import pathlib
 import types
 import typing
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import numpy as np
@@ -13,6 +13,7 @@ from jaxtyping import AbstractArray
 
 _PLAIN = (bool, int, float, str, pathlib.Path)
 _TRUTH = {"true": True, "false": False}
+_PLACEHOLDERS = {bool: "{True,False}", int: "INT", float: "NUMBER", str: "TEXT", pathlib.Path: "PATH"}
 _WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "text", pathlib.Path: "a path"}
 
 
@@ -29,6 +30,22 @@ def command_line_type(annotation: Any) -> Any | None:
         return tuple[typing.get_args(annotation)[0], ...]
     given = [member for member in members if member is not types.NoneType]
     return annotation if given and all(member in _PLAIN or _is_literal(member) for member in given) else None
+
+
+def placeholder(kind: Any) -> str | None:
+    """What stands for the value in the help, as in `--rounds INT`; None for a flag and for what tyro shows itself."""
+    if typing.get_origin(kind) is Annotated:  # an option that is given again and again, with one value each time
+        return _placeholder(typing.get_args(typing.get_args(kind)[0])[0])
+    members = [member for member in _members(kind) if member is not types.NoneType]
+    words = [_placeholder(member) for member in members]
+    return None if kind is bool or None in words else "|".join(filter(None, words))
+
+
+def _placeholder(member: Any) -> str | None:
+    if typing.get_origin(member) is tuple:
+        one = _placeholder(typing.get_args(member)[0])
+        return f"{one} [{one} ...]"
+    return "{" + ",".join(map(str, typing.get_args(member))) + "}" if _is_literal(member) else _PLACEHOLDERS.get(member)
 
 
 def parse(name: str, kind: Any, text: str) -> Any:

@@ -2,14 +2,15 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
-import docstring_parser
 import tyro
 
-from fedjax_priv.cli.option_types import command_line_type
+from fedjax_priv.cli.help_text import parameter_help, with_flags
+from fedjax_priv.cli.option_types import command_line_type, placeholder
 
 REQUIRED = inspect.Parameter.empty
 
@@ -27,7 +28,11 @@ Options = Mapping[str, Option]
 
 
 def options_of(
-    function: Callable, *, without: Iterable[str] = (), defaults: Mapping[str, Any] = MappingProxyType({})
+    function: Callable,
+    *,
+    without: Iterable[str] = (),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Option]:
     """The parameters of a function that a command line can give, with the help of its Google docstring.
 
@@ -35,17 +40,17 @@ def options_of(
       function: annotated; a function or a NamedTuple.
       without: parameters to leave out.
       defaults: other defaults than the function's own.
+      about: other help than that of the docstring.
 
     Returns:
       Options in the order of the signature. Parameters of types that have no `command_line_type` are left out.
     """
-    described = docstring_parser.parse(function.__doc__ or "", docstring_parser.DocstringStyle.GOOGLE).params
-    about = {param.arg_name: " ".join((param.description or "").split()) for param in described}
+    help_of = parameter_help(function) | dict(about)
     without, found = {*without}, {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         kind = command_line_type(parameter.annotation)
         if kind is not None and name not in without:
-            found[name] = Option(kind, defaults.get(name, parameter.default), about.get(name, ""))
+            found[name] = Option(kind, defaults.get(name, parameter.default), help_of.get(name, ""))
     return found
 
 
@@ -62,14 +67,22 @@ def pick(options: Options, values: Mapping[str, Any]) -> dict[str, Any]:
 class Choice:
     """One of several functions, and the options that only some of them have."""
 
-    def __init__(self, name: str, functions: Mapping[str, Callable], *, without: Iterable[str] = (), prefix: str = ""):
-        """`name` is the option that chooses, `functions` are by its values; see `options_of`.
+    def __init__(
+        self,
+        name: str,
+        functions: Mapping[str, Callable],
+        *,
+        without: Iterable[str] = (),
+        prefix: str = "",
+        about: Mapping[str, str] = MappingProxyType({}),
+    ):
+        """`name` is the option that chooses, `functions` are by its values; `without` and `about` as of `options_of`.
 
         `prefix` begins the names of the functions' options.
         """
         self.name, self._prefix = name, prefix
         self._options = {
-            chosen: {prefix + name: option for name, option in options_of(function, without=without).items()}
+            chosen: _with_prefix(prefix, options_of(function, without=without, about=about))
             for chosen, function in functions.items()
         }
         self._owners = {
@@ -105,43 +118,51 @@ class Choice:
         return {name.removeprefix(self._prefix): value for name, value in given.items()}
 
     def _optional(self, name: str) -> Option:
-        """What is said of it, once for all functions of which the same is said."""
-        said: dict[tuple[str, str], list[str]] = {}
+        """Its help names the functions it is for; those of which the same is said stand together."""
+        said: dict[str, list[str]] = {}
         for chosen in self._owners[name]:
             _, default, about = self._options[chosen][name]
             shown = " ".join(map(str, default)) if isinstance(default, tuple) else default
-            words = "" if default in (REQUIRED, None) else f"; {shown} if not given"
-            said.setdefault((about, words), []).append(chosen)
-        about = [f"{about} [{', '.join(owners)}{words}]".strip() for (about, words), owners in said.items()]
+            words = "" if default in (REQUIRED, None) else f" (default: {shown})"
+            said.setdefault(about + words, []).append(chosen)
+        about = [f"{', '.join(owners)}: {words.strip()}" for words, owners in said.items()]
         return Option(self._options[self._owners[name][0]][name].type | None, None, " ".join(about))
 
 
-def form(name: str, about: str, groups: Mapping[str, Options]) -> type:
+def _with_prefix(prefix: str, options: Options) -> dict[str, Option]:
+    own = lambda quoted: f"`{prefix}{quoted[1]}`" if quoted[1] in options else quoted[0]
+    return {prefix + name: each._replace(help=re.sub(r"`(\w+)`", own, each.help)) for name, each in options.items()}
+
+
+def form(name: str, about: str, parts: Mapping[str, Options]) -> type:
     """A dataclass of dataclasses that tyro fills from the command line.
 
     Args:
       name: of the class.
       about: help of the command.
-      groups: options under their heading in the help; one that groups share is in the first of them.
+      parts: options under their heading in the help; one that several parts have is in the first of them.
     """
+    names = {name for options in parts.values() for name in options}
     taken: set[str] = set()
     fields = []
-    for heading, options in groups.items():
+    for heading, options in parts.items():
         mine = {name: option for name, option in options.items() if name not in taken}
-        fields.append((heading, _group(heading, mine)))
+        fields.append((heading, _part(heading, mine, names)))
         taken |= mine.keys()
     return dataclasses.make_dataclass(name, fields, namespace={"__doc__": about})
 
 
 def values_of(filled: Any) -> dict[str, Any]:
     """Values by name, from a form that was filled."""
-    groups = (getattr(filled, field.name) for field in dataclasses.fields(filled))
-    return {field.name: getattr(group, field.name) for group in groups for field in dataclasses.fields(group)}
+    parts = (getattr(filled, field.name) for field in dataclasses.fields(filled))
+    return {field.name: getattr(part, field.name) for part in parts for field in dataclasses.fields(part)}
 
 
-def _group(heading: str, options: Options) -> type:
+def _part(heading: str, options: Options, names: Collection[str]) -> type:
     fields = []
     for name, (kind, default, about) in options.items():
+        hint = "" if default is None else None  # else a shell user would read "(default: None)"
+        shown = tyro.conf.arg(help=with_flags(about, names), metavar=placeholder(kind), help_behavior_hint=hint)
         default = dataclasses.field() if default is REQUIRED else dataclasses.field(default=default)
-        fields.append((name, Annotated[kind, tyro.conf.arg(help=about)], default))
+        fields.append((name, Annotated[kind, shown], default))
     return dataclasses.make_dataclass(heading, fields, kw_only=True, namespace={"__doc__": ""})

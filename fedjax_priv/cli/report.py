@@ -12,7 +12,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedjax_priv.runs.records.run_folder import Entry
+from fedjax_priv.runs.records.run_list import RunSummary
 
 
 class Row(NamedTuple):
@@ -30,7 +30,7 @@ class Row(NamedTuple):
     caveats: list[str]  # what must be said of it
 
 
-def rows_of(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:
+def run_rows(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:
     """The runs of a dataset; points of a sweep that were not run are left out.
 
     Args:
@@ -66,13 +66,13 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
     _print(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}", *rows[0].caveats)
 
 
-def show_entries(root: pathlib.Path, entries: Iterable[Entry]) -> None:
+def show_summaries(root: pathlib.Path, found: Iterable[RunSummary]) -> None:
     """Print a table of the runs below a folder."""
     table = _table(f"runs in {root}", "folder", "system", "status", "rounds", "date, UTC", "metrics")
-    for entry in entries:
+    for run in found:
         table.add_row(
-            str(entry.folder.relative_to(root)), entry.system, entry.status, f"{entry.rounds_done}/{entry.rounds}",
-            entry.date[:16].replace("T", " "), ", ".join(f"{name} {last:.4g}" for name, last in entry.metrics.items()),
+            str(run.folder.relative_to(root)), run.system, run.status, f"{run.rounds_done}/{run.rounds}",
+            run.date[:16].replace("T", " "), ", ".join(f"{name} {last:.4g}" for name, last in run.metrics.items()),
         )  # fmt: skip
     _print(table)
 

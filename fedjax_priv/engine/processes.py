@@ -1,6 +1,6 @@
 """One run over several processes: JAX's own runtime joins their devices, and every process runs the same program.
 
-The first process alone touches files. What it finds, an error included, all processes learn.
+Only the first process reads and writes files; the others are sent what it read, or the error it raised.
 """
 
 import functools
@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 
 def is_first() -> bool:
-    """Whether this process is the one that touches files."""
+    """Whether this process is the one that reads and writes files."""
     return jax.process_index() == 0
 
 
 def on_first(work: Callable[[], T]) -> T:
-    """What `work` returns on the first process, which alone calls it; every process calls this at the same place.
+    """Call `work` on the first process and return its result on all, which call this at the same place.
 
     Raises:
       Exception: what `work` raised, on every process.
@@ -48,7 +48,7 @@ def on_first(work: Callable[[], T]) -> T:
 
 
 def any_process(flag: bool) -> bool:
-    """Whether any process says so."""
+    """Whether the flag is set on any process."""
     return flag if jax.process_count() == 1 else bool(multihost_utils.process_allgather(np.array(flag)).any())
 
 
@@ -65,7 +65,7 @@ def clients_of_process(num_clients: int, mesh: Mesh | None = None) -> slice:
       mesh: as of `clients_mesh`; all devices of all processes if not given.
 
     Raises:
-      ValueError: `num_clients` is not such a multiple.
+      ValueError: `num_clients` is not a multiple of the number of devices.
     """
     mesh = mesh or clients_mesh()
     _validate.integer(num_clients=num_clients)
@@ -84,7 +84,7 @@ def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> C
       mesh: as of `clients_mesh`; all devices of all processes if not given.
 
     Raises:
-      ValueError: another number of rows.
+      ValueError: `own` has another number of rows.
     """
     rows = clients_of_process(num_clients, mesh)
     if len(own.count) != rows.stop - rows.start:
@@ -94,7 +94,7 @@ def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> C
 
 
 def place(tree: PyTree, sharding: NamedSharding) -> PyTree:
-    """Put arrays on devices, also on those of other processes, which have the same values; placed ones stay."""
+    """Put arrays on devices, also on those of other processes, which hold the same values. Placed arrays stay."""
     return jax.tree.map(functools.partial(_place, sharding=sharding), tree)
 
 
@@ -113,7 +113,7 @@ def _whole(array: Any) -> np.ndarray:
 
 
 def _from_first(value: Any) -> Any:
-    """Pickled, since the other processes do not know the shapes."""
+    """The value of the first process; it is pickled, since the others do not know its shapes."""
     content = np.frombuffer(pickle.dumps(value), np.uint8) if is_first() else np.zeros(0, np.uint8)
     size = int(multihost_utils.broadcast_one_to_all(np.array(content.size, np.int32)))
     content = content if is_first() else np.zeros(size, np.uint8)

@@ -1,4 +1,4 @@
-"""What runs and sweeps are called with, checked on the host before anything is compiled."""
+"""Checks of what `simulate` and `sweep` are called with, before anything is compiled."""
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +10,13 @@ from fedjax_priv.engine import processes
 
 
 def check_key(key: Key) -> None:
-    """One typed key."""
+    """Refuse what is not one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
         raise ValueError(f"key must be one typed key, as of jax.random.key, got {key!r}")
 
 
 def check_params(params: PyTree) -> None:
-    """Float32 leaves."""
+    """Refuse leaves that are not float32."""
     for path, leaf in jax.tree.leaves_with_path(params):
         if getattr(leaf, "dtype", type(leaf)) != np.float32:
             got = getattr(leaf, "dtype", type(leaf).__name__)
@@ -24,7 +24,7 @@ def check_params(params: PyTree) -> None:
 
 
 def check_data(data: ClientData) -> None:
-    """Samples and counts that fit."""
+    """Refuse samples and counts that do not fit."""
     if not isinstance(data, ClientData) or np.ndim(data.count) != 1:
         raise ValueError(f"data must be a ClientData with a count of shape [n], got {type(data).__name__}")
     for path, leaf in jax.tree.leaves_with_path(data):
@@ -37,7 +37,7 @@ def check_data(data: ClientData) -> None:
 
 
 def _check_samples(data: ClientData) -> None:
-    """What only the host can know: the rows of each client that are samples are there."""
+    """Refuse counts of samples that are not there, which only the host can know."""
     count, room = processes.on_host(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
     if len(room) != 1 or () in room:
         raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")

@@ -10,9 +10,9 @@ import xarray as xr
 from fedjax_priv.runs.records import result_dataset
 
 Axis = Sequence[Any] | Mapping[str, Any]
-"""Values of an axis, or name of each value where it has no short text, as `{"mean": mean(), "sum": total()}`."""
+"""Values of an axis; by name if they have no short text, as `{"mean": mean(), "sum": total()}`."""
 
-IN_THE_LOG = {"batch", "chunk", "round", "seconds", "loss", "megabytes", "failed", "metrics"}
+IN_THE_LOG = {"wave", "chunk", "round", "seconds", "loss", "megabytes", "failed", "metrics"}
 
 Point = tuple[int, ...]
 """Index into each axis."""
@@ -39,7 +39,7 @@ class Grid(NamedTuple):
         return {name: labels[i] for name, labels, i in zip(self.names, self.labels, point, strict=True)}
 
 
-def grid(axes: Mapping[str, Axis]) -> Grid:
+def checked_grid(axes: Mapping[str, Axis]) -> Grid:
     """Check the axes of a sweep.
 
     Raises:
@@ -48,9 +48,7 @@ def grid(axes: Mapping[str, Axis]) -> Grid:
     if not axes:
         raise ValueError("axes must name at least one axis, got none")
     if taken := [name for name in axes if name in result_dataset.RESERVED | IN_THE_LOG or not name or "/" in name]:
-        raise ValueError(
-            f"axes must be named without a slash, and otherwise than what results and logs hold, got {taken}"
-        )
+        raise ValueError(f"axes must have names without a slash that results and logs do not use, got {taken}")
     labels = tuple(_labels(name, axis) for name, axis in axes.items())
     values = tuple(tuple(axis.values() if isinstance(axis, Mapping) else axis) for axis in axes.values())
     return Grid(tuple(axes), labels, values)
@@ -74,21 +72,21 @@ def _label(name: str, value: Any) -> Any:
     return plain
 
 
-def join(runs: Mapping[Point, xr.Dataset], of: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
+def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
     """Datasets of runs, by point, as one whose first dimensions are the axes.
 
-    Where runs have other sizes or phases than others, or are missing, numbers become floats and what is missing is NaN.
+    If runs differ in size or phases, or are missing, numbers become floats and what is missing is NaN.
     """
-    shape = tuple(map(len, of.values))
+    shape = tuple(map(len, grid.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
     alike = len({_form(run) for run in runs.values()}) == 1
     together = (
         _stack(list(runs.values())) if alike else xr.concat([*runs.values()], "run", join="outer", data_vars="all")
     )
     together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
-    axes = {name: (name, list(labels)) for name, labels in zip(of.names, of.labels, strict=True)}
+    axes = {name: (name, list(labels)) for name, labels in zip(grid.names, grid.labels, strict=True)}
     variables = {
-        name: ((*of.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
+        name: ((*grid.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
         for name, array in together.transpose("run", ...).data_vars.items()
     }
     others = {name: coordinate for name, coordinate in together.coords.items() if name != "run"}

@@ -1,4 +1,4 @@
-"""A progress bar that costs less than 1% of a run, and nothing where nobody looks at it."""
+"""A progress bar that costs less than 1% of a run, and nothing if standard error is no terminal."""
 
 import contextlib
 import sys
@@ -12,7 +12,7 @@ Update = Callable[..., None]
 """`update(rounds, *, seconds, metrics, megabytes, failed)`, all of them totals so far."""
 
 _SHORTEST = 0.1  # seconds between two drawings
-_SHARE = 0.005  # of the time that drawing may take
+_FRACTION = 0.005  # of the time that drawing may take
 
 
 @contextlib.contextmanager
@@ -25,9 +25,9 @@ def bar(total: int, *, show: bool = True, console: Console | None = None) -> Ite
       console: where to draw; by default standard error, and nothing is drawn where that is not a terminal.
 
     Yields:
-      The function to call as often as one likes with the rounds done, the `seconds` they took, the last `metrics` by
-      name, the mean `megabytes` a user sent and received, and the rounds that `failed`. Drawing waits until it is
-      cheap: at least 0.1 s, and 200 times what the last drawing took.
+      A function of the rounds done, the `seconds` they took, the last `metrics` by name, the mean `megabytes` a user
+      sent and received, and the rounds that `failed`. It may be called often: it draws at most every 0.1 s, and only
+      after 200 times what the last drawing took.
     """
     if not show or not (console or sys.stderr.isatty()):
         yield lambda rounds, **totals: None
@@ -42,7 +42,7 @@ def bar(total: int, *, show: bool = True, console: Console | None = None) -> Ite
         def update(rounds: int, **totals) -> None:
             nonlocal last, cost
             now = time.perf_counter()
-            if rounds < total and now - last < max(_SHORTEST, cost / _SHARE):
+            if rounds < total and now - last < max(_SHORTEST, cost / _FRACTION):
                 return
             shown.update(task, completed=rounds, text=_text(rounds, **totals), refresh=True)
             last = time.perf_counter()

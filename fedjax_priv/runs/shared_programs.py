@@ -1,4 +1,4 @@
-"""What the axes of a sweep are for, and which of its points share a program and samples."""
+"""Which axes of a sweep change its programs or samples, and which points share both."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -12,16 +12,16 @@ from fedjax_priv.runs.grid import Grid, Point
 SEED = "seed"
 
 
-class Roles(NamedTuple):
-    """Names of axes."""
+class AxisKinds(NamedTuple):
+    """Names of axes, but for "seed"."""
 
     static: frozenset[str]  # arguments of `make` that change shapes or control flow
     traced: frozenset[str]  # other arguments of `make`
     data: frozenset[str]  # the samples depend on them
 
 
-class Group(NamedTuple):
-    """Points whose runs one program serves."""
+class SharedProgram(NamedTuple):
+    """Points whose runs share a program, or several where their samples have other shapes."""
 
     number: int
     static: Mapping[str, Any]  # arguments of `make`
@@ -29,15 +29,15 @@ class Group(NamedTuple):
 
     @property
     def points(self) -> list[Point]:
-        """All of them."""
+        """All points."""
         return [point for points in self.by_data.values() for point in points]
 
 
-def roles(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable[str]) -> Roles:
-    """What each axis is for; one that `data` depends on, and one of integers or names, is static for `make` too.
+def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable[str]) -> AxisKinds:
+    """The kind of each axis; one that `data` depends on, and one of integers or names, is static for `make` too.
 
     Raises:
-      ValueError: an axis that nothing takes, a name in `static` that is no axis, or a seed that is none.
+      ValueError: an axis that neither `make` nor `data` takes, a name in `static` that is no axis, or a bad seed.
     """
     of_data = _named_in(data, grid, ()) if callable(data) else frozenset()
     of_make = _named_in(make, grid, unless=of_data) - {SEED}
@@ -49,31 +49,31 @@ def roles(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable[str]
         for value in grid.values[grid.names.index(SEED)]:
             _validate.seed(seed=value)
     traced = frozenset(name for name in of_make if _is_numeric(grid, name)) - {*static} - of_data
-    return Roles(of_make - traced, traced, of_data)
+    return AxisKinds(of_make - traced, traced, of_data)
 
 
-def groups(grid: Grid, roles: Roles) -> list[Group]:
+def points_by_program(grid: Grid, kinds: AxisKinds) -> list[SharedProgram]:
     """Points by what is static for `make`, then by samples; in order of their first point."""
     at = lambda point, names: tuple(i for i, name in zip(point, grid.names, strict=True) if name in names)
     found: dict[Point, dict[Point, list[Point]]] = {}
     for point in grid.points:
-        found.setdefault(at(point, roles.static), {}).setdefault(at(point, roles.data), []).append(point)
+        found.setdefault(at(point, kinds.static), {}).setdefault(at(point, kinds.data), []).append(point)
     firsts = [next(iter(by_data.values()))[0] for by_data in found.values()]
     return [
-        Group(number, {name: value for name, value in grid.at(first).items() if name in roles.static}, by_data)
+        SharedProgram(number, {name: value for name, value in grid.at(first).items() if name in kinds.static}, by_data)
         for number, (first, by_data) in enumerate(zip(firsts, found.values(), strict=True))
     ]
 
 
 def _named_in(function: Callable[..., Any], grid: Grid, unless: Iterable[str]) -> frozenset[str]:
-    """Axes among the arguments of a function; where it takes any, all but those it does not name that are `unless`."""
+    """Axes among the arguments of a function; one with `**kwargs` takes all others as well, but for `unless`."""
     parameters = inspect.signature(function).parameters
     takes_any = any(of.kind is of.VAR_KEYWORD for of in parameters.values())
     return frozenset(name for name in grid.names if name in parameters or (takes_any and name not in unless))
 
 
 def _is_numeric(grid: Grid, name: str) -> bool:
-    """Real numbers, at least one of them with a point."""
+    """Whether the values are real numbers and at least one is a float."""
     values = grid.values[grid.names.index(name)]
     real = all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
     return real and any(isinstance(value, float | np.floating) for value in values)

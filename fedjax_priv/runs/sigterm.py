@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def noticed(listen: bool) -> Iterator[Callable[[], bool]]:
-    """Whether SIGTERM has arrived since, in place of dying from it; only the main thread can notice."""
+    """Yields a function that says whether SIGTERM has arrived; it no longer ends the process. Main thread only."""
     arrived = threading.Event()
     if not listen or threading.current_thread() is not threading.main_thread():
         yield arrived.is_set

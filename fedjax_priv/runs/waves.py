@@ -1,4 +1,4 @@
-"""The runs of a sweep in batches: those that share what is static share a program, and each batch fits the memory."""
+"""Runs of a sweep in waves: the runs of a wave are computed side by side by one program, and fit the memory."""
 
 import functools
 import itertools
@@ -16,34 +16,35 @@ from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.runs import checks, runner
+from fedjax_priv.runs import checks
+from fedjax_priv.runs.chunk_loop import Hooks, run_chunks, stop_if_asked
 from fedjax_priv.runs.grid import Grid, Point
 from fedjax_priv.runs.programs import layout
 from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.programs.free_memory import free_bytes
 from fedjax_priv.runs.programs.layout import Layout
-from fedjax_priv.runs.programs.run_program import Engine, Inputs, Lowered, lower_runs
+from fedjax_priv.runs.programs.run_program import CompiledRuns, Inputs, Lowered, lower_runs
 from fedjax_priv.runs.records import result_dataset
 from fedjax_priv.runs.records.digests import digest
-from fedjax_priv.runs.records.journal import Journal
 from fedjax_priv.runs.records.result_dataset import Chunk
-from fedjax_priv.runs.shared_programs import SEED, Group, groups, roles
+from fedjax_priv.runs.records.run_writer import RunWriter
+from fedjax_priv.runs.shared_programs import SEED, SharedProgram, axis_kinds, points_by_program
 
-SHARE = 0.5
-"""Of the free memory, what a batch may take unless told otherwise."""
+FRACTION_OF_FREE_MEMORY = 0.5
+"""That a wave may take by default."""
 
 Over = Literal["auto", "runs", "clients"]
 
 
-class Batch(NamedTuple):
-    """Runs side by side that are finished."""
+class Wave(NamedTuple):
+    """Runs that have finished side by side."""
 
     points: Sequence[Point]
     chunks: Sequence[Chunk]
 
 
-class Batches:
-    """Compiles and runs batch after batch; `attrs` says what that took so far."""
+class Waves:
+    """Compiles and runs wave after wave; `attrs` says what that took so far."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Batches:
         memory: float | None,
         over: Over,
     ):
-        """As of `sweep`."""
+        """The arguments of `sweep`; `lengths` are the rounds of each chunk."""
         _validate.one_of(("auto", "runs", "clients"), over=over)
         if at_once is not None:
             _validate.integer(at_once=at_once)
@@ -68,121 +69,127 @@ class Batches:
             _validate.positive(memory=memory)
         self.make, self.grid, self.key, self.params, self.data = make, grid, key, params, data
         self.lengths, self.evaluate, self.over, self.at_once, self.memory = lengths, evaluate, over, at_once, memory
-        self.roles = roles(grid, make, data, static)
-        self.groups = groups(grid, self.roles)
-        self.attrs: dict[str, Any] = {"programs": 0, "compile_seconds": 0.0, "batches": 0, "num_params": 0}
+        self.kinds = axis_kinds(grid, make, data, static)
+        self.shared = points_by_program(grid, self.kinds)
         if not callable(params):
             checks.check_params(params)
         if not callable(data):
             checks.check_data(data)
+        caveats = " / ".join(self._caveats())
+        self.attrs: dict[str, Any] = {
+            "programs": 0, "compile_seconds": 0.0, "waves": 0, "num_params": 0, "caveats": caveats
+        }  # fmt: skip
+
+    def _caveats(self) -> list[str]:
+        """Of the algorithms at all points, each once; makes every algorithm, so that its arguments are checked."""
         caveats: dict[str, None] = {}
-        for group in self.groups:
-            for point in group.points:
-                algorithm = self._algorithm(group, point)
+        for shared in self.shared:
+            for point in shared.points:
+                algorithm = self._algorithm(shared, point)
                 if algorithm.in_blocks is not None:
                     raise ValueError("block must be a number in a sweep, got 'auto'")
                 caveats.update(dict.fromkeys(algorithm.caveats))
-        self.attrs["caveats"] = " / ".join(caveats)
+        return list(caveats)
 
-    def run(self, watch: runner.Watch) -> Iterator[Batch]:
-        """Batch after batch; those that a journal has finished are read."""
-        for number, (points, inputs, compiled) in enumerate(self._plan(watch.journal)):
-            chunks = watch.journal.finished(number) if watch.journal else []
+    def run(self, hooks: Hooks) -> Iterator[Wave]:
+        """Wave after wave; those that the writer's folder has finished are read."""
+        for number, (points, inputs, compiled) in enumerate(self._plan(hooks.writer)):
+            chunks = hooks.writer.finished_chunks(number) if hooks.writer else []
             if len(chunks) <= len(self.lengths):
-                runner.stop_if_asked(watch, f"before batch {number}")
+                stop_if_asked(hooks, f"before wave {number}")
                 labels = [self.grid.label(point) for point in points]
-                run = runner.follow(compiled(), inputs, self.lengths, watch, points=labels, batch=number)
-                chunks = _collect(run)
-            self.attrs["batches"] += 1
-            yield Batch(points, chunks)
+                chunks = _collect(run_chunks(compiled(), inputs, self.lengths, hooks, points=labels, wave=number))
+            self.attrs["waves"] += 1
+            yield Wave(points, chunks)
 
-    def check(self, book: Journal) -> None:
+    def check(self, writer: RunWriter) -> None:
         """Compare all that a finished sweep depended on.
 
         Raises:
           ValueError: it was another sweep; the difference is named.
         """
-        for _ in self._plan(book):
+        for _ in self._plan(writer):
             pass
 
-    def _plan(self, book: Journal | None) -> Iterator[tuple[Sequence[Point], Inputs, Callable[[], Engine]]]:
-        """Points, inputs and programs of each batch, written down or compared with what is written."""
-        batches = itertools.count()
-        for group in self.groups:
+    def _plan(self, writer: RunWriter | None) -> Iterator[tuple[Sequence[Point], Inputs, Callable[[], CompiledRuns]]]:
+        """Points, inputs and programs of each wave; as facts they are written, or compared with those of before."""
+        numbers = itertools.count()
+        for shared in self.shared:
             programs = {}
-            for points in group.by_data.values():
-                data = self._data_at(points[0], book)
-                where = self._layout(group, points, data)
+            for points in shared.by_data.values():
+                data = self._data_at(points[0], writer)
+                where = self._layout(shared, points, data)
                 placed = processes.place(data, where.data)
                 shapes = tuple((a.shape, str(a.dtype)) for a in jax.tree.leaves(data))
                 if shapes not in programs:
-                    name = f"{group.number}.{len(programs)}"
-                    programs[shapes] = self._program(group, points, placed, where, book, name)
+                    name = f"{shared.number}.{len(programs)}"
+                    programs[shapes] = self._program(shared, points, placed, where, writer=writer, name=name)
                 size, compiled = programs[shapes]
                 for own in _in_parts(points, size):
                     inputs = self._inputs(own, size, placed, where)
-                    if book:
-                        book.fact(f"inputs of batch {next(batches)}", _digest(own, inputs))
+                    if writer:
+                        writer.fact(f"inputs of wave {next(numbers)}", _digest(own, inputs))
                     yield own, inputs, compiled
 
     def _program(
-        self, group: Group, points: Sequence[Point], data: ClientData, where: Layout, book: Journal | None, name: str
-    ) -> tuple[int, Callable[[], Engine]]:
-        """Runs in a batch, as many as fit the memory, and their programs, compiled when they are asked for."""
-        of_size = f"runs at once, group {name}"
-        size = book.facts.get(of_size) if book else None
+        self, shared: SharedProgram, points: Sequence[Point], data: ClientData, where: Layout,
+        *, writer: RunWriter | None, name: str,
+    ) -> tuple[int, Callable[[], CompiledRuns]]:  # fmt: skip
+        """Runs in a wave, as many as fit the memory, and their programs, compiled when they are needed."""
+        of_size = f"runs at once of program {name}"
+        size = writer.facts.get(of_size) if writer else None
         if size is None:
-            engine, lowered, size = self._fit(group, points, data, where)
-            compiled = lambda: engine
+            fitting, lowered, size = self._fit(shared, points, data, where)
+            compiled = lambda: fitting
         else:
-            lowered = self._lower(group, self._inputs(points, size, data, where), where)
+            lowered = self._lower(shared, self._inputs(points, size, data, where), where)
             compiled = functools.cache(lambda: self._compile(lowered))
-        if book:
-            book.fact(of_size, size)
+        if writer:
+            writer.fact(of_size, size)
             for of_program, value in lowered.digests.items():
-                book.fact(f"{of_program}, group {name}", value)
+                writer.fact(of_program.replace("program", f"program {name}", 1), value)
         return size, compiled
 
-    def _data_at(self, point: Point, book: Journal | None) -> ClientData:
-        names = {name: value for name, value in self.grid.at(point).items() if name in self.roles.data}
+    def _data_at(self, point: Point, writer: RunWriter | None) -> ClientData:
+        names = {name: value for name, value in self.grid.at(point).items() if name in self.kinds.data}
         data = self.data(**names) if callable(self.data) else self.data
         checks.check_data(data)
-        if book:
-            of = {name: label for name, label in self.grid.label(point).items() if name in self.roles.data}
-            book.fact(f"data {of}" if of else "data", digest(data))
+        if writer:
+            of = {name: label for name, label in self.grid.label(point).items() if name in self.kinds.data}
+            writer.fact(f"data {of}" if of else "data", digest(data))
         return data
 
-    def _layout(self, group: Group, points: Sequence[Point], data: ClientData) -> Layout:
-        """Runs over devices where there are enough of them; otherwise the clients of all runs."""
+    def _layout(self, shared: SharedProgram, points: Sequence[Point], data: ClientData) -> Layout:
+        """Runs over devices if there are enough of them; otherwise the clients of all runs."""
         devices = jax.devices()
         if self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= len(points)):
-            return layout.spread(devices)
-        mesh = self._algorithm(group, points[0]).mesh or clients_mesh([*jnp.zeros(()).devices()])
-        return layout.beside(mesh, len(data.count))
+            return layout.runs_over_devices(devices)
+        mesh = self._algorithm(shared, points[0]).mesh or clients_mesh([*jnp.zeros(()).devices()])
+        return layout.clients_over_devices(mesh, len(data.count))
 
-    def _algorithm(self, group: Group, point: Point) -> Algorithm:
-        """The algorithm at a point, made of numbers as `simulate` would be given it."""
+    def _algorithm(self, shared: SharedProgram, point: Point) -> Algorithm:
+        """The algorithm at a point, made of Python numbers, as `simulate` would be given it."""
         at = self.grid.at(point)
-        return self.make(**group.static, **{name: at[name] for name in sorted(self.roles.traced)})
+        return self.make(**shared.static, **{name: at[name] for name in sorted(self.kinds.traced)})
 
     def _fit(
-        self, group: Group, points: Sequence[Point], data: ClientData, where: Layout
-    ) -> tuple[Engine, Lowered, int]:
-        """Halves the runs in a batch until they fit the memory."""
+        self, shared: SharedProgram, points: Sequence[Point], data: ClientData, where: Layout
+    ) -> tuple[CompiledRuns, Lowered, int]:
+        """Halve the runs in a wave until they fit the memory."""
         devices = len(where.devices) if where.by_runs else 1
-        budget = self.memory or SHARE * free_bytes(where.devices)
-        most = len(max(group.by_data.values(), key=len))
+        budget = self.memory or FRACTION_OF_FREE_MEMORY * free_bytes(where.devices)
+        most = len(max(shared.by_data.values(), key=len))
         size = _even(most, min(self.at_once or most, most), devices)
         while True:
-            lowered = self._lower(group, self._inputs(points, size, data, where), where)
-            engine = self._compile(lowered)
-            if self.at_once or engine.bytes <= budget or size <= devices:
-                return engine, lowered, size
+            lowered = self._lower(shared, self._inputs(points, size, data, where), where)
+            compiled = self._compile(lowered)
+            if self.at_once or compiled.bytes <= budget or size <= devices:
+                return compiled, lowered, size
             size = _even(most, size // 2, devices)
 
-    def _lower(self, group: Group, inputs: Inputs, where: Layout) -> Lowered:
+    def _lower(self, shared: SharedProgram, inputs: Inputs, where: Layout) -> Lowered:
         def make(**traced: Any) -> Algorithm:
-            algorithm = self.make(**group.static, **traced)
+            algorithm = self.make(**shared.static, **traced)
             if algorithm.mesh is not None and where.by_runs:
                 raise ValueError("make must leave mesh at 'auto', or the sweep be over='clients'")
             return algorithm
@@ -191,18 +198,18 @@ class Batches:
             make, inputs, layout=where, lengths=self.lengths, evaluate=self.evaluate, named=self.grid.names
         )
 
-    def _compile(self, lowered: Lowered) -> Engine:
-        engine = lowered.compile()
-        self.attrs["programs"] += engine.attrs["programs"]
-        self.attrs["compile_seconds"] += engine.attrs["compile_seconds"]
-        self.attrs["num_params"] = max(self.attrs["num_params"], engine.attrs["num_params"])
-        return engine
+    def _compile(self, lowered: Lowered) -> CompiledRuns:
+        compiled = lowered.compile()
+        self.attrs["programs"] += compiled.attrs["programs"]
+        self.attrs["compile_seconds"] += compiled.attrs["compile_seconds"]
+        self.attrs["num_params"] = max(self.attrs["num_params"], compiled.attrs["num_params"])
+        return compiled
 
     def _inputs(self, points: Sequence[Point], size: int, data: ClientData, where: Layout) -> Inputs:
-        """Of a batch of `size` runs; the last point stands in for those that are missing."""
+        """Of a wave of `size` runs; the last point is repeated if there are fewer."""
         points = [*points[:size], *[points[-1]] * (size - len(points))]
         at = [self.grid.at(point) for point in points]
-        traced = {name: jnp.asarray([each[name] for each in at], jnp.float32) for name in sorted(self.roles.traced)}
+        traced = {name: jnp.asarray([each[name] for each in at], jnp.float32) for name in sorted(self.kinds.traced)}
         keys = [jax.random.fold_in(self.key, each[SEED]) if SEED in each else self.key for each in at]
         params = self._params(keys, [each.get(SEED) for each in at])
         traced, keys, params = processes.place((traced, jnp.stack(keys), params), where.inputs)
@@ -218,7 +225,7 @@ class Batches:
 
 
 def _digest(points: Sequence[Point], inputs: Inputs) -> str:
-    """Of what tells the runs of a batch from those of another."""
+    """Of what tells the runs of a wave from those of another."""
     return digest((np.array(points), inputs.point, jax.random.key_data(inputs.key), inputs.params))
 
 
@@ -234,6 +241,6 @@ def _in_parts(points: Sequence[Point], size: int) -> Iterator[Sequence[Point]]:
 
 
 def _even(most: int, size: int, devices: int) -> int:
-    """About `size` runs, a multiple of the devices, so that the last of the batches of `most` is not much smaller."""
+    """About `size` runs, a multiple of the devices, so that the last wave of `most` runs is not much smaller."""
     parts = math.ceil(most / max(size, devices))
     return devices * math.ceil(most / (parts * devices))

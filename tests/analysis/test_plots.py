@@ -3,7 +3,7 @@ import pytest
 import xarray as xr
 
 from children import Child, never_imported
-from fedjax_priv.analysis.plots import learning_curves
+from fedjax_priv.analysis import learning_curves
 
 EVALUATION = np.array([0, 2, 3])
 

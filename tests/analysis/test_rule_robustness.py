@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.aggregators import coordinate_median, mean, trimmed_mean
-from fedjax_priv.analysis.rule_robustness import robustness
+from fedjax_priv.analysis import robustness
 from fedjax_priv.attacks import foe, infinite
 
 KEY = jax.random.key(3)

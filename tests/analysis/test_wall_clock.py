@@ -5,7 +5,7 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.analysis.wall_clock import round_bytes, round_seconds, run_bytes, run_seconds
+from fedjax_priv.analysis import round_bytes, round_seconds, run_bytes, run_seconds
 from fedjax_priv.base import Link, RoundInfo
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.analysis.wireless_links import link_measures
+from fedjax_priv.analysis import link_measures
 
 
 def run_of(amplitude, gain, energy):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.analysis.worst_attack import worst_case
+from fedjax_priv.analysis import worst_case
 
 RATES, DECAYS = (0.1, 1.0), (0.0, 1e-4, 1e-3)
 DIMS = {"rule": 3, "attack": 4, "learning_rate": 2, "weight_decay": 3, "seed": 2, "evaluation": 5}

@@ -13,7 +13,8 @@ from children import Child, command, help_alone
 from fedjax_priv import data, models, systems
 from fedjax_priv.cli import commands, main
 from fedjax_priv.keys import named
-from fedjax_priv.runs.records import run_folder
+from fedjax_priv.runs.records import log_file, run_folder
+from fedjax_priv.runs.records.run_list import summaries
 
 SMALL = ["--num-clients", "8", "--model", "softmax", "--no-exact", "--num-steps", "1", "--every", "1"]
 DIGITS = data.digits()
@@ -222,7 +223,7 @@ def test_sigterm_ends_a_run_that_goes_on_as_it_says(tmp_path):
     options = ["--rounds", 400, "--checkpoint-every", 200]
     first = Child(command, "run", "fedavg", *SMALL, *options, folder=tmp_path)
     deadline = time.monotonic() + 120
-    while not any(len(run_folder.read_log(entry.folder)) > 2 for entry in found(tmp_path)):
+    while not any(len(log_file.read(entry.folder)) > 2 for entry in found(tmp_path)):
         assert first.status() is None and time.monotonic() < deadline
         time.sleep(0.05)
     first.send_signal(signal.SIGTERM)
@@ -237,7 +238,7 @@ def test_sigterm_ends_a_run_that_goes_on_as_it_says(tmp_path):
 
 
 def found(folder):
-    return run_folder.runs(folder / "results") if (folder / "results").is_dir() else []
+    return summaries(folder / "results") if (folder / "results").is_dir() else []
 
 
 def test_reading_the_options_starts_no_device():

@@ -9,7 +9,7 @@ from jaxtyping import Array
 
 from fedjax_priv import models, systems
 from fedjax_priv.base import Algorithm, ClientData
-from fedjax_priv.cli.experiment import MODELS, experiment, groups
+from fedjax_priv.cli.experiment import MODELS, experiment, options_by_part
 from fedjax_priv.cli.options import REQUIRED
 from fedjax_priv.data import Dataset
 from helpers import cohort_of
@@ -21,7 +21,7 @@ GIVEN = {int: 2, float: 0.5}  # for an option without a default
 def defaults(system):
     return {
         name: GIVEN[option.type] if option.default is REQUIRED else option.default
-        for options in groups(system).values()
+        for options in options_by_part(system).values()
         for name, option in options.items()
     }
 
@@ -35,8 +35,8 @@ def made(system="fedavg", **values):
 @pytest.mark.parametrize("system", systems.__all__)
 def test_every_system_has_options_and_can_be_made_from_their_defaults(system):
     """Also systems that come later: nothing here names one."""
-    assert [*groups(system)] == ALL
-    for options in groups(system).values():
+    assert [*options_by_part(system)] == ALL
+    for options in options_by_part(system).values():
         for option in options.values():
             assert option.type is not None
     chosen = made(system)
@@ -48,7 +48,7 @@ def test_every_system_has_options_and_can_be_made_from_their_defaults(system):
 
 
 def test_the_options_of_a_system_are_those_of_its_signature():
-    fedavg, secagg = (groups(name)["system"] for name in ("fedavg", "secagg"))
+    fedavg, secagg = (options_by_part(name)["system"] for name in ("fedavg", "secagg"))
     assert fedavg.keys() == {"cohort_size", "dropout", "exact", "block"}
     assert fedavg["block"] == secagg["block"]  # the one hands it on, the other has it
     assert secagg.keys() == {
@@ -57,7 +57,7 @@ def test_the_options_of_a_system_are_those_of_its_signature():
     }  # fmt: skip
     assert typing.get_args(secagg["normalize"].type) == ("expected", "survivors")
     assert secagg["leave"].help == "probability that a survivor is gone when shares are opened."
-    training = groups("fedavg")["training"]
+    training = options_by_part("fedavg")["training"]
     assert (training["learning_rate"].default, training["batch_size"].default) == (0.1, 10)
 
 
@@ -70,7 +70,7 @@ def test_the_size_of_the_model_is_no_option(monkeypatch):
         return Algorithm(print, print)
 
     monkeypatch.setattr(systems, "fedavg", record)
-    assert groups("fedavg")["system"].keys() == {"strength"}
+    assert options_by_part("fedavg")["system"].keys() == {"strength"}
     for hidden in (5, 16):
         made(hidden=(hidden,)).make()
     assert given == [64 * hidden + hidden + 10 * hidden + 10 for hidden in (5, 16)]
@@ -79,7 +79,7 @@ def test_the_size_of_the_model_is_no_option(monkeypatch):
 def test_every_option_has_help():
     short = {"hidden": "units of each hidden layer. [mlp", "padding": "[mcmahan_cnn"}
     for system in systems.__all__:
-        for options in groups(system).values():
+        for options in options_by_part(system).values():
             for name, option in options.items():
                 assert len(option.help) > 10 and option.help.startswith(short.get(name, "")), name
 
@@ -105,7 +105,7 @@ def update_of(local, chosen, params):
 
 
 def test_values_reach_the_parts_and_a_point_of_a_sweep_replaces_them(parts):
-    assert groups("fedavg")["system"].keys() == {"num_clients", "strength"}
+    assert options_by_part("fedavg")["system"].keys() == {"num_clients", "strength"}
     chosen = made(strength=0.25, model="softmax", hidden=None, num_steps=1, batch_size=360, learning_rate=0.5)
     params = chosen.model.init(jax.random.key(1))
     given, point = parts(chosen), parts(chosen, learning_rate=0.25, strength=0.125)

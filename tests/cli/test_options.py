@@ -88,9 +88,9 @@ CHOICE = Choice("partition", {"iid": iid, "dirichlet": dirichlet, "skew": dirich
 def test_a_choice_has_the_options_of_all_functions_and_says_whose_they_are():
     assert CHOICE.options("iid", "how.") == {
         "partition": Option(Literal["iid", "dirichlet", "skew", "shards"], "iid", "how."),
-        "concentration": Option(float | None, None, "of the draw. [dirichlet, skew]"),
-        "min_size": Option(int | None, None, "[dirichlet, skew; 1 if not given]"),
-        "num_shards": Option(tuple[int, ...] | None, None, "[shards; 3 4 if not given]"),
+        "concentration": Option(float | None, None, "dirichlet, skew: of the draw."),
+        "min_size": Option(int | None, None, "dirichlet, skew: (default: 1)"),
+        "num_shards": Option(tuple[int, ...] | None, None, "shards: (default: 3 4)"),
     }
 
 
@@ -99,7 +99,7 @@ def test_a_choice_says_once_what_is_the_same_for_several_functions():
         pass
 
     said = Choice("kind", {"skew": dirichlet, "other": other, "third": other}).options(None, "which.")["min_size"]
-    assert said == Option(int | None, None, "[skew; 1 if not given] [other, third; 2 if not given]")
+    assert said == Option(int | None, None, "skew: (default: 1) other, third: (default: 2)")
 
 
 def test_no_function_need_be_chosen_and_a_prefix_keeps_their_options_apart():

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.cli.report import Row, rows_of, show_entries, show_runs
-from fedjax_priv.runs.records.run_folder import Entry
+from fedjax_priv.cli.report import Row, run_rows, show_runs, show_summaries
+from fedjax_priv.runs.records.run_list import RunSummary
 
 PHASES, ROUNDS, CLIENTS = 2, 3, 4
 
@@ -34,12 +34,12 @@ def result(axes=(), **changed):
 
 
 def test_a_run_is_a_row():
-    (row,) = rows_of("fedavg", result(), pathlib.Path("a/b"))
+    (row,) = run_rows("fedavg", result(), pathlib.Path("a/b"))
     assert row == Row("fedavg", {}, ROUNDS, 1, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b", [])
 
 
 def test_each_point_of_a_sweep_is_a_row_and_those_that_were_not_run_are_none():
-    rows = rows_of("fedavg", result(("rate", "seed")), "f", ["rate", "seed"])
+    rows = run_rows("fedavg", result(("rate", "seed")), "f", ["rate", "seed"])
     assert [row.point for row in rows] == [
         {"rate": rate, "seed": seed} for rate in ("rate1", "rate2") for seed in ("seed1", "seed2")
     ]
@@ -47,7 +47,7 @@ def test_each_point_of_a_sweep_is_a_row_and_those_that_were_not_run_are_none():
     assert [row.up_bytes for row in rows] == [11.0, 22.0, 33.0, 44.0]
     assert [row.metrics["accuracy"] for row in rows] == pytest.approx([0.2, 0.4, 0.6, 0.8])
     partly = result(("rate",), failed_rounds=(("rate",), [0.0, math.nan]))
-    assert [row.point for row in rows_of("fedavg", partly, "f", ["rate"])] == [{"rate": "rate1"}]
+    assert [row.point for row in run_rows("fedavg", partly, "f", ["rate"])] == [{"rate": "rate1"}]
 
 
 def test_clients_and_phases_that_only_other_points_have_do_not_count():
@@ -55,13 +55,13 @@ def test_clients_and_phases_that_only_other_points_have_do_not_count():
     sent[0, :, :, 2:] = np.nan  # half the cohort
     sent[1, 1] = np.nan  # no second phase
     dims = ("rate", "phase", "round", "client")
-    rows = rows_of("fedavg", result(("rate",), up_bytes=(dims, sent)), "f", ["rate"])
+    rows = run_rows("fedavg", result(("rate",), up_bytes=(dims, sent)), "f", ["rate"])
     assert [row.up_bytes for row in rows] == [2.0, 1.0]
 
 
 def test_a_run_that_ended_before_its_first_round_has_a_row():
     none = result().isel(round=slice(0), evaluation=slice(1))
-    (row,) = rows_of("fedavg", none, "f")
+    (row,) = run_rows("fedavg", none, "f")
     assert (row.rounds, row.up_bytes, row.seconds_per_round, row.metrics) == (0, 0.0, 0.0, {"accuracy": 0.1})
 
 
@@ -72,7 +72,7 @@ def shown(rows, capsys):
 
 def test_the_table_has_a_line_for_runs_that_differ_in_the_seed_alone(capsys):
     title, heading, _, first, second, last = shown(
-        rows_of("fedavg", result(("rate", "seed")), "[f]", ["rate", "seed"]), capsys
+        run_rows("fedavg", result(("rate", "seed")), "[f]", ["rate", "seed"]), capsys
     )
     assert title == "title"
     assert heading == "rate accuracy up, B down, B s/round failed"
@@ -82,29 +82,29 @@ def test_the_table_has_a_line_for_runs_that_differ_in_the_seed_alone(capsys):
 
 
 def test_the_table_of_one_run_and_of_one_that_diverged(capsys):
-    lines = shown(rows_of("fedavg", result(), "f"), capsys)
+    lines = shown(run_rows("fedavg", result(), "f"), capsys)
     assert lines[3] == "0.2 11 22 2 1"
     infinite = result(("seed",), accuracy=(("seed", "evaluation"), [[0.0, math.inf], [0.0, 1.0]]))
-    assert shown(rows_of("fedavg", infinite, "f", ["seed"]), capsys)[3].startswith("inf ± nan 16")
+    assert shown(run_rows("fedavg", infinite, "f", ["seed"]), capsys)[3].startswith("inf ± nan 16")
 
 
 def test_a_caveat_is_printed_below_the_table(capsys):
     for axes in ((), ("seed",)):
         told = result(axes).assign_attrs(caveats="uploads are in the clear")
-        rows = rows_of("secagg", told, "f", axes)
+        rows = run_rows("secagg", told, "f", axes)
         assert [row.caveats for row in rows] == [["uploads are in the clear"]] * len(rows)
         assert shown(rows, capsys)[-1] == "uploads are in the clear"
-    assert "clear" not in " ".join(shown(rows_of("secagg", result().assign_attrs(caveats=""), "f"), capsys))
+    assert "clear" not in " ".join(shown(run_rows("secagg", result().assign_attrs(caveats=""), "f"), capsys))
 
 
 def test_a_list_of_runs_cuts_no_name(capsys):
     root = pathlib.Path("root")
     long = "folder-" * 20
     entries = [
-        Entry(root / long / "[x]", "fedavg", "finished", 3, 4, "2026-01-02T03:04:05+00:00", {"accuracy": 0.51239}),
-        Entry(root / "broken", "-", "broken", 0, 0, "", {}),
+        RunSummary(root / long / "[x]", "fedavg", "finished", 3, 4, "2026-01-02T03:04:05+00:00", {"accuracy": 0.51239}),
+        RunSummary(root / "broken", "-", "broken", 0, 0, "", {}),
     ]
-    show_entries(root, entries)
+    show_summaries(root, entries)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0] == "runs in root"
     assert lines[3:] == [f"{long}/[x] fedavg finished 3/4 2026-01-02 03:04 accuracy 0.5124", "broken - broken 0/0"]

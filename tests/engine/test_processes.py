@@ -13,7 +13,7 @@ import xarray as xr
 from children import Child, command
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.mesh import clients_mesh
-from fedjax_priv.runs.records import run_folder
+from fedjax_priv.runs.records import log_file, run_folder
 from helpers import mesh_of, targets
 
 ROUNDS = 120
@@ -71,10 +71,10 @@ def test_a_signal_to_one_process_stops_both_and_one_goes_on(tmp_path, one):
     both[1].send_signal(signal.SIGTERM)
     for process in both:
         process.ended(128 + signal.SIGTERM)
-    assert 2 <= run_folder.read_log(folder)[-1]["round"] < ROUNDS
+    assert 2 <= log_file.read(folder)[-1]["round"] < ROUNDS
     start(folder, "--resume", devices=2).ended()
     xr.testing.assert_identical(plain(folder), one)
-    assert [record["round"] for record in run_folder.read_log(folder)] == [*range(0, ROUNDS + 1, 2)]
+    assert [record["round"] for record in log_file.read(folder)] == [*range(0, ROUNDS + 1, 2)]
 
 
 def test_rows_of_a_process():

@@ -6,7 +6,7 @@ import xarray as xr
 
 import kill_sweep
 from children import Child
-from fedjax_priv.runs.records import run_folder
+from fedjax_priv.runs.records import log_file, run_folder
 
 KILLS = 12
 
@@ -27,8 +27,8 @@ def test_kills_lose_and_spoil_nothing(tmp_path):
     assert finished
     for name in finished:
         xr.testing.assert_identical(plain(run_folder.load(tmp_path / name)), whole)
-        log = run_folder.read_log(tmp_path / name)
-        places = [(record["batch"], record["chunk"], record["rate"]) for record in log]
+        log = log_file.read(tmp_path / name)
+        places = [(record["wave"], record["chunk"], record["rate"]) for record in log]
         assert places == sorted(set(places)) and len(places) == 3 * 61 * 2
 
 

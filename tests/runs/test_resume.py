@@ -19,8 +19,8 @@ from fedjax_priv import Keep, data, simulate
 from fedjax_priv.base import ClientData, Local
 from fedjax_priv.clients import sample
 from fedjax_priv.runs import simulation
-from fedjax_priv.runs.records import run_folder
-from fedjax_priv.runs.simulation import SimulationError
+from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.records import log_file, run_folder
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, remembering, targets
 
@@ -88,7 +88,7 @@ def test_a_run_leaves_its_result_manifest_and_log(tmp_path, whole):
     assert sorted(os.listdir(tmp_path / "a" / "b")) == ["facts.json", "log.jsonl", "manifest.json", "result.nc"]
     manifest = run_folder.read_manifest(tmp_path / "a" / "b")
     assert manifest["system"] == result.attrs["system"] == "toy" and manifest["rounds"] == ROUNDS
-    logged = run_folder.read_log(tmp_path / "a" / "b")
+    logged = log_file.read(tmp_path / "a" / "b")
     assert [record["round"] for record in logged] == [record["round"] for record in records] == [*range(ROUNDS + 1)]
     assert records[-1]["norm"] == logged[-1]["metrics"]["norm"] == result.norm[-1]
     assert records[-1]["loss"] == pytest.approx(result.loss[-1].mean().item(), rel=1e-6)
@@ -200,9 +200,9 @@ def test_a_state_is_overwritten_in_place_with_a_folder_as_well(tmp_path):
     seen = []
 
     def watched(run):
-        def advance(inputs, carry, rounds):
-            before = carry.memory.addressable_data(0).unsafe_buffer_pointer()
-            out = run(inputs, carry, rounds)
+        def advance(inputs, state, rounds):
+            before = state.memory.addressable_data(0).unsafe_buffer_pointer()
+            out = run(inputs, state, rounds)
             seen.append(before == out[0].memory.addressable_data(0).unsafe_buffer_pointer())
             return out
 

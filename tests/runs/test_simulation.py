@@ -12,7 +12,8 @@ from rich.console import Console
 from fedjax_priv.base import Algorithm, ClientData, Link, RoundInfo, RoundState
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.runs import progress, simulation
-from fedjax_priv.runs.simulation import SimulationError, simulate
+from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
 
 N, M, D, SHIFT = 8, 3, 6, 50_000_000

@@ -15,7 +15,7 @@ from fedjax_priv import Keep, simulate, sweep
 from fedjax_priv.base import ClientData
 from fedjax_priv.keys import named
 from fedjax_priv.layers import plain_field
-from fedjax_priv.runs.simulation import SimulationError
+from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.waves import _even
 from fedjax_priv.systems import fedavg, secagg
 from helpers import mesh_of, pulling, remembering, targets
@@ -55,14 +55,14 @@ def drawn(key):
     return jax.random.normal(key, (D,))
 
 
-BATCHES = dict(params=drawn, over="clients", at_once=4)
+WAVES = dict(params=drawn, over="clients", at_once=4)
 
 
 @pytest.fixture(scope="module")
 def traced():
-    """All points in four batches, and of which cohort sizes programs were traced."""
+    """All points in four waves, and of which cohort sizes programs were traced."""
     TRACES.clear()
-    return run(AXES, **BATCHES), [size for size, traced in TRACES if traced]
+    return run(AXES, **WAVES), [size for size, traced in TRACES if traced]
 
 
 @pytest.fixture(scope="module")
@@ -96,20 +96,20 @@ def test_dimensions_are_the_axes(whole):
 
 
 def test_each_program_compiles_once(traced):
-    """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and batches."""
+    """Two cohort sizes, chunks of one length: two programs, whatever the number of rates, seeds and waves."""
     result, sizes = traced
-    assert result.attrs["programs"] == 2 and result.attrs["batches"] == 4
+    assert result.attrs["programs"] == 2 and result.attrs["waves"] == 4
     assert sorted(sizes) == [2, 2, 4, 4]  # init and the rounds
     assert result.attrs["compile_seconds"] > 0
 
 
-def test_devices_and_batches_change_nothing(whole):
+def test_devices_and_waves_change_nothing(whole):
     """Runs over devices; none of them has memory for two."""
     got = run(AXES, params=drawn, over="runs", memory=1.0)
     for name in ("counted", "client_id", "status", "up_bytes"):
         np.testing.assert_array_equal(got[name], whole[name])
     np.testing.assert_allclose(got.params, whole.params, rtol=2e-6, atol=2e-6)
-    assert got.attrs["batches"] == 2  # without memory still a run on each device
+    assert got.attrs["waves"] == 2  # without memory still a run on each device
 
 
 @pytest.mark.parametrize("over", ["clients", "runs"])
@@ -132,7 +132,7 @@ def test_the_number_of_a_round_is_one_for_all_runs(over):
     assert plain(run({"rate": [0.1, 0.3]}, make=make, over=over)).equals(plain(run({"rate": [0.1, 0.3]}, make=pulling)))
 
 
-def test_batches_are_even():
+def test_waves_are_even():
     assert _even(64, 64, 2) == 64 and _even(10, 8, 1) == 5 and _even(10, 8, 4) == 8 and _even(3, 1, 8) == 8
 
 
@@ -162,7 +162,7 @@ def test_parts_of_an_algorithm_have_names():
 
 
 def test_secure_aggregation_is_swept_exactly():
-    """Masks cancel in a batch: the sums of SecAgg are those of the same field elements in the clear, and alone."""
+    """Masks cancel in a wave: the sums of SecAgg are those of the same field elements in the clear, and alone."""
     system = lambda dropout, **how: secagg(
         remembering(), num_clients=N, dropout=dropout, levels=2.0**16, normalize="survivors", **how
     )
@@ -183,7 +183,7 @@ def test_an_error_keeps_the_finished_runs(whole):
             raise Killed("no space")
 
     with pytest.raises(SimulationError, match="after 6 of 12 runs: no space") as caught:
-        run(AXES, **BATCHES, log=log)
+        run(AXES, **WAVES, log=log)
     kept = caught.value.dataset
     assert kept.attrs["runs_done"] == 6 and kept.attrs["interrupted"] == 1
     np.testing.assert_array_equal(kept.params.sel(cohort_size=2), whole.params.sel(cohort_size=2))
@@ -200,17 +200,17 @@ def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys)
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SystemExit) as stopped:
-        run(AXES, **BATCHES, keep=Keep(tmp_path / "a"), log=stop_once)
+        run(AXES, **WAVES, keep=Keep(tmp_path / "a"), log=stop_once)
     assert stopped.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
     assert "resume the run in" in capsys.readouterr().err
     first, seen[:] = [*seen], []
-    resumed = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
+    resumed = run(AXES, **WAVES, keep=Keep(tmp_path / "a", resume=True), log=seen.append)
     xr.testing.assert_identical(plain(resumed), plain(whole))
-    rest_of_the_third_batch, fourth = [4] * 3, [0] * 3 + [2] * 3 + [4] * 3
-    assert [record["round"] for record in seen] == rest_of_the_third_batch + fourth
+    rest_of_the_third_wave, fourth = [4] * 3, [0] * 3 + [2] * 3 + [4] * 3
+    assert [record["round"] for record in seen] == rest_of_the_third_wave + fourth
     logged = [json.loads(line) for line in (tmp_path / "a" / "log.jsonl").read_text().splitlines()]
     assert [line["round"] for line in logged] == [record["round"] for record in first + seen]
-    again = run(AXES, **BATCHES, keep=Keep(tmp_path / "a", resume=True))
+    again = run(AXES, **WAVES, keep=Keep(tmp_path / "a", resume=True))
     xr.testing.assert_identical(plain(again), plain(whole))
 
 
@@ -231,10 +231,10 @@ def test_another_sweep_is_refused_and_the_difference_is_named(tmp_path, finished
         run(axes, make=times(1.0), keep=Keep(folder), log=interrupt)
     again = Keep(folder, resume=True)
     for how, difference in (
-        (dict(axes=axes | {"rate": {"low": 0.1, "high": 0.3}}), "inputs of batch 0 is"),
-        (dict(params=jnp.ones(D)), "inputs of batch 0 is"),
+        (dict(axes=axes | {"rate": {"low": 0.1, "high": 0.3}}), "inputs of wave 0 is"),
+        (dict(params=jnp.ones(D)), "inputs of wave 0 is"),
         (dict(data=targets(N, D, seed=1)), "data is"),
-        (dict(make=times(2.0)), r"program of 2 rounds, group 0\.0 is"),
+        (dict(make=times(2.0)), r"program 0\.0 of 2 rounds is"),
         (dict(axes=axes | {"cohort_size": [2, 4]}), r"axes is .*2, 4\]}, was .*2, 3\]}"),
         (dict(axes=axes | {"seed": [1]}), "axes is"),
     ):
@@ -243,14 +243,14 @@ def test_another_sweep_is_refused_and_the_difference_is_named(tmp_path, finished
     assert run(axes, make=times(1.0), keep=again).attrs["runs_done"] == 4
 
 
-def test_sigterm_between_two_batches_ends_the_process(tmp_path, capsys):
+def test_sigterm_between_two_waves_ends_the_process(tmp_path, capsys):
     def stop(record):
         if record["cohort_size"] == 2 and record["round"] == 4:
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SystemExit):
         run({"rate": [0.1], "cohort_size": [2, 3]}, make=pulling, keep=Keep(tmp_path / "a"), log=stop)
-    assert "SIGTERM before batch 1: resume" in capsys.readouterr().err
+    assert "SIGTERM before wave 1: resume" in capsys.readouterr().err
 
 
 def test_numbers_of_which_one_has_a_point_are_one_program():
@@ -263,8 +263,8 @@ def test_numbers_of_which_one_has_a_point_are_one_program():
         ({}, {}, "axes must name at least one axis"),
         ({"rate": []}, {}, r"axes\['rate'\] must be values in a list"),
         ({"rate": [0.1, 0.1]}, {}, r"axes\['rate'\] must have each value once"),
-        ({"round": [1.0]}, {}, "axes must be named without a slash, and otherwise than what results and logs hold"),
-        ({"batch": [1.0]}, {}, r"and otherwise than what results and logs hold, got \['batch'\]"),
+        ({"round": [1.0]}, {}, "axes must have names without a slash that results and logs do not use"),
+        ({"wave": [1.0]}, {}, r"that results and logs do not use, got \['wave'\]"),
         ({"rate": [0.1], "norm": [1, 2]}, dict(make=lambda rate, norm: make(rate)), "evaluate must name its metrics"),
         ({"rate": [0.1], "seed": [-1]}, {}, "seed must be an integer >= 0, got -1"),
         ({"rate": [0.1], "seed": [2**32]}, {}, r"seed must be an integer below 2\*\*32"),

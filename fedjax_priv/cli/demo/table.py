@@ -10,12 +10,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from fedjax_priv.analysis import plots
+from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import Finding
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
-from fedjax_priv.runs.records import atomic_file, run_folder
+from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.status import describe
 
 HEADINGS = (
@@ -91,7 +91,7 @@ def _meaning(size: Size, limit: float) -> str:
         f"eps claimed: of all rounds by the paper's theorem, against the server, at delta = {DELTA:g} (wireless: at\n"
         "the theorem's own, larger one); proved: what can be proved of the same run; -: no guarantee. audited: eps is\n"
         f"at least this, with {CONFIDENCE:.0%} confidence, by {size.watched} rounds of {size.trials} runs on each of\n"
-        f"two neighbouring inputs, which can show {limit:.2g} at most.\n"
+        f"two adjacent inputs, which can show {limit:.2g} at most.\n"
         "difference: the largest between the secure sum and the plain sum of the same quantized updates, in grid\n"
         f"points, in {size.compared} rounds."
     )
@@ -99,6 +99,6 @@ def _meaning(size: Size, limit: float) -> str:
 
 def write(out: pathlib.Path, rows: Sequence[Row], results: Mapping[str, xr.Dataset]) -> None:
     """`demo.png` and `demo.json`."""
-    plots.learning_curves(results).savefig(out / "demo.png", dpi=150)
-    atomic_file.write(out / "demo.json", run_folder.to_json([each._asdict() for each in rows]))
+    learning_curves(results).savefig(out / "demo.png", dpi=150)
+    atomic_file.write(out / "demo.json", atomic_file.to_json([each._asdict() for each in rows]))
     Console(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")

@@ -18,7 +18,7 @@ Evaluate = Callable[[PyTree], Mapping[str, Any]]
 
 
 class Evaluation(NamedTuple):
-    """Compiled; `[p, d]` are the ravelled parameters of `p` runs, `[d]` of one alone."""
+    """Compiled; `[p, d]` are the ravelled parameters of `p` runs, `[d]` of a run alone."""
 
     ravel: Callable[[PyTree], jax.Array]  # params -> [p, d]
     measure: Callable[[jax.Array], dict[str, np.ndarray]]  # [p, d] -> metrics [p], on the host
@@ -29,13 +29,13 @@ class Evaluation(NamedTuple):
 def compile_evaluation(
     evaluate: Evaluate | None, params: PyTree, layout: Layout, named: Iterable[str] = ()
 ) -> Evaluation:
-    """Compile an evaluation for runs with such parameters; where they are on every device, one of them measures.
+    """Compile an evaluation for runs with such parameters; if every device has them, one device measures.
 
     Args:
       evaluate: what is measured.
       params: of the runs.
       layout: of the runs.
-      named: names that are taken beside those of the result.
+      named: names that metrics may not have, in addition to those of the result.
 
     Raises:
       ValueError: `evaluate` does not return a dict of scalars, or one of its names is taken or no name.
@@ -43,10 +43,10 @@ def compile_evaluation(
     one = jax.tree.map(lambda a: jnp.zeros(a.shape[1:] if layout.runs else a.shape, a.dtype), params)
     _, unravel = ravel_pytree(one)
     ravel = jax.jit(layout.each(lambda params: ravel_pytree(params)[0], 0), out_shardings=layout.out)
-    share = (lambda flat: flat) if layout.by_runs else (lambda flat: flat.addressable_data(0))
+    one_copy = (lambda flat: flat) if layout.by_runs else (lambda flat: flat.addressable_data(0))
     flat = ravel(params)
     measure = jax.jit(layout.each(lambda flat: evaluate(unravel(flat)) if evaluate else {}, 0))
-    lowered, digest = lowering.lower(measure, share(flat))
+    lowered, digest = lowering.lower(measure, one_copy(flat))
     metrics = lowered.out_info
     if not isinstance(metrics, dict) or any(_shape(metric) != flat.shape[:-1] for metric in metrics.values()):
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
@@ -58,7 +58,7 @@ def compile_evaluation(
     program = lowered.compile()
 
     def on_host(flat: jax.Array) -> dict[str, np.ndarray]:
-        values = jax.device_get(program(share(flat)))
+        values = jax.device_get(program(one_copy(flat)))
         return {name: np.array(np.reshape(values[name], -1).tolist()) for name in metrics}
 
     return Evaluation(ravel, on_host, tuple(metrics), digest)

@@ -1,4 +1,4 @@
-"""What clients of a large population carry from round to round, on the host, for those who ever took part."""
+"""Client state of a large population, on the host, for those clients who ever took part."""
 
 from collections.abc import Mapping
 

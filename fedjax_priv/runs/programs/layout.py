@@ -1,4 +1,4 @@
-"""How runs, and the clients in them, lie on the devices."""
+"""How runs, and the clients in them, are spread over the devices."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
 
     @property
     def by_runs(self) -> bool:
-        """Whether devices have runs of their own."""
+        """Whether each device has whole runs."""
         return self.out != self.whole
 
     @property
@@ -40,29 +40,29 @@ class Layout(NamedTuple):
         return RoundState(*(processes.place(part, where) for part, where in zip(state, self.state, strict=True)))
 
 
-def alone(mesh: Mesh, num_clients: int) -> Layout:
-    """One run, its clients spread over the mesh where its size divides their number."""
+def one_run(mesh: Mesh, num_clients: int) -> Layout:
+    """One run; its clients are spread over the mesh if its size divides their number."""
     whole = NamedSharding(mesh, PartitionSpec())
     rows = NamedSharding(mesh, PartitionSpec(CLIENTS)) if num_clients % mesh.size == 0 else whole
     return Layout(lambda fn, shared: fn, False, whole, whole, rows, _state(whole, rows), whole)
 
 
-def beside(mesh: Mesh, num_clients: int) -> Layout:
-    """Runs batched, the clients of all of them spread over the mesh."""
-    _, _, whole, _, data, _, _ = alone(mesh, num_clients)
+def clients_over_devices(mesh: Mesh, num_clients: int) -> Layout:
+    """Runs in one `vmap`, the clients of all of them spread over the mesh."""
+    _, _, whole, _, data, _, _ = one_run(mesh, num_clients)
     rows = NamedSharding(mesh, PartitionSpec(None, CLIENTS)) if data != whole else whole
-    return Layout(_batched, True, whole, whole, data, _state(whole, rows), whole)
+    return Layout(_vmapped, True, whole, whole, data, _state(whole, rows), whole)
 
 
-def spread(devices: Sequence[Any]) -> Layout:
-    """Whole runs on every device, batched there: no device waits for another."""
+def runs_over_devices(devices: Sequence[Any]) -> Layout:
+    """Whole runs on every device, there in one `vmap`: no device waits for another."""
     mesh = Mesh(np.array(devices), (RUNS,))
     whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(RUNS))
 
     def each(fn: Callable, shared: int) -> Callable:
         def run(*args: object) -> object:
             specs = _axes(args, shared, PartitionSpec(RUNS), PartitionSpec())
-            fn_each = _batched(fn, shared)
+            fn_each = _vmapped(fn, shared)
             return jax.shard_map(fn_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(RUNS), check_vma=False)(
                 *args
             )
@@ -72,7 +72,7 @@ def spread(devices: Sequence[Any]) -> Layout:
     return Layout(each, True, whole, split, whole, _state(split, split)._replace(round=whole), split)
 
 
-def _batched(fn: Callable, shared: int) -> Callable:
+def _vmapped(fn: Callable, shared: int) -> Callable:
     return lambda *args: jax.vmap(fn, in_axes=_axes(args, shared, 0, None))(*args)
 
 

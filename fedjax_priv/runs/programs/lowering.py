@@ -1,4 +1,4 @@
-"""Programs before and after they are compiled: what tells one from another, and the memory one takes."""
+"""A program's digest, before it is compiled, and the memory it takes, afterwards."""
 
 import hashlib
 from typing import Any
@@ -20,6 +20,6 @@ def lower(program: Any, *args: Any) -> tuple[Any, str]:
 
 
 def peak_bytes(compiled: Any) -> int:
-    """Memory that a program takes on one device beside its code; what is donated counts once."""
+    """Memory that a program takes on one device, without its code; what is donated counts once."""
     of = compiled.memory_analysis()
     return of.argument_size_in_bytes + of.output_size_in_bytes + of.temp_size_in_bytes - of.alias_size_in_bytes

@@ -1,7 +1,7 @@
-"""A run over a population that does not fit the devices: each round is given the rows of its own cohort.
+"""A run over a population that does not fit the devices: each round is given the samples and state of its cohort.
 
 Who takes part depends on nothing that is trained, so cohorts are drawn ahead, and their samples are fetched while
-earlier rounds are computed. What clients carry from round to round stays on the host, by client.
+earlier rounds are computed. Client state stays on the host.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from fedjax_priv.runs.programs import layout, lowering
 from fedjax_priv.runs.programs.evaluation import Evaluate, compile_evaluation
 from fedjax_priv.runs.programs.host_rows import HostRows
 from fedjax_priv.runs.programs.run_program import (
-    Engine,
+    CompiledRuns,
     Inputs,
     Lowered,
     compile_attrs,
@@ -35,8 +35,8 @@ AHEAD = 8
 """Rounds whose cohorts are drawn at once."""
 
 
-class Carry(NamedTuple):
-    """Where a run stands."""
+class PoolState(NamedTuple):
+    """State of a run after the rounds so far."""
 
     state: RoundState  # without the rows of clients
     rows: HostRows  # theirs: (memory, layers)
@@ -57,7 +57,7 @@ def lower_pool_run(
       evaluate: measured before the first chunk of rounds and after each.
 
     Raises:
-      ValueError: the algorithm does not say whom it draws, the run has several processes, or as `checked` and
+      ValueError: the algorithm has no `draw`, the run has several processes, or as `checked` and
         `compile_evaluation`.
     """
     if jax.process_count() > 1:
@@ -67,18 +67,18 @@ def lower_pool_run(
     evaluation = compile_evaluation(evaluate, inputs.params, run.where)
     digests = {"program of a round": run.digest, "program of evaluate": evaluation.digest}
 
-    def compile_all() -> Engine:
+    def compile_all() -> CompiledRuns:
         step = run.lowered.compile()
         info = jax.tree.map(lambda a: jnp.zeros((0, *a.shape)), run.lowered.out_info[1])
-        return Engine(
+        return CompiledRuns(
             empty=empty_chunk(info, evaluation, inputs.params, run.where),
-            attrs=compile_attrs(inputs.params, run.where, began, 1, algorithm.caveats),
+            attrs=compile_attrs(inputs.params, run.where, began, 1),
             bytes=lowering.peak_bytes(step),
             evaluation=evaluation,
             start=run.start,
-            advance=lambda inputs, carry, length: run.advance(step, inputs, carry, length, evaluation),
-            params=lambda carry: carry.state.params,
-            save=lambda carry: [*jax.device_get(jax.tree.leaves(carry.state)), *carry.rows.snapshot().values()],
+            advance=lambda inputs, now, length: run.advance(step, inputs, now, length, evaluation),
+            params=lambda now: now.state.params,
+            save=lambda now: [*jax.device_get(jax.tree.leaves(now.state)), *now.rows.snapshot().values()],
             load=run.load,
         )
 
@@ -90,7 +90,7 @@ class _PoolRun:
         if algorithm.draw is None:
             raise ValueError("algorithm must have a draw to run over a Pool, as those of federated_round do")
         self.algorithm, self.draw_round, self.pool, self.rounds = algorithm, algorithm.draw, pool, rounds
-        everywhere = layout.alone(mesh, 1).whole
+        everywhere = layout.one_run(mesh, 1).whole
         self.count = jax.device_put(pool.count, everywhere)
         self.sample = pool.fetch(np.zeros(1, np.int32))
         self.init = jax.jit(self._init, out_shardings=everywhere)
@@ -99,7 +99,7 @@ class _PoolRun:
         if not alike:
             raise ValueError("algorithm must give all clients the same first rows of client state to run over a Pool")
         size = jax.eval_shape(self.draw, inputs, first.draw, first.round, self.count)[1].shape[1]
-        self.where = layout.alone(mesh, size)
+        self.where = layout.one_run(mesh, size)
         row = lambda a: jax.ShapeDtypeStruct((size, *a.shape), a.dtype, sharding=self.where.data)
         whole = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=everywhere)
         state = jax.tree.map(whole, first)._replace(**jax.tree.map(row, dict(memory=first.memory, layers=first.layers)))
@@ -129,23 +129,23 @@ class _PoolRun:
         state, info = self.algorithm.step(inputs.key, state, ClientData(examples, count))
         return state, kept_info(info)
 
-    def start(self, inputs: Inputs) -> Carry:
+    def start(self, inputs: Inputs) -> PoolState:
         first, _ = self.init(inputs, self.count)
         rows = HostRows(jax.device_get((first.memory, first.layers)), len(self.pool.count))
-        return self._carry(inputs, first._replace(memory=(), layers=()), rows)
+        return self._pool_state(inputs, first._replace(memory=(), layers=()), rows)
 
-    def load(self, inputs: Inputs, arrays: list[np.ndarray]) -> Carry:
+    def load(self, inputs: Inputs, arrays: list[np.ndarray]) -> PoolState:
         fresh = self.start(inputs)
         leaves, structure = jax.tree.flatten(fresh.state)
         state = jax.device_put(structure.unflatten(arrays[: len(leaves)]), self.where.whole)
         fresh.rows.restore(dict(zip(fresh.rows.snapshot(), arrays[len(leaves) :], strict=True)))
-        return self._carry(inputs, state, fresh.rows)
+        return self._pool_state(inputs, state, fresh.rows)
 
-    def _carry(self, inputs: Inputs, state: RoundState, rows: HostRows) -> Carry:
+    def _pool_state(self, inputs: Inputs, state: RoundState, rows: HostRows) -> PoolState:
         fetch = lambda ids: (ids, self.pool.fetch(ids))
         place = lambda fetched: (fetched[0], jax.device_put(fetched[1], self.where.data))
         first = jax.tree.map(jnp.copy, (state.draw, state.round))  # a step consumes its state
-        return Carry(state, rows, prefetch(fetch, self._cohorts(inputs, *first), place=place))
+        return PoolState(state, rows, prefetch(fetch, self._cohorts(inputs, *first), place=place))
 
     def _cohorts(self, inputs: Inputs, draw: PyTree, first: Array) -> Iterator[np.ndarray]:
         """Clients of each round to come."""
@@ -153,15 +153,15 @@ class _PoolRun:
             draw, clients = self.draw(inputs, draw, jnp.int32(at), self.count)
             yield from itertools.islice(np.asarray(clients), self.rounds - at)
 
-    def advance(self, step: Any, inputs: Inputs, carry: Carry, length: int, evaluation: Any) -> tuple:
-        state, infos = carry.state, []
-        for ids, examples in itertools.islice(carry.cohorts, length):
-            memory, layers = jax.device_put(carry.rows.take(ids), self.where.data)
+    def advance(self, step: Any, inputs: Inputs, now: PoolState, length: int, evaluation: Any) -> tuple:
+        state, infos = now.state, []
+        for ids, examples in itertools.islice(now.cohorts, length):
+            memory, layers = jax.device_put(now.rows.take(ids), self.where.data)
             state, info = step(inputs, state._replace(memory=memory, layers=layers), examples, self.count)
             jax.block_until_ready(infos[-1:])  # one round under way, so that samples do not pile up
-            carry.rows.put(ids, (state.memory, state.layers))
+            now.rows.put(ids, (state.memory, state.layers))
             state = state._replace(memory=(), layers=())
             infos.append(info)
         infos = jax.tree.map(lambda *rounds: np.stack(rounds), *jax.device_get(infos))
         flat = evaluation.ravel(state.params)
-        return carry._replace(state=state), flat, first_axis(infos, self.where)
+        return now._replace(state=state), flat, first_axis(infos, self.where)

@@ -1,9 +1,10 @@
-"""Runs as compiled programs: a chunk of rounds is one scan, and one program serves all chunks of a length.
+"""Compiles runs: a chunk of rounds is one scan, and one program serves all chunks of a length.
 
 The state stays on the devices and is overwritten in place; keys, parameters and data are arguments of the programs.
 """
 
 import collections
+import functools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -23,33 +24,33 @@ from fedjax_priv.runs.records import result_dataset
 
 
 class Inputs(NamedTuple):
-    """What tells runs apart; `[p, ...]` where there are several side by side."""
+    """What tells runs apart; `[p, ...]` for the `p` runs of a wave."""
 
     point: Mapping[str, Any]  # arguments of the factory
     key: Key
     params: PyTree
-    data: PyTree = ()  # on the devices, the same for all; () where an engine has them by itself
+    data: PyTree = ()  # on the devices, the same for all; () for a pool, which fetches them
 
 
-class Engine(NamedTuple):
-    """Runs side by side that are compiled and can start; `carry` is where they stand."""
+class CompiledRuns(NamedTuple):
+    """A run, or the runs of a wave, ready to start. `state` is that after the rounds so far."""
 
     empty: result_dataset.Chunk  # without a round, for shapes and names
     attrs: dict[str, Any]  # `num_params`, `compile_seconds`, `programs` compiled
     bytes: int  # of memory that a chunk takes on a device
     evaluation: Evaluation
-    start: Callable[[Inputs], Any]  # inputs -> carry
-    advance: Callable[..., tuple]  # (inputs, carry, rounds) -> (carry, params [p, d], info): a chunk
-    params: Callable[[Any], PyTree]  # of a carry
-    save: Callable[[Any], list[np.ndarray]]  # carry -> arrays
+    start: Callable[[Inputs], Any]  # inputs -> state
+    advance: Callable[..., tuple]  # (inputs, state, rounds) -> (state, params [p, d], info): a chunk
+    params: Callable[[Any], PyTree]  # of a state
+    save: Callable[[Any], list[np.ndarray]]  # state -> arrays
     load: Callable[[Inputs, list[np.ndarray]], Any]  # and back
 
 
 class Lowered(NamedTuple):
-    """Runs whose programs are known and not compiled yet."""
+    """Runs whose programs are not compiled yet."""
 
-    digests: dict[str, str]  # that tell the programs from any others
-    compile: Callable[[], Engine]
+    digests: dict[str, str]  # of the programs, by name
+    compile: Callable[[], CompiledRuns]
 
 
 def lower_runs(
@@ -69,53 +70,51 @@ def lower_runs(
       layout: of runs and clients on the devices.
       lengths: rounds that a chunk can have. Each is one program.
       evaluate: measured before the first chunk and after each.
-      named: names that metrics must leave alone, beside those of the result.
+      named: names that metrics may not have, in addition to those of the result.
 
     Raises:
       ValueError: as `compile_evaluation`.
     """
     began = time.perf_counter()
-    caveats: tuple[str, ...] = ()
-
-    def init(inputs: Inputs, data: ClientData) -> RoundState:
-        nonlocal caveats
-        algorithm = make(**inputs.point)
-        caveats = algorithm.caveats
-        state = algorithm.init(inputs.key, inputs.params, data)
-        return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
-
-    def first(inputs: Inputs, data: ClientData) -> RoundState:
-        states = layout.each(init, 1)(inputs, data)
-        return states._replace(round=states.round.reshape(-1)[0])
-
-    start = jax.jit(first, out_shardings=layout.state)
+    start = jax.jit(functools.partial(_start, make, layout), out_shardings=layout.state)
     own, data = _own(inputs), inputs.data
     state = jax.eval_shape(start, own, data)
     lowered = {n: _lower(make, n, layout, (own, state, data)) for n in sorted({*lengths})}
     info = next(iter(lowered.values()))[0].out_info[-1]
     evaluation = compile_evaluation(evaluate, inputs.params, layout, (*named, *result_dataset.names(info)))
 
-    def compile_all() -> Engine:
+    def compile_all() -> CompiledRuns:
         compiled = {n: program.compile() for n, (program, _) in lowered.items()}
 
-        def advance(inputs: Inputs, carry: RoundState, rounds: int) -> tuple:
-            carry, params, info = compiled[rounds](_own(inputs), carry, inputs.data)
-            return carry, params, first_axis(jax.device_get(info), layout)
+        def advance(inputs: Inputs, state: RoundState, rounds: int) -> tuple:
+            state, params, info = compiled[rounds](_own(inputs), state, inputs.data)
+            return state, params, first_axis(jax.device_get(info), layout)
 
-        return Engine(
+        return CompiledRuns(
             empty=empty_chunk(info, evaluation, inputs.params, layout),
-            attrs=compile_attrs(inputs.params, layout, began, len(compiled), caveats),
+            attrs=compile_attrs(inputs.params, layout, began, len(compiled)),
             bytes=max(map(lowering.peak_bytes, compiled.values())),
             evaluation=evaluation,
             start=lambda inputs: start(_own(inputs), inputs.data),
             advance=advance,
-            params=lambda carry: carry.params,
-            save=lambda carry: processes.on_host(jax.tree.leaves(carry)),
+            params=lambda state: state.params,
+            save=lambda state: processes.on_host(jax.tree.leaves(state)),
             load=lambda inputs, arrays: layout.place_state(jax.tree.unflatten(jax.tree.structure(state), arrays)),
         )
 
     digests = {f"program of {n} rounds": digest for n, (_, digest) in lowered.items()}
     return Lowered(digests | {"program of evaluate": evaluation.digest}, compile_all)
+
+
+def _start(make: Callable[..., Algorithm], layout: Layout, inputs: Inputs, data: ClientData) -> RoundState:
+    """State before the first round."""
+
+    def one(inputs: Inputs, data: ClientData) -> RoundState:
+        state = make(**inputs.point).init(inputs.key, inputs.params, data)
+        return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
+
+    states = layout.each(one, 1)(inputs, data)
+    return states._replace(round=states.round.reshape(-1)[0])
 
 
 def _own(inputs: Inputs) -> Inputs:
@@ -155,7 +154,7 @@ def _with_sharding(tree: PyTree, sharding: Any) -> PyTree:
 
 
 def kept_info(info: RoundInfo) -> dict[str, Any]:
-    """What is kept of a round; a plain dict would lose the order of the phases."""
+    """The fields of a round that the result keeps; a plain dict would lose the order of the phases."""
     kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
     del kept["direction"]
     measured, observed = kept.pop("measured"), kept.pop("observed")
@@ -163,7 +162,7 @@ def kept_info(info: RoundInfo) -> dict[str, Any]:
 
 
 def first_axis(tree: PyTree, layout: Layout) -> PyTree:
-    """Host arrays with the axis of runs, also where there is one run alone."""
+    """Host arrays with an axis of runs first, of length 1 for a run alone."""
     return tree if layout.runs else jax.tree.map(lambda a: np.asarray(a)[None], tree)
 
 
@@ -175,10 +174,8 @@ def empty_chunk(info: PyTree, evaluation: Evaluation, params: PyTree, layout: La
     return result_dataset.Chunk(0, 0.0, jax.tree.map(none, info), metrics, params)
 
 
-def compile_attrs(
-    params: PyTree, layout: Layout, began: float, compiled: int, caveats: tuple[str, ...]
-) -> dict[str, Any]:
-    """What is worth knowing about compiled runs."""
+def compile_attrs(params: PyTree, layout: Layout, began: float, compiled: int) -> dict[str, Any]:
+    """Attributes of the result about the programs: how many, and what compiling them took."""
     size = sum(leaf[0].size if layout.runs else leaf.size for leaf in jax.tree.leaves(params))
     seconds = time.perf_counter() - began
-    return {"num_params": size, "compile_seconds": seconds, "programs": compiled, "caveats": " / ".join(caveats)}
+    return {"num_params": size, "compile_seconds": seconds, "programs": compiled}

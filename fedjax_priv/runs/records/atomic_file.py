@@ -1,9 +1,13 @@
-"""Files that are there whole or not at all, whenever the process or the machine stops."""
+"""Writes a file whole or not at all, whenever the process or the machine stops; JSON; errors of the disk in words."""
 
 import contextlib
+import json
+import math
 import os
 import pathlib
 import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 def write(path: pathlib.Path, content: bytes) -> None:
@@ -38,3 +42,27 @@ def _sync_folder(folder: pathlib.Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+@contextlib.contextmanager
+def explained(doing: str, path: pathlib.Path) -> Iterator[None]:
+    """An `OSError` says in one line what could not be done, and where."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, f"cannot {doing}, {error.strerror}", str(path)) from error
+
+
+def to_json(value: Any, indent: int | None = 2) -> bytes:
+    """A line of JSON, or several; a number that is not finite becomes null, as JSON has no name for it."""
+    return json.dumps(_finite(value), indent=indent, default=str, allow_nan=False).encode() + b"\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

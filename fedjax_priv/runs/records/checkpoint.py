@@ -1,7 +1,7 @@
-"""Where runs stand, as files: the chunks they have finished, written once, and the state of the runs under way.
+"""`checkpoint/`: the chunks that runs have finished, each written once, and the state after the last one.
 
-`state.npz` lists the files of chunks that count. It is replaced whole after they are there, so at any moment the folder
-holds one position that runs can go on from.
+`state.npz` lists the files of chunks that count. It is replaced, whole, only after those are there. So at any moment
+the folder holds one position from which the runs can be resumed.
 """
 
 import collections
@@ -23,11 +23,11 @@ STATE = "state.npz"
 
 
 class Position(NamedTuple):
-    """How far runs are that come in batches, one after the other."""
+    """How far runs are; waves of them run one after the other."""
 
-    batch: int = 0  # under way
-    parts: tuple[tuple[str, ...], ...] = ((),)  # files of finished chunks, of each batch up to this one
-    state: tuple[np.ndarray, ...] = ()  # of the batch under way; none before its first checkpoint
+    wave: int = 0  # that runs now
+    files: tuple[tuple[str, ...], ...] = ((),)  # of finished chunks, for each wave up to this one
+    state: tuple[np.ndarray, ...] = ()  # of this wave; none before its first checkpoint
 
 
 def read(folder: pathlib.Path) -> Position:
@@ -39,7 +39,7 @@ def read(folder: pathlib.Path) -> Position:
     if not (folder / STATE).is_file():
         return Position()
     about, arrays = _decode(folder / STATE)
-    return Position(about["batch"], tuple(map(tuple, about["parts"])), tuple(arrays))
+    return Position(about["wave"], tuple(map(tuple, about["files"])), tuple(arrays))
 
 
 def write(folder: pathlib.Path, position: Position) -> None:
@@ -48,7 +48,7 @@ def write(folder: pathlib.Path, position: Position) -> None:
     Raises:
       OSError: the folder is read-only, or the disk is full; the older position counts.
     """
-    atomic_file.write(folder / STATE, _encode({"batch": position.batch, "parts": position.parts}, position.state))
+    atomic_file.write(folder / STATE, _encode({"wave": position.wave, "files": position.files}, position.state))
 
 
 def write_chunks(path: pathlib.Path, chunks: Sequence[Chunk]) -> None:

@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, devices, commit, key and arguments, as flat attributes of a netCDF file."""
+"""What `manifest.json` says, and every result: versions, devices, commit, key and arguments."""
 
 import datetime
 import pathlib

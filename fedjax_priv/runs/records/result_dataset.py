@@ -1,4 +1,4 @@
-"""What a run leaves behind, as labelled arrays."""
+"""The result of a run as labelled arrays, joined from its chunks."""
 
 import collections
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because"}
 
 
 class Chunk(NamedTuple):
-    """What a chunk of rounds left on the host: NumPy arrays, first the `p` runs side by side, one where it is alone."""
+    """Results of a chunk of rounds, NumPy arrays; their first axis is the `p` runs of a wave, 1 for a run alone."""
 
-    rounds: int  # done when it was finished
-    seconds: float  # that its rounds took
+    rounds: int  # done after it
+    seconds: float  # its rounds took
     info: dict[str, Any]  # `RoundInfo` without its direction, [p, rounds of the chunk, ...]
     metrics: dict[str, Any]  # after its last round, [p]
     params: Any  # after its last round, [p, d]; () once a later chunk has them
@@ -77,7 +77,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
       chunks: finished chunks in order, the first one without a round: the evaluation before the run.
       empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
       attrs: attributes of the result.
-      run: which of the runs side by side.
+      run: which run of the wave.
 
     Returns:
       The dataset that `simulate` describes.

@@ -65,7 +65,7 @@ def test_a_full_disk_leaves_the_older_file_and_nothing_else(tmp_path, monkeypatc
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         checkpoint.write(tmp_path, Position(5, (), ()))
-    assert checkpoint.read(tmp_path).parts == (("a",),)
+    assert checkpoint.read(tmp_path).files == (("a",),)
     assert os.listdir(tmp_path) == [checkpoint.STATE]
 
 

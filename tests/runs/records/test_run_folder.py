@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.runs.records import atomic_file, run_folder
+from fedjax_priv.runs.records import atomic_file, log_file, run_folder
 
 MANIFEST = {"system": "fedavg", "rounds": 4, "date": "2026-01-02T03:04:05+00:00", "key": "00 01", "options": {"a": 1.5}}
 
@@ -167,57 +167,18 @@ def test_a_result_that_is_missing_or_broken_is_said(folder, broken):
         run_folder.load(folder)
 
 
-def test_the_log_has_a_line_a_record(folder):
-    records = [{"round": i, "seconds": 0.1 * i, "metrics": {"accuracy": 0.1}} for i in range(3)]
-    assert run_folder.read_log(folder) == []
-    for record in records:
-        run_folder.append_log(folder, record)
-    assert run_folder.read_log(folder) == records
-    lines = (folder / "log.jsonl").read_text().split("\n")
-    assert [json.loads(line) for line in lines[:-1]] == records
-    assert lines[-1] == ""
-
-
-def test_wherever_a_line_is_torn_the_records_before_it_count_and_the_next_is_whole(folder):
-    run_folder.append_log(folder, {"round": 1})
-    run_folder.append_log(folder, {"round": 2})
-    path = folder / "log.jsonl"
-    content = path.read_bytes()
-    for length in range(len(content) + 1):
-        path.write_bytes(content[:length])
-        whole = [{"round": 1 + i} for i in range(content[:length].count(b"\n"))]
-        assert run_folder.read_log(folder) == whole
-        run_folder.append_log(folder, {"round": 9})
-        assert run_folder.read_log(folder) == [*whole, {"round": 9}]
-
-
-def test_a_broken_line_in_the_middle_is_an_error(folder):
-    (folder / "log.jsonl").write_text('{"round": 1}\n{"rou\n{"round": 3}\n')
-    with pytest.raises(ValueError, match=r"log.jsonl is broken"):
-        run_folder.read_log(folder)
-
-
-def test_the_log_is_cut_where_a_run_starts_again(folder):
-    for i in range(5):
-        run_folder.append_log(folder, {"round": i})
-    with (folder / "log.jsonl").open("a") as log:
-        log.write('{"rou')
-    run_folder.truncate_log(folder, lambda record: record["round"] <= 2)
-    assert (folder / "log.jsonl").read_text() == '{"round": 0}\n{"round": 1}\n{"round": 2}\n'
-
-
 @pytest.mark.parametrize(
     "write",
     [
         lambda folder: run_folder.save(folder, result(1, 1)),
-        lambda folder: run_folder.truncate_log(folder, lambda record: False),
+        lambda folder: log_file.truncate(folder, lambda record: False),
         lambda folder: run_folder.create(folder / "new", MANIFEST),
     ],
     ids=["result", "log", "manifest"],
 )
 def test_a_full_disk_leaves_what_was_there(folder, monkeypatch, write):
     run_folder.save(folder, result())
-    run_folder.append_log(folder, {"round": 1})
+    log_file.append(folder, {"round": 1})
     before = files(folder)
     monkeypatch.setattr(atomic_file.os, "fsync", full)
     with pytest.raises(OSError, match=r"cannot .*No space left on device: '.*'$") as error:
@@ -225,25 +186,6 @@ def test_a_full_disk_leaves_what_was_there(folder, monkeypatch, write):
     assert error.value.errno == errno.ENOSPC
     assert files(folder) == before
     assert not (folder / "new").exists() or not [*(folder / "new").iterdir()]
-
-
-def test_a_line_that_does_not_fit_on_the_disk_is_taken_back(folder, monkeypatch):
-    """The limit of a file's size stands in for the disk: the line is written in part."""
-    import resource
-    import signal
-
-    run_folder.append_log(folder, {"round": 1})
-    size = (folder / "log.jsonl").stat().st_size
-    limits, ignored = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, limits[1]))
-    try:
-        with pytest.raises(OSError, match="cannot write the log, No space left on device"):
-            run_folder.append_log(folder, {"round": 2})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert run_folder.read_log(folder) == [{"round": 1}]
-    assert (folder / "log.jsonl").stat().st_size == size
 
 
 @pytest.fixture
@@ -261,17 +203,17 @@ def small_disk(tmp_path):
 def test_a_disk_that_is_really_full(small_disk):
     run = small_disk / "run"
     run_folder.create(run, MANIFEST)
-    run_folder.append_log(run, {"round": 1})
+    log_file.append(run, {"round": 1})
     (small_disk / "filler").write_bytes(bytes(44 * 1024))
     for write in (
         lambda: run_folder.save(run, result(clients=1, text="x" * 60_000)),
-        lambda: [run_folder.append_log(run, {"round": 2, "text": "x" * 1000}) for _ in range(99)],
+        lambda: [log_file.append(run, {"round": 2, "text": "x" * 1000}) for _ in range(99)],
         lambda: [run_folder.create(small_disk / str(i), MANIFEST) for i in range(99)],
     ):
         with pytest.raises(OSError, match="No space left on device: '.*'$"):
             write()
     assert run_folder.read_manifest(run) == MANIFEST
-    assert run_folder.read_log(run)[0] == {"round": 1}
+    assert log_file.read(run)[0] == {"round": 1}
     assert files(run).keys() == {"manifest.json", "log.jsonl"}
 
 
@@ -283,51 +225,8 @@ def test_a_folder_that_cannot_be_written_is_named(folder, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "open", refused)
     for write, what in (
         (lambda: run_folder.create(folder / "new", MANIFEST), "make the folder of a run"),
-        (lambda: run_folder.append_log(folder, {}), "write the log"),
+        (lambda: log_file.append(folder, {}), "write the log"),
         (lambda: run_folder.save(folder, result()), "write the result"),
     ):
         with pytest.raises(PermissionError, match=rf"cannot {what}, Permission denied: '.*run"):
             write()
-
-
-def test_runs_are_found_with_what_became_of_them(tmp_path):
-    for name, date, status in (("c", "2026-03", None), ("a/b", "2026-01", 0), ("d", "2026-02", 0)):
-        folder = tmp_path / name
-        run_folder.create(folder, MANIFEST | {"date": date, "system": name})
-        run_folder.append_log(folder, {"round": 0, "metrics": {"accuracy": 0.1}})
-        run_folder.append_log(folder, {"round": 3, "metrics": {"accuracy": 0.7}})
-        if status is not None:
-            run_folder.save(folder, result(interrupted=status))
-    run_folder.create(tmp_path / "c" / "checkpoint" / "inner", MANIFEST)
-    run_folder.create(tmp_path / "e", MANIFEST | {"date": "2026-04"})
-    (tmp_path / "no run").mkdir()
-    last = {"accuracy": 0.7}
-    assert run_folder.runs(tmp_path) == [
-        run_folder.Entry(tmp_path / "a/b", "a/b", "finished", 3, 4, "2026-01", last),
-        run_folder.Entry(tmp_path / "d", "d", "finished", 3, 4, "2026-02", last),
-        run_folder.Entry(tmp_path / "c", "c", "unfinished", 3, 4, "2026-03", last),
-        run_folder.Entry(tmp_path / "e", "fedavg", "unfinished", 0, 4, "2026-04", {}),
-    ]
-    assert run_folder.runs(tmp_path / "d")[0].system == "d"
-    with pytest.raises(ValueError, match="root must be a folder, got .*missing"):
-        run_folder.runs(tmp_path / "missing")
-
-
-@pytest.mark.parametrize(
-    ("file", "content"),
-    [
-        ("manifest.json", "{"),
-        ("manifest.json", "[]"),
-        ("manifest.json", '{"rounds": "many", "date": "2026"}'),
-        ("manifest.json", "{}"),
-        ("log.jsonl", "[]\n"),
-        ("log.jsonl", "{\n"),
-    ],
-)
-def test_a_broken_run_does_not_hide_the_others(folder, tmp_path, file, content):
-    run_folder.create(tmp_path / "good", MANIFEST)
-    (folder / file).write_text(content)
-    assert {entry.folder.name: entry.status for entry in run_folder.runs(tmp_path)} == {
-        "run": "broken",
-        "good": "unfinished",
-    }

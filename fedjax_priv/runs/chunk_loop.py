@@ -1,0 +1,164 @@
+"""Runs chunk after chunk: compute, evaluate, log, write a checkpoint, stop when asked. Resumes from a checkpoint."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedjax_priv.engine import processes
+from fedjax_priv.runs.programs.run_program import CompiledRuns, Inputs
+from fedjax_priv.runs.records import result_dataset
+from fedjax_priv.runs.records.result_dataset import Chunk
+from fedjax_priv.runs.records.run_writer import RunWriter
+
+Log = Callable[[dict[str, Any]], Any]
+"""Called with `{"round", "seconds", "loss", "megabytes", "failed", metrics...}` after each chunk of rounds."""
+
+SIGTERM_STATUS = 128 + 15
+"""Exit status of a process that SIGTERM ended, as a shell reports it."""
+
+
+class Hooks(NamedTuple):
+    """What is called while a run goes on."""
+
+    writer: RunWriter | None
+    log: Log | None
+    stop: Callable[[], bool]  # whether SIGTERM has arrived
+
+
+def chunk_lengths(rounds: int, every: int) -> list[int]:
+    """Rounds of each chunk."""
+    whole, rest = divmod(rounds, every)
+    return [every] * whole + [rest] * (rest > 0)
+
+
+def run_chunks(
+    compiled: CompiledRuns,
+    inputs: Inputs,
+    lengths: Sequence[int],
+    hooks: Hooks,
+    *,
+    points: Sequence[Mapping[str, Any]] = ({},),
+    wave: int = 0,
+) -> Iterator[Chunk]:
+    """Chunks of the runs of a wave: those in its last checkpoint are read, the others are computed.
+
+    Args:
+      compiled: the runs.
+      inputs: of the runs, on their devices.
+      lengths: rounds of each chunk.
+      hooks: what to call.
+      points: names and values that tell the runs apart in the log.
+      wave: number of the wave.
+
+    Raises:
+      SystemExit: SIGTERM arrived; a checkpoint was written.
+    """
+    writer = hooks.writer
+    finished = writer.finished_chunks(wave) if writer else []
+    if len(finished) > len(lengths):
+        yield from finished
+        return
+    unwritten: list[Chunk] = []
+    begun = _resume(compiled, inputs, writer, wave, finished)
+    for number, chunk, state in _advance(compiled, inputs, lengths, begun):
+        if number < len(finished):
+            yield chunk
+            continue
+        unwritten.append(chunk)
+        _report(hooks, number, chunk, points, wave)
+        last, stop = number == len(lengths), processes.any_process(hooks.stop())
+        if writer and (last or stop or (number and chunk.rounds % writer.every == 0)):
+            writer.write_checkpoint(wave, _without_params(unwritten, last), [] if last else compiled.save(state))
+            unwritten = []
+        yield chunk
+        if writer and stop and not last:
+            _end(writer, f"after {chunk.rounds} of {sum(lengths)} rounds" + (f" of wave {wave}" if wave else ""))
+
+
+def _resume(
+    compiled: CompiledRuns, inputs: Inputs, writer: RunWriter | None, wave: int, finished: Sequence[Chunk]
+) -> tuple[list[Chunk], Any]:
+    """The finished chunks and the state after them; at the start, the evaluation before the first round."""
+    saved = writer.saved_state(wave) if writer and finished else None
+    if saved is None:
+        flat = compiled.evaluation.ravel(inputs.params)
+        first = compiled.empty._replace(metrics=compiled.evaluation.measure(flat), params=_on_host(flat))
+        return [first], compiled.start(inputs)
+    state = compiled.load(inputs, list(saved))
+    last = finished[-1]._replace(params=_on_host(compiled.evaluation.ravel(compiled.params(state))))
+    return [*finished[:-1], last], state
+
+
+def _advance(
+    compiled: CompiledRuns, inputs: Inputs, lengths: Sequence[int], begun: tuple
+) -> Iterator[tuple[int, Chunk, Any]]:
+    """Number of the chunk, the chunk, and the state after it."""
+    finished, state = begun
+    rounds = finished[-1].rounds
+    for number, chunk in enumerate(finished):
+        yield number, chunk, state
+    for number in range(len(finished), len(lengths) + 1):
+        length = lengths[number - 1]
+        start = time.perf_counter()
+        state, flat, info = compiled.advance(inputs, state, length)
+        seconds = time.perf_counter() - start
+        rounds += length
+        yield number, Chunk(rounds, seconds, info, compiled.evaluation.measure(flat), _on_host(flat)), state
+
+
+def _without_params(chunks: Sequence[Chunk], last: bool) -> list[Chunk]:
+    """A checkpoint's state holds the parameters; the last chunk is written without a state, so it keeps them."""
+    *others, final = chunks
+    return [*(chunk._replace(params=()) for chunk in others), final if last else final._replace(params=())]
+
+
+def _on_host(flat: Any) -> np.ndarray:
+    """`[p, d]`, also if there is one run alone."""
+    return np.atleast_2d(processes.on_host(flat))
+
+
+def _report(hooks: Hooks, number: int, chunk: Chunk, points: Sequence[Mapping[str, Any]], wave: int) -> None:
+    if hooks.writer is None and hooks.log is None:
+        return
+    for point, record in zip(points, _records(chunk), strict=False):  # further runs only fill up the wave
+        if hooks.writer:
+            hooks.writer.append_log({**point, "wave": wave, "chunk": number, **record})
+        if hooks.log and processes.is_first():
+            metrics = record.pop("metrics")
+            hooks.log({**point, **record, **metrics})
+
+
+def _records(chunk: Chunk) -> list[dict[str, Any]]:
+    """The log's entry for each run; loss and megabytes are means over clients."""
+    some = chunk.info["status"].shape[1] > 0
+    megabytes = result_dataset.megabytes(chunk.info["bits"])
+    return [
+        {
+            "round": chunk.rounds,
+            "seconds": round(chunk.seconds, 6),
+            **({"loss": float(np.mean(chunk.info["loss"][run, -1], dtype=np.float64))} if some else {}),
+            "megabytes": float(megabytes[run]),
+            "failed": int(np.count_nonzero(chunk.info["status"][run])),
+            "metrics": {name: values[run].item() for name, values in chunk.metrics.items()},
+        }
+        for run in range(len(chunk.info["status"]))
+    ]
+
+
+def stop_if_asked(hooks: Hooks, where: str) -> None:
+    """End the process between two waves if SIGTERM has arrived.
+
+    Raises:
+      SystemExit: it has; the last checkpoint counts.
+    """
+    if hooks.writer and hooks.stop():
+        _end(hooks.writer, where)
+
+
+def _end(writer: RunWriter, where: str) -> None:
+    if processes.is_first():
+        print(f"SIGTERM {where}: resume the run in {writer.folder}", file=sys.stderr)
+    sys.exit(SIGTERM_STATUS)

@@ -1,0 +1,55 @@
+"""`facts.json`: what a run depends on and a resumed run must find again, by name.
+
+A string is a digest, of samples, parameters or a program; a number was measured when the run began, such as the block,
+and is taken over.
+"""
+
+import itertools
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from fedjax_priv.runs.records import atomic_file
+
+FACTS = "facts.json"
+
+
+def read(folder: pathlib.Path) -> dict[str, Any]:
+    """The facts of a run; none before the first is written.
+
+    Raises:
+      ValueError: the file is broken.
+    """
+    path = folder / FACTS
+    try:
+        return json.loads(path.read_bytes()) if path.exists() else {}
+    except ValueError as error:
+        raise ValueError(f"{path} is broken: {error}") from error
+
+
+def write(folder: pathlib.Path, facts: Mapping[str, Any]) -> None:
+    """Replace the facts of a run."""
+    atomic_file.write(folder / FACTS, json.dumps(facts, indent=2).encode())
+
+
+def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    """Compare what a folder says of its run with what a new call says.
+
+    Raises:
+      ValueError: they differ; each difference is named.
+    """
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    if names:
+        pairs = [(name, *_told_apart(here.get(name), there.get(name))) for name in names]
+        differ = "; ".join(f"{name} is {now}, was {before}" for name, now, before in pairs)
+        raise ValueError(f"folder {folder} holds another run and cannot be resumed: {differ}")
+
+
+def _told_apart(here: Any, there: Any) -> tuple[str, str]:
+    """Two values as text; of long ones the part where they begin to differ."""
+    texts = ["not given" if value is None else str(value) for value in (here, there)]
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))
+    start = max(sum(1 for _ in same) - 20, 0)
+    cut = lambda text: ("..." if start else "") + text[start : start + 60] + ("..." if text[start + 60 :] else "")
+    return cut(texts[0]), cut(texts[1])

@@ -1,0 +1,63 @@
+"""`log.jsonl`: a line for each run after each chunk of rounds.
+
+Its lines are whole, but for the last one of a process that was killed.
+"""
+
+import errno
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fedjax_priv.runs.records import atomic_file
+
+LOG = "log.jsonl"
+
+
+def append(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
+    """Add a line, in one write. What a killed process left of a line is cut off first.
+
+    Raises:
+      OSError: the folder is read-only, or the disk is full; the log then has the lines it had.
+    """
+    line = atomic_file.to_json(record, indent=None)
+    with atomic_file.explained("write the log", folder / LOG), (folder / LOG).open("ab+", buffering=0) as file:
+        end = _whole_lines(file)
+        file.truncate(end)
+        if file.write(line) != len(line):
+            file.truncate(end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def read(folder: pathlib.Path) -> list[dict[str, Any]]:
+    """The lines, oldest first, without what a killed process left of a last one.
+
+    Raises:
+      ValueError: a line is broken.
+    """
+    path = folder / LOG
+    if not path.is_file():
+        return []
+    *lines, _ = path.read_bytes().split(b"\n")
+    try:
+        return [json.loads(line) for line in lines]
+    except ValueError as error:
+        raise ValueError(f"{path} is broken: {error}") from error
+
+
+def truncate(folder: pathlib.Path, keep: Callable[[dict[str, Any]], bool]) -> None:
+    """Rewrite the log with the lines `keep` is true of, as when a run starts again from an earlier round."""
+    lines = [atomic_file.to_json(record, indent=None) for record in read(folder) if keep(record)]
+    with atomic_file.explained("write the log", folder / LOG):
+        atomic_file.write(folder / LOG, b"".join(lines))
+
+
+def _whole_lines(file: Any) -> int:
+    """Length of a log up to the end of its last whole line."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 1, 0))
+    if file.read(1) in (b"", b"\n"):
+        return size
+    file.seek(0)
+    return file.read().rfind(b"\n") + 1

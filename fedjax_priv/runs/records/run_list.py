@@ -1,0 +1,62 @@
+"""The runs below a folder, and how far each of them is."""
+
+import math
+import os
+import pathlib
+from typing import Any, Literal, NamedTuple
+
+from fedjax_priv.runs.records import log_file
+from fedjax_priv.runs.records.run_folder import CHECKPOINT, MANIFEST, RESULT, read_manifest
+
+
+class RunSummary(NamedTuple):
+    """What the folder of a run says."""
+
+    folder: pathlib.Path
+    system: str
+    status: Literal["finished", "unfinished", "broken"]
+    rounds_done: int  # of a sweep, those of all its runs together
+    rounds: int  # asked for
+    date: str
+    metrics: dict[str, float]  # the last ones
+
+
+def summaries(root: pathlib.Path) -> list[RunSummary]:
+    """Every run in `root` and in the folders below it, oldest first; one that cannot be read is "broken".
+
+    Raises:
+      ValueError: `root` is no folder.
+    """
+    if not root.is_dir():
+        raise ValueError(f"root must be a folder, got {root}")
+    found = []
+    for folder, inside, files in os.walk(root):
+        inside[:] = [name for name in inside if name != CHECKPOINT]
+        if MANIFEST in files:
+            found.append(_summary(pathlib.Path(folder)))
+    return sorted(found, key=lambda run: (run.date, run.folder))
+
+
+def _summary(folder: pathlib.Path) -> RunSummary:
+    try:
+        manifest, log = read_manifest(folder), log_file.read(folder)
+        last = log[-1] if log else {}
+        return RunSummary(
+            folder=folder,
+            system=str(manifest.get("system", "-")),
+            status="finished" if (folder / RESULT).is_file() else "unfinished",
+            rounds_done=_rounds_done(log),
+            rounds=int(manifest["rounds"]) * int(manifest.get("runs", 1)),
+            date=str(manifest["date"]),
+            metrics={name: math.nan if value is None else value for name, value in last.get("metrics", {}).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        return RunSummary(folder, "-", "broken", 0, 0, "", {})
+
+
+def _rounds_done(log: list[dict[str, Any]]) -> int:
+    """In a sweep, each run of a wave has a line for a chunk."""
+    waves: dict[int, list[int]] = {}
+    for line in log:
+        waves.setdefault(line.get("wave", 0), []).append(line["round"])
+    return sum(max(rounds) * rounds.count(max(rounds)) for rounds in waves.values())

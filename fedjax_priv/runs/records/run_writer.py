@@ -1,0 +1,213 @@
+"""Everything a run writes to its folder while it goes on, and what it reads there to be resumed."""
+
+import contextlib
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv import _validate
+from fedjax_priv.engine import processes
+from fedjax_priv.runs.records import atomic_file, checkpoint, facts, log_file, run_folder
+from fedjax_priv.runs.records.checkpoint import Position
+from fedjax_priv.runs.records.manifest import manifest, plain
+from fedjax_priv.runs.records.result_dataset import Chunk
+
+try:
+    import fcntl
+except ImportError:  # on Windows two processes in one folder go unnoticed
+    fcntl = None
+
+VOLATILE = {"commit", "date", "numpy_version", "python_version", "processes"}
+"""Entries of a manifest that may differ when a run is resumed; what would change the run is a fact as well."""
+
+
+class Keep(NamedTuple):
+    """The folder to write a run to: `manifest.json`, `log.jsonl`, checkpoints while it goes on, then `result.nc`.
+
+    A folder that is not empty is refused, unless it holds the same run and `resume` is set. A run that was killed then
+    goes on from its last checkpoint and ends with the same bits; the result of one that had ended is read.
+    """
+
+    folder: str | pathlib.Path
+    every: int | None = None  # rounds between two checkpoints, a multiple of a chunk's; None: after every chunk
+    resume: bool = False  # continue the run in the folder, or start it if there is none
+    config: Mapping[str, Any] = MappingProxyType({})  # further numbers and strings for the manifest
+
+
+class RunWriter:
+    """Owns the folder of a run that goes on. All processes of a run call its methods at the same places."""
+
+    def __init__(self, keep: Keep, asked: Mapping[str, Any], every: int):
+        """Make the folder, or find the run in it.
+
+        Raises:
+          ValueError: `keep.every` is not a multiple of `every`; the folder holds another run, the difference is named.
+          FileExistsError: the folder is not empty, and `keep.resume` is not set.
+          OSError: the folder cannot be written, or another process runs in it.
+        """
+        self.folder = pathlib.Path(keep.folder)
+        self.every = every if keep.every is None else keep.every
+        _validate.integer(**{"keep.every": self.every})
+        _validate.divides({"every": every}, **{"keep.every": self.every})
+        self._lock: IO[bytes] | None = None
+        self._new = False
+        try:
+            self.facts, self._position = processes.on_first(lambda: self._open(keep.resume, asked))
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, resume: bool, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Position]:
+        if resume and (self.folder / run_folder.MANIFEST).exists():
+            before = run_folder.read_manifest(self.folder)
+            facts.check_same(self.folder, _without_volatile(before), _without_volatile(asked))
+        else:
+            run_folder.create(self.folder, asked)
+            self._new = True
+        inside = self.folder / run_folder.CHECKPOINT
+        if not (self.folder / run_folder.RESULT).exists():
+            inside.mkdir(exist_ok=True)
+            self._lock = _only_owner(inside / "lock")
+            if not (self.folder / run_folder.RESULT).exists():
+                return facts.read(self.folder), self._last_position(inside)
+            shutil.rmtree(inside)  # another process has just finished the run
+        return facts.read(self.folder), Position()
+
+    def _last_position(self, inside: pathlib.Path) -> Position:
+        """The log has an entry for each chunk; those of chunks after the last checkpoint will come again."""
+        _remove_parts(self.folder, inside)
+        position = checkpoint.read(inside)
+        done = [sum(len(checkpoint.read_chunks(inside / name)) for name in names) for names in position.files]
+        counts = lambda record: record["wave"] < len(done) and record["chunk"] < done[record["wave"]]
+        log_file.truncate(self.folder, counts)
+        return position
+
+    def fact(self, name: str, value: Any) -> None:
+        """Write down what the run depends on; the first number written stays.
+
+        Raises:
+          ValueError: a digest, which is a string, was another one when the run began.
+        """
+        if name not in self.facts:
+            self.facts[name] = value
+            processes.on_first(lambda: facts.write(self.folder, self.facts))
+        elif isinstance(value, str):
+            facts.check_same(self.folder, {name: self.facts[name]}, {name: value})
+
+    def finished_chunks(self, wave: int) -> list[Chunk]:
+        """Chunks of a wave in its checkpoints; none once the run has ended."""
+        if wave >= len(self._position.files):
+            return []
+        names, inside = self._position.files[wave], self.folder / run_folder.CHECKPOINT
+        return processes.on_first(lambda: [c for name in names for c in checkpoint.read_chunks(inside / name)])
+
+    def saved_state(self, wave: int) -> tuple[np.ndarray, ...] | None:
+        """State of a wave at its last checkpoint."""
+        return self._position.state if wave == self._position.wave and self._position.state else None
+
+    def write_checkpoint(self, wave: int, chunks: Sequence[Chunk], state: Sequence[np.ndarray]) -> None:
+        """Write finished chunks and the state after them.
+
+        Raises:
+          OSError: the folder is read-only, or the disk is full; the last checkpoint counts.
+        """
+        before = self._position.files
+        files = before if wave < len(before) else (*before, ())
+        name = f"chunks-{wave:05d}-{chunks[-1].rounds:08d}.npz"
+        position = Position(wave, (*files[:wave], (*files[wave], name)), tuple(state))
+        processes.on_first(lambda: self._write(name, chunks, position))
+        self._position = position._replace(state=())  # on a CPU it is the memory of a state that is about to be donated
+
+    def _write(self, name: str, chunks: Sequence[Chunk], position: Position) -> None:
+        inside = self.folder / run_folder.CHECKPOINT
+        with atomic_file.explained("write a checkpoint", inside):
+            checkpoint.write_chunks(inside / name, chunks)
+            checkpoint.write(inside, position)
+
+    def append_log(self, record: Mapping[str, Any]) -> None:
+        """Add a line to the log."""
+        processes.on_first(lambda: log_file.append(self.folder, record))
+
+    def is_finished(self) -> bool:
+        """Whether the folder holds the result of the run."""
+        return processes.on_first(lambda: (self.folder / run_folder.RESULT).exists())
+
+    def read_result(self) -> xr.Dataset:
+        """The result of a run that has ended."""
+        return processes.on_first(lambda: run_folder.load(self.folder))
+
+    def write_result(self, dataset: xr.Dataset) -> None:
+        """Write the result and remove the checkpoints."""
+        processes.on_first(lambda: run_folder.save(self.folder, dataset))
+        self.close()
+        processes.on_first(lambda: shutil.rmtree(self.folder / run_folder.CHECKPOINT, ignore_errors=True))
+
+    def remove_if_unused(self) -> None:
+        """Remove a new folder in which no round was logged."""
+        if self._new and not log_file.read(self.folder):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let another process use the folder."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _without_volatile(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """As it is read from a file, where a number that is not finite is null."""
+    read = json.loads(atomic_file.to_json(asked))
+    return {name: value for name, value in read.items() if name not in VOLATILE}
+
+
+def _remove_parts(*folders: pathlib.Path) -> None:
+    """Remove what a killed process was about to write."""
+    for folder in folders:
+        for path in folder.glob(".*.part"):
+            path.unlink()
+
+
+def _only_owner(path: pathlib.Path) -> IO[bytes]:
+    """A lock that ends with the process, however it ends."""
+    file = path.open("wb")
+    if fcntl:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise BlockingIOError(f"folder {path.parent.parent} is in use by a run that is under way") from None
+    return file
+
+
+@contextlib.contextmanager
+def opened(keep: Keep | None, asked: Mapping[str, Any], every: int) -> Iterator[RunWriter | None]:
+    """The writer of a run while the context lasts; None if nothing is to be kept."""
+    if keep is None:
+        yield None
+        return
+    writer = RunWriter(keep, asked, every)
+    try:
+        yield writer
+    except Exception:
+        writer.remove_if_unused()
+        raise
+    finally:
+        writer.close()
+
+
+def manifest_of(keep: Keep | None, **arguments: Any) -> dict[str, Any]:
+    """The manifest of a run, with what `keep.config` adds.
+
+    Raises:
+      ValueError: `keep.config` has a name that the manifest has already.
+    """
+    own, config = manifest(**arguments), {} if keep is None else keep.config
+    if taken := sorted(config.keys() & own.keys()):
+        raise ValueError(f"keep.config must name other things than the manifest does by itself, got {taken}")
+    return {name: plain(value) for name, value in config.items()} | own

@@ -1,0 +1,51 @@
+import pytest
+import xarray as xr
+
+from fedjax_priv.runs.records import log_file, run_folder
+from fedjax_priv.runs.records.run_list import RunSummary, summaries
+
+MANIFEST = {"system": "fedavg", "rounds": 4, "date": "2026-01-02T03:04:05+00:00"}
+
+
+def test_runs_are_found_with_what_became_of_them(tmp_path):
+    for name, date, status in (("c", "2026-03", None), ("a/b", "2026-01", 0), ("d", "2026-02", 0)):
+        folder = tmp_path / name
+        run_folder.create(folder, MANIFEST | {"date": date, "system": name})
+        log_file.append(folder, {"round": 0, "metrics": {"accuracy": 0.1}})
+        log_file.append(folder, {"round": 3, "metrics": {"accuracy": 0.7}})
+        if status is not None:
+            run_folder.save(folder, xr.Dataset(attrs={"interrupted": status}))
+    run_folder.create(tmp_path / "c" / "checkpoint" / "inner", MANIFEST)
+    run_folder.create(tmp_path / "e", MANIFEST | {"date": "2026-04"})
+    (tmp_path / "no run").mkdir()
+    last = {"accuracy": 0.7}
+    assert summaries(tmp_path) == [
+        RunSummary(tmp_path / "a/b", "a/b", "finished", 3, 4, "2026-01", last),
+        RunSummary(tmp_path / "d", "d", "finished", 3, 4, "2026-02", last),
+        RunSummary(tmp_path / "c", "c", "unfinished", 3, 4, "2026-03", last),
+        RunSummary(tmp_path / "e", "fedavg", "unfinished", 0, 4, "2026-04", {}),
+    ]
+    assert summaries(tmp_path / "d")[0].system == "d"
+    with pytest.raises(ValueError, match="root must be a folder, got .*missing"):
+        summaries(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("manifest.json", "{"),
+        ("manifest.json", "[]"),
+        ("manifest.json", '{"rounds": "many", "date": "2026"}'),
+        ("manifest.json", "{}"),
+        ("log.jsonl", "[]\n"),
+        ("log.jsonl", "{\n"),
+    ],
+)
+def test_a_broken_run_does_not_hide_the_others(tmp_path, file, content):
+    for name in ("run", "good"):
+        run_folder.create(tmp_path / name, MANIFEST)
+    (tmp_path / "run" / file).write_text(content)
+    assert {run.folder.name: run.status for run in summaries(tmp_path)} == {
+        "run": "broken",
+        "good": "unfinished",
+    }
