@@ -9,17 +9,9 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from experiments.cdp_fl import (
-    against_dp_sgd,
-    audit,
-    by_epsilon,
-    counterexamples,
-    figures,
-    noise_and_steps,
-    privacy,
-    problem,
-    training,
-)
+from experiments.cdp_fl import against_dp_sgd, by_epsilon, counterexamples, noise_and_steps, privacy, problem, training
+from experiments.cdp_fl.audit import Audit, sampler, samples
+from experiments.cdp_fl.figures import FIGURES as EXPERIMENTS
 from fedjax_priv.base import ClientData
 from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian
@@ -30,7 +22,7 @@ FIG_5_TO_8 = [(20, 10), (50, 5), (20, 2), (50, 5)]
 
 
 def paper(name):
-    return figures.FIGURES[name].scales["paper"]
+    return EXPERIMENTS[name].scales["paper"]
 
 
 def verdicts(claims):
@@ -83,7 +75,7 @@ def test_secure_aggregation_proves_nothing_for_the_network():
 
 
 def test_curves_against_dp_sgd_have_the_eps_their_names_say():
-    against, config = against_dp_sgd, figures.FIGURES["fig5"].scales["quick"]
+    against, config = against_dp_sgd, EXPERIMENTS["fig5"].scales["quick"]
     of, setting = against.curves(config), config.setting
     amplified = lambda curve, taken: theory.amplified_epsilon(taken, 1.0, 5, 160, 16, curve.sigma, setting.delta)
     steps = of[f"{against.DP}, {against.STEPS}"]
@@ -102,7 +94,7 @@ def test_dp_sgd_costs_less_than_the_paper_charges():
 
 
 def test_samples_of_devices_are_apart():
-    setting = figures.FIGURES["fig5"].scales["quick"].setting
+    setting = EXPERIMENTS["fig5"].scales["quick"].setting
     found = problem.problem(setting, 0)
     x, y = found.data.examples
     assert x.shape == (8, 160, 65) and y.shape == (8, 160) and found.x_test.shape == (320, 65)
@@ -112,7 +104,7 @@ def test_samples_of_devices_are_apart():
 
 
 def test_an_evaluation_is_the_mean_over_devices_in_numpy():
-    setting = figures.FIGURES["fig5"].scales["quick"].setting
+    setting = EXPERIMENTS["fig5"].scales["quick"].setting
     own = problem.problem(setting, 0)
     w = np.random.default_rng(0).normal(size=(65, 2))
     got = problem.evaluation(setting, own)({"kernel": jnp.asarray(w, jnp.float32)})
@@ -187,17 +179,17 @@ def test_trends_follow_from_the_data():
 def test_an_audit_contradicts_the_theorem_and_not_the_table():
     """On the counterexample's law itself; a mechanism as private as stated is left alone."""
     config = counterexamples.Config(audits=((3.0, 1000),))
-    one = audit.Audit(0.044, 0.03, 0.06, 0.044, theorem_1=1.7, table=4.0, row=4)
+    one = Audit(0.044, 0.03, 0.06, 0.044, theorem_1=1.7, table=4.0, row=4)
     assert verdicts(counterexamples.verdicts(config, [one])) == [False, True]
     assert verdicts(counterexamples.verdicts(config, [one._replace(theorem_1=3.5)])) == [True, True]
 
 
 def test_the_audited_rounds_have_the_law_of_the_counterexample():
     case = theory.smooth_convex(3.0, 1e-4, num_samples=20)
-    drawn = audit.sampler(case.sigma, 20)
+    drawn = sampler(case.sigma, 20)
     keys = jax.random.split(jax.random.key(1), 1000)
     for sign in (-1, 1):
-        sums = np.asarray(drawn(keys, audit.samples(sign, 20)), np.float64)
+        sums = np.asarray(drawn(keys, samples(sign, 20)), np.float64)
         assert abs(sums.mean() + sign * case.law.means[0]) < 5 * case.law.stds[0] / math.sqrt(1000)
         assert abs(sums.var() / case.law.stds[0] ** 2 - 1) < 5 * math.sqrt(2 / 1000)
 
@@ -215,7 +207,7 @@ def test_the_papers_setting_is_as_printed():
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_runs_can_be_built_at_every_scale(name, scale):
     """Scale cpu has fewer repeats than paper."""
-    config = figures.FIGURES[name].scales[scale]
+    config = EXPERIMENTS[name].scales[scale]
     setting, shape = config.setting, jax.ShapeDtypeStruct
     steps = config.local_steps[-1] if isinstance(config.local_steps, tuple) else config.local_steps
     size = config.batch_size if name in ("fig3", "fig4") else training.passes(setting, 1, steps).batch_size

@@ -6,16 +6,7 @@ import numpy as np
 import xarray as xr
 
 from experiments import problem
-from experiments.fedrep import (
-    against_share,
-    curves,
-    figures,
-    methods,
-    other_systems,
-    table1,
-    training,
-    variants,
-)
+from experiments.fedrep import against_share, curves, figures, methods, other_systems, table1, training, variants
 from fedjax_priv.attacks import alie, foe, sign_flip
 from fedjax_priv.base import ClientData, Local, View
 from fedjax_priv.crypto import field
