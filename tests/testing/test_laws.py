@@ -49,14 +49,7 @@ from fedjax_priv.status import Status
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
 from fedjax_priv.testing import Case, check_bits, check_draws, check_round_trip, check_unbiased
-from helpers import (
-    mesh_of,
-    remembering,
-    same_bits,
-    sparse_wire,
-    targets,
-    towards_target,
-)
+from helpers import mesh_of, remembering, same_bits, sparse_wire, targets, towards_target
 
 KEY = jax.random.key(7)
 
