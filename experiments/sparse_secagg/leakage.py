@@ -131,20 +131,20 @@ def _by_point(name: str, panel: str, points: list[Point], values: dict) -> xr.Da
 
 
 def _theory(p: Point) -> np.ndarray:
-    return np.asarray(theory.component_fraction(np.array([1, 2, 3]), p.num_clients, p.alpha, p.dropout, p.adversarial))
+    return np.asarray(theory.component_fraction(p.setting, np.array([1, 2, 3])))
 
 
 def _mean_size(p: Point) -> float:
     """Mean number of honest clients in the sum in which a value is read."""
     size = np.arange(1, min(p.num_clients - p.adversaries, 100) + 1)
-    return float((size * theory.component_fraction(size, p.num_clients, p.alpha, p.dropout, p.adversarial)).sum())
+    return float((size * theory.component_fraction(p.setting, size)).sum())
 
 
 def claims(config: Config, result: xr.Dataset, attacked: dict[Point, Attacked]) -> list[Claim]:
     n = config.num_clients
     usual = Point(n, ALPHA, DROPOUT, round(ADVERSARIAL * n))
     found, expected = attacked[usual], _theory(usual)
-    limit = theory.aggregated_honest_clients_limit(n, ALPHA, DROPOUT, usual.adversarial)
+    limit = theory.aggregated_honest_clients_limit(usual.setting)
     sums, wrong = sum(a.sums for a in attacked.values()), sum(a.wrong for a in attacked.values())
     chance = sum(a.by_chance for a in attacked.values())
     off = np.abs(result.read[:, :2].values - result.expected[:, :2].values) / result.read_error.values
@@ -247,8 +247,8 @@ def _shares(axes: Axes, lines: xr.Dataset, points: xr.Dataset) -> None:
 def _counts(axes: Axes, config: Config, panel: str, lines: xr.Dataset, points: xr.Dataset) -> None:
     where = sorted(points_of(config, attacked=False)[panel], key=lambda p: getattr(p, panel))
     at = [getattr(p, panel) for p in where]
-    limit = [theory.aggregated_honest_clients_limit(*p[:3], p.adversarial) for p in where]
-    secagg = [theory.secagg_aggregated_honest_clients(p.num_clients, p.dropout, p.adversarial) for p in where]
+    limit = [theory.aggregated_honest_clients_limit(p.setting) for p in where]
+    secagg = [theory.secagg_aggregated_honest_clients(p.setting) for p in where]
     axes.plot(at, secagg, "--", color="black", linewidth=1, label="SecAgg: in every sum")
     axes.plot(at, limit, color=COLOURS[3], label="the paper's T: send a coordinate")
     axes.plot(points.attack_at, points.honest, "x", color=COLOURS[3], markersize=9, markeredgewidth=2, label="  run")

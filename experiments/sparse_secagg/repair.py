@@ -114,7 +114,8 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     """Only the first is the paper's; the others are what the repair promises."""
     n, alpha, theta = config.num_clients, config.setting.alpha, config.setting.dropout
     gamma = round(n / 3) / n
-    limit = theory.aggregated_honest_clients_limit(n, alpha, theta, gamma)
+    setting = theory.Setting(n, alpha, theta, gamma)
+    limit = theory.aggregated_honest_clients_limit(setting)
     alone, pairs = result.read.sel(attacked="SparseSecAgg").values
     repaired = result.read.sel(attacked="common").sum("size").item()
     upload, count = result.upload.mean(("seed", "round")), result.honest_mean.mean(("seed", "round"))
@@ -123,7 +124,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "SparseSecAgg: the server learns sums over T honest users only", f"T = {limit:.2f} (Theorem 2)",
             f"{alone:.0%} read alone, {pairs:.0%} in pairs", bool(alone + pairs < 0.001),
-            f"expected alone {float(theory.isolated_fraction(n, alpha, theta, gamma)):.0%}; mean X(l) "
+            f"expected alone {float(theory.isolated_fraction(setting)):.0%}; mean X(l) "
             f"{of(count, 'SparseSecAgg'):.2f}",
         ),
         Claim(
