@@ -12,7 +12,6 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import ClientData, Local, Sent
 from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
-from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import (
     average,
     over_the_air_mean,
@@ -30,6 +29,7 @@ from helpers import engine, mesh_of, one_round, remembering, same_bits, targets,
 
 KEY = jax.random.key(5)
 HIDING = multiple_access(known_count=False)  # how many sent
+COUNTED = "layers must not need the number of uploads, which channel hides"
 
 
 def shifted():
@@ -44,7 +44,7 @@ def shifted():
 @pytest.mark.parametrize("make", [fedavg, lambda local, **how: secagg(local, num_clients=1000, **how)])
 def test_memory_is_that_of_a_block(make):
     """1,000 clients, 165,000 parameters: under 1.5 GiB beside the data, nothing of the size of the cohort's updates."""
-    n, d, block = 1000, 165_000, 8
+    n, d, block = 1000, 165_000, 6
     system = make(shifted(), block=block, mesh=None)
     data = ClientData(jax.ShapeDtypeStruct((n, 1), jnp.float32), jax.ShapeDtypeStruct((n,), jnp.int32))
     state = jax.eval_shape(system.init, KEY, jax.ShapeDtypeStruct((d,), jnp.float32), data)
@@ -60,14 +60,8 @@ def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
     """Overflow or NaN of one client costs its group; the others' mean is what the server applies."""
     n, data = 8, targets(8, 5)
     bad = data._replace(examples=data.examples.at[3, 0].set(1e9).at[5, 1].set(jnp.nan))
-    system = federated_round(
-        cohort=everyone(4),
-        local=remembering(),
-        layers=stack(quantize=quantize(2.0**16, 2), mask=pairwise_masks(4, group_size=2)),
-        channel=erasure(),
-        aggregate=mean(),
-        mesh=None,
-    )
+    layers = stack(quantize=quantize(2.0**16, 2), mask=pairwise_masks(4, group_size=2))
+    system = engine(cohort=everyone(4), local=remembering(), layers=layers)
     before = system.init(KEY, jnp.zeros(5), bad)
     after, info = jax.jit(system.step)(KEY, before, bad)
     counted = np.asarray(info.counted)
@@ -103,10 +97,8 @@ def test_a_layer_may_look_across_clients(devices):
     """The cohort is encoded at once; here each update is replaced by its distance to the cohort's mean."""
     data = targets(7, 5)
     centre = stateless(lambda key, x, who: x - x.mean(0, keepdims=True) + 1.0, whole=True)
-    system = federated_round(
-        cohort=everyone(), local=remembering(), layers=stack(centre=centre, scale=scale(), send=plain()),
-        channel=erasure(), aggregate=mean(), block=2, mesh=mesh_of(devices),
-    )  # fmt: skip
+    layers = stack(centre=centre, scale=scale(), send=plain())
+    system = engine(local=remembering(), layers=layers, block=2, mesh=mesh_of(devices))
     _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(5), data), data)
     x, weight = -np.asarray(data.examples, np.float64), np.asarray(data.count) / np.asarray(data.count).sum()
     np.testing.assert_allclose(info.direction, ((x - x.mean(0) + 1) * weight[:, None]).sum(0), rtol=1e-5)
@@ -126,11 +118,8 @@ def test_only_the_cohort_moves():
 def test_bernoulli_cohorts_under_secure_aggregation():
     """Who did not join neither uploads nor counts; the sum is that of those who did."""
     data, n = targets(10, 4), 10
-    system = federated_round(
-        cohort=bernoulli(0.7), local=remembering(),
-        layers=stack(quantize=quantize(2.0**16, n), mask=pairwise_masks(group_size=n, threshold=3)),
-        channel=erasure(0.2), aggregate=mean(), block=3, mesh=None,
-    )  # fmt: skip
+    layers = stack(quantize=quantize(2.0**16, n), mask=pairwise_masks(group_size=n, threshold=3))
+    system = engine(cohort=bernoulli(0.7), local=remembering(), layers=layers, channel=erasure(0.2))
     step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(4), data)
     sizes = set()
     for _ in range(5):
@@ -159,29 +148,6 @@ def test_a_sweep_is_a_vmap():
     together = jax.jit(jax.vmap(run))(*points)
     alone = [jax.jit(run)(*(p[i] for p in points)) for i in range(3)]
     assert same_bits(together, jax.tree.map(lambda *rows: jnp.stack(rows), *alone))
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"layers": scale()}, "layers must end in one that says how uploads combine"),
-        ({"block": 0}, "block must be an integer >= 1, got 0"),
-        (
-            {"layers": stack(mean=over_the_air_mean(), send=waveform()), "channel": HIDING},
-            "layers must not need the number of uploads, which channel hides",
-        ),
-        (
-            {"layers": stack(mean=average(), send=waveform()), "channel": HIDING},
-            "layers must not need the number of uploads, which channel hides",
-        ),
-    ],
-)
-def test_bad_arguments(how, message):
-    parts = dict(
-        cohort=everyone(), local=towards_target(), layers=plain(), channel=erasure(), aggregate=mean(),
-    )  # fmt: skip
-    with pytest.raises(ValueError, match=message):
-        federated_round(**{**parts, **how})
 
 
 def test_more_uploads_than_an_exact_sum_holds():
@@ -346,6 +312,10 @@ def test_numpy_data_may_be_closed_over():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: engine(layers=scale()), "layers must end in one that says how uploads combine"),
+        (lambda: engine(block=0), "block must be an integer >= 1, got 0"),
+        (lambda: engine(layers=stack(mean=over_the_air_mean(), send=waveform()), channel=HIDING), COUNTED),
+        (lambda: engine(layers=stack(mean=average(), send=waveform()), channel=HIDING), COUNTED),
         (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
         (
             lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
@@ -367,6 +337,6 @@ def test_numpy_data_may_be_closed_over():
         ),
     ],
 )
-def test_more_bad_arguments(make, message):
+def test_bad_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()
