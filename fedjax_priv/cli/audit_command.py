@@ -33,7 +33,7 @@ class AuditOptions(NamedTuple):
       samples: that each client keeps; theorems ask for a multiple of the batch size.
       delta: of all eps.
       confidence: of each lower bound.
-      epsilon: holds the system to this eps, beside what its ledger says.
+      epsilon: an eps to check the system against, in addition to those of its ledger.
       adversary: whose view; "all" are those of the ledger, "outsider" sees the released models only.
       colluding: clients that tell the server all they know, for the adversary "coalition".
       canary: what the inputs differ in, an update in a random direction, a sample or its label; "label" if not given
