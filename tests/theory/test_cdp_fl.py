@@ -198,7 +198,7 @@ SMALL = theory.Training(2, 4, 1.0, 5, 12, 3, 1.0)
         (lambda: theory.epsilon(SMALL._replace(local_steps=6), 0.1), "local_steps must be a multiple of num_samples"),
         (lambda: theory.epsilon(SMALL._replace(batch_size=5), 0.1), "batch_size must be a divisor of num_samples = 12"),
         (lambda: theory.epsilon(SMALL._replace(rounds_taken=-1), 0.1), "rounds_taken must be an integer >= 0, got -1"),
-        (lambda: theory.epsilon(SMALL._replace(rounds_taken=1.5), 0.1), "rounds_taken must be an integer >= 0, got 1.5"),
+        (lambda: theory.epsilon(SMALL._replace(rounds_taken=1.5), 0.1), "rounds_taken must be an integer >= 0, got 1."),
         (lambda: theory.epsilon(SMALL._replace(sigma=0.0), 0.1), r"sigma must be in \(0, inf\), got 0.0"),
         (lambda: theory.epsilon(SMALL._replace(sigma=None), 0.1), r"sigma must be in \(0, inf\), got None"),
         (lambda: theory.epsilon(SMALL._replace(clip=0.0), 0.1), r"clip must be in \(0, inf\), got 0.0"),
