@@ -251,7 +251,7 @@ FEW = theory.Round(20, 0.9, 1.0, 1.0)
     ("call", "message"),
     [
         (lambda: theory.central_epsilon(FEW._replace(participation=0.16), 1e-5, 0.5), BETA_TOO_LARGE),
-        (lambda: theory.central_epsilon(FEW._replace(participation=0.1), 1e-5, 0.5), "participation must be above sqrt"),
+        (lambda: theory.central_epsilon(FEW._replace(participation=0.1), 1e-5, 0.5), "participation must be above"),
         (lambda: theory.central_epsilon(FEW, 1e-5, 1.0), r"delta_prime must be in \(0, 1\), got 1.0"),
         (lambda: theory.central_epsilon(FEW._replace(participation=1.1), 1e-5, 0.5),
          r"participation must be in \[0, 1\], got 1.1"),
