@@ -204,13 +204,11 @@ def test_an_audit_contradicts_theorem_1_and_not_what_is_proved():
         (lambda: theory.smooth_convex(1.0, 1.0), r"delta must be in \(0, 1\), got 1.0"),
         (lambda: theory.smooth_convex(1.0, DELTA, local_steps=0), "local_steps must be an integer >= 1, got 0"),
         (lambda: theory.one_pass(1.0, DELTA, batch_size=0), "batch_size must be an integer >= 1, got 0"),
-        (
-            lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=1000),
-            "batch_size must be below num_samples = 1000, got",
-        ),
+        (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=1000),
+         "batch_size must be below num_samples = 1000, got"),
         (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=3), "batch_size must be a divisor of num_samples = 1000"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()

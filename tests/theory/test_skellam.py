@@ -71,12 +71,10 @@ def test_nothing_shifted_costs_nothing():
         (lambda: skellam.rdp(1.0, 2, 0.0), r"variance must be in \(0, inf\), got 0.0"),
         (lambda: skellam.epsilon(np.ones(3), 1e-5), r"rdp must be of shape \(\d+,\), got \(3,\)"),
         (lambda: skellam.epsilon(np.ones(skellam.ORDERS.size), 0.0), r"delta must be in \(0, 1\), got 0.0"),
-        (
-            lambda: skellam.variance_for_epsilon(0.0, 1e-5, distance=1.0, num_coordinates=1),
-            r"epsilon must be in \(0, inf\), got 0.0",
-        ),
+        (lambda: skellam.variance_for_epsilon(0.0, 1e-5, distance=1.0, num_coordinates=1),
+         r"epsilon must be in \(0, inf\), got 0.0"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=message):
         call()

@@ -160,17 +160,13 @@ def test_overflow_of_arrays():
         (lambda: theory.pair_overflow_probability(9, 5, 0.1, -1), "cap must be an integer >= 0, got -1"),
         (lambda: theory.recovery_probability(5, 1.0), r"dropout must be in \[0, 1\), got 1.0"),
         (lambda: theory.recovery_probability(5, 0.1, 6), "threshold must be at most num_clients = 5, got 6"),
-        (
-            lambda: theory.aggregated_honest_clients(theory.Setting(5, 0.1, 0.1, 0.5)),
-            r"adversarial must be in \[0, 0.5\) \(a minority of the users\), got 0.5",
-        ),
-        (
-            lambda: theory.aggregated_honest_clients_limit(theory.Setting(5, 0.1, 0.5, 0.1)),
-            r"dropout must be in \[0, 0.5\) \(the condition of the theorem\), got 0.5",
-        ),
+        (lambda: theory.aggregated_honest_clients(theory.Setting(5, 0.1, 0.1, 0.5)),
+         r"adversarial must be in \[0, 0.5\) \(a minority of the users\), got 0.5"),
+        (lambda: theory.aggregated_honest_clients_limit(theory.Setting(5, 0.1, 0.5, 0.1)),
+         r"dropout must be in \[0, 0.5\) \(the condition of the theorem\), got 0.5"),
         (lambda: theory.revealed_fraction(6, 3, 0.1), "num_adversaries must be below half of num_clients = 6, got 3"),
     ],
-)
+)  # fmt: skip
 def test_bad_arguments(call, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         call()

@@ -248,29 +248,21 @@ FEW = theory.Round(20, 0.9, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"participation": 0.16}, BETA_TOO_LARGE),
-        ({"participation": 0.1}, r"participation must be above sqrt"),
-        ({"delta_prime": 1.0}, r"delta_prime must be in \(0, 1\), got 1.0"),
-        ({"participation": 1.1}, r"participation must be in \[0, 1\], got 1.1"),
-        ({"num_users": 2, "participation": np.ones(3)}, "participation must be a number, or one"),
-        ({"clip": 0.0}, r"clip must be in \(0, inf\), got 0.0"),
-        ({"noise_variance": 0.0}, r"noise_variance must be in \(0, inf\)"),
-        ({"noise_variance": np.ones(2)}, "noise_variance must be a number, or one for each of num_users = 20"),
-        ({"delta_local": 0.0}, r"delta_local must be in \(0, 1\], got 0.0"),
-    ],
-)  # fmt: skip
-def test_bad_rounds(changes, message):
-    deltas = {"delta_local": 1e-5, "delta_prime": 0.5}
-    setting = FEW._replace(**{name: value for name, value in changes.items() if name not in deltas})
-    with pytest.raises(ValueError, match=f"^{message}"):
-        theory.central_epsilon(setting, **{name: changes.get(name, usual) for name, usual in deltas.items()})
-
-
-@pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: theory.central_epsilon(FEW._replace(participation=0.16), 1e-5, 0.5), BETA_TOO_LARGE),
+        (lambda: theory.central_epsilon(FEW._replace(participation=0.1), 1e-5, 0.5), "participation must be above"),
+        (lambda: theory.central_epsilon(FEW, 1e-5, 1.0), r"delta_prime must be in \(0, 1\), got 1.0"),
+        (lambda: theory.central_epsilon(FEW._replace(participation=1.1), 1e-5, 0.5),
+         r"participation must be in \[0, 1\], got 1.1"),
+        (lambda: theory.central_epsilon(FEW._replace(num_users=2, participation=np.ones(3)), 1e-5, 0.5),
+         "participation must be a number, or one"),
+        (lambda: theory.central_epsilon(FEW._replace(clip=0.0), 1e-5, 0.5), r"clip must be in \(0, inf\), got 0.0"),
+        (lambda: theory.central_epsilon(FEW._replace(noise_variance=0.0), 1e-5, 0.5),
+         r"noise_variance must be in \(0, inf\)"),
+        (lambda: theory.central_epsilon(FEW._replace(noise_variance=np.ones(2)), 1e-5, 0.5),
+         "noise_variance must be a number, or one for each of num_users = 20"),
+        (lambda: theory.central_epsilon(FEW, 0.0, 0.5), r"delta_local must be in \(0, 1\], got 0.0"),
         (lambda: theory.central_delta(FEW._replace(participation=0.16), 1e-5, 0.5), BETA_TOO_LARGE),
         (lambda: theory.central_epsilon_sharp(FEW._replace(participation=np.full(20, 0.9)), 1e-5, 0.5),
          "participation must be a"),

@@ -164,10 +164,8 @@ def test_taylor_form_of_the_known_bound():
         (lambda: theory.estimate_moments_known(ROUND._replace(participation=np.full(4, 0.4)), GRADIENTS),
          "participation must be one"),
         (lambda: theory.estimate_moments_unknown(ROUND, GRADIENTS), r"gradients must be of shape \[K, d\]"),
-        (
-            lambda: theory.convergence_bound_optimal(PROBLEM, ROUND, 1e-5, 1),
-            r"num_users must be above 2 log\(2/delta'\), for p\* < 1, got 20",
-        ),
+        (lambda: theory.convergence_bound_optimal(PROBLEM, ROUND, 1e-5, 1),
+         r"num_users must be above 2 log\(2/delta'\), for p\* < 1, got 20"),
         (lambda: theory.inverse_moments_taylor(3, math.nan), r"participation must be in \[0, 1\], got nan"),
     ],
 )  # fmt: skip
