@@ -1,87 +1,104 @@
-"""Paper cards: which figures and tables each script makes, and what its results came to.
+"""Paper cards: every figure and table that can be made, and what its results came to.
 
-A script is found by its last line, `harness.main(__file__, ...)`; the first line of its docstring is the card's title,
-and the heading of its folder's README names the paper.
+Each paper's folder has a module `figures` with a table `FIGURES`: experiments by name, in the paper's order.
 """
 
-import ast
+import importlib
 import json
 import pathlib
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from experiments.claims import NOT_TESTED, is_ours
+from experiments.claims import Claim, Source, said
+from experiments.harness import Experiment
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCALES = ("quick", "cpu", "paper")
-HOLDS, IN_PART, DOES_NOT = "holds", "holds in part", "does not hold"
-NOT_MADE = {"sparse_secagg": ("Fig. 1",), "wireless": ("Fig. 1",), "cdp_fl": ("Fig. 1", "Fig. 2")}
-"""Figures without results, by paper: drawings of the system."""
+
+
+class Paper(NamedTuple):
+    """A folder of experiments."""
+
+    title: str
+    not_made: tuple[str, ...] = ()  # figures without results: drawings of the system
+
+
+PAPERS = {
+    "audit": Paper("Audits"),
+    "cdp_fl": Paper("CDP-FL", ("Fig. 1", "Fig. 2")),
+    "fedrep": Paper("FedREP"),
+    "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
+    "wireless": Paper("Private wireless FedSGD", ("Fig. 1",)),
+}
 
 
 class Card(NamedTuple):
-    """A script that makes figures or tables of a paper, or a result beside them."""
+    """An experiment of a paper, by name."""
 
     paper: str  # its folder
     name: str
-    title: str  # "Fig. 4 and Table II: ..."; without "Fig." and the like, a result beside the paper
+    makes: str  # figures and tables of the paper; empty: a result of ours
+    title: str
 
     @property
-    def of_the_paper(self) -> bool:
-        """Whether it makes figures or tables that the paper has."""
-        return self.title.startswith(("Fig. ", "Table "))
+    def heading(self) -> str:
+        """What is made, and the title."""
+        return f"{self.makes}: {self.title}" if self.makes else self.title
+
+    @property
+    def label(self) -> str:
+        """The name, and what is made."""
+        return f"{self.name} ({self.makes})" if self.makes else self.name
 
 
 class Result(NamedTuple):
-    """What a script left at a scale."""
+    """What an experiment wrote at a scale."""
 
     card: Card
     scale: str
     folder: pathlib.Path
-    claims: Sequence[dict[str, Any]]  # as `harness.Claim`, verdicts included
+    claims: list[Claim]
     manifest: dict[str, Any]
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Claims that hold, and claims tested: the paper's, or all where it has none."""
-        counted = [claim for claim in self.claims if not is_ours(claim)] or self.claims
-        tested = [claim["verdict"] for claim in counted if claim["verdict"] != NOT_TESTED]
+        """Claims that hold, and claims tested: the paper's, or all if none is the paper's."""
+        counted = [claim for claim in self.claims if claim.source == Source.PAPER] or self.claims
+        tested = [claim.verdict for claim in counted if claim.verdict is not None]
         return sum(tested), len(tested)
 
     @property
     def verdict(self) -> str:
-        """That of the claims counted together."""
+        """The verdict of the claims that count."""
         held, tested = self.counts
-        if not tested:
-            return NOT_TESTED
-        return HOLDS if held == tested else IN_PART if held else DOES_NOT
+        if held and held < tested:
+            return "holds in part"
+        return said(held == tested if tested else None)
+
+
+def experiments(paper: str) -> Mapping[str, Experiment]:
+    """A paper's experiments by name."""
+    return importlib.import_module(f"experiments.{paper}.figures").FIGURES
 
 
 def cards() -> list[Card]:
-    """Every card: those of the paper first, in its order."""
-    scripts = [file for file in HERE.glob("*/*.py") if "\n    harness.main(__file__" in file.read_text()]
-    found = [Card(file.parent.name, file.stem, _title(file)) for file in scripts]
-    return sorted(found, key=lambda card: (card.paper, not card.of_the_paper, _natural(card.name)))
+    """Every card, paper by paper."""
+    return [Card(paper, name, of.makes, of.title) for paper in PAPERS for name, of in experiments(paper).items()]
 
 
 def chosen(paper: str | None, figure: str | None) -> list[Card]:
-    """The cards of a paper, or one of them; all without either.
+    """The cards of a paper, or one of them; all if neither is given.
 
     Raises:
-      ValueError: there are none of that name.
+      ValueError: there is no such paper or figure.
     """
-    found = cards()
-    if paper is not None:
-        papers = {card.paper: None for card in found}
-        if paper not in papers:
-            raise ValueError(f"paper must be one of {', '.join(papers)}; got {paper}")
-        found = [card for card in found if card.paper == paper]
-    if figure is not None:
-        allowed = ", ".join(map(_label, found))
-        found = [card for card in found if card.name == figure]
-        if not found:
-            raise ValueError(f"figure must be one of {allowed} for {paper}; got {figure}")
+    if paper is not None and paper not in PAPERS:
+        raise ValueError(f"paper must be one of {', '.join(PAPERS)}; got {paper}")
+    of_paper = [card for card in cards() if paper in (None, card.paper)]
+    found = [card for card in of_paper if figure in (None, card.name)]
+    if not found:
+        allowed = ", ".join(card.label for card in of_paper)
+        raise ValueError(f"figure must be one of {allowed} for {paper}; got {figure}")
     return found
 
 
@@ -90,21 +107,23 @@ def folder_of(card: Card, scale: str, root: pathlib.Path) -> pathlib.Path:
 
 
 def result(card: Card, scale: str, root: pathlib.Path) -> Result | None:
-    """What a script left below `root`, if it came to its end.
+    """The results of a card below `root`; None if its experiment has not finished.
 
     Raises:
-      ValueError: a file is not JSON.
+      ValueError: a file is not JSON, or a claim lacks a field.
     """
     folder = folder_of(card, scale, root)
     if not (folder / "verdicts.json").exists():
         return None
-    return Result(card, scale, folder, _read(folder / "verdicts.json"), _read(folder / "manifest.json"))
+    try:
+        claims = [_claim(**fields) for fields in _read(folder / "verdicts.json")]
+    except TypeError as error:
+        raise ValueError(f"verdicts.json: {error}") from None
+    return Result(card, scale, folder, claims, _read(folder / "manifest.json"))
 
 
-def paper_title(paper: str) -> str:
-    """As the heading of its folder's README has it."""
-    heading = (HERE / paper / "README.md").read_text().partition("\n")[0]
-    return heading.removeprefix("# ").partition(":")[0]
+def _claim(*, source: str, **fields: Any) -> Claim:
+    return Claim(**fields, source=Source(source))
 
 
 def _read(file: pathlib.Path) -> Any:
@@ -112,19 +131,3 @@ def _read(file: pathlib.Path) -> Any:
         return json.loads(file.read_text())
     except ValueError as error:
         raise ValueError(f"{file.name} is not JSON: {error}") from None
-
-
-def _title(script: pathlib.Path) -> str:
-    docstring = ast.get_docstring(ast.parse(script.read_text())) or script.stem
-    return docstring.partition("\n")[0].rstrip(".")
-
-
-def _label(card: Card) -> str:
-    """The script, and what it makes if that is more than its name says."""
-    made = card.title.partition(":")[0]
-    return f"{card.name} ({made})" if card.of_the_paper and {"and", "to"} & {*made.split()} else card.name
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """fig2 before fig10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]

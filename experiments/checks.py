@@ -1,14 +1,15 @@
-"""What every script must leave, and what must come out of it at scale `quick`."""
+"""What every experiment must write, and the verdicts it must reach at scale `quick`."""
 
 import json
 import pathlib
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
 
 from experiments.cards import HERE, Result
-from experiments.claims import NOT_TESTED
+from experiments.claims import said
 from experiments.expected import AT_QUICK
 
 _DESCRIBED = {"commit", "device_kind", "date", "jax_version", "command", "seed", "scale", "seconds", "caveats"}
@@ -16,7 +17,7 @@ _PNG_BYTES = range(5_000, 200_000)
 
 
 def problems(result: Result) -> list[str]:
-    """What is wrong with results; nothing, as a rule."""
+    """What is wrong with results; empty if nothing is."""
     try:
         found = [*_of_files(result), *_of_claims(result)]
     except OSError as error:
@@ -54,18 +55,23 @@ def _of_data(file: pathlib.Path, commit: str | None) -> Iterator[str]:
 def _of_claims(result: Result) -> Iterator[str]:
     if not result.claims:
         yield "no claims"
+    for id, count in Counter(claim.id for claim in result.claims).items():
+        if count > 1 or not id:
+            yield f"{count} claims have the id '{id}'"
     for claim in result.claims:
-        if claim["verdict"] not in (True, False, NOT_TESTED) or not claim["ours"]:
-            yield f"claim without a verdict: {claim['claim']}"
+        if claim.verdict not in (True, False, None) or not claim.found:
+            yield f"claim without a verdict: {claim.id}"
 
 
 def _unexpected(result: Result) -> Iterator[str]:
-    for start, said in AT_QUICK.get(f"{result.card.paper}.{result.card.name}", {}).items():
-        found = [claim["verdict"] for claim in result.claims if claim["claim"].startswith(start)]
-        if found != [said]:
-            yield f"claim '{start} ...' came out as {found}, expected {said}"
+    verdicts = {claim.id: claim.verdict for claim in result.claims}
+    for id, verdict in AT_QUICK.get(f"{result.card.paper}.{result.card.name}", {}).items():
+        if id not in verdicts:
+            yield f"claim '{id}' is missing"
+        elif verdicts[id] != verdict:
+            yield f"claim '{id}' came out as '{said(verdicts[id])}', expected '{said(verdict)}'"
 
 
 def _places() -> set[str]:
-    """Of this machine; results name none."""
+    """Folders of this machine, which results must not name."""
     return {str(place) for place in (pathlib.Path.cwd(), pathlib.Path.home(), HERE.parent)} - {"/"}

@@ -1,13 +1,32 @@
-"""Words by which a claim says that it is not the paper's, or was not tested."""
+"""A claim: what a paper says of a figure, or what we add to it, and what came out."""
 
-from collections.abc import Mapping
-from typing import Any
-
-NOT_TESTED = "not tested at this scale"
-_OURS = ("(ours)", "ours", "not in the paper")
-"""Before or in place of the value of a claim that is not the paper's."""
+import enum
+from typing import NamedTuple
 
 
-def is_ours(claim: Mapping[str, Any]) -> bool:
-    """Whether the paper says nothing of a claim, given as in `verdicts.json`."""
-    return claim["paper"] == "-" or claim["paper"].startswith(_OURS)
+class Source(enum.StrEnum):
+    """Who makes a claim."""
+
+    PAPER = "paper"
+    OURS = "ours"  # the paper says nothing of it
+
+
+class Claim(NamedTuple):
+    """A statement, what it predicts, what was found, and a verdict computed from the data.
+
+    `verdicts.json` has a list of these, with the fields below as keys.
+    """
+
+    id: str  # unique within a card, the same at every scale
+    text: str
+    expected: str  # the value that is claimed, as the paper prints it; may be empty if the claim is ours
+    found: str
+    verdict: bool | None  # None: not tested at this scale
+    rule: str = ""  # when the verdict is true
+    note: str = ""
+    source: Source = Source.PAPER
+
+
+def said(verdict: bool | None) -> str:
+    """A verdict in words."""
+    return {True: "holds", False: "does not hold", None: "not tested at this scale"}[verdict]

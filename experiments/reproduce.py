@@ -1,4 +1,4 @@
-"""Run paper cards: each script in a process of its own, some at a time, and what came out of it checked."""
+"""Make paper cards: run each experiment in a separate process, several at a time, and check its results."""
 
 import os
 import pathlib
@@ -18,32 +18,32 @@ _FAILED = "failed"
 
 
 class Row(NamedTuple):
-    """What a card came to."""
+    """The outcome of a card."""
 
     paper: str
     figure: str
     title: str
     scale: str
     verdict: str  # "failed" without results
-    held: int  # claims that hold, of those tested
+    held: int  # tested claims that hold
     tested: int
-    seconds: float | None  # of the experiment; importing and starting JAX come on top
+    seconds: float | None  # of the experiment, without importing and starting JAX
     folder: str
-    problems: list[str]  # none, unless the script or its results are at fault
+    problems: list[str]  # empty if nothing is wrong
 
 
 def reproduce(
     paper: str | None, figure: str | None, scale: str, out: pathlib.Path, processes: int, resume: bool
 ) -> list[Row]:
-    """Make figures and print a line for each as it is done; one that fails does not stop the others.
+    """Make figures and print a line for each when it is finished; one that fails does not stop the others.
 
     Args:
-      paper: folder of its scripts; all papers if None.
-      figure: script; all of the paper if None.
+      paper: a key of `cards.PAPERS`; None: all papers.
+      figure: a key of the paper's table `FIGURES`; None: all of them.
       scale: one of `cards.SCALES`.
-      out: folder for the results, `PAPER/FIGURE-SCALE` in it.
-      processes: scripts at a time.
-      resume: leave out those whose results are there, of the same commit.
+      out: folder for the results, which go to `PAPER/FIGURE-SCALE` in it.
+      processes: experiments that run at the same time.
+      resume: skip those with results of the same commit.
 
     Raises:
       ValueError: an argument is out of its range.
@@ -56,12 +56,12 @@ def reproduce(
             rows.append(row)
             _show(row)
     except KeyboardInterrupt:
-        print("go on with: the same command and --resume", file=sys.stderr)
+        print("to continue, add --resume to the same command", file=sys.stderr)
         raise
     bad = [f"{row.paper} {row.figure}" for row in rows if row.problems]
     print(f"{len(rows) - len(bad)} of {len(rows)} cards made; results: {out}")
     if bad:
-        print(f"not as they should be: {', '.join(bad)}")
+        print(f"failed or unexpected: {', '.join(bad)}")
     return rows
 
 
@@ -77,7 +77,7 @@ def _rows(cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, 
 
 def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
     current = commit()
-    if current.endswith("-dirty"):  # which changes, nobody knows
+    if current.endswith("-dirty"):  # with unknown changes
         return False
     try:
         made = result(card, scale, out)
@@ -87,12 +87,12 @@ def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
 
 
 def _environment(scale: str, programs: str) -> dict[str, str]:
-    """What one script has compiled another one loads; at scale `quick` nearly all programs run once."""
+    """Experiments share compiled programs; at scale `quick` nearly all programs run once, so that optimizing costs more."""
     ours = {
         "JAX_COMPILATION_CACHE_DIR": programs,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several scripts may share a GPU
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several experiments may share a GPU
     }
     if scale == "quick":
         ours["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
@@ -101,14 +101,14 @@ def _environment(scale: str, programs: str) -> dict[str, str]:
 
 
 class _Runner:
-    """Scripts in processes, which end when this one is interrupted."""
+    """Runs experiments in processes, which end when this one is interrupted."""
 
     def __init__(self, scale: str, out: pathlib.Path, environment: Mapping[str, str], captured: bool):
         self._scale, self._out, self._environment, self._captured = scale, out, environment, captured
         self._running: set[subprocess.Popen] = set()
 
     def run(self, cards: Sequence[Card], processes: int) -> Iterator[Row]:
-        """Rows in the order in which scripts end."""
+        """Rows in the order in which experiments end."""
         with ThreadPoolExecutor(processes) as pool:
             futures: list[Future[Row]] = [pool.submit(self._one, card) for card in cards]
             try:
@@ -122,9 +122,9 @@ class _Runner:
 
     def _one(self, card: Card) -> Row:
         folder = folder_of(card, self._scale, self._out)
-        (folder / "verdicts.json").unlink(missing_ok=True)  # of an earlier run: written last, it means success
-        place = os.path.relpath(folder)  # results name no place on this machine
-        script = ["-m", f"experiments.{card.paper}.{card.name}", "--scale", self._scale, "--out", place]
+        (folder / "verdicts.json").unlink(missing_ok=True)  # from an earlier run: it is written last and means success
+        place = os.path.relpath(folder)  # results must not name folders of this machine
+        script = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, "--out", place]
         process = subprocess.Popen(
             [sys.executable, "-P", *script], env=self._environment, text=True, errors="replace",
             stdout=subprocess.PIPE if self._captured else None, stderr=subprocess.STDOUT if self._captured else None,
@@ -144,9 +144,9 @@ def _row(card: Card, scale: str, out: pathlib.Path, errors: Sequence[str]) -> Ro
     except (OSError, ValueError) as error:
         made, errors = None, [*errors, str(error)]
     if made is None or errors:
-        return Row(*card, scale, _FAILED, 0, 0, None, folder, [*errors] or ["no results"])
+        return Row(card.paper, card.name, card.heading, scale, _FAILED, 0, 0, None, folder, [*errors] or ["no results"])
     seconds = made.manifest["seconds"]
-    return Row(*card, scale, made.verdict, *made.counts, seconds, folder, problems(made))
+    return Row(card.paper, card.name, card.heading, scale, made.verdict, *made.counts, seconds, folder, problems(made))
 
 
 def _show(row: Row) -> None:

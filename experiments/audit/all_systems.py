@@ -1,7 +1,4 @@
-"""Every system of the four papers: the eps that is claimed, the one that is proved, and what an audit shows at least.
-
-python -m experiments.audit.all_systems --scale quick
-"""
+"""Every system of the four papers: the eps claimed, the eps proved, and the least eps that an audit shows."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +11,8 @@ from matplotlib.figure import Figure
 from experiments import harness
 from experiments.audit import counterexample
 from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case, cases, subject
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim, Source
+from experiments.harness import COLOURS
 from fedjax_priv.audit import Finding, findings
 from fedjax_priv.ledger import ledger
 from fedjax_priv.runs.simulation import simulate
@@ -95,12 +93,15 @@ def of_row(name: str, one: Finding) -> list[Claim]:
     if one.claimed is None is one.proved:
         shown = bool(one.at_least > UNBOUNDED * one.limit)
         about = f"{note}; verdict: above {UNBOUNDED:.0%} of that"
-        return [Claim(f"{name}: no bound on eps, as the ledger says", "none", ours, shown, about)]
-    figures = {"claimed": ("the paper's eps", one.claimed), "proved": ("the proved eps", one.proved)}
+        return [Claim(f"{name}: unbounded", f"{name}: no bound on eps, as the ledger says", "none", ours, shown, about)]
+    figures = {
+        "claimed": ("the paper's eps", one.claimed, Source.PAPER),
+        "proved": ("the proved eps", one.proved, Source.OURS),
+    }
     return [
-        Claim(f"{name}: {what} stands", f"{eps:.3g}" if kind == "claimed" else f"(ours) {eps:.3g}", ours,
-              kind not in one.contradicts, note)
-        for kind, (what, eps) in figures.items() if eps is not None
+        Claim(f"{name}: {kind}", f"{name}: {what} stands", f"{eps:.3g}", ours, kind not in one.contradicts, note=note,
+              source=source)
+        for kind, (what, eps, source) in figures.items() if eps is not None
     ]  # fmt: skip
 
 
@@ -132,7 +133,3 @@ def _mark(axes: Axes, result: xr.Dataset, height: np.ndarray) -> None:
             axes.annotate("no guarantee", (200, at), ha="right", va="center", fontsize=8, color="grey")
         elif row.claim_contradicted:
             axes.annotate("claim contradicted", (200, at), ha="right", va="center", fontsize=8, color=COLOURS[1])
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Theorem 1's counterexamples: claimed against true delta and eps, and an audit of the first one by simulation.
-
-python -m experiments.cdp_fl.counterexamples --scale quick
-"""
+"""Theorem 1's counterexamples: claimed against true delta and eps, and an audit of the first one by simulation."""
 
 from typing import NamedTuple
 
@@ -113,7 +110,3 @@ def lines(axes: Axes, values: xr.DataArray) -> None:
     axes.set(xscale="log", yscale="log", xlabel="eps stated by Theorem 1")
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 3: logistic regression by noise and by local steps.
-
-python -m experiments.cdp_fl.fig3 --scale quick
-"""
+"""Fig. 3: logistic regression by noise and by local steps."""
 
 import xarray as xr
 
@@ -38,7 +35,3 @@ def falls_then_rises(config: Config, result: xr.Dataset) -> Claim:
         f"falls by {down:.3g} to {least:.3g} at round {at}, then rises by {up:.2g}", bool(down > RISE and up > RISE),
         f"verdict: both by more than {RISE}; rises from sigma = {min(first, default=float('nan')):g} on",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

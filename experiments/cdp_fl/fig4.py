@@ -1,7 +1,4 @@
-"""Fig. 4: a network by noise and by local steps.
-
-python -m experiments.cdp_fl.fig4 --scale quick
-"""
+"""Fig. 4: a network by noise and by local steps."""
 
 import xarray as xr
 
@@ -33,7 +30,3 @@ def drops_then_rises(config: Config, result: xr.Dataset) -> Claim:
         all(down > CLEAR and up > CLEAR for down, up, _ in found.values()),
         f"mean curve, evaluated every {config.every} rounds; verdict: both by more than a point, at every tau",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 5: logistic regression against DP-SGD.
-
-python -m experiments.cdp_fl.fig5 --scale quick
-"""
+"""Fig. 5: logistic regression against DP-SGD."""
 
 from experiments import harness
 from experiments.cdp_fl.against_dp_sgd import Config, outcome
@@ -17,7 +14,3 @@ SCALES = {
 
 def run(config: Config) -> harness.Outcome:
     return outcome(config, "training_loss")
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

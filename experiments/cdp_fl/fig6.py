@@ -1,7 +1,4 @@
-"""Fig. 6: a network against DP-SGD.
-
-python -m experiments.cdp_fl.fig6 --scale quick
-"""
+"""Fig. 6: a network against DP-SGD."""
 
 from experiments import harness
 from experiments.cdp_fl.against_dp_sgd import Config, outcome
@@ -17,7 +14,3 @@ SCALES = {
 
 def run(config: Config) -> harness.Outcome:
     return outcome(config, "gradient_norm")
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 7: logistic regression, accuracy by eps, with and without secure aggregation.
-
-python -m experiments.cdp_fl.fig7 --scale quick
-"""
+"""Fig. 7: logistic regression, accuracy by eps, with and without secure aggregation."""
 
 from experiments import harness
 from experiments.cdp_fl.by_epsilon import Config, outcome
@@ -17,7 +14,3 @@ SCALES = {
 
 def run(config: Config) -> harness.Outcome:
     return outcome(config)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 1: FedREP with centered clipping under attacks, for shares alpha of coordinates proposed at random.
-
-python -m experiments.fedrep.fig1 --scale quick
-"""
+"""Fig. 1: FedREP with centered clipping under attacks, for shares alpha of coordinates proposed at random."""
 
 import xarray as xr
 
@@ -43,7 +40,3 @@ def claims(accuracy: xr.DataArray, rule: str) -> list[harness.Claim]:
             "somewhere beyond, more than 1 and noise below alpha = 0",
         ),
     ]  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

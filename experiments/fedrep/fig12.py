@@ -1,7 +1,4 @@
-"""Fig. 12: FedREP and SHARE with momentum, 7 Byzantine clients, ALIE; and how dissimilar the buffers' means are.
-
-python -m experiments.fedrep.fig12 --scale quick
-"""
+"""Fig. 12: FedREP and SHARE with momentum, 7 Byzantine clients, ALIE; and how dissimilar the buffers' means are."""
 
 import functools
 from collections.abc import Callable
@@ -83,7 +80,3 @@ def lower(values: xr.DataArray, text: str) -> harness.Claim:
         "over SHARE's, means over rounds, each at its own best rate, with whose square distances grow; verdict: all < 1"
     )
     return harness.Claim(text, "the reason, a guess", ours, bool((ratio < 1).all()), note)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 2: FedREP and RCGD-EF at the same share of coordinates, five local steps, under attacks.
-
-python -m experiments.fedrep.fig2 --scale quick
-"""
+"""Fig. 2: FedREP and RCGD-EF at the same share of coordinates, five local steps, under attacks."""
 
 from experiments import harness
 from experiments.fedrep.budget import ahead, cost
@@ -45,7 +42,3 @@ def claims(by_iteration: Gap, at_equal_bytes: Gap) -> list[harness.Claim]:
             "more than 1 above, and noise; RCGD-EF's model comes down whole",
         ),
     ]  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 3: as Fig. 1, with the geometric median and the trimmed mean.
-
-python -m experiments.fedrep.fig3 --scale quick
-"""
+"""Fig. 3: as Fig. 1, with the geometric median and the trimmed mean."""
 
 import numpy as np
 import xarray as xr
@@ -42,7 +39,3 @@ def unsteady(accuracy: xr.DataArray) -> harness.Claim:
     hangs = "; it hangs on z, which the paper does not give" if len(set(holds)) == 2 else ""
     note = "mean change between evaluations, points; verdict: twice geoMed's, and TMean's own under bit-flip"
     return harness.Claim(text, "unsteady", ours, bool(np.all(holds)), note + hangs)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

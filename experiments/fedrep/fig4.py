@@ -1,7 +1,4 @@
-"""Fig. 4: FedREP where Byzantine clients attack the coordinates they propose, as well as the values they send.
-
-python -m experiments.fedrep.fig4 --scale quick
-"""
+"""Fig. 4: FedREP where Byzantine clients attack the coordinates they propose, as well as the values they send."""
 
 import xarray as xr
 
@@ -47,7 +44,3 @@ def claims(result: xr.Dataset) -> list[harness.Claim]:
             f"up and down, against noAtk, over attacks on values; verdict: at most {SLIGHT:.0%}",
         ),
     ]  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 5: momentum of local training under ALIE.
-
-python -m experiments.fedrep.fig5 --scale quick
-"""
+"""Fig. 5: momentum of local training under ALIE."""
 
 import xarray as xr
 
@@ -34,7 +31,3 @@ def helps(rule: str, accuracy: xr.DataArray) -> harness.Claim:
     return claim(
         f"{rule}: momentum helps under ALIE", "helps", gained, gained.clear, "0.9 more than 1 above 0, and noise"
     )
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

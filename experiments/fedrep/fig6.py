@@ -1,7 +1,4 @@
-"""Fig. 6: FedREP and SparseSecAgg without attacks, for buffers of 4, 8 and 16 clients.
-
-python -m experiments.fedrep.fig6 --scale quick
-"""
+"""Fig. 6: FedREP and SparseSecAgg without attacks, for buffers of 4, 8 and 16 clients."""
 
 from typing import cast
 
@@ -71,7 +68,3 @@ def claims(config: Config, result: xr.Dataset) -> list[harness.Claim]:
         rule = "in every pair, more than 1 above, and noise; farthest shown"
         said.append(claim(words, "clearly", gaps, gaps.clear, rule))
     return said
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

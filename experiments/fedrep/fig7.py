@@ -1,7 +1,4 @@
-"""Fig. 7: FedREP at rate 0.5 and SparseSecAgg at several shares of coordinates and rates, without attacks.
-
-python -m experiments.fedrep.fig7 --scale quick
-"""
+"""Fig. 7: FedREP at rate 0.5 and SparseSecAgg at several shares of coordinates and rates, without attacks."""
 
 import xarray as xr
 from matplotlib.figure import Figure
@@ -73,7 +70,3 @@ def figure(result: xr.Dataset, title: str) -> Figure:
     ends.grid(alpha=0.3)
     ends.spines[["top", "right"]].set_visible(False)
     return picture
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 8 to 11: FedREP at several ratios and SHARE, plain SGD, without attack and with 3 Byzantine clients.
-
-python -m experiments.fedrep.fig8 --scale quick
-"""
+"""Fig. 8 to 11: FedREP at several ratios and SHARE, plain SGD, without attack and with 3 Byzantine clients."""
 
 from typing import Any
 
@@ -67,7 +64,3 @@ def above_under_alie(result: xr.Dataset, names: list[str]) -> harness.Claim:
 def over_share(result: xr.Dataset, name: str) -> Gap:
     """FedREP's accuracy less SHARE's."""
     return gap(*(result.accuracy.sel(curve=curve, drop=True) for curve in (name, "SHARE")))
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Aggregators, attacks, heterogeneity and seeds as one compiled program, and what is left under the worst attack.
-
-python -m experiments.fedrep.grid --scale quick
-"""
+"""Aggregators, attacks, heterogeneity and seeds as one compiled program, and what is left under the worst attack."""
 
 import functools
 from typing import NamedTuple
@@ -170,7 +167,3 @@ def _heat(axes: Axes, values: np.ndarray, columns: list[str], title: str, label:
     axes.set_xticks(range(len(columns)), columns, rotation=45, ha="right", fontsize=8)
     axes.set(title=title, xlabel=label)
     axes.tick_params(length=0)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Table 1: which systems are robust, efficient and private, from runs of each.
-
-python -m experiments.fedrep.table1 --scale quick
-"""
+"""Table 1: which systems are robust, efficient and private, from runs of each."""
 
 from collections.abc import Mapping
 
@@ -135,7 +132,3 @@ def _bars(axes: Axes, values: Mapping[str, xr.DataArray]) -> None:
         axes.barh(at, of.values, 0.34, color=COLOURS[i], label=label)
     axes.legend(frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

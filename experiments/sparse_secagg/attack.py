@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import harness
+from experiments.problem import Task, load
 from experiments.sparse_secagg.training import Setting, clients_of, local_of, model_of
 from fedjax_priv.base import Algorithm, Local, RoundInfo, RoundState, View
 from fedjax_priv.leakage import Protocol, Reading, colluders_of_round, secagg_protocol, separate, sparse_protocol
@@ -96,7 +96,7 @@ def attack_secagg(setting: Setting, point: Point, levels: float, seed: int) -> R
 
 def _stepper(setting: Setting, num_clients: int, system: Callable[..., Algorithm], seed: int) -> Callable:
     """`step(state, point, elide)`; the state is made if it is None."""
-    dataset = harness.load(setting.dataset, setting.samples)
+    dataset = load(Task(setting.dataset, samples=setting.samples))
     model = model_of(setting)
     local, clients = local_of(setting, model), clients_of(setting, dataset, num_clients, seed)
     key = jax.random.key(seed)

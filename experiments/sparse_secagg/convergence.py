@@ -1,7 +1,4 @@
-"""Theorem 4: measured loss under the bound on a strongly convex problem, and what rounding adds in the end.
-
-python -m experiments.sparse_secagg.convergence --scale quick
-"""
+"""Theorem 4: measured loss under the bound on a strongly convex problem, and what rounding adds in the end."""
 
 import functools
 from typing import Any, NamedTuple
@@ -14,7 +11,8 @@ from jaxtyping import Array
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim, Source
+from experiments.harness import COLOURS
 from experiments.sparse_secagg.logistic import Logistic, constants, evaluate, gradient, users
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Local
 from fedjax_priv.keys import per_client
@@ -126,27 +124,28 @@ def claims(result: xr.Dataset, nu: float) -> list[Claim]:
     listed = lambda values: ", ".join(f"{value:+.2f}" for value in values)
     return [
         Claim(
-            "E[F(w_J)] - F* below the bound", "for every J", f"at most {ratio['printed']:.2g} of it",
+            "bound", "E[F(w_J)] - F* below the bound", "for every J", f"at most {ratio['printed']:.2g} of it",
             ratio["printed"] <= 1, "the printed bound, with eta_J in C; mean over runs, every c",
         ),
         Claim(
-            "the same, with mu nu / 4 in place of 2 L", "(ours)", f"at most {ratio['repaired']:.2g} of it",
-            ratio["repaired"] <= 1, f"the two are one where nu = 8 L / mu, here {nu:.4g}",
+            "repaired-bound", "the same, with mu nu / 4 in place of 2 L", "", f"at most {ratio['repaired']:.2g} of it",
+            ratio["repaired"] <= 1, f"the two are one where nu = 8 L / mu, here {nu:.4g}", source=Source.OURS,
         ),
         Claim(
-            "the error falls as 1 / J at fixed c", "-1", f"slope {listed(slope)}", bool((slope < -0.5).all()),
+            "rate", "the error falls as 1 / J at fixed c", "-1", f"slope {listed(slope)}", bool((slope < -0.5).all()),
             f"log error on log (nu + J), last half, c = {listed_levels(result)}; of the bound {listed(bound)}",
         ),
         Claim(
-            "rounding adds an error that grows as nu + J, as the bound does", "(ours)", f"slope {growth:+.2f}",
+            "rounding-grows",
+            "rounding adds an error that grows as nu + J, as the bound does", "", f"slope {growth:+.2f}",
             bool(abs(growth - 1) < 0.35),
             "error at the coarsest c less that at the finest; verdict: 1 within 0.35. Rounding z has variance "
-            "(|z| - c z^2) / c for |z| < 1 / c, not 1 / (4 c^2), and z falls with eta",
+            "(|z| - c z^2) / c for |z| < 1 / c, not 1 / (4 c^2), and z falls with eta", source=Source.OURS,
         ),
         Claim(
-            "what rounding adds settles at a level proportional to 1 / c", "(ours)",
+            "rounding-settles", "what rounding adds settles at a level proportional to 1 / c", "",
             f"c times it: {harness.span(times_c)}", bool(times_c.max() < 1.5 * times_c.min()),
-            "mean of the last half, over the coarse c; verdict: within a factor 1.5",
+            "mean of the last half, over the coarse c; verdict: within a factor 1.5", source=Source.OURS,
         ),
     ]  # fmt: skip
 
@@ -177,7 +176,3 @@ def figure(config: Config, result: xr.Dataset, caveats: list[str]) -> Figure:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return picture
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 2: how many selected coordinates two users have in common, rand-K and top-K, by round.
-
-python -m experiments.sparse_secagg.fig2 --scale quick
-"""
+"""Fig. 2: how many selected coordinates two users have in common, rand-K and top-K, by round."""
 
 import functools
 from typing import Literal, NamedTuple
@@ -12,7 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim
+from experiments.harness import COLOURS
+from experiments.problem import Task, load
 from experiments.sparse_secagg.training import Setting, clients_of, local_of, model_of
 from fedjax_priv import data, models
 from fedjax_priv.base import Algorithm, ClientData
@@ -60,7 +59,7 @@ def partitions(config: Config) -> dict[str, Setting]:
 
 
 def run(config: Config) -> harness.Outcome:
-    dataset, settings = harness.load(config.setting.dataset, config.setting.samples), partitions(config)
+    dataset, settings = load(Task(config.setting.dataset, samples=config.setting.samples)), partitions(config)
     result = sweep(
         functools.partial(_system, config),
         {"sparsifier": list(LABEL), "partition": list(settings)},
@@ -94,24 +93,26 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     apart = other.mean("round").values
     return [
         Claim(
-            "rand-K: users share K/d of their coordinates", f"about {share:.0%}",
+            "random", "rand-K: users share K/d of their coordinates", f"about {share:.0%}",
             f"{random.mean().item():.2%}",
             bool(abs(random.mean().item() / share - 1) < 0.02), "mean over rounds; verdict: within 2% of K/d",
         ),
         Claim(
-            "top-K, IID: starts about 30%", "30%", f"{iid[0]:.0%}", bool(0.2 <= iid[0] <= 0.4),
+            "top-iid-start", "top-K, IID: starts about 30%", "30%", f"{iid[0]:.0%}", bool(0.2 <= iid[0] <= 0.4),
             f"first round, {config.setting.model}; verdict: 20 to 40%",
         ),
         Claim(
+            "top-iid-end",
             "and falls to about 10%", "10%", f"{iid[-1]:.0%} after {len(iid)} rounds", bool(iid[-1] <= 0.15),
             f"verdict: at most 15%; largest in round {int(iid.argmax()) + 1} ({iid.max():.0%})",
         ),
         Claim(
-            "top-K, non-IID: about 12%", "12%", ", ".join(f"{value:.0%}" for value in apart),
+            "top-non-iid", "top-K, non-IID: about 12%", "12%", ", ".join(f"{value:.0%}" for value in apart),
             bool(((apart >= 0.08) & (apart <= 0.16)).any()),
             f"mean over rounds, {' and '.join(other.partition.values)}; verdict: 8 to 16% for one of them",
         ),
         Claim(
+            "top-above-random",
             "top-K overlaps more than rand-K", "more", f"{float((top / random).min()):.2f}x or more",
             bool((top > random).all()), "every round and partition",
         ),
@@ -135,7 +136,3 @@ def figure(config: Config, result: xr.Dataset, title: str) -> Figure:
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return picture
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

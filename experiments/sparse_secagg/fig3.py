@@ -1,12 +1,10 @@
-"""Fig. 3: CIFAR-10, IID, to 55%: total upload, accuracy by round and time of SecAgg and SparseSecAgg.
-
-python -m experiments.sparse_secagg.fig3 --scale quick
-"""
+"""Fig. 3: CIFAR-10, IID, to 55%: total upload, accuracy by round and time of SecAgg and SparseSecAgg."""
 
 import numpy as np
 import xarray as xr
 
 from experiments import harness
+from experiments.claims import Claim
 from experiments.sparse_secagg.comparison import Paper, caveats, claims, figure
 from experiments.sparse_secagg.training import Config, Setting, compare, rounds_to
 
@@ -30,24 +28,21 @@ def run(config: Config) -> harness.Outcome:
     return harness.Outcome(figure(config, result), result, found, caveats(config, result))
 
 
-def rounds(config: Config, result: xr.Dataset) -> list[harness.Claim]:
+def rounds(config: Config, result: xr.Dataset) -> list[Claim]:
     """Fig. 3(b)."""
     needed = rounds_to(result, config.target).mean("seed", skipna=False)
     dense, sparse = (needed.sel(system=system).values for system in ("SecAgg", "SparseSecAgg"))
     reached = bool(needed.notnull().all())
     return [
-        harness.Claim(
+        Claim(
+            "few-rounds-earlier",
             "SecAgg reaches the target only a few rounds earlier", "a few", harness.span(sparse - dense),
             bool((sparse - dense <= np.maximum(5, 0.2 * dense)).all()) if reached else None,
             "verdict: at most 5 rounds, or a fifth of SecAgg's",
         ),
-        harness.Claim(
-            "larger N needs more rounds", "more", ", ".join(f"{r:.3g}" for r in sparse),
+        Claim(
+            "rounds-grow-with-n", "larger N needs more rounds", "more", ", ".join(f"{r:.3g}" for r in sparse),
             bool((np.diff(sparse) > 0).all() and (np.diff(dense) > 0).all())
             if reached and len(sparse) > 1 else None,
         ),
     ]  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

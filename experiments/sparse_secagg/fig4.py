@@ -1,7 +1,4 @@
-"""Fig. 4: honest users summed at a coordinate, and coordinates that one honest user sends, against alpha.
-
-python -m experiments.sparse_secagg.fig4 --scale quick
-"""
+"""Fig. 4: honest users summed at a coordinate, and coordinates that one honest user sends, against alpha."""
 
 from typing import NamedTuple
 
@@ -13,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim
+from experiments.harness import COLOURS
 from experiments.sparse_secagg.protocol import idle, nothing
 from fedjax_priv.base import Algorithm
 from fedjax_priv.leakage import observe_privacy
@@ -95,16 +93,16 @@ def _counts(config: Config, result: xr.Dataset) -> list[Claim]:
     floor = theory.aggregated_honest_clients_limit(n, 0.1, config.dropout, _gamma(n))
     return [
         Claim(
-            f"mean X(l) nearly linear in alpha, N = {n}", "nearly linear", f"R^2 {harness.span(fit, 4)}",
+            "linear", f"mean X(l) nearly linear in alpha, N = {n}", "nearly linear", f"R^2 {harness.span(fit, 4)}",
             bool(fit.min() > 0.98), f"alpha from {alpha[0]} to {alpha[-1]}, where p bends as 1 - exp(-alpha)",
         ),
         Claim(
-            f"that mean is T = (1 - exp(-alpha)) (1-theta) (1-gamma) N, N = {n}", "T (Theorem 2)",
+            "mean", f"that mean is T = (1 - exp(-alpha)) (1-theta) (1-gamma) N, N = {n}", "T (Theorem 2)",
             f"off by up to {np.abs(values / limit - 1).max():.1%}", bool(np.all(near)),
             "verdict: within 4 standard errors, beside what the exact p (1-theta) H has above T at finite N",
         ),
         Claim(
-            f"at least T honest users at every coordinate, N = {n}", f"X(l) >= T = {floor:.2f}",
+            "floor", f"at least T honest users at every coordinate, N = {n}", f"X(l) >= T = {floor:.2f}",
             f"least X(l) = {least}", bool(least >= floor),
             "Theorem 2, with probability -> 1 as N grows; T is no floor but a mean, P[X(l) >= T] tends to 1/2",
         ),
@@ -132,17 +130,17 @@ def _revealed(config: Config, result: xr.Dataset) -> list[Claim]:
     error = np.sqrt(exact * (1 - exact) / config.num_params / config.rounds)
     return [
         Claim(
-            "revealed fraction falls steeply with alpha for N > 25", "falls",
+            "revealed-by-alpha", "revealed fraction falls steeply with alpha for N > 25", "falls",
             f"by a factor {falls.min().item():.3g} or more from alpha 0.1 to {alpha[-1]}",
             bool((high.diff("alpha") <= 0).all() and (falls > 5).all()),
             f"it rises before: largest at alpha = {harness.span(peak)} of the grid",
         ),
         Claim(
-            "and with N, at alpha = 0.1", "falls", ", ".join(f"{share:.3f}" for share in by_size),
+            "revealed-by-n", "and with N, at alpha = 0.1", "falls", ", ".join(f"{share:.3f}" for share in by_size),
             bool((np.diff(by_size) < 0).all()), "all honest users, dropouts not counted",
         ),
         Claim(
-            "follows H (1 - (1-a)^(N-H)) (1-a)^(H(H-1)/2 + (H-1)(N-H))", "fits its one number",
+            "revealed-formula", "follows H (1 - (1-a)^(N-H)) (1-a)^(H(H-1)/2 + (H-1)(N-H))", "fits its one number",
             f"off by up to {off.max():.4f}", bool(np.all(off < 4 * error)),
             "verdict: within 4 standard errors",
         ),
@@ -186,7 +184,3 @@ def _band(axes: Axes, alpha: np.ndarray, rounds: xr.DataArray, label: str, i: in
     axes.fill_between(alpha, rounds.min("round"), rounds.max("round"), color=COLOURS[i], alpha=0.2, linewidth=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

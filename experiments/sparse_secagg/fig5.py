@@ -1,12 +1,10 @@
-"""Fig. 5: MNIST, IID, to 97%: total upload, time and revealed fraction of SecAgg and SparseSecAgg.
-
-python -m experiments.sparse_secagg.fig5 --scale quick
-"""
+"""Fig. 5: MNIST, IID, to 97%: total upload, time and revealed fraction of SecAgg and SparseSecAgg."""
 
 import numpy as np
 import xarray as xr
 
 from experiments import harness
+from experiments.claims import Claim
 from experiments.sparse_secagg.comparison import Paper, caveats, claims, figure
 from experiments.sparse_secagg.training import Config, Setting, compare
 
@@ -27,15 +25,11 @@ def run(config: Config) -> harness.Outcome:
     return harness.Outcome(figure(config, result), result, found, caveats(config, result))
 
 
-def revealed(result: xr.Dataset) -> harness.Claim:
+def revealed(result: xr.Dataset) -> Claim:
     """Fig. 5(c)."""
     mean = result.revealed_all.sel(system="SparseSecAgg").mean(("seed", "round")).values
-    return harness.Claim(
-        "revealed fraction falls with N", "falls", ", ".join(f"{share:.3f}" for share in mean),
+    return Claim(
+        "revealed-by-n", "revealed fraction falls with N", "falls", ", ".join(f"{share:.3f}" for share in mean),
         bool((np.diff(mean) < 0).all()) if len(mean) > 1 else None,
         "coordinates that one honest user sends, dropouts not counted; what the server reads is more: leakage.py",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

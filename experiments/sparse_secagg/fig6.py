@@ -1,12 +1,10 @@
-"""Fig. 6: MNIST, non-IID, to 94%: total upload and time of SecAgg and SparseSecAgg, and the accuracy lost to IID data.
-
-python -m experiments.sparse_secagg.fig6 --scale quick
-"""
+"""Fig. 6: MNIST, non-IID, to 94%: total upload, time, and the accuracy lost to IID data."""
 
 import numpy as np
 import xarray as xr
 
 from experiments import harness
+from experiments.claims import Claim
 from experiments.sparse_secagg.comparison import Paper, caveats, claims, figure
 from experiments.sparse_secagg.training import Config, Setting, compare
 
@@ -35,11 +33,11 @@ def run(config: Config) -> harness.Outcome:
     return harness.Outcome(figure(config, result), result, found, caveats(config, result))
 
 
-def below_iid(result: xr.Dataset, iid: xr.Dataset) -> harness.Claim:
+def below_iid(result: xr.Dataset, iid: xr.Dataset) -> Claim:
     """At the accuracy non-IID runs end with, after as many rounds, thus at comparable upload."""
     lost = _last(iid) - _last(result)
-    return harness.Claim(
-        "accuracy below IID at comparable upload", "3%", f"{harness.span(100 * lost)}%",
+    return Claim(
+        "below-iid", "accuracy below IID at comparable upload", "3%", f"{harness.span(100 * lost)}%",
         bool((abs(lost - 0.03) <= 0.02).all()),
         "SparseSecAgg after the last round, range over N; verdict: 1 to 5 points",
     )  # fmt: skip
@@ -49,7 +47,3 @@ def _last(runs: xr.Dataset) -> np.ndarray:
     """Accuracy of SparseSecAgg after the last round, by N."""
     mean = runs.accuracy.sel(system="SparseSecAgg").mean("seed")
     return np.array([mean.sel(num_clients=n).dropna("evaluation").values[-1] for n in runs.num_clients.values])
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

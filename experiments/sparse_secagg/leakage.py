@@ -1,7 +1,4 @@
-"""What the server of SparseSecAgg reads: honest values alone, in sums of two and of more; beside the paper's T.
-
-python -m experiments.sparse_secagg.leakage --scale quick
-"""
+"""What the server of SparseSecAgg reads: honest values alone, in sums of two and of more; beside the paper's T."""
 
 from typing import NamedTuple, cast
 
@@ -11,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim, Source
+from experiments.harness import COLOURS
 from experiments.sparse_secagg.attack import Attacked, Point, attack_secagg, attack_sparse
 from experiments.sparse_secagg.training import Setting
 from fedjax_priv.leakage import sample_components
@@ -151,20 +149,21 @@ def claims(config: Config, result: xr.Dataset, attacked: dict[Point, Attacked]) 
     drawn = np.abs(result.simulated - result.theory).values / np.maximum(result.simulated_error.values, 1e-9)
     return [
         Claim(
-            f"users and server learn no more than sums over T honest users, N = {n}",
+            "sums-over-t", f"users and server learn no more than sums over T honest users, N = {n}",
             f"T = {limit:.2f} (Theorem 2)", f"{found.share[0]:.1%} of values read alone, {found.share[1]:.1%} in pairs",
             bool(found.share[0] == 0 and found.share[1] == 0),
             f"alpha = {ALPHA}, theta = {DROPOUT}, A = N/3; theory {expected[0]:.1%} and {expected[1]:.1%}",
         ),
         *_trends(config),
         Claim(
-            "what the attack reads is true", "not in the paper", f"{wrong} of {sums:,} sums are wrong",
+            "attack-is-right", "what the attack reads is true", "", f"{wrong} of {sums:,} sums are wrong",
             bool(wrong <= chance + 5 * np.sqrt(chance) + 1), f"{chance:.1f} would be tiny by chance",
+            source=Source.OURS,
         ),
         Claim(
-            "the attack reads what theory says", "not in the paper",
+            "attack-as-theory", "the attack reads what theory says", "",
             f"off by up to {off.max():.1f} standard errors; simulated components by up to {drawn.max():.1f}",
-            bool(off.max() < 4 and drawn.max() < 5), "alone and in pairs",
+            bool(off.max() < 4 and drawn.max() < 5), "alone and in pairs", source=Source.OURS,
         ),
         _withstands(config, usual),
     ]  # fmt: skip
@@ -179,17 +178,17 @@ def _trends(config: Config) -> list[Claim]:
     none = _theory(Point(n, ALPHA, 0.0, 0))
     return [
         Claim(
-            "privacy grows with N", "T grows as N",
+            "grows-with-n", "privacy grows with N", "T grows as N",
             f"read alone: {alone[0]:.1%} at N = {sizes[0]}, {alone[1]:.1%} at N = {sizes[1]}",
             bool(alone[1] < 0.5 * alone[0]), "theory; verdict: at least halved",
         ),
         Claim(
-            "privacy grows with alpha", "T nearly linear in alpha",
+            "grows-with-alpha", "privacy grows with alpha", "T nearly linear in alpha",
             f"read alone: {low:.1%} at alpha = {ALPHA}, {high:.1%} at alpha = 1", bool(high < 0.5 * low),
             "theory; verdict: at least halved",
         ),
         Claim(
-            "without dropouts and colluders the server learns only the sum", "T = N p",
+            "no-dropouts", "without dropouts and colluders the server learns only the sum", "T = N p",
             f"none alone, {none[1]:.1%} in pairs", bool(none[1] < 0.01), f"theory, alpha = {ALPHA}, N = {n}",
         ),
     ]  # fmt: skip
@@ -198,7 +197,7 @@ def _trends(config: Config) -> list[Claim]:
 def _withstands(config: Config, usual: Point) -> Claim:
     reading = attack_secagg(config.setting, usual, config.levels, config.seed)
     return Claim(
-        "SecAgg on the complete graph withstands the same attack", "learns only the sum",
+        "secagg-withstands", "SecAgg on the complete graph withstands the same attack", "learns only the sum",
         f"{len(reading.value)} values or sums of two are tiny, of {reading.sent.sum():,} values",
         bool(len(reading.value) <= reading.false_hits + 5 * np.sqrt(reading.false_hits) + 1),
         f"{reading.false_hits:.1f} would be tiny by chance",
@@ -267,7 +266,3 @@ def _counts(axes: Axes, config: Config, panel: str, lines: xr.Dataset, points: x
 def _plain(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.3)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

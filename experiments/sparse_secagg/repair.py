@@ -1,7 +1,4 @@
-"""A repair: the same random coordinates for all users of a round, against SparseSecAgg at equal bytes.
-
-python -m experiments.sparse_secagg.repair --scale quick
-"""
+"""A repair: the same random coordinates for all users of a round, against SparseSecAgg at equal bytes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim, Source
+from experiments.harness import COLOURS
+from experiments.problem import Task, load
 from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, honest, local_of, model_of, rounds_to
 from fedjax_priv import leakage, metrics, models
 from fedjax_priv.base import Algorithm, ClientData
@@ -49,7 +48,7 @@ ATTACKED = SYSTEMS[1:3]
 
 def run(config: Config) -> harness.Outcome:
     setting, model = config.setting, model_of(config.setting)
-    dataset = harness.load(setting.dataset, setting.samples)
+    dataset = load(Task(setting.dataset, samples=setting.samples))
     clients = clients_of(setting, dataset, config.num_clients, config.seed)
     observe = leakage.observe_privacy(honest(config.num_clients))
     result = sweep(
@@ -121,20 +120,23 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     of = lambda values, name: values.sel(system=name).item()
     return [
         Claim(
+            "sums-over-t",
             "SparseSecAgg: the server learns sums over T honest users only", f"T = {limit:.2f} (Theorem 2)",
             f"{alone:.0%} read alone, {pairs:.0%} in pairs", bool(alone + pairs < 0.001),
             f"expected alone {float(theory.isolated_fraction(n, alpha, theta, gamma)):.0%}; mean X(l) "
             f"{of(count, 'SparseSecAgg'):.2f}",
         ),
         Claim(
-            "repair: the same attack reads nothing", "-", f"{repaired:.2%}", bool(repaired < 0.001),
+            "repair-reads-nothing",
+            "repair: the same attack reads nothing", "", f"{repaired:.2%}", bool(repaired < 0.001),
             f"sums over {of(count, 'common'):.1f} honest survivors, as SecAgg ({of(count, 'SecAgg'):.1f}); "
-            "verdict: below 0.1%, what is tiny by chance",
+            "verdict: below 0.1%, what is tiny by chance", source=Source.OURS,
         ),
         Claim(
-            "at equal bytes", "-", f"{of(upload, 'common') / of(upload, 'SparseSecAgg'):.4f}",
+            "equal-bytes", "at equal bytes", "", f"{of(upload, 'common') / of(upload, 'SparseSecAgg'):.4f}",
             bool(abs(of(upload, "common") / of(upload, "SparseSecAgg") - 1) < 0.01),
             f"upload, repair / SparseSecAgg; {of(upload, 'SecAgg') / of(upload, 'common'):.2f} times less than SecAgg",
+            source=Source.OURS,
         ),
         _as_accurate(config, result, "common"),
         _as_accurate(config, result, "common, error feedback"),
@@ -148,10 +150,11 @@ def _as_accurate(config: Config, result: xr.Dataset, name: str) -> Claim:
         f"{system}: {rounds.sel(system=system).item():.3g}" for system in ("SecAgg", "SparseSecAgg", name)
     )
     return Claim(
-        f"{name}: as accurate by round as SparseSecAgg", "-",
+        f"{name}: accuracy", f"{name}: as accurate by round as SparseSecAgg", "",
         f"{100 * (last(name) - last('SparseSecAgg')):+.1f} points",
         bool(last(name) > last("SparseSecAgg") - 0.01),
         f"after {config.rounds} rounds, verdict: at most 1 point less; rounds to {config.target:.0%}: {reached}",
+        source=Source.OURS,
     )  # fmt: skip
 
 
@@ -183,7 +186,3 @@ def _bars(axes: Axes, read: xr.DataArray) -> None:
     axes.set_xticks(places, ATTACKED)
     axes.set(ylabel="of the values honest survivors sent (%)", title="read by server and N/3 users", ymargin=0.15)
     axes.legend(frameon=False, fontsize=9)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

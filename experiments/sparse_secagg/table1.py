@@ -1,7 +1,4 @@
-"""Table I: upload of a user in a round, SecAgg against SparseSecAgg, a model as large as the paper's for CIFAR-10.
-
-python -m experiments.sparse_secagg.table1 --scale quick
-"""
+"""Table I: upload of a user in a round, SecAgg against SparseSecAgg, a model as large as the paper's for CIFAR-10."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +9,8 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim
+from experiments.harness import COLOURS
 from experiments.sparse_secagg.protocol import SYSTEMS, idle, nothing
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.theory import sparse_secagg as theory
@@ -69,16 +67,17 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     whole = (up.sel(system="SecAgg") / up.sel(system="SparseSecAgg")).values
     return [
         Claim(
-            "largest upload: SecAgg / SparseSecAgg", "about 8", harness.span(ratio),
+            "ratio", "largest upload: SecAgg / SparseSecAgg", "about 8", harness.span(ratio),
             bool((np.abs(ratio / PAPER - 1) < 0.1).all()),
             f"expected 32 / (32 p + 1) = {harness.span(theory.compression_ratio(n, config.alpha))}; "
             f"of everything that goes up, keys and shares included, {harness.span(whole)}",
         ),
         Claim(
-            "SecAgg's upload", "0.66 MB", f"{harness.span(dense / 1e6)} MB",
+            "secagg-upload", "SecAgg's upload", "0.66 MB", f"{harness.span(dense / 1e6)} MB",
             bool((np.abs(dense / 1e6 - 0.66) < 0.005).all()), "d is chosen to be of that size",
         ),
         Claim(
+            "selected",
             "a user sends at most alpha d coordinates (Theorem 1)", f"<= {config.alpha}", harness.span(selected),
             bool((selected <= config.alpha).all()),
             f"largest |U_i| / d; the ratio itself is p = {harness.span(theory.selection_probability(n, config.alpha))}",
@@ -110,7 +109,3 @@ def figure(config: Config, result: xr.Dataset) -> Figure:
     for axes in (upload, phases):
         axes.spines[["top", "right"]].set_visible(False)
     return picture
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

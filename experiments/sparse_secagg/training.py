@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 
-from experiments.harness import load
+from experiments.problem import Task, load
 from experiments.sparse_secagg.protocol import SYSTEMS
 from fedjax_priv import data, losses, metrics, models
 from fedjax_priv.analysis import wall_clock
@@ -106,7 +106,7 @@ def compare(config: Config, systems: Sequence[str] = tuple(SYSTEMS)) -> xr.Datas
       `accuracy`; `upload`, bytes of a round, the sum over users, and `largest_upload`, of one user; `revealed`, of
       survivors, and `revealed_all`; `seconds_upload` and `seconds_all`, modelled time of a round.
     """
-    dataset = load(config.setting.dataset, config.setting.samples)
+    dataset = load(Task(config.setting.dataset, samples=config.setting.samples))
     model = model_of(config.setting)
     parts = [
         _one(config, systems, model, dataset, *size) for size in zip(config.num_clients, config.rounds, strict=True)

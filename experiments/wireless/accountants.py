@@ -1,13 +1,10 @@
-"""The paper's bounds beside exact accounting, and an audit of both by simulation.
-
-python -m experiments.wireless.accountants --scale quick
-"""
+"""The paper's bounds beside exact accounting, and an audit of both by simulation."""
 
 import numpy as np
 import xarray as xr
 
 from experiments import harness
-from experiments.harness import Claim
+from experiments.claims import Claim, Source
 from experiments.wireless import audit
 from experiments.wireless.accounting import EPSILONS, Config, audited, by_participation, by_rounds, by_users
 from experiments.wireless.panels import figure
@@ -57,26 +54,26 @@ def _bounds(config: Config, result: xr.Dataset) -> list[Claim]:
     total = result.isel(T=-1)
     return [
         Claim(
-            "Theorem 1 holds for replacement, uniform p", "stated for removal",
+            "replacement", "Theorem 1 holds for replacement, uniform p", "stated for removal",
             f"eq. 13 is {np.nanmin(ratio):.3g} to {np.nanmax(ratio):.3g} times the exact eps",
             bool(true["replacement"].all()), "verdict: not below the exact figure at its delta, at any p and L shown",
         ),
         Claim(
-            "Theorem 1 holds for removal, once R is known, as the paper lets it be", "holds",
+            "removal", "Theorem 1 holds for removal, once R is known, as the paper lets it be", "holds",
             f"L = {config.clips[-1]:g}: below the exact figure "
             + (f"from p = {broken.min():g} on" if broken.size else "nowhere"),
             bool(true["removal"].all()),
             "verdict: not below the exact figure at its delta; there is no finite one near p = 1",
         ),
         Claim(
-            "knowing K_t costs nothing (post-processing)", "nothing",
+            "known-participants", "knowing K_t costs nothing (post-processing)", "nothing",
             f"eps is up to {float((known / hidden.where(hidden > 0)).max()):.3g} times as large",
             bool((known <= hidden * 1.001).all()),
             f"verdict: the same at all p; at p* and Fig. 2's noise it is then above that of all users at "
             f"{int(worse.sum())} of {worse.size} K",
         ),
         Claim(
-            f"composition (eqs. 18-20) bounds what T = {total['T'].item():,} rounds leak", "bounds",
+            "composition", f"composition (eqs. 18-20) bounds what T = {total['T'].item():,} rounds leak", "bounds",
             f"eps_T = {float(total.total):.3g}, exact at most {float(total.total_exact):.3g} at delta_T = "
             f"{float(total.total_delta):.3g}",
             bool((result.total >= result.total_exact).all()),
@@ -90,7 +87,7 @@ def _audits(result: xr.Dataset) -> list[Claim]:
     beats = result.removed_low > result.removed_claimed
     return [
         Claim(
-            "Theorem 1 holds for removal: audit of its delta_c", f"{at.removed_claimed.item():.2g}",
+            "removal-audit", "Theorem 1 holds for removal: audit of its delta_c", f"{at.removed_claimed.item():.2g}",
             "at least " + ", ".join(
                 f"{low:.3g} (L = {clip:g})" for clip, low in
                 zip(result.removed_clip.values, np.maximum(result.removed_low.values, 0), strict=True)
@@ -100,22 +97,19 @@ def _audits(result: xr.Dataset) -> list[Claim]:
             f"claim; computed exactly {', '.join(f'{value:.3g}' for value in result.removed_exact.values)}",
         ),
         Claim(
-            "the exact figure for removal withstands that audit", "ours",
+            "exact-removal-audit", "the exact figure for removal withstands that audit", "",
             ", ".join(f"{value:.3g}" for value in result.removed_rigorous.values),
             bool((result.removed_low <= result.removed_rigorous).all()
                  and (result.removed_exact <= result.removed_rigorous).all()),
             "delta at the same eps, R revealed; verdict: above every measured lower bound, and above the exact delta "
-            "without R",
+            "without R", source=Source.OURS,
         ),
         Claim(
-            "the exact figure for replacement withstands the worst pair, and is attained", "ours",
+            "exact-replacement-audit",
+            "the exact figure for replacement withstands the worst pair, and is attained", "",
             f"measured less exact {float((result.pair - result.pair_exact).min()):+.2g} to "
             f"{float((result.pair - result.pair_exact).max()):+.2g}",
             bool(((result.pair_low <= result.pair_exact) & (result.pair_exact <= result.pair_high)).all()),
-            f"delta at eps = {harness.span(EPSILONS)}; verdict: inside the interval at every eps",
+            f"delta at eps = {harness.span(EPSILONS)}; verdict: inside the interval at every eps", source=Source.OURS,
         ),
     ]  # fmt: skip
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""What the paper prints beside what its own formulas, or exact ones, give.
-
-python -m experiments.wireless.errata --scale quick
-"""
+"""What the paper prints beside what its own formulas, or exact ones, give."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +9,7 @@ from matplotlib.figure import Figure
 from scipy import optimize, stats
 
 from experiments import harness
-from experiments.harness import Claim
+from experiments.claims import Claim, Source
 from experiments.wireless import fig2, fig3, fig4, fig5, fig6, leakage, tables
 from experiments.wireless.leakage import DELTA_LOCAL
 from experiments.wireless.schemes import Noise, sampled_round
@@ -31,10 +28,11 @@ class Config(NamedTuple):
 class Row(NamedTuple):
     """One number or statement."""
 
+    id: str
     item: str
-    printed: str
+    printed: str | None  # None: computed here, not compared
     computed: str
-    agrees: bool | None  # None: not at hand in print
+    agrees: bool | None
     note: str = ""
 
 
@@ -43,9 +41,17 @@ SCALES = {"quick": Config(), "cpu": Config(), "paper": Config()}
 
 def run(config: Config) -> harness.Outcome:
     rows = [*published(config), *removal(config), *optimum(), *figures(), *moments(), *formulas()]
-    claims = [Claim(row.item, row.printed, row.computed, row.agrees, row.note) for row in rows]
+    claims = [
+        Claim(
+            row.id, row.item, row.printed or "", row.computed, row.agrees, note=row.note,
+            source=Source.OURS if row.printed is None else Source.PAPER,
+        )
+        for row in rows
+    ]  # fmt: skip
     agrees = np.array([np.nan if row.agrees is None else float(row.agrees) for row in rows])
-    texts = {name: ("row", [getattr(row, name) for row in rows]) for name in ("item", "printed", "computed", "note")}
+    texts = {
+        name: ("row", [getattr(row, name) or "" for row in rows]) for name in ("item", "printed", "computed", "note")
+    }
     result = xr.Dataset({"agrees": ("row", agrees)}, texts)
     caveats = [
         f"Tables II and III are at K = {config.num_users}, delta_l = 1e-5, delta' = 2 exp(-2 m^2/K) + 1e-5, N0 = 1; "
@@ -70,20 +76,21 @@ def published(config: Config) -> list[Row]:
             local, central = printed.get((table, p), (None, None))
             at = f"{table}, p = {p:g}"
             rows.append(_compared(
+                f"lemma-2 {at}",
                 f"eps_l of Lemma 2, {at}", local, round_["lemma"], f"with N0: {round_['local']:.3f}; at delta "
                 f"{round_['local_delta']:.3g}",
             ))  # fmt: skip
             rows.append(_compared(
-                f"eps_c of eq. 13, {at}", central, round_["central"],
+                f"eq-13 {at}", f"eps_c of eq. 13, {at}", central, round_["central"],
                 f"log(2 max p/(1-delta')) + c/sqrt(m - beta K): {round_['printed']:.3f}; at delta_c "
                 f"{round_['central_delta']:.3g}",
             ))  # fmt: skip
     return [*rows, *participants(config)]
 
 
-def _compared(item: str, printed: float | None, computed: float, note: str) -> Row:
+def _compared(id: str, item: str, printed: float | None, computed: float, note: str) -> Row:
     agrees = None if printed is None else bool(abs(computed - printed) < fig4.HALF_A_DIGIT)
-    return Row(item, "-" if printed is None else f"{printed:.3f}", f"{computed:.3f}", agrees, note)
+    return Row(id, item, None if printed is None else f"{printed:.3f}", f"{computed:.3f}", agrees, note)
 
 
 def participants(config: Config) -> list[Row]:
@@ -92,7 +99,8 @@ def participants(config: Config) -> list[Row]:
     mean = gain.expect(lambda h: np.minimum(1, h / THRESHOLD))
     values = config.num_users * np.array([mean, 0.3, 0.9])
     text = " / ".join(f"{value:.1f}" for value in values)
-    return [Row("mean participants", "96 / 60 / 180", text, bool(np.all(np.abs(values - [96, 60, 180]) < 0.5)),
+    return [Row("participants",
+                "mean participants", "96 / 60 / 180", text, bool(np.all(np.abs(values - [96, 60, 180]) < 0.5)),
                 f"channel-aware, p = 0.3, 0.9; E h = {gain.mean():.3f}, sd {gain.std():.3f}")]  # fmt: skip
 
 
@@ -111,9 +119,11 @@ def removal(config: Config) -> list[Row]:
     known = theory.known_set_epsilon(delta, num_users=k, participation=p_star, **rest)
     everyone = theory.rigorous_unsampled_epsilon(delta, num_users=k, **rest)
     return [
-        Row(f"Theorem 1, removal: delta at eps = {case.epsilon:.3f}", f"{case.claimed:.2g}", f"{case.exact:.2g}",
+        Row("removal",
+            f"Theorem 1, removal: delta at eps = {case.epsilon:.3f}", f"{case.claimed:.2g}", f"{case.exact:.2g}",
             bool(case.exact <= case.claimed), "K = 200, p = 0.9, L = 0.1, sigma^2 = 0.1, gradients 0, R not revealed"),
-        Row("knowing K_t does not matter", "the same eps", f"{hidden:.3f} hidden, {known:.3f} known",
+        Row("known-participants",
+            "knowing K_t does not matter", "the same eps", f"{hidden:.3f} hidden, {known:.3f} known",
             bool(known <= hidden), f"Fig. 2's noise, K = {k}, p*; all users without sampling: {everyone:.3f}"),
     ]  # fmt: skip
 
@@ -127,10 +137,11 @@ def optimum() -> list[Row]:
     curvature = lambda p: (eps(p + 0.01, 1e-3) + eps(p - 0.01, 1e-3) - 2 * eps(p, 1e-3)) / 1e-7
     at, past = curvature(star), curvature(2.5 * star)
     return [
-        Row("Lemma 1: p* minimises eq. 14", f"p* = {star:.3f}",
+        Row("optimum", "Lemma 1: p* minimises eq. 14", f"p* = {star:.3f}",
             ", ".join(f"{least(c):.3f} (c = {c:g})" for c in (0.01, 5.0, 20.0)), bool(abs(least(20.0) - star) < 1e-3),
             f"K = {k}, delta' = {small:g}; it minimises the linearised bound only"),
-        Row("eq. 41: second derivative at 2 beta K", "negative", "positive" if at > 0 else "negative", bool(at < 0),
+        Row("curvature",
+            "eq. 41: second derivative at 2 beta K", "negative", "positive" if at > 0 else "negative", bool(at < 0),
             f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
     ]  # fmt: skip
 
@@ -158,16 +169,17 @@ def figures() -> list[Row]:
         for of in [of.squeeze()]
     )
     return [
-        Row("Fig. 2a: sampled wireless is the lowest", "K >= 20", f"K >= {first[0]}", first[0] <= 20,
+        Row("fig-2a", "Fig. 2a: sampled wireless is the lowest", "K >= 20", f"K >= {first[0]}", first[0] <= 20,
             f"sigma = 3; K >= {first[1]} if sigma^2 = 3; its delta is larger, too"),
-        Row("Table I: orthogonal sampled, slope", "-0.5", f"{slopes[0]:.2f}", bool(abs(slopes[0] + 0.5) < 0.05),
+        Row("table-1",
+            "Table I: orthogonal sampled, slope", "-0.5", f"{slopes[0]:.2f}", bool(abs(slopes[0] + 0.5) < 0.05),
             f"K = 100 to 1,000; {slopes[1]:.2f} on 1e5 to 1e6"),
-        Row("Fig. 2b: eps_T vanishes, T = 1,000", "delta_T not printed",
+        Row("fig-2b", "Fig. 2b: eps_T vanishes, T = 1,000", "delta_T not printed",
             f"{total.epsilon:.2g} at delta_T = {total.delta:.2g}", bool(total.delta < 0.01),
             "K = 1,000,000; delta_T >= T delta', whatever K; agrees: below 0.01"),
-        Row("Fig. 6: eps_c rises with p, c = 2", "rises", f"least at p = {least:.2f}", bool(least < 0.99),
+        Row("fig-6", "Fig. 6: eps_c rises with p, c = 2", "rises", f"least at p = {least:.2f}", bool(least < 0.99),
             "K = 20, the experiments' delta'"),
-        Row("unknown R always beats known (bounds)", "always", found, bool(lower.all()),
+        Row("unknown-number", "unknown R always beats known (bounds)", "always", found, bool(lower.all()),
             "where eq. 21 is below eq. 23, of p = 0.1, 0.3, 0.5, 0.7, 0.9"),
     ]  # fmt: skip
 
@@ -190,11 +202,12 @@ def moments() -> list[Row]:
     weights = theory.estimate_weights_unknown(20, p) * 20, theory.estimate_weights_known(20, p) * 20
     k, share = 20, 0.3
     return [
-        Row("eqs. 24, 25: E[1/R], E[1/R^2]", "exact enough", f"off by {text}", bool(np.max(off) < 0.1),
+        Row("moments", "eqs. 24, 25: E[1/R], E[1/R^2]", "exact enough", f"off by {text}", bool(np.max(off) < 0.1),
             "p = 0.1; agrees: within 10%"),
-        Row("display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - share) ** 2:.3f}",
+        Row("display", "display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - share) ** 2:.3f}",
             f"(1-p)/(Kp) = {(1 - share) / k / share:.3f}", False, "what eqs. 24 and 25 give, twice"),
-        Row("eqs. 9, 10: every user weighs 1/K", "1", "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
+        Row("weights",
+            "eqs. 9, 10: every user weighs 1/K", "1", "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
             "K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),
     ]  # fmt: skip
 
@@ -202,7 +215,8 @@ def moments() -> list[Row]:
 def formulas() -> list[Row]:
     """The 1.25 formula at every delta."""
     limits = [_holds_up_to(delta) for delta in (1e-5, 1e-4)]
-    return [Row("Appendix A: the 1.25 formula, any eps", "any", f"up to {limits[0]:.1f}, {limits[1]:.1f}", False,
+    return [Row("classical-formula",
+                "Appendix A: the 1.25 formula, any eps", "any", f"up to {limits[0]:.1f}, {limits[1]:.1f}", False,
                 "largest eps at which it is a bound, delta = 1e-5 and 1e-4; proved up to 1")]  # fmt: skip
 
 
@@ -216,7 +230,7 @@ def figure(rows: list[Row]) -> Figure:
     picture = Figure(figsize=(14, 0.28 * len(rows) + 0.7), layout="constrained")
     axes = picture.subplots()
     axes.axis("off")
-    cells = [[row.item, row.printed, row.computed, _word(row.agrees), row.note] for row in rows]
+    cells = [[row.item, row.printed or "-", row.computed, _word(row.agrees), row.note] for row in rows]
     headings = ["", "printed", "computed", "agrees", "note"]
     table = axes.table(
         cells, colLabels=headings, loc="center", cellLoc="left", colWidths=[0.2, 0.11, 0.25, 0.045, 0.395]
@@ -232,7 +246,3 @@ def figure(rows: list[Row]) -> Figure:
 
 def _word(agrees: bool | None) -> str:
     return "-" if agrees is None else "yes" if agrees else "no"
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 2 and Table I: leakage against the number of users, of one round and of many, and its order in K.
-
-python -m experiments.wireless.fig2 --scale quick
-"""
+"""Fig. 2 and Table I: leakage against the number of users, of one round and of many, and its order in K."""
 
 from typing import Any, NamedTuple
 
@@ -12,7 +9,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim
+from experiments.harness import COLOURS
 from experiments.wireless.curves import plain
 from experiments.wireless.schemes import ORDERS, SCHEMES, Noise, leakage, sampled_round
 from fedjax_priv.theory import wireless as theory
@@ -107,7 +105,7 @@ def orders(config: Config, result: xr.Dataset) -> list[Claim]:
             "0 (eps is 0 at that delta)" if np.isnan(of.slope.sel(of="exact", window=far)) else text("exact", far)
         )
         said.append(Claim(
-            f"Table I: {name}", f"K^{order:g}", text("paper", near),
+            f"order: {name}", f"Table I: {name}", f"K^{order:g}", text("paper", near),
             bool(abs(of.slope.sel(of="paper", window=near) - order) < AGREES),
             f"slope on K = {near}; verdict: within {AGREES} of it; on {far} {text('paper', far)}; "
             f"exact figures: {text('exact', near)}, on {far} {exact_far}",
@@ -125,19 +123,20 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
     by_rounds = lambda values: ", ".join(f"{values.sel(T=t):.3g} (T = {t})" for t in config.iterations)
     return [
         Claim(
+            "sampled-wireless-least",
             "2a: wireless sampling leaks less than wireless transmission of all users", "for K >= 20",
             f"for K >= {first}", bool(first <= sizes[0]),
             f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; "
             f"exact figures: less {_exact_order(result)}",
         ),
         Claim(
-            "2b: eps_T falls with K, towards 0", "falls",
+            "falls-with-k", "2b: eps_T falls with K, towards 0", "falls",
             f"at K = {large.K.item():,}: {by_rounds(large.total)}",
             bool((np.diff(totals, axis=1) < 0).all() and (np.diff(exact, axis=1) <= 1e-9).all()),
             "verdict: at every K, exact figures at the same delta too",
         ),
         Claim(
-            "2b: and is a guarantee at a delta that vanishes, too", "not printed",
+            "guarantee", "2b: and is a guarantee at a delta that vanishes, too", "not printed",
             by_rounds(large.total_delta),
             bool((large.total_delta < large["T"] * config.noise.delta_prime).any()),
             f"delta_T at K = {large.K.item():,}; verdict: below T delta' for some T; but delta_c is at least delta', "
@@ -188,7 +187,3 @@ def _finish(axes: Axes, label: str, title: str) -> None:
     axes.set_title(title, fontsize=10)
     axes.legend(frameon=False, fontsize=9)
     plain(axes)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

@@ -1,7 +1,4 @@
-"""Fig. 3: convergence with a known and an unknown number of participants, bounds and accuracy.
-
-python -m experiments.wireless.fig3 --scale quick
-"""
+"""Fig. 3: convergence with a known and an unknown number of participants, bounds and accuracy."""
 
 from typing import Any, NamedTuple, cast
 
@@ -11,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim
+from experiments.harness import COLOURS
 from experiments.wireless import curves, training
 from experiments.wireless.scales import AGAIN, FEW, ONE_LAYER
 from experiments.wireless.training import Setting
@@ -109,20 +107,20 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     better = result.accuracy.isel(iteration=-1).mean("seed").diff("p") > 0
     return [
         Claim(
-            "3a: an unknown number converges faster than a known one, always", "bound below, at every p",
+            "bound", "3a: an unknown number converges faster than a known one, always", "bound below, at every p",
             "; ".join(f"K = {k}: {_by_p(config, ratio.sel(K=k).values)}" for k in config.num_users),
             bool((ratio < 1).all()),
             "bound of eq. 21 over that of eq. 23 with exact moments, by p; with eqs. 24 and 25 "
             + "; ".join(f"K = {k}: {_by_p(config, paper.sel(K=k).values)}" for k in config.num_users),
         ),
         Claim(
-            "3b: and is more accurate, always", "above, at every p",
+            "accuracy", "3b: and is more accurate, always", "above, at every p",
             "; ".join(f"K = {k}, p = {p:g}: {gap}" for k, p, gap in gaps), all(gap.clear for *_, gap in gaps),
             f"points at the end, unknown less known; verdict: all positive, beyond two standard errors over seeds; "
             f"clearly worse at {_where([(k, p) for k, p, gap in gaps if gap.points < -gap.noise])}",
         ),
         Claim(
-            "3: more participants, lower bounds and more accuracy", "with p",
+            "participants", "3: more participants, lower bounds and more accuracy", "with p",
             f"bounds: {int(lower.sum())} of {lower.size} steps; accuracy: {int(better.sum())} of {better.size}",
             bool(lower.all() and better.all()), "verdict: at every step of p, both estimates, means over seeds",
         ),
@@ -184,7 +182,3 @@ def _finish(axes: Axes, title: str) -> None:
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8, ncols=2 if "bounds" in title else 1)
     curves.plain(axes)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

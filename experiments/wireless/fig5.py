@@ -1,11 +1,7 @@
-"""Fig. 5 and Table III: channel-aware and uniform sampling, a network with a hidden layer, sigma^2 = 0.8.
+"""Fig. 5 and Table III: channel-aware and uniform sampling, a network with a hidden layer, sigma^2 = 0.8."""
 
-python -m experiments.wireless.fig5 --scale quick
-"""
-
-from experiments import harness
 from experiments.wireless.scales import AGAIN, FEW, TWO_LAYERS
-from experiments.wireless.tables import Config, Panel, run
+from experiments.wireless.tables import Config, Panel
 
 
 def panels(rounds: int) -> dict[str, Panel]:
@@ -19,7 +15,3 @@ SCALES = {
     "cpu": Config(TWO_LAYERS._replace(**AGAIN | {"repeats": 1}), panels(500), NOISE),
     "paper": Config(TWO_LAYERS, panels(1000), NOISE),
 }
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

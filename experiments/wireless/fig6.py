@@ -1,7 +1,4 @@
-"""Fig. 6: leakage against the participation probability, for several c.
-
-python -m experiments.wireless.fig6 --scale quick
-"""
+"""Fig. 6: leakage against the participation probability, for several c."""
 
 from typing import NamedTuple
 
@@ -11,7 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim
+from experiments.harness import COLOURS
 from experiments.wireless.curves import plain
 from experiments.wireless.leakage import DELTA_LOCAL
 from experiments.wireless.leakage import delta_prime as experiments_delta_prime
@@ -98,13 +96,13 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     )
     return [
         Claim(
-            f"c = {first:g}: eps_c rises with p", "rises", f"least at p = {text}",
+            "rises-with-p", f"c = {first:g}: eps_c rises with p", "rises", f"least at p = {text}",
             bool((where.sel(c=first, delta_prime=usual) < 0.99).any()),
             "the p with the least eps_c, by delta'; verdict: below 1 for the delta' of the experiments, or one of at "
             "most 0.01",
         ),
         Claim(
-            "sampling less stops helping for large c", "the larger c, the larger the best p",
+            "best-p-by-c", "sampling less stops helping for large c", "the larger c, the larger the best p",
             f"least at p = {_by_c(config, ours)}", bool((np.diff(ours) >= 0).all() and ours[-1] > ours[0]),
             f"verdict: for the delta' of the experiments; with beta = 0 "
             f"{_by_c(config, where.sel(delta_prime=LIMIT).values)}; exact figures "
@@ -137,7 +135,3 @@ def _draw(axes: Axes, config: Config, eps: xr.DataArray, title: str) -> None:
     axes.set_title(title, fontsize=10)
     axes.legend(frameon=False, fontsize=9)
     plain(axes)
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

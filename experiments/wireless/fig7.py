@@ -1,7 +1,4 @@
-"""Fig. 7: accuracy by iteration for several privacy noises, a network with a hidden layer.
-
-python -m experiments.wireless.fig7 --scale quick
-"""
+"""Fig. 7: accuracy by iteration for several privacy noises, a network with a hidden layer."""
 
 from typing import NamedTuple
 
@@ -10,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from experiments import harness
-from experiments.harness import Claim
+from experiments.claims import Claim
 from experiments.wireless import curves, leakage, training
 from experiments.wireless.scales import AGAIN, FEW, TWO_LAYERS
 from experiments.wireless.training import THRESHOLD, Setting
@@ -57,7 +54,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     ]
     return [
         Claim(
-            "accuracy falls as the privacy noise grows", "falls",
+            "falls-with-noise", "accuracy falls as the privacy noise grows", "falls",
             ", ".join(f"{value:.1f}% ({noise:g})" for noise, value in zip(config.noise_variances, last, strict=True)),
             bool(np.all([gap.clear for gap in gaps])),
             "at the end, by sigma^2; verdict: every step of sigma^2 costs more than two standard errors over seeds; "
@@ -73,7 +70,3 @@ def figure(config: Config, result: xr.Dataset) -> Figure:
     title = f"{config.setting.dataset}, channel-aware, L = {config.clip:g}, K = {config.setting.num_users}"
     curves.draw(picture.subplots(), accuracy, title, shaded=True)
     return picture
-
-
-if __name__ == "__main__":
-    harness.main(__file__, __doc__, SCALES, run)

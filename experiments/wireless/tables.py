@@ -7,7 +7,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.harness import Claim, Outcome
+from experiments.claims import Claim
+from experiments.harness import Outcome
 from experiments.wireless import curves, leakage, training
 from experiments.wireless.training import THRESHOLD, Setting
 
@@ -95,6 +96,7 @@ def _participants(config: Config, panel: Panel, name: str, of: xr.Dataset) -> Cl
     error = 4 * np.sqrt(config.setting.num_users / 4 / panel.rounds / config.setting.repeats)
     said = bool(np.all(np.abs(means - config.participants) < 0.5 + error)) if _is_papers(config) else None
     return Claim(
+        f"{name}-participants",
         f"({name}) mean participants", " / ".join(f"{n:g}" for n in config.participants), _list(means, ".1f"), said,
         f"{', '.join(names(config))}; verdict: within half a user and 4 standard errors, {error:.2f}",
     )  # fmt: skip
@@ -105,7 +107,7 @@ def _accuracy(config: Config, panel: Panel, name: str, of: xr.Dataset) -> Claim:
     off = np.abs(values - panel.accuracy)
     comparable = _is_papers(config) and panel.rounds == panel.papers_rounds
     return Claim(
-        f"({name}) test accuracy", " / ".join(f"{value}%" for value in panel.accuracy),
+        f"{name}-accuracy", f"({name}) test accuracy", " / ".join(f"{value}%" for value in panel.accuracy),
         _list(values, ".1f%"), bool((off <= NEAR).all()) if comparable else None,
         f"after {panel.rounds} iterations, L = {panel.clip:g}; verdict: all within {NEAR:g} points; "
         "batch and hidden layer are ours",
@@ -116,6 +118,7 @@ def _order(config: Config, name: str, of: xr.Dataset) -> Claim:
     aware, low, high = (of.accuracy.sel(sampling=sampling) for sampling in names(config))
     above, below = curves.gap(high, aware), curves.gap(aware, low)
     return Claim(
+        f"{name}-between",
         f"({name}) channel-aware is better than uniform p = {config.uniform[0]:g}, worse than {config.uniform[1]:g}",
         "between", f"{below} points above, {above} below", above.clear and below.clear,
         "verdict: both differences at the end positive, beyond two standard errors over seeds",
@@ -126,6 +129,7 @@ def _growth(name: str, of: xr.Dataset) -> Claim:
     aware = of.sel(sampling=AWARE)
     first, whole = aware.frozen.mean("seed").item(), aware.central.mean("seed").item()
     return Claim(
+        f"{name}-frozen-channel",
         f"({name}) channel-aware: max eps_c is a property of the scheme", "one number, whatever T",
         f"{first:.4g} in the first iteration, {whole:.4g} over all", bool(whole < 1.001 * first),
         "the channel moves, so the largest of T rounds grows with T; verdict: by less than 0.1%",

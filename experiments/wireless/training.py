@@ -13,7 +13,7 @@ import numpy as np
 import optax
 import xarray as xr
 
-from experiments import harness
+from experiments.problem import Task, load
 from fedjax_priv import data, losses, metrics, models
 from fedjax_priv.base import Algorithm, Model
 from fedjax_priv.clients import local_sgd
@@ -79,7 +79,7 @@ def run(setting: Setting, axes: Mapping[str, Sequence[float]], *, rounds: int, s
       By axis and `seed`: `accuracy` `[iteration]`; `counted`, `gain`, `probability` (p_k) and `amplitude`
       `[round, client]`; and `failed` rounds.
     """
-    dataset = harness.load(setting.dataset)
+    dataset = load(Task(setting.dataset))
     model = model_of(setting)
     whole = sweep(
         functools.partial(algorithm, setting), {**axes, "seed": range(setting.repeats)},

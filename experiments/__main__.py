@@ -1,0 +1,29 @@
+"""Make a figure or table: `python -m experiments PAPER FIGURE --scale SCALE`.
+
+`fedjax-priv reproduce` runs this once for each figure, in separate processes.
+"""
+
+import argparse
+import pathlib
+
+from experiments import cards, harness
+
+
+def main() -> None:
+    """Run the experiment that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description="Make a figure or table of a paper.")
+    parser.add_argument("paper", choices=list(cards.PAPERS))
+    parser.add_argument("figure")
+    parser.add_argument("--scale", choices=cards.SCALES, default="quick")
+    parser.add_argument("--out", type=pathlib.Path, help="folder of the results; default: results/PAPER/FIGURE-SCALE")
+    args = parser.parse_args()
+    try:
+        (card,) = cards.chosen(args.paper, args.figure)
+    except ValueError as error:
+        parser.error(str(error))
+    out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
+    harness.make(cards.experiments(card.paper)[card.name], card.paper, card.name, args.scale, out)
+
+
+if __name__ == "__main__":
+    main()

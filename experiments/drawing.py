@@ -1,0 +1,41 @@
+"""Lines of runs: their mean over seeds, and a band for their range."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import matplotlib
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from experiments.harness import COLOURS
+
+
+def colours_of(lines: Sequence, *, shaded: bool | None = None) -> dict:
+    """A colour for each line, shaded in order if asked, or if all lines are numbers or there are too many."""
+    lines = list(lines)
+    if shaded is None:
+        shaded = len(lines) > len(COLOURS) or all(map(is_number, lines))
+    if shaded:
+        return dict(zip(lines, matplotlib.colormaps["viridis"](np.linspace(0, 0.92, len(lines))), strict=True))
+    return dict(zip(lines, COLOURS, strict=False))
+
+
+def is_number(line: Any) -> bool:
+    return isinstance(line, float | np.floating)
+
+
+def label_of(line: Any) -> str:
+    return f"{line:g}" if is_number(line) else str(line)
+
+
+def band(axes: Axes, runs: xr.DataArray, along: str, label: str, colour: Any, style: str = "-") -> None:
+    """The mean over `seed` as a line over the dimension `along`, and the range as a band."""
+    axes.plot(runs[along], runs.mean("seed"), style, color=colour, linewidth=1.5, label=label)
+    axes.fill_between(runs[along], runs.min("seed"), runs.max("seed"), color=colour, alpha=0.18, linewidth=0)
+
+
+def plain(axes: Axes) -> None:
+    """A grid, and no frame at the top and on the right."""
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
