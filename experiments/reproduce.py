@@ -87,7 +87,7 @@ def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
 
 
 def _environment(scale: str, programs: str) -> dict[str, str]:
-    """Experiments share compiled programs; at scale `quick` nearly all programs run once, so that optimizing costs more."""
+    """Share compiled programs; at scale `quick` do not optimize them, since nearly all run only once."""
     ours = {
         "JAX_COMPILATION_CACHE_DIR": programs,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",

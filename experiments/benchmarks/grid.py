@@ -42,7 +42,7 @@ def cells(config: grid.Config, folder: str, data: pathlib.Path) -> list[dict]:
             "benchmark_config": {
                 "training_algorithm": {"name": "DSGD", "parameters": {}}, "nb_steps": config.rounds, "device": "cpu",
                 "training_seed": 0, "nb_training_seeds": 1, "nb_honest_clients": setting.num_honest, "f": f,
-                "tolerated_f": f, "nb_workers": setting.num_clients, "size_train_set": setting.training_share,
+                "tolerated_f": f, "nb_workers": setting.num_clients, "size_train_set": setting.training_fraction,
                 "data_distribution_seed": 0, "nb_data_distribution_seeds": 1, "set_honest_clients_as_clients": False,
                 "data_distribution": {"name": "gamma_similarity_niid", "distribution_parameter": next(gammas)},
             },

@@ -1,6 +1,6 @@
-"""What Fig. 5 and 6 share: Algorithm 1 against DP-SGD, at the paper's eps, at equal proved eps, and step by step.
+"""Fig. 5 and 6: Algorithm 1 against DP-SGD, at the paper's eps, at equal proved eps, and step by step.
 
-DP-SGD with as many gradient steps takes tau rounds for one of the others, and is drawn against as many passes.
+DP-SGD with as many gradient steps takes tau rounds for each round of Algorithm 1, and is drawn against passes.
 """
 
 import functools
@@ -9,22 +9,24 @@ from typing import NamedTuple
 
 import xarray as xr
 
-from experiments import harness
 from experiments.cdp_fl import privacy
-from experiments.cdp_fl.curves import CLEAR, NAMES, Gap, caveats, draw, gap
+from experiments.cdp_fl.curves import NAMES, caveats, draw
 from experiments.cdp_fl.problem import Problem, Setting, problem
-from experiments.cdp_fl.training import Plan, passes
-from experiments.cdp_fl.training import run as train
-from experiments.harness import Claim
+from experiments.cdp_fl.training import Plan, passes, train
+from experiments.claims import Claim, Source
+from experiments.comparison import CLEAR, Gap, gap
+from experiments.harness import Outcome
 
 CDP, DP = "CDP-FL", "DP-SGD"
 PAPER, PROVED, STEPS, NO_NOISE = "the paper's eps", "proved eps", "as many steps, proved eps", "no noise"
+PLAIN, BASE, MANY = f"{CDP}, {PAPER}", f"{DP}, {PAPER}", f"{DP}, {STEPS}"
 
 
 class Config(NamedTuple):
     """A figure at one scale."""
 
     setting: Setting
+    measure: str  # what falls in training
     rounds: int
     local_steps: int
     epsilon: float = 10.0
@@ -33,14 +35,21 @@ class Config(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """One line: how long, and with how much noise."""
+    """One line: how long is trained, and with how much noise."""
 
     plan: Plan
     sigma: float
 
 
+def run(config: Config) -> Outcome:
+    of = curves(config)
+    result = runs(config, of)
+    said = caveats(config.setting, int(result.failed.sum()), budgets(config, of))
+    return Outcome(draw({"": result}, ("accuracy", config.measure), said[0]), result, claims(config, result), said)
+
+
 def curves(config: Config) -> dict[str, Curve]:
-    """By name; a proved eps of DP-SGD is one with amplification by batches drawn afresh."""
+    """By name; the proved eps of DP-SGD includes amplification by batches drawn afresh."""
     setting = config.setting
     plan = passes(setting, config.rounds, config.local_steps, config.every)
     single = plan._replace(local_steps=1)
@@ -50,17 +59,17 @@ def curves(config: Config) -> dict[str, Curve]:
         return Curve(plan, privacy.sigma_for(config.epsilon, functools.partial(charge, setting, plan)))
 
     return {
-        f"{CDP}, {PAPER}": curve(plan, privacy.paper),
+        PLAIN: curve(plan, privacy.paper),
         f"{CDP}, {PROVED}": curve(plan, privacy.proved),
         f"{CDP}, {NO_NOISE}": Curve(plan, 0.0),
-        f"{DP}, {PAPER}": curve(single, privacy.paper),
+        BASE: curve(single, privacy.paper),
         f"{DP}, {PROVED}": curve(single, privacy.amplified),
-        f"{DP}, {STEPS}": curve(steps, privacy.amplified),
+        MANY: curve(steps, privacy.amplified),
     }
 
 
 def runs(config: Config, of: dict[str, Curve]) -> xr.Dataset:
-    """By `line`, `seed` and `x`, rounds of Algorithm 1; curves of one plan are one program."""
+    """By `line`, `seed` and `x`, rounds of Algorithm 1; the curves of one plan are one program."""
     own, plans = problem(config.setting, config.seed), dict.fromkeys(curve.plan for curve in of.values())
     parts = {name: part for plan in plans for name, part in _of_plan(config, plan, of, own).items()}
     whole = xr.concat([parts[name] for name in of], xr.Variable("line", list(of)))
@@ -71,75 +80,67 @@ def runs(config: Config, of: dict[str, Curve]) -> xr.Dataset:
 def _of_plan(config: Config, plan: Plan, of: dict[str, Curve], own: Problem) -> dict[str, xr.Dataset]:
     sigmas = {name: curve.sigma for name, curve in of.items() if curve.plan == plan}
     found = train(config.setting, plan, list(dict.fromkeys(sigmas.values())), own, config.seed)
-    x = range(0, config.rounds + 1, config.every)
+    x = list(range(0, config.rounds + 1, config.every))
     return {
-        name: found.sel(sigma=sigma, drop=True).rename(step="x").assign_coords(x=list(x))
-        for name, sigma in sigmas.items()
+        name: found.sel(sigma=sigma, drop=True).rename(step="x").assign_coords(x=x) for name, sigma in sigmas.items()
     }
 
 
-def outcome(config: Config, measure: str) -> harness.Outcome:
-    """`measure` is what falls in training."""
-    of = curves(config)
-    result = runs(config, of)
-    said = caveats(config.setting, int(result.failed.sum()), budgets(config, of))
-    picture = draw({"": result}, ("accuracy", measure), said[0])
-    return harness.Outcome(picture, result, claims(config, result, measure), said)
-
-
 def budgets(config: Config, of: dict[str, Curve]) -> list[str]:
-    """What each curve costs."""
+    """The privacy cost of each curve with noise."""
     setting, said = config.setting, []
     for name, (plan, sigma) in of.items():
-        if name == f"{CDP}, {NO_NOISE}":
-            continue
-        describe = privacy.describe if name.startswith(CDP) else privacy.describe_dp_sgd
-        said.append(f"{name}: {plan.rounds} rounds, {describe(setting, plan, sigma)}")
-    steps, plain = of[f"{DP}, {STEPS}"].plan, of[f"{CDP}, {PAPER}"].sigma
-    eps = privacy.amplified(setting, steps, plain)
-    return [*said, f"DP-SGD of as many steps at the sigma of {CDP}, {PAPER}: proved eps {eps:.3g}"]
+        if sigma:
+            describe = privacy.describe if plan.local_steps > 1 else privacy.describe_dp_sgd
+            said.append(f"{name}: {plan.rounds} rounds, {describe(setting, plan, sigma)}")
+    eps = privacy.amplified(setting, of[MANY].plan, of[PLAIN].sigma)
+    return [*said, f"DP-SGD of as many steps at the sigma of {PLAIN}: proved eps {eps:.3g}"]
 
 
-def claims(config: Config, result: xr.Dataset, measure: str) -> list[Claim]:
+def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     at = f"eps = {config.epsilon:g}"
-    ours, proved = f"{CDP}, {PAPER}", f"{CDP}, {PROVED}"
-    base, amplified, steps = (f"{DP}, {name}" for name in (PAPER, PROVED, STEPS))
-    early = config.rounds // 4
+    proved, amplified = f"{CDP}, {PROVED}", f"{DP}, {PROVED}"
     return [
-        above(result, ours, base, early, f"faster than DP-SGD at the start, {at}", "faster"),
-        above(result, ours, base, config.rounds, f"better than DP-SGD at the end, {at}", "better"),
-        lower(result, ours, base, measure, f"a lower {NAMES[measure]} than DP-SGD at the end, {at}"),
+        above(result, PLAIN, BASE, "faster-at-start", f"faster than DP-SGD at the start, {at}", "faster",
+              x=config.rounds // 4),
+        above(result, PLAIN, BASE, "better", f"better than DP-SGD at the end, {at}", "better"),
+        lower(result, config.measure, f"a lower {NAMES[config.measure]} than DP-SGD at the end, {at}"),
         above(
-            result, ours, steps, config.rounds, f"better than DP-SGD with as many gradient steps, {at}", "(ours)",
-            f"; its eps is proved; of the gain over DP-SGD {share(result, ours, base, steps)} are more gradient "
-            f"steps; without noise {points(result, f'{CDP}, {NO_NOISE}', ours).text()} on top",
+            result, PLAIN, MANY, "as-many-steps", f"better than DP-SGD with as many gradient steps, {at}",
+            more=f"; its eps is proved; of the gain over DP-SGD {fraction(result)} are more gradient steps; "
+            f"without noise {points(result, f'{CDP}, {NO_NOISE}', PLAIN).text()} on top",
         ),
-        above(result, proved, amplified, config.rounds, f"better than DP-SGD, both proved {at}", "(ours)"),
-        above(
-            result, proved, steps, config.rounds,
-            f"better than DP-SGD with as many gradient steps, both proved {at}", "(ours)",
-        ),
+        above(result, proved, amplified, "both-proved", f"better than DP-SGD, both proved {at}"),
+        above(result, proved, MANY, "as-many-steps-proved",
+              f"better than DP-SGD with as many gradient steps, both proved {at}"),
     ]  # fmt: skip
 
 
 def points(result: xr.Dataset, one: str, other: str, x: int | None = None, measure: str = "accuracy") -> Gap:
-    """Between two lines at a round, the last if none is given."""
+    """Between two lines at a round; None: at the last one."""
     at = result[measure].sel(x=result.x[-1] if x is None else x, method="nearest")
     return gap(at.sel(line=one, drop=True), at.sel(line=other, drop=True))
 
 
-def above(result: xr.Dataset, one: str, other: str, x: int, text: str, paper: str, more: str = "") -> Claim:
-    found = points(result, one, other, x)
-    note = f"points of accuracy at round {x}; verdict: more than {100 * CLEAR:g}, and noise, above{more}"
-    return Claim(text, paper, found.text(), bool(found.clear), note)
+def above(
+    result: xr.Dataset, one: str, other: str, id: str, text: str, expected: str = "", x: int | None = None, more=""
+) -> Claim:
+    """A claim of ours if the paper expects nothing."""
+    found, at = points(result, one, other, x), int(result.x[-1]) if x is None else x
+    return Claim(
+        id, text, expected, found.text(), bool(found.clear), f"more than {100 * CLEAR:g} point above, and noise",
+        f"points of accuracy at round {at}{more}", Source.PAPER if expected else Source.OURS,
+    )  # fmt: skip
 
 
-def lower(result: xr.Dataset, one: str, other: str, measure: str, text: str) -> Claim:
-    found = points(result, other, one, measure=measure)
-    return Claim(text, "lower", f"by {found.text(1)}", bool(found.real), "at the last round; verdict: beyond noise")
+def lower(result: xr.Dataset, measure: str, text: str) -> Claim:
+    found = points(result, BASE, PLAIN, measure=measure)
+    return Claim(
+        f"lower-{measure}", text, "lower", f"by {found.text(1)}", bool(found.real), "beyond noise", "at the last round"
+    )
 
 
-def share(result: xr.Dataset, ours: str, base: str, steps: str) -> str:
-    """Of our gain over the baseline, if there is one, what the baseline gains by as many steps."""
-    theirs, own = (float(points(result, one, base).mean) for one in (steps, ours))
+def fraction(result: xr.Dataset) -> str:
+    """Of our gain over DP-SGD, if there is one, what DP-SGD gains by as many steps."""
+    theirs, own = (float(points(result, one, BASE).mean) for one in (MANY, PLAIN))
     return f"{theirs / own:.0%}" if own > 0 else "none"

@@ -1,6 +1,6 @@
-"""What Fig. 7 and 8 share: accuracy at the end against eps, with and without secure aggregation.
+"""Fig. 7 and 8: accuracy at the end against eps, with and without secure aggregation.
 
-Without it every upload is seen alone: as many models are averaged, with the noise that is charged for r = 1.
+Without it the server sees every upload alone: as many models are averaged, with the noise that r = 1 needs.
 """
 
 import functools
@@ -9,13 +9,13 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from experiments import harness
 from experiments.cdp_fl import privacy
-from experiments.cdp_fl.curves import CLEAR, Gap, caveats, draw, gap
+from experiments.cdp_fl.curves import caveats, draw
 from experiments.cdp_fl.problem import Setting, problem
-from experiments.cdp_fl.training import Plan, passes
-from experiments.cdp_fl.training import run as train
-from experiments.harness import Claim
+from experiments.cdp_fl.training import Plan, passes, train
+from experiments.claims import Claim, Source
+from experiments.comparison import CLEAR, Gap, gap
+from experiments.harness import Outcome
 
 WITH, WITHOUT = "with secure aggregation", "without"
 PAPER, PROVED = "the paper's eps", "proved eps"
@@ -31,6 +31,17 @@ class Config(NamedTuple):
     local_steps: int
     epsilons: tuple[float, ...] = tuple(float(eps) for eps in np.round(np.logspace(-2, 1, 7), 4))
     seed: int = 0
+
+
+def run(config: Config) -> Outcome:
+    result = runs(config)
+    said = caveats(config.setting, int(result.failed.sum()), budgets(config, result))
+    panels = {str(name): result.sel(panel=name) for name in result.panel.values}
+    picture = draw(panels, ("accuracy",), said[0])
+    for axes in picture.axes:
+        axes.set_xscale("log")
+        axes.axhline(float(result.plain.mean()), color="grey", linewidth=1, linestyle=":")
+    return Outcome(picture, result, claims(result), said)
 
 
 def plan_of(config: Config) -> Plan:
@@ -60,17 +71,6 @@ def runs(config: Config) -> xr.Dataset:
     return kept.assign(sigma=sigma, plain=last.accuracy.sel(sigma=0.0, drop=True))
 
 
-def outcome(config: Config) -> harness.Outcome:
-    result = runs(config)
-    said = caveats(config.setting, int(result.failed.sum()), budgets(config, result))
-    panels = {str(name): result.sel(panel=name) for name in result.panel.values}
-    picture = draw(panels, ("accuracy",), said[0])
-    for axes in picture.axes:
-        axes.set_xscale("log")
-        axes.axhline(float(result.plain.mean()), color="grey", linewidth=1, linestyle=":")
-    return harness.Outcome(picture, result, claims(result), said)
-
-
 def budgets(config: Config, result: xr.Dataset) -> list[str]:
     """Both figures at the largest eps, and what is drawn."""
     setting, plan = config.setting, plan_of(config)
@@ -89,15 +89,16 @@ def budgets(config: Config, result: xr.Dataset) -> list[str]:
 def claims(result: xr.Dataset) -> list[Claim]:
     apart = lambda panel: gap(*(result.accuracy.sel(panel=panel, line=line, drop=True) for line in (WITH, WITHOUT)))
     return [
-        *(grows(result, line) for line in (WITH, WITHOUT)),
-        always(apart(PAPER), f"{WITH} always above, {PAPER}", "always above"),
+        grows(result, WITH, "grows-with"),
+        grows(result, WITHOUT, "grows-without"),
+        always(apart(PAPER), "above-paper", PAPER, "always above", Source.PAPER),
         coincide(apart(PAPER)),
-        always(apart(PROVED), f"{WITH} always above, {PROVED}", "(ours)"),
-    ]  # fmt: skip
+        always(apart(PROVED), "above-proved", PROVED, "", Source.OURS),
+    ]
 
 
-def grows(result: xr.Dataset, line: str) -> Claim:
-    """Between neighbouring eps, and over all."""
+def grows(result: xr.Dataset, line: str, id: str) -> Claim:
+    """From each eps to the next, and over all."""
     values = result.accuracy.sel(panel=PAPER, line=line, drop=True)
     over = gap(values.isel(x=-1, drop=True), values.isel(x=0, drop=True))
     later, before = (values.isel(x=part).drop_vars("x") for part in (slice(1, None), slice(-1)))
@@ -105,30 +106,33 @@ def grows(result: xr.Dataset, line: str) -> Claim:
     near = gap(result.plain, values)
     flat = values.x.values[(near.mean <= np.maximum(SMALL, near.noise)).values]
     return Claim(
-        f"accuracy grows with eps, {line}", "grows", listed(values.mean("seed")),
+        id, f"accuracy grows with eps, {line}", "grows", listed(values.mean("seed")),
         bool(over.clear and not (falls.real & (falls.mean > SMALL)).any()),
-        f"accuracy in % by the paper's eps; verdict: more than {100 * CLEAR:g}, and noise, in all, no fall of more "
-        f"than {100 * SMALL:g} and noise; as without noise at eps = {', '.join(f'{eps:g}' for eps in flat) or 'none'}",
+        f"more than {100 * CLEAR:g} point, and noise, in all; no fall of more than {100 * SMALL:g} and noise",
+        f"accuracy in % by the paper's eps; as without noise at eps = {several(flat)}",
     )  # fmt: skip
 
 
-def always(apart: Gap, text: str, paper: str) -> Claim:
+def always(apart: Gap, id: str, panel: str, expected: str, source: Source) -> Claim:
     held = apart.mean.x.values[apart.real.values]
     return Claim(
-        text, paper, listed(apart.mean, apart.noise), bool(apart.real.all()),
-        "points of accuracy by eps; verdict: above by more than noise at every eps; it is at "
-        f"{', '.join(f'{eps:g}' for eps in held) or 'none'}",
+        id, f"{WITH} always above, {panel}", expected, listed(apart.mean, apart.noise), bool(apart.real.all()),
+        "above by more than noise at every eps", f"points of accuracy by eps; it is at {several(held)}", source,
     )  # fmt: skip
 
 
 def coincide(apart: Gap) -> Claim:
-    """Of eps above 1."""
-    large = Gap(*(values.sel(x=values.x > 1) for values in apart))
+    """Above eps = 1."""
+    large = apart.sel(x=apart.mean.x > 1)
     return Claim(
-        "of it, above eps = 1 the difference is noise", "(ours)", listed(large.mean, large.noise),
+        "coincide", "of it, above eps = 1 the difference is noise", "", listed(large.mean, large.noise),
         bool((abs(large.mean) <= np.maximum(SMALL, large.noise)).all()),
-        f"verdict: no more than {100 * SMALL:g} points, or noise",
+        f"no more than {100 * SMALL:g} points, or noise", source=Source.OURS,
     )  # fmt: skip
+
+
+def several(epsilons: np.ndarray) -> str:
+    return ", ".join(f"{eps:g}" for eps in epsilons) or "none"
 
 
 def listed(values: xr.DataArray, noise: xr.DataArray | None = None) -> str:

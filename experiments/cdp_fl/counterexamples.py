@@ -7,15 +7,16 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import harness
 from experiments.cdp_fl.audit import Audit, audit
-from experiments.harness import COLOURS, Claim
+from experiments.claims import Claim, Source
+from experiments.drawing import colours_of, plain
+from experiments.harness import Outcome
 from fedjax_priv.theory import cdp_fl as theory
 
 CASES = {
-    "(i) convex and smooth, one batch": theory.smooth_convex,
-    "(ii) one pass, tau = B = 2": theory.one_pass,
-    "(iii) part of a pass, tau = 1": theory.part_of_a_pass,
+    "i": ("(i) convex and smooth, one batch", theory.smooth_convex),
+    "ii": ("(ii) one pass, tau = B = 2", theory.one_pass),
+    "iii": ("(iii) part of a pass, tau = 1", theory.part_of_a_pass),
 }
 
 
@@ -30,11 +31,8 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-SCALES = {"quick": Config(audits=((3.0, 10_000),), num_samples=20), "cpu": Config(), "paper": Config()}
-
-
-def run(config: Config) -> harness.Outcome:
-    found = {name: [case(eps, config.delta) for eps in config.epsilons] for name, case in CASES.items()}
+def run(config: Config) -> Outcome:
+    found = {name: [case(eps, config.delta) for eps in config.epsilons] for name, case in CASES.values()}
     deltas = [[one.delta for one in of] for of in found.values()]
     true = [[theory.true_epsilon(one.law, config.delta) for one in of] for of in found.values()]
     audits = [
@@ -44,7 +42,7 @@ def run(config: Config) -> harness.Outcome:
     result = xr.Dataset(
         {"delta": (("case", "stated"), deltas), "epsilon": (("case", "stated"), true)}
         | {name: ("audited", [getattr(one, name) for one in audits]) for name in Audit._fields},
-        {"case": list(CASES), "stated": list(config.epsilons), "audited": [eps for eps, _ in config.audits]},
+        {"case": list(found), "stated": list(config.epsilons), "audited": [eps for eps, _ in config.audits]},
     )
     said = [
         f"one round, r = 10, delta = {config.delta:g}; sigma is that for which Theorem 1 states eps",
@@ -55,18 +53,17 @@ def run(config: Config) -> harness.Outcome:
         + ", ".join(f"{runs:,} at eps = {eps:g}" for eps, runs in config.audits),
         "(iii) keeps the batch secret",
     ]  # fmt: skip
-    claims = [*(is_false(result, name, config.delta) for name in CASES), *verdicts(config, audits)]
-    return harness.Outcome(figure(config, result), result, claims, said)
+    claims = [*(is_false(result, id, name, config.delta) for id, (name, _) in CASES.items()), *verdicts(config, audits)]
+    return Outcome(figure(config, result), result, claims, said)
 
 
-def is_false(result: xr.Dataset, name: str, delta: float) -> Claim:
+def is_false(result: xr.Dataset, id: str, name: str, delta: float) -> Claim:
     of = result.sel(case=name)
     found = (of.sel(stated=eps, method="nearest") for eps in (1.0, 10.0))
     return Claim(
-        f"{name}: Theorem 1 holds", f"delta = {delta:g} at the stated eps",
+        id, f"{name}: Theorem 1 holds", f"delta = {delta:g} at the stated eps",
         "; ".join(f"eps = {one.stated:g}: delta {one.delta:.3g}, eps {one.epsilon:.3g}" for one in found),
-        bool((of.delta <= delta).all()),
-        "true delta at the stated eps, true eps at the stated delta; verdict: at all eps",
+        bool((of.delta <= delta).all()), "at all eps", "true delta at the stated eps, true eps at the stated delta",
     )  # fmt: skip
 
 
@@ -74,16 +71,18 @@ def verdicts(config: Config, audits: list[Audit]) -> list[Claim]:
     """Whether a lower confidence bound on delta leaves room for what is stated, and for what is proved."""
     claims = []
     for (eps, runs), one in zip(config.audits, audits, strict=True):
-        ours = f"{one.measured:.4f}, at least {one.low:.4f}"
+        found, about = f"{one.measured:.4f}, at least {one.low:.4f}", f"audit of (i) at eps = {eps:g} leaves"
         note = f"{runs:,} runs with each data set, {config.confidence:.0%} confidence; true {one.exact:.4f}"
         claims += [
             Claim(
-                f"audit of (i) at eps = {eps:g} leaves Theorem 1 standing", f"delta <= {config.delta:g}", ours,
-                bool(one.theorem_1 >= eps), f"{note}; at the measured bound Theorem 1 states eps {one.theorem_1:.3g}",
+                f"audit-{eps:g}-theorem-1", f"{about} Theorem 1 standing", f"delta <= {config.delta:g}", found,
+                bool(one.theorem_1 >= eps), "at the measured bound Theorem 1 states at least this eps",
+                f"{note}; at the measured bound Theorem 1 states eps {one.theorem_1:.3g}",
             ),
             Claim(
-                f"audit of (i) at eps = {eps:g} leaves row {one.row} standing", "(ours)", ours, bool(one.table >= eps),
-                f"{note}; at the measured bound row {one.row} proves eps {one.table:.3g}",
+                f"audit-{eps:g}-proved", f"{about} row {one.row} standing", "", found, bool(one.table >= eps),
+                "at the measured bound the row proves at least this eps",
+                f"{note}; at the measured bound row {one.row} proves eps {one.table:.3g}", Source.OURS,
             ),
         ]  # fmt: skip
     return claims
@@ -105,8 +104,7 @@ def figure(config: Config, result: xr.Dataset) -> Figure:
 
 
 def lines(axes: Axes, values: xr.DataArray) -> None:
-    for colour, name in zip(COLOURS, values.case.values, strict=False):
+    for name, colour in colours_of(values.case.values).items():
         axes.plot(values.stated, values.sel(case=name), color=colour, linewidth=1.6, label=str(name))
     axes.set(xscale="log", yscale="log", xlabel="eps stated by Theorem 1")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
+    plain(axes)

@@ -1,22 +1,27 @@
-"""What Fig. 3 and 4 share: training by noise and by local steps, without a privacy budget."""
+"""Fig. 3 and 4: training by noise and by local steps, without a privacy budget."""
 
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import numpy as np
 import xarray as xr
 
-from experiments import harness
-from experiments.cdp_fl.curves import caveats, draw, gap
+from experiments.cdp_fl.curves import caveats, draw
 from experiments.cdp_fl.problem import Setting, problem
-from experiments.cdp_fl.training import Plan
-from experiments.cdp_fl.training import run as train
-from experiments.harness import Claim
+from experiments.cdp_fl.training import Plan, train
+from experiments.claims import Claim
+from experiments.comparison import CLEAR, gap
+from experiments.harness import Outcome
+
+RISE = 0.01
+"""A loss rises if it does so by more than this."""
 
 
 class Config(NamedTuple):
     """A figure at one scale."""
 
     setting: Setting
+    measure: str  # what falls in training
     batch_size: int
     local_steps: tuple[int, ...]
     sigmas: tuple[float, ...]  # the paper's
@@ -24,6 +29,19 @@ class Config(NamedTuple):
     rounds: int = 100
     every: int = 5
     seed: int = 0
+
+
+def run(config: Config, turns: Callable[[Config, xr.Dataset], Claim]) -> Outcome:
+    """`turns` is the claim on how the curves turn."""
+    result = runs(config)
+    said = caveats(
+        config.setting, int(result.failed.sum()),
+        [f"batches of {config.batch_size}, {config.rounds} rounds; a schedule that takes devices equally often; "
+         f"sigma above {max(config.sigmas):g} is not the paper's"],
+    )  # fmt: skip
+    panels = {f"tau = {tau}": result.sel(tau=tau).rename(sigma="line", round="x") for tau in result.tau.values}
+    picture = draw(panels, (config.measure, "accuracy"), said[0], "sigma")
+    return Outcome(picture, result, [*trends(config, result), turns(config, result)], said)
 
 
 def runs(config: Config) -> xr.Dataset:
@@ -36,68 +54,90 @@ def runs(config: Config) -> xr.Dataset:
     return cast(xr.Dataset, xr.concat(parts, xr.Variable("tau", list(config.local_steps))))
 
 
-def outcome(config: Config, measure: str, claims: list[Claim], result: xr.Dataset) -> harness.Outcome:
-    """With the trends that both figures are to show; `measure` is what falls in training."""
-    said = caveats(
-        config.setting, int(result.failed.sum()),
-        [f"batches of {config.batch_size}, {config.rounds} rounds; a schedule that takes devices equally often; "
-         f"sigma above {max(config.sigmas):g} is added to the paper's"],
-    )  # fmt: skip
-    panels = {f"tau = {tau}": result.sel(tau=tau).rename(sigma="line", round="x") for tau in result.tau.values}
-    picture = draw(panels, (measure, "accuracy"), said[0], "sigma")
-    return harness.Outcome(picture, result, [*trends(config, result, measure), *claims], said)
-
-
-def trends(config: Config, result: xr.Dataset, measure: str) -> list[Claim]:
-    own, added = list(config.sigmas), [config.sigmas[0], *config.added]
+def trends(config: Config, result: xr.Dataset) -> list[Claim]:
+    """What both figures are to show, with the paper's sigma and with those that were added."""
+    ranges = {
+        "paper": ("the paper's sigma", config.sigmas),
+        "added": ("the sigma that were added", (config.sigmas[0], *config.added)),
+    }
     return [
-        *(claim for sigmas, words in ((own, "the paper's sigma"), (added, "the sigma that were added"))
-          for claim in (costs(result, measure, sigmas, words), costs(result, "accuracy", sigmas, words))),
-        faster(config, result, measure), *(floor(result, measure, sigma) for sigma in (own[-1], added[-1])),
+        *(
+            costs(result, measure, f"cost-{measure}-{which}", f"over {words}", sigmas)
+            for which, (words, sigmas) in ranges.items() for measure in (config.measure, "accuracy")
+        ),
+        faster(config, result),
+        *(floor(result, config.measure, f"floor-{which}", sigmas[-1]) for which, (_, sigmas) in ranges.items()),
     ]  # fmt: skip
 
 
-def costs(result: xr.Dataset, measure: str, sigmas: list[float], words: str) -> Claim:
+def costs(result: xr.Dataset, measure: str, id: str, words: str, sigmas: tuple[float, ...]) -> Claim:
     """What more noise does in the end, at every tau."""
-    sign, better = (-1, "lower") if measure == "accuracy" else (1, "higher")
+    sign, worse = (-1, "lower") if measure == "accuracy" else (1, "higher")
     last = sign * result[measure].isel(round=-1)
     most, least = sigmas[-1], sigmas[0]
     whole = gap(last.sel(sigma=most, drop=True), last.sel(sigma=least, drop=True))
-    ours = "; ".join(
+    found = "; ".join(
         f"tau {tau}: {sign * float(whole.mean.sel(tau=tau)):+.3g} +- {float(whole.noise.sel(tau=tau)):.2g}"
         for tau in result.tau.values
     )
     return Claim(
-        f"larger sigma: {better} final {measure.replace('_', ' ')}, over {words}", better, ours, bool(whole.real.all()),
-        f"sigma = {most:g} less {least:g} at the last round; verdict: {better} by more than noise at every tau",
+        id, f"larger sigma: {worse} final {measure.replace('_', ' ')}, {words}", worse, found, bool(whole.real.all()),
+        f"{worse} by more than noise at every tau", f"sigma = {most:g} less {least:g} at the last round",
     )  # fmt: skip
 
 
-def faster(config: Config, result: xr.Dataset, measure: str) -> Claim:
-    """At the first evaluation that follows a round, and the least noise."""
-    early = result[measure].isel(round=1).sel(sigma=config.sigmas[0])
+def faster(config: Config, result: xr.Dataset) -> Claim:
+    """At the first evaluation after a round, and the least noise."""
+    early = result[config.measure].isel(round=1).sel(sigma=config.sigmas[0])
     means = early.mean("seed").values
     return Claim(
-        f"larger tau: {measure.replace('_', ' ')} falls faster", "faster",
+        "faster", f"larger tau: {config.measure.replace('_', ' ')} falls faster", "faster",
         ", ".join(f"tau {tau}: {mean:.3g}" for tau, mean in zip(result.tau.values, means, strict=True)),
-        bool((np.diff(means) < 0).all()),
-        f"after {int(result['round'][1])} rounds, sigma = {config.sigmas[0]:g}; verdict: the larger tau, the lower",
+        bool((np.diff(means) < 0).all()), "the larger tau, the lower",
+        f"after {int(result['round'][1])} rounds, sigma = {config.sigmas[0]:g}",
     )  # fmt: skip
 
 
-def floor(result: xr.Dataset, measure: str, sigma: float) -> Claim:
+def floor(result: xr.Dataset, measure: str, id: str, sigma: float) -> Claim:
     """At the last round."""
     last = result[measure].isel(round=-1).sel(sigma=sigma, drop=True)
     most, least = result.tau.values[-1], result.tau.values[0]
     above = gap(last.sel(tau=most, drop=True), last.sel(tau=least, drop=True))
     return Claim(
-        f"larger tau: a higher floor of {measure.replace('_', ' ')}, sigma = {sigma:g}", "higher", above.text(1),
-        bool(above.real), f"tau = {most} less {least} at the last round; verdict: above by more than noise",
+        id, f"larger tau: a higher floor of {measure.replace('_', ' ')}, sigma = {sigma:g}", "higher", above.text(1),
+        bool(above.real), "above by more than noise", f"tau = {most} less {least} at the last round",
     )  # fmt: skip
 
 
-def turns(result: xr.Dataset, measure: str, tau: int, sigma: float, sign: int) -> tuple[float, float, int]:
-    """How far a mean curve falls at most (rises, for -1) and comes back by the end, and the round where it turns."""
-    curve = sign * result[measure].sel(tau=tau, sigma=sigma).mean("seed")
+def falls_then_rises(config: Config, result: xr.Dataset) -> Claim:
+    """At the paper's largest noise and tau; and the least noise at which it happens."""
+    tau, most = config.local_steps[-1], config.sigmas[-1]
+    found = {sigma: turn(result, config.measure, tau, float(sigma)) for sigma in result.sigma.values}
+    down, up, at = found[most]
+    first = [sigma for sigma, (_, back, _) in found.items() if back > RISE]
+    least = float(result[config.measure].sel(tau=tau, sigma=most).mean("seed").min())
+    return Claim(
+        "falls-then-rises", f"sigma = {most:g}, tau = {tau}: the loss falls, then rises",
+        "to 7 by round 40, then rises", f"falls by {down:.3g} to {least:.3g} at round {at}, then rises by {up:.2g}",
+        bool(down > RISE and up > RISE), f"both by more than {RISE}",
+        f"rises from sigma = {min(first, default=float('nan')):g} on",
+    )  # fmt: skip
+
+
+def drops_then_rises(config: Config, result: xr.Dataset) -> Claim:
+    """At the paper's largest noise, for each tau."""
+    sigma = config.sigmas[-1]
+    found = {tau: turn(result, "accuracy", int(tau), sigma) for tau in result.tau.values}
+    return Claim(
+        "drops-then-rises", f"sigma = {sigma:g}: accuracy drops at first, then rises", "drops, then rises",
+        "; ".join(f"tau {tau}: -{100 * down:.1f}, then {100 * up:+.1f} points" for tau, (down, up, _) in found.items()),
+        all(down > CLEAR and up > CLEAR for down, up, _ in found.values()),
+        "both by more than a point, at every tau", f"mean curve, evaluated every {config.every} rounds",
+    )  # fmt: skip
+
+
+def turn(result: xr.Dataset, measure: str, tau: int, sigma: float) -> tuple[float, float, int]:
+    """How far a mean curve falls at most, how far it comes back by the end, and the round of its minimum."""
+    curve = result[measure].sel(tau=tau, sigma=sigma).mean("seed")
     at = int(curve.argmin("round"))
     return float(curve[0] - curve[at]), float(curve[-1] - curve[at]), int(curve["round"][at])

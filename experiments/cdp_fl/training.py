@@ -69,7 +69,7 @@ def algorithm(setting: Setting, plan: Plan, members: np.ndarray, sigma: Any) -> 
     )  # fmt: skip
 
 
-def run(setting: Setting, plan: Plan, sigmas: Sequence[float], problem: Problem, seed: int) -> xr.Dataset:
+def train(setting: Setting, plan: Plan, sigmas: Sequence[float], problem: Problem, seed: int) -> xr.Dataset:
     """Train at each noise, each repeat with its own start, batches and noise.
 
     Returns:

@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from experiments.fedrep.curves import Gap, gap
+from experiments.fedrep.curves import Compared, compared
 
 
 def cost(result: xr.Dataset) -> str:
@@ -16,16 +16,20 @@ def cost(result: xr.Dataset) -> str:
     )
 
 
-def ahead(result: xr.Dataset, ours: str, other: str, way: str) -> Gap:
-    """FedREP's accuracy less another's: by iteration, or where both sent as many bytes, "up" or "both" ways."""
+def ahead(result: xr.Dataset, ours: str, other: str, way: str) -> Compared:
+    """FedREP's accuracy less another's, as `at_equal` reads them."""
+    return compared(*at_equal(result, ours, other, way))
+
+
+def at_equal(result: xr.Dataset, ours: str, other: str, way: str) -> tuple[xr.DataArray, xr.DataArray]:
+    """Both accuracies by "iteration", or up to where both sent as many bytes, "up" or "both" ways."""
     pair = [result.sel(curve=name, drop=True) for name in (ours, other)]
-    if way == "iteration":
-        return gap(*(runs.accuracy for runs in pair))
-    spent = [float((runs.up if way == "up" else runs.up + runs.down).mean()) for runs in pair]
-    return gap(*(runs.accuracy.pipe(_until, min(spent) / own) for runs, own in zip(pair, spent, strict=True)))
+    spent = [1.0 if way == "iteration" else float((of.up if way == "up" else of.up + of.down).mean()) for of in pair]
+    one, two = (_until(of.accuracy, min(spent) / own) for of, own in zip(pair, spent, strict=True))
+    return one, two
 
 
-def _until(accuracy: xr.DataArray, share: float) -> xr.DataArray:
-    """The part of a run that spent such a share of its bytes, with as many evaluations."""
+def _until(accuracy: xr.DataArray, fraction: float) -> xr.DataArray:
+    """The part of a run that spent this fraction of its bytes, with as many evaluations."""
     epoch = accuracy.epoch
-    return accuracy.interp(epoch=epoch * share).assign_coords(epoch=epoch)
+    return accuracy if fraction == 1 else accuracy.interp(epoch=epoch * fraction).assign_coords(epoch=epoch)

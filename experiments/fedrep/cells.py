@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,8 @@ import numpy as np
 import optax
 from jaxtyping import Array, PyTree
 
-from experiments.harness import load
-from fedjax_priv import aggregators, attacks, data, losses, metrics, models
+from experiments.problem import Task, load, model_of
+from fedjax_priv import aggregators, attacks, data, losses, metrics
 from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model, Received
 from fedjax_priv.cli import byzantine
 from fedjax_priv.clients import local_sgd
@@ -47,17 +47,16 @@ ATTACKS: Mapping[str, Callable[[Callable], attacks.Attack]] = {  # ByzFL's, by t
 
 
 class Setting(NamedTuple):
-    """Data, model, clients; ByzFL's defaults but for `model`."""
+    """Data, model, clients; ByzFL's defaults but for the model."""
 
-    dataset: Literal["digits", "mnist"] = "mnist"
-    hidden: tuple[int, ...] = ()  # widths of hidden layers; none: softmax regression
+    task: Task = Task("mnist")
     num_honest: int = 10
     num_byzantine: int = 3
     gammas: tuple[float, ...] = (1.0, 0.5, 0.0)
     batch_size: int = 25
     momentum: float = 0.9
     weight_decay: float = 1e-4
-    training_share: float = 0.8  # of the training samples; the others validate
+    training_fraction: float = 0.8  # of the training samples; the others validate
 
     @property
     def num_clients(self) -> int:
@@ -76,15 +75,15 @@ class Problem(NamedTuple):
 
 def problem(setting: Setting, seed: int) -> Problem:
     """Data dealt to honest clients with each heterogeneity; Byzantine clients hold copies of what the first ones do."""
-    whole = load(setting.dataset)
+    whole = load(setting.task)
     order = np.random.default_rng(seed).permutation(len(whole.y_train))
-    train, held = np.split(order, [int(setting.training_share * len(order))])
+    train, held = np.split(order, [int(setting.training_fraction * len(order))])
     deals = [_deal(whole.y_train[train], setting, gamma, seed) for gamma in setting.gammas]
     mine = np.stack(deals, axis=-1)
     mine = np.concatenate([mine[: setting.num_byzantine], mine])
     labels = whole.y_train[train][mine]
     count = np.full(setting.num_clients, mine.shape[1], np.int32)
-    model = models.mlp(whole.x_train.shape[1:], whole.num_classes, hidden=setting.hidden)
+    model = model_of(setting.task)
     measure = {
         "validation": metrics.accuracy(model, whole.x_train[held], whole.y_train[held]),
         "test": metrics.accuracy(model, whole.x_test, whole.y_test),
@@ -96,7 +95,7 @@ def problem(setting: Setting, seed: int) -> Problem:
 
 
 def _deal(labels: np.ndarray, setting: Setting, gamma: float, seed: int) -> np.ndarray:
-    """Sample numbers `[honest, m]`; what is over beyond equal shares is left out."""
+    """Sample numbers `[honest, m]`; what is left over after equal parts is left out."""
     parts = data.gamma_similarity(labels, setting.num_honest, seed, gamma=gamma)
     rng, size = np.random.default_rng(seed), min(map(len, parts))
     return np.stack([rng.permutation(part)[:size] for part in parts])

@@ -9,9 +9,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import harness
+from experiments.claims import Claim, Source
 from experiments.fedrep.cells import ATTACKS, HONEST, RULES, Setting, cell, problem
-from experiments.harness import Claim
+from experiments.harness import Outcome, span
+from experiments.problem import Task
 from fedjax_priv import aggregators
 from fedjax_priv.analysis.worst_attack import worst_case
 from fedjax_priv.base import Aggregator
@@ -34,21 +35,21 @@ class Config(NamedTuple):
 
 SCALES = {
     "quick": Config(
-        Setting("digits", num_honest=6, num_byzantine=2, gammas=(1.0, 0.0)),
+        Setting(Task("digits"), num_honest=6, num_byzantine=2, gammas=(1.0, 0.0)),
         rules=("mean", "median", "Krum", "CAF"), attacks=(HONEST, "sign flip", "ALIE", "optimal FoE", "label flip"),
         learning_rates=(0.5,), rounds=40, every=20, repeats=1,
     ),
     "cpu": Config(Setting(gammas=(1.0, 0.0)), rounds=40, every=20, repeats=1),
-    "paper": Config(Setting(hidden=(100,)), repeats=3),
+    "paper": Config(Setting(Task("mnist", "mlp100")), repeats=3),
 }  # fmt: skip
 TOLERANCE = 0.02
 """Accuracy that a claim leaves to chance."""
 
 
-def run(config: Config) -> harness.Outcome:
+def run(config: Config) -> Outcome:
     runs = train(config)
     found = worst_case(runs, ["learning_rate"]).assign(honest=honest_accuracy(runs))
-    return harness.Outcome(figure(config, found), found, claims(config, found), caveats(config, runs))
+    return Outcome(figure(config, found), found, claims(config, found), caveats(config, runs))
 
 
 def rules_of(config: Config) -> dict[str, Aggregator]:
@@ -97,20 +98,20 @@ def claims(config: Config, found: xr.Dataset) -> list[Claim]:
     mean = worst.sel(rule="mean", gamma=alike)
     found_claims = [
         Claim(
-            "IID: robust rules keep what the mean has without an attack", "little is lost",
-            f"{harness.span(100 * kept)} points lost under the worst attack",
-            bool((kept < 5 * TOLERANCE).all()), "verdict: less than 10 points, each rule",
+            "robust-rules-keep", "IID: robust rules keep what the mean has without an attack", "little is lost",
+            f"{span(100 * kept)} points lost under the worst attack",
+            bool((kept < 5 * TOLERANCE).all()), "less than 10 points, each rule", source=Source.OURS,
         ),
         Claim(
-            "IID: the mean does not stand the worst attack", "no", f"{mean.item():.1%} of "
+            "mean-fails", "IID: the mean does not stand the worst attack", "no", f"{mean.item():.1%} of "
             f"{found.honest.sel(rule='mean', gamma=alike).item():.1%}",
             bool(mean < worst.sel(rule=robust, gamma=alike).min() - TOLERANCE),
-            "verdict: below every robust rule by 2 points",
+            "below every robust rule by 2 points", source=Source.OURS,
         ),
         Claim(
-            "heterogeneous data is harder for every rule", "yes",
-            f"{harness.span(100 * lost)} points lost, median {100 * float(lost.median()):.3g}",
-            bool((lost > TOLERANCE).all()), "verdict: more than 2 points, each rule",
+            "heterogeneous-is-harder", "heterogeneous data is harder for every rule", "yes",
+            f"{span(100 * lost)} points lost, median {100 * float(lost.median()):.3g}",
+            bool((lost > TOLERANCE).all()), "more than 2 points, each rule", source=Source.OURS,
         ),
     ]  # fmt: skip
     return [*found_claims, _mixing(config, worst, robust, apart)] if config.mixed else found_claims
@@ -121,18 +122,17 @@ def _mixing(config: Config, worst: xr.DataArray, robust: list[str], apart: str) 
     alone = worst.sel(gamma=apart, rule=robust).values
     gain = worst.sel(gamma=apart, rule=[f"NNM, {name}" for name in robust]).values - alone
     return Claim(
-        f"gamma {apart}: nearest-neighbour mixing helps", "yes (Allouah et al. 2023)",
-        f"{harness.span(100 * gain)} points, median {100 * np.median(gain):.3g}", bool(np.median(gain) > TOLERANCE),
-        "verdict: by more than 2 points in the median over robust rules",
+        "mixing-helps", f"gamma {apart}: nearest-neighbour mixing helps", "yes (Allouah et al. 2023)",
+        f"{span(100 * gain)} points, median {100 * np.median(gain):.3g}", bool(np.median(gain) > TOLERANCE),
+        "by more than 2 points in the median over robust rules", source=Source.OURS,
     )  # fmt: skip
 
 
 def caveats(config: Config, runs: xr.Dataset) -> list[str]:
     setting, spread = config.setting, runs.test.isel(evaluation=-1).std("seed").mean().item()
     noise = f"; standard deviation over seeds at the end {100 * spread:.2g} points" if config.repeats > 1 else ""
-    model = f"hidden layers of {setting.hidden}" if setting.hidden else "softmax regression"
     return [
-        f"{setting.dataset}, {model}, {setting.num_honest} honest and {setting.num_byzantine} Byzantine clients, "
+        f"{setting.task}; {setting.num_honest} honest and {setting.num_byzantine} Byzantine clients, "
         f"{config.rounds} steps, batch {setting.batch_size}, momentum {setting.momentum}, {config.repeats} seed(s); "
         f"rate {', '.join(map(str, config.learning_rates))}, chosen as ByzFL does by validation under the worst attack",
         f"{runs.attrs['runs']} runs in {runs.attrs['programs']} compiled program(s), {runs.attrs['all_seconds']:.0f} s",

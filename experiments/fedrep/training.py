@@ -6,30 +6,30 @@ the same aggregates bit for bit, and the same messages.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import xarray as xr
 
-from experiments import harness
 from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
-from fedjax_priv import data, losses, metrics, models
-from fedjax_priv.base import Algorithm, Local, Model, View
+from experiments.problem import Task, load, model_of, num_params
+from fedjax_priv import data, losses, metrics
+from fedjax_priv.base import Algorithm, Local, View
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.sweep import sweep
 
 ELIDED = "masks were elided in the runs of accuracy and bytes: the same aggregates and messages"
 
 
+Observe = Callable[[View], dict[str, Any]]
+"""What is measured of a round's view."""
+
+
 class Setting(NamedTuple):
     """Data, model and how long clients train. The defaults are the paper's, but for repeats."""
 
-    dataset: Literal["digits", "mnist", "cifar10"] = "cifar10"
-    samples: int | None = None  # training samples that are used; None: all
-    pool: int = 1  # pixels are means over squares of so many by so many
-    model: str = "resnet20"  # or "mlp16", a network with one hidden layer of 16
+    task: Task = Task("cifar10", "resnet20")
     num_clients: int = 32
     batch_size: int = 25
     epochs: int = 120
@@ -50,29 +50,6 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-def load(setting: Setting) -> data.Dataset:
-    dataset = harness.load(setting.dataset, setting.samples)
-    return dataset._replace(x_train=pooled(dataset.x_train, setting.pool), x_test=pooled(dataset.x_test, setting.pool))
-
-
-def pooled(images: np.ndarray, size: int) -> np.ndarray:
-    """Means over squares of `size` by `size` pixels; images `[k, h, w, c]`."""
-    k, height, width, channels = images.shape
-    return images.reshape(k, height // size, size, width // size, size, channels).mean((2, 4))
-
-
-def model_of(setting: Setting) -> Model:
-    side, channels = {"digits": (8, 1), "mnist": (28, 1), "cifar10": (32, 3)}[setting.dataset]
-    shape = (side // setting.pool, side // setting.pool, channels)
-    if setting.model == "resnet20":
-        return models.resnet20(shape)
-    return models.mlp(shape, 10, hidden=(int(setting.model.removeprefix("mlp")),))
-
-
-def num_params(setting: Setting) -> int:
-    return models.num_params(jax.eval_shape(model_of(setting).init, jax.random.key(0)))
-
-
 def lengths(setting: Setting, method: Method, samples: int) -> tuple[int, int]:
     """Iterations, and how many between two evaluations: of so many passes over the data."""
     local_steps = setting.epochs * samples / (setting.num_clients * setting.batch_size)
@@ -84,7 +61,7 @@ def local_of(setting: Setting, method: Method, rounds: int, momentum: Any, rate:
     """Eq. 182: `m <- beta m + (1 - beta) grad`, whose rate falls to a tenth after two thirds of the rounds."""
     drop = round(rounds * 80 / 120)
     return local_sgd(
-        losses.softmax_cross_entropy(model_of(setting)),
+        losses.softmax_cross_entropy(model_of(setting.task)),
         learning_rate=lambda done: rate * (1 - momentum) * jnp.where(done < drop, 1.0, 0.1),
         batch_size=setting.batch_size,
         num_steps=method.local_steps,
@@ -98,10 +75,10 @@ def algorithm(
 ) -> Algorithm:
     """A method; `attack` is a number of `ATTACKS`, `how` of `system_of`."""
     local = local_of(setting, method, rounds, momentum, rate)
-    return system_of(method, local, setting.num_clients, num_params(setting), alpha, attack, rate, **how)
+    return system_of(method, local, setting.num_clients, num_params(setting.task), alpha, attack, rate, **how)
 
 
-def run(config: Config, observe: Callable[[View], dict[str, Any]] | None = None) -> xr.Dataset:
+def compare(config: Config, observe: Observe | None = None) -> xr.Dataset:
     """Run all methods, each at the rate that is best for it.
 
     Returns:
@@ -110,13 +87,13 @@ def run(config: Config, observe: Callable[[View], dict[str, Any]] | None = None)
       gave; `rate` `[curve, alpha, momentum]`; and `end` `[curve, alpha, momentum, tried]`, the last accuracy at each
       of the rates.
     """
-    dataset = load(config.setting)
+    dataset = load(config.setting.task)
     parts = [_one(config, method, dataset, observe) for method in config.methods.values()]
     result = xr.concat(parts, xr.Variable("curve", list(config.methods)), join="outer")
-    return result.assign_attrs(num_params=num_params(config.setting))
+    return result.assign_attrs(num_params=num_params(config.setting.task))
 
 
-def _one(config: Config, method: Method, dataset: data.Dataset, observe: Any) -> xr.Dataset:
+def _one(config: Config, method: Method, dataset: data.Dataset, observe: Observe | None) -> xr.Dataset:
     setting, samples = config.setting, len(dataset.x_train)
     rounds, every = lengths(setting, method, samples)
     numbers: Mapping[str, Sequence[float | int]] = {
@@ -128,13 +105,13 @@ def _one(config: Config, method: Method, dataset: data.Dataset, observe: Any) ->
     }
     whole = sweep(
         functools.partial(algorithm, setting, method, rounds, elide=True, observe=observe), numbers,
-        jax.random.key(config.seed), model_of(setting).init,
+        jax.random.key(config.seed), model_of(setting.task).init,
         data.federate(dataset, setting.num_clients, seed=config.seed),
         rounds=rounds, every=every, at_once=setting.at_once, over="clients", progress=False,
-        evaluate=metrics.accuracy(model_of(setting), dataset.x_test, dataset.y_test),
+        evaluate=metrics.accuracy(model_of(setting.task), dataset.x_test, dataset.y_test),
     )  # fmt: skip
     whole = whole.assign_coords(attack=list(config.attacks), evaluation=whole.evaluation * setting.epochs / rounds)
-    return best(summary(whole.rename(evaluation="epoch"), method, num_params(setting)))
+    return best(summary(whole.rename(evaluation="epoch"), method, num_params(setting.task)))
 
 
 def summary(runs: xr.Dataset, method: Method, d: int) -> xr.Dataset:

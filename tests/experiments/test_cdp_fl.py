@@ -22,7 +22,7 @@ def script(name):
 
 
 def paper(name):
-    return script(name).SCALES["paper"]
+    return script("figures").FIGURES[name].scales["paper"]
 
 
 def verdicts(claims):
@@ -79,7 +79,7 @@ def test_secure_aggregation_proves_nothing_for_the_network():
 
 
 def test_curves_against_dp_sgd_have_the_eps_their_names_say():
-    against, config = script("against_dp_sgd"), script("fig5").SCALES["quick"]
+    against, config = script("against_dp_sgd"), script("figures").FIGURES["fig5"].scales["quick"]
     of, setting = against.curves(config), config.setting
     amplified = lambda curve, taken: theory.amplified_epsilon(taken, 1.0, 5, 160, 16, curve.sigma, setting.delta)
     steps = of[f"{against.DP}, {against.STEPS}"]
@@ -98,8 +98,7 @@ def test_dp_sgd_costs_less_than_the_paper_charges():
 
 
 def test_samples_of_devices_are_apart():
-    problem, scales = script("problem"), script("scales")
-    setting = scales.QUICK_LOGISTIC
+    problem, setting = script("problem"), script("figures").FIGURES["fig5"].scales["quick"].setting
     found = problem.problem(setting, 0)
     x, y = found.data.examples
     assert x.shape == (8, 160, 65) and y.shape == (8, 160) and found.x_test.shape == (320, 65)
@@ -109,7 +108,7 @@ def test_samples_of_devices_are_apart():
 
 
 def test_an_evaluation_is_the_mean_over_devices_in_numpy():
-    problem, setting = script("problem"), script("scales").QUICK_LOGISTIC
+    problem, setting = script("problem"), script("figures").FIGURES["fig5"].scales["quick"].setting
     own = problem.problem(setting, 0)
     w = np.random.default_rng(0).normal(size=(65, 2))
     got = problem.evaluation(setting, own)({"kernel": jnp.asarray(w, jnp.float32)})
@@ -162,7 +161,7 @@ def test_claims_against_dp_sgd_follow_from_the_data():
 
     def said(base, steps):
         ends = runs([0.83, 0.83, 0.83, base, base, steps], line=names).expand_dims(x=x)
-        return against.claims(config, xr.Dataset({"accuracy": ends, "training_loss": 1 - ends}), "training_loss")
+        return against.claims(config, xr.Dataset({"accuracy": ends, "training_loss": 1 - ends}))
 
     found = said(0.80, 0.83)
     assert verdicts(found) == [True, True, True, False, True, False] and "100% are more gradient steps" in found[3].note
@@ -179,9 +178,9 @@ def test_trends_follow_from_the_data():
         [[[0.7, 0.6, 0.4], [0.7, 0.6, 0.41], [0.7, 0.6, 0.6]], [[0.7, 0.5, 0.3], [0.7, 0.5, 0.31], [0.7, 2, 5]]], **dims
     )
     result = xr.Dataset({"training_loss": loss, "accuracy": 1 - loss / 10})
-    assert verdicts(shared.trends(config, result, "training_loss")) == [True, True, True, True, True, False, True]
-    assert not script("fig3").falls_then_rises(config, result).verdict
-    down, up, at = shared.turns(result, "training_loss", 40, 1e-3, 1)
+    assert verdicts(shared.trends(config, result)) == [True, True, True, True, True, False, True]
+    assert not shared.falls_then_rises(config, result).verdict
+    down, up, at = shared.turn(result, "training_loss", 40, 1e-3)
     assert (down, up, at) == (pytest.approx(0.39), 0, 100)
 
 
@@ -221,7 +220,7 @@ def test_the_papers_setting_is_as_printed():
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_runs_can_be_built_at_every_scale(name, scale):
     """Scale cpu has fewer repeats than paper."""
-    training, problem, config = script("training"), script("problem"), script(name).SCALES[scale]
+    training, problem, config = script("training"), script("problem"), script("figures").FIGURES[name].scales[scale]
     setting, shape = config.setting, jax.ShapeDtypeStruct
     steps = config.local_steps[-1] if isinstance(config.local_steps, tuple) else config.local_steps
     size = config.batch_size if name in ("fig3", "fig4") else training.passes(setting, 1, steps).batch_size

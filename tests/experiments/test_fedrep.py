@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from experiments import problem
 from fedjax_priv.attacks import alie, foe, sign_flip
 from fedjax_priv.base import ClientData, Local, View
 from fedjax_priv.crypto import field
@@ -16,6 +17,10 @@ EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
 
 def script(name):
     return importlib.import_module(f"experiments.fedrep.{name}")
+
+
+def paper(name):
+    return script("figures").FIGURES[name].scales["paper"]
 
 
 def runs(ends, **dims):
@@ -38,22 +43,22 @@ def test_a_gap_is_clear_or_small_only_beyond_its_noise():
     plain = runs([0.5, 0.5], attack=alie)
     noisy = plain + xr.DataArray([-0.05, 0.05], dims="seed")
     for one, clear, small in ((0.53, True, False), (0.505, False, True), (0.4, False, False)):
-        found = curves.gap(runs([one, one], attack=alie), plain)
-        np.testing.assert_allclose(found.last, one - 0.5, atol=1e-9)
+        found = curves.compared(runs([one, one], attack=alie), plain).gap
+        np.testing.assert_allclose(found.mean, one - 0.5, atol=1e-9)
         assert (found.clear == clear).all() and (found.small == small).all()
         assert float(found.noise.max()) < 1e-9
-    found = curves.gap(noisy, plain - 0.03)
+    found = curves.compared(noisy, plain - 0.03).gap
     np.testing.assert_allclose(found.noise, 2 * 0.05, atol=1e-9)  # 2 std / sqrt(2), std = 0.05 sqrt(2)
     assert not found.clear.any() and found.small.all()
 
 
 def test_a_verdict_that_hangs_on_z_says_so():
     curves = script("curves")
-    found = curves.gap(runs([0.6, 0.6, 0.5, 0.6], attack=attacks()), runs([0.5] * 4, attack=attacks()))
-    said = curves.claim("better", "better", found, found.clear, "above")
+    found = curves.compared(runs([0.6, 0.6, 0.5, 0.6], attack=attacks()), runs([0.5] * 4, attack=attacks()))
+    said = curves.claim("better", "better", "better", found, found.gap.clear, "above")
     assert said.verdict is False and "hangs on z" in said.note and "under ALIE (1.5)" in said.note
-    assert "ALIE (Baruch) +10.0 (+10.0)" in said.ours
-    said = curves.claim("better", "better", found, found.not_below, "not below")
+    assert "ALIE (Baruch) +10.0 (+10.0)" in said.found
+    said = curves.claim("better", "better", "better", found, found.gap.not_below(), "not below")
     assert said.verdict is True and "hangs" not in said.note
 
 
@@ -81,14 +86,14 @@ def result_of(ends, names, attack, gamma=0.05, up=100.0, down=100.0, **more):
 def test_at_equal_bytes_the_costlier_run_is_read_earlier():
     budget = script("budget")
     result = result_of([[0.4], [0.6]], ["FedREP", "other"], ["none"], up=[10.0, 40.0], down=[10.0, 10.0])
-    last = lambda way: budget.ahead(result, "FedREP", "other", way).last.item()
+    last = lambda way: budget.ahead(result, "FedREP", "other", way).gap.mean.item()
     np.testing.assert_allclose([last("iteration"), last("up"), last("both")], [-0.2, 0.4 - 0.15, 0.4 - 0.24])
 
 
 def test_flat_up_to_an_alpha_and_falling_beyond_is_recognised():
     alphas = [0.0, 0.5, 0.95, 1.0]
     said = lambda ends: verdicts(
-        script("fig1").claims(runs(np.tile(ends, (4, 1)).T, alpha=alphas, attack=attacks()), "")
+        script("by_alpha").of_rule(runs(np.tile(ends, (4, 1)).T, alpha=alphas, attack=attacks()), "")
     )
     assert said([0.9, 0.9, 0.89, 0.7]) == [True, True]
     assert said([0.9, 0.9, 0.8, 0.7]) == [False, True]
@@ -99,29 +104,30 @@ def test_an_unsteady_rule_is_recognised():
     steady = runs(np.full((2, 1, 4), 0.9), curve=["geoMed", "TMean"], alpha=[0.0], attack=attacks())
     shaken = steady.copy()
     shaken.loc[{"curve": "TMean", "attack": list(script("methods").ALIE), "epoch": [2.0, 4.0]}] = 0.1
-    unsteady = script("fig3").unsteady
+    unsteady = script("by_alpha").unsteady
     assert [unsteady(steady).verdict, unsteady(shaken).verdict] == [False, True]
     assert unsteady(steady.sel(curve=["geoMed"])).verdict is None
 
 
 def test_comparisons_of_systems_follow_from_the_data():
-    fig2, fig4, fig5, fig7 = (script(name) for name in ("fig2", "fig4", "fig5", "fig7"))
+    systems, variants = script("other_systems"), script("variants")
     other = runs([0.5] * 4, attack=attacks())
-    by = lambda ends: script("curves").gap(runs(ends, attack=attacks()), other)
-    assert verdicts(fig2.claims(by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))) == [True, True, True]
-    assert verdicts(fig2.claims(by([0.6, 0.6, 0.5, 0.5]), by([0.5] * 4))) == [False, False, False]
+    by = lambda ends: script("curves").compared(runs(ends, attack=attacks()), other)
+    assert verdicts(systems.over_rcgd_ef(by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))) == [True, True, True]
+    assert verdicts(systems.over_rcgd_ef(by([0.6, 0.6, 0.5, 0.5]), by([0.5] * 4))) == [False, False, False]
 
-    coordinates = lambda end, up: fig4.claims(result_of([[0.5], [end]], ["noAtk", "minAtk"], ["FoE"], up=[100.0, up]))
+    result = lambda end, up: result_of([[0.5], [end]], ["noAtk", "minAtk"], ["FoE"], up=[100.0, up])
+    coordinates = lambda end, up: variants.coordinates(paper("fig4"), result(end, up))
     assert verdicts(coordinates(0.49, 110.0)) == [True, True] and verdicts(coordinates(0.4, 150.0)) == [False, False]
 
-    momentum = lambda end: fig5.helps("", runs([[0.5], [end]], momentum=[0.0, 0.9], attack=["FoE"])).verdict
+    momentum = lambda end: variants.helps("", runs([[0.5], [end]], momentum=[0.0, 0.9], attack=["FoE"])).verdict
     assert momentum(0.6) and not momentum(0.5)
 
     def sparse(ours, rate):
         end = (("curve", "tried"), [[ours, np.nan], [0.5, 0.5], [0.6, 0.6]])
         rates = xr.DataArray([0.5, rate, rate], dims="curve")
         result = result_of([[ours], [0.5], [0.6]], ["FedREP", "a", "b"], ["none"], end=end, rate=rates)
-        return verdicts(fig7.claims(result.assign_coords(tried=[0.5, 5.0])))
+        return verdicts(systems.by_rate(paper("fig7"), result.assign_coords(tried=[0.5, 5.0])))
 
     assert sparse(0.7, 5.0) == [True, True, True] and sparse(0.55, 0.5) == [True, False, False]
 
@@ -131,7 +137,7 @@ def test_fedrep_at_a_gamma_is_held_against_share():
     of = lambda low, high, gamma: result_of(
         np.tile([[low], [high], [0.8]], (1, 5)), names, ["none", *attacks()], gamma=[gamma, 0.08, 1.0]
     )
-    said = lambda *args: verdicts(script("fig8").claims(of(*args)))
+    said = lambda *args: verdicts(script("against_share").at_gammas(paper("fig8"), of(*args)))
     assert said(0.76, 0.79, 0.018) == [True, True, False]
     assert said(0.70, 0.75, 0.018) == [False, False, False]
     assert said(0.85, 0.85, 0.03) == [True, None, True]
@@ -143,8 +149,8 @@ def test_the_guessed_reason_is_true_only_if_it_holds_everywhere():
         dims=("curve", "attack", "seed"),
         coords={"curve": ["FedREP 0.1", "SHARE"], "attack": list(script("methods").ALIE)},
     )
-    lower = script("fig12").lower
-    assert lower(values(0.9), "").verdict and not lower(values(1.1), "").verdict
+    lower = script("against_share").lower
+    assert lower(values(0.9), "", "").verdict and not lower(values(1.1), "", "").verdict
 
 
 def test_dissimilarity_is_of_the_means_of_honest_buffers():
@@ -154,7 +160,7 @@ def test_dissimilarity_is_of_the_means_of_honest_buffers():
     values = rng.integers(-(2**20), 2**20, (m, d))
     Mask = type("Mask", (), {"group": jnp.asarray(group)})
     view = View(field.from_signed(jnp.asarray(values, jnp.int32)), (), (), {"mask": Mask}, (), ())
-    got = jax.jit(lambda: script("fig12").dissimilarity(m // s, f)(view))()
+    got = jax.jit(lambda: script("against_share").dissimilarity(m // s, f)(view))()
     honest = [b for b in range(m // s) if b not in group[:f]]
     means = np.stack([values[group == b].mean(0) for b in honest]) / 2**20
     pairs = [((a - b) ** 2).sum() for i, a in enumerate(means) for b in means[:i]]
@@ -170,7 +176,7 @@ def test_table_1_is_said_of_a_system_that_has_the_aspects():
         return table1.claims(result.assign(read_alone=("curve", [read])))
 
     assert said("FedREP", 0.89, 400.0, 0.0).verdict and said("SparseSecAgg", 0.5, 400.0, 0.0).verdict
-    assert said("FedREP", 0.5, 4000.0, 1.0).ours == "no no no" and not said("FedREP", 0.5, 400.0, 0.0).verdict
+    assert said("FedREP", 0.5, 4000.0, 1.0).found == "no no no" and not said("FedREP", 0.5, 400.0, 0.0).verdict
 
 
 def test_the_server_reads_single_values_where_nothing_hides_them():
@@ -204,7 +210,7 @@ def test_systems_without_a_place_for_attacks_train_byzantine_clients_to_where_it
 
 def test_pixels_are_averaged():
     images = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    np.testing.assert_array_equal(script("training").pooled(images, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
+    np.testing.assert_array_equal(problem.pooled(images, 2)[0, ..., 0], [[2.5, 4.5], [10.5, 12.5]])
 
 
 FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "fig12", "table1")
@@ -213,18 +219,12 @@ FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "fig1
 def test_the_papers_setting_is_as_printed():
     training, Method = script("training"), script("methods").Method
     for name in FIGURES:
-        config = script(name).SCALES["paper"]
-        setting = config.setting
-        assert (setting.dataset, setting.model, setting.num_clients, setting.batch_size) == (
-            "cifar10",
-            "resnet20",
-            32,
-            25,
-        )
+        setting = paper(name).setting
+        assert setting.task == problem.Task("cifar10", "resnet20") and setting[1:3] == (32, 25)
         assert {0.1, 0.2, 0.5, 1.0, 2.0, 5.0} <= {*setting.rates} and setting.epochs == 120
     assert training.lengths(setting, Method(), 50_000) == (7500, 125)
     assert training.lengths(setting, Method(local_steps=5), 50_000) == (1500, 25)
-    assert training.num_params(setting) == 272_474
+    assert problem.num_params(setting.task) == 272_474
 
 
 BUILT = {"fig2": ["RCGD-EF"], "fig4": ["sameAtk"], "table1": list(script("table1").NAMES[1:])}
@@ -236,10 +236,10 @@ def test_the_papers_runs_can_be_built(monkeypatch):
     shape, local_of = jax.ShapeDtypeStruct, training.local_of
     examples = shape((32, 1563, 32, 32, 3), jnp.float32), shape((32, 1563), jnp.int32)
     data, key = ClientData(examples, shape((32,), jnp.int32)), jax.eval_shape(lambda: jax.random.key(0))
-    params = jax.eval_shape(training.model_of(script("table1").SCALES["paper"].setting).init, key)
+    params = jax.eval_shape(problem.model_of(paper("table1").setting.task).init, key)
 
     def once(setting, method, rounds, momentum, rate):
-        how = setting.dataset, setting.pool, setting.model, setting.batch_size, method.local_steps, rounds
+        how = setting.task, setting.batch_size, method.local_steps, rounds
         if how not in trained:
             local = local_of(setting, method, rounds, momentum, rate)
             trained[how] = local._replace(apply=jax.jit(local.apply))
@@ -252,7 +252,7 @@ def test_the_papers_runs_can_be_built(monkeypatch):
         return state, *system.step(key, state, data)
 
     def all_runs(*args):
-        configs = {name: script(name).SCALES["paper"] for name in BUILT}
+        configs = {name: paper(name) for name in BUILT}
         return [run(configs[name], curve, *args) for name, curves in BUILT.items() for curve in curves]
 
     monkeypatch.setattr(training, "local_of", once)

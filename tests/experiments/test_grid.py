@@ -8,6 +8,7 @@ import pytest
 import xarray as xr
 
 from experiments.fedrep import cells, grid
+from experiments.problem import Task
 from fedjax_priv import aggregators
 from fedjax_priv.runs.sweep import sweep
 
@@ -19,7 +20,7 @@ NAMES = (cells.HONEST, "FoE", cells.FLIPPED)
 @pytest.fixture(scope="module")
 def whole():
     """Batches are all that a client holds, so that the order of its samples is of no account."""
-    setting = cells.Setting("digits", num_honest=6, num_byzantine=2, gammas=(1.0, 0.0))
+    setting = cells.Setting(Task("digits"), num_honest=6, num_byzantine=2, gammas=(1.0, 0.0))
     size = cells.problem(setting, 0).clients.examples[0].shape[1]
     return setting._replace(batch_size=size)
 

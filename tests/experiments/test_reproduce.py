@@ -3,7 +3,6 @@
 import json
 import pathlib
 import sys
-import textwrap
 import time
 
 import matplotlib.figure
@@ -13,35 +12,37 @@ import xarray as xr
 
 from experiments import cards, checks, harness, reproduce
 from experiments.cards import Card
-from experiments.harness import Claim, Outcome
+from experiments.claims import Claim
+from experiments.harness import Experiment, Outcome
 from fedjax_priv.cli import main
 from fedjax_priv.cli import reproduce as place
 
 COMMIT = "0" * 40
 ABOUT = {"commit": COMMIT, "device_kind": "cpu", "date": "2026", "jax_version": "0", "command": "python", "seed": 0,
          "scale": "quick", "seconds": 1.5}  # fmt: skip
+MAIN = """
+import runpy, sys
+
+runpy.run_path(f"experiments/{sys.argv[1]}.py")
+"""
 SCRIPT = """
-'''Fig. 1: {name}.'''
 import pathlib, shutil, sys, time
 
-def main(file):
+def main():
     out = pathlib.Path(sys.argv[-1])
     {work}
     shutil.copytree({made!r}, out, dirs_exist_ok=True)
 
-class harness:
-    main = main
-
-if __name__ == "__main__":
-    harness.main(__file__)
+main()
 """
+CARD = Card("paper", "fig1", "Fig. 1", "x")
 
 
 def outcome(verdict=True, values=(1.0, 2.0)):
     picture = matplotlib.figure.Figure()
     picture.add_subplot().imshow(np.random.default_rng(0).random((40, 40)))
     data = xr.Dataset({"accuracy": ("round", np.array(values))})
-    return Outcome(picture, data, [Claim("reaches 90%", "90%", "91%", verdict)], ["digits"])
+    return Outcome(picture, data, [Claim("reaches", "reaches 90%", "90%", "91%", verdict, "at least 90%")], ["digits"])
 
 
 def saved(folder, verdict=True, values=(1.0, 2.0), **about):
@@ -56,22 +57,25 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def papers(tmp_path, monkeypatch, made):
-    """A folder of papers whose scripts copy results, or do `work` before."""
+    """Adds papers of one figure; `python -m experiments` copies results for it, or does `work` before."""
     root = tmp_path / "experiments"
-    monkeypatch.setattr(cards, "HERE", root)
+    root.mkdir()
+    (root / "__main__.py").write_text(MAIN)
     monkeypatch.setattr(reproduce, "HERE", root)
     monkeypatch.setattr(reproduce, "commit", lambda: COMMIT)
+    monkeypatch.setattr(cards, "PAPERS", {})
+    monkeypatch.setattr(cards, "experiments", lambda paper: {"fig1": Experiment("Fig. 1", paper, {}, None)})
     monkeypatch.chdir(tmp_path)
 
     def add(paper, work="pass"):
-        (root / paper).mkdir(parents=True)
-        (root / paper / "fig1.py").write_text(textwrap.dedent(SCRIPT.format(name=paper, work=work, made=str(made))))
+        cards.PAPERS[paper] = cards.Paper(paper)
+        (root / f"{paper}.py").write_text(SCRIPT.format(work=work, made=str(made)))
 
     return add
 
 
 def found(folder):
-    return checks.problems(cards.result(Card("paper", "fig1", "Fig. 1"), "quick", folder))
+    return checks.problems(cards.result(CARD, "quick", folder))
 
 
 def test_results_as_they_should_be_have_no_problems(tmp_path):
@@ -86,7 +90,7 @@ def test_results_as_they_should_be_have_no_problems(tmp_path):
         ({"scale": "cpu"}, "manifest.json is of scale cpu"),
         ({"command": f"python --out {pathlib.Path.home()}/x"}, "manifest.json names"),
         ({"values": (np.nan, np.nan)}, "accuracy in fig1.nc has no finite value"),
-        ({"verdict": False}, "claim 'reaches ...' came out as [False], expected True"),
+        ({"verdict": False}, "claim 'reaches' came out as 'does not hold', expected 'holds'"),
     ],
 )
 def test_what_is_wrong_with_results_is_said(tmp_path, monkeypatch, how, said):
@@ -96,20 +100,39 @@ def test_what_is_wrong_with_results_is_said(tmp_path, monkeypatch, how, said):
     assert problem.startswith(said)
 
 
-def test_files_and_claims_are_looked_at(tmp_path):
+def test_files_and_claims_are_looked_at(tmp_path, monkeypatch):
     folder = saved(tmp_path / "paper" / "fig1-quick")
     (folder / "fig1.png").write_bytes(b"")
     xr.Dataset(attrs={"commit": "another"}).to_netcdf(folder / "fig1.nc", engine="h5netcdf")
-    harness.write_json(folder / "verdicts.json", [{"claim": "x", "paper": "", "ours": "", "verdict": True}])
+    harness.write_json(
+        folder / "verdicts.json",
+        [{"id": "x", "text": "", "expected": "", "found": "", "verdict": True, "source": "paper"}] * 2,
+    )
     assert found(tmp_path) == [
         "fig1.png has 0 bytes", "fig1.nc is empty", "fig1.nc is of another commit than manifest.json",
-        "claim without a verdict: x",
+        "2 claims have the id 'x'", "claim without a verdict: x", "claim without a verdict: x",
     ]  # fmt: skip
+    monkeypatch.setitem(checks.AT_QUICK, "paper.fig1", {"reaches": True})
+    assert found(tmp_path)[-1] == "claim 'reaches' is missing"
+    monkeypatch.undo()
     harness.write_json(folder / "verdicts.json", [])
     assert found(tmp_path)[-1] == "no claims"
     (folder / "fig1.png").unlink()
     (problem,) = found(tmp_path)
     assert problem.startswith("a file cannot be read") and "fig1.png" in problem
+
+
+def test_ids_of_claims_are_unique(tmp_path):
+    twice = outcome()._replace(claims=[*outcome().claims] * 2)
+    with pytest.raises(ValueError, match="ids of claims must be unique; got reaches more than once"):
+        harness.save(twice, tmp_path, "fig1", ABOUT)
+
+
+def test_a_claim_that_lacks_a_field_is_refused(tmp_path):
+    folder = saved(tmp_path / "paper" / "fig1-quick")
+    harness.write_json(folder / "verdicts.json", [{"id": "x", "source": "paper"}])
+    with pytest.raises(ValueError, match=r"verdicts.json: .*missing"):
+        found(tmp_path)
 
 
 def run(monkeypatch, *arguments):
@@ -126,7 +149,7 @@ def test_a_script_that_fails_is_named_and_stops_no_other(papers, monkeypatch, ca
         run(monkeypatch, "--all", "--json", tmp_path / "rows.json")
     assert stopped.value.code == 1
     printed = capsys.readouterr().out
-    assert "1 of 3 cards made; results: results\nnot as they should be: " in printed
+    assert "1 of 3 cards made; results: results\nfailed or unexpected: " in printed
     rows = {row["paper"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
     assert rows["bad"]["problems"] == ["exit status 1: no data"] and rows["bad"]["verdict"] == "failed"
     assert rows["empty"]["problems"] == ["no results"]
@@ -196,7 +219,7 @@ def test_what_is_running_ends_with_the_command(papers):
         ([], "paper or all must be given"),
         (["good", "--all"], "paper must not be given with all"),
         (["nobody"], "paper must be one of good; got nobody"),
-        (["good", "fig2"], "figure must be one of fig1 for good; got fig2"),
+        (["good", "fig2"], "figure must be one of fig1 (Fig. 1) for good; got fig2"),
         (["good", "--processes", "0"], "processes must be an integer >= 1, got 0"),
     ],
 )
@@ -226,4 +249,4 @@ def test_a_real_script_is_made(monkeypatch, tmp_path, capsys):
     assert row["problems"] == [] and (row["held"], row["tested"]) == (0, 2)
     described = json.loads(pathlib.Path("results/wireless/fig6-quick/manifest.json").read_text())
     place = "results/wireless/fig6-quick"
-    assert described["command"] == f"python -m experiments.wireless.fig6 --scale quick --out {place}"
+    assert described["command"] == f"python -m experiments wireless fig6 --scale quick --out {place}"
