@@ -25,7 +25,7 @@ from fedjax_priv import channels, systems
 from fedjax_priv.audit import one_run, sending, two_worlds
 from fedjax_priv.base import ClientData
 from fedjax_priv.theory import gaussian
-from fedjax_priv.theory.wireless import rigorous_epsilon
+from fedjax_priv.theory.wireless import Round, rigorous_epsilon
 
 # %% [markdown]
 # ## The claim
@@ -37,9 +37,8 @@ from fedjax_priv.theory.wireless import rigorous_epsilon
 USERS, PARAMS, CLIP, VARIANCE, JOIN, RECEIVER = 5, 3, 1.0, 1.0, 0.8, 0.5
 DELTA, TRIALS = 1e-3, 20_000
 key = jax.random.key(0)
-claim = rigorous_epsilon(
-    DELTA, num_users=USERS, participation=JOIN, clip=CLIP, noise_variance=VARIANCE, receiver_noise=RECEIVER
-)
+setting = Round(USERS, JOIN, clip=CLIP, noise_variance=VARIANCE, receiver_noise=RECEIVER)
+claim = rigorous_epsilon(setting, DELTA)
 print(f"claimed: eps = {claim:.3f} at delta = {DELTA:g}")
 
 # %% [markdown]
@@ -124,12 +123,7 @@ _ = panels[0].legend(frameon=False)
 # %%
 shares = np.array([1.0, 0.5, 0.2, 0.1, 0.04])
 found = [two_worlds(*(audited(variance=share * VARIANCE) if share < 1 else sound), delta=DELTA) for share in shares]
-own = [
-    rigorous_epsilon(
-        DELTA, num_users=USERS, participation=JOIN, clip=CLIP, noise_variance=share * VARIANCE, receiver_noise=RECEIVER
-    )
-    for share in shares
-]
+own = [rigorous_epsilon(setting._replace(noise_variance=share * VARIANCE), DELTA) for share in shares]
 figure, axis = plt.subplots(figsize=(5.4, 3.2), layout="constrained")
 axis.plot(shares, own, "s-", label="exact, for the noise that is there")
 axis.plot(shares, [bound.epsilon for bound in found], "o-", label="audit: at least")

@@ -83,15 +83,7 @@ grid = sweep(
 )  # fmt: skip
 accuracy = grid.accuracy.isel(evaluation=-1)
 spent = [
-    theory.rigorous_epsilon(
-        DELTA,
-        num_users=USERS,
-        participation=P,
-        clip=CLIP,
-        noise_variance=variance,
-        receiver_noise=RECEIVER,
-        rounds=ROUNDS,
-    )
+    theory.rigorous_epsilon(theory.Round(USERS, P, CLIP, variance, RECEIVER), DELTA, rounds=ROUNDS)
     for variance in VARIANCES
 ]
 for variance, eps, values in zip(VARIANCES, spent, accuracy.values, strict=True):
@@ -135,7 +127,8 @@ for known, moments in ((True, theory.estimate_moments_known), (False, theory.est
         known_count=known,
     )
     squares = np.square(np.asarray(info.direction, np.float64)).sum(1)
-    expected = moments(np.asarray(vectors, np.float64), P, VARIANCE, RECEIVER).second
+    one = theory.Round(len(vectors), P, CLIP, VARIANCE, RECEIVER)
+    expected = moments(one, np.asarray(vectors, np.float64)).second
     away = (squares.mean() - expected) / (squares.std(ddof=1) / np.sqrt(TRIALS))
     name = "known" if known else "unknown"
     print(f"R {name}: mean square {squares.mean():.4f}, expected {expected:.4f} ({away:+.1f} standard errors)")
@@ -151,12 +144,11 @@ for known, moments in ((True, theory.estimate_moments_known), (False, theory.est
 # %%
 counts = np.unique(np.logspace(1.5, 3, 10).astype(int))
 DELTA_L = DELTA_PRIME = 1e-4
-setting = dict(clip=1.0, noise_variance=9.0)
-paper = [theory.central_epsilon(k, P, 1.0, 9.0, DELTA_L, DELTA_PRIME) for k in counts]
-delta = [theory.central_delta(k, P, DELTA_L, DELTA_PRIME) for k in counts]
-ours = dict(participation=P, receiver_noise=RECEIVER, **setting)
-exact = [theory.rigorous_epsilon(d, num_users=k, **ours) for k, d in zip(counts, delta, strict=True)]
-named = [theory.known_set_epsilon(d, num_users=k, **ours) for k, d in zip(counts, delta, strict=True)]
+by_users = [theory.Round(k, P, clip=1.0, noise_variance=9.0, receiver_noise=RECEIVER) for k in counts]
+paper = [theory.central_epsilon(one, DELTA_L, DELTA_PRIME) for one in by_users]
+delta = [theory.central_delta(one, DELTA_L, DELTA_PRIME) for one in by_users]
+exact = [theory.rigorous_epsilon(one, d) for one, d in zip(by_users, delta, strict=True)]
+named = [theory.known_set_epsilon(one, d) for one, d in zip(by_users, delta, strict=True)]
 figure, axis = plt.subplots(figsize=(5.6, 3.4), layout="constrained")
 axis.plot(counts, paper, "s--", label="Theorem 1")
 axis.plot(counts, named, "^-", label="exact, server knows who sent")
@@ -177,16 +169,8 @@ assert (np.array(exact) < named).all() and (np.array(exact) < paper).all()
 
 # %%
 K, JOIN, SMALL, SIGMA2, N0, PARAMS, RUNS = 20, 0.9, 0.1, 1.0, 0.1, 400, 6000
-case = theory.removal_counterexample(
-    num_users=K,
-    participation=JOIN,
-    clip=SMALL,
-    noise_variance=SIGMA2,
-    receiver_noise=N0,
-    num_params=PARAMS,
-    delta_local=1e-5,
-    delta_prime=1e-4,
-)
+removal = theory.Round(K, JOIN, SMALL, SIGMA2, N0)
+case = theory.removal_counterexample(removal, PARAMS, delta_local=1e-5, delta_prime=1e-4)
 power = {}
 for name, present in (("there", 1.0), ("not there", 0.0)):
     info = rounds_of(
@@ -236,11 +220,10 @@ axis.grid(alpha=0.3)
 # air happens only if all are there.)
 
 # %%
-removal = dict(num_users=K, participation=JOIN, clip=SMALL, noise_variance=SIGMA2, receiver_noise=N0)
-proved = theory.rigorous_delta(case.epsilon, adjacency="removal", **removal)
+proved = theory.rigorous_delta(removal, case.epsilon, adjacency="removal")
 print(f"accountant for removal: delta = {proved:.4f} at eps = {case.epsilon:.3f}")
-print("its eps at delta = 1e-4:", theory.rigorous_epsilon(1e-4, adjacency="removal", **removal))
-print("for replacement:", theory.rigorous_epsilon(1e-4, **removal))
+print("its eps at delta = 1e-4:", theory.rigorous_epsilon(removal, 1e-4, adjacency="removal"))
+print("for replacement:", theory.rigorous_epsilon(removal, 1e-4))
 assert measured - 3 * np.sqrt(0.25 / (RUNS - split)) < proved and case.exact <= proved
 
 # %% [markdown]

@@ -1,6 +1,6 @@
 """What the figure of accountants shows: eps by p, K and T, and what an audit measured."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -50,17 +50,15 @@ def by_participation(config: Config) -> xr.Dataset:
 def _at(config: Config, clip: float, p: float) -> list[float]:
     k = config.num_users
     small = delta_prime(np.full(k, p))
-    if small >= 1 or (delta := theory.central_delta(k, p, DELTA_LOCAL, small)) >= 1:
+    setting = theory.Round(k, p, clip, config.noise_variance, RECEIVER_NOISE)
+    if small >= 1 or (delta := theory.central_delta(setting, DELTA_LOCAL, small)) >= 1:
         return [np.nan] * len(CURVES)
-    given = k, p, clip, config.noise_variance, DELTA_LOCAL, small
-    exact: dict[str, Any] = {"num_users": k, "participation": p, "clip": clip, "noise_variance": config.noise_variance,
-             "receiver_noise": RECEIVER_NOISE}  # fmt: skip
     return [
-        float(theory.central_epsilon(*given)),
-        float(theory.central_epsilon_analytic(*given, receiver_noise=RECEIVER_NOISE)),
-        float(theory.rigorous_epsilon(delta, **exact)),
-        float(theory.rigorous_epsilon(delta, **exact, adjacency="removal")),
-        float(theory.known_set_epsilon(delta, **exact)),
+        float(theory.central_epsilon(setting, DELTA_LOCAL, small)),
+        float(theory.central_epsilon_analytic(setting, DELTA_LOCAL, small)),
+        float(theory.rigorous_epsilon(setting, delta)),
+        float(theory.rigorous_epsilon(setting, delta, adjacency="removal")),
+        float(theory.known_set_epsilon(setting, delta)),
     ]
 
 
@@ -70,12 +68,9 @@ def by_users(config: Config) -> xr.Dataset:
     rows = []
     for k in config.sizes:
         p, eps, delta = sampled_round(k, noise)
-        exact: dict[str, Any] = {"clip": noise.clip, "noise_variance": noise.privacy, "receiver_noise": noise.receiver}
-        sampled = exact | {"num_users": k, "participation": p}
-        rows.append([
-            eps, theory.rigorous_epsilon(delta, **sampled), theory.known_set_epsilon(delta, **sampled),
-            theory.rigorous_unsampled_epsilon(delta, num_users=k, **exact),
-        ])  # fmt: skip
+        setting = theory.Round(k, p, noise.clip, noise.privacy, noise.receiver)
+        exact = theory.rigorous_epsilon, theory.known_set_epsilon, theory.rigorous_unsampled_epsilon
+        rows.append([eps, *(kind(setting, delta) for kind in exact)])
     coordinates = {"K": list(config.sizes), "line": ["paper", "replacement", "known", "all"]}
     return xr.Dataset({"scaled": (tuple(coordinates), np.array(rows, float))}, coordinates)
 
@@ -84,16 +79,13 @@ def by_rounds(config: Config) -> xr.Dataset:
     """`total` eps_T of eqs. 18-20, `total_delta`, and `total_exact` at that delta, by replacement; by `T`."""
     k, p, clip = config.num_users, config.uniform, config.clips[-1]
     small = delta_prime(np.full(k, p))
-    eps = theory.central_epsilon(k, p, clip, config.noise_variance, DELTA_LOCAL, small)
-    delta = theory.central_delta(k, p, DELTA_LOCAL, small)
+    setting = theory.Round(k, p, clip, config.noise_variance, RECEIVER_NOISE)
+    eps = theory.central_epsilon(setting, DELTA_LOCAL, small)
+    delta = theory.central_delta(setting, DELTA_LOCAL, small)
     rows = []
     for t in config.iterations:
         total = theory.compose_heterogeneous(np.full(t, eps), delta, config.slack)
-        exact = theory.rigorous_epsilon(
-            total.delta, num_users=k, participation=p, clip=clip, noise_variance=config.noise_variance,
-            receiver_noise=RECEIVER_NOISE, rounds=t,
-        )  # fmt: skip
-        rows.append((total.epsilon, total.delta, exact))
+        rows.append((total.epsilon, total.delta, theory.rigorous_epsilon(setting, total.delta, rounds=t)))
     names = ("total", "total_delta", "total_exact")
     columns = dict(zip(names, np.array(rows, float).T, strict=True))
     return xr.Dataset({name: ("T", values) for name, values in columns.items()}, {"T": list(config.iterations)})
@@ -102,10 +94,9 @@ def by_rounds(config: Config) -> xr.Dataset:
 def audited(config: Config) -> xr.Dataset:
     """Measured `pair` and `removed` with the ends of their intervals, and what theory says at the same eps."""
     spec = config.pair
-    exact: dict[str, Any] = {"num_users": spec.num_users, "participation": spec.participation, "clip": spec.clip,
-             "noise_variance": spec.noise_variance, "receiver_noise": spec.receiver_noise}  # fmt: skip
+    setting = theory.Round(*(getattr(spec, name) for name in theory.Round._fields))
     pair = _interval("pair", "pair_eps", audit.replacement(spec, EPSILONS, config.seed))
-    pair["pair_exact"] = "pair_eps", [float(theory.rigorous_delta(eps, **exact)) for eps in EPSILONS]
+    pair["pair_exact"] = "pair_eps", [float(theory.rigorous_delta(setting, eps)) for eps in EPSILONS]
     claims = [_claimed(config.removed, clip) for clip in config.removed_clips]
     eps = np.array([claim.epsilon for claim, _ in claims])
     removed = _interval("removed", "removed_clip", audit.removal(config.removed, eps, config.seed))
@@ -125,9 +116,6 @@ def _interval(name: str, dim: str, found: audit.Measured) -> dict:
 def _claimed(spec: audit.Round, clip: float) -> tuple[theory.Counterexample, float]:
     """Theorem 1's claim for this L and the exact delta without R; and delta for removal if R is revealed."""
     small = delta_prime(np.full(spec.num_users, spec.participation))
-    same: dict[str, Any] = {"num_users": spec.num_users, "participation": spec.participation, "clip": clip,
-            "noise_variance": spec.noise_variance, "receiver_noise": spec.receiver_noise}  # fmt: skip
-    claim = theory.removal_counterexample(
-        **same, num_params=spec.num_params, delta_local=DELTA_LOCAL, delta_prime=small
-    )
-    return claim, float(theory.rigorous_delta(claim.epsilon, **same, adjacency="removal"))
+    setting = theory.Round(spec.num_users, spec.participation, clip, spec.noise_variance, spec.receiver_noise)
+    claim = theory.removal_counterexample(setting, spec.num_params, DELTA_LOCAL, small)
+    return claim, float(theory.rigorous_delta(setting, claim.epsilon, adjacency="removal"))

@@ -91,16 +91,14 @@ def removal(config: Config) -> list[Claim]:
     """Theorem 1 and what the server may know."""
     p = 0.9
     small = leakage.delta_prime(np.full(config.num_users, p))
-    case = theory.removal_counterexample(
-        num_users=config.num_users, participation=p, clip=0.1, noise_variance=0.1, receiver_noise=RECEIVER_NOISE,
-        num_params=7850, delta_local=DELTA_LOCAL, delta_prime=small,
-    )  # fmt: skip
+    loud = theory.Round(config.num_users, p, clip=0.1, noise_variance=0.1, receiver_noise=RECEIVER_NOISE)
+    case = theory.removal_counterexample(loud, 7850, DELTA_LOCAL, small)
     noise, k = Noise(), 1000
     p_star, _, delta = sampled_round(k, noise)
-    rest: dict[str, Any] = {"clip": noise.clip, "noise_variance": noise.privacy, "receiver_noise": noise.receiver}
-    hidden = theory.rigorous_epsilon(delta, num_users=k, participation=p_star, **rest)
-    known = theory.known_set_epsilon(delta, num_users=k, participation=p_star, **rest)
-    everyone = theory.rigorous_unsampled_epsilon(delta, num_users=k, **rest)
+    setting = theory.Round(k, p_star, noise.clip, noise.privacy, noise.receiver)
+    hidden = theory.rigorous_epsilon(setting, delta)
+    known = theory.known_set_epsilon(setting, delta)
+    everyone = theory.rigorous_unsampled_epsilon(setting, delta)
     return [
         Claim("removal", f"Theorem 1, removal: delta at eps = {case.epsilon:.3f}", f"{case.claimed:.2g}",
               f"{case.exact:.2g}", bool(case.exact <= case.claimed),
@@ -115,7 +113,9 @@ def optimum() -> list[Claim]:
     """Lemma 1."""
     k, small = 1000, 1e-4
     star = float(theory.optimal_participation(k, small))
-    eps = lambda p, c: float(theory.central_epsilon(k, p, 1.0, fig6.noise_variance(c), DELTA_LOCAL, small))
+    eps = lambda p, c: float(
+        theory.central_epsilon(theory.Round(k, p, 1.0, fig6.noise_variance(c)), DELTA_LOCAL, small)
+    )
     least = lambda c: _least(lambda p: eps(p, c), star / 2 + 1e-6)
     curvature = lambda p: (eps(p + 0.01, 1e-3) + eps(p - 0.01, 1e-3) - 2 * eps(p, 1e-3)) / 1e-7
     at, past = curvature(star), curvature(2.5 * star)
@@ -168,7 +168,8 @@ def figures() -> list[Claim]:
 def _sampled_orthogonal_slope(low: int, high: int) -> float:
     noise, sizes = Noise(), np.geomspace(low, high, 12).astype(int)
     p = [float(theory.optimal_participation(int(k), noise.delta_prime)) for k in sizes]
-    eps = theory.sampled_orthogonal_epsilon(np.array(p), noise.clip, noise.privacy, noise.delta_local)
+    settings = [theory.Round(int(k), x, noise.clip, noise.privacy) for k, x in zip(sizes, p, strict=True)]
+    eps = [theory.sampled_orthogonal_epsilon(setting, noise.delta_local) for setting in settings]
     return fig2.slope(sizes, np.asarray(eps))[0]
 
 

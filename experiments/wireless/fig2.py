@@ -53,12 +53,10 @@ def composed(config: Config, sizes: np.ndarray) -> xr.Dataset:
     totals, deltas, exact = np.full((3, len(config.iterations), len(sizes)), np.nan)
     for j, k in enumerate(sizes):
         p, eps, delta = sampled_round(int(k), config.noise)
+        setting = theory.Round(int(k), p, config.noise.clip, config.noise.privacy, config.noise.receiver)
         for i, t in enumerate(config.iterations):
             totals[i, j], deltas[i, j] = theory.compose_homogeneous(eps, delta, t, config.slack)
-            exact[i, j] = theory.rigorous_epsilon(
-                deltas[i, j], num_users=int(k), participation=p, clip=config.noise.clip,
-                noise_variance=config.noise.privacy, receiver_noise=config.noise.receiver, rounds=t,
-            )  # fmt: skip
+            exact[i, j] = theory.rigorous_epsilon(setting, deltas[i, j], rounds=t)
     dims = ("T", "K")
     values = {"total": (dims, totals), "total_delta": (dims, deltas), "total_exact": (dims, exact)}
     return xr.Dataset(values, {"T": list(config.iterations), "K": sizes})
@@ -139,7 +137,8 @@ def crossing(noise: Noise) -> int:
     """The first K from which on eq. 14 at p* is below c/sqrt(K)."""
     sizes = np.arange(20, 1000)
     gap = [
-        sampled_round(int(k), noise).epsilon - theory.unsampled_epsilon(k, noise.clip, noise.privacy, noise.delta_local)
+        sampled_round(int(k), noise).epsilon
+        - theory.unsampled_epsilon(theory.Round(k, 1.0, noise.clip, noise.privacy), noise.delta_local)
         for k in sizes
     ]
     return int(sizes[np.flatnonzero(np.array(gap) >= 0).max() + 1])

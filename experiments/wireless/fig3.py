@@ -22,8 +22,10 @@ class Config(NamedTuple):
     num_users: tuple[int, ...] = (20, 200)
     participation: tuple[float, ...] = (0.1, 0.3, 0.5, 0.9)
     rounds: int = 400  # of (b)
-    problem: theory.Problem = theory.Problem(smoothness=0.9, convexity=0.2, clip=2.0, num_params=30)
-    noise: theory.Noise = theory.Noise(privacy=0.1, receiver=1.0)
+    problem: theory.Problem = theory.Problem(smoothness=0.9, convexity=0.2, num_params=30)
+    clip: float = 2.0  # L
+    noise_variance: float = 0.1  # sigma^2
+    receiver_noise: float = 1.0  # N0
     iterations: int = 4000  # of (a)
     seed: int = 0
 
@@ -37,8 +39,8 @@ def run(config: Config) -> Outcome:
     setting = config.setting._replace(groups=config.num_users[-1:])
     caveats = [
         f"(a) eqs. 21 and 23, with exact moments of 1/R and with the paper's approximations (eqs. 24, 25); "
-        f"d = {config.problem.num_params}, L = {config.problem.clip:g}, sigma^2 = {config.noise.privacy}, N0 = "
-        f"{config.noise.receiver:g}, lambda = {config.problem.convexity}, mu = {config.problem.smoothness}",
+        f"d = {config.problem.num_params}, L = {config.clip:g}, sigma^2 = {config.noise_variance}, N0 = "
+        f"{config.receiver_noise:g}, lambda = {config.problem.convexity}, mu = {config.problem.smoothness}",
         f"(b) {training.describe(setting).partition('; divided')[0]}, T = {config.rounds}, "
         f"{config.setting.repeats} seed(s); K = {' and '.join(map(str, config.num_users))}; lines are means, bands the "
         "range",
@@ -68,7 +70,8 @@ def ratios(config: Config) -> xr.Dataset:
 
 def _moments(config: Config, k: int, p: float) -> tuple[float, float, float]:
     kinds = (theory.moment_unknown, theory.moment_known, theory.moment_known_taylor)
-    found = [float(kind(config.problem, config.noise, num_users=k, participation=p)) for kind in kinds]
+    setting = theory.Round(k, p, config.clip, config.noise_variance, config.receiver_noise)
+    found = [float(kind(config.problem, setting)) for kind in kinds]
     return found[0], found[1], found[2]
 
 
@@ -83,7 +86,7 @@ def trained(config: Config) -> xr.Dataset:
 
 def _train(config: Config, k: int, estimate: str) -> xr.Dataset:
     setting = config.setting._replace(groups=(k,), known_count=estimate == "known")
-    fixed: Any = {"clip": [config.problem.clip], "noise_variance": [config.noise.privacy]}
+    fixed: Any = {"clip": [config.clip], "noise_variance": [config.noise_variance]}
     runs = training.run(
         setting, {"participation": config.participation} | fixed, rounds=config.rounds, seed=config.seed
     )

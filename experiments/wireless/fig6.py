@@ -65,19 +65,17 @@ def bound(config: Config, kind: str, c: float, p: float) -> float:
     """Eq. 14 at a delta' in words or digits; NaN where there is none."""
     if kind == LIMIT:
         variance = noise_variance(c) * config.num_users * p
-        return float(theory.sampled_orthogonal_epsilon(p, 1.0, variance, DELTA_LOCAL))
+        setting = theory.Round(config.num_users, p, 1.0, variance)
+        return float(theory.sampled_orthogonal_epsilon(setting, DELTA_LOCAL))
     delta = experiments_delta_prime(np.full(config.num_users, p)) if kind == EXPERIMENTS else float(kind)
     if delta >= 1 or p <= _beta(config, delta):
         return np.nan
-    return float(theory.central_epsilon(config.num_users, p, 1.0, noise_variance(c), DELTA_LOCAL, delta))
+    return float(theory.central_epsilon(theory.Round(config.num_users, p, 1.0, noise_variance(c)), DELTA_LOCAL, delta))
 
 
 def _exact(config: Config, c: float, p: float) -> float:
-    found = theory.rigorous_epsilon(
-        DELTA_LOCAL, num_users=config.num_users, participation=p, clip=1.0, noise_variance=noise_variance(c),
-        receiver_noise=config.receiver_noise,
-    )  # fmt: skip
-    return float(found)
+    setting = theory.Round(config.num_users, p, 1.0, noise_variance(c), config.receiver_noise)
+    return float(theory.rigorous_epsilon(setting, DELTA_LOCAL))
 
 
 def best(eps: xr.DataArray) -> xr.DataArray:

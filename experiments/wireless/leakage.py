@@ -27,15 +27,14 @@ def of_round(participation: np.ndarray, clip: float, noise_variance: float) -> d
     names = ("local", "lemma", "local_delta", "central", "printed", "central_delta")
     if small >= 1:
         return dict.fromkeys(names, np.nan)
-    users = participation.size, participation
-    given = *users, clip, noise_variance, DELTA_LOCAL, small
+    given = theory.Round(participation.size, participation, clip, noise_variance), DELTA_LOCAL, small
     values = (
-        theory.local_epsilon(*given, receiver_noise=RECEIVER_NOISE),
+        theory.local_epsilon(given[0]._replace(receiver_noise=RECEIVER_NOISE), DELTA_LOCAL, small),
         theory.local_epsilon(*given),
-        theory.local_delta(*users, DELTA_LOCAL, small),
+        theory.local_delta(*given),
         theory.central_epsilon(*given),
         theory.central_epsilon_printed(*given),
-        theory.central_delta(*users, DELTA_LOCAL, small),
+        theory.central_delta(*given),
     )
     return dict(zip(names, map(float, values), strict=True))
 
@@ -50,11 +49,10 @@ def of_run(participation: np.ndarray, clip: float, noise_variance: float) -> dic
     rows = [of_round(row, clip, noise_variance) for row in distinct]
     by_round = {name: np.array([row[name] for row in rows])[where.ravel()] for name in rows[0]}
     worst = int(np.argmax(by_round["central"]))
+    p = participation[worst].astype(np.float64)
     rigorous = theory.rigorous_epsilon(
-        by_round["central_delta"][worst], num_users=participation.shape[1],
-        participation=participation[worst].astype(np.float64), clip=clip, noise_variance=noise_variance,
-        receiver_noise=RECEIVER_NOISE,
-    )  # fmt: skip
+        theory.Round(p.size, p, clip, noise_variance, RECEIVER_NOISE), by_round["central_delta"][worst]
+    )
     return {name: values.max() for name, values in by_round.items()} | {
         "frozen": by_round["central"][0],
         "rigorous": float(rigorous),

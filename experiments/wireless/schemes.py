@@ -32,21 +32,16 @@ def leakage(num_users: np.ndarray, noise: Noise) -> xr.Dataset:
 
 def _at(k: int, noise: Noise) -> list[tuple[Any, Any, Any]]:
     """Eps, delta and exact eps of each scheme."""
-    clip, variance, receiver, small, _ = noise
+    small = noise.delta_local
     p, eps, delta = sampled_round(k, noise)
-    rest: dict[str, Any] = {"clip": clip, "noise_variance": variance, "receiver_noise": receiver}
-    return [
-        (theory.orthogonal_epsilon(clip, variance, small), small, theory.rigorous_orthogonal_epsilon(small, **rest)),
-        (
-            theory.sampled_orthogonal_epsilon(p, clip, variance, small), p * small,
-            theory.rigorous_sampled_orthogonal_epsilon(p * small, participation=p, **rest),
-        ),
-        (
-            theory.unsampled_epsilon(k, clip, variance, small), small,
-            theory.rigorous_unsampled_epsilon(small, num_users=k, **rest),
-        ),
-        (eps, delta, theory.rigorous_epsilon(delta, num_users=k, participation=p, **rest)),
-    ]  # fmt: skip
+    setting = theory.Round(k, p, noise.clip, noise.privacy, noise.receiver)
+    rows = [
+        (theory.orthogonal_epsilon, small, theory.rigorous_orthogonal_epsilon),
+        (theory.sampled_orthogonal_epsilon, p * small, theory.rigorous_sampled_orthogonal_epsilon),
+        (theory.unsampled_epsilon, small, theory.rigorous_unsampled_epsilon),
+    ]
+    printed = [(claim(setting, small), at, exact(setting, at)) for claim, at, exact in rows]
+    return [*printed, (eps, delta, theory.rigorous_epsilon(setting, delta))]
 
 
 class SampledRound(NamedTuple):
@@ -60,5 +55,5 @@ class SampledRound(NamedTuple):
 def sampled_round(k: int, noise: Noise) -> SampledRound:
     """The paper's figures at p*(K)."""
     p = float(theory.optimal_participation(k, noise.delta_prime))
-    eps = theory.central_epsilon(k, p, noise.clip, noise.privacy, noise.delta_local, noise.delta_prime)
-    return SampledRound(p, float(eps), float(theory.central_delta(k, p, noise.delta_local, noise.delta_prime)))
+    claim = theory.Round(k, p, noise.clip, noise.privacy), noise.delta_local, noise.delta_prime
+    return SampledRound(p, float(theory.central_epsilon(*claim)), float(theory.central_delta(*claim)))

@@ -44,38 +44,36 @@ def _claimed(terms: Mapping[str, Any], p: np.ndarray, delta: float) -> Figure:
 def _theorem(terms: Mapping[str, Any], p: np.ndarray) -> tuple[float, float]:
     size = len(p)
     prime = 2 * np.exp(-2 * p.sum() ** 2 / size) + DELTA_LOCAL
-    eps = wireless.central_epsilon(size, p, terms["clip"], terms["noise_variance"], DELTA_LOCAL, prime)
-    return float(eps), float(wireless.central_delta(size, p, DELTA_LOCAL, prime))
+    claim = wireless.Round(size, p, terms["clip"], terms["noise_variance"]), DELTA_LOCAL, prime
+    return float(wireless.central_epsilon(*claim)), float(wireless.central_delta(*claim))
 
 
 def _proved(terms: Mapping[str, Any], run: xr.Dataset, p: np.ndarray, rounds: int, delta: float) -> Figure:
     size = p.shape[1]
     if np.ndim(terms["noise_variance"]):
         return none("noise variances differ between users: the accountant is for one")
-    about: dict[str, Any] = {name: float(terms[name]) for name in ("clip", "noise_variance", "receiver_noise")}
+    noises = (float(terms[name]) for name in ("clip", "noise_variance", "receiver_noise"))
+    about = wireless.Round(size, _shape(p), *noises)
     if terms["power"] is not None and terms["control"] == "gradient":
         return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
     if terms["access"] == "orthogonal":
         return _orthogonal(terms, p, rounds, delta, about)
     if terms["power"] is not None and terms["control"] == "bound":
         power = np.broadcast_to(terms["power"], run.gain.shape[1])[:size] * run.attrs["num_params"]
-        amplitude = wireless.limited_amplitudes(
-            run.gain.values[:, :size].astype(np.float64), power, clip=about["clip"],
-            noise_variance=about["noise_variance"], num_params=run.attrs["num_params"],
-        )  # fmt: skip
-        eps = wireless.limited_epsilon(delta, amplitudes=amplitude, participation=_shape(p), rounds=rounds, **about)
+        gain = run.gain.values[:, :size].astype(np.float64)
+        amplitude = wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"])
+        eps = wireless.limited_epsilon(about, delta, amplitudes=amplitude, rounds=rounds)
         return Figure(float(eps), delta, "known set of users, amplitudes scaled by L (replacement)")
-    eps = wireless.rigorous_epsilon(delta, num_users=size, participation=_shape(p), rounds=rounds, **about)
+    eps = wireless.rigorous_epsilon(about, delta, rounds=rounds)
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)")
 
 
-def _orthogonal(terms: Mapping[str, Any], p: np.ndarray, rounds: int, delta: float, about: Mapping[str, Any]) -> Figure:
+def _orthogonal(terms: Mapping[str, Any], p: np.ndarray, rounds: int, delta: float, about: wireless.Round) -> Figure:
     """Every link is seen, and its silence: a Gaussian mechanism in each round a user takes part in."""
     if terms["power"] is not None:
         return none("users limited by power on orthogonal links: no accountant")
-    eps = wireless.known_set_epsilon(
-        delta, num_users=1, participation=_shape(p.max(1)[:, None]), rounds=rounds, **about
-    )
+    alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]))
+    eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)
     return Figure(float(eps), delta, "each link seen alone, silence too (replacement)")
 
 

@@ -39,7 +39,7 @@ from fedjax_priv.systems import dp_sgd, fedavg, fedrep, wireless
 from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory.fedrep import coordinate_epsilon
-from fedjax_priv.theory.wireless import rigorous_epsilon
+from fedjax_priv.theory.wireless import Round, rigorous_epsilon
 
 KEY = jax.random.key(21)
 DELTA, TRIALS = 1e-3, 60_000
@@ -124,9 +124,7 @@ def audited(noise=NOISE):
 
 def test_a_system_stands_its_audit_and_a_broken_one_does_not():
     """The claim is the exact figure of the channel; noise cut to a ninth is caught."""
-    claimed = rigorous_epsilon(
-        DELTA, num_users=USERS, participation=P, clip=CLIP, noise_variance=NOISE, receiver_noise=N0
-    )
+    claimed = rigorous_epsilon(Round(USERS, P, CLIP, NOISE, N0), DELTA)
     assert claimed / 2.5 < audited() < claimed
     assert audited(noise=NOISE / 9) > claimed
 

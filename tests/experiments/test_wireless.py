@@ -214,8 +214,9 @@ def test_the_papers_setting_is_as_printed():
     assert [panel.clip for panel in configs[1].panels.values()] == [1.0, 0.2]
     assert configs[1].noise_variance == 0.8
     bounds = FIGURES["fig3"].scales["paper"]
-    assert bounds.num_users == (20, 200) and bounds.iterations == 4000 and bounds.noise == (0.1, 1.0)
-    assert bounds.problem == (0.9, 0.2, 2.0, 30) and bounds.setting.snr_db == (10.0,)
+    assert bounds.num_users == (20, 200) and bounds.iterations == 4000
+    assert (bounds.clip, bounds.noise_variance, bounds.receiver_noise) == (2.0, 0.1, 1.0)
+    assert bounds.problem == (0.9, 0.2, 30) and bounds.setting.snr_db == (10.0,)
 
 
 @pytest.mark.parametrize("name", ["fig3", "fig4", "fig5", "fig7"])

@@ -158,11 +158,12 @@ def over_the_air(colluding=0, **how):
 
 def test_over_the_air():
     server, with_users = over_the_air(colluding=2)
-    how = dict(participation=0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0, rounds=ROUNDS)
-    assert worst(server.proved) == pytest.approx(wireless.rigorous_epsilon(DELTA, num_users=N, **how), rel=1e-5)
-    assert worst(with_users.proved) == pytest.approx(wireless.rigorous_epsilon(DELTA, num_users=N - 2, **how), rel=1e-5)
+    every = wireless.Round(N, 0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0)
+    for entry, size in ((server, N), (with_users, N - 2)):
+        exact = wireless.rigorous_epsilon(every._replace(num_users=size), DELTA, rounds=ROUNDS)
+        assert worst(entry.proved) == pytest.approx(exact, rel=1e-5)
     prime = 2 * np.exp(-2 * (0.9 * N) ** 2 / N) + 1e-5
-    each = wireless.central_epsilon(N, 0.9, 0.1, 0.5, 1e-5, prime), wireless.central_delta(N, 0.9, 1e-5, prime)
+    each = [of(every, 1e-5, prime) for of in (wireless.central_epsilon, wireless.central_delta)]
     claimed = wireless.compose_heterogeneous(np.full(ROUNDS, each[0]), each[1], DELTA)
     assert (worst(server.claimed), server.claimed.delta) == pytest.approx((claimed.epsilon, claimed.delta), rel=1e-5)
 
@@ -177,9 +178,7 @@ def test_power_that_scales_noise_by_gradients_has_no_guarantee():
 
 def test_orthogonal_links_are_seen_one_by_one():
     (entry,) = over_the_air(access="orthogonal")
-    seen = wireless.known_set_epsilon(
-        DELTA, num_users=1, participation=0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0, rounds=ROUNDS
-    )
+    seen = wireless.known_set_epsilon(wireless.Round(1, 0.9, 0.1, 0.5, 1.0), DELTA, rounds=ROUNDS)
     assert worst(entry.proved) == pytest.approx(seen, rel=1e-5) and entry.claimed.epsilon is None
     assert worst(over_the_air()[0].proved) < worst(entry.proved)
 

@@ -15,6 +15,7 @@ from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.status import Status
 from fedjax_priv.systems import wireless
 from fedjax_priv.theory.wireless import (
+    Round,
     count_law,
     estimate_moments_known,
     estimate_moments_unknown,
@@ -25,14 +26,14 @@ from helpers import engine, towards_target
 
 KEY = jax.random.key(11)
 K, D, ROUNDS = 6, 4, 6000
-SIGMA2, N0 = 0.5, 2.0
+CLIP, SIGMA2, N0 = 100.0, 0.5, 2.0
 SPREAD = np.array([0.5, 0.1, 0.3, 0.45, 0.05, 0.2])
 G = np.random.default_rng(5).normal(size=(K, D)) / 3
 DATA = ClientData(jnp.asarray(-G, jnp.float32), jnp.arange(K) % D + 1)  # at w = 0 the update is -x_k
 
 
 def system(**how):
-    usual = dict(clip=100.0, noise_variance=SIGMA2, receiver_noise=N0, server=optax.sgd(1.0), block=4, mesh=None)
+    usual = dict(clip=CLIP, noise_variance=SIGMA2, receiver_noise=N0, server=optax.sgd(1.0), block=4, mesh=None)
     return wireless(towards_target(), **{**usual, **how})
 
 
@@ -66,7 +67,7 @@ def within(sample, expected, errors=5.0):
 @pytest.mark.parametrize("known", [True, False])
 def test_estimate_has_its_mean_and_second_moment(p, known):
     found, senders = estimates(p, known_count=known)
-    moments = (estimate_moments_known if known else estimate_moments_unknown)(G, p, SIGMA2, N0)
+    moments = (estimate_moments_known if known else estimate_moments_unknown)(Round(K, p, CLIP, SIGMA2, N0), G)
     within(found, moments.mean)
     within(np.square(found).sum(1), moments.second)
     np.testing.assert_allclose(moments.mean, G.mean(0), atol=1e-12)
@@ -85,7 +86,7 @@ def test_unequal_participation_weighs_clients_as_the_page_says(known):
 def test_orthogonal_links_add_a_noise_for_each_that_sends():
     p = 0.3
     found, _ = estimates(p, access="orthogonal", known_count=False)
-    moments = estimate_moments_unknown(G, p, SIGMA2 + N0, 0.0)
+    moments = estimate_moments_unknown(Round(K, p, CLIP, SIGMA2 + N0), G)
     within(found, moments.mean)
     within(np.square(found).sum(1), moments.second)
 

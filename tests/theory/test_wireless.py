@@ -11,7 +11,8 @@ from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import wireless as theory
 
 K = 200
-CLIP, NOISE = 1.0, 0.1
+NOISE = 0.1
+ROUND = theory.Round(K, 0.3, clip=1.0, noise_variance=NOISE)
 
 BETA_TOO_LARGE = r"delta_prime must be in \(2 exp\(-2 m\^2/K\), 1\) = \(0.718"
 
@@ -20,8 +21,8 @@ def papers_delta_prime(p):
     return 2 * math.exp(-2 * K * p**2) + 1e-5
 
 
-def arguments(p, clip=CLIP, noise=NOISE):
-    return K, p, clip, noise, 1e-5, papers_delta_prime(p)
+def arguments(p, **changes):
+    return ROUND._replace(participation=p, **changes), 1e-5, papers_delta_prime(p)
 
 
 def noise_of(c, delta_local):
@@ -32,7 +33,7 @@ def noise_of(c, delta_local):
 @pytest.mark.parametrize(
     ("found", "printed"),
     [
-        (theory.local_epsilon(*arguments(0.3), receiver_noise=1.0), 5.124),
+        (theory.local_epsilon(*arguments(0.3, receiver_noise=1.0)), 5.124),
         (theory.local_epsilon(*arguments(0.3)), 6.037),
         (theory.central_epsilon(*arguments(0.9)), 2.447),
         (theory.central_epsilon_printed(*arguments(0.9)), 3.132),
@@ -56,7 +57,7 @@ def test_central_epsilon_is_corollary_1(p):
     assert theory.central_epsilon(*arguments(p)) == pytest.approx(expected, rel=1e-12)
     weaker = theory.central_epsilon_printed(*arguments(p)) >= expected
     assert weaker == (p * (math.exp(x) + 1) >= 1 - delta_prime)
-    assert theory.central_delta(K, p, 1e-5, delta_prime) == pytest.approx(delta_prime + p * 1e-5 / (1 - delta_prime))
+    assert theory.central_delta(*arguments(p)) == pytest.approx(delta_prime + p * 1e-5 / (1 - delta_prime))
 
 
 def test_bounds_of_unequal_users_are_those_of_the_worst():
@@ -65,11 +66,11 @@ def test_bounds_of_unequal_users_are_those_of_the_worst():
     m, delta_prime = p.sum(), 1e-4
     width = math.sqrt(0.5 * K * math.log(2 / delta_prime))
     c = 2 / math.sqrt(NOISE) * math.sqrt(2 * math.log(1.25e5))
-    found = theory.central_epsilon(K, p, 1.0, noise, 1e-5, delta_prime)
+    unequal = ROUND._replace(participation=p, noise_variance=noise), 1e-5, delta_prime
+    found = theory.central_epsilon(*unequal)
     assert found == pytest.approx(math.log1p(0.8 / (1 - 1e-4) * math.expm1(c / math.sqrt(m - width))), rel=1e-12)
-    local = theory.local_epsilon(K, p, 1.0, noise, 1e-5, delta_prime)
-    assert local == pytest.approx(c / math.sqrt(1 + m - 0.8 - width), rel=1e-12)
-    assert theory.local_delta(K, p, 1e-5, delta_prime) == pytest.approx(0.8 * (1e-5 + delta_prime))
+    assert theory.local_epsilon(*unequal) == pytest.approx(c / math.sqrt(1 + m - 0.8 - width), rel=1e-12)
+    assert theory.local_delta(*unequal) == pytest.approx(0.8 * (1e-5 + delta_prime))
 
 
 @pytest.mark.parametrize("num_users", [100, 10**4, 10**6])
@@ -79,7 +80,7 @@ def test_optimal_epsilon_is_lemma_1(num_users):
     c = 2 / 3 * math.sqrt(2 * math.log(1.25e4))
     exponent = c / (0.5 * num_users * math.log(2e4)) ** 0.25
     expected = math.log1p(p / (1 - 1e-4) * math.expm1(exponent))
-    assert theory.central_epsilon(num_users, p, 1.0, 9.0, 1e-4, 1e-4) == pytest.approx(expected, rel=1e-9)
+    assert theory.central_epsilon(theory.Round(num_users, p, 1.0, 9.0), 1e-4, 1e-4) == pytest.approx(expected, rel=1e-9)
 
 
 def test_optimal_participation_of_few_users_is_all():
@@ -89,7 +90,8 @@ def test_optimal_participation_of_few_users_is_all():
 def minimiser(num_users, c, delta_prime):
     beta = math.sqrt(0.5 * math.log(2 / delta_prime) / num_users)
     p = np.linspace(beta + 1e-3, 1, 800)
-    eps = [theory.central_epsilon(num_users, x, 1.0, noise_of(c, 1e-5), 1e-5, delta_prime) for x in p]
+    setting = theory.Round(num_users, p, 1.0, noise_of(c, 1e-5))
+    eps = [theory.central_epsilon(setting._replace(participation=x), 1e-5, delta_prime) for x in p]
     return p[np.argmin(eps)]
 
 
@@ -104,19 +106,19 @@ def test_lemma_1_minimises_the_linearised_bound_only():
 def test_eq_41_has_its_sign_reversed():
     """Linearised, at c near 0: convex at 2 beta K, concave past 4 beta K."""
     beta, step = theory.optimal_participation(1000, 1e-4) / 2, 1e-2
-    bound = lambda p: theory.central_epsilon(1000, p, 1.0, noise_of(1e-3, 1e-5), 1e-5, 1e-4)
+    bound = lambda p: theory.central_epsilon(theory.Round(1000, p, 1.0, noise_of(1e-3, 1e-5)), 1e-5, 1e-4)
     second = lambda p: bound(p + step) + bound(p - step) - 2 * bound(p)
     assert second(2 * beta) > 0 > second(5 * beta)
 
 
+def at_optimum(num_users, variance=9.0):
+    return theory.Round(num_users, theory.optimal_participation(num_users, 1e-4), 1.0, variance)
+
+
 def scheme_epsilons(num_users, variance):
-    p = theory.optimal_participation(num_users, 1e-4)
-    return (
-        theory.central_epsilon(num_users, p, 1.0, variance, 1e-4, 1e-4),
-        theory.unsampled_epsilon(num_users, 1.0, variance, 1e-4),
-        theory.sampled_orthogonal_epsilon(p, 1.0, variance, 1e-4),
-        theory.orthogonal_epsilon(1.0, variance, 1e-4),
-    )
+    setting = at_optimum(num_users, variance)
+    others = theory.unsampled_epsilon, theory.sampled_orthogonal_epsilon, theory.orthogonal_epsilon
+    return theory.central_epsilon(setting, 1e-4, 1e-4), *(scheme(setting, 1e-4) for scheme in others)
 
 
 @pytest.mark.parametrize(("variance", "first"), [(9.0, 156), (3.0, 253)])
@@ -126,8 +128,7 @@ def test_fig_2a_sampling_pays_from_some_number_of_users(variance, first):
         sampled, unsampled, *_ = scheme_epsilons(num_users, variance)
         pays.append(sampled < unsampled)
     assert pays == [num_users >= first for num_users in range(20, 400)]
-    deltas = theory.central_delta(156, theory.optimal_participation(156, 1e-4), 1e-4, 1e-4), 1e-4
-    assert deltas[0] > deltas[1]
+    assert theory.central_delta(at_optimum(156), 1e-4, 1e-4) > 1e-4
 
 
 @pytest.mark.parametrize(
@@ -149,23 +150,23 @@ def test_fig_6_has_its_stated_shape_only_for_beta_near_0(delta_prime, c, falls):
 
 def test_eq_14_is_not_convex():
     p = np.linspace(0.15, 1, 100)
-    eps = [theory.central_epsilon(20, x, 1.0, noise_of(2, 1e-5), 1e-5, 0.9) for x in p]
+    eps = [theory.central_epsilon(theory.Round(20, x, 1.0, noise_of(2, 1e-5)), 1e-5, 0.9) for x in p]
     assert (np.diff(eps, 2) < 0).any() and (np.diff(eps, 2) > 0).any()
 
 
 @given(p=st.floats(0.25, 1), log_noise=st.floats(-2, 2), receiver=st.floats(0, 10))
 def test_analytic_bounds(p, log_noise, receiver):
-    given_ = arguments(p, noise=10**log_noise)
+    given_ = arguments(p, noise_variance=10**log_noise, receiver_noise=receiver)
     delta_prime = given_[-1]
     deviation = math.sqrt(0.5 * K * math.log(2 / delta_prime))
     sensitivity = lambda count: 2 / math.sqrt(count * 10**log_noise + receiver)
     x = gaussian.epsilon(1e-5, sensitivity(K * p - deviation))
-    analytic = theory.central_epsilon_analytic(*given_, receiver_noise=receiver)
+    analytic = theory.central_epsilon_analytic(*given_)
     assert math.expm1(analytic) == pytest.approx(p / (1 - delta_prime) * math.expm1(x), rel=1e-9, abs=1e-12)
-    local = theory.local_epsilon_analytic(*given_, receiver_noise=receiver)
+    local = theory.local_epsilon_analytic(*given_)
     expected = gaussian.epsilon(1e-5, sensitivity(1 + (K - 1) * p - deviation))
     assert local == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    sharp = theory.central_epsilon_sharp(*given_, receiver_noise=receiver)
+    sharp = theory.central_epsilon_sharp(*given_)
     assert sharp <= analytic + 1e-12
     if theory.central_epsilon(*given_) < 8:
         assert analytic <= theory.central_epsilon(*given_) + 1e-12
@@ -176,38 +177,37 @@ def test_sharp_epsilon_is_the_worst_count():
     width = math.sqrt(0.5 * K * math.log(2 / delta_prime))
     counts = [r for r in range(1, K + 1) if abs(r - K * p) < width]
     eps = [math.log1p(r / K * math.expm1(gaussian.epsilon(1e-5, 2 / math.sqrt(r * NOISE + 1)))) for r in counts]
-    assert theory.central_epsilon_sharp(*arguments(p), receiver_noise=1.0) == pytest.approx(max(eps), rel=1e-12)
+    assert theory.central_epsilon_sharp(*arguments(p, receiver_noise=1.0)) == pytest.approx(max(eps), rel=1e-12)
 
 
 def test_bounds_of_a_million_users():
-    p = np.full(10**6, 0.01)
-    for participation in (0.01, p):
-        eps = theory.central_epsilon(10**6, participation, 1.0, 1.0, 1e-5, 1e-5)
-        assert 0 < eps < 1 and 0 < theory.local_epsilon(10**6, participation, 1.0, 1.0, 1e-5, 1e-5) < 1
-    assert theory.central_epsilon(10**6, 0.01, 1e3, 1e-6, 1e-5, 1e-5) > 1e4, "no overflow"
+    many = theory.Round(10**6, 0.01, 1.0, 1.0)
+    for setting in (many, many._replace(participation=np.full(10**6, 0.01))):
+        assert 0 < theory.central_epsilon(setting, 1e-5, 1e-5) < 1
+        assert 0 < theory.local_epsilon(setting, 1e-5, 1e-5) < 1
+    assert theory.central_epsilon(many._replace(clip=1e3, noise_variance=1e-6), 1e-5, 1e-5) > 1e4, "no overflow"
 
 
 @pytest.mark.parametrize("num_users", [1, 7])
-def test_baselines(num_users):
+def test_other_schemes(num_users):
     c = 2 / 0.5 * math.sqrt(2 * math.log(1.25e5))
-    assert theory.orthogonal_epsilon(1.0, 0.25, 1e-5) == pytest.approx(c)
-    assert theory.orthogonal_epsilon(1.0, np.array([4.0, 0.25]), 1e-5) == pytest.approx(c)
-    assert theory.sampled_orthogonal_epsilon(0.3, 1.0, 0.25, 1e-5) == pytest.approx(math.log(1 + 0.3 * math.expm1(c)))
-    assert theory.unsampled_epsilon(num_users, 1.0, 0.25, 1e-5) == pytest.approx(c / math.sqrt(num_users))
+    setting = theory.Round(num_users, 0.3, 1.0, 0.25)
+    assert theory.orthogonal_epsilon(setting, 1e-5) == pytest.approx(c)
+    assert theory.orthogonal_epsilon(theory.Round(2, 0.3, 1.0, np.array([4.0, 0.25])), 1e-5) == pytest.approx(c)
+    assert theory.sampled_orthogonal_epsilon(setting, 1e-5) == pytest.approx(math.log(1 + 0.3 * math.expm1(c)))
+    assert theory.unsampled_epsilon(setting, 1e-5) == pytest.approx(c / math.sqrt(num_users))
 
 
-def test_rigorous_baselines():
-    noise = {"clip": 1.0, "noise_variance": 0.25, "receiver_noise": 0.5}
-    alone = gaussian.delta(1.5, 2 / math.sqrt(0.75))
-    assert theory.rigorous_orthogonal_delta(1.5, **noise) == pytest.approx(alone)
-    assert theory.rigorous_sampled_orthogonal_delta(1.5, participation=0.3, **noise) == pytest.approx(0.3 * alone)
-    everyone = gaussian.delta(1.5, 2 / math.sqrt(7 * 0.25 + 0.5))
-    assert theory.rigorous_unsampled_delta(1.5, num_users=7, **noise) == pytest.approx(everyone)
-    assert theory.rigorous_orthogonal_epsilon(alone, **noise) == pytest.approx(1.5)
-    found = theory.rigorous_sampled_orthogonal_epsilon(0.3 * alone, participation=0.3, **noise)
-    assert found == pytest.approx(1.5)
-    assert theory.rigorous_sampled_orthogonal_epsilon(0.4, participation=0.3, **noise) == 0
-    assert theory.rigorous_unsampled_epsilon(everyone, num_users=7, **noise) == pytest.approx(1.5)
+def test_rigorous_other_schemes():
+    setting = theory.Round(7, 0.3, 1.0, 0.25, 0.5)
+    alone, everyone = (gaussian.delta(1.5, 2 / math.sqrt(users * 0.25 + 0.5)) for users in (1, 7))
+    assert theory.rigorous_orthogonal_delta(setting, 1.5) == pytest.approx(alone)
+    assert theory.rigorous_sampled_orthogonal_delta(setting, 1.5) == pytest.approx(0.3 * alone)
+    assert theory.rigorous_unsampled_delta(setting, 1.5) == pytest.approx(everyone)
+    assert theory.rigorous_orthogonal_epsilon(setting, alone) == pytest.approx(1.5)
+    assert theory.rigorous_sampled_orthogonal_epsilon(setting, 0.3 * alone) == pytest.approx(1.5)
+    assert theory.rigorous_sampled_orthogonal_epsilon(setting, 0.4) == 0
+    assert theory.rigorous_unsampled_epsilon(setting, everyone) == pytest.approx(1.5)
 
 
 def test_composition():
@@ -224,12 +224,12 @@ def test_composition():
 
 def test_closed_composition_is_looser():
     p = np.array([0.4, 0.5, 0.9])
-    users = np.broadcast_to(p[:, None], (3, K))
-    rest = (1.0, 4.0, 1e-5, 1e-3)
-    closed = theory.compose_heterogeneous_closed(K, p, *rest, 0.1)
-    eps = np.array([theory.central_epsilon(K, x, *rest) for x in p])
+    setting = theory.Round(K, p, 1.0, 4.0)
+    closed = theory.compose_heterogeneous_closed(setting, 1e-5, 1e-3, 0.1)
+    eps = np.array([theory.central_epsilon(setting._replace(participation=x), 1e-5, 1e-3) for x in p])
     assert closed >= theory.compose_heterogeneous(eps, 0.0, 0.1).epsilon
-    assert theory.compose_heterogeneous_closed(K, users, *rest, 0.1) == pytest.approx(closed)
+    each = setting._replace(participation=np.broadcast_to(p[:, None], (3, K)))
+    assert theory.compose_heterogeneous_closed(each, 1e-5, 1e-3, 0.1) == pytest.approx(closed)
     width = math.sqrt(0.5 * K * math.log(2e3))
     b = math.expm1(math.sqrt(2 * math.log(1.25e5)) / math.sqrt(80 - width)) * math.sqrt((p**2).sum()) / (1 - 1e-3)
     assert closed == pytest.approx(b**2 / 2 + math.sqrt(2 * math.log(10)) * b)
@@ -238,32 +238,48 @@ def test_closed_composition_is_looser():
 def test_fig_2b_vanishes_at_a_delta_that_does_not():
     rounds, previous = 100, math.inf
     for num_users in (10**3, 10**4, 10**5):
-        p = theory.optimal_participation(num_users, 1e-4)
-        eps = theory.central_epsilon(num_users, p, 1.0, 9.0, 1e-4, 1e-4)
-        delta = theory.central_delta(num_users, p, 1e-4, 1e-4)
-        total = theory.compose_homogeneous(eps, delta, rounds, 1e-4)
+        claim = at_optimum(num_users), 1e-4, 1e-4
+        total = theory.compose_homogeneous(theory.central_epsilon(*claim), theory.central_delta(*claim), rounds, 1e-4)
         assert total.epsilon < previous / 3 and total.delta > rounds * 1e-4
         previous = total.epsilon
+
+
+FEW = theory.Round(20, 0.9, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"participation": 0.16}, BETA_TOO_LARGE),
+        ({"participation": 0.1}, r"participation must be above sqrt"),
+        ({"delta_prime": 1.0}, r"delta_prime must be in \(0, 1\), got 1.0"),
+        ({"participation": 1.1}, r"participation must be in \[0, 1\], got 1.1"),
+        ({"num_users": 2, "participation": np.ones(3)}, "participation must be a number, or one"),
+        ({"clip": 0.0}, r"clip must be in \(0, inf\), got 0.0"),
+        ({"noise_variance": 0.0}, r"noise_variance must be in \(0, inf\)"),
+        ({"noise_variance": np.ones(2)}, "noise_variance must be a number, or one for each of num_users = 20"),
+        ({"delta_local": 0.0}, r"delta_local must be in \(0, 1\], got 0.0"),
+    ],
+)  # fmt: skip
+def test_bad_rounds(changes, message):
+    deltas = {"delta_local": 1e-5, "delta_prime": 0.5}
+    setting = FEW._replace(**{name: value for name, value in changes.items() if name not in deltas})
+    with pytest.raises(ValueError, match=f"^{message}"):
+        theory.central_epsilon(setting, **{name: changes.get(name, usual) for name, usual in deltas.items()})
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.central_epsilon(20, 0.16, 1.0, 1.0, 1e-5, 0.5), BETA_TOO_LARGE),
-        (lambda: theory.central_epsilon(20, 0.1, 1.0, 1.0, 1e-5, 0.5), r"participation must be above sqrt"),
-        (lambda: theory.central_delta(20, 0.16, 1e-5, 0.5), BETA_TOO_LARGE),
-        (lambda: theory.central_epsilon(20, 0.9, 1.0, 1.0, 1e-5, 1.0), r"delta_prime must be in \(0, 1\), got 1.0"),
-        (lambda: theory.central_epsilon(20, 1.1, 1.0, 1.0, 1e-5, 0.5), r"participation must be in \[0, 1\], got 1.1"),
-        (lambda: theory.central_epsilon(2, np.ones(3), 1.0, 1.0, 1e-5, 0.5), "participation must be a number, or one"),
-        (lambda: theory.central_epsilon(20, 0.9, 0.0, 1.0, 1e-5, 0.5), r"clip must be in \(0, inf\), got 0.0"),
-        (lambda: theory.central_epsilon(20, 0.9, 1.0, 0.0, 1e-5, 0.5), r"noise_variance must be in \(0, inf\)"),
-        (lambda: theory.central_epsilon(20, 0.9, 1.0, 1.0, 0.0, 0.5), r"delta_local must be in \(0, 1\], got 0.0"),
-        (lambda: theory.central_epsilon_sharp(20, np.full(20, 0.9), 1.0, 1.0, 1e-5, 0.5), "participation must be a"),
-        (lambda: theory.local_epsilon(20, 0.1, 1.0, 1.0, 1e-5, 1e-5), "delta_prime must be such that kappa"),
+        (lambda: theory.central_delta(FEW._replace(participation=0.16), 1e-5, 0.5), BETA_TOO_LARGE),
+        (lambda: theory.central_epsilon_sharp(FEW._replace(participation=np.full(20, 0.9)), 1e-5, 0.5),
+         "participation must be a"),
+        (lambda: theory.local_epsilon(FEW._replace(participation=0.1), 1e-5, 1e-5), "delta_prime must be such that ka"),
         (lambda: theory.optimal_participation(0, 0.1), "num_users must be an integer >= 1, got 0"),
         (lambda: theory.compose_homogeneous(1.0, 0.1, 2, 0.0), r"slack must be in \(0, 1\], got 0.0"),
         (lambda: theory.compose_heterogeneous(np.ones(2), -0.1, 0.1), r"delta must be in \[0, inf\), got -0.1"),
-        (lambda: theory.sampled_orthogonal_epsilon(0.0, 1.0, 1.0, 1e-5), r"participation must be in \(0, 1\], got 0.0"),
+        (lambda: theory.sampled_orthogonal_epsilon(FEW._replace(participation=0.0), 1e-5),
+         r"participation must be in \(0, 1\], got 0.0"),
     ],
 )  # fmt: skip
 def test_bad_arguments(call, message):

@@ -65,7 +65,7 @@ def test_estimate_with_the_count_unknown():
     variance = np.array([0.1, 0.4, 0.2, 0.3])
     m = PARTICIPATION.sum()
     mean, second = moments_of(GRADIENTS, PARTICIPATION, variance, 0.7, lambda r: 1 / m)
-    found = theory.estimate_moments_unknown(GRADIENTS, PARTICIPATION, variance, 0.7)
+    found = theory.estimate_moments_unknown(theory.Round(4, PARTICIPATION, 4.0, variance, 0.7), GRADIENTS)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
     assert found.second == pytest.approx(second, rel=1e-12)
     np.testing.assert_allclose(theory.estimate_weights_unknown(4, PARTICIPATION) @ GRADIENTS, mean, rtol=1e-12)
@@ -74,11 +74,12 @@ def test_estimate_with_the_count_unknown():
 def test_estimate_with_the_count_known():
     p, zeta = np.full(4, 0.4), 1 - 0.6**4
     mean, second = moments_of(GRADIENTS, p, np.full(4, 0.2), 0.7, lambda r: 1 / (zeta * r) if r else 0)
-    found = theory.estimate_moments_known(GRADIENTS, 0.4, 0.2, 0.7)
+    setting = theory.Round(4, 0.4, 4.0, 0.2, 0.7)
+    found = theory.estimate_moments_known(setting, GRADIENTS)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-12)
     np.testing.assert_allclose(mean, GRADIENTS.mean(0), rtol=1e-12)
     assert found.second == pytest.approx(second, rel=1e-12)
-    alone = theory.estimate_moments_known(GRADIENTS[:1], 0.4, 0.2, 0.7)
+    alone = theory.estimate_moments_known(setting._replace(num_users=1), GRADIENTS[:1])
     assert alone.second == pytest.approx((5 + 3 * (0.2 + 0.7)) / 0.4)
 
 
@@ -95,32 +96,32 @@ def test_estimates_are_biased_towards_likely_users():
     np.testing.assert_allclose(theory.estimate_weights_known(4, 0.3), 0.25)
 
 
-PROBLEM = theory.Problem(smoothness=0.9, convexity=0.2, clip=2.0, num_params=3)
-NOISE = theory.Noise(privacy=0.1, receiver=1.0)
+PROBLEM = theory.Problem(smoothness=0.9, convexity=0.2, num_params=3)
+ROUND = theory.Round(20, 0.1, clip=2.0, noise_variance=0.1, receiver_noise=1.0)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.6, 1.0])
 def test_moments_of_the_bounds_are_attained_by_equal_gradients_of_full_length(p):
     gradients = np.tile([2.0, 0.0, 0.0], (20, 1))
-    given = {"num_users": 20, "participation": p}
-    unknown = theory.estimate_moments_unknown(gradients, p, 0.1, 1.0).second
-    assert theory.moment_unknown(PROBLEM, NOISE, **given) == pytest.approx(unknown, rel=1e-12)
-    known = theory.estimate_moments_known(gradients, p, 0.1, 1.0).second
-    assert theory.moment_known(PROBLEM, NOISE, **given) == pytest.approx(known, rel=1e-12)
+    setting = ROUND._replace(participation=p)
+    unknown = theory.estimate_moments_unknown(setting, gradients).second
+    assert theory.moment_unknown(PROBLEM, setting) == pytest.approx(unknown, rel=1e-12)
+    known = theory.estimate_moments_known(setting, gradients).second
+    assert theory.moment_known(PROBLEM, setting) == pytest.approx(known, rel=1e-12)
 
 
 def test_convergence_bounds():
-    given = {"num_users": 20, "participation": np.linspace(0.1, 0.9, 20)}
+    setting = ROUND._replace(participation=np.linspace(0.1, 0.9, 20))
     for bound, moment in (
         (theory.convergence_bound_unknown, theory.moment_unknown),
         (theory.convergence_bound_known, theory.moment_known),
     ):
-        expected = 2 * 0.9 / 0.2**2 * moment(PROBLEM, NOISE, **given) / 4000
-        assert bound(PROBLEM, NOISE, **given, iterations=4000) == pytest.approx(expected)
+        expected = 2 * 0.9 / 0.2**2 * moment(PROBLEM, setting) / 4000
+        assert bound(PROBLEM, setting, 4000) == pytest.approx(expected)
     varying = np.array([1.0, 2.0, 6.0])
     assert theory.convergence_bound(PROBLEM, varying, 3) == pytest.approx(2 * 0.9 / 0.04 * 3 / 3)
-    noises = theory.Noise(np.array([0.1, 0.05]), 1.0)
-    assert theory.moment_unknown(PROBLEM, noises, **given) == theory.moment_unknown(PROBLEM, NOISE, **given)
+    noises = setting._replace(noise_variance=np.append(0.1, np.full(19, 0.05)))
+    assert theory.moment_unknown(PROBLEM, noises) == theory.moment_unknown(PROBLEM, setting)
 
 
 def test_convergence_bound_holds_with_room_in_its_recursion():
@@ -133,40 +134,38 @@ def test_convergence_bound_holds_with_room_in_its_recursion():
 
 @pytest.mark.parametrize("num_users", [50, 10**6])
 def test_corollary_2_is_theorem_2(num_users):
-    p = theory.optimal_participation(num_users, 1e-5)
-    found = theory.convergence_bound_optimal(PROBLEM, NOISE, num_users=num_users, delta_prime=1e-5, iterations=7)
-    expected = theory.convergence_bound_unknown(PROBLEM, NOISE, num_users=num_users, participation=p, iterations=7)
-    assert found == pytest.approx(expected, rel=1e-9)
+    setting = ROUND._replace(num_users=num_users)
+    found = theory.convergence_bound_optimal(PROBLEM, setting, 1e-5, 7)
+    optimal = setting._replace(participation=theory.optimal_participation(num_users, 1e-5))
+    assert found == pytest.approx(theory.convergence_bound_unknown(PROBLEM, optimal, 7), rel=1e-9)
 
 
 def test_unknown_does_not_always_beat_known():
     problem, shares = PROBLEM._replace(num_params=30), (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
     for size, lower in ((20, (0.1, 0.2, 0.3)), (200, ())):
         for p in shares:
-            given = {"num_users": size, "participation": p}
-            unknown, known = (
-                theory.moment_unknown(problem, NOISE, **given),
-                theory.moment_known(problem, NOISE, **given),
-            )
+            setting = ROUND._replace(num_users=size, participation=p)
+            unknown, known = (kind(problem, setting) for kind in (theory.moment_unknown, theory.moment_known))
             assert (unknown < known) == (p in lower)
 
 
 def test_taylor_form_of_the_known_bound():
-    given = {"num_users": 200, "participation": 0.1}
     m, v, zeta = 20, 18, 1 - 0.9**200
     expected = 4 / zeta + 3 / zeta**2 * (0.1 * (1 / m + v / m**3) + 1 / m**2 + 3 * v / m**4)
-    assert theory.moment_known_taylor(PROBLEM, NOISE, **given) == pytest.approx(expected)
+    assert theory.moment_known_taylor(PROBLEM, ROUND._replace(num_users=200)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.moment_unknown(PROBLEM, NOISE, num_users=3, participation=0.0), "participation must be pos"),
+        (lambda: theory.moment_unknown(PROBLEM, ROUND._replace(participation=0.0)), "participation must be pos"),
         (lambda: theory.convergence_bound(PROBLEM._replace(convexity=1.0), 1.0, 1), "smoothness must be at least"),
         (lambda: theory.convergence_bound(PROBLEM, 1.0, 0), "iterations must be an integer >= 1, got 0"),
-        (lambda: theory.estimate_moments_known(GRADIENTS, np.full(4, 0.4), 0.1, 1.0), "participation must be one"),
+        (lambda: theory.estimate_moments_known(ROUND._replace(participation=np.full(4, 0.4)), GRADIENTS),
+         "participation must be one"),
+        (lambda: theory.estimate_moments_unknown(ROUND, GRADIENTS), r"gradients must be of shape \[K, d\]"),
         (
-            lambda: theory.convergence_bound_optimal(PROBLEM, NOISE, num_users=20, delta_prime=1e-5, iterations=1),
+            lambda: theory.convergence_bound_optimal(PROBLEM, ROUND, 1e-5, 1),
             r"num_users must be above 2 log\(2/delta'\), for p\* < 1, got 20",
         ),
         (lambda: theory.inverse_moments_taylor(3, math.nan), r"participation must be in \[0, 1\], got nan"),

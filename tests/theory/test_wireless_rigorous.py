@@ -1,5 +1,6 @@
 """The rigorous accountant against enumeration, closed forms, dp-accounting, and sampled privacy losses."""
 
+import functools
 import itertools
 import math
 
@@ -13,15 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from fedjax_priv.theory import _profiles, gaussian
+from fedjax_priv.theory import _accountant, gaussian
 from fedjax_priv.theory import wireless as theory
 from fedjax_priv.theory.wireless import profiles
+from fedjax_priv.theory.wireless.rounds import checked
 
 CLIP, SIGMA2, N0 = 1.0, 0.5, 0.3
-NOISE = {"clip": CLIP, "noise_variance": SIGMA2, "receiver_noise": N0}
+ROUND = theory.Round(4, 0.4, CLIP, SIGMA2, N0)
 UNEQUAL = np.array([0.3, 0.8, 0.5, 0.6, 0.45])
 EPSILONS = (0.0, 0.3, 1.0, 2.5)
 Y = np.linspace(-16, 16, 64_001)  # the received signal
+
+
+def of(p, **changes):
+    return ROUND._replace(num_users=len(p), participation=p, **changes)
 
 
 def densities(gradients, p):
@@ -52,25 +58,24 @@ def worst_pair(p, user):
 @pytest.mark.parametrize("p", [np.array([0.4]), np.full(3, 0.35), UNEQUAL[:4], UNEQUAL], ids=lambda p: str(p))
 def test_one_round_is_what_all_sets_of_users_give(p):
     """The three sums: replacement, and removal in both orders, of the worst user."""
-    given = dict(NOISE, num_users=len(p), participation=p)
-    remove, add = profiles.removal(profiles.Round(p, *map(np.float64, (CLIP, SIGMA2, N0))))
+    remove, add = profiles.removal(checked(of(p)))
     pairs = [worst_pair(p, user) for user in range(len(p))]
     for eps in EPSILONS:
         replaced, removed, added = (
             max(divergence(*order(pair), eps) for pair in pairs)
             for order in (lambda x: (x[0], x[1]), lambda x: (x[0], x[2]), lambda x: (x[2], x[0]))
         )
-        assert theory.rigorous_delta(eps, **given) == pytest.approx(replaced, rel=1e-6, abs=1e-9)
+        assert theory.rigorous_delta(of(p), eps) == pytest.approx(replaced, rel=1e-6, abs=1e-9)
         assert remove(eps) == pytest.approx(removed, rel=1e-6, abs=1e-9)
         assert add(eps) == pytest.approx(added, rel=1e-6, abs=1e-9)
-        both = theory.rigorous_delta(eps, **given, adjacency="removal")
+        both = theory.rigorous_delta(of(p), eps, adjacency="removal")
         assert both == pytest.approx(max(removed, added), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("eps", [-1.2, -0.2])
 def test_removal_below_0_too(eps):
     p = UNEQUAL[:3]
-    remove, add = profiles.removal(profiles.Round(p, *map(np.float64, (CLIP, SIGMA2, N0))))
+    remove, add = profiles.removal(checked(of(p)))
     pairs = [worst_pair(p, user) for user in range(3)]
     assert remove(eps) == pytest.approx(max(divergence(x[0], x[2], eps) for x in pairs), rel=1e-6)
     assert add(eps) == pytest.approx(max(divergence(x[2], x[0], eps) for x in pairs), rel=1e-6)
@@ -84,7 +89,6 @@ def test_no_gradients_leak_more(seed):
     gone = densities(np.delete(gradients, user), np.delete(p, user))
     gradients[user] = rng.choice([-CLIP, CLIP])
     there = densities(gradients, p)
-    given = dict(NOISE, num_users=4, participation=p)
     for eps in EPSILONS:
         for first, second, adjacency in (
             (here, there, "replacement"),
@@ -92,25 +96,25 @@ def test_no_gradients_leak_more(seed):
             (here, gone, "removal"),
             (gone, here, "removal"),
         ):
-            assert divergence(first, second, eps) <= theory.rigorous_delta(eps, **given, adjacency=adjacency) + 1e-9
+            assert divergence(first, second, eps) <= theory.rigorous_delta(of(p), eps, adjacency=adjacency) + 1e-9
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 400])
 def test_everybody_taking_part_is_the_gaussian_mechanism(rounds):
-    given = dict(NOISE, num_users=50, participation=1.0, rounds=rounds)
+    setting = ROUND._replace(num_users=50, participation=1.0)
     sensitivity = 2 * CLIP / math.sqrt(50 * SIGMA2 + N0) * math.sqrt(rounds)
     expected = gaussian.epsilon(1e-5, sensitivity)
-    found = theory.rigorous_epsilon(1e-5, **given)
+    found = theory.rigorous_epsilon(setting, 1e-5, rounds=rounds)
     assert expected * (1 - 1e-9) <= found <= expected * (1 + 1e-4)
-    assert theory.rigorous_delta(expected, **given) == pytest.approx(1e-5, rel=1e-3)
+    assert theory.rigorous_delta(setting, expected, rounds=rounds) == pytest.approx(1e-5, rel=1e-3)
 
 
 @pytest.mark.parametrize("rounds", [1, 30])
 def test_without_receiver_noise_it_is_that_of_dp_accounting(rounds):
-    given = {"num_users": 9, "participation": 1.0, "clip": 0.5, "noise_variance": 2.0, "receiver_noise": 0.0}
+    setting = theory.Round(9, 1.0, clip=0.5, noise_variance=2.0)
     loss = privacy_loss_distribution.from_gaussian_mechanism(math.sqrt(9 * 2.0), value_discretization_interval=1e-3)
     expected = loss.self_compose(rounds).get_epsilon_for_delta(1e-6)
-    assert theory.rigorous_epsilon(1e-6, **given, rounds=rounds) == pytest.approx(expected, rel=1e-3)
+    assert theory.rigorous_epsilon(setting, 1e-6, rounds=rounds) == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(3, 1), (3, 20), (6, 20), (6, 300)])
@@ -120,7 +124,7 @@ def test_at_a_fixed_count_it_stays_below_renyi(count, rounds):
     fixed = profiles.Counts(
         np.array([count]), np.ones(1), np.ones(1), np.array([count / 20]), np.array([2 * CLIP / noise]), 0.0
     )
-    found = _profiles.epsilon_after(1e-5, [(profiles.replacement_at(fixed), rounds)])
+    found = _accountant.epsilon_after(1e-5, [(profiles.replacement_at(fixed), rounds)])
     accountant = rdp_privacy_accountant.RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
     event = dp_event.SampledWithoutReplacementDpEvent(20, count, dp_event.GaussianDpEvent(noise / (2 * CLIP)))
     bound = accountant.compose(event, rounds).get_epsilon(1e-5)
@@ -143,8 +147,8 @@ def test_composed_removal_is_that_of_sampled_losses(order):
     without = np.vstack([without, np.zeros(Y.size)])
     first, second = (law, without) if order == 0 else (without, law)
     losses = sampled_losses(first, second, rng, rounds, 200_000)
-    mechanism = profiles.removal(profiles.Round(p, *map(np.float64, (CLIP, SIGMA2, N0))))
-    exact, _ = _profiles.composed([(mechanism, rounds)])[order]
+    mechanism = profiles.removal(checked(of(p)))
+    exact, _ = _accountant.composed([(mechanism, rounds)])[order]
     for eps in (0.5, 2.0, 4.0):
         failures = np.maximum(-np.expm1(eps - losses), 0)
         error = failures.std() / math.sqrt(losses.size)
@@ -159,18 +163,18 @@ def test_composed_replacement_covers_sampled_losses():
         losses = sampled_losses(one, other, rng, rounds, 200_000)
         for eps in (0.5, 2.0, 4.0):
             failures = np.maximum(-np.expm1(eps - losses), 0)
-            bound = theory.rigorous_delta(eps, **NOISE, num_users=3, participation=p, rounds=rounds)
+            bound = theory.rigorous_delta(of(p), eps, rounds=rounds)
             assert failures.mean() - 5 * failures.std() / math.sqrt(losses.size) < bound < 3 * failures.mean()
 
 
 @pytest.mark.parametrize("adjacency", ["replacement", "removal"])
 @pytest.mark.parametrize("rounds", [1, 5])
 def test_delta_is_the_inverse_of_epsilon(adjacency, rounds):
-    given = dict(NOISE, num_users=30, participation=0.3, rounds=rounds, adjacency=adjacency)
+    setting, how = ROUND._replace(num_users=30, participation=0.3), {"rounds": rounds, "adjacency": adjacency}
     targets = np.array([1e-3, 1e-5, 1e-7])
-    eps = theory.rigorous_epsilon(targets, **given)
+    eps = theory.rigorous_epsilon(setting, targets, **how)
     assert eps.shape == (3,) and (np.diff(eps) > 0).all()
-    np.testing.assert_allclose(theory.rigorous_delta(eps, **given), targets, rtol=1e-6)
+    np.testing.assert_allclose(theory.rigorous_delta(setting, eps, **how), targets, rtol=1e-6)
 
 
 @settings(max_examples=8)
@@ -181,13 +185,11 @@ def test_delta_is_the_inverse_of_epsilon(adjacency, rounds):
     adjacency=st.sampled_from(["replacement", "removal"]),
 )
 def test_more_noise_and_less_signal_leak_less(p, noise, more, adjacency):
-    given = {"num_users": 12, "participation": p, "adjacency": adjacency}
-    base = {"clip": 1.0, "noise_variance": noise, "receiver_noise": 1.0}
-    eps = np.array([0.1, 1.0])
-    loud = theory.rigorous_delta(eps, **given, **base)
+    base, eps = theory.Round(12, p, 1.0, noise, 1.0), np.array([0.1, 1.0])
+    loud = theory.rigorous_delta(base, eps, adjacency=adjacency)
     assert loud[1] <= loud[0]
     for change in ({"clip": 1 / more}, {"noise_variance": noise * more}, {"receiver_noise": more}):
-        assert (theory.rigorous_delta(eps, **given, **{**base, **change}) <= loud + 1e-15).all()
+        assert (theory.rigorous_delta(base._replace(**change), eps, adjacency=adjacency) <= loud + 1e-15).all()
 
 
 @settings(max_examples=8)
@@ -195,106 +197,97 @@ def test_more_noise_and_less_signal_leak_less(p, noise, more, adjacency):
 def test_what_is_left_of_theorem_1_holds_for_replacement(p, noise):
     delta_prime = 2 * math.exp(-2 * 200 * p**2) + 1e-5
     if delta_prime < 1:
-        eps = theory.central_epsilon_sharp(200, p, 1.0, noise, 1e-5, delta_prime, 1.0)
-        given = {"num_users": 200, "participation": p, "clip": 1.0, "noise_variance": noise, "receiver_noise": 1.0}
-        assert theory.rigorous_delta(eps, **given) <= delta_prime + p * 1e-5
+        setting = theory.Round(200, p, 1.0, noise, 1.0)
+        eps = theory.central_epsilon_sharp(setting, 1e-5, delta_prime)
+        assert theory.rigorous_delta(setting, eps) <= delta_prime + p * 1e-5
 
 
 def test_rounds_that_differ():
-    given = dict(NOISE, num_users=4)
-    same = theory.rigorous_epsilon(1e-4, **given, participation=0.4, rounds=6)
-    each = np.full((6, 1), 0.4)
-    assert theory.rigorous_epsilon(1e-4, **given, participation=each, rounds=6) == pytest.approx(same, rel=1e-9)
+    eps = lambda **changes: theory.rigorous_epsilon(ROUND._replace(**changes), 1e-4, rounds=6)
+    same, each = eps(), np.full((6, 1), 0.4)
+    assert eps(participation=each) == pytest.approx(same, rel=1e-9)
     each[:3] = 0.2
-    mixed = theory.rigorous_epsilon(1e-4, **given, participation=each, rounds=6)
-    little = theory.rigorous_epsilon(1e-4, **given, participation=0.2, rounds=6)
-    assert little < mixed < same
-    users = np.broadcast_to(each, (6, 4))
-    assert theory.rigorous_epsilon(1e-4, **given, participation=users, rounds=6) == pytest.approx(mixed, rel=1e-9)
-    given["noise_variance"] = np.array([0.5] * 5 + [5.0])
-    assert theory.rigorous_epsilon(1e-4, **given, participation=0.4, rounds=6) < same
+    mixed = eps(participation=each)
+    assert eps(participation=0.2) < mixed < same
+    assert eps(participation=np.broadcast_to(each, (6, 4))) == pytest.approx(mixed, rel=1e-9)
+    assert eps(noise_variance=np.array([0.5] * 5 + [5.0])) < same
 
 
 def test_removal_has_no_guarantee_where_all_users_take_part():
-    given = dict(NOISE, num_users=4, adjacency="removal")
-    assert theory.rigorous_epsilon(1e-5, **given, participation=0.9) == math.inf
-    assert theory.rigorous_epsilon(0.9, **given, participation=1.0) == math.inf
-    assert theory.rigorous_epsilon(0.9, **given, participation=1.0, rounds=3) == math.inf
-    assert theory.rigorous_delta(100.0, **given, participation=0.9) == pytest.approx(0.9**4)
-    assert theory.rigorous_delta(500.0, **given, participation=0.9, rounds=3) == pytest.approx(1 - (1 - 0.9**4) ** 3)
-    assert theory.rigorous_epsilon(1e-5, **given, participation=0.0) == 0
+    likely, certain = (ROUND._replace(participation=p) for p in (0.9, 1.0))
+    eps, delta = (functools.partial(f, adjacency="removal") for f in (theory.rigorous_epsilon, theory.rigorous_delta))
+    assert eps(likely, 1e-5) == math.inf
+    assert eps(certain, 0.9) == math.inf
+    assert eps(certain, 0.9, rounds=3) == math.inf
+    assert delta(likely, 100.0) == pytest.approx(0.9**4)
+    assert delta(likely, 500.0, rounds=3) == pytest.approx(1 - (1 - 0.9**4) ** 3)
+    assert eps(ROUND._replace(participation=0.0), 1e-5) == 0
 
 
 def test_without_any_noise_there_is_no_guarantee():
-    noise = {"clip": 1.0, "noise_variance": 0.0, "receiver_noise": 0.0}
-    assert theory.rigorous_delta(5.0, **noise, num_users=4, participation=0.3) == pytest.approx(0.3)
-    assert theory.rigorous_epsilon(0.2, **noise, num_users=4, participation=0.3) == math.inf
+    silent = theory.Round(4, 0.3, clip=1.0, noise_variance=0.0)
+    assert theory.rigorous_delta(silent, 5.0) == pytest.approx(0.3)
+    assert theory.rigorous_epsilon(silent, 0.2) == math.inf
 
 
 def test_a_known_set_ends_amplification():
     p = UNEQUAL
     law = theory.count_law(4, np.delete(p, 1))
     expected = sum(0.8 * law[r] * gaussian.delta(1.3, 2 / math.sqrt((r + 1) * SIGMA2 + N0)) for r in range(5))
-    given = dict(NOISE, num_users=5, participation=p)
-    assert theory.known_set_delta(1.3, **given) == pytest.approx(expected, rel=1e-12)
-    assert theory.known_set_epsilon(expected, **given) == pytest.approx(1.3)
-    assert theory.known_set_epsilon(1e-4, **given, rounds=5) > theory.rigorous_epsilon(1e-4, **given, rounds=5)
+    assert theory.known_set_delta(of(p), 1.3) == pytest.approx(expected, rel=1e-12)
+    assert theory.known_set_epsilon(of(p), expected) == pytest.approx(1.3)
+    assert theory.known_set_epsilon(of(p), 1e-4, rounds=5) > theory.rigorous_epsilon(of(p), 1e-4, rounds=5)
 
 
 @pytest.mark.parametrize("num_users", [50, 1000])
 def test_a_known_set_is_worse_than_no_sampling_at_fig_2s_settings(num_users):
-    noise = {"num_users": num_users, "clip": 1.0, "noise_variance": 9.0, "receiver_noise": 3.0}
-    p = theory.optimal_participation(num_users, 1e-4)
-    sampled, known = (
-        accountant(1e-4, **noise, participation=p) for accountant in (theory.rigorous_epsilon, theory.known_set_epsilon)
-    )
-    assert sampled < theory.rigorous_unsampled_epsilon(1e-4, **noise) < known
+    setting = theory.Round(num_users, theory.optimal_participation(num_users, 1e-4), 1.0, 9.0, 3.0)
+    everyone = theory.rigorous_unsampled_epsilon(setting, 1e-4)
+    assert theory.rigorous_epsilon(setting, 1e-4) < everyone < theory.known_set_epsilon(setting, 1e-4)
 
 
 def test_power_limited_users():
     """At most the bound for any of them, in the worst case over sets as in the mean; equal if none is limited."""
     p, a = UNEQUAL[:4], np.array([1.0, 0.3, 0.7, 0.9])
-    given = {"participation": p, **NOISE}
     exact = np.zeros(4)
     for taken in itertools.product([False, True], repeat=4):
         here = np.array(taken)
         shift = 2 * a * CLIP / math.sqrt(N0 + SIGMA2 * (here @ a**2))
         exact += here * np.prod(np.where(here, p, 1 - p)) * gaussian.delta(0.8, shift)
-    bound = theory.limited_delta(0.8, amplitudes=a, **given)
+    eps = functools.partial(theory.limited_epsilon, of(p))
+    bound = theory.limited_delta(of(p), 0.8, amplitudes=a)
     assert exact.max() <= bound < 1.3 * exact.max()
-    assert theory.limited_epsilon(bound, amplitudes=a, **given) == pytest.approx(0.8)
+    assert eps(bound, amplitudes=a) == pytest.approx(0.8)
     for rounds in (1, 3):
-        unlimited = theory.limited_epsilon(1e-3, amplitudes=np.ones(4), **given, rounds=rounds)
-        assert unlimited == pytest.approx(theory.known_set_epsilon(1e-3, num_users=4, **given, rounds=rounds))
-    each = theory.limited_epsilon(1e-3, amplitudes=np.tile(a, (3, 1)), **given, rounds=3)
-    assert each == pytest.approx(theory.limited_epsilon(1e-3, amplitudes=a, **given, rounds=3))
-    faded = theory.limited_epsilon(1e-3, amplitudes=np.array([a, a / 2, a / 4]), **given, rounds=3)
+        unlimited = eps(1e-3, amplitudes=np.ones(4), rounds=rounds)
+        assert unlimited == pytest.approx(theory.known_set_epsilon(of(p), 1e-3, rounds=rounds))
+    each = eps(1e-3, amplitudes=np.tile(a, (3, 1)), rounds=3)
+    assert each == pytest.approx(eps(1e-3, amplitudes=a, rounds=3))
+    faded = eps(1e-3, amplitudes=np.array([a, a / 2, a / 4]), rounds=3)
     assert 0.3 * each < faded < each
 
 
 def test_limited_amplitudes():
-    energy = 4 + 10 * 0.5
-    found = theory.limited_amplitudes(
-        np.array([0.5, 2.0, 1.0]), energy / 4, clip=2.0, noise_variance=0.5, num_params=10
-    )
+    energy, setting = 4 + 10 * 0.5, ROUND._replace(clip=2.0, noise_variance=0.5)
+    found = theory.limited_amplitudes(setting, np.array([0.5, 2.0, 1.0]), energy / 4, num_params=10)
     np.testing.assert_allclose(found, [0.25, 1, 0.5])
 
 
-PAPERS = {"num_users": 200, "participation": 0.9, "clip": 0.1, "noise_variance": 0.1, "receiver_noise": 1.0}
+PAPERS = theory.Round(200, 0.9, clip=0.1, noise_variance=0.1, receiver_noise=1.0)
 CLAIM = {"delta_local": 1e-5, "delta_prime": 2 * math.exp(-2 * 180**2 / 200) + 1e-5}
 
 
 def test_theorem_1_is_false_for_removal():
-    found = theory.removal_counterexample(**PAPERS, **CLAIM, num_params=7850)
+    found = theory.removal_counterexample(PAPERS, 7850, **CLAIM)
     assert found.claimed == pytest.approx(1.9e-5, rel=1e-3)
     assert found.exact == pytest.approx(0.0098, abs=5e-5)
-    assert theory.rigorous_delta(found.epsilon, **PAPERS, adjacency="removal") > found.exact
-    assert theory.rigorous_delta(found.epsilon, **PAPERS) < found.claimed, "for replacement it holds"
+    assert theory.rigorous_delta(PAPERS, found.epsilon, adjacency="removal") > found.exact
+    assert theory.rigorous_delta(PAPERS, found.epsilon) < found.claimed, "for replacement it holds"
 
 
 @pytest.mark.parametrize("d", [3, 400, 7850])
 def test_counterexample_is_an_integral_over_the_power(d):
-    found = theory.removal_counterexample(**PAPERS, **CLAIM, num_params=d)
+    found = theory.removal_counterexample(PAPERS, d, **CLAIM)
     center, width = 19.0 * d, 19.0 * math.sqrt(2 * d)
     power = np.linspace(max(0, center - 14 * width), center + 30 * width, 8001)
     there, gone = (
@@ -322,12 +315,12 @@ def test_counterexample_is_an_integral_over_the_power(d):
     ],
 )
 def test_bad_arguments(change, message):
-    given = {"delta": 1e-5, **NOISE, "num_users": 4, "participation": 0.3, "rounds": 3}
+    setting = ROUND._replace(**{name: value for name, value in change.items() if name in ROUND._fields})
     with pytest.raises(ValueError, match=f"^{message}"):
-        theory.rigorous_epsilon(**{**given, **change})
+        theory.rigorous_epsilon(setting, change.get("delta", 1e-5), rounds=change.get("rounds", 3))
 
 
 def test_bad_amplitudes():
     for amplitudes, message in ((1.0, "amplitudes must be"), (np.full(2, 1.1), r"amplitudes must be in \[0, 1\]")):
         with pytest.raises(ValueError, match=f"^{message}"):
-            theory.limited_delta(1.0, amplitudes=amplitudes, participation=0.5, **NOISE)
+            theory.limited_delta(ROUND._replace(num_users=2), 1.0, amplitudes=amplitudes)

@@ -1,4 +1,15 @@
-"""Wireless FedSGD with user sampling (Seif, Chang, Tandon 2021): its bounds, and a rigorous accountant beside them.
+"""Wireless FedSGD with user sampling (Seif, Chang, Tandon 2021): the bounds it claims, and what can be proved.
+
+A `Round` holds the numbers of one round; most functions take one.
+
+* `rounds`: `Round` and its checks.
+* `participation`: the law of R, its moments (eqs. 24, 25), amplification by sampling.
+* `claimed`: Theorem 1 (eqs. 13, 14), Lemma 1 (eqs. 15, 16), Lemma 2 (eq. 17); `composition`: eqs. 18-20.
+* `other_schemes`: Table I's, as printed and exact.
+* `proved`: the rigorous accountant over rounds, from the one-round `profiles`; `power_limited`: with eq. 26.
+* `counterexample`: to Theorem 1 for removal.
+* `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
+* `noise`: eps of one user at the noise of several.
 
 What does not hold in the paper, and where the package shows it:
 
@@ -18,23 +29,15 @@ What does not hold in the paper, and where the package shows it:
 * Power-limited users are covered by no bound of the paper; by `limited_epsilon` if scaled by L.
 """
 
-from fedjax_priv.theory.wireless.baselines import (
-    orthogonal_epsilon,
-    rigorous_orthogonal_delta,
-    rigorous_orthogonal_epsilon,
-    rigorous_sampled_orthogonal_delta,
-    rigorous_sampled_orthogonal_epsilon,
-    rigorous_unsampled_delta,
-    rigorous_unsampled_epsilon,
-    sampled_orthogonal_epsilon,
-    unsampled_epsilon,
-)
-from fedjax_priv.theory.wireless.central import (
+from fedjax_priv.theory.wireless.claimed import (
     central_delta,
     central_epsilon,
     central_epsilon_analytic,
     central_epsilon_printed,
     central_epsilon_sharp,
+    local_delta,
+    local_epsilon,
+    local_epsilon_analytic,
     optimal_participation,
 )
 from fedjax_priv.theory.wireless.composition import (
@@ -44,7 +47,6 @@ from fedjax_priv.theory.wireless.composition import (
     compose_homogeneous,
 )
 from fedjax_priv.theory.wireless.convergence import (
-    Noise,
     Problem,
     convergence_bound,
     convergence_bound_known,
@@ -55,15 +57,24 @@ from fedjax_priv.theory.wireless.convergence import (
     moment_unknown,
 )
 from fedjax_priv.theory.wireless.counterexample import Counterexample, removal_counterexample
-from fedjax_priv.theory.wireless.estimate import (
+from fedjax_priv.theory.wireless.gradient_estimate import (
     EstimateMoments,
     estimate_moments_known,
     estimate_moments_unknown,
     estimate_weights_known,
     estimate_weights_unknown,
 )
-from fedjax_priv.theory.wireless.limited import limited_amplitudes, limited_delta, limited_epsilon
-from fedjax_priv.theory.wireless.local import local_delta, local_epsilon, local_epsilon_analytic
+from fedjax_priv.theory.wireless.other_schemes import (
+    orthogonal_epsilon,
+    rigorous_orthogonal_delta,
+    rigorous_orthogonal_epsilon,
+    rigorous_sampled_orthogonal_delta,
+    rigorous_sampled_orthogonal_epsilon,
+    rigorous_unsampled_delta,
+    rigorous_unsampled_epsilon,
+    sampled_orthogonal_epsilon,
+    unsampled_epsilon,
+)
 from fedjax_priv.theory.wireless.participation import (
     InverseMoments,
     Participation,
@@ -72,10 +83,12 @@ from fedjax_priv.theory.wireless.participation import (
     inverse_moments_taylor,
     participation_moments,
 )
-from fedjax_priv.theory.wireless.rigorous import known_set_delta, known_set_epsilon, rigorous_delta, rigorous_epsilon
+from fedjax_priv.theory.wireless.power_limited import limited_amplitudes, limited_delta, limited_epsilon
+from fedjax_priv.theory.wireless.proved import known_set_delta, known_set_epsilon, rigorous_delta, rigorous_epsilon
+from fedjax_priv.theory.wireless.rounds import Round
 
 __all__ = [
-    "Composed", "Counterexample", "EstimateMoments", "InverseMoments", "Noise", "Participation", "Problem",
+    "Composed", "Counterexample", "EstimateMoments", "InverseMoments", "Participation", "Problem", "Round",
     "central_delta", "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed",
     "central_epsilon_sharp", "compose_heterogeneous", "compose_heterogeneous_closed", "compose_homogeneous",
     "convergence_bound", "convergence_bound_known", "convergence_bound_optimal", "convergence_bound_unknown",

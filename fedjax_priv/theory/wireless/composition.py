@@ -1,4 +1,4 @@
-"""The paper's composition over rounds (eqs. 18-20): of any guarantees, and in closed form of Theorem 1's."""
+"""The paper's composition over rounds (eqs. 18-20): of any guarantees, and of Theorem 1's in closed form."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,9 @@ import numpy as np
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.shared import exponent_of, gaussian_sensitivity, window
+from fedjax_priv.theory.wireless import noise
+from fedjax_priv.theory.wireless.participation import window
+from fedjax_priv.theory.wireless.rounds import Round, checked
 
 
 class Composed(NamedTuple):
@@ -34,24 +36,13 @@ def compose_heterogeneous(epsilon: np.ndarray, delta: Numbers, slack: Numbers) -
         return Composed(total, -np.expm1(np.log1p(-dt) + np.log1p(-failures).sum()))
 
 
-def compose_heterogeneous_closed(
-    num_users: Numbers,
-    participation: np.ndarray,
-    clip: Numbers,
-    noise_variance: Numbers,
-    delta_local: Numbers,
-    delta_prime: Numbers,
-    slack: Numbers,
-) -> Result:
+def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_prime: Numbers, slack: Numbers) -> Result:
     """The looser eps_T = B^2 S/(2(1-delta')^2) + sqrt(2 log(1/dt)) B sqrt(S)/(1-delta') of Theorem 1's eps_c.
 
     B = exp(c/sqrt(min_t m_t - beta K)) - 1 and S = sum_t (max_k p_{k,t})^2.
 
     Args:
-      num_users: K.
-      participation: `[T]`, p_t, or `[T, K]`, p_{k,t}.
-      clip: L.
-      noise_variance: sigma^2, or several, of which the smallest counts.
+      setting: `participation` is `[T]`, p_t, or `[T, K]`, p_{k,t}; of the noise variances the smallest counts.
       delta_local: delta_l, in (0, 1].
       delta_prime: delta', such that m_t > beta K in every round.
       slack: dt, in (0, 1].
@@ -59,10 +50,13 @@ def compose_heterogeneous_closed(
     Raises:
       ValueError: an argument outside its range.
     """
-    windows = [window(num_users, p, delta_prime) for p in participation]
+    of_rounds = [
+        checked(setting._replace(participation=p, receiver_noise=0.0)) for p in np.asarray(setting.participation)
+    ]
+    windows = [window(one.num_users, one.participation, delta_prime) for one in of_rounds]
     rest = np.min([m for m, _ in windows]) - windows[0][1]
-    exponent = exponent_of(delta_local, gaussian_sensitivity(clip, noise_variance, rest, 0.0))
-    most = np.asarray(participation).reshape(len(windows), -1).max(1)
+    exponent = noise.classical(delta_local, noise.sensitivity(of_rounds[0], rest))
+    most = np.array([one.participation.max() for one in of_rounds])
     with np.errstate(over="ignore"):
         scale = np.expm1(exponent) * np.sqrt((most**2).sum()) / (1 - np.asarray(delta_prime))
     return scale**2 / 2 + np.sqrt(2 * np.log(1 / _validate.real("(0, 1]", slack=slack))) * scale

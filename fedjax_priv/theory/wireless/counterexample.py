@@ -7,8 +7,9 @@ from scipy.special import chdtr, chdtrc, logsumexp
 
 from fedjax_priv.theory import _roots, _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.wireless.central import central_delta, central_epsilon
+from fedjax_priv.theory.wireless.claimed import central_delta, central_epsilon
 from fedjax_priv.theory.wireless.participation import count_law
+from fedjax_priv.theory.wireless.rounds import Round
 
 
 class Counterexample(NamedTuple):
@@ -20,15 +21,7 @@ class Counterexample(NamedTuple):
 
 
 def removal_counterexample(
-    *,
-    num_users: int,
-    participation: float,
-    clip: float,
-    noise_variance: float,
-    receiver_noise: float,
-    num_params: int,
-    delta_local: float,
-    delta_prime: float,
+    setting: Round, num_params: Numbers, delta_local: Numbers, delta_prime: Numbers
 ) -> Counterexample:
     """One user there or not, all gradients 0 and R not revealed: the exact delta at the eps that eq. 13 claims.
 
@@ -36,26 +29,22 @@ def removal_counterexample(
     sufficient, the ratio of the two densities grows with it, and delta is a difference of tails of chi-square mixtures.
 
     Args:
-      num_users: K, at least 2.
-      participation: p, in (0, 1).
-      clip: L, on which the claim depends and the truth does not.
-      noise_variance: sigma^2.
-      receiver_noise: N0 > 0.
+      setting: of at least 2 users with one p in (0, 1), and N0 > 0; on L the claim depends and the truth does not.
       num_params: d.
-      delta_local: delta_l.
-      delta_prime: delta'.
+      delta_local: delta_l of the claim.
+      delta_prime: delta' of the claim.
 
     Raises:
       ValueError: an argument outside its range, or no claim at this delta'.
     """
-    size = int(_validate.integer(at_least=2, num_users=num_users))
-    p = _validate.real("(0, 1)", participation=participation)
-    noise = _validate.real("(0, inf)", receiver_noise=receiver_noise)
-    epsilon = central_epsilon(num_users, participation, clip, noise_variance, delta_local, delta_prime)
-    scale = np.arange(size + 1) * np.asarray(noise_variance) + noise
+    size = int(_validate.integer(at_least=2, num_users=setting.num_users))
+    p = _validate.real("(0, 1)", participation=setting.participation)
+    noise = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise)
+    epsilon = central_epsilon(setting, delta_local, delta_prime)
+    scale = np.arange(size + 1) * np.asarray(setting.noise_variance) + noise
     there, gone = count_law(size, p), np.append(count_law(size - 1, p), 0)
     exact = _power_delta(epsilon, scale, there, gone, _validate.integer(num_params=num_params))
-    return Counterexample(epsilon, central_delta(num_users, participation, delta_local, delta_prime), exact)
+    return Counterexample(epsilon, central_delta(setting, delta_local, delta_prime), exact)
 
 
 def _power_delta(epsilon: Numbers, scale: np.ndarray, there: np.ndarray, gone: np.ndarray, d: np.ndarray) -> Result:

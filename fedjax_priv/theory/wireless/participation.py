@@ -1,4 +1,4 @@
-"""How many users take part in a round: R, a sum of independent coins."""
+"""How many users take part in a round (R, a sum of independent coins), and what sampling them does to eps."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class InverseMoments(NamedTuple):
 
 
 def participation_moments(num_users: Numbers, participation: Numbers) -> Participation:
-    """m, v and zeta.
+    """m, v and zeta of R.
 
     Args:
       num_users: K.
@@ -68,6 +68,36 @@ def inverse_moments_taylor(num_users: Numbers, participation: Numbers) -> Invers
     """
     m, v, _ = positive_moments(num_users, participation)
     return InverseMoments(1 / m + v / m**3, 1 / m**2 + 3 * v / m**4)
+
+
+def window(num_users: Numbers, participation: Numbers, delta_prime: Numbers) -> tuple[Result, Result]:
+    """m and beta K; ValueError unless m > beta K, in terms of delta'."""
+    k, m = _validate.integer(num_users=num_users), users(num_users, participation).sum()
+    least = 2 * np.exp(-2 * m**2 / k)
+    if least >= 1:
+        allowed = f"above sqrt(K log(2)/2) = {np.sqrt(k * np.log(2) / 2)} in sum (no delta_prime will do)"
+        _validate.fail("participation", participation, allowed)
+    width = deviation(num_users, delta_prime)
+    if (m <= width).any():
+        _validate.fail("delta_prime", delta_prime, f"in (2 exp(-2 m^2/K), 1) = ({least}, 1), or m > beta K fails")
+    return m, width
+
+
+def deviation(num_users: Numbers, delta_prime: Numbers) -> Result:
+    """beta K, which R strays from m by at most but for probability delta' (Hoeffding)."""
+    failure = _validate.real("(0, 1)", delta_prime=delta_prime)
+    return np.sqrt(0.5 * _validate.integer(num_users=num_users) * np.log(2 / failure))
+
+
+def amplified(epsilon: Numbers, fraction: Numbers) -> Result:
+    """What sampling a fraction q does to eps: log(1 + q (e^eps - 1)), without overflow.
+
+    For q above 1 too: with 1/q it is the inverse of that with q, -inf where the logarithm has no value (eps < 0).
+    """
+    small, large = np.minimum(epsilon, 1), np.maximum(epsilon, 1)
+    with np.errstate(divide="ignore"):
+        near = np.log1p(np.maximum(fraction * np.expm1(small), -1))
+    return np.where(np.less(epsilon, 1), near, large + np.log(fraction + (1 - fraction) * np.exp(-large)))[()]
 
 
 def positive_moments(num_users: Numbers, participation: Numbers) -> Participation:

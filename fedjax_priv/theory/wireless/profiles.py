@@ -1,4 +1,4 @@
-"""Privacy profiles of one round on the wireless channel, users aligned, where the server learns R but not K_t.
+"""Privacy profiles, delta of eps, of one round: users aligned, the server learns R but not K_t.
 
 Given R = r the noise has variance s_r^2 = r sigma^2 + N0 whoever takes part; t_r = 2L/s_r.
 """
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedjax_priv.theory import _profiles, gaussian
-from fedjax_priv.theory._profiles import Mechanism
-from fedjax_priv.theory.wireless.amplification import amplified
-from fedjax_priv.theory.wireless.participation import count_law, others
+from fedjax_priv.theory import _accountant, gaussian
+from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory.wireless.participation import amplified, count_law, others
+from fedjax_priv.theory.wireless.rounds import Checked
 
 _NEVER = 1e-22  # counts that are less likely are counted as lost
 
@@ -21,82 +21,77 @@ class Counts(NamedTuple):
     count: np.ndarray  # r
     chance: np.ndarray  # P_r = P[R = r]
     without: np.ndarray  # P'_r = P[R_{-k} = r]
-    share: np.ndarray  # q_r = P[k in K_t | R = r]
+    fraction: np.ndarray  # q_r = P[k in K_t | R = r]
     sensitivity: np.ndarray  # t_r
     lost: float
 
 
-class Round(NamedTuple):
-    """One round."""
-
-    participation: np.ndarray  # [K]
-    clip: np.ndarray  # L
-    noise_variance: np.ndarray  # sigma^2
-    receiver_noise: np.ndarray  # N0
-
-
-def replacement(spec: Round) -> Mechanism:
+def replacement(one: Checked) -> Mechanism:
     """delta(eps) = sum_{r>=1} P_r q_r delta_G(log(1 + (e^eps - 1)/q_r); t_r), of the user that takes part most.
 
     q_r grows with p_k, and the sum with q_r.
     """
-    return replacement_at(counts(spec, int(np.argmax(spec.participation))))
+    return replacement_at(counts(one, int(np.argmax(one.participation))))
 
 
 def replacement_at(law: Counts) -> Mechanism:
     """`replacement` of the user that `law` is about."""
-    chance, share, shift = (x[law.share > 0] for x in (law.chance, law.share, law.sensitivity))
-    term = lambda eps: chance * share * gaussian.delta(amplified(eps, 1 / share), shift)
-    return _profiles.symmetric(_profiles.averaged(term, chance.size, law.lost))
+    chance, fraction, shift = (x[law.fraction > 0] for x in (law.chance, law.fraction, law.sensitivity))
+    term = lambda eps: chance * fraction * gaussian.delta(amplified(eps, 1 / fraction), shift)
+    return _accountant.symmetric(_accountant.averaged(term, chance.size, law.lost))
 
 
-def removal(spec: Round) -> Mechanism:
+def removal(one: Checked) -> Mechanism:
     """The two orders, user k there and then not, and the reverse; at each eps of the user for which it is worst."""
-    distinct = np.unique(spec.participation, return_index=True)[1]
-    return _profiles.worst([_removal(counts(spec, int(user))) for user in distinct])
+    distinct = np.unique(one.participation, return_index=True)[1]
+    return _accountant.worst([_removal(counts(one, int(user))) for user in distinct])
 
 
-def known_set(spec: Round) -> Mechanism:
+def known_set(one: Checked) -> Mechanism:
     """delta(eps) = sum_r P_r q_r delta_G(eps; t_r): replacement where the server knows K_t."""
-    law = counts(spec, int(np.argmax(spec.participation)))
-    term = lambda eps: law.chance * law.share * gaussian.delta(eps, law.sensitivity)
-    return _profiles.symmetric(_profiles.averaged(term, law.chance.size, law.lost))
+    return known_set_at(counts(one, int(np.argmax(one.participation))))
 
 
-def counts(spec: Round, user: int) -> Counts:
+def known_set_at(law: Counts) -> Mechanism:
+    """`known_set` of the user that `law` is about."""
+    term = lambda eps: law.chance * law.fraction * gaussian.delta(eps, law.sensitivity)
+    return _accountant.symmetric(_accountant.averaged(term, law.chance.size, law.lost))
+
+
+def counts(one: Checked, user: int) -> Counts:
     """What a user does to the law of R."""
-    p, r = spec.participation, np.arange(spec.participation.size + 1)
+    p, r = one.participation, np.arange(one.num_users + 1)
     chance, without = count_law(p.size, p), others(p, user)
     happens = np.maximum(chance, without) > _NEVER
     joint = p[user] * np.append(0, without[:-1])  # P[k in K_t, R = r]
-    share = np.minimum(np.divide(joint, chance, out=np.zeros(r.size), where=chance > 0), 1)
+    fraction = np.minimum(np.divide(joint, chance, out=np.zeros(r.size), where=chance > 0), 1)
     lost = max(chance[~happens].sum(), without[~happens].sum())
     with np.errstate(divide="ignore"):
-        sensitivity = 2 * spec.clip / np.sqrt(r * spec.noise_variance + spec.receiver_noise)
-    return Counts(r[happens], chance[happens], without[happens], share[happens], sensitivity[happens], lost)
+        sensitivity = 2 * one.clip / np.sqrt(r * one.noise_variance + one.receiver_noise)
+    return Counts(r[happens], chance[happens], without[happens], fraction[happens], sensitivity[happens], lost)
 
 
 def _removal(law: Counts) -> Mechanism:
     """Of y | r ~ (1-q_r) N(0, s_r^2) + q_r N(2L, s_r^2) for r ~ P against N(0, s_r^2) for r ~ P', and the reverse."""
-    _, chance, without, share, shift, lost = law
+    _, chance, without, fraction, shift, lost = law
     with np.errstate(divide="ignore"):
         log_ratio = np.log(without) - np.log(chance)
-    remove = lambda eps: chance * _mixture_first(eps + log_ratio, share, shift)
-    add = lambda eps: without * _mixture_second(eps - log_ratio, share, shift)
-    return tuple(_profiles.averaged(order, chance.size, lost) for order in (remove, add))
+    remove = lambda eps: chance * _mixture_first(eps + log_ratio, fraction, shift)
+    add = lambda eps: without * _mixture_second(eps - log_ratio, fraction, shift)
+    return tuple(_accountant.averaged(order, chance.size, lost) for order in (remove, add))
 
 
-def _mixture_first(x: np.ndarray, share: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def _mixture_first(x: np.ndarray, fraction: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """H(a; q, t) at a = e^x: (1-q) N(0, 1) + q N(t, 1) over a N(0, 1)."""
-    inside = np.where(share > 0, share, 1)
-    mixed = share * gaussian.delta(amplified(x, 1 / inside), shift)
+    inside = np.where(fraction > 0, fraction, 1)
+    mixed = fraction * gaussian.delta(amplified(x, 1 / inside), shift)
     gap = -np.expm1(np.minimum(x, 0))  # 1 - a
-    return np.where((x >= 0) | (gap < share), mixed, gap)
+    return np.where((x >= 0) | (gap < fraction), mixed, gap)
 
 
-def _mixture_second(x: np.ndarray, share: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def _mixture_second(x: np.ndarray, fraction: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """1 - b + b H(1/b; q, t) at b = e^x: N(0, 1) over b [(1-q) N(0, 1) + q N(t, 1)]."""
-    left = 1 - np.exp(np.minimum(x, 700)) * (1 - share)
+    left = 1 - np.exp(np.minimum(x, 700)) * (1 - fraction)
     with np.errstate(divide="ignore"):
-        inner = x + np.log(share) - np.log(np.where(left > 0, left, 1))
+        inner = x + np.log(fraction) - np.log(np.where(left > 0, left, 1))
     return np.where(left > 0, left * gaussian.delta(inner, shift), 0)

@@ -1,6 +1,6 @@
-"""Privacy profiles, delta of real eps, and their composition over rounds by privacy loss distributions.
+"""Composition over rounds of mechanisms known by their privacy profiles, delta of real eps (loss distributions).
 
-A mechanism is one profile for each order of its two neighbouring inputs; an order that is its own reverse needs one.
+A mechanism is one profile for each order of its two adjacent inputs; an order that is its own reverse needs one.
 Composing each order by itself and taking the larger figure is what makes composition valid.
 """
 

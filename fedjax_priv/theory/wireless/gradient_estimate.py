@@ -1,4 +1,4 @@
-"""Mean and second moment of the server's estimate of the gradient (eqs. 9, 10), users aligned and gradients given.
+"""Mean and second moment of the server's gradient estimate (eqs. 9, 10), users aligned and gradients given.
 
 Both are biased towards users that take part more often: the mean is sum_k w_k g_k, and w_k = 1/K only for one p.
 """
@@ -10,6 +10,7 @@ import numpy as np
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless.participation import inverse_moments, others, positive_moments, users
+from fedjax_priv.theory.wireless.rounds import Checked, Round, checked
 
 
 class EstimateMoments(NamedTuple):
@@ -42,55 +43,53 @@ def estimate_weights_known(num_users: Numbers, participation: Numbers) -> np.nda
     return np.array([chance * (others(p, user) @ inverse) for user, chance in enumerate(p)]) / zeta
 
 
-def estimate_moments_unknown(
-    gradients: np.ndarray, participation: Numbers, noise_variance: Numbers, receiver_noise: Numbers
-) -> EstimateMoments:
+def estimate_moments_unknown(setting: Round, gradients: np.ndarray) -> EstimateMoments:
     """||sum_k w_k g_k||^2 + [sum_k p_k (1-p_k) ||g_k||^2 + d (sum_k p_k sigma_k^2 + N0)]/m^2, R unknown (eq. 10).
 
     Args:
+      setting: in which some user takes part.
       gradients: `[K, d]`, clipped.
-      participation: p, or `[K]`, one p_k per user; not all 0.
-      noise_variance: sigma^2, or `[K]`, one per user.
-      receiver_noise: N0.
 
     Raises:
       ValueError: an argument outside its range.
     """
-    size, d = np.shape(gradients)
-    p, m = users(size, participation), positive_moments(size, participation).mean
+    one, d = _given(setting, gradients)
+    p, m = one.participation, positive_moments(one.num_users, one.participation).mean
     mean = p @ gradients / m
-    privacy = (p * _validate.real("[0, inf)", noise_variance=noise_variance)).sum()
+    privacy = (p * one.noise_variance).sum()
     spread = (p * (1 - p)) @ np.square(gradients).sum(1)
-    noise = d * (privacy + _validate.real("[0, inf)", receiver_noise=receiver_noise))
+    noise = d * (privacy + one.receiver_noise)
     return EstimateMoments(mean, mean @ mean + (spread + noise) / m**2)
 
 
-def estimate_moments_known(
-    gradients: np.ndarray, participation: Numbers, noise_variance: Numbers, receiver_noise: Numbers
-) -> EstimateMoments:
+def estimate_moments_known(setting: Round, gradients: np.ndarray) -> EstimateMoments:
     """`zeta^-2 sum_{r>=1} P[R=r] [||g||^2 + V (K-r)/(r (K-1)) + d sigma^2/r + d N0/r^2]`, R known (eq. 9).
 
     g is the mean of g_k and V that of ||g_k - g||^2.
 
     Args:
+      setting: with one p in (0, 1] and one sigma^2 for all users.
       gradients: `[K, d]`, clipped.
-      participation: p, one for all users, in (0, 1].
-      noise_variance: sigma^2, one for all users.
-      receiver_noise: N0.
 
     Raises:
       ValueError: an argument outside its range.
     """
-    size, d = np.shape(gradients)
-    if np.ndim(participation):
-        _validate.fail("participation", participation, "one number for all users")
-    p = _validate.real("(0, 1]", participation=participation)
-    zeta, inverse = positive_moments(size, p).any, inverse_moments(size, p)
+    for name in ("participation", "noise_variance"):
+        if np.ndim(value := getattr(setting, name)):
+            _validate.fail(name, value, "one number for all users")
+    one, d = _given(setting, gradients)
+    zeta = positive_moments(one.num_users, setting.participation).any
+    inverse = inverse_moments(one.num_users, setting.participation)
     mean = np.mean(gradients, axis=0)
     variance = np.square(gradients - mean).sum(1).mean()
-    sampled = variance * (size * inverse.first - zeta) / max(size - 1, 1)
-    noise = d * (
-        _validate.real("[0, inf)", noise_variance=noise_variance) * inverse.first
-        + _validate.real("[0, inf)", receiver_noise=receiver_noise) * inverse.second
-    )
+    sampled = variance * (one.num_users * inverse.first - zeta) / max(one.num_users - 1, 1)
+    noise = d * (one.noise_variance * inverse.first + one.receiver_noise * inverse.second)
     return EstimateMoments(mean, (zeta * (mean @ mean) + sampled + noise) / zeta**2)
+
+
+def _given(setting: Round, gradients: np.ndarray) -> tuple[Checked, int]:
+    """The checked round, and d."""
+    one, shape = checked(setting), np.shape(gradients)
+    if len(shape) != 2 or shape[0] != one.num_users:
+        _validate.fail("gradients", shape, f"of shape [K, d] for K = num_users = {one.num_users}")
+    return one, shape[1]

@@ -1,0 +1,131 @@
+"""The paper's claims about one round: Theorem 1 on the server's whole view, Lemma 2 on the received signal alone.
+
+Every figure is that of the user who takes part most often. Below, m is the mean number of participants R,
+beta K = sqrt(0.5 K log(2/delta')) is how far R strays from it but for probability delta', and
+c = (2L/sigma_min) sqrt(2 log(1.25/delta_l)). delta_l in (0, 1] is that of one user's Gaussian noise.
+
+Theorem 1 is about replacement: for removal, the paper's own relation, it is false (`removal_counterexample`). It is
+proved for one p and one sigma only. It needs delta' in (2 exp(-2 m^2/K), 1), which is the same as m > beta K; outside
+that range its functions raise ValueError. They leave out the receiver's noise, N0, where nothing else is said.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless import noise
+from fedjax_priv.theory.wireless.participation import amplified, deviation, window
+from fedjax_priv.theory.wireless.rounds import Checked, Round, checked
+
+
+def central_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """How much does a round tell the server about one user? By Theorem 1 (eq. 13) and Corollary 1 (eq. 14):
+
+    log[1 + max p/(1-delta') (exp(c/sqrt(m - beta K)) - 1)]. At `optimal_participation` below 1 it is Lemma 1's
+    (eq. 16), with exponent c/(0.5 K log(2/delta'))^(1/4).
+    """
+    exponent, factor = _claim(setting._replace(receiver_noise=0.0), delta_local, delta_prime, noise.classical)
+    return amplified(exponent, factor)
+
+
+def central_epsilon_analytic(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """Theorem 1 with the exact Gaussian mechanism for the 1.25 formula, at noise (m - beta K) sigma^2 + N0."""
+    return amplified(*_claim(setting, delta_local, delta_prime, noise.exact))
+
+
+def central_epsilon_sharp(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """What is true in Theorem 1 at its sharpest: replacement, one p and one sigma^2, delta = delta' + p delta_l.
+
+    The largest log(1 + (r/K) (exp(eps_r) - 1)) over counts |r - m| < beta K, r >= 1, where eps_r is that of the exact
+    Gaussian mechanism at delta_l and noise r sigma^2 + N0.
+
+    Raises:
+      ValueError: `participation` or `noise_variance` differs between users.
+    """
+    for name, value in (("participation", setting.participation), ("noise_variance", setting.noise_variance)):
+        if np.ndim(value):
+            _validate.fail(name, value, "a number, the same for all users")
+    one = checked(setting)
+    m, width = window(one.num_users, one.participation, delta_prime)
+    r = np.arange(1, one.num_users + 1)
+    r = r[np.abs(r - m) < width]
+    exponent = noise.exact(delta_local, noise.sensitivity(one, r))
+    return np.max(amplified(exponent, r / one.num_users), initial=0.0)
+
+
+def central_epsilon_printed(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """What Tables II(a) and III(a) print in place of eq. 13: log(2 max p/(1-delta')) + c/sqrt(m - beta K).
+
+    Weaker than eq. 13 wherever max p (e^x + 1) >= 1 - delta' for the exponent x.
+    """
+    exponent, factor = _claim(setting._replace(receiver_noise=0.0), delta_local, delta_prime, noise.classical)
+    return np.log(2 * factor) + exponent
+
+
+def central_delta(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """The delta of `central_epsilon`: delta' + max p delta_l/(1-delta'); 1 or more says nothing."""
+    one = checked(setting)
+    window(one.num_users, one.participation, delta_prime)
+    delta_l = _validate.real("(0, 1]", delta_local=delta_local)
+    return np.asarray(delta_prime, np.float64) + _factor(one, delta_prime) * delta_l
+
+
+def optimal_participation(num_users: Numbers, delta_prime: Numbers) -> Result:
+    """At which p is Theorem 1's eps least? Lemma 1 (eq. 15) says p* = min(1, 2 beta).
+
+    That minimises eq. 14 linearised in its exponent; the minimiser of eq. 14 itself is larger, and 1 for large c.
+
+    Args:
+      num_users: K.
+      delta_prime: delta', in (0, 1).
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    return np.minimum(1, 2 * deviation(num_users, delta_prime) / np.asarray(num_users))
+
+
+def local_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """How much does the received signal y_t tell about the data of one user? By Lemma 2 (eq. 17):
+
+    (2L/sqrt((1+kappa) sigma_min^2 + N0)) sqrt(2 log(1.25/delta_l)). The others' noise protects too: kappa, the sum of
+    their p less beta K, is how many of them are sure to send. The lemma leaves N0 out; the paper's tables count it.
+
+    Raises:
+      ValueError: kappa <= -1 at this delta'.
+    """
+    return noise.classical(delta_local, _local_sensitivity(setting, delta_prime))
+
+
+def local_epsilon_analytic(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """Lemma 2 with the exact Gaussian mechanism for the 1.25 formula, which makes it a theorem."""
+    return noise.exact(delta_local, _local_sensitivity(setting, delta_prime))
+
+
+def local_delta(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
+    """The delta of `local_epsilon`: max p (delta_l + delta')."""
+    failure = _validate.real("(0, 1]", delta_local=delta_local) + _validate.real("(0, 1)", delta_prime=delta_prime)
+    return checked(setting).participation.max() * failure
+
+
+def _claim(setting: Round, delta_local: Numbers, delta_prime: Numbers, exponent: Callable) -> tuple[Result, Result]:
+    """Theorem 1's exponent and the factor of its amplification."""
+    one = checked(setting)
+    m, width = window(one.num_users, one.participation, delta_prime)
+    return exponent(delta_local, noise.sensitivity(one, m - width)), _factor(one, delta_prime)
+
+
+def _factor(one: Checked, delta_prime: Numbers) -> Result:
+    return one.participation.max() / (1 - np.asarray(delta_prime))
+
+
+def _local_sensitivity(setting: Round, delta_prime: Numbers) -> Result:
+    one = checked(setting)
+    p = one.participation
+    senders = 1 + p.sum() - p.max() - deviation(one.num_users, delta_prime)
+    if (senders <= 0).any():
+        allowed = f"such that kappa = sum of the others' participation - beta K > -1, not {senders - 1}"
+        _validate.fail("delta_prime", delta_prime, allowed)
+    return noise.sensitivity(one, senders)

@@ -1,0 +1,65 @@
+"""Table I's other schemes: orthogonal channels with and without sampling, and one channel for all users at once.
+
+On an orthogonal channel a user has only its own noise. The paper's figures are each at another delta and leave the
+receiver's noise out; the rigorous ones are exactly what the server, which sees which links are silent, learns from a
+round about one user's data. Sampled schemes are about the user who takes part most often, and need p in (0, 1].
+"""
+
+import numpy as np
+
+from fedjax_priv.theory import _validate, gaussian
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless import noise
+from fedjax_priv.theory.wireless.participation import amplified
+from fedjax_priv.theory.wireless.rounds import Round, checked
+
+
+def orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
+    """Orthogonal channels, all users: c = (2L/sigma_min) sqrt(2 log(1.25/delta_l)), at delta_l in (0, 1]."""
+    return noise.classical(delta_local, noise.sensitivity(checked(setting._replace(receiver_noise=0.0)), 1))
+
+
+def sampled_orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
+    """Orthogonal channels, sampled users: log(1 + p (e^c - 1)), at p delta_l, as if silence were not seen."""
+    return amplified(orthogonal_epsilon(setting, delta_local), _most(setting))
+
+
+def unsampled_epsilon(setting: Round, delta_local: Numbers) -> Result:
+    """One channel, all users: c/sqrt(K), at delta_l."""
+    return orthogonal_epsilon(setting, delta_local) / np.sqrt(_validate.integer(num_users=setting.num_users))
+
+
+def rigorous_orthogonal_delta(setting: Round, epsilon: Numbers) -> Result:
+    """Orthogonal channels, all users: the Gaussian mechanism at 2L/sqrt(sigma^2 + N0), for eps >= 0."""
+    return gaussian.delta(_validate.real("[0, inf]", epsilon=epsilon), noise.sensitivity(checked(setting), 1))
+
+
+def rigorous_orthogonal_epsilon(setting: Round, delta: Numbers) -> Result:
+    """The inverse of `rigorous_orthogonal_delta`."""
+    return gaussian.epsilon(delta, noise.sensitivity(checked(setting), 1))
+
+
+def rigorous_sampled_orthogonal_delta(setting: Round, epsilon: Numbers) -> Result:
+    """Orthogonal channels, sampled users: p times `rigorous_orthogonal_delta`; eps is not amplified."""
+    return _most(setting) * rigorous_orthogonal_delta(setting, epsilon)
+
+
+def rigorous_sampled_orthogonal_epsilon(setting: Round, delta: Numbers) -> Result:
+    """The inverse of `rigorous_sampled_orthogonal_delta`."""
+    share = _validate.real("[0, 1]", delta=delta) / _most(setting)
+    return rigorous_orthogonal_epsilon(setting, np.minimum(share, 1))
+
+
+def rigorous_unsampled_delta(setting: Round, epsilon: Numbers) -> Result:
+    """One channel, all users: the Gaussian mechanism at 2L/sqrt(K sigma^2 + N0), for eps >= 0."""
+    everyone = noise.sensitivity(checked(setting), setting.num_users)
+    return gaussian.delta(_validate.real("[0, inf]", epsilon=epsilon), everyone)
+
+
+def rigorous_unsampled_epsilon(setting: Round, delta: Numbers) -> Result:
+    """The inverse of `rigorous_unsampled_delta`."""
+    return gaussian.epsilon(delta, noise.sensitivity(checked(setting), setting.num_users))
+
+
+def _most(setting: Round) -> Result:
+    return _validate.real("(0, 1]", participation=setting.participation).max()

@@ -1,0 +1,92 @@
+"""What can be proved under replacement where power limits some users, so that the server receives a_k <= 1 of them.
+
+With eq. 26 as it is, the noise depends on ||g_k|| and on who takes part, and neither the paper's bounds nor
+`rigorous_epsilon` hold. They give a guarantee once the scaling is by L, as if ||g_k|| = L, and K_t counts as known.
+"""
+
+import numpy as np
+
+from fedjax_priv.theory import _accountant, _validate
+from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless import profiles
+from fedjax_priv.theory.wireless.rounds import Checked, Round, checked, in_rounds, noises
+
+
+def limited_amplitudes(setting: Round, gain: Numbers, power: Numbers, num_params: Numbers) -> Result:
+    """How much of a user arrives? a_k = min(1, h sqrt(P_k)/sqrt(L^2 + d sigma^2)): eq. 26 with L for ||g_k||.
+
+    Args:
+      setting: with one sigma^2 for all users.
+      gain: `[...]`, h.
+      power: `[...]`, P_k; the mean energy of a transmission is at most that.
+      num_params: d.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    clip, variance, _ = noises(setting)
+    energy = clip**2 + _validate.integer(num_params=num_params) * variance
+    amplitude = _validate.real("[0, inf)", gain=gain) * np.sqrt(_validate.real("[0, inf)", power=power) / energy)
+    return np.minimum(1, amplitude)[()]
+
+
+def limited_epsilon(setting: Round, delta: Numbers, *, amplitudes: Numbers, rounds: Numbers = 1) -> Result:
+    """For which eps are all rounds together (eps, delta)-private under replacement? An upper bound.
+
+    Args:
+      setting: of every round, or with one participation a round; one sigma^2, before scaling.
+      delta: in (0, 1); composed, not below about 1e-11.
+      amplitudes: `[K]`, a_k in [0, 1], or `[T, K]`, those of each round; not dependent on data.
+      rounds: T.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _mechanisms(setting, amplitudes, rounds))
+
+
+def limited_delta(setting: Round, epsilon: Numbers, *, amplitudes: Numbers, rounds: Numbers = 1) -> Result:
+    """The inverse of `limited_epsilon`, at eps >= 0: for one round max_k sum_r P[R=r] q_r delta_G(eps; t_r).
+
+    t_r = 2 a_k L/sqrt(N0 + sigma^2 * sum of the r smallest a_i^2).
+    """
+    mechanisms = _mechanisms(setting, amplitudes, rounds)
+    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), mechanisms)
+
+
+def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> list[tuple[Mechanism, int]]:
+    total, a = int(_validate.integer(rounds=rounds)), _validate.real("[0, 1]", amplitudes=amplitudes)
+    size = int(_validate.integer(num_users=setting.num_users))
+    if np.ndim(setting.noise_variance):
+        _validate.fail("noise_variance", setting.noise_variance, "a number, the same for all users and rounds")
+    if a.shape not in ((size,), (total, size)):
+        _validate.fail("amplitudes", amplitudes, f"[K] or [T, K] for K = {size} users and T = rounds = {total}")
+    p = in_rounds(setting, total)
+    each = lambda chances: checked(setting._replace(participation=chances))
+    if a.ndim == 1 and p.ndim < 2:
+        return [(_limited(each(p), a), total)]
+    rows = zip(np.broadcast_to(p, (total, size)), np.broadcast_to(a, (total, size)), strict=True)
+    return [(_limited(each(chances), row), 1) for chances, row in rows]
+
+
+def _limited(one: Checked, a: np.ndarray) -> Mechanism:
+    least = one.noise_variance * np.append(0, np.cumsum(np.sort(a) ** 2)) + one.receiver_noise  # of r senders
+
+    def of_user(user: int) -> Mechanism:
+        law = profiles.counts(one, user)
+        with np.errstate(divide="ignore"):
+            shift = 2 * a[user] * one.clip / np.sqrt(least[law.count])
+        return profiles.known_set_at(law._replace(sensitivity=shift))
+
+    return _accountant.worst([of_user(user) for user in _leaders(a, one.participation)])
+
+
+def _leaders(a: np.ndarray, p: np.ndarray) -> list[int]:
+    """Users that no other one exceeds in both a_k and p_k, with which the loss grows."""
+    leaders, most = [], -1.0
+    for user in np.lexsort((-p, -a)):  # a falls
+        if p[user] > most:
+            leaders.append(int(user))
+            most = p[user]
+    return leaders

@@ -1,0 +1,71 @@
+"""What can be proved about wireless FedSGD over all rounds, for users that are aligned (h alpha = 1).
+
+The server sees the received signal, all p_k and gains, and the number R of participants; not who they are. The proof
+needs one sigma^2 for all users, participation and transmission that do not depend on data, and fresh coins that the
+server does not see. Adjacent inputs differ in one user: its data are replaced, or it is there in one of them only.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+from fedjax_priv.theory import _accountant, _validate
+from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless import profiles
+from fedjax_priv.theory.wireless.rounds import Checked, Round, distinct
+
+Adjacency = Literal["replacement", "removal"]
+
+
+def rigorous_epsilon(
+    setting: Round, delta: Numbers, *, rounds: Numbers = 1, adjacency: Adjacency = "replacement"
+) -> Result:
+    """For which eps are all rounds together (eps, delta)-private, whatever came before decides about a round?
+
+    Exact for one round; composed, an upper bound. Infinite for removal if delta is below the probability that all K
+    users take part, which only happens if all are there: near p = 1 removal has no guarantee, replacement has. Takes
+    well under a second, but for removal that again for every distinct p_k, and for every distinct round.
+
+    Args:
+      setting: of every round, or with one value a round.
+      delta: in (0, 1); composed, not below about 1e-11.
+      rounds: T.
+      adjacency: "replacement" or "removal", the larger of the two orders.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _adjacent(setting, rounds, adjacency))
+
+
+def rigorous_delta(
+    setting: Round, epsilon: Numbers, *, rounds: Numbers = 1, adjacency: Adjacency = "replacement"
+) -> Result:
+    """The inverse of `rigorous_epsilon`, at eps >= 0."""
+    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), _adjacent(setting, rounds, adjacency))
+
+
+def known_set_epsilon(setting: Round, delta: Numbers, *, rounds: Numbers = 1) -> Result:
+    """`rigorous_epsilon` under replacement where the server knows who takes part: sampling no longer amplifies eps."""
+    return _accountant.epsilon_after(
+        _validate.real("(0, 1)", delta=delta), _of_rounds(profiles.known_set, setting, rounds)
+    )
+
+
+def known_set_delta(setting: Round, epsilon: Numbers, *, rounds: Numbers = 1) -> Result:
+    """The inverse of `known_set_epsilon`: sum_r P[R=r] q_r delta_G(eps; t_r) for one round."""
+    return _accountant.delta_after(
+        _validate.real("[0, inf)", epsilon=epsilon), _of_rounds(profiles.known_set, setting, rounds)
+    )
+
+
+def _adjacent(setting: Round, rounds: Numbers, adjacency: Adjacency) -> list[tuple[Mechanism, int]]:
+    if adjacency not in ("replacement", "removal"):
+        _validate.fail("adjacency", adjacency, '"replacement" or "removal"')
+    return _of_rounds(profiles.replacement if adjacency == "replacement" else profiles.removal, setting, rounds)
+
+
+def _of_rounds(
+    mechanism: Callable[[Checked], Mechanism], setting: Round, rounds: Numbers
+) -> list[tuple[Mechanism, int]]:
+    return [(mechanism(one), count) for one, count in distinct(setting, rounds)]

@@ -1,0 +1,75 @@
+"""One round of wireless FedSGD: its numbers, their checks, and the distinct rounds of a run."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers
+from fedjax_priv.theory.wireless.participation import users
+
+
+class Round(NamedTuple):
+    """One round, in the paper's symbols; a function that takes one raises ValueError for a field outside its range.
+
+    Where all T rounds of a run are asked for, `participation` may also be `[T, 1]` or `[T, K]`, and `noise_variance`
+    `[T]`: the values of each round.
+    """
+
+    num_users: Numbers  # K >= 1
+    participation: Numbers  # p in [0, 1]: the probability of taking part, of every user or `[K]`, of each
+    clip: Numbers  # L > 0: the norm that gradients are clipped to
+    noise_variance: Numbers  # sigma^2 >= 0: a user's privacy noise on a parameter, of every user or `[K]`, of each
+    receiver_noise: Numbers = 0.0  # N0 >= 0: variance of the receiver's noise on a parameter
+
+
+class Checked(NamedTuple):
+    """A `Round` whose fields are in their ranges, in float64."""
+
+    num_users: int
+    participation: np.ndarray  # [K]
+    clip: np.ndarray
+    noise_variance: np.ndarray  # [] or [K]
+    receiver_noise: np.ndarray
+
+
+def checked(setting: Round) -> Checked:
+    """The fields of one round; ValueError names one outside its range."""
+    size = int(_validate.integer(num_users=setting.num_users))
+    clip, variance, receiver_noise = noises(setting)
+    if variance.shape not in ((), (size,)):
+        _validate.fail("noise_variance", setting.noise_variance, f"a number, or one for each of num_users = {size}")
+    return Checked(size, users(size, setting.participation), clip, variance, receiver_noise)
+
+
+def distinct(setting: Round, rounds: Numbers) -> list[tuple[Checked, int]]:
+    """The distinct rounds of a run of T, checked, and how often each happens; one noise variance for all users."""
+    size, total = int(_validate.integer(num_users=setting.num_users)), int(_validate.integer(rounds=rounds))
+    p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
+    if variance.shape not in ((), (total,)):
+        _validate.fail("noise_variance", setting.noise_variance, f"a number, or one for each of rounds = {total}")
+    if p.ndim < 2 and variance.ndim == 0:
+        return [(Checked(size, np.broadcast_to(p, size), clip, variance, receiver_noise), total)]
+    settings = np.column_stack([np.broadcast_to(variance, total), np.broadcast_to(p, (total, size))])
+    kinds, often = np.unique(settings, axis=0, return_counts=True)
+    rows = zip(kinds, often, strict=True)
+    return [(Checked(size, row[1:], clip, row[0], receiver_noise), int(count)) for row, count in rows]
+
+
+def in_rounds(setting: Round, total: int) -> np.ndarray:
+    """P, a number, `[K]`, `[T, 1]` or `[T, K]`; ValueError for other shapes."""
+    size = int(_validate.integer(num_users=setting.num_users))
+    p = _validate.real("[0, 1]", participation=setting.participation)
+    if p.shape not in ((), (size,), (total, 1), (total, size)):
+        shapes = f"a number, [K], [T, 1] or [T, K] for K = {size} users and T = rounds = {total}"
+        _validate.fail("participation", setting.participation, shapes)
+    return p
+
+
+def noises(setting: Round) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """L, sigma^2 and N0, of one round or of many; ValueError for one outside its range."""
+    return (
+        _validate.real("(0, inf)", clip=setting.clip),
+        _validate.real("[0, inf)", noise_variance=setting.noise_variance),
+        _validate.real("[0, inf)", receiver_noise=setting.receiver_noise),
+    )
