@@ -28,7 +28,7 @@ def run(config: Config) -> Outcome:
     return Outcome(figure(config, result), result, [*_bounds(config, result), *_audits(result)], caveats)
 
 
-def _size(spec: audit.Round) -> str:
+def _size(spec: audit.Trials) -> str:
     return f"{spec.rounds * spec.seeds:,}"
 
 

@@ -68,8 +68,8 @@ def _compared(at: str, printed: tuple[float | None, float | None], round_: dict[
     return [
         Claim(
             f"{id} {at}", f"{text}, {at}", "" if value is None else f"{value:.3f}", f"{round_[name]:.3f}",
-            None if value is None else bool(abs(round_[name] - value) < HALF_A_DIGIT), note=note,
-            source=Source.OURS if value is None else Source.PAPER,
+            None if value is None else bool(abs(round_[name] - value) < HALF_A_DIGIT),
+            "to the printed digits", note, Source.OURS if value is None else Source.PAPER,
         )
         for (id, text, name, note), value in zip(rows, printed, strict=True)
     ]  # fmt: skip
@@ -93,19 +93,17 @@ def removal(config: Config) -> list[Claim]:
     small = leakage.delta_prime(np.full(config.num_users, p))
     loud = theory.Round(config.num_users, p, clip=0.1, noise_variance=0.1, receiver_noise=RECEIVER_NOISE)
     case = theory.removal_counterexample(loud, 7850, DELTA_LOCAL, small)
-    noise, k = Noise(), 1000
-    p_star, _, delta = sampled_round(k, noise)
-    setting = theory.Round(k, p_star, noise.clip, noise.privacy, noise.receiver)
+    setting, _, delta = sampled_round(1000, Noise())
     hidden = theory.rigorous_epsilon(setting, delta)
     known = theory.known_set_epsilon(setting, delta)
     everyone = theory.rigorous_unsampled_epsilon(setting, delta)
     return [
         Claim("removal", f"Theorem 1, removal: delta at eps = {case.epsilon:.3f}", f"{case.claimed:.2g}",
-              f"{case.exact:.2g}", bool(case.exact <= case.claimed),
-              note="K = 200, p = 0.9, L = 0.1, sigma^2 = 0.1, gradients 0, R not revealed"),
+              f"{case.exact:.2g}", bool(case.exact <= case.claimed), "not above the claim",
+              "K = 200, p = 0.9, L = 0.1, sigma^2 = 0.1, gradients 0, R not revealed"),
         Claim("known-participants", "knowing K_t does not matter", "the same eps",
-              f"{hidden:.3f} hidden, {known:.3f} known", bool(known <= hidden),
-              note=f"Fig. 2's noise, K = {k}, p*; all users without sampling: {everyone:.3f}"),
+              f"{hidden:.3f} hidden, {known:.3f} known", bool(known <= hidden), "known is not above hidden",
+              f"Fig. 2's noise, K = {setting.num_users}, p*; all users without sampling: {everyone:.3f}"),
     ]  # fmt: skip
 
 
@@ -113,18 +111,17 @@ def optimum() -> list[Claim]:
     """Lemma 1."""
     k, small = 1000, 1e-4
     star = float(theory.optimal_participation(k, small))
-    eps = lambda p, c: float(
-        theory.central_epsilon(theory.Round(k, p, 1.0, fig6.noise_variance(c)), DELTA_LOCAL, small)
-    )
+    at = lambda p, c: theory.Round(k, p, 1.0, fig6.noise_variance(c))
+    eps = lambda p, c: float(theory.central_epsilon(at(p, c), DELTA_LOCAL, small))
     least = lambda c: _least(lambda p: eps(p, c), star / 2 + 1e-6)
     curvature = lambda p: (eps(p + 0.01, 1e-3) + eps(p - 0.01, 1e-3) - 2 * eps(p, 1e-3)) / 1e-7
-    at, past = curvature(star), curvature(2.5 * star)
+    first, past = curvature(star), curvature(2.5 * star)
     return [
         Claim("optimum", "Lemma 1: p* minimises eq. 14", f"p* = {star:.3f}",
               ", ".join(f"{least(c):.3f} (c = {c:g})" for c in (0.01, 5.0, 20.0)), bool(abs(least(20.0) - star) < 1e-3),
-              note=f"K = {k}, delta' = {small:g}; it minimises the linearised bound only"),
-        Claim("curvature", "eq. 41: second derivative at 2 beta K", "negative", "positive" if at > 0 else "negative",
-              bool(at < 0), note=f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
+              "within 0.001 at c = 20", f"K = {k}, delta' = {small:g}; it minimises the linearised bound only"),
+        Claim("curvature", "eq. 41: second derivative at 2 beta K", "negative", "positive" if first > 0 else "negative",
+              bool(first < 0), "negative", f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
     ]  # fmt: skip
 
 
@@ -140,8 +137,7 @@ def figures() -> list[Claim]:
     slopes = [_sampled_orthogonal_slope(*window) for window in (fig2.Config().fit, fig2.Config().far)]
     p = np.linspace(0.02, 1, 99)
     least = p[np.nanargmin([fig6.bound(fig6.Config(), fig6.EXPERIMENTS, 2.0, x) for x in p])]
-    noise = Noise()
-    many = sampled_round(10**6, noise)
+    many = sampled_round(10**6, Noise())
     total = theory.compose_homogeneous(many.epsilon, many.delta, 1000, 1e-4)
     bounds = fig3.bounds(fig3.Config(Setting(), participation=(0.1, 0.3, 0.5, 0.7, 0.9)))
     lower = bounds.moment.sel(estimate="unknown") < bounds.moment.sel(estimate="known")
@@ -152,25 +148,23 @@ def figures() -> list[Claim]:
     )
     return [
         Claim("fig-2a", "Fig. 2a: sampled wireless is the lowest", "K >= 20", f"K >= {first[0]}", first[0] <= 20,
-              note=f"sigma = 3; K >= {first[1]} if sigma^2 = 3; its delta is larger, too"),
+              "from K = 20 on", f"sigma = 3; K >= {first[1]} if sigma^2 = 3; its delta is larger, too"),
         Claim("table-1", "Table I: orthogonal sampled, slope", "-0.5", f"{slopes[0]:.2f}",
               bool(abs(slopes[0] + 0.5) < 0.05), "within 0.05", f"K = 100 to 1,000; {slopes[1]:.2f} on 1e5 to 1e6"),
         Claim("fig-2b", "Fig. 2b: eps_T vanishes, T = 1,000", "delta_T not printed",
               f"{total.epsilon:.2g} at delta_T = {total.delta:.2g}", bool(total.delta < 0.01), "delta_T below 0.01",
               "K = 1,000,000; delta_T >= T delta', whatever K"),
         Claim("fig-6", "Fig. 6: eps_c rises with p, c = 2", "rises", f"least at p = {least:.2f}", bool(least < 0.99),
-              note="K = 20, the experiments' delta'"),
+              "least below p = 0.99", "K = 20, the experiments' delta'"),
         Claim("unknown-number", "unknown R always beats known (bounds)", "always", found, bool(lower.all()),
-              note="where eq. 21 is below eq. 23, of p = 0.1, 0.3, 0.5, 0.7, 0.9"),
+              "at every K and p", "where eq. 21 is below eq. 23, of p = 0.1, 0.3, 0.5, 0.7, 0.9"),
     ]  # fmt: skip
 
 
 def _sampled_orthogonal_slope(low: int, high: int) -> float:
     noise, sizes = Noise(), np.geomspace(low, high, 12).astype(int)
-    p = [float(theory.optimal_participation(int(k), noise.delta_prime)) for k in sizes]
-    settings = [theory.Round(int(k), x, noise.clip, noise.privacy) for k, x in zip(sizes, p, strict=True)]
-    eps = [theory.sampled_orthogonal_epsilon(setting, noise.delta_local) for setting in settings]
-    return fig2.slope(sizes, np.asarray(eps))[0]
+    settings = [sampled_round(int(k), noise).setting for k in sizes]
+    return fig2.slope(sizes, np.array([theory.sampled_orthogonal_epsilon(s, noise.delta_local) for s in settings]))[0]
 
 
 def moments() -> list[Claim]:
@@ -187,10 +181,10 @@ def moments() -> list[Claim]:
         Claim("moments", "eqs. 24, 25: E[1/R], E[1/R^2]", "exact enough", f"off by {text}", bool(np.max(off) < 0.1),
               "within 10%", "p = 0.1"),
         Claim("display", "display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - part) ** 2:.3f}",
-              f"(1-p)/(Kp) = {(1 - part) / k / part:.3f}", False, note="what eqs. 24 and 25 give, twice"),
+              f"(1-p)/(Kp) = {(1 - part) / k / part:.3f}", False, "the same formula", "what eqs. 24 and 25 give, twice"),
         Claim("weights", "eqs. 9, 10: every user weighs 1/K", "1",
               "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
-              note="K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),
+              "1 for every user", "K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),
     ]  # fmt: skip
 
 
@@ -198,8 +192,8 @@ def formulas() -> list[Claim]:
     """The 1.25 formula at every delta."""
     limits = [_holds_up_to(delta) for delta in (1e-5, 1e-4)]
     return [Claim("classical-formula", "Appendix A: the 1.25 formula, any eps", "any",
-                  f"up to {limits[0]:.1f}, {limits[1]:.1f}", False,
-                  note="largest eps at which it is a bound, delta = 1e-5 and 1e-4; proved up to 1")]  # fmt: skip
+                  f"up to {limits[0]:.1f}, {limits[1]:.1f}", False, "at every eps",
+                  "largest eps at which it is a bound, delta = 1e-5 and 1e-4; proved up to 1")]  # fmt: skip
 
 
 def _holds_up_to(delta: float) -> float:

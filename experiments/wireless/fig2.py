@@ -52,8 +52,7 @@ def composed(config: Config, sizes: np.ndarray) -> xr.Dataset:
     """`total` eps_T and `total_delta` of the paper, and `total_exact` at that delta where it is below 1."""
     totals, deltas, exact = np.full((3, len(config.iterations), len(sizes)), np.nan)
     for j, k in enumerate(sizes):
-        p, eps, delta = sampled_round(int(k), config.noise)
-        setting = theory.Round(int(k), p, config.noise.clip, config.noise.privacy, config.noise.receiver)
+        setting, eps, delta = sampled_round(int(k), config.noise)
         for i, t in enumerate(config.iterations):
             totals[i, j], deltas[i, j] = theory.compose_homogeneous(eps, delta, t, config.slack)
             exact[i, j] = theory.rigorous_epsilon(setting, deltas[i, j], rounds=t)
@@ -114,8 +113,8 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
     return [
         Claim(
             "sampled-wireless-least", "2a: wireless sampling leaks less than wireless transmission of all users",
-            "for K >= 20", f"for K >= {first}", first <= 20, "the bounds, for all K >= 20",
-            f"at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; exact figures: less "
+            "for K >= 20", f"for K >= {first}", first <= 20, "from K = 20 on",
+            f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; exact figures: less "
             f"{_exact_order(result)}",
         ),
         Claim(
@@ -136,11 +135,8 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
 def crossing(noise: Noise) -> int:
     """The first K from which on eq. 14 at p* is below c/sqrt(K)."""
     sizes = np.arange(20, 1000)
-    gap = [
-        sampled_round(int(k), noise).epsilon
-        - theory.unsampled_epsilon(theory.Round(k, 1.0, noise.clip, noise.privacy), noise.delta_local)
-        for k in sizes
-    ]
+    sampled = [sampled_round(int(k), noise) for k in sizes]
+    gap = [one.epsilon - theory.unsampled_epsilon(one.setting, noise.delta_local) for one in sampled]
     return int(sizes[np.flatnonzero(np.array(gap) >= 0).max() + 1])
 
 

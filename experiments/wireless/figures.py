@@ -4,8 +4,9 @@ from experiments.harness import Experiment
 from experiments.problem import Task
 from experiments.wireless import accountants, errata, fig2, fig3, fig6, fig7, tables
 from experiments.wireless.accounting import Config as Accounting
-from experiments.wireless.audit import Round
+from experiments.wireless.audit import Trials
 from experiments.wireless.training import Setting
+from fedjax_priv.theory.wireless import Round
 
 ONE_LAYER, TWO_LAYERS = Setting(), Setting(Task("mnist", "mlp16"), repeats=3)
 ONE_GROUP = {"groups": (200,), "snr_db": (10.0,)}
@@ -71,9 +72,9 @@ FIGURES = {
             "quick": Accounting(
                 participation=(0.02, 0.2, 0.3, 0.5, 0.9, 1.0), sizes=(20, 156, 1000), iterations=(1, 100, 2500),
                 pair=Accounting().pair._replace(rounds=1500, seeds=8),
-                removed=Round(20, 0.9, 0.1, 1.0, 1.0, num_params=400, rounds=2000, seeds=4),
+                removed=Trials(Round(20, 0.9, 0.1, 1.0, 1.0), num_params=400, rounds=2000, seeds=4),
             ),
-            "cpu": Accounting(removed=Round(50, 0.9, 0.1, 0.5, 1.0, num_params=1000, rounds=5000, seeds=4)),
+            "cpu": Accounting(removed=Trials(Round(50, 0.9, 0.1, 0.5, 1.0), num_params=1000, rounds=5000, seeds=4)),
             "paper": Accounting(),
         }, accountants.run,
     ),

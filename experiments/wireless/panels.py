@@ -60,7 +60,7 @@ def _by_rounds(axes: Axes, config: Config, result: xr.Dataset) -> None:
 def _pair(axes: Axes, config: Config, result: xr.Dataset) -> None:
     axes.plot(result.pair_eps, result.pair_exact, color=COLOURS[2], linewidth=1.6, label="(b) exact, replacement")
     _bars(axes, result.pair_eps.values, result, "pair")
-    title = f"audit: worst pair, K = {config.pair.num_users}, p = {config.pair.participation:g}"
+    title = f"audit: worst pair, K = {config.pair.setting.num_users}, p = {config.pair.setting.participation:g}"
     finish(axes, title, size=8, xlabel="eps", ylabel="delta", ylim=(0, None))
 
 
@@ -70,7 +70,7 @@ def _removed(axes: Axes, config: Config, result: xr.Dataset) -> None:
     axes.plot(eps, result.removed_exact, "--", color="black", linewidth=1.2, label="exact, gradients 0, R hidden")
     _bars(axes, eps.values, result, "removed")
     axes.plot(eps, result.removed_claimed, "v", color=COLOURS[0], markersize=6, label="paper, Theorem 1")
-    title = f"audit: removal, K = {config.removed.num_users}, p = {config.removed.participation:g}"
+    title = f"audit: removal, K = {config.removed.setting.num_users}, p = {config.removed.setting.participation:g}"
     clips = ", ".join(f"L = {clip:g}" for clip in result.removed_clip.values)
     lowest = float(result.removed_claimed.min()) / 3
     finish(axes, title, **_LOGS, xlabel=f"eq. 13's eps, at {clips}", ylabel="delta", ylim=(lowest, None))

@@ -171,12 +171,12 @@ def printed(config: Config, result: xr.Dataset) -> list[Claim]:
         said += [
             Claim(
                 f"{name}-lemma-2", f"({name}) eps_l of {config.columns[1]} is Lemma 2's", f"{local}",
-                f"{low.lemma.item():.3f}", near(low.lemma.item(), local), "equal to the printed digits",
+                f"{low.lemma.item():.3f}", near(low.lemma.item(), local), "to the printed digits",
                 f"with the receiver's noise, which the lemma leaves out, {low.local:.3f}",
             ),
             Claim(
                 f"{name}-eq-13", f"({name}) eps_c of {config.columns[2]} is eq. 13's", f"{central}",
-                f"{high.central.item():.3f}", near(high.central.item(), central), "equal to the printed digits",
+                f"{high.central.item():.3f}", near(high.central.item(), central), "to the printed digits",
                 f"log(2 max p/(1-delta')) + c/sqrt(m - beta K), which is weaker, is {high.printed:.3f}",
             ),
         ]  # fmt: skip

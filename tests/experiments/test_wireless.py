@@ -11,6 +11,7 @@ from scipy import stats
 
 from experiments.problem import model_of, num_params
 from fedjax_priv.base import ClientData
+from fedjax_priv.theory.wireless import Round
 
 
 def script(name):
@@ -175,12 +176,12 @@ def test_fig_6_without_a_deviation_is_the_formula():
 
 def test_the_worst_pairs_loss_is_a_ratio_of_densities():
     audit = script("audit")
-    spec = audit.Round(5, 0.4, 0.7, 0.3, 0.5, num_params=2, rounds=1, seeds=1)
+    setting = Round(5, 0.4, clip=0.7, noise_variance=0.3, receiver_noise=0.5)
     number, signal = np.array([0, 1, 3, 5]), np.array([0.2, -0.3, 1.0, -2.0])
     laws = [stats.norm(shift - 0.7 * number, np.sqrt(0.3 * number + 0.5)) for shift in (0, 1.4)]
     out, inside = (law.pdf(signal) for law in laws)
     want = np.log((1 - number / 5) * out + number / 5 * inside) - np.log(out)
-    np.testing.assert_allclose(audit.replacement_loss(spec, number, signal), want, rtol=1e-12)
+    np.testing.assert_allclose(audit.replacement_loss(setting, number, signal), want, rtol=1e-12)
 
 
 def test_the_best_threshold_is_the_best():
