@@ -121,7 +121,8 @@ def optimum() -> list[Claim]:
               ", ".join(f"{least(c):.3f} (c = {c:g})" for c in (0.01, 5.0, 20.0)), bool(abs(least(20.0) - star) < 1e-3),
               "within 0.001 at c = 20", f"K = {k}, delta' = {small:g}; it minimises the linearised bound only"),
         Claim("curvature", "eq. 41: second derivative at 2 beta K", "negative", "positive" if first > 0 else "negative",
-              bool(first < 0), "negative", f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
+              bool(first < 0), "negative",
+              f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
     ]  # fmt: skip
 
 
@@ -181,7 +182,8 @@ def moments() -> list[Claim]:
         Claim("moments", "eqs. 24, 25: E[1/R], E[1/R^2]", "exact enough", f"off by {text}", bool(np.max(off) < 0.1),
               "within 10%", "p = 0.1"),
         Claim("display", "display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - part) ** 2:.3f}",
-              f"(1-p)/(Kp) = {(1 - part) / k / part:.3f}", False, "the same formula", "what eqs. 24 and 25 give, twice"),
+              f"(1-p)/(Kp) = {(1 - part) / k / part:.3f}", False, "the same formula",
+              "what eqs. 24 and 25 give, twice"),
         Claim("weights", "eqs. 9, 10: every user weighs 1/K", "1",
               "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
               "1 for every user", "K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),

@@ -114,8 +114,8 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "sampled-wireless-least", "2a: wireless sampling leaks less than wireless transmission of all users",
             "for K >= 20", f"for K >= {first}", first <= 20, "from K = 20 on",
-            f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; exact figures: less "
-            f"{_exact_order(result)}",
+            f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; exact "
+            f"figures: less {_exact_order(result)}",
         ),
         Claim(
             "falls-with-k", "2b: eps_T falls with K, towards 0", "falls",
