@@ -27,7 +27,7 @@ def fewer(setting: Setting, **changes) -> Setting:
 
 FIGURES = {
     "fig2": Experiment(
-        "Fig. 2 and Table I", "leakage by the number of users, of one round and of many, and its order in K",
+        "Fig. 2 and Table I", "leakage against the number of users, of one round and of many, and its order in K",
         {"quick": fig2.Config(points=8), "cpu": fig2.Config(), "paper": fig2.Config()}, fig2.run,
     ),
     "fig3": Experiment(
@@ -55,7 +55,7 @@ FIGURES = {
         }, tables.run,
     ),
     "fig6": Experiment(
-        "Fig. 6", "leakage by the participation probability, for several c",
+        "Fig. 6", "leakage against the participation probability, for several c",
         {"quick": fig6.Config(points=60), "cpu": fig6.Config(), "paper": fig6.Config()}, fig6.run,
     ),
     "fig7": Experiment(
@@ -67,7 +67,7 @@ FIGURES = {
         }, fig7.run,
     ),
     "accountants": Experiment(
-        "", "the paper's bounds next to exact accounting, and an audit of both by simulation",
+        "", "The paper's bounds next to exact accounting, and an audit of both by simulation",
         {
             "quick": Accounting(
                 participation=(0.02, 0.2, 0.3, 0.5, 0.9, 1.0), sizes=(20, 156, 1000), iterations=(1, 100, 2500),
@@ -79,7 +79,7 @@ FIGURES = {
         }, accountants.run,
     ),
     "errata": Experiment(
-        "", "what the paper prints, and what its formulas or exact ones give",
+        "", "What the paper prints next to what its own formulas, or exact ones, give",
         dict.fromkeys(("quick", "cpu", "paper"), errata.Config()), errata.run,
     ),
 }  # fmt: skip
