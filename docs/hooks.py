@@ -1,4 +1,4 @@
-"""What pages show of the sources: systems, and tests that are cited; and a check that every public name has a place."""
+"""Fills pages from sources (systems, cited tests, verdicts), and checks that the reference has every public name."""
 
 import ast
 import json
@@ -17,7 +17,7 @@ log = logging.getLogger("mkdocs.hooks")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """`{{ secagg }}` becomes the expression of that system, the name of a test a link to its source, and so on."""
+    """Replace `{{ secagg }}` by the expression of that system, a test's name by a link to its source, and so on."""
     if page.file.src_uri == "cited.md":
         pages = sorted(pathlib.Path(config.docs_dir).glob("*.md"))
         return markdown + sources({test for page in pages for test in TEST.findall(page.read_text())})
@@ -29,7 +29,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Warn, which fails a strict build, of public names that the reference does not have."""
+    """Warn about public names that the reference does not have; a warning fails a strict build."""
     known = inventory(pathlib.Path(config.site_dir) / "objects.inv")
     for file in sorted((ROOT / "fedjax_priv").rglob("__init__.py")):
         package = ".".join(file.parent.relative_to(ROOT).parts)
@@ -40,14 +40,14 @@ def on_post_build(config: Any, **_: Any) -> None:
 
 
 def system(name: str) -> str:
-    """What the factory of a system returns."""
+    """The source of what the factory of a system returns."""
     (file,) = (ROOT / "fedjax_priv" / "systems").rglob(f"{name}.py")
     returned = [node for node in defined(file, name).body if isinstance(node, ast.Return)]
     return segment(file, returned[-1])
 
 
 def machinery(folder: pathlib.Path) -> str:
-    """Directives for the modules of engine, runs and cli of which no page of the reference has a part."""
+    """Directives for those modules of engine, runs and cli that no other page of the reference mentions."""
     named = re.findall(r"^::: (\S+)", "\n".join(page.read_text() for page in folder.glob("*.md")), re.MULTILINE)
     files = [file for room in ("engine", "runs", "cli") for file in sorted((ROOT / "fedjax_priv" / room).rglob("*.py"))]
     modules = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
@@ -68,7 +68,7 @@ def contradicted() -> str:
 
 
 def sources(tests: set[tuple[str, str]]) -> str:
-    """The tests, file by file."""
+    """The source of the tests, file by file."""
     text, before = "", ""
     for file, name in sorted(tests):
         text += f"\n## {file}\n" * (file != before)
@@ -78,7 +78,7 @@ def sources(tests: set[tuple[str, str]]) -> str:
 
 
 def defined(file: pathlib.Path, name: str) -> ast.FunctionDef:
-    """The function of that name."""
+    """The function of that name in a file."""
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, ast.FunctionDef) and node.name == name:
             return node
@@ -86,7 +86,7 @@ def defined(file: pathlib.Path, name: str) -> ast.FunctionDef:
 
 
 def segment(file: pathlib.Path, node: Any) -> str:
-    """Its lines, decorators included."""
+    """The lines of a function, decorators included."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     return textwrap.dedent("\n".join(file.read_text().splitlines()[first - 1 : node.end_lineno]))
 
@@ -114,6 +114,6 @@ def exported(file: pathlib.Path, package: str) -> dict[str, str]:
 
 
 def inventory(file: pathlib.Path) -> set[str]:
-    """Paths that the reference has: a line each, compressed behind four lines of text."""
+    """The names in the reference: mkdocstrings writes one per line, compressed, after four lines of text."""
     *_, packed = file.read_bytes().split(b"\n", 4)
     return {line.split(" ")[0] for line in zlib.decompress(packed).decode().splitlines()}

@@ -1,4 +1,4 @@
-"""The picture of a round, `docs/round.svg`: python docs/round_picture.py."""
+"""Draws `docs/round.svg`, the picture of a round: `python docs/round_picture.py`."""
 
 import pathlib
 
@@ -17,7 +17,7 @@ LAYERS = [
     ("quantize to the field", "back to real numbers"),
     ("mask", "remove masks"),
 ]
-"""From the first layer to the last: client half, server half."""
+"""Client half and server half of each layer, from the first to the last."""
 
 
 def picture() -> Figure:
@@ -32,7 +32,7 @@ def picture() -> Figure:
 
 
 def opening(axes: Axes) -> None:
-    """Who takes part, and what is told to everyone."""
+    """Who takes part, and what everyone is told."""
     for x, name in ((CLIENTS, "clients"), (SERVER, "server")):
         axes.text(x, 8.85, name, size=13, weight="bold", ha="center")
     box(axes, 5.95, 8.3, "cohort: who takes part", GREY, width=10.2)
@@ -42,7 +42,7 @@ def opening(axes: Axes) -> None:
 
 
 def layers(axes: Axes) -> None:
-    """The stack; each layer has its halves side by side."""
+    """The stack, with the two halves of a layer next to each other."""
     top = 6.25
     box(axes, CLIENTS, top, "local training", BLUE)
     box(axes, SERVER, top, "aggregate, optimize, commit", GREEN)
@@ -73,14 +73,14 @@ def closing(axes: Axes) -> None:
 
 
 def box(axes: Axes, x: float, y: float, text: str, colour: str, width: float = WIDTH) -> None:
-    """A step, its centre at (x, y)."""
+    """A step with its centre at (x, y)."""
     corner = (x - width / 2, y - HEIGHT / 2)
     axes.add_patch(FancyBboxPatch(corner, width, HEIGHT, boxstyle="round,pad=0,rounding_size=0.12", facecolor=colour))
     axes.text(x, y, text, ha="center", va="center", size=10.5)
 
 
 def arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], bend: float = 0.0) -> None:
-    """What goes from one step to the next."""
+    """What one step passes to the next."""
     style = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 12}
     axes.add_patch(FancyArrowPatch(start, end, shrinkA=1, shrinkB=1, color="black", **style))
 

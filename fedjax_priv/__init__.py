@@ -2,13 +2,13 @@
 
 The rooms of the package. A file imports from its own room and from lines above it, never from below:
 
-    base keys status losses metrics            types, random keys, failures as values, what is minimised and measured
-    theory                                     what can be proved: closed forms and accountants in NumPy
-    crypto engine                              field, masks' generator, secret sharing | one round on devices
+    base keys status losses metrics            types, random keys, failure bits, what is minimised, what is measured
+    theory                                     closed forms and privacy accountants of the papers, in NumPy
+    crypto engine                              field, pseudorandom words, secret sharing | one round on devices
     data models interchange                    samples of clients | networks | parameters in and out
-    layers aggregators                         what happens to an update on its way | robust rules
+    layers aggregators                         what happens to an update on its way | robust aggregation rules
     channels attacks                           what happens to messages | what Byzantine clients do
-    clients                                    who takes part, and how they train
+    clients                                    who takes part, and how clients train
     systems runs                               published systems, one expression each | many rounds, and their records
     analysis leakage ledger testing            plots | what a view reveals | privacy figures | laws of a layer
     audit                                      attempts to contradict a privacy figure

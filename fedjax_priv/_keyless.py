@@ -1,4 +1,4 @@
-"""A key for what draws nothing: keys of stages come out of it, and a draw is an error."""
+"""A key that must not be used, for rules that draw nothing."""
 
 from typing import Any
 
@@ -19,5 +19,5 @@ _IMPL = define_prng_impl(
 
 
 def keyless() -> PRNGKeyArray:
-    """The key; random bits of it, or a split, are a ValueError when the program is traced."""
+    """A key that can be folded but not split; splitting it, or drawing from it, raises ValueError when traced."""
     return jax.random.key(0, impl=_IMPL)

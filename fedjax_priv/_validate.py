@@ -1,7 +1,7 @@
-"""One-line errors that name the argument and the allowed values.
+"""Argument checks, with one-line errors that name the argument, what it got and what is allowed.
 
-Each check takes keywords, so that the message names the argument: `positive(lr=lr)`. Traced values pass: what cannot be
-known before the program runs sets a status bit instead.
+Each check takes keywords, which give the name: `positive(lr=lr)`. Traced values pass, since they are unknown until the
+program runs; there, values out of range set a status bit.
 """
 
 import math
@@ -32,7 +32,7 @@ def _number(value: Any) -> float:
 
 
 def integer(at_least: int = 1, **values: Any) -> None:
-    """Integers, not below a bound; they are static, so a traced value is refused too."""
+    """Integers >= `at_least`. They must be static, so a traced value fails."""
     for name, value in values.items():
         try:
             fits = not isinstance(value, bool) and operator.index(value) >= at_least
@@ -43,7 +43,7 @@ def integer(at_least: int = 1, **values: Any) -> None:
 
 
 def seed(**values: Any) -> None:
-    """Integers that 32 bits hold: more of them would be cut off."""
+    """Integers in [0, 2**32)."""
     integer(at_least=0, **values)
     for name, value in values.items():
         if value >= 2**32:
@@ -51,10 +51,10 @@ def seed(**values: Any) -> None:
 
 
 def known(**values: Any) -> None:
-    """What a program is made from, and so cannot be traced."""
+    """Values that a program is compiled for, and so cannot be traced."""
     for name, value in values.items():
         if not _known(value):
-            raise ValueError(f"{name} must be known when the program is made (static in a sweep), got a tracer")
+            raise ValueError(f"{name} must be known when the program is compiled (static in a sweep), got a tracer")
 
 
 def finite(**values: Any) -> None:
@@ -65,21 +65,21 @@ def finite(**values: Any) -> None:
 
 
 def positive(**values: Any) -> None:
-    """Finite numbers above 0."""
+    """Finite numbers > 0."""
     for name, value in values.items():
         if _known(value) and not (0 < _number(value) < math.inf):
             _fail(name, value, "a finite number > 0")
 
 
 def non_negative(**values: Any) -> None:
-    """Finite numbers, 0 or above."""
+    """Finite numbers >= 0."""
     for name, value in values.items():
         if _known(value) and not (0 <= _number(value) < math.inf):
             _fail(name, value, "a finite number >= 0")
 
 
 def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> None:
-    """Numbers from 0 to 1; the ends can be excluded."""
+    """Numbers in [0, 1]; either end can be excluded."""
     for name, value in values.items():
         if not _known(value):
             continue
@@ -90,14 +90,14 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
 
 
 def each(check: Callable[..., None], **values: Any) -> None:
-    """All numbers of an array, or of one number, pass a check: `each(positive, power=power)`."""
+    """Applies a check to every number of an array, or to a single number: `each(positive, power=power)`."""
     for name, value in values.items():
         for number in np.ravel(value).tolist() if _known(value) else ():
             check(**{name: number})
 
 
 def per_client(num_clients: int, **values: Any) -> None:
-    """One number for all clients, or one for each of the population."""
+    """One number for all clients, or one per client of the population."""
     for name, value in values.items():
         if np.shape(value) not in ((), (num_clients,)):
             _fail(
@@ -108,7 +108,7 @@ def per_client(num_clients: int, **values: Any) -> None:
 
 
 def below_half(**values: Any) -> None:
-    """Numbers from 0 to below 1/2 that a program is made from."""
+    """Static numbers in [0, 1/2)."""
     known(**values)
     for name, value in values.items():
         if not (0 <= _number(value) < 0.5):
@@ -123,7 +123,7 @@ def or_nan(
     at_least: float = -math.inf,
     at_most: float = math.inf,
 ) -> Any:
-    """A traced value as it is where it is in range, NaN elsewhere: what follows is not finite, and sets its bit."""
+    """A traced value where it is in range, else NaN, so that results are not finite and set the status bit."""
     if _known(value):
         return value
     inside = (value > above) & (value >= at_least) & (value < below) & (value <= at_most)
@@ -131,14 +131,14 @@ def or_nan(
 
 
 def one_of(allowed: Any, **values: Any) -> None:
-    """One of a few named choices."""
+    """One of the allowed values."""
     for name, value in values.items():
         if value not in allowed:
             _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
 
 
 def divides(divisor: dict[str, int], **values: int) -> None:
-    """`divides({"group_size": s}, num_clients=n)`: `n` is a multiple of `s`."""
+    """`divides({"group_size": s}, num_clients=n)` checks that `n` is a multiple of `s`."""
     ((divisor_name, by),) = divisor.items()
     for name, value in values.items():
         if value % by:

@@ -4,8 +4,8 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 `d` model parameters. The client axis is always the first one.
 """
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -19,13 +19,15 @@ from fedjax_priv._keyless import keyless
 Key = PRNGKeyArray
 CLIENTS = "clients"
 """Name of the one mesh axis."""
+DEFAULT_BLOCK = 8
+"""Clients in a block: right for small models on a CPU. A block that was measured, `block="auto"`, can be faster."""
 
 
 class ClientData(NamedTuple):
     """The samples of every client, stacked; rows `count[i]:` of client `i` are padding and never train.
 
-    `examples` is a pytree, as `(x [n, m, ...], y [n, m])`; `simulate` checks that it and `count` fit. Where the
-    population is too large for the devices, it may hold the samples of the round's cohort only, in its order.
+    `examples` is a pytree, such as `(x [n, m, ...], y [n, m])`; `simulate` checks that it fits `count`. For a
+    population too large for the devices, it may hold only the samples of the round's cohort, in the cohort's order.
     """
 
     examples: PyTree  # [n, m, ...]
@@ -33,24 +35,24 @@ class ClientData(NamedTuple):
 
 
 class Cohort(NamedTuple):
-    """What is fixed about the clients of a round before anything is sent.
+    """The clients of a round, as fixed before anything is sent.
 
-    Every field has one row a client, so that a cohort is cut into blocks like any other rows. A cohort as large as
-    the population is the population in order.
+    Every field has one row per client, so a cohort can be cut into blocks. A cohort as large as the population is the
+    population in order.
     """
 
     client: Int[Array, " n"]  # the client's number in the population
     round: Int[Array, " n"]  # the same in every row
     weight: Float[Array, " n"]  # beta_i = |D_i| / sum_j |D_j|
-    selected: Bool[Array, " n"]  # takes part in this round
+    selected: Bool[Array, " n"]  # takes part in the round
     byzantine: Bool[Array, " n"]
-    group: Int[Array, " n"]  # the row its upload is added to
+    group: Int[Array, " n"]  # the row of `Received` its upload is added to
     gain: Float[Array, " n"]  # channel gain, amplitude
-    participation: Float[Array, " n"]  # probability of joining, of one that is in the cohort
+    participation: Float[Array, " n"]  # probability of joining, given that it is in the cohort
 
 
 class Link(NamedTuple):
-    """Bits one phase of a round puts on each client's link: exact counts of the messages built."""
+    """Bits that one phase of a round puts on each client's link: exact sizes of the messages built."""
 
     up: UInt32[Array, " n"]
     down: UInt32[Array, " n"]
@@ -61,26 +63,36 @@ Bits = Mapping[str, Link]
 
 
 class Received(NamedTuple):
-    """The rows the server holds once uploads are combined."""
+    """The rows the server holds after uploads are combined."""
 
     value: PyTree  # [g, ...]
-    count: Int[Array, " g"]  # uploads in the row; 0: none, or not recovered
+    count: Int[Array, " g"]  # number of uploads in the row; 0: none, or not recovered
 
 
 class Sent(NamedTuple):
-    """What a layer puts on the wire beside the payload, and how that went."""
+    """What a layer sends in addition to the payload, and how encoding went."""
 
-    bits: Any = 0  # uint32 [b], or a number for all
-    status: Any = 0  # int32 [b], bits of `Status`; they cost the client's group
-    clear: PyTree = ()  # [b, ...], not summed: the server keeps it by client
-    measured: PyTree = ()  # numbers [b] by name, for the reader of a run; nobody is sent them
+    bits: Any = 0  # uint32 [b], or one number for all
+    status: Any = 0  # int32 [b], bits of `Status`; the server rejects the client's group if any is set
+    clear: PyTree = ()  # [b, ...], not summed: the server gets each client's
+    measured: PyTree = ()  # name -> numbers [b], for the reader of a run; not sent
 
 
 class Kept(NamedTuple):
-    """State that a layer's `encode` may return where a client goes on otherwise if its upload does not count."""
+    """What `encode` returns as state in a layer whose client state depends on whether the upload was accepted."""
 
-    counted: PyTree  # [b, ...]
-    lost: PyTree  # [b, ...], the same structure
+    counted: PyTree  # [b, ...], the state if the upload was accepted
+    lost: PyTree  # [b, ...], the state if it was not; the same structure
+
+
+class Placement(NamedTuple):
+    """Where a round is computed. No result depends on it."""
+
+    block: int = DEFAULT_BLOCK  # clients computed at once
+    mesh: Mesh | None = None  # the devices that clients are spread over; None: one device
+
+
+ONE_DEVICE = Placement()
 
 
 class Combine(NamedTuple):
@@ -89,17 +101,20 @@ class Combine(NamedTuple):
     lift: Callable[..., PyTree]  # (y [b, ...], alive [b], group [b]) -> summand
     lower: Callable[[PyTree], Received]
     num_groups: int = 1  # rows of `Received`
-    max_uploads: int | None = None  # most uploads a sum can hold; None: any number
+    max_uploads: int | None = None  # most uploads in a sum; None: any number
 
 
 class Layer(NamedTuple):
-    """One layer of the protocol: a client half above, a server half below.
+    """One layer of the protocol: a client half and a server half.
 
-    `state` is what a client carries from round to round; one whose upload does not count keeps what it had, unless
-    `encode` returns `Kept`. In a round that fails all do. `advertise` opens a round: it turns the state into this
-    round's `private` rows and tells everyone `public`. The server half (`decode`) gets the header, public values and
-    `Received`; no private value reaches it but through `disclose`, which is what clients send once it is known whose
-    upload arrived (`alive`) and who of them is still there (`online`).
+    1. `advertise` opens a round. It turns client state into this round's `private` rows and tells everyone `public`.
+    2. `encode` is the client half. It turns a block of updates into uploads.
+    3. `disclose` is what clients send once it is known whose upload arrived (`alive`) and which of these clients are
+       still there (`online`).
+    4. `decode` is the server half. It gets what was disclosed (`header`), `public` and `Received`, never `private`.
+
+    `state` is what a client carries from round to round. A rejected upload leaves it as it was, unless `encode` returns
+    `Kept`; a failed round leaves everyone's as it was.
     """
 
     init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
@@ -111,40 +126,43 @@ class Layer(NamedTuple):
     whole: bool = False  # encode looks across clients: its block is the cohort
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     needs_count: bool = False  # decode computes with the number of uploads in a row
+    needs_placement: bool = False  # advertise and decode take `placement`: they work client by client
+    threshold: int = 1  # the server opens no sum of fewer uploads
+
+    def placed(self, placement: Placement) -> "Layer":
+        """This layer, its work computed in these blocks and on these devices."""
+        if not self.needs_placement:
+            return self
+        there = {name: functools.partial(getattr(self, name), placement=placement) for name in ("advertise", "decode")}
+        return self._replace(**there)
 
 
 def everyone_responds(key: Key, alive: Array, cohort: Cohort) -> Array:
-    """Nobody leaves between upload and disclosure."""
+    """Every client whose upload arrived is still there at disclosure."""
     del key, cohort
     return alive
 
 
 class Channel(NamedTuple):
-    """What happens to messages on their way."""
+    """What happens to messages on their way to the server."""
 
     transmit: Callable[..., tuple]  # (key, y [b], cohort [b]) -> (y, alive [b]); alive implies selected
     receive: Callable[..., Received]  # (key, Received) -> Received, once a round
-    respond: Callable[..., Array] = everyone_responds  # (key, alive [n], cohort) -> online [n], a part of alive
-    superposes: bool = False  # uploads add on the way: the server gets their sum alone, and not who sent
-    hides_count: bool = False  # nor how many did: a row counts as one upload
+    respond: Callable[..., Array] = everyone_responds  # (key, alive [n], cohort) -> online [n], a subset of alive
+    superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
+    hides_count: bool = False  # nor how many sent: a row counts as one upload
 
 
 class Draw(NamedTuple):
-    """Who takes part."""
+    """Which clients take part in a round."""
 
     init: Callable[..., PyTree]  # (key, n) -> state
     apply: Callable[..., tuple]  # (key, state, round, count [n]) -> (Cohort, state)
     num_groups: int = 1  # groups are 0 to num_groups - 1
 
 
-class Release(NamedTuple):
-    """What the rounds of a system give away of a client, in the terms of an accountant; `ledger` reads it.
-
-    Sums that clients add noise to in the field have a term "noise", see `ledger.distributed_noise`.
-    """
-
-    mechanism: str  # "over the air", "local noise", "proposed coordinates", "sparse sum" or "sum"
-    terms: Mapping[str, Any] = MappingProxyType({})
+Release = Any
+"""What the rounds of a system give away of a client: a type of `systems.releases`, which `ledger` reads."""
 
 
 class Local(NamedTuple):
@@ -152,14 +170,14 @@ class Local(NamedTuple):
 
     init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]
     apply: Callable[..., tuple]  # (key, memory, params, ClientData, cohort), [b] -> (update [b, d], memory, loss [b])
-    noise: Mapping[str, Any] = MappingProxyType({})  # what its steps are protected by, as `Release.terms`
+    noise: Any = None  # the noise of its steps, a `clients.NoisySteps`; None: nothing is known
 
 
 class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
-    `most_byzantine(M)` is how many of `M` rows may be Byzantine; -1: the rule has no direction for so few rows, and
-    gives NaN. Where it is None, nobody knows. A rule is also a function of an array: `mean()(rows)`.
+    `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
+    is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
@@ -169,22 +187,22 @@ class Aggregator(NamedTuple):
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None
     ) -> Float[Array, " d"]:
-        """The direction of rows `[g, d]` outside a round, from a fresh state; compiled once a shape.
+        """The direction of rows `[g, d]` outside a round, from a fresh state; compiled once per shape.
 
         Args:
-          rows: a NumPy or JAX array, or a list of rows; taken as float32.
-          present: bool `[g]`, which rows are there; others may hold anything. None: the finite ones, as in a round.
+          rows: a NumPy or JAX array, or a list of rows; converted to float32.
+          present: bool `[g]`, which rows are present; others may hold anything. None: the finite ones, as in a round.
           key: for rules that draw, such as those after `bucketing`.
 
         Raises:
-          ValueError: `rows` or `present` has another shape, or a rule that draws is given no key.
+          ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
         """
         rows = jnp.asarray(rows, jnp.float32)
         if rows.ndim != 2:
-            raise ValueError(f"rows must be of shape [g, d], got {rows.shape}")
+            raise ValueError(f"rows must have shape [g, d], got {rows.shape}")
         there = jnp.isfinite(rows).all(1) if present is None else jnp.asarray(present, bool)
         if there.shape != rows.shape[:1]:
-            raise ValueError(f"present must be one truth value for each of {len(rows)} rows, got shape {there.shape}")
+            raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
         received = Received(rows, there.astype(jnp.int32))
         return jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
 
@@ -199,59 +217,59 @@ class Model(NamedTuple):
 class RoundState(NamedTuple):
     """What the next round needs, and nothing else."""
 
-    round: Int[Array, ""]  # attempts so far, one more after each: keys of a round are never used twice
+    round: Int[Array, ""]  # rounds tried so far, failed ones included, so no key is used twice
     draw: PyTree
     params: PyTree
-    memory: PyTree  # of local training, [n, ...]
-    layers: PyTree  # [n, ...]
+    memory: PyTree  # client state of local training, [n, ...]
+    layers: PyTree  # client state of the layers, [n, ...]
     aggregate: PyTree
     server: PyTree  # optax state
 
 
 class View(NamedTuple):
-    """What the server sees of a round: beside it only what it computes from this, and what it keeps from other rounds.
+    """What the server sees of a round. In addition it has what it computes from this, and what it keeps from other
+    rounds.
 
-    Colluding clients add their own secrets to it, which are none of the server's. `unsent` is not the server's either:
-    figures about all clients need it.
+    Colluding clients add their own secrets to it. `unsent` is not visible to the server; figures about all clients need
+    it.
     """
 
-    uploads: PyTree  # [n, ...], zero where nothing arrived; () where the channel superposes them
-    clear: PyTree  # [n, ...], what travelled beside them, by layer; zero where nothing arrived
-    alive: PyTree  # bool [n], whose upload arrived; () where the channel superposes them
-    public: PyTree  # what everybody was told when the round opened, by layer
-    header: PyTree  # what was disclosed once the survivors were known, by layer
-    unsent: PyTree  # [n, ...], what lost clients would have sent in `clear`; zero for the others
-    received: PyTree = ()  # `Received`, as the channel gave it
+    uploads: PyTree  # [n, ...], zero where nothing arrived; () if the channel superposes them
+    clear: PyTree  # [n, ...], what was sent next to them, by layer; zero where nothing arrived
+    alive: PyTree  # bool [n], whose upload arrived; () if the channel superposes them
+    public: PyTree  # what everyone was told when the round opened, by layer
+    header: PyTree  # what was disclosed when the survivors were known, by layer
+    unsent: PyTree  # [n, ...], what lost clients would have sent in `clear`; zero for others
+    received: PyTree = ()  # `Received`, as it left the channel
 
 
 class RoundInfo(NamedTuple):
     """What a reader wants to know about a round."""
 
-    direction: Float[Array, " d"]  # what the server optimizer was given
+    direction: Float[Array, " d"]  # input of the server optimizer
     client: Int[Array, " n"]  # who was in the cohort
     loss: Float[Array, " n"]  # mean training loss of each client
     bits: Bits
-    counted: Bool[Array, " n"]  # the upload arrived and its group was recovered
-    group_status: Int[Array, " g"]  # bits of `Status` of a group left out
-    status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing
-    measured: PyTree = ()  # numbers [n] by name, which layers measured
-    observed: PyTree = ()  # what `federated_round(observe=...)` made of the server's view
+    counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
+    group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out
+    status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing but `round` and `draw`
+    measured: PyTree = ()  # name -> numbers [n], measured by layers
+    observed: PyTree = ()  # result of `federated_round(observe=...)` on the server's view
 
 
 class Algorithm(NamedTuple):
     """A federated system.
 
-    `in_blocks(b)` is the same system run in blocks of `b` clients, where the block was left open; `block` is then a
-    guess. `draw(key, state.draw, round, count)` is who will take part, exactly as `step` will draw it, and the next
-    state of the draw: it depends on nothing that is trained, so cohorts can be known ahead. `caveats` are what any
-    report of a run must say.
+    `in_blocks(b)` is the same system in blocks of `b` clients. It is there if the block was left open; `block` is then
+    a guess. `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
+    draw. It depends on nothing that is trained, so cohorts can be known ahead.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
     step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
-    mesh: Mesh | None = None  # the devices clients are spread over
+    mesh: Mesh | None = None  # the devices that clients are spread over
     block: int | None = None  # clients trained and encoded at once
     in_blocks: Callable[[int], "Algorithm"] | None = None
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
-    caveats: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()  # what a report of a run must say
     release: Release | None = None  # None: updates travel in the clear

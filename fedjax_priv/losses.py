@@ -1,4 +1,4 @@
-"""Losses of examples: `(params, examples [b, ...]) -> [b]`."""
+"""Loss functions: what clients minimise."""
 
 from collections.abc import Callable
 
@@ -8,11 +8,14 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv.base import Model
 
+Loss = Callable[[PyTree, PyTree], Array]
+"""`(params, examples [b, ...]) -> [b]`, the loss of each example."""
 
-def softmax_cross_entropy(model: Model) -> Callable[[PyTree, tuple[Array, Array]], Float[Array, " b"]]:
-    """Cross entropy in nats of a classifier: examples are `(x [b, ...], y [b])` with integer labels.
 
-    A label without a class costs NaN, which fails the round.
+def softmax_cross_entropy(model: Model) -> Loss:
+    """Cross entropy of a classifier, in nats. Examples are `(x [b, ...], y [b])` with integer labels.
+
+    A label outside `0, ..., classes - 1` gives NaN, and the round fails.
     """
 
     def loss(params: PyTree, examples: tuple[Array, Array]) -> Float[Array, " b"]:
@@ -23,6 +26,6 @@ def softmax_cross_entropy(model: Model) -> Callable[[PyTree, tuple[Array, Array]
 
 
 def cross_entropy(logits: Float[Array, "*b classes"], y: Int[Array, "*b"]) -> Float[Array, "*b"]:
-    """Softmax cross entropy in nats; NaN for a label without a class."""
+    """Softmax cross entropy in nats; NaN for a label outside `0, ..., classes - 1`."""
     cost = optax.losses.softmax_cross_entropy_with_integer_labels(logits, y)
     return jnp.where((y >= 0) & (y < logits.shape[-1]), cost, jnp.nan)

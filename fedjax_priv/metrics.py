@@ -1,4 +1,4 @@
-"""What a reader of a training curve looks at."""
+"""Metrics: what to look at along a training curve."""
 
 from collections.abc import Callable
 
@@ -15,19 +15,19 @@ from fedjax_priv.losses import cross_entropy
 def accuracy(
     model: Model, x: ArrayLike, y: ArrayLike, *, batch_size: int = 500
 ) -> Callable[[PyTree], dict[str, Float[Array, ""]]]:
-    """Share of examples classified correctly, and mean cross entropy in nats.
+    """Fraction of examples classified correctly, and mean cross entropy in nats.
 
     Args:
       model: a classifier.
       x: examples `[k, ...]`.
       y: integer labels `[k]`.
-      batch_size: examples the model sees at once, which bounds the memory; any number of examples is allowed.
+      batch_size: examples the model sees at once, to limit memory; it need not divide k.
 
     Returns:
       `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
-      ValueError: no examples, not as many labels, or labels that are not integers.
+      ValueError: there are no examples, the number of labels differs, or labels are not integers.
     """
     _validate.integer(batch_size=batch_size)
     x, y = jnp.asarray(x), jnp.asarray(y)

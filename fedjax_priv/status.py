@@ -1,4 +1,4 @@
-"""Failure as a value: bits set inside jit, turned into words on the host."""
+"""Failure as a value: bits set inside jit, translated to words on the host."""
 
 import enum
 
@@ -15,8 +15,8 @@ class Status(enum.IntFlag):
 
 _TEXT = {
     Status.NOT_RECOVERED: "too few survivors to recover the sum",
-    Status.CAP_OVERFLOW: "more coordinates selected, or more clients in a group, than the system was made for",
-    Status.FIELD_OVERFLOW: "a value too large for the sum to stay in its range",
+    Status.CAP_OVERFLOW: "more coordinates selected, or more clients in a group, than the system allows",
+    Status.FIELD_OVERFLOW: "a value so large that the sum could leave its range",
     Status.NOT_FINITE: "a value that is not finite",
 }
 

@@ -9,10 +9,10 @@
 # %% [markdown]
 # # Audit a claim
 #
-# A privacy claim is a promise about everything an adversary could do. An audit plays the adversary: it runs the
-# system on two neighbouring inputs, looks at what the server sees, and gives a lower bound on $\varepsilon$ at a
-# stated confidence. Where the bound exceeds the claim, the claim is false (or the code does not do what the claim is
-# about). Where it does not, nothing is proved.
+# A privacy claim is a promise about everything an adversary could do. An audit plays the adversary: it runs the system
+# on two adjacent inputs, looks at what the server sees, and computes a lower bound on $\varepsilon$ at a stated
+# confidence. If the bound exceeds the claim, the claim is false (or the code does not do what the claim is about). If
+# it does not, nothing is proved.
 
 # %%
 # %matplotlib inline
@@ -30,8 +30,8 @@ from fedjax_priv.theory.wireless import Round, rigorous_epsilon
 # %% [markdown]
 # ## The claim
 #
-# Five users on a wireless channel, each on the air with probability 0.8, gradients clipped to $L$, privacy noise of
-# variance $\sigma^2$, a receiver with noise of its own. The accountant claims:
+# Five users share a wireless channel, and each is on the air with probability 0.8. Gradients are clipped to $L$, users
+# add privacy noise of variance $\sigma^2$, and the receiver adds noise. The accountant claims:
 
 # %%
 USERS, PARAMS, CLIP, VARIANCE, JOIN, RECEIVER = 5, 3, 1.0, 1.0, 0.8, 0.5
@@ -44,14 +44,14 @@ print(f"claimed: eps = {claim:.3f} at delta = {DELTA:g}")
 # %% [markdown]
 # ## Two worlds
 #
-# By the definition, for any event $E$ that the adversary can decide on,
+# By definition, for any event $E$ that the adversary can observe,
 #
 # $$ \Pr[E \mid \text{first input}] \le e^{\varepsilon} \Pr[E \mid \text{second input}] + \delta. $$
 #
-# The inputs differ in one user: it sends a vector along a random direction, or the opposite one, while everybody else
-# sends the opposite one. The vectors are three times too long, as clipping is part of the claim. The score is what the
-# server receives along that direction. Half of the runs choose an event, the others are counted, and Clopper and
-# Pearson's intervals make the bound.
+# The two inputs differ in one user. It sends a vector along a random direction, or the opposite vector; everybody else
+# sends the opposite vector. The vectors are three times too long, because clipping is part of the claim. The score is
+# what the server receives along that direction. Half of the runs choose an event, the other half are counted, and
+# Clopper-Pearson intervals give the bound.
 
 
 # %%
@@ -81,7 +81,7 @@ def received(keys, updates, variance, clip):
 
 
 def audited(variance=VARIANCE, clip=CLIP):
-    """Scores of many runs on either input, all with draws of their own."""
+    """Scores of many runs on either input, all with different draws."""
     keys = jax.random.split(key, (2, TRIALS))
     return [np.asarray(received(k, updates, variance, clip)) for k, updates in zip(keys, (first, second), strict=True)]
 
@@ -95,8 +95,8 @@ print("the claim stands")
 # %% [markdown]
 # ## A claim that does not stand
 #
-# Two mistakes that are easy to make and that no accuracy curve shows: noise that is divided by the number of users, as
-# their mean is, and a clip that is forgotten. The claim is the same.
+# Two mistakes are easy to make, and no accuracy curve shows them: dividing the noise by the number of users, as their
+# mean is divided, and forgetting to clip. The claim stays the same.
 
 # %%
 broken = {"noise divided by the users": audited(variance=VARIANCE / USERS**2), "not clipped": audited(clip=100.0)}
@@ -117,8 +117,8 @@ panels[0].set(ylabel="runs")
 _ = panels[0].legend(frameon=False)
 
 # %% [markdown]
-# How much must the noise be off before the audit sees it? Every variance below is audited against the claim for the
-# right one, and has its own exact figure beside it: the audit must stay below that.
+# How wrong must the noise be before the audit notices? Each variance below is audited against the claim for the right
+# variance. The plot also shows the exact figure for each variance; the audit must stay below it.
 
 # %%
 shares = np.array([1.0, 0.5, 0.2, 0.1, 0.04])
@@ -134,14 +134,14 @@ axis.grid(alpha=0.3)
 assert all(bound.epsilon < exact for bound, exact in zip(found, own, strict=True))
 
 # %% [markdown]
-# Where the bound is below the claim, a mistake goes unseen: more runs, or a better score, would find smaller ones. An
-# audit that finds nothing is no certificate.
+# If the bound is below the claim, a mistake goes unnoticed. More runs, or a better score, would find smaller mistakes.
+# An audit that finds nothing is not a certificate.
 #
 # ## One run
 #
-# Thousands of runs are out of reach for a large model. Steinke, Nasr and Jagielski (2023) put many canaries into one
-# run, each by a coin of its own, and guess which are in. Here every user is a canary with a coordinate of its own: it
-# sends $L$ there, or nothing. One round of the same channel, all users on the air; the mean shift of a canary is $L$.
+# Thousands of runs are too expensive for a large model. Steinke, Nasr and Jagielski (2023) put many canaries into one
+# run, toss a coin for each, and guess which are in. Here every user is a canary and has its own coordinate, where it
+# sends $L$ or nothing. We run one round of the same channel with all users on the air; a canary shifts the mean by $L$.
 
 # %%
 CANARIES = 2000
@@ -173,5 +173,5 @@ for name, variance in {"as claimed": 4.0, "a quarter of the noise": 1.0, "a hund
     assert (bound.epsilon > claimed) == (name == "a hundredth")
 
 # %% [markdown]
-# One run is cheap and weak: it saw the gross mistake and missed the other one. The notebooks `cdp_fl` and `wireless`
-# audit a published theorem each, and contradict it.
+# One run is cheap and weak: it found the gross mistake and missed the other. The notebooks `cdp_fl` and `wireless` each
+# audit a published theorem and contradict it.

@@ -10,9 +10,9 @@
 # # CDP-FL: noise at every step, one sum, and a theorem that is too good
 #
 # Hu, Guo, Gong, "Concentrated Differentially Private and Utility Preserving Federated Learning", 2020. Devices add
-# Gaussian noise at every local step and upload their models under masks of one enrolment, so that the server sees a
-# sum only. Theorem 1 says that a sum of $r$ uploads costs an $r$-th of the privacy. Sometimes that is proved,
-# sometimes it is false.
+# Gaussian noise at every local step and upload their models under masks from one enrolment, so the server sees only a
+# sum. Theorem 1 says that a sum of $r$ uploads costs an $r$-th of the privacy. In some cases this is proved; in others
+# it is false.
 
 # %%
 # %matplotlib inline
@@ -37,22 +37,23 @@ from fedjax_priv.theory import cdp_fl as theory
 #
 # $$ \rho_1 = \frac{(2G/\gamma)^2}{2\sigma^2} = \frac{2G^2}{\gamma^2\sigma^2}. $$
 #
-# In $\tau$ steps of a round over $m = B\gamma$ samples a sample is used $\tau/B$ times. Rounds add up over the $C$
-# rounds of a device, and Theorem 1 divides by $r$:
+# In the $\tau$ steps of a round over $m = B\gamma$ samples, each sample is used $\tau/B$ times. The cost adds up over
+# the $C$ rounds of a device, and Theorem 1 divides it by $r$:
 #
 # $$ \rho = C \cdot \frac{\tau}{B} \cdot \frac{\rho_1}{r} = \frac{2 C \tau G^2}{r m \gamma \sigma^2}, \qquad
 #    \varepsilon = \rho + 2\sqrt{\rho \ln(1/\delta)} \qquad \text{(eq. 10)}. $$
 #
-# Masks (eqs. 7 to 9): each pair agrees on a seed once, $r_{ij} = \mathrm{PRF}(s_{ij}, t)$, and device $i$ adds
-# $\sum_{j>i} r_{ij} - \sum_{j<i} r_{ij}$, which sum to zero over any set of devices. (As printed, with one seed a pair,
-# eq. 7 gives $r_{ij} - r_{ji} = 0$: no mask at all.)
+# Masks (eqs. 7 to 9): each pair agrees on a seed once and derives $r_{ij} = \mathrm{PRF}(s_{ij}, t)$. Device $i$ adds
+# $\sum_{j>i} r_{ij} - \sum_{j<i} r_{ij}$; these masks sum to zero over any set of devices. (As printed, with one seed
+# per pair, eq. 7 gives $r_{ij} - r_{ji} = 0$: no mask at all.)
 
 # %% [markdown]
 # ## Simulate
 #
-# Logistic regression on digits below 5 or not: rows of norm 1, so each sample's loss is smooth with $L = 1/2$, and
-# $\eta = 2/L$. Eight devices, all of them in every round; one pass of four steps a round. The noise is the one for
-# which Theorem 1 states the $\varepsilon$ on the axis, with secure aggregation ($r = 8$) and without ($r = 1$).
+# We train logistic regression to tell digits below 5 from the rest. Rows have norm 1, so each sample's loss is smooth
+# with $L = 1/2$, and $\eta = 2/L$. All eight devices take part in every round, with one pass of four steps. For each
+# $\varepsilon$ on the axis we add the noise for which Theorem 1 states it, with secure aggregation ($r = 8$) and
+# without ($r = 1$).
 
 # %%
 DEVICES, SAMPLES, BATCH, STEPS, ROUNDS, RATE, CLIP, DELTA = 8, 160, 40, 4, 20, 4.0, 1.0, 1e-4
@@ -109,8 +110,8 @@ axis.grid(alpha=0.3)
 # %% [markdown]
 # ## Check against theory
 #
-# With updates that are noise alone the mean of the uploads has variance $\eta^2\sigma^2\tau/r$ in each coordinate. Zero
-# losses, one round, many coordinates:
+# If updates are noise alone, the mean of the uploads has variance $\eta^2\sigma^2\tau/r$ in each coordinate. We check
+# this with zero losses in one round over many coordinates:
 
 # %%
 SIGMA, WIDE = 0.3, 20_000
@@ -131,9 +132,9 @@ print(f"variance {measured:.5f}, expected {expected:.5f} ({(measured - expected)
 assert abs(measured - expected) < 5 * error
 
 # %% [markdown]
-# What can be *proved* about privacy depends on the step. If it is 1-Lipschitz, as here, noise of one device hides
-# what another did before, and a pass a round is worth what Theorem 1 says. Of the clipped step of a neural network
-# nothing is known, and then secure aggregation proves nothing: every step is charged as if it were seen.
+# What can be *proved* about privacy depends on the local step. If the step is 1-Lipschitz, as here, the noise of one
+# device hides what another did before, and one pass per round costs what Theorem 1 says. For the clipped step of a
+# neural network nothing is known. Secure aggregation then adds no proof: every step is charged as if the server saw it.
 
 # %%
 sigma = sigmas[DEVICES][-1]
@@ -146,8 +147,8 @@ for name, lipschitz in {"this problem, c = 1": 1.0, "a network, c not known": No
 # %% [markdown]
 # ## The server's view
 #
-# The same round with masks and without, same key. Under masks an upload is uniform on the field, whatever is in it; the
-# sums are equal bit for bit.
+# We run the same round with and without masks, with the same key. A masked upload is uniform on the field, whatever it
+# contains; the sums are equal bit for bit.
 
 # %%
 vectors = 0.02 * jax.random.normal(key, (DEVICES, 4000))
@@ -173,11 +174,12 @@ _ = panels[0].set_ylabel("coordinates")
 # %% [markdown]
 # ## What is wrong with Theorem 1
 #
-# A case in which every loss is convex and smooth, and the theorem is false nevertheless. Full batches, $\tau = 10$
-# steps, $r = 10$ devices, one parameter. Device 0 has one sample with gradient $+G$ or $-G$: these are the two
-# neighbouring inputs. All samples elsewhere pull back to the start at every step, so a device there uploads the noise
-# of its last step alone. The sum then has $\tau + r - 1$ noises, not the $\tau r$ that the theorem counts on. We run
-# the protocol in both worlds, with the noise for which Theorem 1 states $\varepsilon = 3$ at $\delta = 10^{-4}$.
+# In this case every loss is convex and smooth, and the theorem is still false. There are full batches, $\tau = 10$
+# steps, $r = 10$ devices and one parameter. Device 0 has one sample with gradient $+G$ or $-G$: these are the two
+# adjacent inputs. All samples of the other devices pull back to the start at every step, so each of these devices
+# uploads only the noise of its last step. The sum then has $\tau + r - 1$ noises, not the $\tau r$ that the theorem
+# counts on. We run the protocol on both inputs, with the noise for which Theorem 1 states $\varepsilon = 3$ at
+# $\delta = 10^{-4}$.
 
 # %%
 STATED, PEERS, TAU, FEW, RUNS = 3.0, 10, 10, 20, 20_000
@@ -221,7 +223,7 @@ up, down = (
 )
 
 # %% [markdown]
-# The rounds follow the exact law of the sum, a normal one:
+# The simulated sums follow the exact law, which is normal:
 
 # %%
 for name, sums, sign in (("+", up, 1), ("-", down, -1)):
@@ -237,7 +239,7 @@ for sums, sign, colour in ((up, 1, "#0072B2"), (down, -1, "#D55E00")):
     axis.hist(sums, bins=100, density=True, alpha=0.4, color=colour)
     axis.plot(where, stats.norm.pdf(where, sign * case.law.means[0], case.law.stds[0]), color=colour)
 axis.axvline(case.threshold, color="black", linestyle="--", label="the worst event is to the right")
-axis.set(xlabel="released sum / (eta sigma)", ylabel="density", title="two neighbouring inputs: rounds and exact law")
+axis.set(xlabel="released sum / (eta sigma)", ylabel="density", title="two adjacent inputs: rounds and exact law")
 axis.legend(frameon=False, fontsize=8)
 axis.grid(alpha=0.3)
 
@@ -254,7 +256,7 @@ print(f"eps at delta = {DELTA:g}: stated {STATED:g}, exact {true:.2f}, audited a
 assert DELTA < least < case.delta < most and audited.epsilon > STATED
 
 # %% [markdown]
-# The audit contradicts the theorem. What `proved_epsilon` gives for the same round is not contradicted:
+# The audit contradicts the theorem. It does not contradict `proved_epsilon` for the same round:
 
 # %%
 one_round = (1, TAU, 1.0, PEERS, FEW, FEW, case.sigma)
@@ -263,4 +265,4 @@ print(f"proved: eps = {proved.epsilon:.2f} at delta = {DELTA:g} (row {proved.row
 assert audited.epsilon < true <= proved.epsilon + 1e-6
 
 # %% [markdown]
-# `experiments/cdp_fl` has the paper's figures on Adult, two more counterexamples, and DP-SGD beside it.
+# `experiments/cdp_fl` has the paper's figures on Adult, two more counterexamples, and a comparison with DP-SGD.

@@ -11,7 +11,7 @@
 #
 # "FedREP: A Byzantine-Robust, Communication-Efficient and Privacy-Preserving Framework for Federated Learning". Clients
 # propose coordinates, all send the union of the proposals, uploads are summed in secret within small buffers, and a
-# robust rule looks at the buffers' means.
+# robust rule combines the buffers' means.
 
 # %%
 # %matplotlib inline
@@ -30,14 +30,14 @@ from fedjax_priv.theory import fedrep as theory
 # %% [markdown]
 # ## Derive
 #
-# $m$ clients, $d$ coordinates. A client proposes $n$ of them: those of its $n$ largest magnitudes, each replaced with
-# probability $\alpha$ by a random other one. It sends its values on the union $I$ and keeps the rest for the next
-# round. At $\alpha = 1$ a coordinate is in no proposal with probability $(1 - n/d)^m$, so
+# There are $m$ clients and $d$ coordinates. A client proposes $n$ of them: the ones with its $n$ largest magnitudes,
+# each replaced by another random coordinate with probability $\alpha$. It sends its values on the union $I$ and keeps
+# the rest for the next round. At $\alpha = 1$ a coordinate is in no proposal with probability $(1 - n/d)^m$, so
 #
 # $$ \mathbb{E}|I| = d\,\bigl(1 - (1 - n/d)^m\bigr). $$
 #
-# What does a proposal tell about which coordinates are largest? For $n = 1$: the largest one is proposed with
-# probability $1 - \alpha + \alpha/d$, any other one with $\alpha/d$. So
+# What does a proposal reveal about which coordinates are largest? For $n = 1$ the largest one is proposed with
+# probability $1 - \alpha + \alpha/d$, any other one with probability $\alpha/d$. So
 #
 # $$ e^{\varepsilon} = 1 + \frac{1 - \alpha}{\alpha}\, d, $$
 #
@@ -48,14 +48,14 @@ from fedjax_priv.theory import fedrep as theory
 #
 # Theorem 2 prints $\varepsilon = \ln\frac{(1+\alpha)\,n\,(d-n+1)}{2\alpha}$.
 #
-# Buffers of $s$ clients: $f$ Byzantine clients spoil at most $f$ of $m/s$ rows, so a rule must bear $f$ bad rows out of
-# $m/s$.
+# With buffers of $s$ clients, $f$ Byzantine clients corrupt at most $f$ of $m/s$ rows, so the rule must tolerate $f$
+# corrupt rows out of $m/s$.
 
 # %% [markdown]
 # ## Simulate
 #
-# 20 clients on scikit-learn's digits, 3 of them Byzantine, buffers of 2. The attackers send -10 times their update.
-# A mean across buffers is ruined; a trimmed mean is not, and FedREP sends less than SHARE, which has the same buffers
+# We train 20 clients on scikit-learn's digits, 3 of them Byzantine, with buffers of 2. Attackers send -10 times their
+# update. A mean across buffers fails; a trimmed mean does not. FedREP sends less than SHARE, which has the same buffers
 # and no sparsification.
 
 # %%
@@ -93,8 +93,8 @@ assert last["FedREP, mean"] < 0.5 < 0.8 < min(last["FedREP, trimmed mean"], last
 plots.learning_curves(results)
 
 # %% [markdown]
-# The package refuses a composition that cannot do what it is for. That a mean bears no Byzantine row is part of it;
-# above we had to take that knowledge out (`most_byzantine=None`) to show what happens.
+# The package rejects a system that cannot work. It knows that a mean tolerates no Byzantine row; above we had to remove
+# that knowledge (`most_byzantine=None`) to show what happens.
 
 # %%
 try:
@@ -102,14 +102,14 @@ try:
 except ValueError as error:
     print(error)
 else:
-    raise RuntimeError("a mean was taken for robust")
+    raise RuntimeError("a mean was accepted as robust")
 
 # %% [markdown]
 # ## Check against theory
 #
-# Sizes of the union at $\alpha = 1$, over many rounds of proposals of random vectors, in standard errors; and the
-# contraction of Proposition 2 for $\alpha$ between 0 and 1: what is not sent, relative to the update, must stay below
-# $(1 - n/d)\,e^{-x}$ with $x = \alpha n (m - 1)/d$.
+# We check two formulas on proposals of random vectors over many rounds. The first is the mean size of the union at
+# $\alpha = 1$, in standard errors. The second is the contraction of Proposition 2 for $\alpha$ between 0 and 1: what is
+# not sent, relative to the update, must stay below $(1 - n/d)\,e^{-x}$ with $x = \alpha n (m - 1)/d$.
 
 # %%
 NUM, WIDE, PROPOSED, TRIALS = 8, 200, 5, 1000
@@ -117,7 +117,7 @@ NUM, WIDE, PROPOSED, TRIALS = 8, 200, 5, 1000
 
 @jax.jit
 def unions(keys, alpha):
-    """Size of the union, and the share of a client's squared norm that is off it."""
+    """Size of the union, and the fraction of a client's squared norm outside it."""
 
     def one(key):
         vectors = jax.random.normal(key, (NUM, WIDE))
@@ -144,8 +144,8 @@ for alpha in (0.0, 0.5, 1.0):
 # %% [markdown]
 # ## The server's view
 #
-# A round with masks. What the server reads are sums of whole buffers, never a client's values; what it is *given* are
-# the proposals, each with its sender's name.
+# Now a round with masks. The server reads sums of whole buffers, never a client's values. But it *receives* the
+# proposals, each with its sender's name.
 
 # %%
 M, SMALL = 8, 64
@@ -162,7 +162,7 @@ masked = systems.fedrep(
 )
 view = jax.jit(masked.step)(key, masked.init(key, jnp.zeros(SMALL), nothing), nothing)[1].observed
 reading = leakage.separate(view, leakage.secagg_protocol(group_size=BUFFER), bound=2**13, max_size=2)
-print("share of the values read alone, in sums of two:", reading.share.value)
+print("fraction of the values read alone, in sums of two:", reading.share.value)
 assert reading.share.value.tolist() == [0.0, 1.0]
 proposals = np.asarray(view.clear["conspar"])
 largest = np.argsort(-np.abs(np.asarray(vectors)), axis=1)[:, : proposals.shape[1]]
@@ -172,8 +172,8 @@ print(f"client 0 proposes {np.sort(proposals[0]).tolist()}, its largest coordina
 # %% [markdown]
 # ## What is wrong with Theorem 2
 #
-# Its proof divides by an empty sum where a proposal has one coordinate. For $n = 1$ the printed $\varepsilon$ is too
-# small whenever $\alpha < d/(3d-2)$. We let a client propose many times and count.
+# Its proof divides by an empty sum if a proposal has one coordinate. For $n = 1$ the printed $\varepsilon$ is too small
+# whenever $\alpha < d/(3d-2)$. We let a client propose many times and count.
 
 # %%
 D, DRAWS = 20, 400_000
@@ -212,7 +212,7 @@ panels[0].set_ylabel("eps of a proposal")
 _ = panels[0].legend(frameon=False)
 
 # %% [markdown]
-# For $n \ge 2$ the printed figure holds, and is far from the exact one unless $\alpha$ is small. Either way it is
-# about which coordinates are largest given the update, in one round: it says nothing about data.
+# For $n \ge 2$ the printed figure holds, but is far from the exact one unless $\alpha$ is small. Either figure is about
+# which coordinates of an update are largest, in one round. It says nothing about data.
 #
 # `experiments/fedrep` has the paper's figures and its Table 1.

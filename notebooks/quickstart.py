@@ -9,8 +9,8 @@
 # %% [markdown]
 # # Quickstart
 #
-# A round by hand, a run, a sweep, a plot. It needs the installed package and nothing else: the data are the handwritten
-# digits that come with scikit-learn.
+# This notebook runs a round by hand, then a whole run, a sweep and a plot. It needs only the installed package; the
+# data are the handwritten digits that come with scikit-learn.
 
 # %%
 # %matplotlib inline
@@ -24,8 +24,8 @@ from fedjax_priv.analysis import plots
 # %% [markdown]
 # ## The parts
 #
-# A data set spread over 20 clients with unlike shares of the classes, a small network, and what a client does in a
-# round. Clients are stacked along the first axis of every array.
+# You need three parts: a data set spread over 20 clients, each with a different mix of classes; a small network; and
+# what a client does in a round. Clients are stacked along the first axis of every array.
 
 # %%
 digits = data.digits()
@@ -39,9 +39,9 @@ print("samples of each client:", train.count)
 # %% [markdown]
 # ## One round by hand
 #
-# A system is a pair of pure functions, `init` and `step`. Here it is secure aggregation (Bonawitz et al. 2017): clients
-# agree on masks, share their keys, a fifth of them are lost, and the server opens what it needs to take off the masks
-# that no longer cancel. All of that is one jitted function.
+# A system is a pair of pure functions, `init` and `step`. This one is secure aggregation (Bonawitz et al. 2017).
+# Clients agree on masks and share their keys; a fifth of the clients are lost; survivors disclose the shares that the
+# server needs to remove the masks that no longer cancel. All of this is one jitted function.
 
 # %%
 secagg = systems.secagg(local, num_clients=20, dropout=0.2)
@@ -54,8 +54,8 @@ for phase, link in info.bits.items():
     print(f"{phase:>10}: {link.up.mean() / 8:8,.0f} bytes up, {link.down.mean() / 8:8,.0f} down, by client")
 
 # %% [markdown]
-# The sum under masks is exact: with the same key, a system that adds the same quantized updates in the clear gives the
-# same model. (Given the same updates, bit for bit; in another program XLA may round local training otherwise.)
+# The masked sum is exact. With the same key, a system that adds the same quantized updates in the clear gives the same
+# model: bit for bit if the updates are the same. (In another program XLA may round local training differently.)
 
 # %%
 clear = systems.secagg(local, num_clients=20, dropout=0.2, secure_sum=layers.plain_field())
@@ -67,7 +67,7 @@ print(f"masked and in the clear: {max(jax.tree.leaves(far)):.1g} apart")
 # %% [markdown]
 # ## A run
 #
-# `simulate` is that step in a loop, with evaluations. What comes back is an `xarray.Dataset`.
+# `simulate` runs that step in a loop, with evaluations, and returns an `xarray.Dataset`.
 
 # %%
 how = dict(key=key, params=model.init(key), data=train, rounds=20, evaluate=evaluate, every=2, progress=False)
@@ -81,7 +81,7 @@ for name, result in results.items():
 assert results["FedAvg"].accuracy[-1] > 0.7
 
 # %% [markdown]
-# In the figure, what a round costs is split by the phases of the protocol.
+# The figure splits the cost of a round by the phases of the protocol.
 
 # %%
 plots.learning_curves(results)
@@ -89,7 +89,7 @@ plots.learning_curves(results)
 # %% [markdown]
 # ## A sweep
 #
-# Numeric axes and seeds become one `vmap`: all runs below are one compiled program.
+# Numeric axes and seeds become one `vmap`, so all runs below are one compiled program.
 
 
 # %%
@@ -111,5 +111,5 @@ axis.set(xscale="log", xlabel="learning rate", ylabel="accuracy after 10 rounds"
 axis.grid(alpha=0.3)
 
 # %% [markdown]
-# From here: `write_your_own_layer` for a compressor of your own, `audit_a_claim` to test a promise of privacy, and a
-# notebook for each paper.
+# Next: `write_your_own_layer` builds a compressor, `audit_a_claim` tests a privacy claim, and each paper has a
+# notebook.

@@ -10,10 +10,10 @@
 # # SparseSecAgg: what is sent, and what the server reads
 #
 # Ergun, Sami, Guler, "Sparsified Secure Aggregation for Privacy-Preserving Federated Learning", 2021. Secure
-# aggregation hides each upload behind masks that cancel in the sum. Here each pair of clients picks a random few
-# coordinates, and only those are masked and sent. Uploads become short. What still hides a value is a mask shared
-# with somebody who picked the same coordinate, and the server knows more of those masks than Theorem 2 of the paper
-# allows for.
+# aggregation hides each upload behind masks that cancel in the sum. In SparseSecAgg each pair of clients picks a few
+# random coordinates, and only those are masked and sent, so uploads are short. A value is then hidden only by masks
+# shared with somebody who picked the same coordinate, and the server knows more of those masks than Theorem 2 of the
+# paper allows for.
 
 # %%
 # %matplotlib inline
@@ -31,28 +31,28 @@ from fedjax_priv.theory import sparse_secagg as theory
 # %% [markdown]
 # ## Derive
 #
-# $N$ users, $d$ coordinates. A pair selects a coordinate with probability $a = \alpha / (N - 1)$ (eq. 13), so a user,
-# who sends what any of its $N - 1$ pairs selects, sends it with
+# There are $N$ users and $d$ coordinates. A pair selects a coordinate with probability $a = \alpha / (N - 1)$ (eq. 13).
+# A user sends what any of its $N - 1$ pairs selects, so it sends a coordinate with probability
 #
 # $$ p = 1 - (1 - a)^{N-1} < \alpha \qquad \text{(eq. 14)}, $$
 #
-# and its message has $32\,p\,d + d$ bits on average: field elements and a bitmap. SecAgg sends $32\,d$.
+# and its message has $32\,p\,d + d$ bits on average: field elements and a bitmap. SecAgg sends $32\,d$ bits.
 #
 # At a coordinate the user uploads $\bar y_i + r_i + \sum_{j>i} b_{ij} r_{ij} - \sum_{j<i} b_{ij} r_{ij}$. After a round
-# the server knows $r_i$ of every survivor, and $r_{ij}$ wherever $i$ or $j$ was lost. What is left are the $r_{ij}$
-# between survivors that *both selected this coordinate*: a random graph whose mean degree is about
-# $\alpha(1-\theta) < 1$. Masks cancel over each connected component of it, so the server reads a sum over each
-# component, not over everybody. A component of one is a client's value. Of all values that are sent,
+# the server knows $r_i$ of every survivor, and $r_{ij}$ if $i$ or $j$ was lost. It does not know the $r_{ij}$ between
+# survivors whose pair *selected this coordinate*. They form a random graph whose mean degree is about
+# $\alpha(1-\theta) < 1$. Masks cancel over each connected component, so the server reads a sum over each component, not
+# over everybody. A component of one client is that client's value. Of all values that are sent, the fraction
 #
 # $$ \Pr[\text{alone}] = \frac{(1 - a(1-\theta))^{N-1} - (1-a)^{N-1}}{p} $$
 #
-# are alone, for a server with nobody's help and a dropout rate of $\theta$. Theorem 2 says that the server learns sums
-# of at least about $T = (1 - e^{-\alpha})(1-\theta)N$ users.
+# is alone, for a server without colluders and a dropout rate of $\theta$. Theorem 2 says that the server learns sums of
+# at least about $T = (1 - e^{-\alpha})(1-\theta)N$ users.
 
 # %% [markdown]
 # ## Simulate
 #
-# One round, message by message, with updates that we know: clients send fixed vectors in place of trained ones.
+# We run one round, message by message. Clients send fixed vectors instead of trained updates, so we know the truth.
 
 # %%
 NUM_CLIENTS, NUM_PARAMS, DROPOUT, LEVELS = 20, 2000, 0.2, 2.0**16
@@ -89,7 +89,7 @@ assert all(int(info.status) == 0 for info in rounds.values())
 # %% [markdown]
 # ## Check against theory
 #
-# Bits on the wire, against $32\,p\,d + d$, in standard deviations of the mean over the survivors.
+# We compare the bits on the wire with $32\,p\,d + d$, in standard deviations of the mean over the survivors.
 
 # %%
 for alpha, info in rounds.items():
@@ -107,9 +107,9 @@ for alpha, info in rounds.items():
 # %% [markdown]
 # ## The server's view
 #
-# `view` is what the server sees of the round: uploads, bitmaps, opened shares. `leakage.separate` takes off the masks
-# it can know and looks for residuals, and sums of two, that are tiny against $q = 2^{32} - 5$: a true sum is tiny,
-# anything that is still masked is uniform. It is given no secret and not which pair selected what.
+# `view` is what the server sees of the round: uploads, bitmaps, opened shares. `leakage.separate` removes the masks it
+# can know and looks for residuals, and sums of two, that are tiny compared with $q = 2^{32} - 5$. A true sum is tiny;
+# anything still masked is uniform. The attack gets no secret, and does not know which pair selected what.
 
 
 # %%
@@ -129,21 +129,23 @@ print(f"largest distance from what the clients sent: {np.abs(reading.value[alone
 assert np.abs(reading.value[alone] - truth).max() < 1.01
 
 # %% [markdown]
-# What was read is what these clients sent, up to the rounding of the quantizer (below one grid point). Now the shares
-# for each alpha, beside the formula, and beside the kind of figure that the paper gives: the fraction of coordinates
-# that exactly one user sends.
+# What the attack read is what these clients sent, up to the rounding of the quantizer (below one grid point). The next
+# plot shows the fraction read for each alpha, with the formula. The dashed line is the kind of figure that the paper
+# gives: the fraction of coordinates that exactly one user sends.
 
 # %%
 fine = np.linspace(0.02, 0.5, 60)
 figure, axis = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
     axis.plot(fine, theory.component_fraction(size, NUM_CLIENTS, fine, DROPOUT, 0.0), color=colour)
-    share = [r.share.value[size - 1] for r in readings.values()]
-    error = [2 * r.share.error[size - 1] for r in readings.values()]
+    share = [r.fraction.value[size - 1] for r in readings.values()]
+    error = [2 * r.fraction.error[size - 1] for r in readings.values()]
     axis.errorbar(ALPHAS, share, error, fmt="o", color=colour, capsize=3, label=label)
 single = theory.revealed_fraction(NUM_CLIENTS, 0, fine, DROPOUT)
 axis.plot(fine, single, color="grey", linestyle="--", label="coordinates that one survivor alone sends")
-axis.set(xlabel="alpha", ylabel="share of the values sent", ylim=(0, 1), title="read by the server, nobody colluding")
+axis.set(
+    xlabel="alpha", ylabel="fraction of the values sent", ylim=(0, 1), title="read by the server, nobody colluding"
+)
 axis.legend(frameon=False, loc="center left", bbox_to_anchor=(0, 0.4), fontsize=8)
 axis.grid(alpha=0.3)
 
@@ -151,15 +153,15 @@ axis.grid(alpha=0.3)
 for alpha, found in readings.items():
     for size in (1, 2):
         expected = theory.component_fraction(size, NUM_CLIENTS, alpha, DROPOUT, 0.0)
-        print(f"alpha {alpha}, sums of {size}: {found.share.value[size - 1]:.3f}, expected {expected:.3f}")
-    assert abs(found.share.value[0] - theory.component_fraction(1, NUM_CLIENTS, alpha, DROPOUT, 0.0)) < 0.2
+        print(f"alpha {alpha}, sums of {size}: {found.fraction.value[size - 1]:.3f}, expected {expected:.3f}")
+    assert abs(found.fraction.value[0] - theory.component_fraction(1, NUM_CLIENTS, alpha, DROPOUT, 0.0)) < 0.2
 
 # %% [markdown]
-# The measured shares scatter about the formula by more than the coordinates alone would make them: the formula is the
-# mean over who is lost, and this is one set of survivors, the same for all coordinates and each alpha.
+# The measured fractions scatter around the formula more than the number of coordinates would suggest. The formula
+# averages over who is lost; here there is one set of survivors for all coordinates and every alpha.
 #
-# Theorem 2 promises sums of $T$ users, which grows with $N$. What is read alone or in a sum of two does not fall with
-# $N$ at all. Dots are draws of the selections without values (`leakage.sample_components`).
+# Theorem 2 promises sums of $T$ users, and $T$ grows with $N$. The fraction read alone or in a sum of two does not fall
+# with $N$ at all. Dots are simulated selections without values (`leakage.sample_components`).
 
 # %%
 many = np.array([20, 50, 100, 200, 500, 1000])
@@ -174,23 +176,23 @@ panels[0].set(xscale="log", xlabel="users N", ylabel="users in a sum", title="T 
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
     expected = theory.component_fraction(size, many, 0.1, DROPOUT, 0.0)
     panels[1].plot(many, expected, color=colour)
-    share, error = (np.array([getattr(s.share, name)[size - 1] for s in drawn]) for name in ("value", "error"))
+    share, error = (np.array([getattr(s.fraction, name)[size - 1] for s in drawn]) for name in ("value", "error"))
     panels[1].errorbar(many, share, 2 * error, fmt="o", color=colour, capsize=3, label=label)
     assert (np.abs(share - expected) < 5 * error).all()
 panels[1].set(
-    xscale="log", ylim=(0, 1), xlabel="users N", ylabel="share of the values sent", title="what the server reads"
+    xscale="log", ylim=(0, 1), xlabel="users N", ylabel="fraction of the values sent", title="what the server reads"
 )
 panels[1].legend(frameon=False)
 for axis in panels:
     axis.grid(alpha=0.3)
-assert all(s.share.value[:2].sum() > 0.8 for s in drawn)
+assert all(s.fraction.value[:2].sum() > 0.8 for s in drawn)
 
 # %% [markdown]
 # ## A repair
 #
-# `common_secagg` sends as little, but all clients of a round send the *same* random coordinates. Then every pair's
-# mask covers every value, and the same attack finds nothing. (Its guess of the largest value is smaller here, as
-# these uploads are not scaled up by $1/p$: with a large one chance alone would give a tiny sum now and then.)
+# `common_secagg` sends as little, but all clients of a round send the *same* random coordinates. Every pair's mask then
+# covers every value, and the same attack finds nothing. (We tell the attack to expect smaller values, because these
+# uploads are not scaled up by $1/p$. With a large bound, chance alone would give a tiny sum now and then.)
 
 # %%
 common = systems.common_secagg(
@@ -205,13 +207,13 @@ common = systems.common_secagg(
 )
 view = jax.jit(lambda: first_round(common))().observed
 nothing_read = leakage.separate(view, leakage.secagg_protocol(group_size=NUM_CLIENTS), bound=2**10, max_size=2)
-print("common coordinates, read alone and in sums of two:", nothing_read.share.value)
+print("common coordinates, read alone and in sums of two:", nothing_read.fraction.value)
 print(f"tiny sums expected by chance: {nothing_read.false_hits:.3f}")
 assert nothing_read.size.size == 0
 
 # %% [markdown]
-# On scikit-learn's digits it ends where SparseSecAgg does, after a slower start: in a round all clients move the same
-# tenth of the coordinates.
+# On scikit-learn's digits it reaches the same accuracy as SparseSecAgg after a slower start, because in a round all
+# clients move the same tenth of the coordinates.
 
 # %%
 digits = data.digits()
@@ -238,6 +240,6 @@ assert min(ends) > 0.85 and abs(ends[0] - ends[1]) < 0.05
 plots.learning_curves(results)
 
 # %% [markdown]
-# The runs of this last figure elide masks: the same aggregates bit for bit, and the same messages.
+# The runs of this last figure elide masks. Given the same updates, aggregates and messages are the same.
 #
 # `experiments/sparse_secagg` has the paper's figures, with colluding users and at more sizes.

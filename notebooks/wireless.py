@@ -10,8 +10,9 @@
 # # Wireless FedSGD: privacy from the air, and from who is silent
 #
 # Seif, Chang, Tandon, "Privacy Amplification for Federated Learning via User Sampling and Wireless Aggregation",
-# 2021. Users add noise to clipped gradients and send at once, uncoded, so that the air adds them up. Each joins by a
-# coin. The noise of all protects each, and so does not knowing who sent.
+# 2021. Users add noise to clipped gradients and send at the same time, uncoded, so that the air adds them up. A coin
+# decides for each user whether it joins. The noise of all users protects each of them, and so does the server's
+# ignorance of who sent.
 
 # %%
 # %matplotlib inline
@@ -36,8 +37,8 @@ from fedjax_priv.theory import wireless as theory
 # $$ y = \sum_{k \in \mathcal{K}} (g_k + n_k) + N(0, N_0 I) \;=\; \sum_{k \in \mathcal{K}} g_k
 #        + N\bigl(0, (R\sigma^2 + N_0) I\bigr). $$
 #
-# Replace one user's data: the mean moves by at most $2L$. If the server knows $R$ but not who sent, user $k$ was on the
-# air with probability $q_r = r/K$, and (this is exact, in one round)
+# If one user's data are replaced, the mean of the received signal moves by at most $2L$. If the server knows $R$ but
+# not who sent, user $k$ was on the air with probability $q_r = r/K$, and (this is exact for one round)
 #
 # $$ \delta(\varepsilon) = \sum_{r \ge 1} \Pr[R = r]\, q_r\,
 #    \delta_G\!\Bigl(\ln\bigl(1 + (e^{\varepsilon} - 1)/q_r\bigr);\; \tfrac{2L}{\sqrt{r\sigma^2 + N_0}}\Bigr), $$
@@ -52,9 +53,9 @@ from fedjax_priv.theory import wireless as theory
 # %% [markdown]
 # ## Simulate
 #
-# Softmax regression on scikit-learn's digits, 40 users on a Rician channel, half of them on the air in each round. All
-# privacy noises and seeds are one program. The rigorous accountant, exact for one round and a bound for
-# several, says what each run costs.
+# We train softmax regression on scikit-learn's digits with 40 users on a Rician channel; each is on the air with
+# probability 1/2. All noise variances and seeds are one program. The rigorous accountant, exact for one round and a
+# bound for several, says what each run costs.
 
 # %%
 USERS, P, CLIP, RECEIVER, ROUNDS, DELTA = 40, 0.5, 1.0, 0.1, 60, 1e-4
@@ -98,8 +99,8 @@ axis.grid(alpha=0.3)
 # %% [markdown]
 # ## Check against theory
 #
-# The server divides $y$ by $\zeta R$ if it knows $R$ (eq. 9), by $pK$ if not (eq. 10). The mean square of the estimate,
-# from many rounds with fixed gradients, against the closed forms:
+# The server divides $y$ by $\zeta R$ if it knows $R$ (eq. 9), and by $pK$ if not (eq. 10). We compare the mean square
+# of the estimate, from many rounds with fixed gradients, with the closed forms:
 
 # %%
 FEW, WIDE, TRIALS, VARIANCE = 10, 6, 4000, 0.2
@@ -137,9 +138,9 @@ for known, moments in ((True, theory.estimate_moments_known), (False, theory.est
 # %% [markdown]
 # ## One round by three accountants
 #
-# The paper's bound, the exact figure, and the exact figure if the server knows *who* sent. The paper says that makes no
-# difference, "by post-processing". It does: the set is no function of $y$, and knowing it ends the amplification of
-# $\varepsilon$.
+# We compare the paper's bound, the exact figure, and the exact figure if the server knows *who* sent. The paper says
+# that this makes no difference, "by post-processing". It does make one: the set is not a function of $y$, and knowing
+# it ends the amplification of $\varepsilon$.
 
 # %%
 counts = np.unique(np.logspace(1.5, 3, 10).astype(int))
@@ -159,13 +160,13 @@ axis.grid(alpha=0.3, which="both")
 assert (np.array(exact) < named).all() and (np.array(exact) < paper).all()
 
 # %% [markdown]
-# For replacement Theorem 1 holds here, with room.
+# For replacement, Theorem 1 holds here with a margin.
 #
 # ## The server's view, and what is wrong with Theorem 1
 #
-# The paper's definition of privacy is about *removal*: a user is there or not. A user that is not there adds no noise,
-# and the server can measure the power of what it receives. Gradients do not matter for that: here all are zero, and the
-# server does not know $R$. Its view is `view.received`.
+# The paper defines privacy by *removal*: a user is present or absent. An absent user adds no noise, and the server can
+# measure the power of what it receives. Gradients do not matter for that: here all are zero, and the server does not
+# know $R$. Its view is `view.received`.
 
 # %%
 K, JOIN, SMALL, SIGMA2, N0, PARAMS, RUNS = 20, 0.9, 0.1, 1.0, 0.1, 400, 6000
@@ -186,8 +187,8 @@ for name, present in (("there", 1.0), ("not there", 0.0)):
     power[name] = np.asarray(info.observed)
 
 # %% [markdown]
-# A part of the runs chooses a threshold, the others are counted: $P[A] - e^{\varepsilon} P'[A]$ for any event $A$ is at
-# most $\delta$.
+# A third of the runs chooses a threshold; the others are counted. For any event $A$, $P[A] - e^{\varepsilon} P'[A]$ is
+# at most $\delta$.
 
 # %%
 split = RUNS // 3
@@ -215,9 +216,9 @@ axis.legend(frameon=False)
 axis.grid(alpha=0.3)
 
 # %% [markdown]
-# Theorem 1 is false for removal, by far. The accountant for removal is not contradicted by the same rounds. (It gives
-# the server $R$ as well; at so large a $p$ it has no finite $\varepsilon$ at small $\delta$, since all users on the
-# air happens only if all are there.)
+# Theorem 1 is false for removal, by a wide margin. The same rounds do not contradict the accountant for removal. (That
+# accountant assumes that the server also knows $R$. For so large a $p$ it has no finite $\varepsilon$ at small
+# $\delta$: all users are on the air only if all are present.)
 
 # %%
 proved = theory.rigorous_delta(removal, case.epsilon, adjacency="removal")
@@ -227,4 +228,4 @@ print("for replacement:", theory.rigorous_epsilon(removal, 1e-4))
 assert measured - 3 * np.sqrt(0.25 / (RUNS - split)) < proved and case.exact <= proved
 
 # %% [markdown]
-# `experiments/wireless` has the paper's figures and tables, and all errata as a table.
+# `experiments/wireless` has the paper's figures and tables, and all errata in one table.

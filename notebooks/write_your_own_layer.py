@@ -9,9 +9,9 @@
 # %% [markdown]
 # # Write your own layer
 #
-# What happens to an update between client and server is a stack of layers, each with a client half and a server half.
-# Here is a new compressor in twenty lines, the laws it has to keep, three ways to break them, and the compressor at
-# work in a system.
+# A stack of layers decides what happens to an update between client and server. Each layer has a client half and a
+# server half. This notebook writes a compressor in twenty lines, checks the laws it must keep, breaks them in three
+# ways, and uses the compressor in a system.
 
 # %%
 # %matplotlib inline
@@ -30,24 +30,24 @@ from fedjax_priv.base import ClientData, Sent
 from fedjax_priv.channels import erasure
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers import fixed_point_sum, plain, scale, stack, stateless
-from fedjax_priv.layers.combine import message_bits
+from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.testing import Case, check_layer
 
 # %% [markdown]
 # ## The compressor
 #
-# Each client sends one float, its largest magnitude over 127, and a byte for each coordinate: the multiple of that
-# float below or above the value, at random, so that its mean is the value (as QSGD, Alistarh et al. 2017, with the
-# largest magnitude for the norm):
+# Each client sends one float, its largest magnitude divided by 127, and one byte for each coordinate. The byte says
+# which multiple of that float is sent: the one below the value or the one above, at random, so that the mean is the
+# value. (This is QSGD, Alistarh et al. 2017, with the largest magnitude as the norm.)
 #
 # $$ s = \max_l |x_l| / 127, \qquad Q(x)_l = s \, (\lfloor x_l / s \rfloor + B_l), \qquad
 #    \Pr[B_l = 1] = x_l / s - \lfloor x_l / s \rfloor, \qquad \mathbb{E}\, Q(x) = x. $$
 #
-# The layer is `stateless`: it has no keys, no memory and no messages beside the upload. `encode` is the client half.
-# `sent` says what the message costs and sets a status bit where a value is not finite, since nothing can raise inside
-# `jit`. `combine` says how uploads become the rows the server holds: `lift` makes a summand of a block of uploads, and
-# summands are added in fixed point, the same bits in any order.
+# The layer is `stateless`: it has no keys, no memory and no messages other than the upload. `encode` is the client
+# half. `sent` says what the message costs, and sets a status bit if a value is not finite, because nothing can raise
+# inside `jit`. `combine` says how uploads become the rows the server holds: `lift` turns a block of uploads into a
+# summand, and summands are added in fixed point, which gives the same bits in any order.
 
 
 # %%
@@ -85,8 +85,8 @@ def int8(num_groups=1, uniform=by_number):
 # %% [markdown]
 # ## The laws
 #
-# `fedjax_priv.testing` has the checks that all layers of the package pass. A `Case` is a layer, what its sum must be,
-# and by how much a summand may be off: here by one step of the largest scale.
+# `fedjax_priv.testing` has the checks that all layers of the package pass. A `Case` consists of a layer, what its sum
+# must be, and how far off a summand may be: here one step of the largest scale.
 #
 # - **Round trip**: whoever is lost, what the server decodes is the survivors' sum.
 # - **Draws**: a client sends the same whoever else there is.
@@ -105,12 +105,12 @@ check_layer(case_of(int8(num_groups=2), groups=2))
 print("int8 keeps the laws")
 
 # %% [markdown]
-# A check that cannot fail is worth nothing. Three ways to get it wrong, each of them caught:
+# A check that cannot fail is worth nothing. Here are three mistakes, and the checks catch each:
 #
-# 1. to draw for the rows of a block instead of for clients: another block size, or one client less, and everybody else
-#    sends something else;
-# 2. to round to the nearest: the error no longer averages out;
-# 3. to forget the message in the report.
+# 1. drawing for the rows of a block instead of for clients: with another block size, or one client less, everybody else
+#    sends something different;
+# 2. rounding to the nearest: the error no longer averages out;
+# 3. not counting the message in the reported bits.
 
 
 # %%
@@ -145,8 +145,8 @@ for name, wrong in {
 # %% [markdown]
 # ## In a system
 #
-# A system is one expression over parts. With the first stack below it is FedAvg, with the second FedAvg whose uploads
-# are bytes.
+# A system is one expression over parts. The first stack below makes it FedAvg, the second makes it FedAvg with uploads
+# in bytes.
 
 
 # %%
@@ -180,7 +180,7 @@ for name, result in results.items():
 plots.learning_curves(results)
 
 # %% [markdown]
-# As each client draws by its number and sums are in fixed point, the block size changes no bit of what is summed:
+# Each client draws by its number and sums are in fixed point, so the block size changes no bit of the sum:
 
 # %%
 updates = jax.random.normal(key, (20, 50))
@@ -193,4 +193,4 @@ assert all(np.array_equal(directions[0], other) for other in directions)
 print("blocks of 1, 6 and 20 clients: the same bits")
 
 # %% [markdown]
-# A layer that belongs to the package gets a line in the table of `tests/test_laws.py`, where the same checks run.
+# A layer of the package has a line in the table of `tests/testing/test_laws.py`, which runs the same checks.

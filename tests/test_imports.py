@@ -5,6 +5,7 @@ import importlib
 import os
 import pathlib
 import pkgutil
+import re
 import types
 
 import pytest
@@ -32,9 +33,16 @@ def imports_of(file):
             yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("fedjax_priv."))
 
 
-def test_contributors_are_shown_the_same_picture():
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_pages_show_the_same_picture(page):
     picture = [line for line in fedjax_priv.__doc__.splitlines() if line.startswith("    ")]
-    assert "\n".join(picture) in (ROOT.parent / "CONTRIBUTING.md").read_text()
+    assert "\n".join(picture) in (ROOT.parent / page).read_text()
+
+
+def test_the_page_of_rooms_has_a_line_for_each():
+    page = (ROOT.parent / "docs" / "architecture.md").read_text()
+    private = {name for name in BASE if name.startswith("_")}
+    assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == LEVEL.keys() - private
 
 
 def test_rooms_import_from_rooms_above_them():

@@ -1,4 +1,4 @@
-"""What the README and the pages of `docs` show runs, and what they name is there."""
+"""The code in the README and in the pages of `docs` runs, and the files and tests they name exist."""
 
 import ast
 import operator
@@ -19,7 +19,7 @@ def shown(page):
 
 
 def run(pages, folder, monkeypatch):
-    """The names that are left behind by the blocks of pages, one after the other."""
+    """Run the blocks of pages one after the other; the names they leave behind."""
     monkeypatch.chdir(folder)
     names: dict = {}
     for page in pages:

@@ -49,7 +49,7 @@ def test_a_half_is_not_below_a_half():
 
 
 def test_a_share_that_shapes_depend_on_is_not_traced():
-    with pytest.raises(ValueError, match="^rate must be known when the program is made"):
+    with pytest.raises(ValueError, match="^rate must be known when the program is compiled"):
         jax.eval_shape(lambda rate: _validate.below_half(rate=rate), 0.1)
 
 

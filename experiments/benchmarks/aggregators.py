@@ -55,7 +55,7 @@ CASES = {
     "mda": Case(rules.mda(FEW_BYZANTINE), lambda b: b.MDA(FEW_BYZANTINE), FEW_ROWS),
     "smea": Case(rules.smea(FEW_BYZANTINE), lambda b: b.SMEA(FEW_BYZANTINE), FEW_ROWS),
     "norm_trimming": Case(rules.norm_trimming(BYZANTINE / ROWS)),
-    "filter_l2": Case(rules.filter_l2(0.1, share=BYZANTINE / ROWS)),
+    "filter_l2": Case(rules.filter_l2(0.1, fraction=BYZANTINE / ROWS)),
     "bucketing": Case(rules.bucketing(2), lambda b: b.Bucketing(2)),
     "nearest_neighbour_mixing": Case(rules.nearest_neighbour_mixing(BYZANTINE), lambda b: b.NNM(BYZANTINE)),
     "clipping": Case(rules.clipping(100.0), lambda b: b.Clipping(100.0)),

@@ -18,7 +18,7 @@ import numpy as np
 
 from experiments.benchmarks import script
 from fedjax_priv import losses, models
-from fedjax_priv.clients.per_sample import clipped_gradient
+from fedjax_priv.clients.clipped_gradients import clipped_gradient
 
 BATCH, INPUTS, CLASSES, CLIP = 256, 784, 10, 1.0
 NETWORKS = {"MLP 784-200-10": (200,), "softmax regression": ()}

@@ -14,7 +14,7 @@ import numpy as np
 from experiments.benchmarks import script
 from fedjax_priv import ClientData, clients, losses, models, systems
 from fedjax_priv.crypto import prg
-from fedjax_priv.models.conv import conv
+from fedjax_priv.models.client_convolution import conv
 
 
 class Sizes(NamedTuple):

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks import script
-from fedjax_priv.base import Cohort, Layer, Received
+from fedjax_priv.base import Cohort, Layer, Placement, Received
 from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.field import Q
 from fedjax_priv.engine.blocks import over_clients
@@ -46,7 +46,8 @@ CASES = (
 
 def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
     """`run(key, upload [d])` is a round in which all users send the same upload."""
-    mesh, combine = resolve_mesh("auto"), layer.combine
+    placement = Placement(BLOCK, resolve_mesh("auto"))
+    layer, combine = layer.placed(placement), layer.combine
     assert combine
 
     def run(key: jax.Array, x: jax.Array) -> tuple:
@@ -59,7 +60,7 @@ def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
             y, _, sent = layer.encode(key, private, public, jnp.broadcast_to(x, (alive.size, x.size)), who)
             return combine.lift(y, alive & valid, who.group), sent
 
-        sums, sent = over_clients(upload, (x, public), (who, private, alive), block=BLOCK, mesh=mesh)
+        sums, sent = over_clients(upload, (x, public), (who, private, alive), **placement._asdict())
         header, _ = layer.disclose(private, public, sent.clear, alive, alive)
         received = layer.decode(header, public, combine.lower(sums))
         return received, sent.status.max(), jnp.where(alive, sent.bits, 0).sum() / alive.sum()
@@ -71,7 +72,7 @@ def measure(case: str, repeats: int) -> dict[str, float]:
     """A row of the table."""
     kind, n = case.split(":")
     d, make = KINDS[kind]
-    jitted = protocol(make(group_size=int(n), mesh=resolve_mesh("auto")), int(n))
+    jitted = protocol(make(group_size=int(n)), int(n))
     x, keys = jnp.arange(d, dtype=jnp.uint32), jax.random.split(jax.random.key(0), repeats + 1)
     run, compiled = script.timed(lambda: jitted.lower(keys[0], x).compile())
     received, status, bits = jax.block_until_ready(run(keys[0], x))

@@ -12,37 +12,30 @@ from jaxtyping import Array, PyTree
 
 from experiments.problem import Task, load, model_of
 from fedjax_priv import aggregators, attacks, data, losses, metrics
+from fedjax_priv.attacks.by_name import ATTACKS as REGISTERED
+from fedjax_priv.attacks.by_name import SEARCHED
 from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model, Received
-from fedjax_priv.cli import byzantine
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.systems import robust_fedavg
 
-RULES: Mapping[str, Callable[[int], Aggregator]] = {  # by the number of Byzantine clients
-    "mean": lambda f: byzantine.unprotected_mean(),
-    "median": lambda f: aggregators.coordinate_median(),
-    "trimmed mean": aggregators.trimmed_mean,
-    "geometric median": lambda f: aggregators.geometric_median(),
-    "Krum": aggregators.krum,
-    "multi-Krum": aggregators.multi_krum,
-    "centered clipping": lambda f: aggregators.centered_clipping(),
-    "MDA": aggregators.mda,
-    "MoNNA": byzantine.monna,
-    "Meamed": aggregators.meamed,
-    "CAF": aggregators.caf,
-    "SMEA": aggregators.smea,
-}
+RULES: Mapping[str, str] = {  # to the registry's names
+    "mean": "mean", "median": "coordinate_median", "trimmed mean": "trimmed_mean",
+    "geometric median": "geometric_median", "Krum": "krum", "multi-Krum": "multi_krum",
+    "centered clipping": "centered_clipping", "MDA": "mda", "MoNNA": "monna", "Meamed": "meamed", "CAF": "caf",
+    "SMEA": "smea",
+}  # fmt: skip
 HONEST, FLIPPED = "none", "label flip"
-ATTACKS: Mapping[str, Callable[[Callable], attacks.Attack]] = {  # ByzFL's, by the defence, [n, d] -> [d]
-    HONEST: lambda defence: lambda key, updates, honest: updates,
-    "sign flip": lambda defence: attacks.foe(1.0),
-    "FoE": lambda defence: attacks.foe(2.0),
-    "ALIE": lambda defence: attacks.alie(1.5, ddof=1, sign=1),
-    "optimal FoE": attacks.optimal_foe,
-    "optimal ALIE": lambda defence: attacks.optimal_alie(defence, ddof=1, sign=1),
-    "mimic": lambda defence: attacks.mimic(),
-    "Gaussian": lambda defence: attacks.gaussian(),
-    "infinite": lambda defence: attacks.infinite(),
-    FLIPPED: lambda defence: lambda key, updates, honest: updates,  # trained on flipped labels
+ATTACKS: Mapping[str, tuple[str, dict[str, float]] | None] = {  # ByzFL's, by the registry's names; None: honest
+    HONEST: None,
+    "sign flip": ("foe", {"scale": 1.0}),
+    "FoE": ("foe", {"scale": 2.0}),
+    "ALIE": ("alie", {"z": 1.5, "ddof": 1, "sign": 1}),
+    "optimal FoE": ("optimal_foe", {}),
+    "optimal ALIE": ("optimal_alie", {"ddof": 1, "sign": 1}),
+    "mimic": ("mimic", {}),
+    "Gaussian": ("gaussian", {}),
+    "infinite": ("infinite", {}),
+    FLIPPED: None,  # trained on flipped labels
 }
 
 
@@ -114,7 +107,7 @@ def cell(
 ) -> Algorithm:
     """Robust distributed SGD at a point of the grid; `rule`, `attack` and `gamma` are places in their lists."""
     defence = aggregators.one_of(rule, list(rules.values()))
-    chosen = attacks.one_of(attack, [ATTACKS[name](functools.partial(_respond, defence)) for name in names])
+    chosen = attacks.one_of(attack, [_attack(name, defence) for name in names])
     local = local_sgd(
         _loss(shared, gamma), learning_rate=1 - setting.momentum, momentum=setting.momentum, carry_momentum=True,
         num_steps=1, batch_size=setting.batch_size,
@@ -128,6 +121,14 @@ def cell(
         server=optax.chain(optax.add_decayed_weights(setting.weight_decay), optax.sgd(learning_rate)),
         block=setting.num_clients,
     )
+
+
+def _attack(label: str, defence: Aggregator) -> attacks.Attack:
+    if (found := ATTACKS[label]) is None:
+        return lambda key, updates, honest: updates
+    name, arguments = found
+    tried = [functools.partial(_respond, defence)] if name in SEARCHED else []
+    return REGISTERED[name](*tried, **arguments)
 
 
 def _respond(defence: Aggregator, updates: Array) -> Array:

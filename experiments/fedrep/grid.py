@@ -14,6 +14,7 @@ from experiments.fedrep.cells import ATTACKS, HONEST, RULES, Setting, cell, prob
 from experiments.harness import Outcome, span
 from experiments.problem import Task
 from fedjax_priv import aggregators
+from fedjax_priv.aggregators import by_name
 from fedjax_priv.analysis.worst_attack import worst_case
 from fedjax_priv.base import Aggregator
 from fedjax_priv.runs.sweep import sweep
@@ -55,7 +56,7 @@ def run(config: Config) -> Outcome:
 def rules_of(config: Config) -> dict[str, Aggregator]:
     """The rules of the grid by name."""
     f = config.setting.num_byzantine
-    alone = {name: RULES[name](f) for name in config.rules}
+    alone = {name: by_name.told(by_name.RULES[RULES[name]], f) for name in config.rules}
     if not config.mixed:
         return alone
     mixing = aggregators.nearest_neighbour_mixing(f)

@@ -61,7 +61,7 @@ def read_alone(method: Method, seed: int) -> float:
     protocol = leakage.secagg_protocol(group_size=method.buffer_size)
     if method.system == "SparseSecAgg":
         protocol = leakage.sparse_protocol(alpha=float(sparse_secagg_alpha(small.ratio, m)), group_size=m)
-    return float(leakage.separate(view, protocol, bound=2**13, max_size=1).share.value[0])
+    return float(leakage.separate(view, protocol, bound=2**13, max_size=1).fraction.value[0])
 
 
 def _fixed(vectors: np.ndarray, memory: tuple, cohort: Cohort) -> tuple:

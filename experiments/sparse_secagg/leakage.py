@@ -90,7 +90,7 @@ def _simulated(config: Config, panel: str) -> xr.Dataset:
         sample_components(
             config.coordinates, num_clients=p.num_clients, num_adversaries=p.adversaries, alpha=p.alpha,
             dropout=p.dropout, seed=config.seed,
-        ).share
+        ).fraction
         for p in points
     ]  # fmt: skip
     return _by_point("point", panel, points, {

@@ -90,7 +90,7 @@ def _read(config: Config, clients: ClientData) -> xr.DataArray:
         member = ~honest(config.num_clients)
         colluders = leakage.colluders_of_round(protocol, key, view.public["mask"], member)
         reading = leakage.separate(view, protocol, bound=config.bound, colluders=colluders, max_size=2)
-        fractions.append(reading.share.value)
+        fractions.append(reading.fraction.value)
     return xr.DataArray(fractions, {"attacked": list(ATTACKED), "size": [1, 2]})
 
 

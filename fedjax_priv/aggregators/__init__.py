@@ -1,4 +1,11 @@
-"""Robust and plain aggregation rules, one a file, and steps before them."""
+"""Aggregation rules and pre-aggregation steps: from the server's rows `[g, d]` to one direction `[d]`.
+
+- `rules/`: one rule a file.
+- `pre_aggregation/`: steps from rows to rows before a rule, one a file; `pre_aggregator` chains them with a rule.
+- `adapters/`: a rule chosen by number, a rule on a few coordinates, a rule computed on the host by another library.
+- `numerics/`: order statistics, distances, covariances and subsets of rows.
+- `rule_parts`: what rules have in common: missing rows, too few rows, means of chosen rows.
+"""
 
 from fedjax_priv.aggregators.adapters.from_host import from_host
 from fedjax_priv.aggregators.adapters.on_coordinates import on_coordinates
@@ -6,8 +13,8 @@ from fedjax_priv.aggregators.adapters.one_of import one_of
 from fedjax_priv.aggregators.pre_aggregation.arc import arc
 from fedjax_priv.aggregators.pre_aggregation.bucketing import bucketing
 from fedjax_priv.aggregators.pre_aggregation.clipping import clipping
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.pre_aggregation.nearest_neighbour_mixing import nearest_neighbour_mixing
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.rules.caf import caf
 from fedjax_priv.aggregators.rules.centered_clipping import centered_clipping
 from fedjax_priv.aggregators.rules.coordinate_median import coordinate_median
@@ -23,27 +30,7 @@ from fedjax_priv.aggregators.rules.smea import smea
 from fedjax_priv.aggregators.rules.trimmed_mean import trimmed_mean
 
 __all__ = [
-    "PreAggregator",
-    "arc",
-    "bucketing",
-    "caf",
-    "centered_clipping",
-    "clipping",
-    "coordinate_median",
-    "filter_l2",
-    "from_host",
-    "geometric_median",
-    "krum",
-    "mda",
-    "meamed",
-    "mean",
-    "monna",
-    "multi_krum",
-    "nearest_neighbour_mixing",
-    "norm_trimming",
-    "on_coordinates",
-    "one_of",
-    "pre_aggregated",
-    "smea",
-    "trimmed_mean",
-]
+    "PreAggregator", "arc", "bucketing", "caf", "centered_clipping", "clipping", "coordinate_median", "filter_l2",
+    "from_host", "geometric_median", "krum", "mda", "meamed", "mean", "monna", "multi_krum", "nearest_neighbour_mixing",
+    "norm_trimming", "on_coordinates", "one_of", "pre_aggregated", "smea", "trimmed_mean",
+]  # fmt: skip

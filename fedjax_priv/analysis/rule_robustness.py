@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv.attacks import Attack
-from fedjax_priv.attacks.honest import honest_mean
+from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import named

@@ -1,7 +1,15 @@
-"""What Byzantine clients send, propose or train on, in place of what the protocol says."""
+"""What Byzantine clients send, propose or train on instead of what the protocol says.
 
-from fedjax_priv.attacks.coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
-from fedjax_priv.attacks.labels import flip_labels
+- `on_values/`: attacks on the values they send, one a file.
+- `on_coordinates`: attacks on the coordinates they propose in consensus sparsification.
+- `on_labels`: attacks on the labels they train on.
+- `attack_layers`: layers that insert an attack on values into a stack.
+- `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
+"""
+
+from fedjax_priv.attacks.attack_layers import Attack, on_sparse, on_updates
+from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
+from fedjax_priv.attacks.on_labels import flip_labels
 from fedjax_priv.attacks.on_values.alie import alie, baruch_z
 from fedjax_priv.attacks.on_values.foe import foe
 from fedjax_priv.attacks.on_values.gaussian import gaussian
@@ -10,27 +18,9 @@ from fedjax_priv.attacks.on_values.mimic import mimic
 from fedjax_priv.attacks.on_values.one_of import one_of
 from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
 from fedjax_priv.attacks.on_values.sign_flip import sign_flip
-from fedjax_priv.attacks.updates import Attack, on_sparse, on_updates
 
 __all__ = [
-    "Attack",
-    "CoordinateAttack",
-    "alie",
-    "baruch_z",
-    "flip_labels",
-    "foe",
-    "furthest",
-    "gaussian",
-    "honest_set",
-    "infinite",
-    "mimic",
-    "on_sparse",
-    "on_updates",
-    "one_of",
-    "optimal_alie",
-    "optimal_foe",
-    "random_set",
-    "same_set",
-    "sign_flip",
-    "smallest",
-]
+    "Attack", "CoordinateAttack", "alie", "baruch_z", "flip_labels", "foe", "furthest", "gaussian", "honest_set",
+    "infinite", "mimic", "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe", "random_set", "same_set",
+    "sign_flip", "smallest",
+]  # fmt: skip

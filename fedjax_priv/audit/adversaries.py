@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PyTree
 from fedjax_priv.audit.worlds import Score, Seen
 from fedjax_priv.base import View
 from fedjax_priv.crypto import field
-from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.layers.sparsification import Sparse
 
 Toward = Callable[[PyTree], Array]
 

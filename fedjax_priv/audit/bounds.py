@@ -41,7 +41,7 @@ class _Event(NamedTuple):
 
 
 def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, confidence: float = 0.95) -> LowerBound:
-    """Of scores of many runs on each of two neighbouring inputs.
+    """Of scores of many runs on each of two adjacent inputs.
 
     Half of the runs choose the event, `P[score > t]` in either world or its complement, and the others are counted: of
     an (eps, delta)-private mechanism `P[E] <= e^eps P'[E] + delta`, and both are known up to Clopper and Pearson's

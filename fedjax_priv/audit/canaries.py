@@ -1,4 +1,4 @@
-"""Neighbouring inputs: updates that are given, and samples that local training is run on."""
+"""Adjacent inputs: updates that are given, and samples that local training is run on."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.audit.worlds import Canary
 from fedjax_priv.base import ClientData, Cohort, Key, Local
-from fedjax_priv.clients.per_sample import Loss
+from fedjax_priv.losses import Loss
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:
@@ -86,7 +86,7 @@ def sample_canary(
     first = data._replace(examples=jax.tree.map(put, data.examples, example))
     second = jax.tree.map(jnp.asarray, data)
     original = jax.tree.map(lambda rows: rows[client, sample], second.examples)
-    gradient = sample_gradient(loss, local.noise.get("clip"))
+    gradient = sample_gradient(loss, local)
     toward = lambda params: unit(gradient(params, example) - gradient(params, original))
     return Canary((first, second), lambda _: local, lambda data: data, toward)
 
@@ -99,8 +99,9 @@ def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, clie
     return sample_canary(local, loss, data, example, client=client, sample=sample)
 
 
-def sample_gradient(loss: Loss, clip: float | Array | None) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
-    """`(params, example [...]) -> gradient [d]` of one sample, of norm `clip` at most."""
+def sample_gradient(loss: Loss, local: Local) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
+    """`(params, example [...]) -> gradient [d]` of one sample, clipped as in local training."""
+    clip = None if local.noise is None else local.noise.clip
 
     def gradient(params: PyTree, example: PyTree) -> Array:
         alone = jax.tree.map(lambda a: jnp.asarray(a)[None], example)

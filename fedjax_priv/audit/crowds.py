@@ -12,7 +12,7 @@ from fedjax_priv import _validate
 from fedjax_priv.audit.canaries import no_samples, sample_gradient, sending, unit
 from fedjax_priv.audit.worlds import Make, Score, watched
 from fedjax_priv.base import ClientData, Key, Local
-from fedjax_priv.clients.per_sample import Loss
+from fedjax_priv.losses import Loss
 
 
 class Crowd(NamedTuple):
@@ -59,7 +59,7 @@ def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: In
     included = jax.random.bernoulli(key, shape=y.shape)
     labels = jnp.asarray(others, y.dtype)
     given = data._replace(examples=(x, jnp.where(included, labels, y)))
-    gradient = sample_gradient(loss, local.noise.get("clip"))
+    gradient = sample_gradient(loss, local)
     gap = lambda params, x, y, other: unit(gradient(params, (x, other)) - gradient(params, (x, y)))
     flat = x.reshape(-1, *x.shape[2:]), y.ravel(), labels.ravel()
     toward = lambda params: jax.vmap(gap, (None, 0, 0, 0))(params, *flat)

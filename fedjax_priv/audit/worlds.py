@@ -1,4 +1,4 @@
-"""The same rounds on two neighbouring inputs, many times, and what an adversary makes of what it sees."""
+"""The same rounds on two adjacent inputs, many times, and what an adversary makes of what it sees."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -29,7 +29,7 @@ Make = Callable[[Local, Callable[[View], PyTree]], Algorithm]
 
 
 class Canary(NamedTuple):
-    """Two neighbouring inputs of a system."""
+    """Two adjacent inputs of a system."""
 
     inputs: tuple[PyTree, PyTree]  # of one structure
     local: Callable[[PyTree], Local]  # training on an input

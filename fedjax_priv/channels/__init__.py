@@ -1,7 +1,12 @@
-"""What happens to messages on their way."""
+"""Channels: what happens to messages on their way to the server.
 
+- `erasure_channel`: clients that drop out before or after the upload.
+- `analog_channels`: uploads that add up on the air, or an analog link for each client, with receiver noise.
+- `fading`: the gain of each client's link, from round to round.
+"""
+
+from fedjax_priv.channels.analog_channels import multiple_access, orthogonal
 from fedjax_priv.channels.erasure_channel import erasure
 from fedjax_priv.channels.fading import Fading, constant, rayleigh, recorded, rician
-from fedjax_priv.channels.multiple_access_channel import multiple_access, orthogonal
 
 __all__ = ["Fading", "constant", "erasure", "multiple_access", "orthogonal", "rayleigh", "recorded", "rician"]

@@ -12,9 +12,9 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
     """Each client drops out independently, before its upload or between upload and disclosure.
 
     Args:
-      dropout: probability theta that a client is lost before it uploads, in [0, 1).
-      leave: probability that one whose upload arrived is gone when shares are opened (the second survivor set of
-        Bonawitz et al.), in [0, 1).
+      dropout: probability theta, in [0, 1), that a client is lost before it uploads.
+      leave: probability, in [0, 1), that a client whose upload arrived is gone when shares are opened (the second
+        survivor set of Bonawitz et al.).
     """
     _validate.fraction(below_one=True, dropout=dropout, leave=leave)
     dropout, leave = (_validate.or_nan(rate, at_least=0, below=1) for rate in (dropout, leave))

@@ -1,4 +1,4 @@
-"""Gains of links from round to round: what a draw of clients that share a channel carries along."""
+"""Fading: gains of the clients' links from round to round, part of the state of a draw."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from fedjax_priv.keys import named, per_client
 
 
 class Fading(NamedTuple):
-    """Block flat fading: one amplitude a client and round."""
+    """Block flat fading: one amplitude per client and round."""
 
     init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
     apply: Callable[..., tuple]  # (key, state, round, n) -> (gain [n], state)
@@ -24,10 +24,10 @@ def constant(gain: ArrayLike = 1.0) -> Fading:
     """The same gains in every round.
 
     Args:
-      gain: above 0: of every client, or `[n]`; may be traced.
+      gain: > 0, one for all clients or `[n]`; may be traced.
 
     Raises:
-      ValueError: a gain is not above 0, or (by `init`) there is none for some client.
+      ValueError: a gain is not > 0, or (by `init`) the number of gains is neither 1 nor n.
     """
     _validate.each(_validate.positive, gain=gain)
     amplitude = _validate.or_nan(jnp.asarray(gain, jnp.float32), above=0)
@@ -44,17 +44,17 @@ def constant(gain: ArrayLike = 1.0) -> Fading:
 
 
 def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> Fading:
-    """Autoregressive Rician fading: a fixed path and a scattered one that changes from round to round.
+    """Autoregressive Rician fading: a fixed path plus a scattered one that changes from round to round.
 
     `h_t = |sqrt(G / (G + 1)) + sqrt(1 / (G + 1)) v_t|`, `v_t = rho v_{t-1} + sqrt(1 - rho^2) CN(0, 1)`,
-    `v_1 ~ CN(0, 1)`; the mean of `h_t^2` is 1. Draws are each client's own.
+    `v_1 ~ CN(0, 1)`; the mean of `h_t^2` is 1. Each client draws independently.
 
     Args:
-      factor: G, power of the fixed path over that of the scattered one, 0 or above; 0 is Rayleigh fading.
-      correlation: rho, in [0, 1]; 1 is a channel frozen over the run.
+      factor: G, power of the fixed path over that of the scattered one, >= 0; 0 is Rayleigh fading.
+      correlation: rho, in [0, 1]; 1 freezes the channel for the run.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument is out of range.
     """
     _validate.non_negative(factor=factor)
     _validate.fraction(correlation=correlation)
@@ -74,21 +74,21 @@ def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> 
 
 
 def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
-    """Autoregressive Rayleigh fading, no fixed path: `rician` with G = 0."""
+    """Autoregressive Rayleigh fading, without a fixed path: `rician` with G = 0."""
     return rician(0.0, correlation=correlation)
 
 
 def recorded(gains: ArrayLike) -> Fading:
-    """Gains that were measured or drawn elsewhere.
+    """Gains measured or drawn elsewhere.
 
     Args:
-      gains: `[round, client]`, above 0; a round beyond the last fails.
+      gains: `[round, client]`, > 0; a round beyond the last fails.
 
     Raises:
-      ValueError: a gain is not above 0, or there are no such rows.
+      ValueError: a gain is not > 0, `gains` is not a table, or (when the round is traced) it has not n columns.
     """
     if jnp.ndim(gains) != 2 or jnp.size(gains) == 0:
-        raise ValueError(f"gains must have one row a round and one column a client, got shape {jnp.shape(gains)}")
+        raise ValueError(f"gains must have shape [rounds, clients] and not be empty, got {jnp.shape(gains)}")
     _validate.each(_validate.positive, gains=gains)
     table = _validate.or_nan(jnp.asarray(gains, jnp.float32), above=0)
 

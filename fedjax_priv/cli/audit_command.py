@@ -24,11 +24,11 @@ SMALL = {"num_clients": 10, "model": "softmax", "elide": True}
 """Other defaults than those of `run`: thousands of rounds are simulated, and masks change no aggregate."""
 
 
-class Control(NamedTuple):
+class AuditOptions(NamedTuple):
     """How a system is audited.
 
     Args:
-      trials: runs with each of two neighbouring inputs; they limit the eps that can be shown.
+      trials: runs with each of two adjacent inputs; they limit the eps that can be shown.
       rounds: of a run.
       samples: that each client keeps; theorems ask for a multiple of the batch size.
       delta: of all eps.
@@ -60,7 +60,7 @@ class Control(NamedTuple):
 def parts_of(system: str) -> dict[str, Options]:
     """Options of an audit of a system, by part."""
     smaller = lambda name, option: option._replace(default=SMALL[name]) if name in SMALL else option
-    whole = {"audit": options_of(Control), **groups(system)}
+    whole = {"audit": options_of(AuditOptions), **groups(system)}
     return {part: {name: smaller(name, option) for name, option in options.items()} for part, options in whole.items()}
 
 
@@ -74,32 +74,32 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     Raises:
       ValueError: a value is out of its range, or does not go with others.
     """
-    control = _control(values)
-    chosen, key = experiment(system, values), jax.random.key(control.seed)
-    data, algorithm = _few(chosen.data, control.samples), chosen.make(parts={"mesh": None})
+    options = _options(values)
+    chosen, key = experiment(system, values), jax.random.key(options.seed)
+    data, algorithm = _few(chosen.data, options.samples), chosen.make(parts={"mesh": None})
     params = chosen.model.init(named(key, "params"))
-    _check_one_law(values, control)
-    run = simulate(algorithm, key, params, data, rounds=control.rounds, every=control.rounds, progress=False)
-    about = {"delta": control.delta, "colluding": control.colluding}
-    entries = _seen_by(control.adversary, ledger(algorithm, run, data, lipschitz=control.lipschitz, **about))
+    _check_one_law(values, options)
+    run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
+    about = {"delta": options.delta, "colluding": options.colluding}
+    entries = _seen_by(options.adversary, ledger(algorithm, run, data, lipschitz=options.lipschitz, **about))
     found = findings(
-        _subject(chosen, params, data, algorithm), entries, named(key, "audit"), trials=control.trials,
-        rounds=control.rounds, confidence=control.confidence, kind=control.canary, held=control.epsilon,
-        outsider=control.adversary == "outsider", **about,
+        _subject(chosen, params, data, algorithm), entries, named(key, "audit"), trials=options.trials,
+        rounds=options.rounds, confidence=options.confidence, kind=options.canary, held=options.epsilon,
+        outsider=options.adversary == "outsider", **about,
     )  # fmt: skip
-    show(f"audit of {system}, {control.trials} trials of {control.rounds} rounds with each input", found)
+    show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
     return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
 
 
 def show(title: str, found: Sequence[Finding]) -> None:
     """Print it as a table."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
-    for heading in ("who looks", "neighbouring inputs", "canary", "claimed", "proved", "at least", "verdict"):
+    for heading in ("who looks", "adjacent inputs", "canary", "claimed", "proved", "at least", "verdict"):
         table.add_column(heading, overflow="fold")
     for one in found:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
         least = f"{one.at_least:.4g} of {one.limit:.4g}"
-        table.add_row(one.adversary, one.neighbours, one.canary, claimed, proved, least, verdict(one))
+        table.add_row(one.adversary, one.adjacent, one.canary, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
     console.print(
@@ -116,23 +116,23 @@ def verdict(one: Finding) -> str:
     return "no guarantee to contradict" if one.claimed is None is one.proved else "stands"
 
 
-def _control(values: Mapping[str, Any]) -> Control:
-    control = Control(**pick(options_of(Control), values))
-    _validate.seed(seed=control.seed)
-    _validate.integer(at_least=4, trials=control.trials)
-    _validate.integer(rounds=control.rounds, samples=control.samples)
-    _validate.fraction(below_one=True, above_zero=True, delta=control.delta, confidence=control.confidence)
-    if control.epsilon is not None:
-        _validate.non_negative(epsilon=control.epsilon)
-    if control.adversary == "coalition":
-        _validate.integer(colluding=control.colluding)
-    return control
+def _options(values: Mapping[str, Any]) -> AuditOptions:
+    options = AuditOptions(**pick(options_of(AuditOptions), values))
+    _validate.seed(seed=options.seed)
+    _validate.integer(at_least=4, trials=options.trials)
+    _validate.integer(rounds=options.rounds, samples=options.samples)
+    _validate.fraction(below_one=True, above_zero=True, delta=options.delta, confidence=options.confidence)
+    if options.epsilon is not None:
+        _validate.non_negative(epsilon=options.epsilon)
+    if options.adversary == "coalition":
+        _validate.integer(colluding=options.colluding)
+    return options
 
 
-def _check_one_law(values: Mapping[str, Any], control: Control) -> None:
+def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
     """The ledger's figures are of one run: of who took part and was lost in it, and of honest clients."""
-    if values.get("cohort_size") is not None and control.rounds > 1:
-        raise ValueError(f"rounds must be 1 with cohort_size, got {control.rounds}")
+    if values.get("cohort_size") is not None and options.rounds > 1:
+        raise ValueError(f"rounds must be 1 with cohort_size, got {options.rounds}")
     if values.get("num_byzantine"):
         raise ValueError(f"num_byzantine must be 0, since client 0 has the canary, got {values['num_byzantine']}")
     if attack := values.get("attack") or values.get("coordinate_attack"):

@@ -1,4 +1,4 @@
-"""Rules and attacks by name, for what is chosen on a command line."""
+"""Options of a system's robust rule and of its attacks."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -6,104 +6,49 @@ from types import MappingProxyType
 from typing import Any
 
 from fedjax_priv import aggregators, attacks
+from fedjax_priv.aggregators.by_name import PRE_AGGREGATORS, RULES, TRUSTING, told
+from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, SEARCHED
 from fedjax_priv.base import Aggregator
 from fedjax_priv.cli.options import Choice, Option, takes
 
 
-def unprotected_mean() -> Aggregator:
-    """The mean, which no system refuses: what attacks cost without a robust rule."""
-    return aggregators.mean()._replace(most_byzantine=None)
+def _choice(name: str, functions: Mapping[str, Callable], without: frozenset[str] = frozenset()) -> Choice:
+    kept = {each: function for each, function in functions.items() if each not in without}
+    return Choice(name, kept, without=("num_byzantine",), prefix=f"{name}_")
 
 
-def monna(num_byzantine: int, *, pivot: int | None = None) -> Aggregator:
-    """As `aggregators.monna`.
-
-    Args:
-      num_byzantine: clients 0 to f - 1 are Byzantine.
-      pivot: number of the trusted client; the first honest one if not given.
-    """
-    return aggregators.monna(num_byzantine, pivot=num_byzantine if pivot is None else pivot)
-
-
-RULES: Mapping[str, Callable[..., Aggregator]] = {
-    "mean": unprotected_mean,
-    "coordinate_median": aggregators.coordinate_median,
-    "trimmed_mean": aggregators.trimmed_mean,
-    "geometric_median": aggregators.geometric_median,
-    "krum": aggregators.krum,
-    "multi_krum": aggregators.multi_krum,
-    "centered_clipping": aggregators.centered_clipping,
-    "mda": aggregators.mda,
-    "meamed": aggregators.meamed,
-    "caf": aggregators.caf,
-    "smea": aggregators.smea,
-    "norm_trimming": aggregators.norm_trimming,
-    "filter_l2": aggregators.filter_l2,
-}
-RULES_OF_CLIENTS: Mapping[str, Callable[..., Aggregator]] = {**RULES, "monna": monna}
-"""Where a row is a client, so that one of them can be trusted."""
-STEPS: Mapping[str, Callable[..., aggregators.PreAggregator]] = {
-    "nearest_neighbour_mixing": aggregators.nearest_neighbour_mixing,
-    "bucketing": aggregators.bucketing,
-    "clipping": aggregators.clipping,
-    "arc": aggregators.arc,
-}
-ATTACKS: Mapping[str, Callable[..., attacks.Attack]] = {
-    "sign_flip": attacks.sign_flip,
-    "foe": attacks.foe,
-    "alie": attacks.alie,
-    "mimic": attacks.mimic,
-    "gaussian": attacks.gaussian,
-    "infinite": attacks.infinite,
-}
-SEARCHED: Mapping[str, Callable[..., attacks.Attack]] = {
-    "optimal_foe": attacks.optimal_foe,
-    "optimal_alie": attacks.optimal_alie,
-}
-"""Where a row is a client, which is what the search asks the rule about, from its first state."""
-PROPOSALS: Mapping[str, Callable[..., attacks.CoordinateAttack]] = {
-    "same_set": attacks.same_set,
-    "random_set": attacks.random_set,
-    "smallest": attacks.smallest,
-}
-
-TOLD = "num_byzantine"
-"""What a rule need not be given: it bears as many as there are."""
-
-_RULE = Choice("aggregate", RULES, without=(TOLD,), prefix="aggregate_")
-_RULE_OF_CLIENTS = Choice("aggregate", RULES_OF_CLIENTS, without=(TOLD,), prefix="aggregate_")
-_STEP = Choice("pre_aggregate", STEPS, without=(TOLD,), prefix="pre_aggregate_")
-_ATTACK = Choice("attack", ATTACKS, prefix="attack_")
-_ATTACK_OR_SEARCH = Choice("attack", {**ATTACKS, **SEARCHED}, prefix="attack_")
-_PROPOSAL = Choice("coordinate_attack", PROPOSALS, prefix="coordinate_attack_")
+_RULE, _RULE_OF_CLIENTS = _choice("aggregate", RULES, TRUSTING), _choice("aggregate", RULES)
+_PRE_AGGREGATOR = _choice("pre_aggregate", PRE_AGGREGATORS)
+_ATTACK, _ATTACK_OR_SEARCH = _choice("attack", ATTACKS, SEARCHED), _choice("attack", ATTACKS)
+_COORDINATE_ATTACK = _choice("coordinate_attack", COORDINATE_ATTACKS)
 
 
 def byzantine_options(system: Callable) -> dict[str, Option]:
-    """Options for those parts of a system that are rules or attacks.
+    """The options for the rule, the step before it and the attacks that a system takes.
 
     Args:
       system: a function of `systems`.
     """
     found: dict[str, Option] = {}
     if takes(system, "aggregate"):
-        found |= _rules(system).options("centered_clipping", "the server's rule, told num_byzantine.")
-        found |= _STEP.options(None, "what is done to the rows before the rule.")
+        found |= _rules(system).options("centered_clipping", "the server's rule; it tolerates num_byzantine clients.")
+        found |= _PRE_AGGREGATOR.options(None, "the step before the rule.")
     if takes(system, "attack"):
-        found |= _attack(system).options(None, "on what Byzantine clients send; they are honest if not given.")
+        found |= _attack(system).options(None, "what Byzantine clients send; they act honestly if not given.")
     if takes(system, "coordinate_attack"):
-        found |= _PROPOSAL.options(None, "on the coordinates Byzantine clients propose.")
+        found |= _COORDINATE_ATTACK.options(None, "what Byzantine clients propose as coordinates.")
     return found
 
 
 def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, Any]:
-    """These parts, as arguments of the system; None for what was not chosen.
+    """The rule and the attacks, as arguments of the system; None for an attack that was not chosen.
 
     Args:
       system: a function of `systems`.
       values: of `byzantine_options(system)` and of `num_byzantine`, by name.
 
     Raises:
-      ValueError: a value out of its range, or one that is for another rule or attack.
+      ValueError: a value out of its range, or an option of another rule or attack.
     """
     parts: dict[str, Any] = {}
     if takes(system, "aggregate"):
@@ -111,13 +56,13 @@ def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, An
     if takes(system, "attack"):
         parts["attack"] = _chosen_attack(_attack(system), values, parts.get("aggregate"))
     if takes(system, "coordinate_attack"):
-        arguments = _PROPOSAL.arguments(values)
-        parts["coordinate_attack"] = _made("coordinate_attack", PROPOSALS, values, arguments)
+        arguments = _COORDINATE_ATTACK.arguments(values)
+        parts["coordinate_attack"] = _made("coordinate_attack", COORDINATE_ATTACKS, values, arguments)
     return parts
 
 
 def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]] = MappingProxyType({})) -> None:
-    """An attack that nobody carries out would pass for one that does no harm.
+    """Refuse an attack without Byzantine clients: it would look harmless.
 
     Args:
       values: of all options of a system.
@@ -133,8 +78,8 @@ def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]
 
 
 def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
-    rule = _made("aggregate", RULES_OF_CLIENTS, values, choice.arguments(values))
-    step = _made("pre_aggregate", STEPS, values, _STEP.arguments(values))
+    rule = _made("aggregate", RULES, values, choice.arguments(values))
+    step = _made("pre_aggregate", PRE_AGGREGATORS, values, _PRE_AGGREGATOR.arguments(values))
     if step is None:
         return rule
     both = aggregators.pre_aggregated(step, rule)
@@ -144,8 +89,8 @@ def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
 def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.Attack | None:
     name = values["attack"]
     if name in SEARCHED and values["pre_aggregate"] == "bucketing":
-        raise ValueError(f"pre_aggregate must not be bucketing with attack {name}, which does not know its draws")
-    searched = {name: functools.partial(attack, rule) for name, attack in SEARCHED.items()}
+        raise ValueError(f"pre_aggregate must not be bucketing with attack {name}, which cannot know its groups")
+    searched = {name: functools.partial(ATTACKS[name], rule) for name in SEARCHED}
     return _made("attack", {**ATTACKS, **searched}, values, choice.arguments(values))
 
 
@@ -153,9 +98,8 @@ def _made(kind: str, functions: Mapping[str, Callable], values: Mapping[str, Any
     name = values[kind]
     if name is None:
         return None
-    told = takes(functions[name], TOLD) and "fraction" not in arguments
     try:
-        return functions[name](**arguments, **({TOLD: values[TOLD]} if told else {}))
+        return told(functions[name], values["num_byzantine"], **arguments)
     except ValueError as error:
         raise ValueError(f"{kind} {name}: {error}") from error
 
@@ -169,5 +113,5 @@ def _attack(system: Callable) -> Choice:
 
 
 def _rows_are_clients(system: Callable) -> bool:
-    """What the rule looks at; elsewhere rows are buffers, or the system has a rule of its own."""
+    """Otherwise rows are sums of buffers, or the system has its own rule."""
     return takes(system, "aggregate") and not takes(system, "buffer_size")

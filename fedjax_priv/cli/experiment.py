@@ -13,11 +13,11 @@ from fedjax_priv import _validate, clients, data, losses, metrics, models, syste
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.cli.byzantine import byzantine_options, byzantine_parts
 from fedjax_priv.cli.options import Choice, Option, Options, options_of, pick, takes
-from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data import Dataset
 from fedjax_priv.data.client_arrays import PARTITIONS
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.round import federated_round
+from fedjax_priv.losses import Loss
 
 OPTIMIZERS = {"sgd": optax.sgd, "adam": optax.adam}
 
@@ -47,7 +47,7 @@ def groups(system: str) -> dict[str, Options]:
     return {
         "system": _system_options(system),
         "training": _TRAINING if takes(function, "local") else {},
-        "server": _SERVER if takes(function, "server") else {},
+        "server": _SERVER if _takes_server(function) else {},
         "byzantine": byzantine_options(function),
         "data": options_of(_dataset) | _PARTITION.options("iid", "how samples are spread over clients.") | _CLIENTS,
         "model": _MODEL.options("mlp", "what is trained."),
@@ -142,24 +142,28 @@ def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any],
     parts = byzantine_parts(function, values)
     if takes(function, "local"):
         parts["local"] = _local(system, loss, values)
-    if takes(function, "server"):
+    if _takes_server(function):
         parts["server"] = _server(**pick(_SERVER, values))
     if takes(function, "num_params"):
         parts["num_params"] = models.num_params(jax.eval_shape(model.init, jax.random.key(0)))
     return function(**{**parts, **pick(_system_options(system), values), **given})
 
 
-def _system_options(system: str) -> dict[str, Option]:
-    """Those of its signature but for the size of the model, which is known.
+def _hands_on(function: Callable) -> bool:
+    """Whether a system passes other arguments on to `federated_round`."""
+    return any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
 
-    A system that hands arguments on to `federated_round` has its block.
-    """
+
+def _takes_server(function: Callable) -> bool:
+    return takes(function, "server") or _hands_on(function)
+
+
+def _system_options(system: str) -> dict[str, Option]:
+    """The options of a system's signature, and the block; not the size of the model, which is known."""
     function = getattr(systems, system)
     found = options_of(function, without=("num_params",))
-    hands_on = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
-    if hands_on or "block" in found:
-        block = options_of(federated_round)["block"]
-        found["block"] = found.get("block", block)._replace(help=block.help)
+    if _hands_on(function):
+        found["block"] = options_of(federated_round)["block"]
     return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
 
 

@@ -1,16 +1,26 @@
-"""Who takes part, and how clients train."""
+"""Which clients take part in a round, and how they train.
 
-from fedjax_priv.clients.draw import bernoulli, channel_aware, everyone, independent, only_if, sample, scheduled
-from fedjax_priv.clients.local import fedsgd, local_sgd
+- `participation`: draws of a round's cohort.
+- `local_training`: local SGD and FedSGD.
+- `minibatches`: shuffled batches of each client's samples.
+- `batch_gradients`: gradients of a batch, with or without clipping and noise.
+- `noisy_steps`: the noise of local steps, as privacy theorems need it.
+- `clipped_gradients`: sums of clipped gradients of single samples.
+"""
+
+from fedjax_priv.clients.local_training import fedsgd, local_sgd
+from fedjax_priv.clients.noisy_steps import NoisySteps
+from fedjax_priv.clients.participation import (
+    bernoulli,
+    channel_aware,
+    everyone,
+    independent,
+    only_if,
+    sample,
+    scheduled,
+)
 
 __all__ = [
-    "bernoulli",
-    "channel_aware",
-    "everyone",
-    "fedsgd",
-    "independent",
-    "local_sgd",
-    "only_if",
-    "sample",
+    "NoisySteps", "bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample",
     "scheduled",
-]
+]  # fmt: skip

@@ -1,8 +1,8 @@
 """Arithmetic modulo q = 2**32 - 5, the largest prime of 32 bits.
 
-An element is a uint32 in [0, q). No wider integer is needed: what overflows 32 bits comes back as a 5, because
-2**32 = 5 (mod q). Sums of many elements go through their 16-bit halves (`split`, `join`), which add by plain + over
-clients, blocks and devices, in any order.
+An element is a uint32 in [0, q). No wider integer is needed: since 2**32 = 5 (mod q), an overflow of 32 bits adds 5.
+Sums of many elements add their 16-bit halves (`split`, `join`) by plain + over clients, blocks and devices, in any
+order.
 """
 
 import jax.numpy as jnp
@@ -12,20 +12,20 @@ from jaxtyping import Array, Int32, UInt32
 
 Q = np.uint32(2**32 - 5)
 MAX_TERMS = 65_536
-"""So many 16-bit halves add up without overflow of 32 bits."""
+"""Number of 16-bit halves that add up without overflow of 32 bits."""
 
 _FIVE = np.uint32(5)
 Words = UInt32[Array, "..."] | UInt32[np.ndarray, "..."] | np.uint32
-"""Any uint32; as an argument of the functions below, but for `canonical`, always an element."""
+"""Any uint32. Arguments of the functions below must be elements, except for `canonical`."""
 
 
 def canonical(a: Words) -> Array:
-    """The element that any uint32 stands for."""
+    """The element congruent to a uint32."""
     return jnp.minimum(a, a + _FIVE)  # from q on, a + 5 wraps to a - q
 
 
 def _carried(total: Words, part: Words) -> Array:
-    """The element `total` stands for, where it wrapped if it is below its summand `part`; it then is below q - 5."""
+    """The element congruent to a sum that wrapped if `total < part`; it must then be below q - 5."""
     return jnp.where(total < part, total + _FIVE, canonical(total))
 
 
@@ -47,7 +47,7 @@ def sub(a: Words, b: Words) -> Array:
 def mulhi(a: Words, b: Words) -> Array:
     """The upper 32 bits of the product of any two uint32, from products of 16-bit halves.
 
-    `lax.mulhi` does it in one instruction, but jaxlib 0.10.2 fails to partition a program that holds one over devices.
+    `lax.mulhi` takes one instruction, but jaxlib 0.10.2 cannot partition a program that contains it over devices.
     """
     a0, a1 = split(a)
     b0, b1 = split(b)
@@ -65,7 +65,7 @@ def mul(a: Words, b: Words) -> Array:
 
 
 def power(base: Words, exponent: Words) -> Array:
-    """base ** exponent, the exponent a plain integer of 32 bits; 0 ** 0 is 1."""
+    """base ** exponent for an integer exponent of 32 bits; 0 ** 0 is 1."""
     base, exponent = jnp.broadcast_arrays(jnp.asarray(base), jnp.asarray(exponent))
 
     def square_and_multiply(_: Array, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
@@ -76,25 +76,25 @@ def power(base: Words, exponent: Words) -> Array:
 
 
 def inverse(a: Words) -> Array:
-    """1 / a by Fermat's little theorem, a ** (q - 2); that of 0 is 0."""
+    """1 / a by Fermat's little theorem, a ** (q - 2); the inverse of 0 is 0."""
     return power(a, Q - np.uint32(2))
 
 
 def split(a: Words) -> tuple[Array, Array]:
-    """Low and high 16 bits, each as uint32, so that up to `MAX_TERMS` of them can be added."""
+    """Low and high 16 bits, each as uint32; up to `MAX_TERMS` of them can be added."""
     return jnp.asarray(a & np.uint32(0xFFFF)), jnp.asarray(a >> np.uint32(16))
 
 
 def join(low: Words, high: Words) -> Array:
-    """The element low + 2**16 high, from sums of halves: any two uint32."""
+    """The element low + 2**16 high, where low and high are any two uint32, such as sums of halves."""
     return add(canonical(low), add(high << np.uint32(16), (high >> np.uint32(16)) * _FIVE))
 
 
 def sum(a: Words, axis: int = 0) -> Array:
-    """Sum of elements along an axis of at most `MAX_TERMS`.
+    """Sum of elements along an axis.
 
     Raises:
-      ValueError: the axis is longer.
+      ValueError: the axis is longer than `MAX_TERMS`.
     """
     if a.shape[axis] > MAX_TERMS:
         raise ValueError(f"a must have at most {MAX_TERMS} terms along axis {axis}, got {a.shape[axis]}")
@@ -107,7 +107,7 @@ def psum(a: Words, axis_name: str) -> Array:
 
 
 def from_signed(z: Int32[Array, "..."]) -> Array:
-    """phi(z) = z, or q + z below 0; one to one for abs(z) <= (q - 1) / 2."""
+    """phi(z) = z if z >= 0, else q + z; one to one for abs(z) <= (q - 1) / 2."""
     return jnp.where(z < 0, z.astype(jnp.uint32) - _FIVE, z.astype(jnp.uint32))
 
 

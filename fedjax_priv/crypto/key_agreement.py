@@ -1,10 +1,10 @@
 """Diffie-Hellman in the multiplicative group of F_q, inside jit, on two limbs at once.
 
-SIMULATION-GRADE: it has the messages, sizes and algebra of a key agreement and none of its strength. A discrete
-logarithm modulo a 32-bit prime takes a laptop less than a second, and the limbs are attacked one by one.
-`crypto.x25519` has a real one.
+SIMULATION-GRADE: it has the messages, sizes and algebra of a key agreement but no security. A laptop takes a discrete
+logarithm modulo a 32-bit prime in less than a second, and each limb can be attacked separately. `crypto.x25519` is a
+real key agreement.
 
-A secret is two exponents; both are field elements, so that each is shared by Shamir's scheme as it is.
+A secret is two exponents; both are field elements, so Shamir's scheme can share each as it is.
 """
 
 import jax
@@ -22,7 +22,7 @@ _EXPONENTS = field.Q - np.uint32(2)
 
 
 def secret_key(key: Key) -> UInt32[Array, "2"]:
-    """Two exponents uniform on 1 .. q - 2, within 2**-58 in total variation: all but 0, whose public key is 1."""
+    """Two exponents uniform on 1 .. q - 2, within 2**-58 in total variation. Public key 1, from 0, does not occur."""
     word, spare = jax.random.bits(key, (2, 2), jnp.uint32)
     return np.uint32(1) + jnp.where(word < _EXPONENTS, word, spare % _EXPONENTS)
 
@@ -33,12 +33,12 @@ def public_key(secret: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
 
 
 def shared_seeds(secret: UInt32[Array, "2"], public: UInt32[Array, "m 2"]) -> UInt32[Array, "m 2"]:
-    """The seeds one user shares with others, two field elements: the same from either's secret and the other's key.
+    """The seeds one user has in common with others, two field elements: either user computes them from the other's key.
 
-    What they agree on, 2 ** (a b), is not uniform: a b is even three times out of four, and 0 is never met. The key of
-    a generator should be, so the agreed limbs key one call of Philox, in a domain of its own, whose output is the seed;
-    a real agreement uses HKDF. This spreads what entropy there is evenly over seeds; it adds none. Further seeds of a
-    pair need no further agreement: `prg.expand` keeps purposes apart.
+    The agreed value 2 ** (a b) is not uniform: a b is even three times out of four, and 0 never occurs. So the agreed
+    limbs key one call of Philox, in its own domain, whose output is the seed; a real agreement uses HKDF. This spreads
+    the entropy evenly over seeds and adds none. Further seeds of a pair need no further agreement: `prg.expand`
+    separates purposes.
     """
     agreed = field.power(public.T, secret[:, None])  # [2, m]: XLA vectorises along the last axis
     return prg.expand(agreed, "pair seed", 0, 2).T

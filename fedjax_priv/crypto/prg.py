@@ -1,9 +1,9 @@
-"""Pseudorandom words keyed by a seed of two field elements, apart by purpose and round.
+"""Pseudorandom words from a seed of two field elements, independent for each purpose and round.
 
-Simulation-grade: the streams pass for random, but neither generator is claimed to resist an adversary, and a seed has
-64 bits. Philox is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Its key is
-the seed and its counter (block, CRC-32 of the purpose's name, round, part): two rounds never share a counter, nor do
-two parts of a stream, nor two purposes whose names differ in their CRC-32.
+Simulation-grade: the streams look random, but neither generator is claimed to resist an adversary, and a seed has 64
+bits. Philox is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011). Its key is the
+seed, and its counter is (block, CRC-32 of the purpose's name, round, part): two rounds never use the same counter, nor
+do two parts of a stream, nor two purposes whose names differ in their CRC-32.
 """
 
 import math
@@ -26,29 +26,30 @@ Round = int | Integer[Array, ""]
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _ROWS, _MANY = 4, 4096
-"""Rows of Philox blocks where many words are asked for: one long row alone is not vectorised by XLA on a CPU, and 40
-times slower."""
+"""From `_MANY` words on, Philox blocks are laid out in `_ROWS` rows: XLA on a CPU does not vectorise a single long row,
+which is 40 times slower."""
 _FEW = 32
-"""So many Philox blocks are computed in a loop over the rounds: it compiles in a fraction of the time, and a round of
-few blocks costs next to nothing. The rounds of more of them are one piece, which runs faster."""
+"""Up to this many Philox blocks, the ten rounds are a loop, which compiles in a fraction of the time. More blocks
+unroll them, which runs faster.
+"""
 _SHARED_BY = 32
-"""Words that share one spare word: more of them cost less and leave a larger bias, see `expand`."""
+"""Words per spare word: more of them cost less and leave a larger bias, see `expand`."""
 
 
 class Prg(NamedTuple):
     """A generator of raw words.
 
-    Which word a position holds may depend on how many are asked for: both ends of a mask ask for the same number.
+    The word at a position may depend on `count`, so both ends of a mask must ask for the same number.
     """
 
     words: Callable[..., Array]  # (seed [2, *seeds], purpose, round, count, part=0) -> uint32 [count, *seeds]
 
 
-@jax.jit  # of one shape it is traced once in a program
+@jax.jit  # traced once per shape in a program
 def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, to four words."""
+    """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, give four words."""
     shape = jnp.broadcast_shapes(*(word.shape for word in (*counter, *key)))
-    alike = sum(jnp.zeros_like(word) for word in (*counter, *key))  # of one shape, and on the devices of all of them
+    alike = sum(jnp.zeros_like(word) for word in (*counter, *key))  # gives all words one shape and placement
     state = tuple(word + alike for word in counter), tuple(word + alike for word in key)
     if math.prod(shape) <= _FEW:
         return lax.fori_loop(0, 10, lambda _, state: _philox_round(*state), state)[0]
@@ -82,7 +83,7 @@ def _philox_row(seed: Seed, purpose: str, round: Round, count: int, part: Round)
     columns = -(-count // (4 * rows))
     block = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(rows, columns)
     counter = block, jnp.full_like(block, _tag(purpose)), jnp.full_like(block, round), jnp.full_like(block, part)
-    # Of each row first words of all blocks, then second words, ...: interleaved, XLA on a CPU is 8 times slower.
+    # Row by row, first words of all blocks, then second words, ...: interleaving is 8 times slower on a CPU.
     return jnp.concatenate(philox4x32(counter, (seed[0], seed[1])), axis=1).reshape(-1)[:count]
 
 
@@ -100,33 +101,34 @@ threefry = Prg(_threefry_words)
 
 
 def replace_outside(words: UInt32[Array, "d *seeds"], spare: UInt32[Array, "s *seeds"]) -> Array:
-    """Words of the field as they are, others replaced by the spare word their run of 32 words shares."""
+    """Replaces words outside the field by the spare word of their run of 32 words."""
     shared = jnp.repeat(field.canonical(spare), _SHARED_BY, axis=0)[: len(words)]
     return jnp.where(words >= field.Q, shared, words)
 
 
 def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg = philox, part: Round = 0) -> Array:
-    """Elements of F_q, uniform if the words of the generator are: uint32 [d, *seeds].
+    """Elements of F_q, uint32 [d, *seeds], uniform if the words of the generator are.
 
     Of 2**32 words 5 lie outside the field. Folding them back to 0..4 would leave a bias of 5 / 2**32 = 2**-29.7 in each
-    element. Instead such a word is replaced by a spare one, shared by 32 neighbours; only a spare outside the field as
-    well is folded, with probability e**2 for e = 5 / 2**32. Each element is then within e**2 = 2**-59.3 of uniform in
-    total variation, and all d together within d (1 + 31 / 2) e**2 < d 2**-55: the chance that a word and its spare, or
-    two words with the same spare, lie outside. That is below 2**-34 for two million elements, for one word more in 32.
+    element. Instead, such a word is replaced by a spare word, one per 32 words; only a spare word that is outside the
+    field too is folded, with probability e**2 for e = 5 / 2**32. Each element is then within e**2 = 2**-59.3 of uniform
+    in total variation, and all d together within d (1 + 31 / 2) e**2 < d 2**-55, the probability that a word and its
+    spare, or two words with the same spare, lie outside. For two million elements that is below 2**-34. The cost is one
+    word more in 32.
 
     Args:
-      seed: two field elements, `[2]`; or those of several seeds side by side, `[2, *seeds]`, which few words of each
-        are cheaper with. Which word of a seed is where may differ between the two.
+      seed: two field elements, `[2]`, or several seeds side by side, `[2, *seeds]`, which is cheaper for few words
+        each. The two forms may order the words of a seed differently.
       purpose: names the domain; any string, static.
-      round: number of the round, may be traced.
-      d: elements, at least 1; those of another `d` are no prefix.
+      round: number of the round; may be traced.
+      d: number of elements, >= 1; the elements for a smaller `d` are not a prefix.
       prg: the generator.
-      part: number of a stream that is read in parts, may be traced.
+      part: number of the part, of a stream read in parts; may be traced.
 
     Raises:
-      ValueError: `d` is not a positive integer.
+      ValueError: `d` is not an integer >= 1.
     """
     integer(d=d)
-    # Without the barrier XLA on a CPU computes a spare word again for each word that shares it.
+    # Without the barrier, XLA on a CPU recomputes a spare word for each of its 32 words.
     words = lax.optimization_barrier(prg.words(seed, purpose, round, d + -(-d // _SHARED_BY), part))
     return replace_outside(words[:d], words[d:])

@@ -1,7 +1,7 @@
-"""Shamir's secret sharing over F_q (Communications of the ACM, 1979), several secrets of one owner at once.
+"""Shamir's secret sharing over F_q (Communications of the ACM, 1979), for several secrets of one owner at once.
 
-The share of a holder is the value of a polynomial at the holder's point, with the secret as its constant term:
-`threshold` shares determine it, fewer are independent of the secret.
+A holder's share is the value, at the holder's point, of a polynomial with the secret as constant term: `threshold`
+shares determine the secret, fewer are independent of it.
 """
 
 import jax
@@ -15,24 +15,24 @@ from fedjax_priv.crypto import field, prg
 
 
 def share(key: Key, secrets: UInt32[Array, " k"], *, threshold: int, num_shares: int) -> UInt32[Array, "m k"]:
-    """Shares of every secret, by polynomials of degree `threshold - 1` with coefficients of their own.
+    """Shares of each secret, by independent polynomials of degree `threshold - 1`.
 
-    Holder h's row, its share at the point h + 1, reveals nothing about the secrets, nor do `threshold - 1` rows
-    together, as far as the coefficients are uniform: they are 64-bit-seeded words of `prg`.
+    Row h, the shares at the point h + 1, reveals nothing about the secrets, nor do `threshold - 1` rows together, if
+    the coefficients are uniform; they are words of `prg` with a 64-bit seed.
 
-    A polynomial is written in Newton's basis, `sum_j c_j x (x - 1) ... (x - j + 1) / j!`, which is as uniform: its
-    coefficients are the differences at 0, and a step to the next point adds to each of them the next one. Differences
-    of an order above the number of points that are left are dropped from time to time. Work is at most m x threshold x
-    k additions, three quarters of it at a threshold of m / 2, and no multiplication.
+    Polynomials are written in Newton's basis, `sum_j c_j x (x - 1) ... (x - j + 1) / j!`, which is as uniform: the
+    coefficients are the differences at 0, and a step to the next point adds to each difference the next one.
+    Differences of an order above the number of remaining points are dropped from time to time. Work is at most m x
+    threshold x k additions, three quarters of that at a threshold of m / 2, and no multiplication.
 
     Args:
-      key: of the coefficients; never used twice.
+      key: for the coefficients; never use it twice.
       secrets: field elements.
-      threshold: shares that reconstruct.
-      num_shares: holders m.
+      threshold: number of shares that reconstruct.
+      num_shares: number of holders, m.
 
     Raises:
-      ValueError: `threshold` is not an integer in [1, num_shares], or `num_shares` not one below q.
+      ValueError: `threshold` is not an integer in [1, num_shares], or `num_shares` is not an integer below q.
     """
     integer(threshold=threshold, num_shares=num_shares)
     if num_shares >= field.Q:
@@ -54,11 +54,11 @@ def share(key: Key, secrets: UInt32[Array, " k"], *, threshold: int, num_shares:
 
 
 STRETCH = 256
-"""Points after which differences are dropped, where there are fewer points left than differences."""
+"""Points between two droppings of differences."""
 
 
 def _stretches(num_shares: int, threshold: int) -> list[int]:
-    """Steps from one dropping to the next."""
+    """Numbers of steps between droppings."""
     whole, rest = divmod(threshold, STRETCH)
     first = num_shares - threshold + (rest if whole else threshold)
     return [first, *[STRETCH] * whole]
@@ -72,7 +72,7 @@ def _coefficients(key: Key, polynomials: int, degree: int) -> UInt32[Array, "k d
 
 
 def first(threshold: int, available: Bool[Array, " m"], group: Int[Array, " m"] | None = None) -> Bool[Array, " m"]:
-    """The first `threshold` available holders of each group, or all where there are fewer."""
+    """The first `threshold` available holders of each group; all, if there are fewer."""
     if group is None:
         return available & (jnp.cumsum(available) <= threshold)
     before = jnp.tri(available.size, k=-1, dtype=bool) & available[None, :] & (group[:, None] == group[None, :])
@@ -82,10 +82,10 @@ def first(threshold: int, available: Bool[Array, " m"], group: Int[Array, " m"] 
 def lagrange_weights(
     points: UInt32[Array, " m"], chosen: Bool[Array, " m"], group: Int[Array, " m"] | None = None
 ) -> UInt32[Array, " m"]:
-    """Weights with which the chosen holders' shares add up to the secret; zero for the others.
+    """Weights with which the shares of the chosen holders add up to the secret; zero for other holders.
 
-    The weight of h is the product of x_k / (x_k - x_h) over the other chosen k of its group: each group interpolates on
-    its own.
+    The weight of h is the product of x_k / (x_k - x_h) over the other chosen k of its group; each group interpolates
+    separately.
     """
     group = jnp.zeros(points.size, jnp.int32) if group is None else group
     one = jnp.ones_like(points)
@@ -102,5 +102,5 @@ def lagrange_weights(
 
 
 def reconstruct(shares: UInt32[Array, "m k"], weights: UInt32[Array, " m"]) -> UInt32[Array, " k"]:
-    """The secrets: the shares' sum with the weights of `lagrange_weights`, in the field."""
+    """The secrets: the sum of shares with the weights of `lagrange_weights`, in the field."""
     return field.sum(field.mul(shares, weights[:, None]), 0)

@@ -1,7 +1,7 @@
-"""A real key agreement, on the host: X25519 (RFC 7748) and HKDF-SHA256 (RFC 5869).
+"""A real key agreement on the host: X25519 (RFC 7748) and HKDF-SHA256 (RFC 5869).
 
-Its seeds take the place of those of `key_agreement`; they are still cut to two field elements, 64 bits, which is what
-the generators of `prg` are keyed by.
+Its seeds replace those of `key_agreement`; they too are two field elements, 64 bits, the key size of the generators in
+`prg`.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ def pair_seeds(private_keys: Sequence[bytes]) -> UInt32[np.ndarray, "n n 2"]:
     """The seeds of all pairs of n users, two field elements each: symmetric, zero on the diagonal.
 
     Args:
-      private_keys: 32 random bytes a user, for one round only.
+      private_keys: 32 random bytes per user, for one round only.
 
     Raises:
       ImportError: `cryptography` is not installed.
-      ValueError: a key is not of 32 bytes, or not a usable one.
+      ValueError: a key is not 32 bytes long, or not usable.
     """
     try:
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
     except ImportError as error:
         raise ImportError("X25519 needs the package cryptography: pip install fedjax-priv[crypto]") from error
     if any(len(key) != 32 for key in private_keys):
-        raise ValueError("private_keys must be of 32 bytes each")
+        raise ValueError(f"private_keys must have 32 bytes each, got {sorted({len(key) for key in private_keys})}")
     private = [X25519PrivateKey.from_private_bytes(key) for key in private_keys]
     public = [key.public_key() for key in private]
     seeds = np.zeros((len(private), len(private), 2), np.uint32)

@@ -1,4 +1,4 @@
-"""From a data set and a partition of its samples to the arrays a round works on: NumPy, on the host."""
+"""From a data set and a partition of its samples to the stacked arrays of a round: NumPy, on the host."""
 
 from typing import cast
 
@@ -31,13 +31,13 @@ def federate(
     """Training samples of a data set, spread over clients.
 
     Args:
-      dataset: What is spread; its test samples are left alone.
-      num_clients: From 1 to the number of training samples.
-      partition: `"iid"`, `"shards"`, `"gamma_similarity"`, `"dirichlet"` or `"quantity_skew"`, the
-        functions of `partition.py`.
-      seed: Of the partition, 0 or above.
-      clients: Rows to return, in place of everyone's: those of `processes.clients_of_process`.
-      **options: Other arguments of the partition, as `concentration=0.5` of `"dirichlet"`.
+      dataset: its training samples are spread; its test samples are not used.
+      num_clients: from 1 to the number of training samples.
+      partition: `"iid"`, `"shards"`, `"gamma_similarity"`, `"dirichlet"` or `"quantity_skew"`: the functions of
+        `partition.py`.
+      seed: of the partition, >= 0.
+      clients: rows to return; None: all. In a multi-process run, `processes.clients_of_process`.
+      **options: further arguments of the partition, such as `concentration=0.5` for `"dirichlet"`.
 
     Returns:
       As `stack_clients`.
@@ -48,19 +48,19 @@ def federate(
 
 
 def stack_clients(x: np.ndarray, y: np.ndarray, parts: Parts, *, clients: slice | None = None) -> ClientData:
-    """One row of samples a client, as long as that of the client with most, and zeros after a client's own.
+    """One row of samples per client, as long as the longest; zeros follow a client's own samples.
 
     Args:
       x: float32 `[N, ...]`, finite.
-      y: `[N]` integers, 0 or above.
-      parts: The sample numbers of each client, at least one a client.
-      clients: Rows to return, in place of everyone's; `m` is that of all clients.
+      y: `[N]` integers, >= 0.
+      parts: the sample numbers of each client, at least one per client.
+      clients: rows to return; None: all. `m` is always that of all clients.
 
     Returns:
       examples (float32 `[n, m, ...]`, int32 `[n, m]`) and count int32 `[n]`, NumPy arrays.
 
     Raises:
-      ValueError: An argument is not as described.
+      ValueError: an argument is not as described.
     """
     _check_samples(x, y)
     _check_parts(parts, len(x))
@@ -78,8 +78,8 @@ def _check_samples(x: np.ndarray, y: np.ndarray) -> None:
     if x.dtype != np.float32 or x.ndim < 2 or not x.size:
         raise ValueError(f"x must be a float32 array [samples, ...], not empty, got {x.dtype} {x.shape}")
     if not np.issubdtype(y.dtype, np.integer) or y.shape != x.shape[:1]:
-        raise ValueError(f"y must be {len(x)} integers, one a row of x, got {y.dtype} {y.shape}")
-    if not (np.isfinite(x.min()) and np.isfinite(x.max())):  # both pass NaN on, and neither makes an array
+        raise ValueError(f"y must be {len(x)} integers, one per row of x, got {y.dtype} {y.shape}")
+    if not (np.isfinite(x.min()) and np.isfinite(x.max())):  # min and max propagate NaN, and make no array
         raise ValueError("x must be finite, got NaN or infinity")
     if y.min() < 0:
         raise ValueError(f"y must be 0 or above, got {y.min()}")
@@ -87,7 +87,7 @@ def _check_samples(x: np.ndarray, y: np.ndarray) -> None:
 
 def _check_parts(parts: Parts, num_samples: int) -> None:
     if not parts:
-        raise ValueError("parts must have an array of sample numbers for each client, got none")
+        raise ValueError("parts must be a list with an array of sample numbers for each client, got none")
     for client, part in enumerate(parts):
         if part.ndim != 1 or not part.size or not np.issubdtype(part.dtype, np.integer):
             raise ValueError(f"parts[{client}] must be 1-d integers, not empty, got {part.dtype} {part.shape}")

@@ -1,7 +1,7 @@
 """Image classification: scikit-learn's digits, MNIST, CIFAR-10.
 
-The last two are read through `tfds.data_source`, which needs a data set prepared in the array_record format but no
-TensorFlow. Nothing is downloaded here.
+MNIST and CIFAR-10 are read through `tfds.data_source`, which needs a data set prepared in the array_record format but
+no TensorFlow. Nothing is downloaded here.
 """
 
 import io
@@ -16,19 +16,19 @@ from fedjax_priv import _validate
 from fedjax_priv.data.dataset import Dataset
 
 Samples = tuple[Float32[np.ndarray, "split h w c"], Int32[np.ndarray, " split"]]
-_RECORDS_AT_ONCE = 1000  # decoded records are small objects: a few are read quickly, all of them fill the memory
+_RECORDS_AT_ONCE = 1000  # few decoded records are read quickly, all of them would fill the memory
 
 
 def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     """The 1,797 handwritten digits that come with scikit-learn, 8x8x1, pixels 0..16 divided by 16.
 
-    The set has no split of its own: `seed` shuffles it, and every class gives `test_fraction` of its samples to the
-    test set, up to rounding.
+    scikit-learn defines no test set: `seed` shuffles the samples, and each class gives `test_fraction` of its samples
+    to the test set, up to rounding.
 
     Raises:
-      ValueError: `test_fraction` leaves fewer than 10 samples, one a class, for training or for the test.
+      ValueError: `test_fraction` leaves fewer than 10 samples, one per class, for training or for the test.
     """
-    from sklearn.datasets import load_digits  # a second of imports, which other data sets do not need
+    from sklearn.datasets import load_digits  # takes a second, and only digits needs it
     from sklearn.model_selection import train_test_split
 
     _validate.fraction(below_one=True, above_zero=True, test_fraction=test_fraction)
@@ -36,27 +36,27 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     images, labels = load_digits(return_X_y=True)
     x, y = np.asarray(images, np.float32).reshape(-1, 8, 8, 1) / 16, np.asarray(labels, np.int32)
     if not 10 <= test_fraction * len(y) <= len(y) - 10:
-        raise ValueError(f"test_fraction must leave 10 samples on either side of the split, got {test_fraction!r}")
+        raise ValueError(f"test_fraction must leave 10 samples for training and for the test, got {test_fraction!r}")
     train, test = train_test_split(np.arange(len(y)), test_size=test_fraction, stratify=y, random_state=seed)
     return Dataset(x[train], y[train], x[test], y[test], num_classes=10)
 
 
 def mnist(data_dir: str | os.PathLike | None = None) -> Dataset:
-    """MNIST, 60,000 and 10,000 images of 28x28x1, pixels divided by 255, in the order of the prepared records.
+    """MNIST: 60,000 training and 10,000 test images of 28x28x1, pixels divided by 255, in the order of the prepared
+    records.
 
     Args:
-      data_dir: folder of tensorflow-datasets; if not given, `$TFDS_DATA_DIR`, and if that is not set,
-        `~/tensorflow_datasets`.
+      data_dir: folder of tensorflow-datasets; None: `$TFDS_DATA_DIR` or, if that is not set, `~/tensorflow_datasets`.
 
     Raises:
-      FileNotFoundError: The data set is not there; the message has the command that prepares it.
-      ValueError: A file is missing or corrupt.
+      FileNotFoundError: the data set is not there; the message has the command that prepares it.
+      ValueError: a file is missing or corrupt.
     """
     return _from_tfds("mnist", data_dir, shape=(28, 28, 1))
 
 
 def cifar10(data_dir: str | os.PathLike | None = None) -> Dataset:
-    """CIFAR-10, 50,000 and 10,000 images of 32x32x3; otherwise as `mnist`."""
+    """CIFAR-10: 50,000 training and 10,000 test images of 32x32x3; otherwise as `mnist`."""
     return _from_tfds("cifar10", data_dir, shape=(32, 32, 3))
 
 
@@ -78,17 +78,17 @@ def _split(name: str, split: str, root: pathlib.Path, shape: tuple[int, int, int
         return _read(name, split, root, shape)
     except (ImportError, MemoryError):
         raise
-    except Exception as error:  # the readers of records, JSON and PNG have no kind of error in common
+    except Exception as error:  # the readers of records, JSON and PNG raise unrelated types
         files = root / name / "*" / f"{name}-{split}.array_record*"
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"{files}, or a JSON file beside it, is missing or corrupt: {reason}") from error
+        raise ValueError(f"{files}, or a JSON file next to it, is missing or corrupt: {reason}") from error
 
 
 def _read(name: str, split: str, root: pathlib.Path, shape: tuple[int, int, int]) -> Samples:
     import tensorflow_datasets as tfds
     from PIL import Image
 
-    # PNGs are decoded here: tfds checks and copies each image, which takes MNIST twice the time
+    # decode PNGs here: tfds checks and copies each image, which takes twice as long for MNIST
     as_stored = {"image": tfds.decode.SkipDecoding()}
     source: Any = tfds.data_source(name, split=split, data_dir=root, download=False, decoders=as_stored)
     x, y = np.empty((len(source), *shape), np.float32), np.empty(len(source), np.int32)

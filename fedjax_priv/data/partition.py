@@ -1,6 +1,7 @@
-"""Who holds which samples: each function gives one index array a client, and every sample to exactly one client.
+"""Partitions: which client holds which samples. Every sample goes to exactly one client.
 
-Host side, NumPy. The same labels, arguments and seed give the same partition.
+Host side, NumPy. The same labels, arguments and seed give the same partition. Every function raises ValueError if an
+argument is out of range.
 """
 
 import numpy as np
@@ -8,35 +9,32 @@ import numpy as np
 from fedjax_priv import _validate
 
 Parts = list[np.ndarray]
-"""One array of sample numbers a client."""
+"""One array of sample numbers per client."""
 
 
 def iid(labels: np.ndarray, num_clients: int, seed: int) -> Parts:
-    """Shuffled and dealt evenly: sizes differ by one at most.
+    """Shuffles and deals evenly: sizes differ by at most one.
 
     Args:
       labels: `[N]` integers.
-      num_clients: From 1 to N.
-      seed: 0 or above.
-
-    Raises:
-      ValueError: An argument is out of range. So it is with the other partitions.
+      num_clients: from 1 to N.
+      seed: >= 0.
     """
     rng = _generator(labels, num_clients, seed)
     return np.array_split(rng.permutation(len(labels)), num_clients)
 
 
 def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int = 300) -> Parts:
-    """Sorted by label, cut into shards, `num_shards / num_clients` of them at random to each client.
+    """Sorts by label, cuts into shards, and gives each client `num_shards / num_clients` random ones.
 
-    McMahan et al. 2017, section 3 (200 shards for 100 clients). Shard sizes differ by one at most; where no label has
-    fewer samples than a shard, a shard has two labels at most.
+    McMahan et al. 2017, section 3 (200 shards for 100 clients). Shard sizes differ by at most one. If no label has
+    fewer samples than a shard, a shard has at most two labels.
 
     Args:
       labels: `[N]` integers.
-      num_clients: From 1 to N.
-      seed: 0 or above.
-      num_shards: A multiple of `num_clients`, at most N; the default is that of the SparseSecAgg paper.
+      num_clients: from 1 to N.
+      seed: >= 0.
+      num_shards: a multiple of `num_clients`, at most N; the default is that of the SparseSecAgg paper.
     """
     rng = _generator(labels, num_clients, seed)
     _validate.integer(num_shards=num_shards)
@@ -48,16 +46,16 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
 
 
 def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: float) -> Parts:
-    """A share gamma of the samples, at random, is dealt evenly; the others are sorted by label and cut into runs.
+    """Deals a random fraction gamma of the samples evenly, sorts the others by label and cuts them into runs.
 
     Karimireddy et al. 2020 (SCAFFOLD), section 7, and ByzFL: 1 is `iid`, 0 gives each client a run of labels. Sizes
-    differ by one at most.
+    differ by at most one.
 
     Args:
       labels: `[N]` integers.
-      num_clients: From 1 to N.
-      seed: 0 or above.
-      gamma: In [0, 1].
+      num_clients: from 1 to N.
+      seed: >= 0.
+      gamma: in [0, 1].
     """
     rng = _generator(labels, num_clients, seed)
     _validate.fraction(gamma=gamma)
@@ -68,18 +66,18 @@ def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: 
 
 
 def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration: float, min_size: int = 1) -> Parts:
-    """Label skew: the samples of each label are divided by a draw from Dirichlet(concentration, ..., concentration).
+    """Label skew: divides the samples of each label by a draw from Dirichlet(concentration, ..., concentration).
 
-    Yurochkin et al. 2019, section 4. The smaller the concentration, the fewer clients share a label. A client left with
-    fewer than `min_size` samples is given random ones of whoever has most, one at a time; drawing the whole partition
-    again until all have enough, as is often done, may never end.
+    Yurochkin et al. 2019, section 4. A smaller concentration gives each label to fewer clients. A client with fewer
+    than `min_size` samples gets random ones from whoever has most, one at a time; the common alternative, to redraw the
+    whole partition until all clients have enough, may never end.
 
     Args:
       labels: `[N]` integers.
-      num_clients: From 1 to N.
-      seed: 0 or above.
-      concentration: Above 0.
-      min_size: Least number of samples a client has; `num_clients * min_size` is at most N.
+      num_clients: from 1 to N.
+      seed: >= 0.
+      concentration: > 0.
+      min_size: least number of samples per client; `num_clients * min_size` is at most N.
     """
     rng = _generator(labels, num_clients, seed)
     _validate.positive(concentration=concentration)
@@ -89,21 +87,21 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
         cuts = _dirichlet_cuts(rng, concentration, num_clients, len(members))
-        for pile, share in zip(dealt, np.split(members, cuts), strict=True):
-            pile.append(share)
+        for pile, piece in zip(dealt, np.split(members, cuts), strict=True):
+            pile.append(piece)
     return _top_up(rng, [rng.permutation(np.concatenate(pile)) for pile in dealt], min_size)
 
 
 def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentration: float) -> Parts:
-    """Sizes from Dirichlet(concentration, ..., concentration), samples at random; nobody is left without one.
+    """Sizes from Dirichlet(concentration, ..., concentration), samples at random; every client has at least one.
 
-    Li et al. 2022 (NIID-Bench). Each client has one sample, and the draw divides the other N - n.
+    Li et al. 2022 (NIID-Bench). Each client gets one sample, and the draw divides the other N - n.
 
     Args:
       labels: `[N]` integers.
-      num_clients: From 1 to N.
-      seed: 0 or above.
-      concentration: Above 0.
+      num_clients: from 1 to N.
+      seed: >= 0.
+      concentration: > 0.
     """
     rng = _generator(labels, num_clients, seed)
     _validate.positive(concentration=concentration)
@@ -112,7 +110,7 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
 
 
 def _generator(labels: np.ndarray, num_clients: int, seed: int) -> np.random.Generator:
-    """Checks what all partitions share, then starts the generator."""
+    """Checks the arguments all partitions have in common, then starts the generator."""
     if labels.ndim != 1 or not labels.size or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(f"labels must be a 1-d array of integers, not empty, got {labels.dtype} {labels.shape}")
     _validate.integer(num_clients=num_clients)
@@ -124,17 +122,19 @@ def _generator(labels: np.ndarray, num_clients: int, seed: int) -> np.random.Gen
 def _at_most(bound: int, **values: int) -> None:
     for name, value in values.items():
         if value > bound:
-            raise ValueError(f"{name} must be at most {bound} with this many samples, got {value}")
+            raise ValueError(f"{name} must be at most {bound} for this number of samples, got {value}")
 
 
 def _dirichlet_cuts(rng: np.random.Generator, concentration: float, num_clients: int, total: int) -> np.ndarray:
-    """Where to cut `total` samples into a draw's shares: `[num_clients - 1]`, in order; a piece may be empty."""
-    shares = rng.dirichlet(np.full(num_clients, concentration))
-    return np.rint(np.cumsum(shares)[:-1] * total).astype(int)
+    """Where to cut `total` samples into fractions drawn from Dirichlet: `[num_clients - 1]`, ascending; pieces may be
+    empty.
+    """
+    fractions = rng.dirichlet(np.full(num_clients, concentration))
+    return np.rint(np.cumsum(fractions)[:-1] * total).astype(int)
 
 
 def _top_up(rng: np.random.Generator, parts: Parts, min_size: int) -> Parts:
-    """Moves samples, in random order already, from the largest clients to those with fewer than `min_size`."""
+    """Moves the last samples of the largest clients, in random order already, to those with fewer than `min_size`."""
     sizes = np.array([len(part) for part in parts])
     while sizes.min() < min_size:
         poor, rich = int(np.argmin(sizes)), int(np.argmax(sizes))

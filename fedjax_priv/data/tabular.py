@@ -13,20 +13,20 @@ _LABELS = ("<=50K", ">50K")
 
 
 def adult(folder: str | os.PathLike) -> Dataset:
-    """The two files of the UCI repository, `adult.data` (32,561 rows) and `adult.test` (16,281 rows).
+    """UCI Adult from its two files, `adult.data` (32,561 rows) and `adult.test` (16,281 rows).
 
     Becker and Kohavi, Adult, UCI Machine Learning Repository, 1996, doi 10.24432/C5XW20. A row becomes 108 features in
     [0, 1]: the 6 numeric attributes, min-max scaled, then the 8 categorical ones, one-hot with categories in
-    alphabetical order (9, 16, 7, 15, 6, 5, 2 and 42 of them). An unknown value, "?", is a category of its own, so no
-    row is dropped. Ranges and categories are those of both files together, so that the files can be joined and split
-    anew. Label 1 is ">50K"; empty lines, the comment line of adult.test and the full stop after its labels are skipped.
+    alphabetical order (9, 16, 7, 15, 6, 5, 2 and 42 of them). An unknown value, "?", is a category, so no row is
+    dropped. Ranges and categories are those of both files together, so that the files can be joined and split again.
+    Label 1 is ">50K". Empty lines, the comment line of adult.test and the full stop after its labels are skipped.
 
     Args:
       folder: where the two files are.
 
     Raises:
-      FileNotFoundError: A file is missing.
-      ValueError: A line is not a row of the data set.
+      FileNotFoundError: a file is missing.
+      ValueError: a line is not a row of the data set.
     """
     rows = [_read(pathlib.Path(folder) / name) for name in ("adult.data", "adult.test")]
     table = np.array(rows[0] + rows[1])
@@ -37,7 +37,7 @@ def adult(folder: str | os.PathLike) -> Dataset:
 
 def _read(path: pathlib.Path) -> list[list[str]]:
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: get adult.data and adult.test of the UCI data set Adult")
+        raise FileNotFoundError(f"{path} is missing: download adult.data and adult.test of the UCI data set Adult")
     rows = []
     with path.open(encoding="ascii", errors="replace") as lines:
         for number, line in enumerate(lines, start=1):

@@ -1,18 +1,31 @@
-"""What becomes of a round: who and what spoils it, and what everybody goes on with."""
+"""A round as a transaction: which groups and which rounds fail, and what everybody goes on with."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fedjax_priv.base import Cohort, Kept, Received
+from fedjax_priv.base import Cohort, Kept, Received, RoundState
 from fedjax_priv.engine.client_rows import put_rows, rows_where
+from fedjax_priv.engine.upload import Uploaded
 from fedjax_priv.status import Status
 
 
-def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out groups spoilt by a member's status, not recovered or not finite; says why, `[g]`.
+class Moved(NamedTuple):
+    """What the server goes on with if the round succeeds."""
 
-    The status of a group without members is 0. A client in a group the server has no row for spoils all of them.
+    params: PyTree
+    server: PyTree  # optax state
+    aggregate: PyTree
+
+
+def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
+    """Leaves out each group that a member's status spoils, that was not recovered, or that is not finite.
+
+    Returns:
+      The groups, `count` 0 where left out, and their status `[g]`: the reasons, 0 for a group without members. A client
+      whose group has no row spoils all groups.
     """
     num_groups = groups.count.shape[0]
     flags = jnp.array([bit for bit in Status if bit], jnp.int32)
@@ -29,16 +42,31 @@ def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[R
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 
-def round_status(groups: Received, group_status: Array, server: PyTree) -> Array:
+def round_status(groups: Received, group_status: Array, moved: Moved) -> Array:
     """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
     reasons = jnp.bitwise_or.reduce(group_status)
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
-    finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(server)]).all()
+    finite = jnp.stack([jnp.isfinite(a).all() for a in jax.tree.leaves(moved)]).all()
     return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
 
 
-def settle(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
-    """What clients go on with."""
+def commit(
+    state: RoundState, who: Cohort, counted: Array, status: Array, uploaded: Uploaded, moved: Moved
+) -> RoundState:
+    """The state everybody goes on with, from the old one with the new state of the draw."""
+    return RoundState(
+        round=state.round + 1,
+        draw=state.draw,
+        params=_unless(status, moved.params, state.params),
+        memory=put_rows(who, counted, uploaded.memory, state.memory),
+        layers=_next_layers(who, counted, status, uploaded.layers, state.layers),
+        aggregate=_unless(status, moved.aggregate, state.aggregate),
+        server=_unless(status, moved.server, state.server),
+    )
+
+
+def _next_layers(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
+    """Client state of the layers: new where the upload was accepted, or as `Kept` says."""
 
     def each(new: PyTree, old: PyTree) -> PyTree:
         if not isinstance(new, Kept):
@@ -48,6 +76,6 @@ def settle(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyT
     return jax.tree.map(each, carried, old, is_leaf=lambda node: isinstance(node, Kept))
 
 
-def unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
-    """The new state, or the old one where a bit is set."""
+def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
+    """The new state, or the old one if a bit is set."""
     return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, old)

@@ -1,6 +1,10 @@
-"""Model parameters in and out: NumPy arrays by name, and state dicts of PyTorch, which is not needed for them."""
+"""Model parameters in and out; PyTorch itself is not needed.
 
-from fedjax_priv.interchange.arrays import from_numpy, to_numpy
-from fedjax_priv.interchange.state_dict import from_state_dict, to_state_dict
+- `numpy_arrays`: NumPy arrays by name.
+- `pytorch_state_dict`: the state dict of a PyTorch model with the same layers.
+"""
+
+from fedjax_priv.interchange.numpy_arrays import from_numpy, to_numpy
+from fedjax_priv.interchange.pytorch_state_dict import from_state_dict, to_state_dict
 
 __all__ = ["from_numpy", "from_state_dict", "to_numpy", "to_state_dict"]

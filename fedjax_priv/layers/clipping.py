@@ -1,4 +1,4 @@
-"""Bounded updates: what every guarantee of differential privacy begins with."""
+"""Clipping of updates, the first step of every guarantee of differential privacy."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -11,13 +11,13 @@ from fedjax_priv.layers.stacking import stateless
 def clip(max_norm: float | Array) -> Layer:
     """`x -> x min(1, L / ||x||)`: Euclidean norms of updates `[b, d]` are at most L, within float32 rounding.
 
-    An update whose squared norm float32 does not hold sets `NOT_FINITE`.
+    An update whose squared norm overflows float32 sets `NOT_FINITE`.
 
     Args:
-      max_norm: L, above 0; may be traced.
+      max_norm: L, > 0; may be traced.
 
     Raises:
-      ValueError: it is not above 0.
+      ValueError: `max_norm` is not > 0.
     """
     _validate.positive(max_norm=max_norm)
     bound = _validate.or_nan(max_norm, above=0)

@@ -1,8 +1,8 @@
 """Common random coordinates: all clients of a round send the same ones, drawn from a public seed.
 
-A secure sum below it then needs no positions: its masks cover the k coordinates, in the same order for everyone, and
-the server learns of them what it learns of all coordinates without this layer, the sum over survivors. (The masks of
-SparseSecAgg cover other coordinates for each pair, and much of what they hide can be separated.)
+A secure sum below then needs no positions: its masks cover the k coordinates in the same order for everyone, and the
+server learns of them what it learns of all coordinates without this layer, the sum over survivors. (The masks of
+SparseSecAgg cover different coordinates for each pair, so much of what they hide can be separated.)
 """
 
 import jax
@@ -10,19 +10,19 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree, UInt32
 
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
-from fedjax_priv.layers.combine import message_bits
 from fedjax_priv.layers.coordinate_sets import random_coordinates
-from fedjax_priv.layers.sparsify import sparsifier
+from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.sparsification import sparsifier
 
 
 def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False) -> Layer:
-    """Updates `[b, d]` cut down to the round's `k` coordinates, `[b, k]`; sums `[g, k]` are put back among zeros.
+    """Cuts updates `[b, d]` to the round's `k` coordinates, `[b, k]`, and puts sums `[g, k]` back among zeros.
 
     The server draws a seed when a round opens and announces it, 64 bits to every client that takes part; both sides
-    derive the coordinates from it, the same ones for all groups. Without error feedback sums are scaled by d / k, and
-    their mean over seeds is the sum of the updates. With it they are sent as they are, and a client keeps the rest for
-    its next update; what a client has in memory when an upload is lost is said in `layers.sparsify`. An update that is
-    not finite sets `NOT_FINITE`, whichever coordinates are drawn.
+    derive the coordinates from it, the same for all groups. Without error feedback sums are scaled by d / k, so their
+    mean over seeds is the sum of the updates. With it they are sent unscaled, and a client keeps the rest for its next
+    update; `layers.sparsification` says what it keeps if the upload is lost. An update that is not finite sets
+    `NOT_FINITE`, whichever coordinates are drawn.
 
     Args:
       num_params: coordinates of an update, d.
@@ -30,8 +30,8 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
       error_feedback: keep what was not sent, float32 `[n, d]`, and add it to the next update.
 
     Raises:
-      ValueError: `num_params` or `k` is no integer from 1, or `k` is above `num_params`; when a round is traced,
-        updates of another size.
+      ValueError: `num_params` or `k` is not an integer >= 1, `k` is above `num_params` or, when a round is traced,
+        updates have another size.
     """
 
     def coordinates(seed: UInt32[Array, "2"]) -> Int32[Array, " k"]:

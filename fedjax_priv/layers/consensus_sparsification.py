@@ -1,7 +1,8 @@
-"""Consensus sparsification (ConSpar, the first part of FedREP): all clients send what any of them proposes.
+"""Consensus sparsification (ConSpar, the first part of FedREP): all clients send the coordinates that any of them
+proposes.
 
-Every client proposes a few coordinates in the clear, and all send those of the union I, so that a secure sum below it
-needs no positions and no client is at another distance from the rest than the values on I put it at.
+Every client proposes a few coordinates in the clear, and all send those in the union I. So a secure sum below needs no
+positions, and distances between clients depend only on the values on I.
 """
 
 from collections.abc import Callable
@@ -16,18 +17,18 @@ from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.coordinate_sets import check_sizes, random_coordinates
 from fedjax_priv.layers.in_the_clear import range_status
-from fedjax_priv.layers.sparsify import Sparse, check_width
+from fedjax_priv.layers.sparsification import Sparse, check_width
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
 Proposals = Int32[Array, "m n"]
-"""Coordinates each client proposes."""
+"""The coordinates each client proposes."""
 
 CoordinateAttack = Callable[[Key, Float32[Array, "m d"], Proposals, Bool[Array, " m"]], Proposals]
-"""`(key, vectors [m, d], proposals [m, n], honest [m]) -> [m, n]`: what clients would propose if they were Byzantine.
+"""`(key, vectors [m, d], proposals [m, n], honest [m]) -> [m, n]`: what each client would propose if it were Byzantine.
 
-`proposals` are the honest ones of all clients, distinct in a row, and so are those returned. A row depends on the
-honest rows and on its own. Draws are by row.
+`proposals` are what all clients would propose if honest, distinct in a row, as must be those returned. A row may depend
+on the honest rows and on itself. Draws are by row.
 """
 
 
@@ -38,26 +39,26 @@ def conspar(
     alpha: float | Array = 0.0,
     attack: CoordinateAttack | None = None,
 ) -> Layer:
-    """Updates `[m, d]` plus memory, cut down to the round's union of proposals: uploads `[m, K]`, rows `Sparse [g, K]`.
+    """Cuts updates `[m, d]` plus memory to the round's union of proposals: uploads `[m, K]`, rows `Sparse [g, K]`.
 
-    A client proposes n coordinates: those of its n largest magnitudes, each of which is replaced with probability alpha
-    by a random coordinate outside the ones it keeps. The server announces the union I in ascending order, and the
-    client sends its values on I and keeps the others for its next update, or all of them if its upload is lost. K =
-    min(m n, d) places hold I; those behind its end are zero and count no bits. A proposal that is not n distinct
-    coordinates is dropped. The layer looks across clients: O(m d) memory.
+    A client proposes n coordinates: those of its n largest magnitudes, each replaced with probability alpha by a random
+    coordinate outside the ones it keeps. The server announces the union I in ascending order; the client sends its
+    values on I and keeps the others for its next update, or all of them if its upload is lost. I takes up to K = min(m
+    n, d) places; unused places are zero and cost no bits. A proposal that is not n distinct coordinates is ignored. The
+    layer looks across clients: O(m d) memory.
 
-    The phase "propose" holds proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" is the
-    aggregate on I, 32 bits a value, since clients know the rest of the model.
+    The phase "propose" counts proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" counts
+    the aggregate on I, 32 bits a value, since clients know the rest of the model.
 
     Args:
       num_params: coordinates of an update, d.
       num_coordinates: coordinates a client proposes, n.
-      alpha: in [0, 1]; confounds proposals (Theorem 2 of FedREP). May be traced.
-      attack: on the proposals of Byzantine clients; None leaves them honest.
+      alpha: in [0, 1]; hides which proposals are true (Theorem 2 of FedREP). May be traced.
+      attack: on the proposals of Byzantine clients; None: they propose honestly.
 
     Raises:
-      ValueError: a size is no integer from 1, `num_coordinates` is above `num_params`, or alpha is outside [0, 1] (a
-        traced one sets `NOT_FINITE`); when a round is traced, updates of another size.
+      ValueError: a size is not an integer >= 1, `num_coordinates` is above `num_params`, alpha is outside [0, 1] (a
+        traced one sets `NOT_FINITE`) or, when a round is traced, updates have another size.
 
     Source: FedREP, Section 3 and Algorithm 1.
     """
@@ -112,13 +113,13 @@ def conspar(
 def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> Int32[Array, " n"]:
     """One client's proposal: distinct coordinates, the largest magnitudes or, each with probability alpha, random ones.
 
-    Of equal magnitudes the lower coordinate is taken. That each is replaced by itself makes their number Binomial(n,
-    alpha) and those that stay a uniform subset; the replacements are uniform outside it.
+    Ties go to the lower coordinate. Independent replacement makes their number Binomial(n, alpha) and those that stay a
+    uniform subset; the replacements are uniform outside that subset.
     """
     largest = jax.lax.top_k(jnp.abs(v), n)[1]
     replaced = jax.random.uniform(named(key, "replace"), (n,)) < alpha
     kept = jnp.zeros(v.size, bool).at[largest].set(~replaced)
-    candidate = _in_random_order(named(key, "random"), v.size, n)  # at least as many are new as are needed
+    candidate = _in_random_order(named(key, "random"), v.size, n)  # enough of them are new
     new = ~kept[candidate]
     fresh = jnp.zeros(n, candidate.dtype).at[jnp.where(new, jnp.cumsum(new) - 1, n)].set(candidate, mode="drop")
     return jnp.where(replaced, fresh[jnp.cumsum(replaced) - 1], largest)
@@ -135,7 +136,7 @@ def is_legal(proposals: Proposals, num_params: int) -> Bool[Array, " m"]:
 
 
 def union(proposals: Proposals, num_params: int) -> Int32[Array, " K"]:
-    """All coordinates that legal proposals hold, in ascending order, and d behind the last; K = min(m n, d)."""
+    """The coordinates of all legal proposals, ascending, then d as padding; K = min(m n, d)."""
     slots = min(proposals.size, num_params)
     legal = jnp.where(is_legal(proposals, num_params)[:, None], proposals, num_params)
     return jnp.unique(legal, size=slots, fill_value=num_params).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Random coordinates: distinct, uniform, and at a cost that does not grow as sorting all of them."""
+"""Random coordinates: distinct and uniform, without sorting all of them."""
 
 import math
 
@@ -15,23 +15,23 @@ TOLERANCE = 2.0**-40
 
 
 def random_coordinates(key: Key, num_params: int, k: int) -> Int32[Array, " k"]:
-    """`k` distinct numbers below `num_params`, every set of `k` as likely as any other.
+    """`k` distinct numbers below `num_params`; all sets of `k` are equally likely.
 
-    They are 0 to k - 1 under the swap-or-not shuffle (Hoang, Morris, Rogaway: "An enciphering scheme based on a card
-    shuffle", CRYPTO 2012), a permutation that is evaluated only where it is asked for, in O(k log num_params): a round
-    pairs x with K - x modulo num_params for a random K, and a random bit of the pair says whether they change places.
-    Bits come from a hash of 32-bit words: simulation-grade, as the generators of `crypto.prg`.
+    They are the images of 0 to k - 1 under the swap-or-not shuffle (Hoang, Morris, Rogaway: "An enciphering scheme
+    based on a card shuffle", CRYPTO 2012), a permutation that costs O(k log num_params) to evaluate at k points. A
+    round pairs x with K - x modulo num_params for a random K, and swaps each pair or not by a random bit. The bits are
+    hashes of 32-bit words: simulation-grade, as the generators of `crypto.prg`.
 
     Args:
       key: a typed key.
-      num_params: coordinates there are, d, below 2**31.
+      num_params: number of coordinates, d, below 2**31.
       k: coordinates to draw, at most d.
 
     Returns:
       The coordinates, in no particular order.
 
     Raises:
-      ValueError: `num_params` or `k` is no integer from 1, or one of them is too large.
+      ValueError: `num_params` or `k` is not an integer >= 1, or is too large.
     """
     check_sizes(num_params, k)
     count = num_rounds(num_params, k)
@@ -50,8 +50,8 @@ def random_coordinates(key: Key, num_params: int, k: int) -> Int32[Array, " k"]:
 def num_rounds(num_params: int, k: int) -> int:
     """Rounds that bring the set within `TOLERANCE` of uniform, by the bound of Hoang, Morris and Rogaway.
 
-    After r rounds q values are within 2 d**1.5 / (r + 2) ((q + d) / (2 d))**(r/2 + 1) of q draws without replacement.
-    A set is as far from uniform as what it leaves out is, so q is the smaller of `k` and `d - k`.
+    After r rounds q values are within 2 d**1.5 / (r + 2) ((q + d) / (2 d))**(r/2 + 1) of q draws without replacement. A
+    set is as far from uniform as its complement, so q is the smaller of `k` and `d - k`.
     """
     shrinks = math.log((min(k, num_params - k) + num_params) / (2 * num_params))
     rounds = 1
@@ -70,7 +70,7 @@ def check_sizes(num_params: int, k: int) -> None:
 
 
 def _bit(words: UInt32[Array, " k"], salt: UInt32[Array, ""]) -> Array:
-    """A random bit for each word: the highest of a hash (two rounds of xor, shift and multiply) of word xor salt."""
+    """A random bit per word: the highest of a hash (two rounds of xor, shift and multiply) of word xor salt."""
     mixed = words ^ salt
     mixed = (mixed ^ (mixed >> 16)) * jnp.uint32(0x21F0AAAD)
     mixed = (mixed ^ (mixed >> 15)) * jnp.uint32(0x735A2D97)

@@ -11,17 +11,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Int, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Link, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
 from fedjax_priv.crypto import field, key_agreement
 from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers.combine import field_sum, message_bits
+from fedjax_priv.layers.group_sums import field_sum, message_bits
 from fedjax_priv.layers.secure_sum.expansion import Expansion, whole
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 
@@ -51,16 +50,14 @@ class Members(NamedTuple):
     selected: Bool[Array, " n"]
 
 
-class Terms(NamedTuple):
-    """What is fixed before any round."""
+class Agreed(NamedTuple):
+    """What everybody knows before any round."""
 
     group_size: int
     threshold: int  # survivors whose sum may be opened
     prg: Prg
     expansion: Expansion
     elide: bool
-    block: int
-    mesh: Mesh | None
 
 
 class Opened(NamedTuple):
@@ -77,52 +74,47 @@ def enrolled_masks(
     threshold: int = 2,
     elide: bool = False,
     prg: Prg = philox,
-    block: int = 8,
-    mesh: Mesh | None = None,
 ) -> Layer:
     """The innermost layer of secure aggregation after one enrolment: exact sums of uploads `[b, d]` in F_q.
 
-    A round costs each member the expansion of a mask for every other one, and d words up; the server adds, and expands
-    masks of lost members only. A survivor that leaves before it has sent its round keys fails the round if somebody was
-    lost. Rounds are counted by attempts, so that no mask is used twice.
+    In a round each member expands a mask for every other one and uploads d words. The server adds uploads, and expands
+    masks of lost members only. If somebody was lost, a survivor that leaves before it sends its round keys fails the
+    round. Failed rounds are counted too, so no mask is used twice.
 
     Args:
       group_size: most members of a round, at least 2; a larger cohort is refused.
-      threshold: fewest survivors whose sum is opened, from 2 (alone, a client's sum is its update) to `group_size`.
-      elide: expand no mask where only the aggregate is wanted; reports say so.
+      threshold: fewest survivors whose sum is opened, from 2 (the sum of one is its update) to `group_size`.
+      elide: as in `secagg_protocol`.
       prg: generator of the masks, and of the round keys.
-      block: lost members whose masks the server takes out at once.
-      mesh: devices the server spreads this work over.
 
     The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
-    the enrolment are made before the first round and are in no round's bits.
+    the enrolment come before the first round and count in no round's bits.
 
     Raises:
       ValueError: a size outside its range, or (when a round is traced) a cohort above `group_size` or below
         `threshold`.
     """
     _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
-    _validate.integer(block=block)
     if threshold > group_size:
         raise ValueError(f"threshold must be at most group_size = {group_size}, got {threshold}")
-    terms = Terms(group_size, threshold, prg, whole(prg, elide=elide), elide, block, mesh)
+    agreed = Agreed(group_size, threshold, prg, whole(prg, elide=elide), elide)
     combine = field_sum()
 
     def encode(key: Key, private: Member, roster: Members, x: Array, cohort: Cohort) -> tuple[Array, Enrolment, Sent]:
         del key, cohort
-        y = jax.lax.map(lambda row: _upload(terms, roster, *row), (x, private))
+        y = jax.lax.map(lambda row: _upload(agreed, roster, *row), (x, private))
         kept = Enrolment(private.secret, roster.public[private.slot])
         return y, kept, Sent(message_bits(y, y.shape[0]))
 
-    def decode(header: Opened, roster: Members, received: Received) -> Received:
+    def decode(header: Opened, roster: Members, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         value = received.value
         if not elide:
-            value = field.add(value, _correction(terms, combine, header, roster, value.shape[1]))
+            value = field.add(value, _correction(agreed, combine, header, roster, value.shape[1], placement))
         return Received(value, jnp.where(header.complete, received.count, 0))
 
     return Layer(
-        _enrol, functools.partial(_open_round, terms), encode, functools.partial(_disclose, terms), decode, combine,
-        caveats=(ELIDED, LATE) if elide else (LATE,),
+        _enrol, functools.partial(_open_round, agreed), encode, functools.partial(_disclose, agreed), decode, combine,
+        caveats=(ELIDED, LATE) if elide else (LATE,), needs_placement=True, threshold=threshold,
     )  # fmt: skip
 
 
@@ -131,55 +123,59 @@ def _enrol(key: Key, n: int) -> Enrolment:
     return Enrolment(secret, jax.vmap(key_agreement.public_key)(secret))
 
 
-def _open_round(terms: Terms, key: Key, state: Enrolment, cohort: Cohort) -> tuple[Member, Members, Bits]:
+def _open_round(
+    agreed: Agreed, key: Key, state: Enrolment, cohort: Cohort, placement: Placement = ONE_DEVICE
+) -> tuple[Member, Members, Bits]:
     """The list of members goes to each of them."""
-    del key
+    del key, placement
     n = cohort.client.size
-    if n > terms.group_size:
-        raise ValueError(f"group_size must be at least the cohort, {n}, got {terms.group_size}")
-    if n < terms.threshold:
-        raise ValueError(f"threshold must be at most the cohort, {n}, got {terms.threshold}")
+    if n > agreed.group_size:
+        raise ValueError(f"group_size must be at least the cohort, {n}, got {agreed.group_size}")
+    if n < agreed.threshold:
+        raise ValueError(f"threshold must be at most the cohort, {n}, got {agreed.threshold}")
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     listed = jnp.where(cohort.selected, others * message_bits(cohort.client[0]), 0)
     roster = Members(cohort.client, cohort.round, state.public, cohort.selected)
     return Member(jnp.arange(n), state.secret), roster, {"advertise": Link(jnp.zeros_like(listed), listed)}
 
 
-def _round_keys(terms: Terms, private: Member, roster: Members) -> UInt32[Array, "n 2"]:
-    """Of one member with every other."""
+def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "n 2"]:
+    """The round keys of one member with every other."""
     seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(private.secret, roster.public))
-    return expand(seeds.T, "round key", roster.round[0], 2, terms.prg).T
+    return expand(seeds.T, "round key", roster.round[0], 2, agreed.prg).T
 
 
-def _mask(terms: Terms, roster: Members, slot: Array, keys: Array, active: Array, d: int) -> UInt32[Array, " d"]:
-    """Of one member with the active others; client and server alike."""
+def _mask(agreed: Agreed, roster: Members, slot: Array, keys: Array, active: Array, d: int) -> UInt32[Array, " d"]:
+    """The mask of one member with the active others. Client and server both call this."""
     meets = active & (jnp.arange(active.size) != slot)
-    return terms.expansion.pairs(keys, meets, roster.client > roster.client[slot], 0, d).mask
+    return agreed.expansion.pairs(keys, meets, roster.client > roster.client[slot], 0, d).mask
 
 
-def _upload(terms: Terms, roster: Members, x: Array, private: Member) -> UInt32[Array, " d"]:
-    """Nothing, where there are too few members: alone, a member has no mask."""
-    if not terms.elide:
-        keys = _round_keys(terms, private, roster)
-        x = field.add(_mask(terms, roster, private.slot, keys, roster.selected, x.size), x)
-    return jnp.where(roster.selected.sum() >= terms.threshold, x, 0)
+def _upload(agreed: Agreed, roster: Members, x: Array, private: Member) -> UInt32[Array, " d"]:
+    """The message of one member; zeros if there are too few members, since a member alone has no mask."""
+    if not agreed.elide:
+        keys = _round_keys(agreed, private, roster)
+        x = field.add(_mask(agreed, roster, private.slot, keys, roster.selected, x.size), x)
+    return jnp.where(roster.selected.sum() >= agreed.threshold, x, 0)
 
 
 def _disclose(
-    terms: Terms, private: Member, roster: Members, clear: tuple, alive: Array, online: Array
+    agreed: Agreed, private: Member, roster: Members, clear: tuple, alive: Array, online: Array
 ) -> tuple[Opened, Bits]:
-    """Every survivor that is still there sends the round keys it shares with the lost, if enough survived."""
+    """If enough survived, every survivor that is still there sends the round keys it shares with the lost."""
     del clear
-    lost, enough = roster.selected & ~alive, alive.sum() >= terms.threshold
+    lost, enough = roster.selected & ~alive, alive.sum() >= agreed.threshold
     sends = online[:, None] & lost[None, :] & enough
-    keys = only_rows(sends, jax.lax.map(lambda member: _round_keys(terms, member, roster), private))
+    keys = only_rows(sends, jax.lax.map(lambda member: _round_keys(agreed, member, roster), private))
     up = sends.sum(1, dtype=jnp.uint32) * message_bits(keys[0, 0])
     down = jnp.where(alive, lost.sum(dtype=jnp.uint32) * message_bits(roster.client[0]), 0)
     complete = enough & (~lost.any() | (alive == online).all())
     return Opened(keys, alive, complete), {"unmask": Link(up, down)}
 
 
-def _correction(terms: Terms, combine: Combine, header: Opened, roster: Members, d: int) -> UInt32[Array, "1 d"]:
+def _correction(
+    agreed: Agreed, combine: Combine, header: Opened, roster: Members, d: int, placement: Placement
+) -> UInt32[Array, "1 d"]:
     """What the lost would have added to cancel the masks that survivors share with them."""
 
     def run(shared: tuple, valid: Array, slot: Array, keys: Array) -> tuple:
@@ -187,12 +183,12 @@ def _correction(terms: Terms, combine: Combine, header: Opened, roster: Members,
 
         def one(slot: Array, keys: Array) -> Array:
             lost = roster.selected[slot] & ~alive[slot]
-            found = lambda: _mask(terms, roster, slot, keys, alive, d)
+            found = lambda: _mask(agreed, roster, slot, keys, alive, d)
             return jax.lax.cond(lost, found, lambda: jnp.zeros(d, jnp.uint32))
 
         masks = jax.lax.map(lambda row: one(*row), (slot, keys))
         return combine.lift(masks, valid, jnp.zeros_like(slot)), ()
 
     rows = jnp.arange(roster.client.size), jnp.swapaxes(header.keys, 0, 1)
-    sums, _ = over_clients(run, (roster, header.alive), rows, block=terms.block, mesh=terms.mesh)
+    sums, _ = over_clients(run, (roster, header.alive), rows, **placement._asdict())
     return combine.lower(sums).value

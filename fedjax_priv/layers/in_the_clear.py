@@ -1,21 +1,21 @@
-"""Updates in the clear: what a system without secure aggregation sends."""
+"""Innermost layers of systems without secure aggregation."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fedjax_priv.base import Layer, Sent
-from fedjax_priv.layers.combine import MAX_FIXED_POINT, field_sum, fixed_point_sum, float_sum, message_bits
+from fedjax_priv.layers.group_sums import MAX_FIXED_POINT, field_sum, fixed_point_sum, float_sum, message_bits
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
 
 def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
-    """Float32 uploads, summed by group.
+    """Float32 uploads in the clear, summed by group.
 
     Args:
       num_groups: rows the server holds.
-      exact: sum in fixed point, the same bits for every block size and number of devices; magnitudes of 2**15 and more
-        set `FIELD_OVERFLOW`. False is a float sum: faster, and the same for one block size and device count only.
+      exact: sum in fixed point, the same bits for every block size and number of devices; magnitudes >= 2**15 set
+        `FIELD_OVERFLOW`. False: a float sum, which is faster, but its bits depend on block size and number of devices.
     """
     limit = MAX_FIXED_POINT if exact else jnp.inf
     return stateless(
@@ -25,12 +25,12 @@ def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
 
 
 def plain_field(num_groups: int = 1) -> Layer:
-    """Field elements in the clear: the sum a secure aggregation of the same uploads must equal, bit for bit."""
+    """Field elements in the clear; a secure sum of the same uploads must equal this sum, bit for bit."""
     return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0])), combine=field_sum(num_groups))
 
 
 def range_status(x: Float[Array, "b d"], limit: float | Array) -> Int[Array, " b"]:
-    """Status bits of the rows with a value that is not finite, or not below `limit` in magnitude."""
-    largest = jnp.abs(x).max(1)  # NaN if there is one
+    """Status bits of rows with a value that is not finite, or whose magnitude is not below `limit`."""
+    largest = jnp.abs(x).max(1)  # NaN if any is NaN
     status = jnp.where(largest < limit, 0, int(Status.FIELD_OVERFLOW))
     return jnp.where(jnp.isfinite(largest), status, int(Status.NOT_FINITE))

@@ -2,8 +2,6 @@
 
 from typing import Any, Literal
 
-from jax.sharding import Mesh
-
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
 from fedjax_priv.crypto.prg import Prg, philox
@@ -16,7 +14,7 @@ def pairwise_masks(num_groups: int = 1, **protocol: Any) -> Layer:
     """The innermost layer of SecAgg: exact sums of uploads `[b, d]` in F_q by group, masked on every coordinate.
 
     Args:
-      num_groups: groups, each with a secure sum of its own.
+      num_groups: groups; each has its own secure sum.
       **protocol: arguments of `secagg_protocol`.
 
     Raises:
@@ -33,31 +31,26 @@ def secagg_protocol(
     threshold: int | None = None,
     elide: bool = False,
     prg: Prg = philox,
-    block: int = 8,
-    mesh: Mesh | None = None,
 ) -> Protocol:
-    """How `pairwise_masks` masks uploads, for its layer and for who attacks it.
+    """How `pairwise_masks` masks uploads; `leakage` takes it too.
 
     Args:
-      group_size: most clients in a group, at least 2 (alone, a client's sum is its update). A larger group sets
+      group_size: most clients in a group, at least 2: the sum of one client is its update. A larger group sets
         `CAP_OVERFLOW`.
-      neighbours: an even number k of peers each user masks and shares with, drawn at random each round (SecAgg+: the k
-        nearest on a random circle); "all" is the complete graph. `theory.secagg_plus` has the probability that a graph
-        fails.
-      threshold: shares that reconstruct a secret; fewer reveal nothing, and a group is lost if a secret it needs has
-        fewer holders left. floor(holders / 2) + 1 if not given, of group_size or k + 1 holders.
-      elide: expand no mask where only the aggregate is wanted: the same aggregate, bit for bit, of uploads in the
-        clear. Reports say so.
+      neighbours: an even number k of peers that each user masks with and gives shares to, drawn at random each round
+        (SecAgg+: the k nearest on a random circle). "all" is the complete graph. `theory.secagg_plus` has the
+        probability that a graph fails.
+      threshold: shares that reconstruct a secret; fewer reveal nothing. A group is lost if fewer holders of a secret it
+        needs are left. floor(holders / 2) + 1 if not given, of group_size or k + 1 holders.
+      elide: expand no masks. The aggregate has the same bits, and uploads are in the clear; reports say so.
       prg: generator of the masks.
-      block: users whose masks the server takes out at once.
-      mesh: devices the server spreads this work over.
 
-    A Diffie-Hellman agreement in F_q and 64-bit seeds are simulation-grade: the protocol is run, not its strength. The
-    encryption under which shares pass through the server, and its second key pair, are neither run nor counted in bits.
+    Key agreement in F_q and 64-bit seeds are simulation-grade: the messages are those of the protocol, its strength is
+    not. Encryption of shares on their way through the server, with a second key pair, is neither run nor counted in
+    bits.
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, or a threshold
         outside [2, holders].
     """
-    terms = sharing.terms(group_size, neighbours, threshold, block=block, mesh=mesh)
-    return Protocol(terms, whole(prg, elide=elide), prg, elide)
+    return Protocol(sharing.quorum_of(group_size, neighbours, threshold), whole(prg, elide=elide), prg, elide)

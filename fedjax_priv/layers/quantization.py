@@ -16,13 +16,13 @@ from fedjax_priv.layers.stacking import stateless
 def quantize(levels: float | Array, max_terms: int) -> Layer:
     """`phi(c Q_c(x))` with `c = levels` (SparseSecAgg, eqs. 15-17), decoded to a sum of `Q_c(x)`.
 
-    `Q_c(x)` is a multiple of 1/c with mean `x` and variance at most 1/(4 c^2).
+    `Q_c(x)` is a random multiple of 1/c with mean `x` and variance at most 1/(4 c^2).
 
     Args:
-      levels: grid points c to a unit; a power of two makes `c x` exact.
-      max_terms: most values a sum holds. A client with a value so large that a sum of `max_terms` such could leave
-        +-(q-1)/2, and wrap, sets `FIELD_OVERFLOW`; what is not finite sets `NOT_FINITE`. It is the check a client can
-        make by itself, so no sum that wraps goes unseen, and one that another client would have pulled back is lost.
+      levels: grid points c per unit; if c is a power of two, `c x` is exact.
+      max_terms: most values in a sum. A client sets `FIELD_OVERFLOW` if a sum of `max_terms` values as large as its own
+        could exceed +-(q-1)/2 and wrap; a value that is not finite sets `NOT_FINITE`. Each client checks only itself,
+        so no sum wraps unnoticed, but a sum that other clients would have kept in range is lost too.
     """
     _validate.positive(levels=levels)
     _validate.integer(max_terms=max_terms)
@@ -42,7 +42,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
 
 
 def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
-    """Uniform on multiples of 2**-24 in [0, 1), a row a client."""
+    """Uniform on multiples of 2**-24 in [0, 1), one row per client."""
 
     def draw(key: Key) -> Array:
         seed = jax.random.bits(key, (2,), jnp.uint32)

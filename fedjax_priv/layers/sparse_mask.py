@@ -3,7 +3,6 @@
 from typing import Any, Literal
 
 from jax.core import Tracer
-from jax.sharding import Mesh
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -22,10 +21,10 @@ def sparse_masks(num_groups: int = 1, **protocol: Any) -> Layer:
     bits. The server gets `sum_{i in S} 1[l in U_i] x_i(l)`: scale updates by 1 / p.
 
     Args:
-      num_groups: groups, each with a secure sum of its own; all should hold `group_size` clients, since a is the same.
+      num_groups: groups; each has its own secure sum. All should hold `group_size` clients, since a is the same.
       **protocol: arguments of `sparse_protocol`.
 
-    The server can separate much of what it sums: see `leakage`. What `pairwise_masks` leaves out is left out here.
+    The server can separate much of what it sums: see `leakage`. What `secagg_protocol` does not run is not run here.
 
     Raises:
       ValueError: as `sparse_protocol`.
@@ -43,10 +42,8 @@ def sparse_protocol(
     expand: Literal["skip", "dense"] = "skip",
     elide: bool = False,
     prg: Prg = philox,
-    block: int = 8,
-    mesh: Mesh | None = None,
 ) -> Protocol:
-    """How `sparse_masks` masks uploads, for its layer and for who attacks it.
+    """How `sparse_masks` masks uploads; `leakage` takes it too.
 
     Args:
       num_groups: as in `sparse_masks`.
@@ -55,12 +52,10 @@ def sparse_protocol(
       neighbours: as in `secagg_protocol`; with k of them a = alpha / k.
       threshold: as in `secagg_protocol`.
       expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
-        every coordinate, O(peers d), the reference. Other draws of the same law. More ones than there is room for
-        under "skip", which happens with probability below 1e-12 a round, set `CAP_OVERFLOW`.
-      elide: as in `secagg_protocol`; the coordinates are drawn all the same.
+        every coordinate, O(peers d), the reference. The distribution is the same, the draws are not. More ones than
+        "skip" has room for set `CAP_OVERFLOW`; this has a probability below 1e-12 a round.
+      elide: as in `secagg_protocol`; the coordinates are still drawn.
       prg: generator of the masks.
-      block: as in `secagg_protocol`.
-      mesh: as in `secagg_protocol`.
 
     Raises:
       ValueError: no group, or as `secagg_protocol`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes
@@ -69,13 +64,13 @@ def sparse_protocol(
     _validate.integer(num_groups=num_groups)
     _validate.one_of(("skip", "dense"), expand=expand)
     _validate.fraction(above_zero=True, alpha=alpha)
-    terms = sharing.terms(group_size, neighbours, threshold, block=block, mesh=mesh)
-    peers = terms.holders - 1
+    quorum = sharing.quorum_of(group_size, neighbours, threshold)
+    peers = quorum.holders - 1
     if expand == "dense":
         how = dense(alpha / peers, prg, elide=elide)
     else:
-        how = skip(_known(alpha) / peers, num_groups * terms.group_size * peers // 2, prg, elide=elide)
-    return Protocol(terms, how, prg, elide)
+        how = skip(_known(alpha) / peers, num_groups * group_size * peers // 2, prg, elide=elide)
+    return Protocol(quorum, how, prg, elide)
 
 
 def _known(alpha: float | Array) -> float:

@@ -1,11 +1,11 @@
-"""Layers one below the other: a stack is a layer."""
+"""Layers one below the other. A stack is a layer."""
 
 from collections.abc import Callable
 
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Link, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
 from fedjax_priv.keys import named
 
 
@@ -54,20 +54,25 @@ def stack(**layers: Layer) -> Layer:
     The names are those of the layers' keys and state: adding a layer moves no draw of the others.
 
     Raises:
-      ValueError: the last layer, or another one too, does not / does say how uploads combine; or (when a round is
-        traced) two layers measure something under one name.
+      ValueError: the last layer does not say how uploads combine, or another one does; or, when a round is traced, two
+        layers measure something under the same name.
     """
     if not layers:
         raise ValueError("layers must hold at least one layer")
     *upper, last = layers.values()
     if last.combine is None or any(layer.combine for layer in upper):
-        raise ValueError("layers must end in one that says how uploads combine (combine=...), and in no other such")
+        raise ValueError("layers must end in one that says how uploads combine (combine=...), and no other may")
 
     def init(key: Key, n: int) -> PyTree:
         return {name: layer.init(named(key, name), n) for name, layer in layers.items()}
 
-    def advertise(key: Key, state: PyTree, cohort: Cohort) -> tuple[PyTree, PyTree, Bits]:
-        opened = {name: layer.advertise(named(key, name), state[name], cohort) for name, layer in layers.items()}
+    def advertise(
+        key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
+    ) -> tuple[PyTree, PyTree, Bits]:
+        opened = {
+            name: layer.placed(placement).advertise(named(key, name), state[name], cohort)
+            for name, layer in layers.items()
+        }
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
         return private, public, add_bits(*bits.values())
 
@@ -78,7 +83,7 @@ def stack(**layers: Layer) -> Layer:
             x, state[name], sent = layer.encode(named(key, name), private[name], public[name], x, cohort)
             bits, status, clear[name] = bits + sent.bits, status | sent.status, sent.clear
             if twice := sorted(measured.keys() & dict(sent.measured).keys()):
-                raise ValueError(f"layers must measure under names of their own, got {twice} twice")
+                raise ValueError(f"each layer must measure under different names, got {twice} twice")
             measured |= dict(sent.measured)
         return x, state, Sent(bits, status, clear, measured)
 
@@ -89,12 +94,16 @@ def stack(**layers: Layer) -> Layer:
         }
         return {name: one[0] for name, one in closed.items()}, add_bits(*(one[1] for one in closed.values()))
 
-    def decode(header: PyTree, public: PyTree, received: Received) -> Received:
+    def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         for name in reversed(layers):
-            received = layers[name].decode(header[name], public[name], received)
+            received = layers[name].placed(placement).decode(header[name], public[name], received)
         return received
 
-    caveats = tuple(caveat for layer in layers.values() for caveat in layer.caveats)
-    whole = any(layer.whole for layer in layers.values())
-    needs_count = any(layer.needs_count for layer in layers.values())
-    return Layer(init, advertise, encode, disclose, decode, last.combine, whole, caveats, needs_count)
+    return Layer(
+        init, advertise, encode, disclose, decode, last.combine,
+        whole=any(layer.whole for layer in layers.values()),
+        caveats=tuple(caveat for layer in layers.values() for caveat in layer.caveats),
+        needs_count=any(layer.needs_count for layer in layers.values()),
+        needs_placement=True,
+        threshold=last.threshold,
+    )  # fmt: skip

@@ -1,16 +1,16 @@
-"""Weights: a client multiplies its update before it is summed."""
+"""Weights of clients in a sum, and the means that divide it again."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received
-from fedjax_priv.layers.combine import fixed_point_sum
+from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.stacking import stateless
 
 
 def scale(factor: float | Array = 1.0) -> Layer:
-    """`x -> factor * beta_i * x`, so that the sum is a weighted one.
+    """`x -> factor * beta_i * x`, so that the sum is weighted.
 
     With `factor = 1 / (1 - dropout)` the expected sum over survivors is `sum_i beta_i x_i` over all clients (SecAgg and
     SparseSecAgg, eq. 16 with p = 1).
@@ -28,7 +28,7 @@ def scale(factor: float | Array = 1.0) -> Layer:
 def weighted_mean() -> Layer:
     """The mean of the updates that arrive, weighted by beta_i: `sum beta_i x_i / sum beta_i` over survivors.
 
-    The weights travel as one more coordinate, so that a secure sum hides them too.
+    The weights travel as one more coordinate, so a secure sum hides them too.
     """
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d+1"]:
@@ -45,7 +45,7 @@ def weighted_mean() -> Layer:
 
 
 def average() -> Layer:
-    """The mean of the uploads of each group that arrive, `sum_i x_i / count`; zero where none does."""
+    """The mean of each group's uploads that arrive, `sum_i x_i / count`; zero if none does."""
 
     def decode(received: Received) -> Received:
         count = jnp.maximum(received.count, 1).astype(jnp.float32)
@@ -55,12 +55,12 @@ def average() -> Layer:
 
 
 def over_the_air_mean(*, known_count: bool = True) -> Layer:
-    """The mean of aligned uploads from the one sum a receiver holds (wireless FedSGD, eqs. 9 and 10).
+    """The mean of aligned uploads, from the one sum a receiver gets (wireless FedSGD, eqs. 9 and 10).
 
-    Where the number R of uploads is known `y / (zeta R)`, 0 if R = 0, with `zeta = 1 - prod_k (1 - p_k)`; otherwise
-    `y / m`, `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k, and clients of
-    the cohort join independently. An empty round is a round like any other; one in which nobody could join, m = 0,
-    fails where R is unknown.
+    If the number R of uploads is known: `y / (zeta R)`, or 0 if R = 0, with `zeta = 1 - prod_k (1 - p_k)`. If not:
+    `y / m` with `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k, and the
+    clients of the cohort join independently. A round without uploads is valid. If R is unknown, a round that nobody
+    could join, m = 0, fails.
 
     Args:
       known_count: whether the server knows R.
@@ -77,17 +77,17 @@ def over_the_air_mean(*, known_count: bool = True) -> Layer:
             return Received(received.value / public, jnp.ones_like(received.count))
         number = jnp.maximum(received.count, 1).astype(jnp.float32)
         mean = received.value / (public * number)[:, None]
-        empty = jnp.where(jnp.isnan(public), jnp.nan, 0)  # what is not known is no zero
+        empty = jnp.where(jnp.isnan(public), jnp.nan, 0)  # unknown is not zero
         return Received(jnp.where(received.count[:, None] > 0, mean, empty), jnp.ones_like(received.count))
 
     return stateless()._replace(advertise=advertise, decode=decode, needs_count=known_count)
 
 
 def public_weighted_mean(num_groups: int = 1, *, factor: float | Array = 1.0) -> Layer:
-    """The weighted mean of the updates that arrive, by weights clients tell the server when the round opens.
+    """The weighted mean of the updates that arrive; clients tell the server their weights when the round opens.
 
-    `sum factor beta_i x_i / sum beta_i` over survivors. Where only a part of each update is sent, no coordinate can
-    carry the weights in secret as in `weighted_mean`.
+    `sum factor beta_i x_i / sum beta_i` over survivors. Use it if only a part of each update is sent, so that no
+    coordinate can carry the weights in secret as in `weighted_mean`.
     """
     _validate.positive(factor=factor)
     weigh, sums = scale(factor), fixed_point_sum(num_groups)

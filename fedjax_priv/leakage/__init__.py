@@ -1,11 +1,21 @@
-"""What a server that keeps to the protocol learns all the same: measured from its view, and by an attack on it."""
+"""What a server that follows the protocol learns nevertheless: measured from its view, and by an attack on it.
+
+- `selection_measures`: the SparseSecAgg paper's privacy measures, from which coordinates clients select.
+- `separation_attack`: reads values and small sums of honest clients from the view of a secure sum.
+- `residual_masks`: uploads without the masks the server knows, the first step of that attack.
+- `colluders`: what colluding users tell the server.
+- `component_sampling`: what can be separated, simulated without values or masks for thousands of users.
+- `fraction`: fractions of the values sent, with standard errors.
+"""
 
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.leakage.colluders import Colluders, colluders_of_round
-from fedjax_priv.leakage.components import sample_components
-from fedjax_priv.leakage.metrics import (
+from fedjax_priv.leakage.component_sampling import sample_components
+from fedjax_priv.leakage.fraction import Fraction, ratio
+from fedjax_priv.leakage.residual_masks import Residuals, residuals
+from fedjax_priv.leakage.selection_measures import (
     honest_clients,
     observe_overlap,
     observe_privacy,
@@ -14,13 +24,26 @@ from fedjax_priv.leakage.metrics import (
     selections,
     sparse_selections,
 )
-from fedjax_priv.leakage.proportion import Share, ratio
-from fedjax_priv.leakage.residual_masks import Residuals, residuals
-from fedjax_priv.leakage.separation import Reading, separate
+from fedjax_priv.leakage.separation_attack import Reading, separate
 
 __all__ = [
-    "Colluders", "Protocol", "Reading", "Residuals", "Share",
-    "colluders_of_round", "honest_clients", "observe_overlap", "observe_privacy", "overlap", "ratio", "residuals",
-    "revealed_fraction", "sample_components", "secagg_protocol", "selections", "separate", "sparse_protocol",
+    "Colluders",
+    "Fraction",
+    "Protocol",
+    "Reading",
+    "Residuals",
+    "colluders_of_round",
+    "honest_clients",
+    "observe_overlap",
+    "observe_privacy",
+    "overlap",
+    "ratio",
+    "residuals",
+    "revealed_fraction",
+    "sample_components",
+    "secagg_protocol",
+    "selections",
+    "separate",
+    "sparse_protocol",
     "sparse_selections",
 ]  # fmt: skip

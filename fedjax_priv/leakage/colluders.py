@@ -1,4 +1,4 @@
-"""What colluding users add to what the server knows."""
+"""What colluding users tell the server."""
 
 import functools
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from fedjax_priv.base import Cohort, Key
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import sharing
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
-from fedjax_priv.layers.secure_sum.sharing import Roster, Terms
+from fedjax_priv.layers.secure_sum.sharing import Quorum, Roster
 
 
 class Colluders(NamedTuple):
@@ -26,22 +26,22 @@ def colluders_of_round(
 ) -> Colluders:
     """What colluding users tell the server after a simulated round.
 
-    No private row is in a `View`, so those of the colluders are drawn again as the round drew them.
+    A `View` holds no private rows, so the colluders' rows are drawn again, as the round drew them.
 
     Args:
-      protocol: of the layer of masks.
+      protocol: of the mask layer.
       key: root key of the run, as given to `step`.
       roster: `view.public[layer]`.
-      member: the colluding users, by their place in the cohort.
-      layer: name of the layer of masks.
+      member: the colluding users, by place in the cohort.
+      layer: name of the mask layer.
     """
     key = named(named(jax.random.fold_in(key, roster.round[0]), "advertise"), layer)
-    own = _keys(protocol.terms, key, roster)
+    own = _keys(protocol.quorum, key, roster)
     return Colluders(member, jnp.where(member[:, None], own, 0))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _keys(terms: Terms, key: Key, roster: Roster) -> UInt32[Array, "n 2"]:
+def _keys(quorum: Quorum, key: Key, roster: Roster) -> UInt32[Array, "n 2"]:
     ones = jnp.ones(roster.client.shape, jnp.float32)
     who = Cohort(roster.client, roster.round, ones, roster.selected, ~roster.selected, roster.group, ones, ones)
-    return sharing.open_round(terms, key, who)[0].key
+    return sharing.open_round(quorum, key, who)[0].key

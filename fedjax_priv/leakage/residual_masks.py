@@ -1,7 +1,7 @@
-"""What is left of honest survivors' uploads once the server has taken off every mask it knows.
+"""Uploads of honest survivors without the masks the server knows.
 
-It knows the private masks of survivors and the keys of the lost, which shares reconstruct, and the keys of colluding
-users. At a coordinate the rest of an upload is its value and the masks `+-b_ij r_ij` with honest surviving peers.
+It knows the private masks of survivors, the keys of lost clients, which shares reconstruct, and the keys of colluding
+users. What remains of an upload at a coordinate is its value plus the masks `+-b_ij r_ij` with honest surviving peers.
 """
 
 import functools
@@ -22,11 +22,11 @@ from fedjax_priv.layers.secure_sum.sharing import Roster
 from fedjax_priv.leakage.colluders import Colluders
 
 BLOCK = 8
-"""Uploads `[d]` on the device at once."""
+"""Number of uploads `[d]` on the device at once."""
 
 
 class Residuals(NamedTuple):
-    """The `k` values honest survivors sent, each with what still hides it; ordered by client, then coordinate."""
+    """The `k` values honest survivors sent, each under the masks that still hide it, by client and coordinate."""
 
     coordinate: Int[np.ndarray, " k"]
     client: Int[np.ndarray, " k"]  # place in the cohort
@@ -45,18 +45,18 @@ class _Known(NamedTuple):
 
 
 def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None, layer: str = "mask") -> Residuals:
-    """Takes the known masks off the uploads of the honest survivors of every group that was recovered.
+    """Removes the known masks from the uploads of the honest survivors of every recovered group.
 
-    It reads `view.uploads`, `view.public` and `view.header`: no secret, and no ground truth. Runs on the host.
+    It reads `view.uploads`, `view.public` and `view.header`, no secrets and no ground truth. Runs on the host.
 
     Args:
       view: what the server sees of a round, as kept by `observe=lambda view: view`.
-      protocol: the public terms of the layer of masks.
-      colluders: users that pool what they know with the server; None is the server alone.
-      layer: name of the layer of masks.
+      protocol: public terms of the mask layer.
+      colluders: users that share their knowledge with the server; None: the server alone.
+      layer: name of the mask layer.
 
     Raises:
-      ValueError: the system has no such layer, or a colluder's key does not belong to its public key.
+      ValueError: the system has no such layer, or a colluder's key does not match its public key.
     """
     _validate.one_of(list(view.public), layer=layer)
     roster, header = view.public[layer], view.header[layer]
@@ -82,12 +82,12 @@ def _check(colluders: Colluders, roster: Roster) -> None:
     public = np.asarray(_public_keys(colluders.key))
     wrong = np.flatnonzero(np.asarray(colluders.member) & (public != np.asarray(roster.key)).any(1))
     if wrong.size:
-        raise ValueError(f"colluders.key must belong to the public keys of the round, those of {wrong.tolist()} do not")
+        raise ValueError(f"colluders.key must match the round's public keys; those of users {wrong.tolist()} do not")
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _known(protocol: Protocol, header: sharing.Opened, roster: Roster, colluders: Colluders | None) -> _Known:
-    secrets, recovered = sharing.reconstruct(protocol.terms, header, roster)
+    secrets, recovered = sharing.reconstruct(protocol.quorum, header, roster)
     lost = roster.selected & ~header.alive & recovered
     target = header.alive & recovered
     if colluders is None:
@@ -97,7 +97,7 @@ def _known(protocol: Protocol, header: sharing.Opened, roster: Roster, colluders
 
 
 def _of_block(protocol: Protocol, roster: Roster, known: _Known, located: PyTree, uploads: Array, slots: np.ndarray):
-    """Coordinates, clients and values of a few clients, those that were sent."""
+    """Coordinates, clients and values of the clients `slots`, where anything was sent."""
     padded = jnp.asarray(np.resize(slots, BLOCK))
     rows = padded, uploads[padded], jax.tree.map(lambda a: a[padded], located)
     value, chosen = (np.asarray(a)[: len(slots)] for a in _take_off(protocol, roster, known, rows))
@@ -113,9 +113,9 @@ def _take_off(protocol: Protocol, roster: Roster, known: _Known, rows: tuple) ->
 def _one(
     protocol: Protocol, roster: Roster, known: _Known, slot: Array, upload: Array, located: PyTree
 ) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
-    """One upload without the masks that are known, and where anything was sent."""
+    """One upload without the known masks, and where anything was sent."""
     d = upload.size
-    near = peers(roster.circle, slot, protocol.terms.holders)
+    near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
     agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
     seeds = jax.lax.optimization_barrier(jax.vmap(agree)(known.key[peer]))  # as in `pairs_of`

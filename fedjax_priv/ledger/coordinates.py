@@ -1,21 +1,17 @@
 """FedREP: which coordinates a client proposes, and the sums of its buffer."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import xarray as xr
-
 from fedjax_priv.ledger import distributed_noise
-from fedjax_priv.ledger.entry import Entry, Figure, none, worst
+from fedjax_priv.ledger.entry import Entry, Figure, Question, none, worst
 from fedjax_priv.ledger.sums import no_noise
+from fedjax_priv.systems.releases import ProposedCoordinates
 from fedjax_priv.theory import fedrep
 
 
-def entries(
-    terms: Mapping[str, Any], run: xr.Dataset, num_clients: int, *, delta: float, colluding: int
-) -> list[Entry]:
+def entries(release: ProposedCoordinates, question: Question) -> list[Entry]:
     """Theorem 2, of one iteration, and what it does not cover."""
-    sizes = terms["num_params"], terms["num_coordinates"], float(terms["alpha"])
+    sizes = release.num_params, release.num_coordinates, float(release.alpha)
     proposal = Entry(
         "the server, of one round's proposal",
         "one of the n coordinates that are largest is another one, the update given",
@@ -24,10 +20,10 @@ def entries(
         "eps adds up over rounds; it is not about data: one sample may move many coordinates",
         "proposal",
     )
-    if "noise" in terms:
-        noise = distributed_noise.entries(terms["noise"], run, num_clients, delta=delta, colluding=colluding)
+    if release.noise is not None:
+        noise = distributed_noise.entries(release.noise, question)
         return [proposal, *(noise if sizes[2] == 1 else map(_given_proposals, noise))]
-    return [proposal, no_noise("the server, of sums over buffers" if terms["masked"] else "the server, of updates")]
+    return [proposal, no_noise("the server, of sums over buffers" if release.masked else "the server, of updates")]
 
 
 def _given_proposals(entry: Entry) -> Entry:

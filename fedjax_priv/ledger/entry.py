@@ -1,8 +1,19 @@
-"""What a privacy ledger says of one adversary."""
+"""What a privacy ledger is asked about a run, and what it says of one adversary."""
 
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
+
+
+class Question(NamedTuple):
+    """A run that has been made, and whom to protect it from; see `ledger`."""
+
+    run: xr.Dataset
+    count: np.ndarray  # [n], samples of each client
+    delta: float
+    colluding: int
+    lipschitz: float | None
 
 
 class Figure(NamedTuple):
@@ -20,7 +31,7 @@ class Entry(NamedTuple):
     """What one adversary learns, by the paper and as far as it can be proved."""
 
     adversary: str  # who looks, and what it sees
-    neighbours: str  # what two inputs differ in that it should not tell apart
+    adjacent: str  # what two inputs that it should not tell apart differ in
     claimed: Figure  # the paper's
     proved: Figure
     note: str = ""

@@ -1,35 +1,36 @@
 """CDP-FL and its baselines: noise on every local step, seen alone or as a sum."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.ledger.entry import Entry, Figure, none, worst
+from fedjax_priv.clients import NoisySteps
+from fedjax_priv.ledger.entry import Entry, Figure, Question, none, worst
+from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
 
-NEIGHBOURS = "one sample of a client is another one"
+ADJACENT = "one sample of a client is another one"
 ROUNDING = "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors"
 
 
-def entries(
-    terms: Mapping[str, Any],
-    run: xr.Dataset,
-    count: np.ndarray,
-    *,
-    delta: float,
-    colluding: int,
-    lipschitz: float | None,
-) -> list[Entry]:
+_NOTHING = frozenset[str]()
+_BEYOND_IN_A_SUM = frozenset({"momentum"})
+"""Row 2 joins the last noises of all clients, which have one size if velocity starts from zero at one learning rate."""
+_BEYOND_SEEN = frozenset({"momentum", "carried velocity", "schedule"})
+"""Row 1 charges the noisy gradients themselves, whatever a client makes of them."""
+
+
+def entries(release: LocalNoise, question: Question) -> list[Entry]:
     """Of the server or an outsider, of the others in the round, and of one that sees every local step."""
-    taken, sizes = rounds_taken(run, len(count)), batches(terms, count)
+    run, steps, colluding = question.run, release.steps, question.colluding
+    if steps is None:
+        return _no_guarantee("nothing is known of the noise in local training")
+    taken, sizes = rounds_taken(run, question.count.size), batches(steps, question.count)
     if isinstance(sizes, str):
-        return [Entry("anybody", NEIGHBOURS, none(sizes), none(sizes))]
-    arguments = (taken, steps_of(terms, sizes), terms["clip"], terms["num_selected"], *sizes, terms["sigma"])
-    claim = _claimed(arguments, delta, terms)
+        return _no_guarantee(sizes)
+    arguments = (taken, steps_of(steps, sizes), steps.clip, release.num_selected, *sizes, steps.sigma)
+    claim = _claimed(arguments, question.delta, release.secure, steps)
     rows = [("everybody", "every local step, all other clients colluding", 0)]
-    if terms["secure"]:
+    if release.secure:
         rows = [
             ("server", "the server or an outsider, who sees the sum of each round", 0),
             ("device", "a client of the round, which sees the sum and knows its own noise", 0),
@@ -37,13 +38,24 @@ def entries(
             *rows,
         ]
     dropped = int((run.up_bytes.sel(phase="upload") == 0).sum("client").max())  # in failed rounds too, as if opened
+    lipschitz = None if steps.beyond else question.lipschitz  # of rows 3 and 4, which are for plain steps
 
     def proved(name: str, number: int) -> Figure:
-        if name != "everybody" and not terms["alike"]:
-            return none("step sizes differ between clients, or velocity is carried: noise in a sum is not of one size")
-        return _proved(arguments, delta, name, number, dropped, lipschitz, "num_devices" in terms)
+        if why := uncovered(steps, _BEYOND_SEEN if name == "everybody" else _BEYOND_IN_A_SUM):
+            return none(why if name == "everybody" else f"{why}: noise in a sum is not of one size")
+        return _proved(arguments, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
-    return [Entry(who, NEIGHBOURS, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
+    return [Entry(who, ADJACENT, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
+
+
+def uncovered(steps: NoisySteps, covered: frozenset[str]) -> str:
+    """Why a theorem that allows so much beyond plain steps does not cover these; "" if it does."""
+    foreign = ", ".join(sorted(steps.beyond - covered))
+    return f"no theorem covers local steps with {foreign}" if foreign else ""
+
+
+def _no_guarantee(why: str) -> list[Entry]:
+    return [Entry("anybody", ADJACENT, none(why), none(why))]
 
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
@@ -51,36 +63,38 @@ def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
     return np.bincount(run.client_id.values.ravel(), minlength=num_clients)
 
 
-def batches(terms: Mapping[str, Any], count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
+def batches(steps: NoisySteps, count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
     """Samples and batch size of each client, or why no theorem covers them."""
-    size = terms["batch_size"]
-    if terms["clip"] is None or not terms["sigma"]:
+    if steps.clip is None or not steps.sigma:
         return "gradients of samples are not clipped, or no noise is added"
+    size = steps.batch_size
     if (count % size).any():
         return f"clients have {sorted(set(count.tolist()))[:5]} samples, not whole batches of {size}"
     return count, np.full_like(count, size)
 
 
-def steps_of(terms: Mapping[str, Any], sizes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def steps_of(steps: NoisySteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Local steps of each client in a round."""
     samples, size = sizes
-    if terms["num_steps"] is not None:
-        return np.full_like(samples, terms["num_steps"])
-    return terms["num_epochs"] * samples // size
+    if steps.num_epochs is None:
+        return np.full_like(samples, steps.num_steps)
+    return steps.num_epochs * samples // size
 
 
-def _claimed(arguments: tuple, delta: float, terms: Mapping[str, Any]) -> Figure:
+def _claimed(arguments: tuple, delta: float, secure: bool, how: NoisySteps) -> Figure:
+    if why := uncovered(how, _NOTHING):
+        return none(why)
     taken, steps, clip, selected, samples, size, sigma = arguments
-    selected = selected if terms["secure"] else 1
-    if "num_devices" in terms:
-        devices = terms["num_devices"] if terms["secure"] else 1
+    selected = selected if secure else 1
+    if how.num_devices is not None:
+        devices = how.num_devices if secure else 1
         eps = cdp_fl.dp_sgd_epsilon(taken, clip, devices, selected, size, sigma, delta)
         return Figure(eps.printed, delta, f"DP-SGD as printed, n = {devices} for the r that are summed")
     try:
         eps = cdp_fl.epsilon(taken, steps, clip, selected, samples, size, sigma, delta)
     except ValueError as error:
         return none(f"Theorem 1 does not apply: {error}")
-    return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if terms["secure"] else "Theorem 1 with r = 1")
+    return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if secure else "Theorem 1 with r = 1")
 
 
 def _proved(

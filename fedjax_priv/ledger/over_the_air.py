@@ -1,39 +1,38 @@
 """Wireless FedSGD: noise that adds up on the air, and sampling the server does not see."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.ledger.entry import Entry, Figure, none
+from fedjax_priv.ledger.entry import Entry, Figure, Question, none
+from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
-NEIGHBOURS = "all that one user holds is replaced"
+ADJACENT = "all that one user holds is replaced"
 DELTA_LOCAL = 1e-5
 """The paper's delta_l, and what its delta' exceeds the least one by."""
 
 
-def entries(terms: Mapping[str, Any], run: xr.Dataset, *, delta: float, colluding: int) -> list[Entry]:
+def entries(release: OverTheAir, question: Question) -> list[Entry]:
     """Of the server, which an outsider at its place equals, and of it with colluding users."""
+    run, delta, colluding = question.run, question.delta, question.colluding
     p, rounds = run.join_probability.values.astype(np.float64), run.sizes["round"]
-    claim = _claimed(terms, p, delta)
+    claim = _claimed(release, p, delta)
     seen = [("server", "the server, which knows gains, probabilities and how many sent", p)]
     if colluding:
         rest = p[:, : p.shape[1] - colluding]
         seen.append(("coalition", f"the server and the last {colluding} users, whose coins and noise it knows", rest))
     return [
-        Entry(who, NEIGHBOURS, claim, _proved(terms, run, part, rounds, delta), view=view) for view, who, part in seen
+        Entry(who, ADJACENT, claim, _proved(release, run, part, rounds, delta), view=view) for view, who, part in seen
     ]
 
 
-def _claimed(terms: Mapping[str, Any], p: np.ndarray, delta: float) -> Figure:
+def _claimed(release: OverTheAir, p: np.ndarray, delta: float) -> Figure:
     """Theorem 1 in each round and its composition, eqs. 18 to 20; at the paper's deltas."""
-    if terms["access"] == "orthogonal":
+    if release.access == "orthogonal":
         return none("printed for one round only, see theory.wireless.orthogonal_epsilon")
     try:
         distinct, which = np.unique(p, axis=0, return_inverse=True)
-        each = [_theorem(terms, row) for row in distinct]
+        each = [_theorem(release, row) for row in distinct]
     except ValueError as error:
         return none(f"Theorem 1 does not exist: {error}")
     eps, failure = np.array(each)[which.ravel()].T
@@ -41,25 +40,25 @@ def _claimed(terms: Mapping[str, Any], p: np.ndarray, delta: float) -> Figure:
     return Figure(float(total.epsilon), float(total.delta), "Theorem 1 and eqs. 18 to 20; false for removal")
 
 
-def _theorem(terms: Mapping[str, Any], p: np.ndarray) -> tuple[float, float]:
+def _theorem(release: OverTheAir, p: np.ndarray) -> tuple[float, float]:
     size = len(p)
     prime = 2 * np.exp(-2 * p.sum() ** 2 / size) + DELTA_LOCAL
-    claim = wireless.Round(size, p, terms["clip"], terms["noise_variance"]), DELTA_LOCAL, prime
+    claim = wireless.Round(size, p, release.clip, release.noise_variance), DELTA_LOCAL, prime
     return float(wireless.central_epsilon(*claim)), float(wireless.central_delta(*claim))
 
 
-def _proved(terms: Mapping[str, Any], run: xr.Dataset, p: np.ndarray, rounds: int, delta: float) -> Figure:
+def _proved(release: OverTheAir, run: xr.Dataset, p: np.ndarray, rounds: int, delta: float) -> Figure:
     size = p.shape[1]
-    if np.ndim(terms["noise_variance"]):
+    if np.ndim(release.noise_variance):
         return none("noise variances differ between users: the accountant is for one")
-    noises = (float(terms[name]) for name in ("clip", "noise_variance", "receiver_noise"))
+    noises = (float(getattr(release, name)) for name in ("clip", "noise_variance", "receiver_noise"))
     about = wireless.Round(size, _shape(p), *noises)
-    if terms["power"] is not None and terms["control"] == "gradient":
+    if release.power is not None and release.control == "gradient":
         return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
-    if terms["access"] == "orthogonal":
-        return _orthogonal(terms, p, rounds, delta, about)
-    if terms["power"] is not None and terms["control"] == "bound":
-        power = np.broadcast_to(terms["power"], run.gain.shape[1])[:size] * run.attrs["num_params"]
+    if release.access == "orthogonal":
+        return _orthogonal(release, p, rounds, delta, about)
+    if release.power is not None and release.control == "bound":
+        power = np.broadcast_to(release.power, run.gain.shape[1])[:size] * run.attrs["num_params"]
         gain = run.gain.values[:, :size].astype(np.float64)
         amplitude = wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"])
         eps = wireless.limited_epsilon(about, delta, amplitudes=amplitude, rounds=rounds)
@@ -68,9 +67,9 @@ def _proved(terms: Mapping[str, Any], run: xr.Dataset, p: np.ndarray, rounds: in
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)")
 
 
-def _orthogonal(terms: Mapping[str, Any], p: np.ndarray, rounds: int, delta: float, about: wireless.Round) -> Figure:
+def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, about: wireless.Round) -> Figure:
     """Every link is seen, and its silence: a Gaussian mechanism in each round a user takes part in."""
-    if terms["power"] is not None:
+    if release.power is not None:
         return none("users limited by power on orthogonal links: no accountant")
     alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]))
     eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)

@@ -1,4 +1,11 @@
-"""Classifiers as `Model(init, apply)`."""
+"""Classifiers as `Model(init, apply)`.
+
+- `dense`: softmax regression and fully connected networks.
+- `cnn`: convolutional networks for 28x28 images and for CIFAR-10.
+- `resnet`: ResNet-20 with group normalisation.
+- `flax_model`, `equinox_model`: a `Model` from a module of flax or equinox.
+- `client_convolution`: a convolution that stays fast when each client has its own kernel.
+"""
 
 from fedjax_priv.models.cnn import cifar_cnn, mcmahan_cnn
 from fedjax_priv.models.dense import mlp, softmax_regression
@@ -7,12 +14,5 @@ from fedjax_priv.models.flax_model import from_flax, num_params
 from fedjax_priv.models.resnet import resnet20
 
 __all__ = [
-    "cifar_cnn",
-    "from_equinox",
-    "from_flax",
-    "mcmahan_cnn",
-    "mlp",
-    "num_params",
-    "resnet20",
-    "softmax_regression",
-]
+    "cifar_cnn", "from_equinox", "from_flax", "mcmahan_cnn", "mlp", "num_params", "resnet20", "softmax_regression",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Convolutional networks: that of McMahan et al. 2017 for 28x28 images, and a small one for CIFAR-10."""
+"""Convolutional networks: the one of McMahan et al. 2017 for 28x28 images, and a small one for CIFAR-10."""
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -6,15 +6,15 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.models.conv import conv
+from fedjax_priv.models.client_convolution import conv
 from fedjax_priv.models.flax_model import from_flax
 
 
 def max_pool(x: Float[Array, "b h w c"]) -> Float[Array, "b h//2 w//2 c"]:
-    """Largest of each 2x2 square; an odd last row or column is left out.
+    """The largest value of each 2x2 square; an odd last row or column is left out.
 
-    Maxima of every second column, then row: XLA's windowed reduction has a gradient twenty times as slow, a reshape and
-    a reduction one four times as slow.
+    It takes maxima over every second column, then row: the gradient of XLA's windowed reduction is twenty times slower,
+    that of a reshape and a reduction four times.
     """
     _, h, w, _ = x.shape
     columns = jnp.maximum(x[:, :, : w // 2 * 2 : 2], x[:, :, 1::2])
@@ -34,7 +34,7 @@ class _Convolutional(nn.Module):
     def __call__(self, x: Float[Array, "b h w c"]) -> Float[Array, "b classes"]:
         for channels in self.channels:
             x = nn.Conv(channels, (self.kernel, self.kernel), padding=self.padding, conv_general_dilated=conv)(x)
-            x = nn.relu(max_pool(x))  # the same as pooling after the ReLU, on a quarter of the values
+            x = nn.relu(max_pool(x))  # same as pooling after the ReLU, on a quarter of the values
         x = nn.relu(nn.Dense(self.hidden)(x.reshape(x.shape[0], -1)))
         return nn.Dense(self.classes)(x)
 
@@ -44,7 +44,7 @@ def mcmahan_cnn(
 ) -> Model:
     """Two 5x5 convolutions of 32 and 64 channels, each 2x2 max-pooled, and a dense layer of 512 (McMahan et al. 2017).
 
-    On 28x28x1 with 10 classes d = 1,663,370, the count the paper gives; with `padding="VALID"` d = 582,026.
+    On 28x28x1 with 10 classes d = 1,663,370, as in the paper; with `padding="VALID"` d = 582,026.
     """
     _validate.one_of(("SAME", "VALID"), padding=padding)
     _validate.integer(num_classes=num_classes)
@@ -54,7 +54,7 @@ def mcmahan_cnn(
 def cifar_cnn(num_classes: int = 10) -> Model:
     """Three 3x3 convolutions of 48, 64 and 64 channels on 32x32x3, each 2x2 max-pooled, and a dense layer of 96.
 
-    d = 165,354: 0.66 MB as float32, the size of a dense upload in the SparseSecAgg experiments on CIFAR-10.
+    d = 165,354, or 0.66 MB as float32: the size of a dense upload in the SparseSecAgg experiments on CIFAR-10.
     """
     _validate.integer(num_classes=num_classes)
     return from_flax(_Convolutional((48, 64, 64), 3, "SAME", 96, num_classes), (32, 32, 3))

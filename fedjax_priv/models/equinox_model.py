@@ -1,4 +1,4 @@
-"""From an equinox module to the pair of pure functions the rest of the library takes."""
+"""A `Model` from an equinox module."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,16 +12,16 @@ from fedjax_priv.base import Key, Model
 def from_equinox(make: Callable[[Key], Any]) -> Model:
     """Model of an equinox module, such as `from_equinox(lambda key: eqx.nn.MLP(64, 10, 32, 1, key=key))`.
 
-    Its parameters are the module with its arrays of floats alone: `eqx.combine(params, make(key))` is a module again.
+    Its parameters are the module's float arrays; `eqx.combine(params, make(key))` is a module again.
 
     Args:
       make: from a key to the module, which is called on one example, float32, without a key, and returns logits
-        `[classes]`. Anything but its arrays of floats must not depend on the key.
+        `[classes]`. Only its float arrays may depend on the key.
 
     Raises:
       ImportError: equinox is not installed.
-      ValueError: `make` returns something else, as does `eqx.nn.make_with_state`: running statistics would be a state
-        that is neither averaged nor private.
+      ValueError: `make` does not return a callable module. `eqx.nn.make_with_state` does not: running statistics would
+        be client state that is neither averaged nor private.
     """
     try:
         import equinox as eqx  # pyright: ignore[reportMissingImports]
@@ -31,7 +31,7 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
     def parts(key: Key) -> tuple[PyTree, PyTree]:
         module = make(key)
         if not isinstance(module, eqx.Module) or not callable(module):
-            raise ValueError(f"make must return a module that can be called, got {type(module).__name__}")
+            raise ValueError(f"make must return a callable equinox module, got {type(module).__name__}")
         return eqx.partition(module, eqx.is_inexact_array)
 
     rest = parts(jax.random.key(0))[1]

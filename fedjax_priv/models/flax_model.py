@@ -1,4 +1,4 @@
-"""From a flax linen module to the pair of pure functions the rest of the library takes."""
+"""A `Model` from a flax linen module."""
 
 import math
 from typing import cast
@@ -20,8 +20,8 @@ def from_flax(module: nn.Module, input_shape: tuple[int, ...]) -> Model:
       input_shape: shape of one example.
 
     Raises:
-      ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has other variables than
-        parameters: running statistics would be a state that is neither averaged nor private.
+      ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has variables other than
+        parameters: running statistics would be client state that is neither averaged nor private.
     """
     for size in input_shape:
         _validate.integer(input_shape=size)
@@ -29,7 +29,7 @@ def from_flax(module: nn.Module, input_shape: tuple[int, ...]) -> Model:
     def init(key: Key) -> PyTree:
         variables = module.init(key, jnp.zeros((1, *input_shape)))
         if set(variables) != {"params"}:
-            raise ValueError(f"module must have parameters and no other variables, got {sorted(variables)}")
+            raise ValueError(f"module must have no variables but params, got {sorted(variables)}")
         return variables["params"]
 
     def apply(params: PyTree, x: Array) -> Array:

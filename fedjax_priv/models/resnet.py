@@ -1,9 +1,9 @@
 """ResNet-20 for 32x32 images (He et al. 2016, section 4.2), with group normalisation.
 
-Batch normalisation keeps running statistics: a state of each client that is neither averaged, clipped nor masked, and
-with it the gradient of an example depends on the others of its batch. Group normalisation (Wu and He 2018) uses one
-example at a time, so a client's update is a function of its parameters and samples alone. Its scale and shift are as
-many as batch normalisation's, so the parameter count is the usual one.
+Batch normalisation keeps running statistics, client state that is neither averaged, clipped nor masked, and makes the
+gradient of an example depend on the rest of its batch. Group normalisation (Wu and He 2018) uses one example at a time,
+so a client's update is a function of its parameters and samples alone. Both have as many scales and shifts, so the
+parameter count is the usual one.
 """
 
 import functools
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.models.conv import conv
+from fedjax_priv.models.client_convolution import conv
 from fedjax_priv.models.flax_model import from_flax
 
 _conv = functools.partial(nn.Conv, use_bias=False, conv_general_dilated=conv)

@@ -1,10 +1,9 @@
 """Checks of arguments that several systems take."""
 
-from jax.sharding import Mesh
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.rule import part_of
+from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.layers import pairwise_masks, plain_field
@@ -70,11 +69,11 @@ def buffers(
     return number
 
 
-def buffer_sum(number: int, buffer_size: int, *, in_the_clear: bool, elide: bool, mesh: Mesh | None) -> Layer:
+def buffer_sum(number: int, buffer_size: int, *, in_the_clear: bool, elide: bool) -> Layer:
     """The exact sum of each buffer, masked among its members."""
     if in_the_clear:
         return plain_field(number)
-    return pairwise_masks(number, group_size=buffer_size, elide=elide, mesh=mesh)
+    return pairwise_masks(number, group_size=buffer_size, elide=elide)
 
 
 def coordinates(num_params: int, ratio: float, clients: int = 1) -> int:

@@ -1,6 +1,6 @@
-"""Clipping and distributed noise as options of several systems: their layers, and what the ledger is told of them."""
+"""Clipping and distributed noise as options of several systems: their layers, and what they release."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Array
 
@@ -8,14 +8,15 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Layer
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import skellam_noise
+from fedjax_priv.systems.releases import DistributedNoise
 
 
 class Noise(NamedTuple):
-    """Layers by name, none where there is no noise, and terms of the release."""
+    """Layers by name, above and below the quantizer, and the noise as a part of the release."""
 
-    above: dict[str, Layer]  # the quantizer
+    above: dict[str, Layer]
     below: dict[str, Layer]
-    terms: dict[str, Any]
+    released: DistributedNoise | None  # None: no noise
 
 
 def distributed_noise(
@@ -37,7 +38,7 @@ def distributed_noise(
       noise_variance: of each client's noise; None adds none.
       levels: grid points of the quantizer to a unit.
       max_terms: most uploads in a sum.
-      group_size: as in `ledger.distributed_noise`.
+      group_size: as in `releases.DistributedNoise`.
       threshold: as there.
       num_values: as there.
       byzantine: as there.
@@ -48,16 +49,15 @@ def distributed_noise(
     """
     above = {} if clip is None else {"clip": clip_to(clip)}
     if noise_variance is None:
-        return Noise(above, {}, {})
+        return Noise(above, {}, None)
     if clip is None:
         raise ValueError("clip must be given with noise_variance: noise hides nothing of what is not bounded")
     _validate.known(clip=clip, noise_variance=noise_variance, levels=levels)
     _validate.non_negative(noise_variance=noise_variance)
     _validate.positive(levels=levels)
-    grid = {"noise_variance": float(levels) ** 2 * float(noise_variance), "max_norm": float(levels) * float(clip)}
-    about = dict(
-        num_values=num_values, group_size=group_size, threshold=threshold, byzantine=byzantine, condition=condition
+    variance, max_norm = float(levels) ** 2 * float(noise_variance), float(levels) * float(clip)
+    below = {"noise": skellam_noise(variance, max_norm=max_norm, max_terms=max_terms)}
+    released = DistributedNoise(
+        variance, max_norm, float(clip), num_values, group_size, threshold, byzantine, condition
     )
-    return Noise(
-        above, {"noise": skellam_noise(**grid, max_terms=max_terms)}, {"noise": grid | about, "clip": float(clip)}
-    )
+    return Noise(above, below, released)

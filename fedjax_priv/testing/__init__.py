@@ -1,7 +1,10 @@
-"""The laws of a layer, as checks for one of your own; all layers of the package pass them."""
+"""Checks of the laws that every layer must obey; run them on your own layer.
 
-from fedjax_priv.testing.harness import cohort_of, run_layer, survivors, wire
-from fedjax_priv.testing.laws import (
+- `layer_laws`: the checks, and the `Case` they take.
+- `single_layer_round`: a cohort by hand, and one round of one layer.
+"""
+
+from fedjax_priv.testing.layer_laws import (
     NUM_CLIENTS,
     NUM_PARAMS,
     Case,
@@ -11,6 +14,7 @@ from fedjax_priv.testing.laws import (
     check_round_trip,
     check_unbiased,
 )
+from fedjax_priv.testing.single_layer_round import cohort_of, run_layer, survivors, wire
 
 __all__ = [
     "NUM_CLIENTS", "NUM_PARAMS", "Case",

@@ -174,7 +174,7 @@ RULES = {
     "norm_trimming": Rule(aggregators.norm_trimming(0.25), norm_trimming, "SPH", lambda m: m // 4),
     "filter_l2": Rule(aggregators.filter_l2(1.0, bound=1.0), filter_l2, "TPH", half),
     "filter_l2, authors": Rule(
-        aggregators.filter_l2(0.5, bound=2.0, squared=True, share=0.2, block=3),
+        aggregators.filter_l2(0.5, bound=2.0, squared=True, fraction=0.2, block=3),
         lambda x: filter_l2(x, 0.5, 2.0, True, 2 * math.floor(0.2 * len(x)), 3), "TPH", half,
     ),
     "nearest_neighbour_mixing": Rule(

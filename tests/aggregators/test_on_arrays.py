@@ -53,7 +53,7 @@ def test_each_call_starts_afresh_and_is_compiled_once():
     ("args", "message"),
     [
         ((ROWS[0],), r"rows must be of shape \[g, d\], got \(4,\)"),
-        ((ROWS, np.ones(4, bool)), r"present must be one truth value for each of 9 rows, got shape \(4,\)"),
+        ((ROWS, np.ones(4, bool)), r"present must have shape \(9,\), one bool per row, got \(4,\)"),
     ],
 )
 def test_other_shapes_are_refused(args, message):

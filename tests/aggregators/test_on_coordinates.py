@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates, trimmed_mean
 from fedjax_priv.base import Received
-from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.layers.sparsification import Sparse
 
 KEY = jax.random.key(2)
 G, D = 6, 9

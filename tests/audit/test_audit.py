@@ -34,7 +34,7 @@ from fedjax_priv.base import ClientData, View
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd, local_sgd
 from fedjax_priv.layers import plain_field
-from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.systems import dp_sgd, fedavg, fedrep, wireless
 from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian

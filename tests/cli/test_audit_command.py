@@ -8,8 +8,7 @@ import pytest
 import xarray as xr
 
 from fedjax_priv import systems
-from fedjax_priv.audit import Finding, Worlds
-from fedjax_priv.audit import systems as of_systems
+from fedjax_priv.audit import Finding, Worlds, ledger_entries
 from fedjax_priv.audit.worlds import watched
 from fedjax_priv.cli import audit_command, main
 from fedjax_priv.cli.options import REQUIRED
@@ -50,7 +49,7 @@ def traced(monkeypatch):
         assert first == second and first.dtype == np.float32 and first.ndim == 1
         return Worlds(np.ones((trials, *first.shape)), np.zeros((trials, *first.shape)))
 
-    monkeypatch.setattr(of_systems, "scores", scores)
+    monkeypatch.setattr(ledger_entries, "scores", scores)
 
 
 def required(system):

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_priv.audit import Finding, sending
 from fedjax_priv.cli import bench, main
+from fedjax_priv.cli.demo import run as demo_run
 from fedjax_priv.cli.demo import table
 from fedjax_priv.cli.demo.case_table import Size, cases, turned
 from fedjax_priv.cli.demo.compare import largest_difference, updates

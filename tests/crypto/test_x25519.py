@@ -45,7 +45,7 @@ def test_every_pair_has_its_own_seed_whoever_else_is_there():
 
 def test_a_short_key_is_refused():
     pytest.importorskip("cryptography")
-    with pytest.raises(ValueError, match="private_keys must be of 32 bytes each"):
+    with pytest.raises(ValueError, match="private_keys must have 32 bytes each, got"):
         x25519.pair_seeds([ALICE, BOB[:31]])
 
 

@@ -168,7 +168,7 @@ def test_bad_arguments(change, message):
 
 def test_a_share_that_is_traced_is_refused():
     run = lambda alpha: common_secagg(towards_target(), num_clients=N, num_params=D, alpha=alpha).block
-    with pytest.raises(ValueError, match="^alpha must be known when the program is made"):
+    with pytest.raises(ValueError, match="^alpha must be known when the program is compiled"):
         jax.jit(run)(0.5)
 
 

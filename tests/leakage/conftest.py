@@ -53,7 +53,7 @@ class Round(NamedTuple):
         i, j = np.triu_indices(len(group), 1)
         away = np.abs(place[i] - place[j])
         away = np.minimum(away, np.asarray(roster.circle.members)[i] - away)
-        peers = (group[i] == group[j]) & (away <= protocol.terms.holders // 2)
+        peers = (group[i] == group[j]) & (away <= protocol.quorum.holders // 2)
         edges = np.stack([i[peers], j[peers]], 1)
         return edges, np.asarray(_chosen(protocol, self.value.shape[1], self.private.key, roster, jnp.asarray(edges)))
 

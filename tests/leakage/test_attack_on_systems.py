@@ -81,7 +81,7 @@ def test_half_of_all_values_are_read_alone_without_one_false_hit():
         true = np.where(members, value[reading.clients, reading.coordinate[:, None]], 0).sum(1)
         assert (np.abs(reading.value - true) < members.sum(1)).all()  # each is rounded to a neighbour
         h = int(np.asarray(info.observed.alive)[: n - adversaries].sum())
-        share = reading.share
+        share = reading.fraction
         assert (np.abs(share.value[:2] - given_survivors(h, n)) < 5 * share.error[:2]).all()
         sent.append(reading.sent.sum())
         read.append(reading.read.sum(0))
@@ -99,7 +99,7 @@ def test_a_hundred_clients(play):
     round = play(sparse_masks(**how), n, d, lost=lost, colluding=range(n - adversaries, n))
     reading = separate(round.view, sparse_protocol(**how), bound=1000, colluders=round.colluders)
     h = round.honest.sum()
-    assert (np.abs(reading.share.value[:2] - given_survivors(h, n)) < 5 * reading.share.error[:2]).all()
+    assert (np.abs(reading.fraction.value[:2] - given_survivors(h, n)) < 5 * reading.fraction.error[:2]).all()
     alone = reading.size == 1
     assert (reading.value[alone] == round.value[reading.clients[alone, 0], reading.coordinate[alone]]).all()
     assert reading.false_hits < 1
@@ -115,7 +115,7 @@ def test_nothing_but_the_total_is_read_of_common_coordinates():
     reading = attack(info, n, adversaries, protocol, KEY, max_size=4, bound=2**11)
     honest = int(np.asarray(info.observed.alive)[: n - adversaries].sum())
     assert honest > 4 and reading.coordinate.size == 0
-    assert (reading.sent == honest).all() and reading.share.value.tolist() == [0, 0, 0, 0]
+    assert (reading.sent == honest).all() and reading.fraction.value.tolist() == [0, 0, 0, 0]
     left = residuals(info.observed, protocol)  # the server alone: its total is the direction it was given
     total = np.zeros(left.num_params, np.int64)
     np.add.at(total, left.coordinate, left.value.astype(np.int64))

@@ -9,7 +9,7 @@ import xarray as xr
 from fedjax_priv import simulate
 from fedjax_priv.aggregators import coordinate_median, mean
 from fedjax_priv.layers import plain_field
-from fedjax_priv.layers.skellam import squared_norm_bound
+from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import fedrep, secagg, sparse_secagg
 from fedjax_priv.theory import skellam

@@ -1,6 +1,7 @@
 """Figures of a run, against the accountants called by hand with what is known of it."""
 
 import functools
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +11,14 @@ import xarray as xr
 
 from fedjax_priv import losses, models, simulate, systems
 from fedjax_priv.aggregators import mean
+from fedjax_priv.audit.by_release import PLANS
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import local_sgd, scheduled
 from fedjax_priv.layers import plain_field
 from fedjax_priv.ledger import ledger, show, worst
+from fedjax_priv.ledger.by_release import ACCOUNTANTS
+from fedjax_priv.systems import releases
 from fedjax_priv.theory import cdp_fl, fedrep, gaussian, sparse_secagg, wireless
 
 KEY = jax.random.key(3)
@@ -98,6 +102,37 @@ def test_without_secure_aggregation_uploads_are_seen_alone():
     np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.upload_epsilon(TAKEN, 2, 0.5, M, 2, 0.3, DELTA))
     row_one = np.sqrt(TAKEN) * 2 * 0.5 / 2 / 0.3  # each sample once a round: sensitivity 2G/gamma, noise sigma
     np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(DELTA, row_one), rtol=1e-6)
+
+
+def test_rows_three_and_four_are_for_steps_without_momentum():
+    """Nothing is known of the constant of a step that depends on the velocity; the paper's theorem has none either."""
+
+    def found(lipschitz, **how):
+        training = local(num_steps=2, sample_clip=0.5, gradient_noise=0.3, **how)
+        algorithm = systems.cdp_fl(training, num_clients=N, cohort_size=3, cohort=scheduled(SCHEDULE))
+        return entries(algorithm, made(SCHEDULE), lipschitz=lipschitz)[0]
+
+    plain, known, rolling = found(None), found(1.0), found(1.0, momentum=0.9)
+    assert "row 0, 3" in known.proved.why
+    assert worst(known.proved) < worst(plain.proved) == worst(rolling.proved) and "row 0, 1" in rolling.proved.why
+    assert worst(known.claimed) > 0 and rolling.claimed.epsilon is None and "momentum" in rolling.claimed.why
+
+
+def test_steps_that_no_theorem_knows_have_no_number():
+    training = local(num_steps=2, sample_clip=0.5, gradient_noise=0.3)
+    for noise, why in ((training.noise._replace(beyond=frozenset({"luck"})), "luck"), (None, "nothing is known")):
+        for entry in entries(systems.cdp_fl(training._replace(noise=noise), num_clients=N)):
+            assert entry.claimed.epsilon is None is entry.proved.epsilon and why in entry.proved.why
+
+
+def test_every_type_of_release_has_an_accountant_and_a_plan_for_its_audit():
+    types = {*typing.get_args(releases.Release)}
+    made_here = {each for each in vars(releases).values() if getattr(each, "__module__", "") == releases.__name__}
+    assert made_here - {releases.DistributedNoise} == types
+    assert ACCOUNTANTS.keys() == PLANS.keys() == types | {type(None)}
+    unknown = systems.fedavg(local(num_steps=1))._replace(release=releases.DistributedNoise(1, 1, 1, 1, 1, 1))
+    (entry,) = entries(unknown)
+    assert entry.claimed.epsilon is None is entry.proved.epsilon and "type DistributedNoise" in entry.proved.why
 
 
 def test_no_theorem_no_number():

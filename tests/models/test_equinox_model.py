@@ -42,5 +42,5 @@ def test_it_trains():
 
 
 def test_what_is_no_module_is_refused():
-    with pytest.raises(ValueError, match="make must return a module that can be called, got tuple"):
+    with pytest.raises(ValueError, match="make must return a callable equinox module, got tuple"):
         models.from_equinox(lambda key: eqx.nn.make_with_state(eqx.nn.MLP)(6, 4, 5, 1, key=key))

@@ -73,7 +73,7 @@ def test_max_pool_is_flaxs(size):
 
 def test_a_module_with_running_statistics_is_refused():
     model = models.from_flax(nn.BatchNorm(use_running_average=False), (3,))
-    with pytest.raises(ValueError, match=r"no other variables, got \['batch_stats', 'params'\]"):
+    with pytest.raises(ValueError, match=r"no variables but params, got \['batch_stats', 'params'\]"):
         model.init(jax.random.key(0))
 
 

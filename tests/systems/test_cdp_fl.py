@@ -124,7 +124,7 @@ def test_dp_sgd_is_one_step_of_it():
     assert same_bits(ran(dp_sgd(once, secure_sum=CLEAR, **how))[0], ran(system(once, secure_sum=CLEAR))[0])
 
 
-INCREASE = "members must be integers >= 0 that increase along the rows of a table, got"
+INCREASE = "members must be a table of integers >= 0 that increase along its rows, got"
 
 
 @pytest.mark.parametrize(

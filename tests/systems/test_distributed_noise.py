@@ -143,5 +143,5 @@ def test_what_the_noise_is_made_from_cannot_be_traced(name):
         secagg(towards_target(), num_clients=N, **{"clip": 1.0, "noise_variance": 1.0, "levels": 1.0, name: value})
         return value
 
-    with pytest.raises(ValueError, match=f"{name} must be known when the program is made"):
+    with pytest.raises(ValueError, match=f"{name} must be known when the program is compiled"):
         jax.jit(make)(1.0)

@@ -44,7 +44,7 @@ from fedjax_priv.layers import (
     weighted_mean,
 )
 from fedjax_priv.layers.secure_sum import bitmap
-from fedjax_priv.layers.sparsify import Sparse
+from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.status import Status
 from fedjax_priv.systems import (
     cdp_fl,
@@ -113,30 +113,32 @@ LAYERS = {
     "scale": Case(stack(it=scale(), send=plain()), weighted_sum),
     "public_weighted_mean": Case(
         stack(it=public_weighted_mean(2, factor=3.0), send=plain(2)),
-        lambda x, w: 3 * weighted_sum(x, w) / max(w.sum(), 1e-9), groups=2,
+        lambda x, w: 3 * weighted_sum(x, w) / max(w.sum(), 1e-9), num_groups=2,
     ),
-    "average": Case(stack(it=average(), send=plain(2)), lambda x, w: total(x, w) / max(len(x), 1), groups=2),
+    "average": Case(stack(it=average(), send=plain(2)), lambda x, w: total(x, w) / max(len(x), 1), num_groups=2),
     "weighted_mean": Case(stack(it=weighted_mean(), send=plain()), lambda x, w: weighted_sum(x, w) / w.sum()),
-    "plain": Case(plain(2), total, groups=2),
+    "plain": Case(plain(2), total, num_groups=2),
     "plain, float sum": Case(plain(exact=False), total),
-    "plain_field": Case(plain_field(2), total, groups=2, field=True),
+    "plain_field": Case(plain_field(2), total, num_groups=2, field=True),
     "quantize": Case(stack(it=quantize(2.0**10, N), send=plain_field()), total, error=2.0**-10),
-    "pairwise_masks": Case(pairwise_masks(group_size=N, block=2), total, field=True),
-    "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, groups=2, field=True),
+    "pairwise_masks": Case(pairwise_masks(group_size=N), total, field=True),
+    "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, num_groups=2, field=True),
     "pairwise_masks, neighbours": Case(pairwise_masks(group_size=N, neighbours=4, threshold=2), total, field=True),
     "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
     "sparse_masks": Case(
-        sparse_masks(alpha=0.7, group_size=N, block=2), total, field=True, wire=located_wire, sends=located
+        sparse_masks(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
     ),
     "sparse_masks, dense": Case(
         sparse_masks(2, alpha=1.0, group_size=4, threshold=2, expand="dense"),
-        total, groups=2, field=True, wire=located_wire, sends=located,
+        total, num_groups=2, field=True, wire=located_wire, sends=located,
     ),
     "stack": Case(
         stack(weigh=scale(2.0), quantize=quantize(2.0**16, N), mask=pairwise_masks(group_size=N)),
         lambda x, w: 2 * weighted_sum(x, w), error=2.0**-16,
     ),
-    "plain_sparse": Case(stack(it=every_coordinate(), send=plain_sparse(D, 2)), total, groups=2, wire=sparse_wire(D)),
+    "plain_sparse": Case(
+        stack(it=every_coordinate(), send=plain_sparse(D, 2)), total, num_groups=2, wire=sparse_wire(D)
+    ),
     "plain_sparse, float sum": Case(
         stack(it=every_coordinate(), send=plain_sparse(D, exact=False)), total, wire=sparse_wire(D)
     ),
@@ -149,7 +151,7 @@ LAYERS = {
             it=common_coordinates(D, D, error_feedback=True),
             quantize=quantize(2.0**16, 4), masks=pairwise_masks(2, group_size=4, threshold=2),
         ),
-        total, error=2.0**-16, groups=2,
+        total, error=2.0**-16, num_groups=2,
     ),
     "clip": Case(
         stack(it=clip(2.0), send=plain()),
@@ -168,7 +170,7 @@ LAYERS = {
         lambda x, w: total(x, w) / max(len(x), 1), wire=lambda upload: np.zeros(len(upload)), counted=lambda _: 1,
     ),
     "waveform": Case(waveform(), total, wire=lambda upload: np.zeros(len(upload))),
-    "conspar": Case(stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, groups=2),
+    "conspar": Case(stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, num_groups=2),
     # nobody is Byzantine here; who is, in attacks/test_on_updates.py
     "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),
     "on_sparse": Case(
@@ -244,11 +246,10 @@ SYSTEMS = {
 
 
 def public_names(packages, returning):
-    """Functions of the packages' modules whose return annotation is the given type."""
-    modules = [
-        f"{package.__name__}.{info.name}" for package in packages for info in pkgutil.iter_modules(package.__path__)
-    ]
-    for module in map(importlib.import_module, modules):
+    """Functions of the packages' modules whose return annotation is the given type; those inside a secure sum aside."""
+    found = [pkgutil.walk_packages(package.__path__, f"{package.__name__}.") for package in packages]
+    names = [info.name for infos in found for info in infos if "layers.secure_sum" not in info.name]
+    for module in map(importlib.import_module, names):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             own = not name.startswith("_") and function.__module__ == module.__name__
             if own and typing.get_type_hints(function).get("return") is returning:

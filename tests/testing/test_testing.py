@@ -47,12 +47,12 @@ def test_a_layer_that_keeps_the_laws():
     ("check", "case", "message"),
     [
         (check_round_trip, rounding(factor=2.0), "^row 0 must be within 1.75 of the sum, not "),
-        (check_round_trip, GOOD._replace(counted=lambda uploads: 1), "^row 0 must count its survivors"),
+        (check_round_trip, GOOD._replace(counted=lambda uploads: 1), "^row 0 must have the number of its survivors"),
         (check_unbiased, rounding(down), "^the mean over draws must be the sum"),
-        (check_unbiased, GOOD._replace(error=0.0), "^error must be stated"),
+        (check_unbiased, GOOD._replace(error=0.0), "^error must be > 0"),
         (check_unbiased, GOOD._replace(error=1e-4), "^error must be large enough"),
         (check_draws, rounding(by_place), "^a client must draw by its number"),
-        (check_bits, rounding(bits=1), "^bits must be those of the message, 1056, got "),
+        (check_bits, rounding(bits=1), "^bits must be the size of the message, 1056, got "),
     ],
 )
 def test_what_is_broken_is_named(check, case, message):
@@ -61,5 +61,5 @@ def test_what_is_broken_is_named(check, case, message):
 
 
 def test_a_layer_that_does_not_combine_is_refused():
-    with pytest.raises(ValueError, match="^layer must end in one that says how uploads combine"):
+    with pytest.raises(ValueError, match="^layer must end in one with a `combine`"):
         check_bits(Case(stateless(), lambda x, weight: x.sum(0)))

@@ -1,1 +1,1 @@
-"""Rules made from other rules, or from a function on the host."""
+"""Aggregation rules made from other rules, or from a function on the host."""

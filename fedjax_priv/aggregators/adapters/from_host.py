@@ -1,4 +1,4 @@
-"""A rule of another library, called on the host."""
+"""An aggregation rule of another library, called on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,19 +12,19 @@ from fedjax_priv.base import Aggregator, Key, Received
 
 
 def from_host(function: Callable[[np.ndarray], Any]) -> Aggregator:
-    """A rule in NumPy, or whatever computes on the host, inside a round: `from_host(byzfl.TrMean(3))`.
+    """Turns a NumPy function, or anything else that runs on the host, into a rule: `from_host(byzfl.TrMean(3))`.
 
-    It is for comparison: each round waits for the host, and members of a batch, as in a sweep, are called one by one. A
-    direction that is not finite fails the round, as any rule's does; where no row is there it is zero, and nothing is
-    called. Nobody knows how many Byzantine rows it bears, so a system refuses none; `from_host(f)._replace(
-    most_byzantine=lambda num_rows: 3)` says so.
+    Use it for comparisons. Each round waits for the host, and `vmap`, as in a sweep, calls the function once per
+    member. A direction that is not finite fails the round, as with any rule. If no row is present, the direction is
+    zero and `function` is not called. The rule does not know how many Byzantine rows it tolerates, so no system refuses
+    it; to state it, write `from_host(f)._replace(most_byzantine=lambda num_rows: 3)`.
 
     Args:
-      function: from the rows that are there, a float32 array `[m, d]` of its own, m >= 1, to `[d]`. The same rows must
-        give the same direction, since nothing says how often it is called, and it must not call JAX.
+      function: from the rows present, a float32 array `[m, d]` that it may change, m >= 1, to `[d]`. It must be
+        deterministic, because it may be called any number of times, and it must not call JAX.
 
     Raises:
-      jax.errors.JaxRuntimeError: when the program runs, `function` raises, or returns another shape.
+      jax.errors.JaxRuntimeError: at run time, if `function` raises or returns another shape.
     """
 
     def call(value: Array, count: Array) -> np.ndarray:

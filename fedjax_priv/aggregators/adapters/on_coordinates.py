@@ -1,4 +1,4 @@
-"""Rules on rows that hold a few coordinates, the same ones in all."""
+"""Rules on sparse rows that all hold the same coordinates."""
 
 import jax
 import jax.numpy as jnp
@@ -9,17 +9,17 @@ from fedjax_priv.base import Aggregator, Key, Received
 
 
 def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
-    """`rule` on rows `(value [g, K], position [g, K])` that share their positions; zero at all others.
+    """`rule` on rows `(value [g, K], position [g, K])` with the same positions in every row; zero elsewhere.
 
-    Positions from d on are no coordinates. What the rule keeps by coordinate, arrays `[d]` of its state, is restricted
-    to those of the round, and zero elsewhere after it (centered clipping).
+    Positions >= d are ignored. State of the rule per coordinate, arrays `[d]`, is restricted to the round's coordinates
+    and is zero elsewhere after the round (centered clipping).
 
     Args:
       rule: on rows `[g, K]`.
       num_params: coordinates of the direction, d.
 
     Raises:
-      ValueError: `num_params` is no integer from 1.
+      ValueError: `num_params` is not an integer >= 1.
     """
     _validate.integer(num_params=num_params)
 

@@ -11,16 +11,16 @@ from fedjax_priv.engine import batched_switch
 
 
 def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
-    """The rule `rules[index]`. In a batch, as in a sweep over `index`, each member runs its own rule only.
+    """The rule `rules[index]`. Under `vmap`, as in a sweep over `index`, each member runs only its own rule.
 
-    `most_byzantine` is the least of all rules, so that a system refuses what one of them does not bear.
+    `most_byzantine` is the smallest of all rules, so a system refuses more Byzantine rows than every rule tolerates.
 
     Args:
-      index: a number from 0, as int or float; may be traced. A traced one outside gives the direction NaN.
-      rules: on the same rows; their states are kept side by side.
+      index: from 0, int or float; may be traced. A traced index out of range gives the direction NaN.
+      rules: rules for the same rows; the state is a tuple with the state of each.
 
     Raises:
-      ValueError: there is no rule, or `index` is not the number of one.
+      ValueError: `rules` is empty, or `index` is out of range.
     """
     at, known = batched_switch.number(index, rules)
 

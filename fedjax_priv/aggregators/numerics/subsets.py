@@ -1,4 +1,4 @@
-"""Subsets of rows, for the rules that look at all of them."""
+"""Subsets of rows, for rules that try all of them."""
 
 import itertools
 import math
@@ -13,19 +13,21 @@ MOST_SUBSETS = 50_000
 
 
 def best_subset(score: Callable[[Array], Array], num_left_out: int, ok: Bool[Array, " g"]) -> Bool[Array, " g"]:
-    """Of the subsets of all rows that are there but `num_left_out`, the first with the least `score(mask [g])`.
+    """The subset of present rows that leaves out `num_left_out` and has the least `score(mask [g])`; ties go to the
+    first.
 
     Raises:
       ValueError: there are more than 50,000 subsets of `g` rows.
     """
     kept = jnp.asarray(all_but(num_left_out, ok.size))
     scores = jax.lax.map(lambda mask: score(mask & ok), kept, batch_size=256)
-    complete = (kept | ok[None, :]).all(1)  # none of those left out was missing
+    complete = (kept | ok[None, :]).all(1)  # every row left out is present
     return kept[jnp.argmin(jnp.where(complete, scores, jnp.inf))] & ok
 
 
 def all_but(num_left_out: int, num_rows: int) -> np.ndarray:
-    """Masks `[subsets, num_rows]` of all rows but `num_left_out`, in the order of `itertools.combinations` of the rest.
+    """Masks `[subsets, num_rows]` that leave out `num_left_out` rows, ordered as `itertools.combinations` of the
+    others.
 
     Raises:
       ValueError: there are more than 50,000.
@@ -33,8 +35,8 @@ def all_but(num_left_out: int, num_rows: int) -> np.ndarray:
     subsets = math.comb(num_rows, num_left_out)
     if subsets > MOST_SUBSETS:
         raise ValueError(
-            f"num_byzantine must leave at most {MOST_SUBSETS} subsets of the {num_rows} rows to look at, "
-            f"got {num_left_out}: {subsets} subsets"
+            f"num_byzantine must give at most {MOST_SUBSETS} subsets of the {num_rows} rows to try, "
+            f"got {num_left_out}, which gives {subsets}"
         )
     left_out = np.array(list(itertools.combinations(range(num_rows), num_left_out)), int).reshape(subsets, -1)
     masks = np.ones((subsets, num_rows), bool)

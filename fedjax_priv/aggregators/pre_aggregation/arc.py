@@ -1,22 +1,22 @@
-"""Clipping to a norm that the rows themselves give."""
+"""Clipping to a norm that the rows themselves determine."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.columns import norms
+from fedjax_priv.aggregators.numerics.column_blocks import norms
 from fedjax_priv.aggregators.pre_aggregation.clipping import clipped
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
-from fedjax_priv.aggregators.rule import by_count, minority
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
+from fedjax_priv.aggregators.rule_parts import by_count, minority
 from fedjax_priv.base import Key
 
 
 def arc(num_byzantine: int) -> PreAggregator:
-    """Adaptive robust clipping (Allouah et al. 2025): the `floor(2f (M - f) / M)` longest rows as long as the next.
+    """Adaptive robust clipping: clips the `floor(2f (M - f) / M)` longest rows to the next norm (Allouah et al. 2025).
 
-    A row beyond 1e19, whose square float32 does not hold, becomes zero; one that is not finite becomes NaN.
+    A row with a norm above 1e19, whose square overflows float32, becomes zero; a row that is not finite becomes NaN.
 
     Args:
-      num_byzantine: `f`; it is for rules that bear as many, and gives no result where `2f >= M`.
+      num_byzantine: `f`, which the rule that follows must tolerate too; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0.

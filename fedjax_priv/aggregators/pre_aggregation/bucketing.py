@@ -1,25 +1,25 @@
-"""Means of random buckets of rows."""
+"""Averages random buckets of rows."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
 from fedjax_priv.base import Key
 
 
 def bucketing(size: int) -> PreAggregator:
-    """Means of each `size` of the `M` rows that are there, in random order (Karimireddy et al. 2022).
+    """Averages the `M` rows present in random buckets of `size` (Karimireddy et al. 2022).
 
-    `ceil(M / size)` rows are left, the last one a mean of fewer where `size` does not divide `M`. A row that is not
-    finite spoils its own bucket, and no other.
+    `ceil(M / size)` rows remain; the last bucket is smaller if `size` does not divide `M`. A row that is not finite
+    spoils only its own bucket.
 
     Args:
-      size: rows of a bucket.
+      size: rows in a bucket.
 
     Raises:
-      ValueError: `size` is not a positive integer.
+      ValueError: `size` is not an integer >= 1.
     """
     _validate.integer(size=size)
 
@@ -27,7 +27,7 @@ def bucketing(size: int) -> PreAggregator:
         num_rows = len(rows)
         num_buckets = -(-num_rows // size)
         order = jnp.argsort(jax.random.permutation(key, num_rows) + jnp.where(ok, 0, num_rows))
-        place = jnp.arange(num_buckets * size).reshape(num_buckets, size)  # those of rows that are there come first
+        place = jnp.arange(num_buckets * size).reshape(num_buckets, size)  # present rows come first
         there = place < ok.sum()
         member = order[jnp.minimum(place, num_rows - 1)]
         zero = jnp.zeros((), rows.dtype)

@@ -1,21 +1,21 @@
-"""Rows no longer than a radius."""
+"""Clipping of rows to a given norm."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import norms
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
+from fedjax_priv.aggregators.numerics.column_blocks import norms
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
 from fedjax_priv.base import Key
 
 
 def clipping(radius: float | Array) -> PreAggregator:
-    """Each row times `min(1, radius / norm)`.
+    """Multiplies each row by `min(1, radius / norm)`.
 
-    One beyond 1e19, whose square float32 does not hold, becomes zero; one that is not finite becomes NaN.
+    A row with a norm above 1e19, whose square overflows float32, becomes zero; a row that is not finite becomes NaN.
 
     Args:
-      radius: largest Euclidean norm that is left as it is; may be traced.
+      radius: largest Euclidean norm left unchanged; may be traced.
 
     Raises:
       ValueError: `radius` is not a finite number > 0.
@@ -31,6 +31,6 @@ def clipping(radius: float | Array) -> PreAggregator:
 
 
 def clipped(rows: Array, norm: Array, longest: Array | float) -> Array:
-    """Rows of the given norms, no longer than `longest`."""
+    """Rows of the given norms, shortened to `longest`."""
     factor = jnp.where(norm > longest, longest / norm, jnp.where(jnp.isnan(norm + longest), jnp.nan, 1.0))
     return rows * factor[:, None]

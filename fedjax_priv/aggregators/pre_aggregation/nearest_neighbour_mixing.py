@@ -1,22 +1,22 @@
-"""Each row replaced by the mean of its neighbourhood."""
+"""Replaces each row by the mean of the rows nearest to it."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.columns import mix
-from fedjax_priv.aggregators.numerics.geometry import geometry, squared_distances
-from fedjax_priv.aggregators.pre_aggregation.composed import PreAggregator
-from fedjax_priv.aggregators.rule import minority, smallest
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sums
+from fedjax_priv.aggregators.numerics.row_distances import geometry, squared_distances
+from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
+from fedjax_priv.aggregators.rule_parts import minority, smallest
 from fedjax_priv.base import Key
 
 
 def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
     """Each row becomes the mean of its `M - f` nearest rows, itself included (Allouah et al. 2023, NNM).
 
-    Of rows equally far the first. A row that is not finite, or beyond 1e19, is infinitely far, and is NaN afterwards.
+    Ties go to the first row. A row that is not finite, or has a norm above 1e19, is infinitely far and becomes NaN.
 
     Args:
-      num_byzantine: `f`; it is for rules that bear as many, and gives no result where `2f >= M`.
+      num_byzantine: `f`, which the rule that follows must tolerate too; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0.
@@ -27,7 +27,7 @@ def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
         places = geometry(rows, ok)
         how_many = ok.sum() - num_byzantine
         neighbours = smallest(squared_distances(places.gram, places.near), how_many)
-        mixed = mix(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
+        mixed = weighted_sums(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
         return jnp.where(places.near[:, None], mixed, jnp.nan), ok
 
     return PreAggregator(apply, minority(num_byzantine))

@@ -1,4 +1,4 @@
-"""Rows weighed down until they spread little, from their covariance."""
+"""CAF: lowers the weights of outliers until the covariance of the rows is small."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ from jax import lax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine
-from fedjax_priv.aggregators.numerics.geometry import geometry
-from fedjax_priv.aggregators.numerics.spectral import down_weigh, top_variance
-from fedjax_priv.aggregators.rule import minority, rule
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.numerics.covariance import down_weigh, top_variance
+from fedjax_priv.aggregators.numerics.row_distances import geometry
+from fedjax_priv.aggregators.rule_parts import minority, rule
 from fedjax_priv.base import Aggregator
 
 
@@ -22,22 +22,22 @@ class _Pass(NamedTuple):
 
 
 MOST_PASSES = 1000
-"""For `compared="all"`, where a pass need not take a row out."""
+"""Limit for `compared="all"`, where a pass need not remove a row."""
 
 
 def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
     """Covariance bound agnostic filter: a weighted mean (Allouah, Guerraoui and Stephan 2025, CAF).
 
-    From weights of 1, while they sum to more than `M - 2f`: `w_l <- w_l (1 - tau_l / max tau)`, `tau_l` the squared
-    component of the row, without the mean, along the top eigenvector of the weighted covariance. The direction is the
-    weighted mean with the least largest eigenvalue on the way. The eigenvector is exact here; ByzFL takes one step of
-    a power iteration from a random start in its place. Rows that are not finite, or beyond 1e19, start from 0.
+    All weights start at 1. While they sum to more than `M - 2f`: `w_l <- w_l (1 - tau_l / max tau)`, where `tau_l` is
+    the squared component of the row minus the mean along the top eigenvector of the weighted covariance. The direction
+    is the weighted mean of the pass with the least top eigenvalue. The eigenvector is exact; ByzFL takes one step of a
+    power iteration from a random start. Rows that are not finite, or have norms above 1e19, start with weight 0.
 
     Args:
-      num_byzantine: `f`; where `2f >= M`, the direction is NaN. With 0 it is the mean.
-      compared: the rows of which `max tau` is the largest: those with a weight (`"kept"`), so that each pass takes one
-        out and `2f` are enough; or `"all"`, as in ByzFL, in 1,000 passes at most. A row taken out, if far away, then
-        keeps others from losing weight.
+      num_byzantine: `f`; if `2f >= M`, the direction is NaN. 0 gives the mean.
+      compared: the rows over which `max tau` is taken. `"kept"`: those with a weight, so each pass removes a row and
+        `2f` passes are enough. `"all"`: all rows, as in ByzFL, in at most 1,000 passes; a removed row that is far away
+        then keeps the others from losing weight.
 
     Raises:
       ValueError: an argument is out of range.
@@ -64,6 +64,6 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
             return (now.weights.sum() > least_left) & (now.number < most_passes)
 
         done = lax.while_loop(unfinished, filtered, _Pass(jnp.int32(0), first, first, jnp.float32(jnp.inf)))
-        return combine(done.best / done.best.sum(), rows)
+        return weighted_sum(done.best / done.best.sum(), rows)
 
     return rule(direct, minority(num_byzantine))

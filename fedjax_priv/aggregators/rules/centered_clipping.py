@@ -1,28 +1,28 @@
-"""Steps from a centre along clipped differences."""
+"""Centered clipping: moves a centre along clipped differences."""
 
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine, gram
-from fedjax_priv.aggregators.numerics.geometry import FAR, both, distances_to_sum
-from fedjax_priv.aggregators.rule import fewer_than_half
+from fedjax_priv.aggregators.numerics.column_blocks import gram, weighted_sum
+from fedjax_priv.aggregators.numerics.row_distances import FAR, both, distances_to_sum
+from fedjax_priv.aggregators.rule_parts import fewer_than_half
 from fedjax_priv.base import Aggregator, Key, Received
 
 
 def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:
     """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021).
 
-    One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold. The direction is the last `v`. A
-    row that is not finite, or whose squared distance float32 does not hold (near 1e19), counts in `M` and pulls
-    nowhere. It bears any minority of Byzantine rows, with an error of the order of the radius.
+    One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold, and returns the last `v`. A row
+    that is not finite, or whose squared distance overflows float32 (near 1e19), counts in `M` but does not move `v`.
+    The rule tolerates any minority of Byzantine rows, with an error proportional to the radius.
 
     Args:
-      radius: how far a row pulls at most, `tau`; the default is that of FedREP, ByzFL's is 100.
-      steps: of the iteration; 5 in FedREP, 1 in ByzFL.
-      start: the first `v`, `"previous"`, the direction of the last call, which is the state `[d]`, zero at first; or
-        always `"zero"`.
+      radius: `tau`, the most a row can move `v`; the default is FedREP's, ByzFL's is 100.
+      steps: iterations; 5 in FedREP, 1 in ByzFL.
+      start: the first `v`. `"previous"`: the direction of the last call, kept as the state `[d]`, zero at first.
+        `"zero"`: always zero.
 
     Raises:
       ValueError: an argument is out of range.
@@ -40,21 +40,21 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
         del key
         rows, ok = received
         origin = state if carries else jnp.zeros_like(rows[0])
-        share = _shares(gram(rows, origin), ok > 0, tau, steps)
-        moved = (1 - share.sum()) * origin + combine(share, rows)
+        coefficients = _coefficients(gram(rows, origin), ok > 0, tau, steps)
+        moved = (1 - coefficients.sum()) * origin + weighted_sum(coefficients, rows)
         return jnp.where((ok > 0).any(), moved, jnp.zeros_like(moved)), moved if carries else ()
 
     return Aggregator(init, apply, fewer_than_half)
 
 
-def _shares(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
-    """Shares `c` of the rows in the last centre: it is `origin + sum_l c_l (b_l - origin)`."""
+def _coefficients(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
+    """Coefficients `c` of the last centre, `origin + sum_l c_l (b_l - origin)`."""
     near = ok & (jnp.diagonal(products) < FAR)
     products = jnp.where(both(near), products, 0.0)
     num_rows = jnp.maximum(ok.sum(), 1).astype(products.dtype)
 
-    def step(_: Array, share: Array) -> Array:
-        pull = jnp.where(near, jnp.minimum(1.0, tau / distances_to_sum(products, share)), 0.0) / num_rows
-        return share * (1 - pull.sum()) + pull
+    def step(_: Array, coefficients: Array) -> Array:
+        pull = jnp.where(near, jnp.minimum(1.0, tau / distances_to_sum(products, coefficients)), 0.0) / num_rows
+        return coefficients * (1 - pull.sum()) + pull
 
     return lax.fori_loop(0, steps, step, jnp.zeros(ok.size))

@@ -3,19 +3,19 @@
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.order import mean_of_ranks
-from fedjax_priv.aggregators.rule import fewer_than_half, rule
+from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
+from fedjax_priv.aggregators.rule_parts import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 
 def coordinate_median(even: str = "mean") -> Aggregator:
-    """The coordinate-wise median of the rows `[g, d]` that are there (Yin et al. 2018, Definition 1).
+    """The coordinate-wise median of the rows `[g, d]` present (Yin et al. 2018, Definition 1).
 
-    It bears any minority of Byzantine rows, whatever they hold; NaN counts as the largest value.
+    It tolerates any minority of Byzantine rows; NaN counts as the largest value.
 
     Args:
-      even: of an even number of rows, `"mean"` of the two values in the middle (NumPy, ByzFL), or the `"lower"` one
-        (torch).
+      even: the median of an even number of values: `"mean"` of the two in the middle (NumPy, ByzFL), or the `"lower"`
+        one (torch).
 
     Raises:
       ValueError: `even` is neither.

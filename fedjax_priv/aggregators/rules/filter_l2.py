@@ -1,4 +1,4 @@
-"""FilterL2 of F2ed-Learning: rows weighed down while their covariance is too large."""
+"""FilterL2 of F2ed-Learning: lowers the weights of outliers while the covariance of the rows is too large."""
 
 from collections.abc import Callable
 
@@ -8,14 +8,14 @@ from jax import lax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine
-from fedjax_priv.aggregators.numerics.geometry import geometry
-from fedjax_priv.aggregators.numerics.spectral import down_weigh, top_variance
-from fedjax_priv.aggregators.rule import by_count, fewer_than_half, part_of, rule
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.numerics.covariance import down_weigh, top_variance
+from fedjax_priv.aggregators.numerics.row_distances import geometry
+from fedjax_priv.aggregators.rule_parts import by_count, fewer_than_half, part_of, rule
 from fedjax_priv.base import Aggregator
 
 LEAST_LEFT = 1e-3
-"""Share of the weight that a pass leaves: of two rows of equal weight both would be taken out, but for rounding."""
+"""A pass must leave this fraction of the weight: it could otherwise remove both of two rows of equal weight."""
 
 
 def filter_l2(
@@ -23,41 +23,41 @@ def filter_l2(
     *,
     bound: float = 20.0,
     squared: bool = False,
-    share: float | None = None,
+    fraction: float | None = None,
     block: int | None = None,
 ) -> Aggregator:
     """A weighted mean of rows `[g, d]` (Steinhardt 2018; Wang et al. 2020, F2ed-Learning).
 
-    From weights of 1, while the largest eigenvalue of the weighted covariance is above `bound sigma^2`:
-    `w_l <- w_l (1 - tau_l / max tau)`, `tau_l` the squared component of the row, without the mean, along the top
-    eigenvector, and the largest over rows that still have a weight. Each pass takes a row out for good; one that would
-    leave none is not made. Rows that are not finite, or beyond 1e19, start from 0.
+    All weights start at 1. While the top eigenvalue of the weighted covariance is above `bound sigma^2`:
+    `w_l <- w_l (1 - tau_l / max tau)`, where `tau_l` is the squared component of the row minus the mean along the top
+    eigenvector, and the maximum is over rows that still have a weight. Each pass removes a row for good; a pass that
+    would remove all is not made. Rows that are not finite, or have norms above 1e19, start with weight 0.
 
-    It bears a minority of Byzantine rows as far as honest ones spread by no more than `sigma` in any direction.
-    The authors' code has `squared=True, block=1000`, a `share`, and a `sigma` of 1, which filters nothing at the scale
-    of model updates.
+    It tolerates a minority of Byzantine rows if honest rows have a standard deviation of at most `sigma` in any
+    direction. The authors' code has `squared=True, block=1000`, a `fraction`, and `sigma=1`, which filters nothing at
+    the scale of model updates.
 
     Args:
       sigma: standard deviation of honest rows in their worst direction.
-      bound: how many times `sigma^2` is borne; 20 is the authors'.
+      bound: multiple of `sigma^2` that is tolerated; 20 is the authors'.
       squared: compare the square of the eigenvalue (authors' code).
-      share: at most `2 floor(share M)` passes (authors' code, their share of Byzantine rows); None: no limit.
-      block: filter blocks of so many coordinates on their own (authors' code: 1,000); None: all at once.
+      fraction: at most `2 floor(fraction M)` passes (authors' code, their fraction of Byzantine rows); None: no limit.
+      block: filter each run of this many coordinates separately (authors' code: 1,000); None: all at once.
 
     Raises:
       ValueError: an argument is out of range.
     """
     _validate.non_negative(sigma=sigma)
     _validate.positive(bound=bound)
-    if share is not None:
-        _validate.known(share=share)
-        _validate.fraction(share=share)
+    if fraction is not None:
+        _validate.known(fraction=fraction)
+        _validate.fraction(fraction=fraction)
     if block is not None:
         _validate.integer(block=block)
     limit = _validate.or_nan(sigma, at_least=0.0) ** 2 * bound
 
     def direct(rows: Array, ok: Array) -> Array:
-        most = by_count(lambda m: m if share is None else 2 * part_of(share, m), ok)
+        most = by_count(lambda m: m if fraction is None else 2 * part_of(fraction, m), ok)
         one = lambda rows: _filtered(rows, ok, lambda value: (value * value if squared else value) > limit, most)
         direction = one(rows) if block is None else _in_blocks(one, rows, block)
         return jnp.where(jnp.isnan(limit), jnp.nan, direction)
@@ -82,11 +82,11 @@ def _filtered(rows: Array, ok: Array, too_large: Callable[[Array], Array], most_
     first = places.near.astype(rows.dtype)
     start = (jnp.int32(0), first, *top_variance(places.gram, first))
     _, weights, _, _ = lax.while_loop(unfinished, one_more, start)
-    return combine(weights / weights.sum(), rows)
+    return weighted_sum(weights / weights.sum(), rows)
 
 
 def _in_blocks(f: Callable[[Array], Array], rows: Array, block: int) -> Array:
-    """`f` of each block of columns on its own; columns of zeros, which fill the last, move no distance."""
+    """`f` of each block of columns; the zeros that pad the last block change no distance."""
     num_rows, num_columns = rows.shape
     filled = jnp.pad(rows, ((0, 0), (0, -num_columns % block)))
     blocks = jnp.moveaxis(filled.reshape(num_rows, -1, block), 1, 0)

@@ -5,9 +5,9 @@ from jax import lax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import combine
-from fedjax_priv.aggregators.numerics.geometry import Geometry, distances_to_sum, geometry
-from fedjax_priv.aggregators.rule import fewer_than_half, rule
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.numerics.row_distances import Geometry, distances_to_sum, geometry
+from fedjax_priv.aggregators.rule_parts import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 
@@ -15,14 +15,14 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
     """Smoothed Weiszfeld steps towards the point of least total distance to the rows `[g, d]` (Pillutla et al. 2022).
 
     `v <- sum_l a_l b_l / sum_l a_l`, `a_l = 1 / max(nu, ||b_l - v||)` (their Algorithm 2). A row that is not finite, or
-    whose squared distance float32 does not hold (norms near 1e19), has no weight, in the mean of the start neither.
-    Steps see inner products of rows only: a distance is known up to 1e-3 of the largest one to a near row.
+    whose squared distance overflows float32 (norms near 1e19), has no weight, also in the mean of the start. Distances
+    come from inner products of rows, with an error up to 1e-3 of the largest distance to a near row.
 
-    The geometric median bears any minority of Byzantine rows. A few steps from the mean do not forget a start that
-    such rows have moved far; a step shrinks it by about their share.
+    The geometric median tolerates any minority of Byzantine rows. A few steps from the mean still depend on the start,
+    which such rows can move far; each step shrinks that offset to about their fraction of it.
 
     Args:
-      steps: of the iteration; 5 in FedREP and in the authors' code; ByzFL has 3.
+      steps: iterations; 5 in FedREP and in the authors' code, 3 in ByzFL.
       nu: least distance; 1e-5 in the authors' code, 0.1 in ByzFL.
       start: the first `v`, `"mean"` of the rows (authors), or `"zero"` (ByzFL).
 
@@ -44,7 +44,7 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
             return _weights(places, distances_to_sum(places.gram, weights / weights.sum()), least)
 
         weights = lax.fori_loop(1 if start == "zero" else 0, steps, step, first)
-        return combine(weights / weights.sum(), rows)
+        return weighted_sum(weights / weights.sum(), rows)
 
     return rule(direct, fewer_than_half)
 

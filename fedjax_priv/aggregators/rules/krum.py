@@ -1,4 +1,4 @@
-"""The row, or rows, closest to their neighbours."""
+"""Krum and multi-Krum: the row, or rows, closest to their neighbours."""
 
 from collections.abc import Callable
 
@@ -6,24 +6,25 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.geometry import distances
-from fedjax_priv.aggregators.rule import NO_DIRECTION, mean_of_smallest, rule
+from fedjax_priv.aggregators.numerics.row_distances import distances
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, mean_of_smallest, rule
 from fedjax_priv.base import Aggregator
 
 _NOT_COUNTED = {"blanchard": 2, "byzfl": 1}
-"""Others a score leaves out beside `f`."""
+"""A score leaves out `f` plus this many of the M rows."""
 
 
 def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
-    """The row `[d]` with the least sum of squared distances to its nearest others (Blanchard et al. 2017).
+    """The row `[d]` with the least sum of squared distances to its nearest other rows (Blanchard et al. 2017).
 
-    Of equal rows the first. It bears `f` Byzantine rows of `M` where `2f + 2 < M` (their condition); where
-    `2f < M <= 2f + 2` it has a direction and no guarantee. A row that is not finite, or beyond 1e19, is infinitely far.
+    Ties go to the first row. It tolerates `f` Byzantine rows of `M` if `2f + 2 < M` (their condition); for `2f < M <=
+    2f + 2` it returns a direction without a guarantee. A row that is not finite, or has a norm above 1e19, is
+    infinitely far.
 
     Args:
-      num_byzantine: `f`; where `2f >= M`, or no neighbour is counted, the direction is NaN.
-      neighbours: a score counts the nearest `M - f - 2` others (`"blanchard"`) or `M - f - 1` (`"byzfl"`; it then
-        bears `f` where `2f < M`).
+      num_byzantine: `f`; if `2f >= M`, or a score would count no neighbour, the direction is NaN.
+      neighbours: a score counts the nearest `M - f - 2` others (`"blanchard"`) or `M - f - 1` (`"byzfl"`, which
+        tolerates `f` if `2f < M`).
 
     Raises:
       ValueError: an argument is out of range.
@@ -32,11 +33,11 @@ def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
 
 
 def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: str = "blanchard") -> Aggregator:
-    """The mean of the rows that are best in the sense of `krum` (Blanchard et al. 2017).
+    """The mean of the rows with the least scores in the sense of `krum` (Blanchard et al. 2017).
 
     Args:
       num_byzantine: `f`, as in `krum`.
-      selected: how many rows; None: `M - f`. Where more than `M - f`, the direction is NaN.
+      selected: number of rows; None: `M - f`. If it is more than `M - f`, the direction is NaN.
       neighbours: as in `krum`.
 
     Raises:
@@ -53,7 +54,7 @@ def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: s
         score = _scores(distances(rows, ok), honest - excess)
         return mean_of_smallest(score, honest if selected is None else jnp.int32(selected), rows)
 
-    return rule(direct, _bears(num_byzantine, excess, selected or 1))
+    return rule(direct, _tolerated(num_byzantine, excess, selected or 1))
 
 
 def _scores(distance: Array, counted: Array) -> Array:
@@ -63,7 +64,7 @@ def _scores(distance: Array, counted: Array) -> Array:
     return jnp.where(jnp.arange(num_rows) < counted, others, 0.0).sum(1)
 
 
-def _bears(num_byzantine: int, excess: int, selected: int) -> Callable[[int], int]:
+def _tolerated(num_byzantine: int, excess: int, selected: int) -> Callable[[int], int]:
     def most_byzantine(num_rows: int) -> int:
         honest = num_rows - num_byzantine
         if 2 * num_byzantine >= num_rows or honest - excess < 1 or selected > honest:

@@ -1,22 +1,22 @@
-"""The mean of the subset with the least diameter."""
+"""MDA: the mean of the subset with the least diameter."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.geometry import both, distances
+from fedjax_priv.aggregators.numerics.row_distances import both, distances
 from fedjax_priv.aggregators.numerics.subsets import best_subset
-from fedjax_priv.aggregators.rule import mean_of, minority, rule
+from fedjax_priv.aggregators.rule_parts import mean_of, minority, rule
 from fedjax_priv.base import Aggregator
 
 
 def mda(num_byzantine: int) -> Aggregator:
-    """Minimum diameter averaging: the mean of the `M - f` rows whose largest distance is least (El Mhamdi et al. 2020).
+    """Minimum diameter averaging: the mean of the `M - f` rows with the least largest distance (El Mhamdi et al. 2020).
 
-    It bears `f < M/2`. Many subsets share a diameter: the first one in the order of
+    It tolerates `f < M/2`. If several subsets have the least diameter, the first in the order of
     `itertools.combinations` is taken, as in ByzFL.
 
     Args:
-      num_byzantine: `f`; where `2f >= M`, the direction is NaN.
+      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0, or there are more than 50,000 subsets of `g` rows.

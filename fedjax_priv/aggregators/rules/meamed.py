@@ -1,24 +1,24 @@
-"""The mean of the values nearest to the median, coordinate by coordinate."""
+"""MeaMed: for each coordinate, the mean of the values nearest to the median."""
 
 import functools
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.columns import dot, map_columns
-from fedjax_priv.aggregators.numerics.order import mean_of_ranks
-from fedjax_priv.aggregators.rule import minority, rule
+from fedjax_priv.aggregators.numerics.column_blocks import dot, map_columns
+from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
+from fedjax_priv.aggregators.rule_parts import minority, rule
 from fedjax_priv.base import Aggregator
 
 
 def meamed(num_byzantine: int) -> Aggregator:
-    """Mean around median: of each coordinate, the mean of the `M - f` values nearest to the median (Xie et al. 2018).
+    """Mean around median: for each coordinate, the mean of the `M - f` values nearest to the median (Xie et al. 2018).
 
-    Of an even number of rows the median is the mean of the two in the middle. Where several values are equally far, and
-    only some of them needed, each counts in part.
+    The median of an even number of values is the mean of the two in the middle. If several values are equally far and
+    only some are needed, each counts in part.
 
     Args:
-      num_byzantine: `f`; where `2f >= M`, the direction is NaN.
+      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0.
@@ -43,7 +43,7 @@ def _mean_within(rows: Array, median: Array, furthest: Array, *, ok: Array, want
 
 
 def _sum(chosen: Array, rows: Array) -> Array:
-    """Sums of what is chosen of each column; XLA's own along a major axis are slow on a CPU."""
+    """Sums of the chosen values of each column, as a product: XLA's reduction along a major axis is slow on a CPU."""
     ones = jnp.ones(len(rows), rows.dtype)
     return dot(ones, jnp.where(chosen, rows, jnp.zeros((), rows.dtype)))
 

@@ -1,12 +1,12 @@
-"""The mean of the rows that are there."""
+"""The mean of the rows present."""
 
-from fedjax_priv.aggregators.rule import mean_of, rule
+from fedjax_priv.aggregators.rule_parts import mean_of, rule
 from fedjax_priv.base import Aggregator
 
 
 def mean() -> Aggregator:
-    """`[g, d] -> [d]`, over the rows with uploads; zero where there are none. One row is its own mean.
+    """The mean `[d]` of the rows `[g, d]` present; zero if there are none.
 
-    One Byzantine row moves it anywhere.
+    It tolerates no Byzantine row: one can move it anywhere.
     """
     return rule(lambda rows, ok: mean_of(ok, rows), lambda num_rows: 0)

@@ -1,32 +1,32 @@
-"""The mean of the rows nearest to a trusted one."""
+"""MoNNA: the mean of the rows nearest to a trusted one."""
 
 import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import squared_norms
-from fedjax_priv.aggregators.rule import mean_of_smallest, minority, rule
+from fedjax_priv.aggregators.numerics.column_blocks import squared_norms
+from fedjax_priv.aggregators.rule_parts import mean_of_smallest, minority, rule
 from fedjax_priv.base import Aggregator
 
 
 def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
     """The mean of the `M - f` rows nearest to row `pivot`, itself included (Farhadkhani et al. 2023, MoNNA).
 
-    It bears `f` Byzantine rows of `M > 2f` if the pivot is honest, as a node's own row is. Of rows equally far the
-    first.
+    It tolerates `f` Byzantine rows of `M > 2f` if the pivot is honest, as a node's own row is. Ties go to the first
+    row.
 
     Args:
-      num_byzantine: `f`; where `2f >= M`, the direction is NaN.
-      pivot: number of the trusted row among all `g`; where it is missing or not finite, the direction is NaN.
+      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
+      pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN.
 
     Raises:
-      ValueError: an argument is out of range, or there is no such row.
+      ValueError: an argument is out of range, or `pivot >= g`.
     """
     _validate.integer(at_least=0, pivot=pivot)
 
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
-            raise ValueError(f"pivot must be the number of a row, below {len(rows)}, got {pivot}")
+            raise ValueError(f"pivot must be the index of a row, below {len(rows)}, got {pivot}")
         distance = squared_norms(rows - rows[pivot][None, :])
         known = jnp.where(ok & ok[pivot], distance, jnp.inf)
         return mean_of_smallest(known, ok.sum() - num_byzantine, rows)

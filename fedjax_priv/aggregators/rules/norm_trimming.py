@@ -4,19 +4,19 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.columns import norms
-from fedjax_priv.aggregators.rule import by_count, mean_of_smallest, part_of, rule
+from fedjax_priv.aggregators.numerics.column_blocks import norms
+from fedjax_priv.aggregators.rule_parts import by_count, mean_of_smallest, part_of, rule
 from fedjax_priv.base import Aggregator
 
 
 def norm_trimming(fraction: float) -> Aggregator:
     """The mean of the `ceil((1 - fraction) M)` rows `[g, d]` of smallest norm (Ghosh et al. 2021, RCGD).
 
-    It bears `floor(fraction M)` Byzantine rows, each of which can still be as long as an honest one. Of equal norms the
-    first; rows that are not finite, or beyond 1e19, are the longest.
+    It tolerates `floor(fraction M)` Byzantine rows; each of them can still be as long as an honest row. Ties go to the
+    first row. A row that is not finite, or has a norm above 1e19, counts as the longest.
 
     Args:
-      fraction: share left out, from 0 to below 1/2.
+      fraction: of the rows left out, in [0, 1/2).
 
     Raises:
       ValueError: `fraction` is out of range.

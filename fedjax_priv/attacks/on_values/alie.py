@@ -1,27 +1,28 @@
-"""A little is enough: away from the honest mean, and within what honest updates spread over."""
+"""A little is enough: a deviation from the honest mean that hides in the spread of honest updates."""
 
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 from jaxtyping import Array, Bool, Float, Int
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_mean, honest_std
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.base import Key
 
 
 def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> Attack:
-    """`mean + sign z std` of the honest updates by coordinate (Baruch et al. 2019), the same for all.
+    """`mean + sign z std` of the honest updates, by coordinate, the same for all Byzantine clients (Baruch et al.
+    2019).
 
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: standard deviations from the mean, 0 or above, may be traced; `baruch_z` of the number of rows if not given.
+      z: standard deviations from the mean, >= 0; may be traced. None: `baruch_z` of the number of rows.
       ddof: 0 for the population's standard deviation, 1 for the sample's.
       sign: of the deviation, -1 or 1.
 
     Raises:
-      ValueError: an argument outside its range; a traced `z` is sent as NaN.
+      ValueError: an argument is out of range; a traced `z` out of range is sent as NaN.
     """
     if z is not None:
         _validate.non_negative(z=z)
@@ -41,7 +42,7 @@ def baruch_z(num_clients: int, num_byzantine: int | Int[Array, ""]) -> Float[Arr
 
     Args:
       num_clients: m.
-      num_byzantine: f, from 1 to less than half of m, may be traced.
+      num_byzantine: f, from 1 to less than m/2; may be traced.
     """
     honest = num_clients - jnp.asarray(num_byzantine)
     supporters = num_clients // 2 + 1 - jnp.asarray(num_byzantine)

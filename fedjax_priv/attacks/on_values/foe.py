@@ -3,17 +3,17 @@
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_mean
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean
 
 
 def foe(scale: float | Array = 0.5) -> Attack:
-    """`-scale` times the mean of the honest updates (Xie et al. 2020, "Fall of Empires"), the same for all.
+    """`-scale` times the mean of the honest updates, the same for all (Xie et al. 2020, "Fall of Empires").
 
-    ByzFL's `InnerProductManipulation`, whose `tau` is 2.
+    ByzFL's `InnerProductManipulation` is `foe(2.0)` by default.
 
     Args:
-      scale: how many times the mean, 0 or above; may be traced.
+      scale: >= 0; may be traced.
 
     Raises:
       ValueError: `scale` is not a finite number >= 0; a traced one is sent as NaN.

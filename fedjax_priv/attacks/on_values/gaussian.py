@@ -1,24 +1,24 @@
-"""Noise in place of an update."""
+"""Noise instead of an update."""
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.base import Key
 from fedjax_priv.keys import per_client
 
 
 def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
-    """Independent normal coordinates (Blanchard et al. 2017), drawn anew by every client; ByzFL draws one row for all.
+    """Independent normal coordinates (Blanchard et al. 2017), drawn anew by each client; ByzFL draws one row for all.
 
     Args:
-      mean: of a coordinate, may be traced.
-      std: of a coordinate, 0 or above, may be traced.
+      mean: of each coordinate; may be traced.
+      std: of each coordinate, >= 0; may be traced.
 
     Raises:
-      ValueError: `mean` is not finite or `std` not a finite number >= 0; a traced one is sent as NaN.
+      ValueError: `mean` is not finite or `std` is not a finite number >= 0; a traced one is sent as NaN.
     """
     _validate.finite(mean=mean)
     _validate.non_negative(std=std)

@@ -1,8 +1,8 @@
-"""Infinity in every coordinate: what a rule that sums without a look at its summands does not survive."""
+"""Infinity in every coordinate, which breaks a rule that sums without looking at what it sums."""
 
 import jax.numpy as jnp
 
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 
 
 def infinite() -> Attack:

@@ -1,11 +1,11 @@
-"""Mimicking: all Byzantine clients send one honest client's update, which then counts too much."""
+"""Mimicking: all Byzantine clients send the update of one honest client, which then counts too much."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_row
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_row
 from fedjax_priv.base import Key
 
 
@@ -13,7 +13,7 @@ def mimic(client: int = 0) -> Attack:
     """The update of one honest client (Karimireddy et al. 2022); 0 if there is none.
 
     Args:
-      client: who is imitated, by place among the honest ones, from 0; the last of them if there are fewer.
+      client: which one, counted among the honest ones from 0; the last one if there are fewer.
 
     Raises:
       ValueError: `client` is not an integer >= 0.

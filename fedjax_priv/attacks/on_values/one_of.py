@@ -6,20 +6,20 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.base import Key
 from fedjax_priv.engine import batched_switch
 
 
 def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
-    """The attack `attacks[index]`. In a batch, as in a sweep over `index`, each member runs its own attack only.
+    """The attack `attacks[index]`. Under `vmap`, as in a sweep over `index`, each member runs only its own attack.
 
     Args:
-      index: a number from 0, as int or float; may be traced. A traced one outside sends NaN.
+      index: from 0, int or float; may be traced. A traced index out of range sends NaN.
       attacks: to choose from.
 
     Raises:
-      ValueError: there is no attack, or `index` is not the number of one.
+      ValueError: `attacks` is empty, or `index` is out of range.
     """
     at, known = batched_switch.number(index, attacks)
 

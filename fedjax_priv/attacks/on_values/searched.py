@@ -1,4 +1,4 @@
-"""Attacks whose factor is searched for, round by round, against the defence itself."""
+"""Attacks that search, in each round, for the factor that hurts the defence most."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,28 +8,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.honest import honest_mean, honest_std
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.attacks.on_values.alie import check_line
-from fedjax_priv.attacks.updates import Attack
 from fedjax_priv.base import Key
 from fedjax_priv.engine.client_rows import rows_where
 
 Respond = Callable[[Float[Array, "n d"]], Float[Array, " d"]]
-"""The server's defence: from all updates to its direction."""
+"""The server's defence: from all updates to the direction."""
 
 Line = Callable[[Float[Array, "n d"], Bool[Array, " n"]], tuple[Float[Array, "1 d"], Float[Array, "1 d"]]]
-"""`(updates, honest) -> (base, slope)`: attacks send `base + factor * slope`."""
+"""`(updates, honest) -> (base, slope)`: the attack sends `base + factor * slope`."""
 
 
 def optimal_foe(respond: Respond, **search: Any) -> Attack:
-    """`foe` with the scale that takes the defence furthest from the honest mean (Allouah et al. 2023).
+    """`foe` with the scale that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
     Args:
       respond: the server's defence, `[n, d] -> [d]`; rows that are not honest hold the attack.
-      **search: `evals`, `start`, `step` and `ratio` of `furthest`, ByzFL's if not given.
+      **search: `evals`, `start`, `step` and `ratio` of `furthest`; the defaults are ByzFL's.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument is out of range.
     """
 
     def line(updates: Array, honest: Array) -> tuple[Array, Array]:
@@ -40,7 +40,7 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
 
 
 def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
-    """`alie` with the z that takes the defence furthest from the honest mean (Allouah et al. 2023).
+    """`alie` with the z that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
     ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`.
 
@@ -51,7 +51,7 @@ def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: A
       **search: as in `optimal_foe`.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument is out of range.
     """
     check_line(ddof, sign)
     return furthest(
@@ -64,21 +64,21 @@ def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: A
 def furthest(
     respond: Respond, line: Line, *, evals: int = 20, start: float = 0.0, step: float = 10.0, ratio: float = 0.8
 ) -> Attack:
-    """The factor on a line for which ||respond - honest mean|| is largest, by the line search of ByzFL.
+    """The factor on a line for which ||respond - honest mean|| is largest, by ByzFL's line search.
 
-    From `start` it goes ahead by a step that doubles as long as the distance grows. From the first time it does not,
-    every step, whether it is taken or not, is `ratio` times the one before.
+    From `start`, the step doubles as long as the distance grows. After the first step that does not increase it, each
+    step, taken or not, is `ratio` times the one before.
 
     Args:
       respond: the server's defence.
-      line: what there is to choose from.
-      evals: times the defence is asked, one after the other.
-      start: first factor, 0 or above.
-      step: from it to the second one, above 0.
+      line: the line to search on.
+      evals: how many times the defence is evaluated.
+      start: first factor, >= 0.
+      step: first step, > 0.
       ratio: in (0, 1).
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument is out of range.
     """
     _validate.integer(evals=evals)
     _validate.non_negative(start=start)

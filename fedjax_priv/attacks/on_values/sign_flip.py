@@ -1,18 +1,18 @@
-"""Sign flipping, or bit flipping: a Byzantine client sends the opposite of its own update."""
+"""Sign flipping, or bit flipping: a Byzantine client sends the negative of its own update."""
 
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.updates import Attack
+from fedjax_priv.attacks.attack_layers import Attack
 
 
 def sign_flip(magnitude: float | Array = 1.0) -> Attack:
-    """`-magnitude` times the client's own update (Li et al. 2019, "RSA"; the bit-flipping of FedREP at 1).
+    """`-magnitude` times the client's own update (Li et al. 2019, "RSA"; with 1, the bit-flipping of FedREP).
 
-    ByzFL's `SignFlipping`, the opposite of the honest mean, is `foe(1.0)`.
+    ByzFL's `SignFlipping`, the negative of the honest mean, is `foe(1.0)`.
 
     Args:
-      magnitude: how many times the update, 0 or above; may be traced.
+      magnitude: >= 0; may be traced.
 
     Raises:
       ValueError: `magnitude` is not a finite number >= 0; a traced one is sent as NaN.

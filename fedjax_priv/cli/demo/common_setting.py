@@ -10,9 +10,9 @@ from fedjax_priv import data, losses, metrics, models
 from fedjax_priv.base import ClientData, Key, Local, Model
 from fedjax_priv.cli.demo.case_table import Case, Size, turned
 from fedjax_priv.clients import local_sgd
-from fedjax_priv.clients.per_sample import Loss
 from fedjax_priv.data import Dataset
 from fedjax_priv.keys import named
+from fedjax_priv.losses import Loss
 from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.sweep import sweep
 

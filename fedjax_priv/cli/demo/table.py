@@ -91,7 +91,7 @@ def _meaning(size: Size, limit: float) -> str:
         f"eps claimed: of all rounds by the paper's theorem, against the server, at delta = {DELTA:g} (wireless: at\n"
         "the theorem's own, larger one); proved: what can be proved of the same run; -: no guarantee. audited: eps is\n"
         f"at least this, with {CONFIDENCE:.0%} confidence, by {size.watched} rounds of {size.trials} runs on each of\n"
-        f"two neighbouring inputs, which can show {limit:.2g} at most.\n"
+        f"two adjacent inputs, which can show {limit:.2g} at most.\n"
         "difference: the largest between the secure sum and the plain sum of the same quantized updates, in grid\n"
         f"points, in {size.compared} rounds."
     )

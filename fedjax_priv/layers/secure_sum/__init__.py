@@ -1,1 +1,9 @@
-"""What is inside a secure sum: graph, shares, masks and their expansion."""
+"""What is inside a secure sum: graph, shares, masks and their expansion.
+
+- `circle`: which peers mask together.
+- `sharing`: Shamir shares of keys and seeds, and their opening.
+- `expansion`: masks from seeds, dense or only where a pair selects.
+- `masked_sum`: the protocol over a group.
+- `bitmap`: sets of coordinates, one bit each.
+- `alias_table`: draws from a table of probabilities.
+"""

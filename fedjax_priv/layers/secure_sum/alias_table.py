@@ -1,6 +1,6 @@
-"""Draws from a table of probabilities in integer arithmetic: two random words and two look-ups each.
+"""Walker's alias method: draws from a table of probabilities in integer arithmetic, by two random words each.
 
-The alias method (Walker 1977), its table filled by integers that add up exactly (Vose 1991).
+Source: Walker 1977; the table is filled as by Vose 1991, with integers that add up exactly.
 """
 
 from typing import NamedTuple
@@ -14,15 +14,15 @@ BITS = 62
 _LOW_BITS = 30
 
 
-class Alias(NamedTuple):
-    """For each of 2**s equally likely places: the outcome is the place below the threshold, the other one above."""
+class AliasTable(NamedTuple):
+    """2**s equally likely places: below the threshold the outcome is the place, above it `other`."""
 
     high: UInt32[np.ndarray, " m"]  # threshold, all bits but the lowest 30
     low: UInt32[np.ndarray, " m"]  # its lowest 30 bits
     other: UInt32[np.ndarray, " m"]
 
 
-def alias_table(probability: np.ndarray) -> Alias:
+def alias_table(probability: np.ndarray) -> AliasTable:
     """The table of `P[outcome = i] = probability[i]`, `[at most 2**31]`, each rounded to a multiple of 2**-62.
 
     What rounding leaves over goes to the likeliest outcome.
@@ -32,11 +32,13 @@ def alias_table(probability: np.ndarray) -> Alias:
     weight[: probability.size] = np.rint(probability * 2.0**BITS)
     weight[np.argmax(weight)] += 2**BITS - weight.sum()
     threshold, other = _fill(weight.tolist(), 2 ** (BITS - index_bits))
-    return Alias((threshold >> _LOW_BITS).astype(np.uint32), (threshold & (2**_LOW_BITS - 1)).astype(np.uint32), other)
+    return AliasTable(
+        (threshold >> _LOW_BITS).astype(np.uint32), (threshold & (2**_LOW_BITS - 1)).astype(np.uint32), other
+    )
 
 
 def _fill(left: list[int], capacity: int) -> tuple[np.ndarray, np.ndarray]:
-    """Vose: an outcome with less than a place holds gets the rest of its place filled by one with more."""
+    """Vose: an outcome that does not fill its place gets the rest filled by one that overfills its own."""
     other = np.arange(len(left), dtype=np.uint32)
     poor = [i for i, weight in enumerate(left) if weight < capacity]
     rich = [i for i, weight in enumerate(left) if weight > capacity]
@@ -48,10 +50,10 @@ def _fill(left: list[int], capacity: int) -> tuple[np.ndarray, np.ndarray]:
             rich.pop()
             if left[j] < capacity:
                 poor.append(j)
-    return np.array(left, np.int64) % capacity, other  # a full place is its own other: it needs no threshold
+    return np.array(left, np.int64) % capacity, other  # a full place needs no threshold: it is its own other
 
 
-def draw(table: Alias, first: UInt32[Array, " d"], second: UInt32[Array, " d"]) -> UInt32[Array, " d"]:
+def draw(table: AliasTable, first: UInt32[Array, " d"], second: UInt32[Array, " d"]) -> UInt32[Array, " d"]:
     """Outcomes from random words; the two lowest bits of `second` are not used."""
     rest_bits = 32 - (table.other.size - 1).bit_length()
     place = first >> rest_bits

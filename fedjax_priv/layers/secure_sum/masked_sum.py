@@ -13,24 +13,24 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree, UInt32
 
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
 from fedjax_priv.crypto import field, key_agreement
 from fedjax_priv.crypto.prg import Prg, expand
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.layers.combine import field_sum, message_bits, sum_by_group
+from fedjax_priv.layers.group_sums import field_sum, message_bits, sum_by_group
 from fedjax_priv.layers.secure_sum import bitmap, sharing
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.expansion import Expansion, Pairs
-from fedjax_priv.layers.secure_sum.sharing import Opened, Roster, Secrets, Terms
+from fedjax_priv.layers.secure_sum.sharing import Opened, Quorum, Roster, Secrets
 from fedjax_priv.status import Status
 
 ELIDED = "masks were elided: uploads are in the clear; aggregates and bytes are those of the protocol"
 
 
 class Protocol(NamedTuple):
-    """What everybody knows of how uploads are masked before any round; no secret is in it."""
+    """How uploads are masked: what everybody knows before any round. It holds no secret."""
 
-    terms: Terms  # the graph and its thresholds
+    quorum: Quorum  # the graph and its threshold
     expansion: Expansion  # from seeds to pairwise masks
     prg: Prg  # generator of private masks
     elide: bool  # private masks are left out; `expansion` leaves out its own
@@ -41,13 +41,15 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
     Args:
       protocol: how uploads are masked.
-      num_groups: groups, each with a secure sum of its own.
+      num_groups: groups; each has its own secure sum.
     """
-    combine, terms = field_sum(num_groups), protocol.terms
+    combine, quorum = field_sum(num_groups), protocol.quorum
 
-    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[Secrets, Roster, Bits]:
+    def advertise(
+        key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
+    ) -> tuple[Secrets, Roster, Bits]:
         del state
-        return sharing.open_round(terms, key, cohort)
+        return sharing.open_round(quorum, key, cohort, placement)
 
     def encode(key: Key, private: Secrets, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
         del key, cohort
@@ -56,40 +58,44 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         return y, (), sent
 
     def disclose(private: Secrets, roster: Roster, clear: PyTree, alive: Array, online: Array) -> tuple[Opened, Bits]:
-        return sharing.disclose(terms, private, roster, clear, alive, online)
+        return sharing.disclose(quorum, private, roster, clear, alive, online)
 
-    def decode(header: Opened, roster: Roster, received: Received) -> Received:
-        secrets, recovered = sharing.reconstruct(terms, header, roster)
+    def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
+        secrets, recovered = sharing.reconstruct(quorum, header, roster)
         groups = sum_by_group((recovered & header.alive).astype(jnp.int32), roster.group, num_groups) > 0
         value = received.value
         if not protocol.elide:
-            value = field.add(value, _correction(secrets, recovered, header, roster, value.shape[1]))
+            value = field.add(value, _correction(secrets, recovered, header, roster, value.shape[1], placement))
         return Received(value, jnp.where(groups, received.count, 0))
 
-    def _correction(secrets: Array, recovered: Array, header: Opened, roster: Roster, d: int) -> UInt32[Array, "g d"]:
-        """What is left of the masks in each group's sum, negated: a field sum over users, on all devices."""
+    def _correction(
+        secrets: Array, recovered: Array, header: Opened, roster: Roster, d: int, placement: Placement
+    ) -> UInt32[Array, "g d"]:
+        """What is left of the masks in each group's sum, negated: a field sum over users."""
 
         def run(shared: tuple, valid: Array, slot: Array, secret: Array, kind: Array, located: PyTree) -> tuple:
             roster, alive = shared
-            settle = functools.partial(_settle, protocol, roster, alive, d)
+            unmask = functools.partial(_unmask, protocol, roster, alive, d)
             rows = slot, secret, jnp.where(valid, kind, 0), located
-            return combine.lift(jax.lax.map(lambda row: settle(*row), rows), valid, roster.group[slot]), ()
+            return combine.lift(jax.lax.map(lambda row: unmask(*row), rows), valid, roster.group[slot]), ()
 
         kind = jnp.where(recovered, jnp.where(header.alive, 1, jnp.where(roster.selected, 2, 0)), 0)
         rows = jnp.arange(kind.size), secrets, kind, header.located
-        sums, _ = over_clients(run, (roster, header.alive), rows, block=terms.block, mesh=terms.mesh)
+        sums, _ = over_clients(run, (roster, header.alive), rows, **placement._asdict())
         return combine.lower(sums).value
 
-    caveats = (ELIDED,) if protocol.elide else ()
-    return Layer(lambda key, n: (), advertise, encode, disclose, decode, combine, caveats=caveats)
+    return Layer(
+        lambda key, n: (), advertise, encode, disclose, decode, combine,
+        caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, threshold=quorum.threshold,
+    )  # fmt: skip
 
 
 def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> tuple[Array, Sent]:
-    """One user's message."""
+    """The message of one user."""
     d, slot = x.size, private.slot
     pairs = pairs_of(protocol, roster, slot, private.key, roster.selected, d)
     own = x if protocol.elide else field.add(private_mask(protocol, roster, private.seed, d), x)
-    full = pairs.overflow | sharing.is_crowded(protocol.terms, roster, slot)
+    full = pairs.overflow | sharing.is_crowded(protocol.quorum, roster, slot)
     status = jnp.where(full, int(Status.CAP_OVERFLOW), 0)
     if not protocol.expansion.located:
         return field.add(own, pairs.mask), Sent(message_bits(x), status)
@@ -98,10 +104,13 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
     return field.add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, located)
 
 
-def _settle(
+def _unmask(
     protocol: Protocol, roster: Roster, alive: Array, d: int, slot: Array, secret: Array, kind: Array, located: PyTree
 ) -> UInt32[Array, " d"]:
-    """What the server adds for one user: nothing, a survivor's private mask negated, or a lost user's pairwise ones."""
+    """What the server adds to the sum for one user, by `kind`.
+
+    0: nothing. 1, a survivor: its private mask, negated. 2, a lost user: its pairwise masks.
+    """
 
     def private() -> Array:
         mask = field.neg(private_mask(protocol, roster, secret, d))
@@ -118,13 +127,13 @@ def _settle(
 
 
 def private_mask(protocol: Protocol, roster: Roster, seed: Array, d: int) -> UInt32[Array, " d"]:
-    """One user's, on all coordinates; client and server alike."""
+    """The private mask of one user, on all coordinates. Client and server both call this."""
     return expand(seed, "private mask", roster.round[0], d, protocol.prg)
 
 
 def pairs_of(protocol: Protocol, roster: Roster, slot: Int[Array, ""], secret: Array, active: Array, d: int) -> Pairs:
-    """One user's pairwise masks with its active peers; client and server alike."""
-    near = peers(roster.circle, slot, protocol.terms.holders)
+    """The pairwise masks of one user with its active peers. Client and server both call this."""
+    near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
     # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
     seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(secret, roster.key[peer]))

@@ -11,28 +11,25 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Link
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Link, Placement
 from fedjax_priv.crypto import key_agreement, shamir
 from fedjax_priv.crypto.prg import expand
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers.combine import message_bits
+from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum.circle import Circle, Peers, arrange, in_group, peers
 
 
-class Terms(NamedTuple):
-    """What is fixed before any round."""
+class Quorum(NamedTuple):
+    """Who holds shares of a user's secrets, and how many of them reconstruct one."""
 
-    group_size: int
+    group_size: int  # most users in a group
     holders: int  # of shares of a user's secrets: its peers and itself
     threshold: int  # shares that reconstruct
-    block: int  # users whose secrets are shared at once
-    mesh: Mesh | None
 
     @property
     def complete(self) -> bool:
@@ -41,7 +38,7 @@ class Terms(NamedTuple):
 
 
 class Secrets(NamedTuple):
-    """What a user knows: its own secrets, and its shares of its peers'."""
+    """What a user knows alone: its secrets, and its shares of its peers' secrets."""
 
     slot: Int[Array, " n"]  # its row in the roster
     key: UInt32[Array, "n 2"]  # exponent of the key agreement
@@ -69,17 +66,14 @@ class Opened(NamedTuple):
     located: PyTree  # location sets of the uploads
 
 
-def terms(
-    group_size: int, neighbours: int | Literal["all"], threshold: int | None, *, block: int, mesh: Mesh | None
-) -> Terms:
-    """Checked arguments; the threshold is by default more than half of the holders.
+def quorum_of(group_size: int, neighbours: int | Literal["all"], threshold: int | None) -> Quorum:
+    """Checked arguments; the threshold is more than half of the holders if not given.
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, or a threshold
         outside [2, holders].
     """
     _validate.integer(at_least=2, group_size=group_size)
-    _validate.integer(block=block)
     if neighbours != "all":
         _validate.integer(at_least=2, neighbours=neighbours)
         if neighbours % 2 or neighbours >= group_size:
@@ -92,52 +86,54 @@ def terms(
     if threshold > holders:
         name = "group_size" if neighbours == "all" else "neighbours + 1"
         raise ValueError(f"threshold must be at most {name} = {holders}, got {threshold}")
-    return Terms(group_size, holders, threshold, block, mesh)
+    return Quorum(group_size, holders, threshold)
 
 
-def open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[Secrets, Roster, Bits]:
+def open_round(
+    quorum: Quorum, key: Key, cohort: Cohort, placement: Placement = ONE_DEVICE
+) -> tuple[Secrets, Roster, Bits]:
     """Keys are agreed, secrets drawn and shared."""
     secret = per_client(key_agreement.secret_key, named(key, "key"), cohort.client)
     seed = per_client(_field_elements, named(key, "seed"), cohort.client)
     # Without the barrier XLA would compute the peers of all users, [n, m], while it compiles.
-    circle = jax.lax.optimization_barrier(arrange(cohort, None if terms.complete else named(key, "graph")))
+    circle = jax.lax.optimization_barrier(arrange(cohort, None if quorum.complete else named(key, "graph")))
     public = jax.vmap(key_agreement.public_key)(secret)
     roster = Roster(cohort.client, cohort.round, public, cohort.group, cohort.selected, circle)
-    shares = _share(terms, named(key, "share"), jnp.concatenate([secret, seed], 1), roster)
+    shares = _share(quorum, named(key, "share"), jnp.concatenate([secret, seed], 1), roster, placement)
     private = Secrets(jnp.arange(cohort.client.size), secret, seed, shares)
-    return private, roster, _opening_bits(terms, private, roster)
+    return private, roster, _opening_bits(quorum, private, roster)
 
 
-def all_peers(terms: Terms, roster: Roster) -> Peers:
+def all_peers(quorum: Quorum, roster: Roster) -> Peers:
     """`[n, m]`."""
-    return jax.vmap(lambda slot: peers(roster.circle, slot, terms.holders))(jnp.arange(roster.client.size))
+    return jax.vmap(lambda slot: peers(roster.circle, slot, quorum.holders))(jnp.arange(roster.client.size))
 
 
-def is_crowded(terms: Terms, roster: Roster, slot: Array) -> Array:
+def is_crowded(quorum: Quorum, roster: Roster, slot: Array) -> Array:
     """Whether a user's group is larger than it may be."""
-    return roster.circle.members[slot] > terms.group_size
+    return roster.circle.members[slot] > quorum.group_size
 
 
 def disclose(
-    terms: Terms, private: Secrets, roster: Roster, located: PyTree, alive: Array, online: Array
+    quorum: Quorum, private: Secrets, roster: Roster, located: PyTree, alive: Array, online: Array
 ) -> tuple[Opened, Bits]:
     """Every survivor that is still there opens one kind of share of each peer that has enough surviving holders."""
-    peers = all_peers(terms, roster)
-    safe = _holders(peers, alive) >= terms.threshold
+    peers = all_peers(quorum, roster)
+    safe = _holders(peers, alive) >= quorum.threshold
     of_peer = jnp.where(alive[peers.slot][..., None], private.shares[..., 2:], private.shares[..., :2])
     sent = online[:, None] & peers.there & safe[peers.slot]
     shares = only_rows(sent, of_peer)
-    bits = _closing_bits(terms, shares, sent, alive, roster)
+    bits = _closing_bits(quorum, shares, sent, alive, roster)
     return Opened(shares, alive, sent.any(1), only_rows(alive, located)), bits
 
 
-def reconstruct(terms: Terms, header: Opened, roster: Roster) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:
+def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:
     """The key of each lost user and the seed of each survivor, and whether all a user's group needs is there."""
-    peers = all_peers(terms, roster)
+    peers = all_peers(quorum, roster)
     answers = header.online[peers.slot] & peers.there
     opened = header.shares[peers.slot, peers.back]
-    secrets = jax.vmap(shamir.reconstruct)(opened, _weights(terms, header.online, peers, answers, roster))
-    known = answers.sum(1) >= terms.threshold
+    secrets = jax.vmap(shamir.reconstruct)(opened, _weights(quorum, header.online, peers, answers, roster))
+    known = answers.sum(1) >= quorum.threshold
     needed = roster.selected & (header.alive | (_holders(peers, header.alive) > 0))
     missing = in_group(needed & ~known, roster.group)
     return secrets, (missing == 0) & (in_group(header.alive, roster.group) > 0)
@@ -152,50 +148,50 @@ def _holders(peers: Peers, members: Array) -> Array:
     return (members[peers.slot] & peers.there).sum(1)
 
 
-def _points(terms: Terms, roster: Roster, peers: Peers) -> Int[Array, "n m"]:
+def _points(quorum: Quorum, roster: Roster, peers: Peers) -> Int[Array, "n m"]:
     """Where each peer's polynomials are evaluated for a user, from 1.
 
     On the complete graph it is the user's place in its group, so that the same holders have the same points for all;
     else where the user stands among the peer's peers.
     """
-    if terms.complete:
+    if quorum.complete:
         place = (roster.circle.place - roster.circle.start)[:, None]
-        return jnp.broadcast_to(jnp.minimum(place, terms.holders - 1), peers.back.shape) + 1
+        return jnp.broadcast_to(jnp.minimum(place, quorum.holders - 1), peers.back.shape) + 1
     return peers.back + 1
 
 
-def _share(terms: Terms, key: Key, secrets: Array, roster: Roster) -> UInt32[Array, "n m 4"]:
+def _share(quorum: Quorum, key: Key, secrets: Array, roster: Roster, placement: Placement) -> UInt32[Array, "n m 4"]:
     """Each user's shares of its peers' secrets."""
-    peers = all_peers(terms, roster)
+    peers = all_peers(quorum, roster)
 
     def run(key: Key, valid: Array, client: Array, secrets: Array) -> tuple:
-        own = functools.partial(shamir.share, threshold=terms.threshold, num_shares=terms.holders)
+        own = functools.partial(shamir.share, threshold=quorum.threshold, num_shares=quorum.holders)
         return (), jax.vmap(own)(jax.vmap(lambda i: jax.random.fold_in(key, i))(client), secrets)
 
-    _, shares = over_clients(run, key, (roster.client, secrets), block=terms.block, mesh=terms.mesh)
-    mine = _points(terms, roster, peers)
+    _, shares = over_clients(run, key, (roster.client, secrets), **placement._asdict())
+    mine = _points(quorum, roster, peers)
     return jnp.where(peers.there[..., None], shares[peers.slot, mine - 1], 0)
 
 
-def _weights(terms: Terms, online: Array, peers: Peers, answers: Array, roster: Roster) -> UInt32[Array, "n m"]:
+def _weights(quorum: Quorum, online: Array, peers: Peers, answers: Array, roster: Roster) -> UInt32[Array, "n m"]:
     """Of each user's holders. On the complete graph the same ones answer for everybody."""
-    if terms.complete:
-        chosen = shamir.first(terms.threshold, online, roster.group)
+    if quorum.complete:
+        chosen = shamir.first(quorum.threshold, online, roster.group)
         points = (roster.circle.place - roster.circle.start + 1).astype(jnp.uint32)
         weights = shamir.lagrange_weights(points, chosen, roster.group)
         return jnp.where(peers.there, weights[peers.slot], 0)
-    chosen = jax.vmap(functools.partial(shamir.first, terms.threshold))(answers)
-    points = jnp.arange(1, terms.holders + 1, dtype=jnp.uint32)
+    chosen = jax.vmap(functools.partial(shamir.first, quorum.threshold))(answers)
+    points = jnp.arange(1, quorum.holders + 1, dtype=jnp.uint32)
     return jax.vmap(shamir.lagrange_weights, (None, 0))(points, chosen)
 
 
-def _num_holders(terms: Terms, roster: Roster) -> Array:
-    return jnp.where(roster.selected, jnp.minimum(roster.circle.members, terms.holders), 0).astype(jnp.uint32)
+def _num_holders(quorum: Quorum, roster: Roster) -> Array:
+    return jnp.where(roster.selected, jnp.minimum(roster.circle.members, quorum.holders), 0).astype(jnp.uint32)
 
 
-def _opening_bits(terms: Terms, private: Secrets, roster: Roster) -> Bits:
+def _opening_bits(quorum: Quorum, private: Secrets, roster: Roster) -> Bits:
     """Public keys to the server and back from it; a share of both secrets to every peer and back."""
-    others = jnp.maximum(_num_holders(terms, roster), 1) - 1
+    others = jnp.maximum(_num_holders(quorum, roster), 1) - 1
     key, share = message_bits(private.key[0]), message_bits(private.shares[0, 0])
     return {
         "advertise": Link(jnp.where(roster.selected, key, 0), others * key),
@@ -203,8 +199,8 @@ def _opening_bits(terms: Terms, private: Secrets, roster: Roster) -> Bits:
     }
 
 
-def _closing_bits(terms: Terms, shares: Array, sent: Array, alive: Array, roster: Roster) -> Bits:
+def _closing_bits(quorum: Quorum, shares: Array, sent: Array, alive: Array, roster: Roster) -> Bits:
     """The list of survivors among its holders, a bit each, to each survivor; the shares they open back."""
     share = message_bits(shares[0, 0])
-    listed = jnp.where(alive, 8 * ((_num_holders(terms, roster) + 7) // 8), 0)
+    listed = jnp.where(alive, 8 * ((_num_holders(quorum, roster) + 7) // 8), 0)
     return {"unmask": Link(sent.sum(1, dtype=jnp.uint32) * share, listed)}

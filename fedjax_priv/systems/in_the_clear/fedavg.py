@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import optax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -19,7 +18,6 @@ def fedavg(
     *,
     cohort_size: int | None = None,
     dropout: float | Array = 0.0,
-    server: optax.GradientTransformation | None = None,
     exact: bool = True,
     **run: Any,
 ) -> Algorithm:
@@ -29,9 +27,8 @@ def fedavg(
       local: training of a client, such as `local_sgd(...)`; `fedsgd(...)` with `optax.sgd(lr)` is FedSGD.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
-      server: optimizer that takes the mean update as a gradient; `optax.sgd(1.0)` if not given.
       exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
-      **run: `block` and `mesh` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
     """
     if cohort_size is not None:
         _validate.integer(cohort_size=cohort_size)
@@ -41,6 +38,5 @@ def fedavg(
         layers=stack(mean=weighted_mean(), send=plain(exact=exact)),
         channel=erasure(dropout),
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         **run,
     )

@@ -2,7 +2,6 @@
 
 from typing import Any, Literal
 
-import optax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -27,7 +26,6 @@ def sparse_fedavg(
     num_clients: int | None = None,
     cohort_size: int | None = None,
     dropout: float | Array = 0.0,
-    server: optax.GradientTransformation | None = None,
     exact: bool = True,
     **run: Any,
 ) -> Algorithm:
@@ -42,9 +40,8 @@ def sparse_fedavg(
       num_clients: clients in the data; needed with `cohort_size`, which updates are then scaled up by.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
-      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
       exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
-      **run: `block` and `mesh` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -62,7 +59,6 @@ def sparse_fedavg(
         ),
         channel=erasure(dropout),
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
         **run,
     )

@@ -2,17 +2,16 @@
 
 from typing import Any
 
-import optax
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Draw, Layer, Local, Release
+from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
-from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems.releases import LocalNoise
 
 
 def cdp_fl(
@@ -26,9 +25,7 @@ def cdp_fl(
     levels: float | Array = 2.0**20,
     threshold: int = 2,
     elide: bool = False,
-    server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
-    mesh: Any = "auto",
     **run: Any,
 ) -> Algorithm:
     """`theta <- (1/r) sum of the local models` of r devices under masks that cancel over any set of them, Algorithm 1.
@@ -46,30 +43,26 @@ def cdp_fl(
       levels: grid points c of the quantizer to a unit; the grid should be far below the learning rate times sigma.
       threshold: fewest survivors whose sum is opened: it holds the noise of so many.
       elide: expand no mask where only the aggregate is wanted; the same aggregate bit for bit, and reports say so.
-      server: optimizer that takes the mean as a gradient; `optax.sgd(1.0)` if not given.
       secure_sum: innermost layer in place of `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
-      mesh: as in `federated_round`.
-      **run: `block` and `observe` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
     """
-    size, mesh = secure_cohort(num_clients, cohort_size), resolve_mesh(mesh)
+    size = secure_cohort(num_clients, cohort_size)
     secure = secure_sum is None
     if elide and not secure:
         raise ValueError("elide must not be given with secure_sum, which has its own masks, got True")
     if secure_sum is None:
-        secure_sum = enrolled_masks(group_size=size, threshold=threshold, elide=elide, mesh=mesh)
+        secure_sum = enrolled_masks(group_size=size, threshold=threshold, elide=elide)
     return federated_round(
         cohort=sample(size) if cohort is None else cohort,
         local=local,
         layers=stack(mean=average(), quantize=quantize(levels, max_terms=size), mask=secure_sum),
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
-        mesh=mesh,
-        release=Release("local noise", {"secure": secure, "num_selected": size, **local.noise}),
+        release=LocalNoise(secure, size, local.noise),
         **run,
     )

@@ -1,6 +1,5 @@
 """DP-SGD, the baseline of CDP-FL: one noisy step of clipped samples a round, summed as there."""
 
-from types import MappingProxyType
 from typing import Any
 
 from jaxtyping import Array
@@ -31,7 +30,8 @@ def dp_sgd(
     Raises:
       ValueError: local training of more than one step, or as `cdp_fl`.
     """
-    if (steps := local.noise.get("num_steps", 1)) != 1:
-        raise ValueError(f"local must take one step a round, num_steps=1, got num_steps={steps}")
-    charged = local._replace(noise=MappingProxyType({**local.noise, "num_devices": num_clients}))
-    return cdp_fl(charged, num_clients=num_clients, cohort_size=cohort_size, dropout=dropout, elide=elide, **how)
+    if local.noise is not None:
+        if (steps := local.noise.num_steps) != 1:
+            raise ValueError(f"local must take one step a round, num_steps=1, got num_steps={steps}")
+        local = local._replace(noise=local.noise._replace(num_devices=num_clients))
+    return cdp_fl(local, num_clients=num_clients, cohort_size=cohort_size, dropout=dropout, elide=elide, **how)

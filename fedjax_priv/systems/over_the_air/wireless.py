@@ -4,19 +4,19 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import jax.numpy as jnp
-import optax
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Draw, Local, Release
+from fedjax_priv.base import Algorithm, Draw, Local
 from fedjax_priv.channels import Fading, multiple_access, orthogonal, rician
 from fedjax_priv.clients import bernoulli, channel_aware, only_if
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import align, over_the_air_mean, stack, waveform
 from fedjax_priv.layers import clip as clip_to
-from fedjax_priv.layers.alignment import Control, power_left
+from fedjax_priv.layers.analog_alignment import PowerControl, power_left
+from fedjax_priv.systems.releases import OverTheAir
 
 
 def wireless(
@@ -28,11 +28,10 @@ def wireless(
     participation: ArrayLike | Callable[[Array], ArrayLike] | None = None,
     threshold: float | Array | None = None,
     snr_db: ArrayLike | None = None,
-    power_control: Control = "gradient",
+    power_control: PowerControl = "gradient",
     access: Literal["multiple", "orthogonal"] = "multiple",
     known_count: bool = True,
     fading: Fading | None = None,
-    server: optax.GradientTransformation | None = None,
     **run: Any,
 ) -> Algorithm:
     """Clients that take part send `alpha_k (g_k + n_k)` at once, uncoded; the server divides what adds up on the air.
@@ -55,8 +54,7 @@ def wireless(
       access: one "multiple" access channel, or an "orthogonal" link for each client.
       known_count: whether the server knows how many clients sent; it divides by their expected number if not.
       fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.
-      server: optimizer that takes the estimate as a gradient; `optax.sgd(1.0)` if not given, the paper uses Adam.
-      **run: `block`, `mesh` and `observe` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range, or both `participation` and `threshold`.
@@ -70,10 +68,6 @@ def wireless(
     draw = _draw(participation, threshold, rician() if fading is None else fading)
     if power is not None and power_control == "signal":
         draw = only_if(draw, lambda who: power_left(power, jnp.asarray(noise_variance, jnp.float32), who))
-    terms = {
-        "clip": clip, "noise_variance": noise_variance, "receiver_noise": receiver_noise, "access": access,
-        "power": power, "control": power_control,
-    }  # fmt: skip
     several = access == "multiple"
     channel = multiple_access(receiver_noise, known_count=known_count) if several else orthogonal(receiver_noise)
     return federated_round(
@@ -87,8 +81,7 @@ def wireless(
         ),
         channel=channel,
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
-        release=Release("over the air", terms),
+        release=OverTheAir(clip, noise_variance, receiver_noise, access, power, power_control),
         **run,
     )
 

@@ -1,23 +1,20 @@
 """FedREP: consensus sparsification, buffers that are summed in secret, and robust aggregation across buffers."""
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Any
 
-import optax
-from jax.sharding import Mesh
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates
 from fedjax_priv.attacks import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
+from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
-from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate, proposed
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import ProposedCoordinates
 
 
 def fedrep(
@@ -40,10 +37,7 @@ def fedrep(
     elide: bool = False,
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
-    server: optax.GradientTransformation | None = None,
-    block: int | Literal["auto"] = DEFAULT_BLOCK,
-    mesh: Mesh | Literal["auto"] | None = "auto",
-    observe: Callable[[View], PyTree] | None = None,
+    **run: Any,
 ) -> Algorithm:
     """`w <- w - Agg(buffer means of (g_k)_I)`, g_k = u_k + y_k, I the union of proposals (Algorithms 1 and 2).
 
@@ -69,10 +63,7 @@ def fedrep(
       elide: as in `secagg`.
       clip: largest Euclidean norm of the values on I that an honest client sends; what is cut off is gone.
       noise_variance: as in `secagg`; a buffer holds the noise of its s clients. Proposals stay in the clear.
-      server: optimizer that takes the direction as a gradient; `optax.sgd(1.0)` if not given.
-      block: as in `federated_round`.
-      mesh: as in `federated_round`.
-      observe: as in `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range, or a composition that cannot do what it is for: sizes that do not
@@ -80,8 +71,7 @@ def fedrep(
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
-    n, mesh = proposed(num_params, num_clients, ratio, k), resolve_mesh(mesh)
-    terms = {"num_params": num_params, "num_coordinates": n, "alpha": alpha, "masked": not in_the_clear}
+    n = proposed(num_params, num_clients, ratio, k)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=buffer_size // 2 + 1, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
@@ -97,14 +87,11 @@ def fedrep(
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
             **noise.below,
-            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide, mesh=mesh),
+            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide),
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=on_coordinates(aggregate, num_params),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
-        block=block,
-        mesh=mesh,
-        observe=observe,
-        release=Release("proposed coordinates", terms | noise.terms),
+        release=ProposedCoordinates(num_params, n, alpha, masked=not in_the_clear, noise=noise.released),
+        **run,
     )

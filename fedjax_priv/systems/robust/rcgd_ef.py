@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import optax
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -26,7 +25,6 @@ def rcgd_ef(
     num_byzantine: int = 0,
     attack: Attack | None = None,
     dropout: float | Array = 0.0,
-    server: optax.GradientTransformation | None = None,
     **run: Any,
 ) -> Algorithm:
     """`w <- w - mean of the messages Q(e_k + y_k) of smallest norm`, Q = top-K; `e_k` is what was not sent.
@@ -43,8 +41,7 @@ def rcgd_ef(
       num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
       attack: on values that Byzantine clients send.
       dropout: probability that a client's message is lost.
-      server: optimizer that takes the mean as a gradient; `optax.sgd(1.0)` if not given.
-      **run: `block`, `mesh` and `observe` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range.
@@ -64,7 +61,6 @@ def rcgd_ef(
         ),
         channel=erasure(loss_rate(dropout)),
         aggregate=norm_trimming(trimmed),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
         **run,
     )

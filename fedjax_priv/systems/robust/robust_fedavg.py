@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import optax
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
@@ -23,7 +22,6 @@ def robust_fedavg(
     num_byzantine: int = 0,
     attack: Attack | None = None,
     dropout: float | Array = 0.0,
-    server: optax.GradientTransformation | None = None,
     **run: Any,
 ) -> Algorithm:
     """`w <- w - Agg(y_1, ..., y_m)`.
@@ -38,8 +36,7 @@ def robust_fedavg(
       num_byzantine: clients 0 to f - 1 are Byzantine.
       attack: on values that Byzantine clients send.
       dropout: probability that a client's update is lost.
-      server: optimizer that takes the direction as a gradient; `optax.sgd(1.0)` if not given.
-      **run: `block`, `mesh` and `observe` of `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range, or more Byzantine clients than the rule bears.
@@ -52,7 +49,6 @@ def robust_fedavg(
         layers=stack(**attacked(attack), send=plain(num_clients, exact=False)),
         channel=erasure(loss_rate(dropout)),
         aggregate=aggregate,
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
         **run,
     )

@@ -1,21 +1,18 @@
 """SHARE (Velicheti et al. 2021): random clusters that are summed in secret, and robust aggregation across them."""
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Any
 
-import optax
-from jax.sharding import Mesh
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
 from fedjax_priv.attacks import Attack
-from fedjax_priv.base import Aggregator, Algorithm, Local, Release, View
+from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
-from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
 from fedjax_priv.systems._arguments import attacked, buffer_sum, buffers, loss_rate
+from fedjax_priv.systems.releases import Sum
 
 
 def share(
@@ -31,10 +28,7 @@ def share(
     levels: float | Array = 2.0**20,
     in_the_clear: bool = False,
     elide: bool = False,
-    server: optax.GradientTransformation | None = None,
-    block: int | Literal["auto"] = DEFAULT_BLOCK,
-    mesh: Mesh | Literal["auto"] | None = "auto",
-    observe: Callable[[View], PyTree] | None = None,
+    **run: Any,
 ) -> Algorithm:
     """`w <- w - Agg(cluster means of y_k)`: FedREP with all coordinates, and so without proposals or memory.
 
@@ -50,17 +44,13 @@ def share(
       levels: as in `fedrep`.
       in_the_clear: as in `fedrep`.
       elide: as in `secagg`.
-      server: as in `fedrep`.
-      block: as in `federated_round`.
-      mesh: as in `federated_round`.
-      observe: as in `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: as `fedrep`.
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
-    mesh = resolve_mesh(mesh)
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
@@ -68,14 +58,11 @@ def share(
             **attacked(attack),
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
-            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide, mesh=mesh),
+            mask=buffer_sum(number, buffer_size, in_the_clear=in_the_clear, elide=elide),
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=aggregate,
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
-        block=block,
-        mesh=mesh,
-        observe=observe,
-        release=None if in_the_clear else Release("sum"),
+        release=None if in_the_clear else Sum(),
+        **run,
     )

@@ -1,21 +1,18 @@
 """SecAgg on common random coordinates: uploads as short as those of SparseSecAgg, and as well hidden as SecAgg's."""
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
-import optax
-from jax.sharding import Mesh
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
-from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
+from fedjax_priv.systems.releases import Sum
 
 
 def common_secagg(
@@ -31,11 +28,8 @@ def common_secagg(
     neighbours: int | Literal["all"] = "all",
     threshold: int | None = None,
     elide: bool = False,
-    server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
-    block: int | Literal["auto"] = DEFAULT_BLOCK,
-    mesh: Mesh | Literal["auto"] | None = "auto",
-    observe: Callable[[View], PyTree] | None = None,
+    **run: Any,
 ) -> Algorithm:
     """FedAvg under secure aggregation, on random coordinates that are the same for all clients of a round.
 
@@ -54,11 +48,8 @@ def common_secagg(
       neighbours: as in `secagg`.
       threshold: as in `secagg`.
       elide: as in `secagg`.
-      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
       secure_sum: as in `secagg`.
-      block: as in `federated_round`.
-      mesh: as in `federated_round`.
-      observe: as in `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -66,10 +57,9 @@ def common_secagg(
     size, dropout = secure_cohort(num_clients, None), loss_rate(dropout)
     _validate.integer(num_params=num_params)
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
-    mesh = resolve_mesh(mesh)
     secure = secure_sum is None
     if secure_sum is None:
-        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
+        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide)
     return federated_round(
         cohort=everyone(),
         local=local,
@@ -81,12 +71,9 @@ def common_secagg(
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
-        block=block,
-        mesh=mesh,
-        observe=observe,
-        release=Release("sum") if secure else None,
+        release=Sum() if secure else None,
+        **run,
     )
 
 

@@ -1,23 +1,19 @@
 """SecAgg (Bonawitz et al., CCS 2017) and SecAgg+ (Bell et al., CCS 2020): the server learns the sum of the updates."""
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
-import optax
-from jax.sharding import Mesh
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
-from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
-from fedjax_priv.layers.secure_sum.sharing import terms
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import Sum
 
 CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 
@@ -36,11 +32,8 @@ def secagg(
     normalize: Literal["expected", "survivors"] = "expected",
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
-    server: optax.GradientTransformation | None = None,
     secure_sum: Layer | None = None,
-    block: int | Literal["auto"] = DEFAULT_BLOCK,
-    mesh: Mesh | Literal["auto"] | None = "auto",
-    observe: Callable[[View], PyTree] | None = None,
+    **run: Any,
 ) -> Algorithm:
     """FedAvg under secure aggregation, masked on every coordinate.
 
@@ -62,12 +55,9 @@ def secagg(
         leaves updates as they are.
       noise_variance: of the Skellam noise that each client adds at each coordinate of it before it is masked, so that
         the sum is differentially private; it takes `clip`, numbers that are not traced and `normalize="expected"`.
-      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
       secure_sum: innermost layer in place of `pairwise_masks(...)`; `plain_field()` adds the same field elements in the
         clear.
-      block: as in `federated_round`.
-      mesh: as in `federated_round`.
-      observe: as in `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -77,15 +67,14 @@ def secagg(
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     if noise_variance is not None and normalize == "survivors":
         raise ValueError("normalize must be 'expected' with noise_variance, or the sum of weights is noisy as well")
-    mesh = resolve_mesh(mesh)
     secure = secure_sum is None
-    opening = terms(size, neighbours, threshold, block=1, mesh=None).threshold
+    if secure_sum is None:
+        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide)
     noise = distributed_noise(
-        clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1, threshold=opening,
+        clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
+        threshold=secure_sum.threshold,
         condition="" if neighbours == "all" else CONNECTED,
     )  # fmt: skip
-    if secure_sum is None:
-        secure_sum = pairwise_masks(group_size=size, neighbours=neighbours, threshold=threshold, elide=elide, mesh=mesh)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
@@ -94,10 +83,7 @@ def secagg(
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
-        block=block,
-        mesh=mesh,
-        observe=observe,
-        release=Release("sum", noise.terms) if secure or noise.terms else None,
+        release=Sum(noise.released) if secure or noise.released else None,
+        **run,
     )

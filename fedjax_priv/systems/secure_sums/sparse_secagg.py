@@ -1,23 +1,20 @@
 """SparseSecAgg (Algorithm 1): every pair of clients picks a random few coordinates; only those are masked and sent."""
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import jax.numpy as jnp
-import optax
-from jax.sharding import Mesh
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local, Release, View
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
-from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.round import DEFAULT_BLOCK, federated_round
+from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.systems._arguments import loss_rate, secure_cohort
 from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems.releases import SparseSum
 
 
 def sparse_secagg(
@@ -36,10 +33,7 @@ def sparse_secagg(
     normalize: Literal["expected", "survivors"] = "expected",
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
-    server: optax.GradientTransformation | None = None,
-    block: int | Literal["auto"] = DEFAULT_BLOCK,
-    mesh: Mesh | Literal["auto"] | None = "auto",
-    observe: Callable[[View], PyTree] | None = None,
+    **run: Any,
 ) -> Algorithm:
     """FedAvg under secure aggregation of random coordinates.
 
@@ -63,10 +57,7 @@ def sparse_secagg(
       clip: as in `secagg`; the norm is that of all coordinates, sent or not.
       noise_variance: as in `secagg`, and with either `normalize`. The server may read an upload alone, which holds the
         noise of one client: so much has to be enough.
-      server: optimizer that takes the sum as a gradient; `optax.sgd(1.0)` if not given.
-      block: as in `federated_round`.
-      mesh: as in `federated_round`.
-      observe: as in `federated_round`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -74,9 +65,9 @@ def sparse_secagg(
     _validate.one_of(("expected", "survivors"), normalize=normalize)
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     alpha = _validate.or_nan(alpha, above=0, at_most=1)
-    mesh, peers = resolve_mesh(mesh), size - 1 if neighbours == "all" else neighbours
+    peers = size - 1 if neighbours == "all" else neighbours
     mask = sparse_masks(
-        alpha=alpha, group_size=size, neighbours=neighbours, threshold=threshold, expand=expand, elide=elide, mesh=mesh
+        alpha=alpha, group_size=size, neighbours=neighbours, threshold=threshold, expand=expand, elide=elide
     )
     noise = distributed_noise(clip, noise_variance, levels, max_terms=size, group_size=1)
     return federated_round(
@@ -91,12 +82,9 @@ def sparse_secagg(
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
-        server=optax.sgd(1.0) if server is None else server,
         num_clients=num_clients,
-        block=block,
-        mesh=mesh,
-        observe=observe,
-        release=Release("sparse sum", {"alpha": alpha, **noise.terms}),
+        release=SparseSum(alpha, noise.released),
+        **run,
     )
 
 

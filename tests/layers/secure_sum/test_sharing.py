@@ -18,31 +18,31 @@ GRAPHS = {"complete": "all", "k-regular": 4}
 lagrange_weights, reconstruct = jax.jit(shamir.lagrange_weights), jax.jit(shamir.reconstruct)
 
 
-def terms_of(graph="complete", group_size=N, threshold=None):
-    return sharing.terms(group_size, GRAPHS[graph], threshold, block=4, mesh=None)
+def quorum_of(graph="complete", group_size=N, threshold=None):
+    return sharing.quorum_of(group_size, GRAPHS[graph], threshold)
 
 
-TERMS = {graph: terms_of(graph) for graph in GRAPHS}
+QUORUMS = {graph: quorum_of(graph) for graph in GRAPHS}
 
 
-@functools.partial(jax.jit, static_argnames="terms")
-def open_round(terms, key, who):
-    private, roster, bits = sharing.open_round(terms, key, who)
-    return private, roster, sharing.all_peers(terms, roster), bits
+@functools.partial(jax.jit, static_argnames="quorum")
+def open_round(quorum, key, who):
+    private, roster, bits = sharing.open_round(quorum, key, who)
+    return private, roster, sharing.all_peers(quorum, roster), bits
 
 
-@functools.partial(jax.jit, static_argnames="terms")
-def close_round(terms, private, roster, alive, online):
-    header, bits = sharing.disclose(terms, private, roster, (), alive, online)
-    return header, *sharing.reconstruct(terms, header, roster), bits
+@functools.partial(jax.jit, static_argnames="quorum")
+def close_round(quorum, private, roster, alive, online):
+    header, bits = sharing.disclose(quorum, private, roster, (), alive, online)
+    return header, *sharing.reconstruct(quorum, header, roster), bits
 
 
-def run(terms, lost=(), gone=(), who=WHO, key=KEY, spoil=None):
+def run(quorum, lost=(), gone=(), who=WHO, key=KEY, spoil=None):
     """`lost` do not upload; `gone` of the others leave before disclosure; `spoil` garbles what users hold by then."""
     alive = survivors(N, lost) & who.selected
-    private, roster, peers, opening = open_round(terms, key, who)
+    private, roster, peers, opening = open_round(quorum, key, who)
     held = spoil(private) if spoil else private
-    header, secrets, recovered, closing = close_round(terms, held, roster, alive, alive & survivors(N, gone))
+    header, secrets, recovered, closing = close_round(quorum, held, roster, alive, alive & survivors(N, gone))
     return {
         "private": private, "roster": roster, "peers": peers, "header": header, "secrets": secrets,
         "recovered": recovered, "bits": {**opening, **closing},
@@ -68,13 +68,13 @@ def test_what_is_recovered_of_every_user_whoever_survives(graph):
     """Against the rules in NumPy, over two groups, a user outside, and 200 survivor sets."""
     who = cohort_of(N, group=[0, 1, 0, 0, 1, 0, 0, 0, 0])._replace(selected=survivors(N, [3]))
     group, chosen, rng = np.asarray(who.group), np.asarray(who.selected), np.random.default_rng(0)
-    terms, outcomes = sharing.terms(6, "all" if graph == "complete" else 2, 2, block=4, mesh=None), []
-    private, roster, peers, _ = open_round(terms, KEY, who)
+    quorum, outcomes = sharing.quorum_of(6, "all" if graph == "complete" else 2, 2), []
+    private, roster, peers, _ = open_round(quorum, KEY, who)
     holds = who_holds(peers)
     for _ in range(200):
         alive = chosen & (rng.random(N) < rng.random())
         online = alive & (rng.random(N) < rng.random() ** 0.3)
-        _, secrets, recovered, _ = close_round(terms, private, roster, jnp.asarray(alive), jnp.asarray(online))
+        _, secrets, recovered, _ = close_round(quorum, private, roster, jnp.asarray(alive), jnp.asarray(online))
         met = (holds & ~np.eye(N, dtype=bool))[alive].any(0)  # by a survivor other than oneself
         lacking = chosen & (alive | met) & (holds[online].sum(0) < 2)
         fine = np.array([alive[group == g].any() and not lacking[group == g].any() for g in group])
@@ -91,7 +91,7 @@ def test_never_both_kinds_of_share_of_one_user(graph):
     """Also if users leave between upload and disclosure: what is opened depends on uploads alone."""
     alive = np.asarray(survivors(N, [1, 4]))
     for gone in ([], [2], [2, 5, 7]):
-        result = run(TERMS[graph], lost=[1, 4], gone=gone)
+        result = run(QUORUMS[graph], lost=[1, 4], gone=gone)
         online = alive & np.asarray(survivors(N, gone))
         shares, opened = (by_owner(a, result["peers"]) for a in (result["private"].shares, result["header"].shares))
         shown = online[:, None] & who_holds(result["peers"])
@@ -133,10 +133,10 @@ def test_the_server_reads_survivors_shares_only(graph, lost):
     """Law 10: junk in all that is not opened changes nothing; junk in what is opened does."""
     alive = survivors(N, lost)
     online = alive & survivors(N, [1])
-    result = run(TERMS[graph], lost, [1])
+    result = run(QUORUMS[graph], lost, [1])
     assert result["recovered"].all()
     closed, wrong = (
-        run(TERMS[graph], lost, [1], spoil=spoilt(alive, online, result["peers"], opened)) for opened in (False, True)
+        run(QUORUMS[graph], lost, [1], spoil=spoilt(alive, online, result["peers"], opened)) for opened in (False, True)
     )
     seen = lambda result: (result["header"], result["secrets"], result["recovered"], result["bits"])
     assert same_bits(seen(result), seen(closed))
@@ -145,7 +145,7 @@ def test_the_server_reads_survivors_shares_only(graph, lost):
 
 def test_fewer_survivors_than_the_threshold_open_nothing():
     who = cohort_of(N, group=[0, 1, 0, 1, 0, 1, 0, 1, 0])
-    result = run(terms_of(group_size=5, threshold=3), lost=[0, 2, 4], who=who)
+    result = run(quorum_of(group_size=5, threshold=3), lost=[0, 2, 4], who=who)
     assert result["recovered"].tolist() == [False, True] * 4 + [False]
     opened = by_owner(result["header"].shares, result["peers"])
     odd = np.arange(N) % 2 == 1
@@ -156,10 +156,10 @@ def test_fewer_survivors_than_the_threshold_open_nothing():
 
 def test_a_user_with_too_few_surviving_holders_is_opened_by_none_of_them():
     """The threshold is one of each user's holders: a neighbour's may be met where one's own is not."""
-    terms = TERMS["k-regular"]
-    roster, poor = run(terms)["roster"], 5
+    quorum = QUORUMS["k-regular"]
+    roster, poor = run(quorum)["roster"], 5
     at = lambda step: int(roster.circle.order[(int(roster.circle.place[poor]) + step) % N])
-    result = run(terms, lost=[poor, at(-2), at(1)])  # 2 of its 5 holders are left, 3 are needed
+    result = run(quorum, lost=[poor, at(-2), at(1)])  # 2 of its 5 holders are left, 3 are needed
     held, opened = who_holds(result["peers"]), by_owner(result["header"].shares, result["peers"])
     assert not opened[:, poor].any()
     assert not result["recovered"].any(), "its survivors' masks with it stay in the sum"
@@ -170,7 +170,7 @@ def test_a_user_with_too_few_surviving_holders_is_opened_by_none_of_them():
 @pytest.mark.parametrize(("gone", "recovered"), [([0], True), ([0, 3, 5, 7], True), ([0, 3, 5, 7, 8], False)])
 def test_a_user_may_upload_and_leave_before_disclosure(gone, recovered):
     """Two survivor sets: those who stay must hold enough shares, 5 of 9."""
-    result = run(TERMS["complete"], gone=gone)
+    result = run(QUORUMS["complete"], gone=gone)
     assert (result["bits"]["unmask"].up > 0).tolist() == survivors(N, gone).tolist(), "those who stay answer anyhow"
     assert result["recovered"].tolist() == [recovered] * N
 
@@ -178,7 +178,7 @@ def test_a_user_may_upload_and_leave_before_disclosure(gone, recovered):
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not(graph):
     """A holder's point is its place in the group on the complete graph, else its place among the owner's peers."""
-    result = run(TERMS[graph])
+    result = run(QUORUMS[graph])
     private, peers, place = result["private"], result["peers"], np.asarray(result["roster"].circle.place)
     points = by_owner(peers.back, peers) + 1 if graph == "k-regular" else np.tile(place[:, None] + 1, (1, N))
     shares, held = by_owner(private.shares, peers), who_holds(peers)
@@ -186,7 +186,7 @@ def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not(graph)
         secret = np.concatenate([private.key[owner], private.seed[owner]])
         holders = np.flatnonzero(held[:, owner])[::-1]
         for fewer, enough in ((0, True), (1, False)):
-            mine = holders[: TERMS[graph].threshold - fewer]
+            mine = holders[: QUORUMS[graph].threshold - fewer]
             chosen = jnp.zeros(N, bool).at[mine].set(True)
             weights = lagrange_weights(jnp.asarray(points[:, owner], jnp.uint32), chosen)
             assert (np.asarray(reconstruct(jnp.asarray(shares[:, owner]), weights)) == secret).all() == enough
@@ -196,38 +196,38 @@ def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not(graph)
 def test_everything_is_new_each_round(graph):
     """A key opened in one round must not mask in another."""
     first, second = (
-        run(TERMS[graph], key=jax.random.fold_in(KEY, t), who=cohort_of(N, round=t))["private"] for t in (0, 1)
+        run(QUORUMS[graph], key=jax.random.fold_in(KEY, t), who=cohort_of(N, round=t))["private"] for t in (0, 1)
     )
     for a, b in ((first.key, second.key), (first.seed, second.seed), (first.shares, second.shares)):
         assert not (a == b).any()
 
 
 def test_the_graph_is_new_each_round_unless_it_is_complete():
-    orders = lambda graph: [run(TERMS[graph], key=jax.random.fold_in(KEY, t))["roster"].circle.order for t in (0, 1)]
+    orders = lambda graph: [run(QUORUMS[graph], key=jax.random.fold_in(KEY, t))["roster"].circle.order for t in (0, 1)]
     assert not same_bits(*orders("k-regular"))
     assert same_bits(*orders("complete"))
 
 
 def test_secrets_come_from_a_client_s_number_and_polynomials_from_the_round():
     somewhere = WHO._replace(client=jnp.array([9, 0, 7, 3, 8, 1, 5, 6, 4]))
-    first, other = (run(TERMS["complete"], who=who)["private"] for who in (WHO, somewhere))
+    first, other = (run(QUORUMS["complete"], who=who)["private"] for who in (WHO, somewhere))
     assert same_bits((first.key[3], first.seed[3]), (other.key[3], other.seed[3]))
     assert same_bits((first.key[0], first.seed[0]), (other.key[1], other.seed[1]))
-    again = run(TERMS["complete"], key=jax.random.fold_in(KEY, 1))
+    again = run(QUORUMS["complete"], key=jax.random.fold_in(KEY, 1))
     slope = lambda private: field.sub(private.shares[1, 8], private.shares[0, 0])  # of user 0; whatever its secret
     assert not (slope(first) == slope(again["private"])).any()
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_the_secrets_of_users_are_their_own(graph):
-    private = run(TERMS[graph])["private"]
+    private = run(QUORUMS[graph])["private"]
     for secret in (private.key, private.seed, private.shares):
         assert len(np.unique(np.asarray(secret))) == secret.size
 
 
 def test_every_secret_has_a_polynomial_of_its_own():
     """On the complete graph all stand at the same points: what two shares differ by does not depend on the secret."""
-    result = run(TERMS["complete"])
+    result = run(QUORUMS["complete"])
     shares = by_owner(result["private"].shares, result["peers"]).astype(object)
     assert len(set(((shares[1] - shares[0]) % Q).ravel())) == 4 * N
 
@@ -235,7 +235,7 @@ def test_every_secret_has_a_polynomial_of_its_own():
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_a_user_that_is_not_selected_neither_holds_nor_shares(graph):
     who = WHO._replace(selected=survivors(N, [2]))
-    result = run(TERMS[graph], who=who)
+    result = run(QUORUMS[graph], who=who)
     assert result["recovered"].all()
     held = who_holds(result["peers"])
     assert not held[2].any()
@@ -249,7 +249,7 @@ def test_a_user_that_is_not_selected_neither_holds_nor_shares(graph):
 @pytest.mark.parametrize(("graph", "holders"), [("complete", N), ("k-regular", 5)])
 def test_bits_of_each_phase(graph, holders):
     """Keys are two words; a share of two secrets is four; opened shares are two; survivors are a bitmap of bytes."""
-    result = run(TERMS[graph], lost=[2], gone=[3])
+    result = run(QUORUMS[graph], lost=[2], gone=[3])
     alive, online = (np.asarray(survivors(N, away)) for away in ([2], [2, 3]))
     expected = {
         "advertise": (np.full(N, 64), np.full(N, 64 * (holders - 1))),
@@ -276,9 +276,9 @@ def test_bits_of_each_phase(graph, holders):
         ((8, 8, None), "neighbours must be 'all' or an even integer below group_size = 8, got 8"),
     ],
 )
-def test_bad_terms(arguments, message):
+def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        sharing.terms(*arguments, block=4, mesh=None)
+        sharing.quorum_of(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -286,4 +286,4 @@ def test_bad_terms(arguments, message):
 )
 def test_default_threshold(size, graph, threshold):
     """floor(holders / 2) + 1."""
-    assert sharing.terms(size, graph, None, block=1, mesh=None).threshold == threshold
+    assert sharing.quorum_of(size, graph, None).threshold == threshold

@@ -1,0 +1,94 @@
+"""Work on rows `[g, d]` in blocks of columns that fit a core's cache."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float
+
+BLOCK = 2**15
+"""Elements in a block: 32 rows of 1,024 columns. On other devices than a CPU one block holds all columns."""
+
+LEAST_WIDTH = 256
+MOST_UNROLLED = 64
+"""Up to this many rows, a loop over rows is unrolled into one fusion."""
+
+
+def dot(a: Array, b: Array) -> Array:
+    """`a @ b` in full float32 on every device."""
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)
+
+
+def _cut(rows: Array) -> tuple[int, int]:
+    """Width of a block and number of whole blocks; the columns that remain come after them.
+
+    On a CPU there are at least two blocks: XLA may recompute a value that no loop produces for every use of it.
+    """
+    num_rows, num_columns = rows.shape
+    if jax.default_backend() != "cpu":
+        return num_columns, 0
+    width = min(max(LEAST_WIDTH, BLOCK // max(num_rows, 1)), max(1, num_columns // 2))
+    return width, num_columns // width
+
+
+def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Float[Array, " d"]) -> Array:
+    """`f(rows [g, w], *vectors [w]) -> [..., w]` block by block: `[..., d]`. `f` works column by column."""
+    width, num_blocks = _cut(rows)
+    arrays = (rows, *vectors)
+    left = f(*(a[..., num_blocks * width :] for a in arrays))
+    if num_blocks == 0:
+        return left
+
+    def fill(i: Array, out: Array) -> Array:
+        block = f(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in arrays))
+        return lax.dynamic_update_slice_in_dim(out, block, i * width, -1)
+
+    out = jnp.zeros((*left.shape[:-1], rows.shape[-1]), left.dtype).at[..., num_blocks * width :].set(left)
+    return lax.fori_loop(0, num_blocks, fill, out)
+
+
+def weighted_sum(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
+    """The weighted sum of rows; rows of weight 0 may hold anything."""
+    if len(rows) > MOST_UNROLLED:
+        return _product(weights, rows, weights != 0)
+    zero = jnp.zeros_like(rows[0])
+    return sum((jnp.where(w != 0, w * row, zero) for w, row in zip(weights, rows, strict=True)), start=zero)
+
+
+def weighted_sums(
+    weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]
+) -> Float[Array, "p d"]:
+    """Several weighted sums of rows; a sum that gives weight to a row that is not `near` is NaN."""
+    spoilt = ((weights != 0) & ~near[None, :]).any(1)
+    return jnp.where(spoilt[:, None], jnp.nan, _product(weights, rows, near))
+
+
+def _product(weights: Array, rows: Array, keep: Array) -> Array:
+    zero = jnp.zeros((), rows.dtype)
+    return map_columns(lambda block: dot(weights, jnp.where(keep[:, None], block, zero)), rows)
+
+
+def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, "g g"]:
+    """Inner products of `rows - origin`."""
+    width, num_blocks = _cut(rows)
+
+    def products(block: Array, origin: Array) -> Array:
+        away = block - origin[None, :]
+        return dot(away, away.T)
+
+    def add(i: Array, total: Array) -> Array:
+        return total + products(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in (rows, origin)))
+
+    left = products(rows[:, num_blocks * width :], origin[num_blocks * width :])
+    return lax.fori_loop(0, num_blocks, add, left) if num_blocks else left
+
+
+def squared_norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
+    """Sums of squares."""
+    return jnp.square(rows).sum(1)
+
+
+def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
+    """Euclidean norms of rows. A norm above 1e19, whose square overflows float32, is infinite."""
+    return jnp.sqrt(squared_norms(rows))

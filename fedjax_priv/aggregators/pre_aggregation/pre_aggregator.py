@@ -1,0 +1,53 @@
+"""Pre-aggregators, steps from rows to rows, and their composition with a rule."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction
+from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.keys import named
+
+
+class PreAggregator(NamedTuple):
+    """A step from rows to rows; rows not in `ok` are missing and may hold anything."""
+
+    apply: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
+    most_byzantine: Callable[[int], int]  # of M rows; -1: too few for a result
+    rows_left: Callable[[int], int] = lambda num_rows: num_rows  # of M rows
+
+
+def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
+    """Pre-aggregators in order, then a rule: `pre_aggregated(bucketing(2), krum(3))`.
+
+    It tolerates as many Byzantine rows as every part does; a row that a pre-aggregator computes is Byzantine if any of
+    its inputs is. If a part gets too few rows, the direction is NaN.
+
+    Raises:
+      ValueError: no pre-aggregator is given, the last part is not an aggregator, or another part is one.
+    """
+    pre = [part for part in parts[:-1] if isinstance(part, PreAggregator)]
+    if len(parts) < 2 or len(pre) != len(parts) - 1 or not isinstance(last := parts[-1], Aggregator):
+        raise ValueError("parts must be one or more pre-aggregators, then one aggregator")
+
+    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
+        rows, ok = received.value, received.count > 0
+        here = ok
+        for i, step in enumerate(pre):
+            rows, ok = step.apply(named(key, f"step {i}"), rows, ok)
+        direction, state = last.apply(named(key, "aggregate"), state, Received(rows, ok.astype(jnp.int32)))
+        return checked_direction(direction, here, most_byzantine), state
+
+    def most_byzantine(num_rows: int) -> int:
+        most = num_rows
+        for part in (*pre, last):
+            tolerated = part.most_byzantine(num_rows) if part.most_byzantine else 0
+            if tolerated == NO_DIRECTION:
+                return NO_DIRECTION
+            most = min(most, tolerated)
+            num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) else num_rows
+        return most
+
+    return Aggregator(last.init, apply, most_byzantine)

@@ -1,0 +1,53 @@
+"""Layers that insert an attack on values into a stack."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.layers import stateless
+from fedjax_priv.layers.sparsification import Sparse
+
+Attack = Callable[[Key, Float[Array, "n d"], Bool[Array, " n"]], Float[Array, "m d"]]
+"""`(key, updates [n, d], honest [n]) -> [n, d]` or `[1, d]`: what each client would send if it were Byzantine.
+
+A row may depend on the honest rows, all of which an attacker sees, and on itself; other rows, finite or not, must make
+no difference. Every row that is not honest counts as Byzantine. Draws are by row.
+"""
+
+
+def on_updates(attack: Attack) -> Layer:
+    """Byzantine clients that take part send what `attack` returns instead of their input to this layer, `[n, d]`.
+
+    Insert it in a stack at the first step a Byzantine client can tamper with: the client follows the layers above
+    honestly, and the layers below process the row it chose. The layer looks across clients, so the whole cohort is
+    encoded at once. Honest clients send the same bits as without it.
+    """
+
+    def encode(key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
+        sent = attack(key, x, cohort.selected & ~cohort.byzantine)
+        return rows_where(cohort.selected & cohort.byzantine, sent, x)
+
+    return stateless(encode, whole=True)
+
+
+def on_sparse(attack: Attack, num_params: int) -> Layer:
+    """`on_updates` below a sparsifier: the attack sees dense rows `[n, d]`, and the k largest values it returns are
+    sent.
+
+    Args:
+      attack: on dense rows.
+      num_params: coordinates of an update, d.
+    """
+
+    def encode(key: Key, x: Sparse, cohort: Cohort) -> Sparse:
+        rows = jax.vmap(lambda one: jnp.zeros(num_params, one.value.dtype).at[one.position].set(one.value))(x)
+        sent = jnp.broadcast_to(attack(key, rows, cohort.selected & ~cohort.byzantine), rows.shape)
+        position = jax.lax.top_k(jnp.abs(sent), x.position.shape[1])[1]
+        forged = Sparse(jnp.take_along_axis(sent, position, axis=1), position)
+        return Sparse(*rows_where(cohort.selected & cohort.byzantine, forged, x))
+
+    return stateless(encode, whole=True)

@@ -1,0 +1,37 @@
+"""Label flipping: Byzantine clients train honestly on wrong labels."""
+
+import numpy as np
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.base import ClientData
+
+
+def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_classes: int) -> ClientData:
+    """Replaces the labels `y` of Byzantine clients by `num_classes - 1 - y`; a NumPy array stays one.
+
+    Args:
+      data: examples are a pair (x, y) with integer labels y `[n, m]` from 0 to `num_classes - 1`.
+      byzantine: how many clients, counted from client 0, or a mask, bool `[n]`.
+      num_classes: at least 2.
+
+    Raises:
+      ValueError: `byzantine` or `num_classes` is out of range, or `data` has another form.
+    """
+    _validate.integer(at_least=2, num_classes=num_classes)
+    if not isinstance(data.examples, tuple) or len(data.examples) != 2:
+        raise ValueError(f"data.examples must be a pair (x, y), got {type(data.examples).__name__}")
+    x, y = data.examples
+    if isinstance(y, np.ndarray) and y.size and y.max() >= num_classes:
+        raise ValueError(f"num_classes must be above the largest label, {y.max()}, got {num_classes}")
+    flips = _mask(byzantine, len(y)).astype(y.dtype).reshape(-1, *[1] * (y.ndim - 1))
+    return data._replace(examples=(x, y + flips * (num_classes - 1 - 2 * y)))
+
+
+def _mask(byzantine: int | Array | np.ndarray, n: int) -> Array | np.ndarray:
+    if isinstance(byzantine, int):
+        _validate.integer(at_least=0, byzantine=byzantine)
+        return np.arange(n) < byzantine
+    if byzantine.shape != (n,) or byzantine.dtype != bool:
+        raise ValueError(f"byzantine must be a number or a mask [{n}], got {byzantine.dtype} {byzantine.shape}")
+    return byzantine

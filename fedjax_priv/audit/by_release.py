@@ -1,0 +1,142 @@
+"""How an entry of a ledger is audited: its adjacent inputs and what its adversary looks at, from one table."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.audit import adversaries, canaries
+from fedjax_priv.audit.worlds import Canary, Make, Score
+from fedjax_priv.base import ClientData, Key, Local
+from fedjax_priv.clients.clipped_gradients import Loss
+from fedjax_priv.ledger import Entry
+from fedjax_priv.systems import releases
+
+Kind = Literal["direction", "sample", "label"]
+_BEYOND, _LONG = 3.0, 1.0
+"""Norm of a direction canary, in clipping norms, as clipping has to act; and where no norm is stated."""
+
+
+class Subject(NamedTuple):
+    """What is audited."""
+
+    make: Make
+    local: Local
+    loss: Loss
+    params: PyTree
+    data: ClientData
+    release: releases.Release | None  # of the system
+
+
+class Plan(NamedTuple):
+    """How releases of one type are audited."""
+
+    score: Callable[..., Score]  # (release, entry, canary, kind, colluding): what the adversary makes of a round
+    norm: Callable[..., float] = lambda release, heard: _LONG  # of a direction canary among so many clients
+    kinds: tuple[Kind, ...] = ("direction", "sample", "label")  # of canaries; the first one is the default
+    on_the_air: bool = False  # other clients are seen with client 0, and what colluding ones sent counts as not sent
+
+
+def _sum(release: Any, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
+    return adversaries.server(canary.toward)
+
+
+def _sum_norm(release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int) -> float:
+    """Updates are clipped once they are weighed, by 1 / heard."""
+    return _LONG if release.noise is None else _BEYOND * release.noise.clip * heard
+
+
+def _uploads(release: Any, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
+    return adversaries.uploads(canary.toward)
+
+
+def _air(release: releases.OverTheAir, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
+    if release.access == "orthogonal":
+        return adversaries.uploads(canary.toward)
+    if kind != "direction" or jnp.ndim(release.noise_variance):
+        return adversaries.server(canary.toward)
+    about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise")}
+    return adversaries.on_the_air(canary.toward, **about)
+
+
+def _steps(release: releases.LocalNoise, entry: Entry, canary: Canary, kind: str, colluding: int) -> Score:
+    known = {"server": 0, "device": 1, "coalition": colluding, "everybody": release.num_selected - 1}
+    return adversaries.coalition(canary.toward, known[entry.view])
+
+
+PLANS: Mapping[type, Plan] = MappingProxyType(
+    {
+        NoneType: Plan(_uploads),
+        releases.Sum: Plan(_sum, _sum_norm),
+        releases.SparseSum: Plan(_sum, _sum_norm),
+        releases.ProposedCoordinates: Plan(_sum, _sum_norm),
+        releases.OverTheAir: Plan(_air, lambda release, heard: _BEYOND * float(release.clip), on_the_air=True),
+        releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
+    }
+)
+"""By the type of `Subject.release`. A release of another type is audited as a sum."""
+
+
+def kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
+    """Of the canary."""
+    if entry.view == "proposal":
+        if rounds > 1:
+            raise ValueError(f"rounds must be 1 for proposals, whose eps is that of one round, got {rounds}")
+        return "proposal"
+    allowed = _plan(subject).kinds
+    kind = kind or allowed[0]
+    _validate.one_of(("direction", "sample", "label"), canary=kind)
+    if kind not in allowed:
+        raise ValueError(f"canary must be 'sample' or 'label' where the noise is in local training, got {kind!r}")
+    return kind
+
+
+def heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
+    """Clients that count: what the server knows of the others may be as if they had not sent."""
+    n = int(subject.data.count.size)
+    return n - colluding if entry.view == "coalition" and _plan(subject).on_the_air else n
+
+
+def canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
+    """Adjacent inputs of that kind, among so many clients."""
+    release, d = subject.release, num_params(subject)
+    if kind == "proposal":
+        return canaries.proposal_canary(heard, d, _proposed(subject))
+    if kind == "direction":
+        plan = _plan(subject)
+        return canaries.direction_canary(key, heard, d, plan.norm(release, heard), alone=not plan.on_the_air)
+    x, y = subject.data.examples
+    example = x[-1, 0], y[-1, 0]
+    if kind == "label":
+        if not np.max(y):
+            raise ValueError("canary must be 'sample' where all samples have one label, got 'label'")
+        example = x[0, 0], (y[0, 0] + 1) % (int(np.max(y)) + 1)
+    return canaries.sample_canary(subject.local, subject.loss, subject.data, example)
+
+
+def score_of(subject: Subject, entry: Entry, canary: Canary, kind: str, colluding: int, outsider: bool) -> Score:
+    """What the adversary of an entry makes of a round; of a noisy sum what the server does, whoever else knows more."""
+    if outsider:
+        return adversaries.outsider(canary.toward)
+    if kind == "proposal":
+        return adversaries.proposal(_proposed(subject))
+    return _plan(subject).score(subject.release, entry, canary, kind, colluding)
+
+
+def num_params(subject: Subject) -> int:
+    """Of the model."""
+    return sum(leaf.size for leaf in jax.tree.leaves(subject.params))
+
+
+def _proposed(subject: Subject) -> int:
+    assert isinstance(subject.release, releases.ProposedCoordinates)
+    return subject.release.num_coordinates
+
+
+def _plan(subject: Subject) -> Plan:
+    return PLANS.get(type(subject.release), Plan(_sum))

@@ -1,0 +1,60 @@
+"""Analog channels with fading and receiver noise: uploads add up on the air, or each client has its own link."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Channel, Cohort, Key, Received
+from fedjax_priv.layers.noise_gaussian import standard_deviation, standard_normal
+
+
+def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
+    """Gaussian multiple-access channel: `y = sum_{k in K_t} h_k x_k + N(0, N0 I_d)` (wireless FedSGD, eq. 1).
+
+    A round takes d channel uses, however many clients send. The server gets only the sum.
+
+    Args:
+      receiver_noise: N0, >= 0; may be traced.
+      known_count: whether the server knows how many clients sent. If not, each row counts as one upload.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
+    """
+    deviation = _deviation(receiver_noise)
+
+    def receive(key: Key, received: Received) -> Received:
+        noise = deviation * jax.random.normal(key, received.value.shape)
+        return Received(received.value + noise, received.count if known_count else jnp.ones_like(received.count))
+
+    return Channel(_faded, receive, superposes=True, hides_count=not known_count)
+
+
+def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
+    """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each `y_k`, and which links are silent.
+
+    A round takes d channel uses for each client that sends.
+
+    Args:
+      receiver_noise: N0, >= 0; may be traced.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
+    """
+    deviation = _deviation(receiver_noise)
+
+    def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+        y, alive = _faded(key, x, cohort)
+        return y + deviation * standard_normal(key, x, cohort), alive
+
+    return Channel(transmit, lambda key, received: received)
+
+
+def _faded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+    del key
+    return cohort.gain[:, None] * x, cohort.selected
+
+
+def _deviation(receiver_noise: float | Array) -> Array:
+    _validate.non_negative(receiver_noise=receiver_noise)
+    return standard_deviation(receiver_noise)

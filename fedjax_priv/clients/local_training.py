@@ -1,0 +1,208 @@
+"""Local training of a block of clients: minibatch SGD with momentum, and the single gradient of FedSGD.
+
+Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1.
+The server subtracts an update: `w <- w - sum_i beta_i update_i`. It is flat, in the order of `ravel_pytree`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import ClientData, Cohort, Key, Local
+from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
+from fedjax_priv.clients.minibatches import next_batch, per_epoch
+from fedjax_priv.clients.noisy_steps import NoisySteps
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.keys import per_client
+from fedjax_priv.losses import Loss
+
+Schedule = Callable[[Array], Array]
+"""`rounds [b] float32 -> [b]`: step sizes, from the number of rounds in which each client trained and was accepted."""
+Trained = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]
+
+
+class _Scheduled(NamedTuple):
+    """Client state under a schedule."""
+
+    velocity: PyTree  # [n, d]; () if it is not carried
+    rounds: Int32[Array, " n"]  # in which the client trained and its upload was accepted
+
+
+class _Training(NamedTuple):
+    """State of a block of clients between two local steps."""
+
+    params: PyTree  # [b, ...]
+    velocity: PyTree  # [b, ...]; None without momentum
+    order: Array  # [b, m], shuffles of the current epochs
+    loss: Array  # [b], sum over the samples trained on
+    samples: Array  # [b], how many
+
+
+def local_sgd(
+    loss: Loss,
+    *,
+    learning_rate: ArrayLike | Schedule,
+    batch_size: int,
+    num_epochs: int | None = None,
+    num_steps: int | None = None,
+    momentum: ArrayLike = 0.0,
+    carry_momentum: bool = False,
+    sample_clip: float | Array | None = None,
+    gradient_noise: float | Array = 0.0,
+) -> Local:
+    """Minibatch SGD of each client on its own data: `v <- momentum v + grad`, `w <- w - learning_rate v`.
+
+    An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
+    partial, and its gradient is the mean over the samples it has. Shuffles depend on the key, the client's number and
+    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0.
+
+    Args:
+      loss: `(params, examples [k, ...]) -> [k]`.
+      learning_rate: step size, > 0; may be traced. Or a schedule as in optax, >= 0: a client's step size in a round,
+        from the number of rounds in which it trained and its upload was accepted (client state).
+      batch_size: samples in a batch.
+      num_epochs: passes over the client's data, each of `ceil(count / batch_size)` steps.
+      num_steps: steps of every client, whatever its count. Give exactly one of `num_epochs` and `num_steps`.
+      momentum: in [0, 1); may be traced.
+      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero.
+      sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
+        sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
+        2 G / batch_size. The loss of an example must not depend on other examples.
+      gradient_noise: sigma; each client adds its own `N(0, sigma^2 I_d)` to the gradient of each step (CDP-FL,
+        Algorithm 1).
+
+    Returns:
+      A `Local` whose update is `params - params after training`, and whose loss is the mean over the samples trained
+      on, each evaluated just before its step.
+
+    Raises:
+      ValueError: an argument is out of range, both or none of `num_epochs` and `num_steps` are given, or (when training
+        is traced) `batch_size` exceeds the samples per client that `data` has room for.
+    """
+    rate_of = _rate(learning_rate)
+    _validate.fraction(below_one=True, momentum=momentum)
+    _validate.integer(batch_size=batch_size)
+    momentum = _validate.or_nan(momentum, at_least=0, below=1)
+    duration = _duration(num_epochs, num_steps)
+    gradient = batch_gradient(loss, batch_size, sample_clip)
+    noisy = with_noise(gradient_noise)
+    has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
+    carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
+
+    def init(n: int, params: PyTree) -> PyTree:
+        velocity = jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
+        return _Scheduled(velocity, jnp.zeros(n, jnp.int32)) if scheduled else velocity
+
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
+        velocity, rounds = memory if scheduled else (memory, jnp.int32(0))
+        rate = rate_of(rounds)
+        capacity = _capacity(data, batch_size)
+        keys = per_client(lambda key: key, key, cohort.client)
+        end = duration(per_epoch(data.count, batch_size))
+
+        def step(state: _Training, time: Array) -> tuple[_Training, None]:
+            active = (data.count > 0) & (time < end)
+            order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
+            total, grads = gradient(state.params, examples, valid)
+            moved = _descend(state.params, state.velocity, noisy(keys, time, grads), rate, momentum)
+            params, velocity = rows_where(active, moved, (state.params, state.velocity))
+            samples = state.samples + valid.sum(1, dtype=jnp.float32)
+            return _Training(params, velocity, order, state.loss + total, samples), None
+
+        start = _start(params, velocity if carries else None, data, has_velocity)
+        final, _ = jax.lax.scan(step, start, jnp.arange(duration(math.ceil(capacity / batch_size))))
+        update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
+        velocity = _ravel(final.velocity) if carries else velocity
+        memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
+        return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
+
+    done = {"momentum": has_velocity, "carried velocity": carries, "schedule": scheduled}
+    beyond = frozenset(name for name, it_is in done.items() if it_is)
+    return Local(init, apply, NoisySteps(sample_clip, gradient_noise, batch_size, num_steps, num_epochs, beyond))
+
+
+def fedsgd(loss: Loss) -> Local:
+    """FedSGD: the update is the gradient of the client's mean loss over all its samples, at the shared parameters.
+
+    All clients have the same parameters, so products with them run as one large product for all clients. A client
+    without samples has update 0 and loss 0.
+
+    Args:
+      loss: `(params, examples [k, ...]) -> [k]`.
+    """
+    gradient = jax.vmap(mean_gradient(loss), in_axes=(None, 0, 0))
+
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
+        del key, cohort
+        valid = jnp.arange(_capacity(data, 1))[None, :] < data.count[:, None]
+        examples = jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), data.examples)
+        total, grads = gradient(params, examples, valid)
+        update = rows_where(data.count > 0, _ravel(grads), jnp.zeros((), jnp.float32))
+        return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
+
+    return Local(lambda n, params: (), apply)
+
+
+def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
+    """A function from the rounds of each client to their step sizes, `[b]`, or to one step size for all."""
+    if not callable(learning_rate):
+        _validate.positive(learning_rate=learning_rate)
+        constant = _validate.or_nan(learning_rate, above=0)
+        return lambda rounds: jnp.asarray(constant, jnp.float32)
+
+    def of(rounds: Array) -> Array:
+        rate = jnp.asarray(learning_rate(rounds.astype(jnp.float32)), jnp.float32)
+        return jnp.where(rate >= 0, rate, jnp.nan)
+
+    return of
+
+
+def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], Any]:
+    """A function from a client's batches per epoch to the steps it takes."""
+    if num_epochs is None and num_steps is not None:
+        _validate.integer(num_steps=num_steps)
+        return lambda length: num_steps
+    if num_epochs is not None and num_steps is None:
+        _validate.integer(num_epochs=num_epochs)
+        return lambda length: num_epochs * length
+    raise ValueError(f"exactly one of num_epochs and num_steps must be given, got {num_epochs!r} and {num_steps!r}")
+
+
+def _descend(
+    params: PyTree, velocity: PyTree, grads: PyTree, rate: Array, momentum: ArrayLike
+) -> tuple[PyTree, PyTree]:
+    """The next parameters and velocity; without momentum the velocity is None and takes no memory."""
+    step = lambda w, v: w - jnp.reshape(rate, (-1, *(1,) * (w.ndim - 1))) * v
+    if velocity is None:
+        return jax.tree.map(step, params, grads), None
+    velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
+    return jax.tree.map(step, params, velocity), velocity
+
+
+def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity: bool) -> _Training:
+    """All clients at the shared parameters; the velocity is the carried one, zero, or None."""
+    block, capacity = data.count.size, _capacity(data, 1)
+    spread = jax.tree.map(lambda w: jnp.broadcast_to(w, (block, *w.shape)), params)
+    velocity = jax.tree.map(jnp.zeros_like, spread) if has_velocity else None
+    if memory is not None:
+        velocity = jax.vmap(ravel_pytree(params)[1])(memory)
+    return _Training(spread, velocity, jnp.zeros((block, capacity), jnp.int32), jnp.zeros(block), jnp.zeros(block))
+
+
+def _capacity(data: ClientData, batch_size: int) -> int:
+    """Samples per client that `data` has room for, at least a batch."""
+    capacity = jax.tree.leaves(data.examples)[0].shape[1]
+    if capacity < batch_size:
+        raise ValueError(f"batch_size must be at most {capacity}, the samples a client has room for, got {batch_size}")
+    return capacity
+
+
+def _ravel(tree: PyTree) -> Float32[Array, "b d"]:
+    return jax.vmap(lambda tree: ravel_pytree(tree)[0])(tree)

@@ -1,0 +1,198 @@
+"""Draws: which clients take part in a round."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.channels import Fading, constant
+from fedjax_priv.keys import named, per_client
+
+Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
+"""Samples of each client of the population."""
+
+
+def _cohort(client: Array, round: Array, count: Counts) -> Cohort:
+    """All these clients selected, honest, in one group, with unit gain; beta_i relative to the whole population."""
+    n = client.size
+    return Cohort(
+        client=client,
+        round=jnp.broadcast_to(round, n),
+        weight=jnp.asarray(count)[client] / jnp.maximum(count.sum(), 1),
+        selected=jnp.ones(n, bool),
+        byzantine=jnp.zeros(n, bool),
+        group=jnp.zeros(n, jnp.int32),
+        gain=jnp.ones(n, jnp.float32),
+        participation=jnp.ones(n, jnp.float32),
+    )
+
+
+def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
+    """All clients, every round.
+
+    Args:
+      num_groups: number of groups, whose sizes differ by at most one, by a fresh random permutation each round.
+      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine.
+    """
+    _validate.integer(num_groups=num_groups)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+        client = jnp.arange(count.size)
+        group = jax.random.permutation(named(key, "group"), count.size) % num_groups
+        return _cohort(client, round, count)._replace(group=group, byzantine=client < num_byzantine), state
+
+    return Draw(lambda key, n: (), apply, num_groups)
+
+
+def sample(size: int, *, num_byzantine: int = 0) -> Draw:
+    """`size` clients a round, uniformly without replacement, in ascending order (McMahan et al. 2017, Algorithm 1).
+
+    Time and memory grow with `size`, not with the population, apart from the sum of the population's counts.
+
+    Args:
+      size: clients of a round.
+      num_byzantine: clients 0 to `num_byzantine - 1` of the population are Byzantine.
+
+    Raises:
+      ValueError: `size` is not an integer >= 1 or, when the round is traced, exceeds the population; `num_byzantine` is
+        not an integer >= 0.
+    """
+    _validate.integer(size=size)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+        if size > count.size:
+            raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
+        who = _cohort(_subset(named(key, "sample"), size, count.size), round, count)
+        return who._replace(byzantine=who.client < num_byzantine), state
+
+    return Draw(lambda key, n: (), apply)
+
+
+def scheduled(members: ArrayLike) -> Draw:
+    """The clients that a table lists for each round.
+
+    Args:
+      members: `[rounds, size]`, client numbers, strictly increasing in each row; after the last round the table
+        repeats.
+
+    Raises:
+      ValueError: `members` is not a table of integers >= 0 that increase along its rows or, when the round is traced,
+        it lists a client outside the population.
+    """
+    table = np.asarray(members)
+    whole = table.ndim == 2 and table.size > 0 and table.dtype.kind in "iu"
+    if not whole or (table < 0).any() or (np.diff(table.astype(np.int64), axis=1) <= 0).any():
+        raise ValueError(f"members must be a table of integers >= 0 that increase along its rows, got {members!r}")
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+        if table.max() >= count.size:
+            raise ValueError(f"members must be below the number of clients, {count.size}, got {table.max()}")
+        return _cohort(jnp.asarray(table, jnp.int32)[round % len(table)], round, count), state
+
+    return Draw(lambda key, n: (), apply)
+
+
+def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
+    """A uniform subset of `0, ..., population - 1`, in ascending order.
+
+    A small subset is drawn number by number; repeated numbers and numbers outside the population are drawn again until
+    none is left. The procedure treats all numbers alike, so all subsets are equally likely. Numbers are plain random
+    bits: nothing is rounded. At least three draws in eight are kept, so few repetitions are needed.
+    """
+    if 4 * size > population:
+        return jnp.sort(jax.random.choice(key, population, (size,), replace=False))
+    spare = jnp.uint32(32 - (population - 1).bit_length())
+
+    def misses(numbers: Array) -> Array:
+        again = jnp.concatenate([jnp.zeros(1, bool), numbers[1:] == numbers[:-1]])
+        return again | (numbers >= population)
+
+    def draw(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        numbers, time = state
+        bits = jax.random.bits(jax.random.fold_in(key, time), (size,), jnp.uint32)
+        return jnp.sort(jnp.where(misses(numbers), bits >> spare, numbers)), time + 1
+
+    none = jnp.full(size, population, jnp.uint32)
+    numbers, _ = jax.lax.while_loop(lambda state: misses(state[0]).any(), draw, (none, jnp.int32(0)))
+    return numbers.astype(jnp.int32)
+
+
+def independent(probability: Callable[..., ArrayLike], fading: Fading | None = None) -> Draw:
+    """Each client joins independently.
+
+    Args:
+      probability: `(round, gain [n]) -> p`, one for all clients or `[n]`; outside [0, 1] it becomes NaN, and the round
+        fails if the system divides by it.
+      fading: gains of the clients' links, the state of this draw; None: all 1.
+    """
+    fading = constant() if fading is None else fading
+
+    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
+        who = _cohort(jnp.arange(count.size), round, count)
+        gain, state = fading.apply(named(key, "fading"), state, round, count.size)
+        p = jnp.broadcast_to(jnp.asarray(probability(round, gain), jnp.float32), who.client.shape)
+        joins = per_client(jax.random.uniform, named(key, "join"), who.client) < p
+        p = jnp.where((p >= 0) & (p <= 1), p, jnp.nan)
+        return who._replace(selected=joins, gain=gain, participation=p), state
+
+    return Draw(lambda key, n: fading.init(named(key, "fading"), n), apply)
+
+
+def bernoulli(participation: ArrayLike | Callable[[Array], ArrayLike], *, fading: Fading | None = None) -> Draw:
+    """Each client joins independently of its channel (wireless FedSGD: uniform sampling).
+
+    Args:
+      participation: probability in [0, 1], one for all clients or `[n]`; or a function of the round, from 0, that
+        returns it (time-variant sampling). May be traced.
+      fading: gains of the clients' links; None: all 1.
+
+    Raises:
+      ValueError: a probability is outside [0, 1], or (by `init`) the number of probabilities is neither 1 nor n.
+    """
+    if callable(participation):
+        return independent(lambda round, gain: participation(round), fading)
+    _validate.each(_validate.fraction, participation=participation)
+    draw = independent(lambda round, gain: participation, fading)
+
+    def init(key: Key, n: int) -> PyTree:
+        _validate.per_client(n, participation=participation)
+        return draw.init(key, n)
+
+    return draw._replace(init=init)
+
+
+def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
+    """Clients with good channels join more often: `p_k = min(1, h_k / h_th)`, independently (wireless FedSGD).
+
+    Args:
+      threshold: h_th, > 0; clients with `h_k >= h_th` always join. May be traced.
+      fading: gains of the clients' links.
+
+    Raises:
+      ValueError: `threshold` is not > 0.
+    """
+    _validate.positive(threshold=threshold)
+    threshold = _validate.or_nan(threshold, above=0)
+    return independent(lambda round, gain: jnp.minimum(1.0, gain / threshold), fading)
+
+
+def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
+    """`draw` without the clients whose `left(cohort) [n]`, such as the power they have left to send with, is not > 0.
+
+    Everybody knows which clients these are, and their p_k is 0; NaN where `left` is NaN.
+    """
+
+    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
+        who, state = draw.apply(key, state, round, count)
+        margin = left(who)
+        p = jnp.where(margin > 0, who.participation, jnp.where(jnp.isnan(margin), jnp.nan, 0))
+        return who._replace(selected=who.selected & (margin > 0), participation=p), state
+
+    return draw._replace(apply=apply)

@@ -1,0 +1,76 @@
+"""The clients' half of a round, in blocks: train, encode, transmit and add up."""
+
+import functools
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, PyTree
+
+from fedjax_priv.base import Cohort, Key, Link, RoundState, Sent
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.client_rows import only_rows, rows_of
+from fedjax_priv.engine.parts import Parts
+from fedjax_priv.keys import named
+from fedjax_priv.status import Status
+
+
+class Uploaded(NamedTuple):
+    """What clients did and sent; one row a client of the cohort."""
+
+    memory: PyTree  # [n, ...], of local training
+    layers: PyTree  # [n, ...], state of the layers
+    loss: Float[Array, " n"]
+    sent: Sent
+    alive: Bool[Array, " n"]  # the upload arrived
+    uploads: PyTree  # [n, ...], what arrived; () where nobody observes it
+
+
+def train_and_upload(
+    parts: Parts, key: Key, state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
+) -> tuple[PyTree, Uploaded]:
+    """The sum of lifted uploads over all clients that arrived, and what there is of each client."""
+    shared = state.params, public
+    memory, mine = rows_of(who, (state.memory, data))
+    train, upload = functools.partial(_train, parts, key), functools.partial(_upload, parts, key)
+    spread = functools.partial(
+        over_clients, shared=shared, rows=(who, memory, private, mine), **parts.placement._asdict()
+    )
+    if parts.layers.whole:
+        return upload(shared, *spread(lambda *block: ((), train(*block)))[1])
+    return spread(lambda shared, *block: upload(shared, *train(shared, *block)))
+
+
+def _train(
+    parts: Parts, key: Key, shared: tuple, valid: Array, who: Cohort, memory: PyTree, private: PyTree, data: PyTree
+) -> tuple:
+    params, _ = shared
+    update, memory, loss = parts.local.apply(named(key, "local"), memory, params, data, who)
+    return who._replace(selected=who.selected & valid), memory, private, loss, update
+
+
+def _upload(
+    parts: Parts, key: Key, shared: tuple, who: Cohort, memory: PyTree, private: PyTree, loss: Array, update: Array
+) -> tuple[PyTree, Uploaded]:
+    _, public = shared
+    y, carried, sent = parts.layers.encode(named(key, "encode"), private, public, update, who)
+    sent = _by_client(sent, loss)
+    y, alive = parts.channel.transmit(named(key, "transmit"), y, who)
+    uploads = only_rows(alive, y) if parts.observe and not parts.channel.superposes else ()
+    return parts.combine.lift(y, alive, who.group), Uploaded(memory, carried, loss, sent, alive, uploads)
+
+
+def _by_client(sent: Sent, loss: Array) -> Sent:
+    """Bits and status, one row a client; a training loss that is not finite is a status too."""
+    status = jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
+    return sent._replace(bits=jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), status=sent.status | status)
+
+
+def model_bits(who: Cohort, d: int) -> Link:
+    """The model goes to every client that takes part."""
+    return Link(jnp.zeros_like(who.client, jnp.uint32), jnp.where(who.selected, jnp.uint32(32 * d), 0))
+
+
+def upload_bits(uploaded: Uploaded) -> Link:
+    """What arrived."""
+    up = jnp.where(uploaded.alive, uploaded.sent.bits, 0).astype(jnp.uint32)
+    return Link(up, jnp.zeros_like(up))

@@ -1,0 +1,60 @@
+"""Model parameters as NumPy arrays by name."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+
+def to_numpy(params: PyTree) -> dict[str, np.ndarray]:
+    """Arrays by dotted name, such as `Dense_0.kernel`; `np.savez(file, **to_numpy(params))` saves them.
+
+    Raises:
+      ValueError: two arrays have the same name.
+    """
+    return {name: np.array(leaf) for name, leaf in leaves_by_name(params).items()}
+
+
+def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
+    """The inverse of `to_numpy`, also for arrays that another program wrote under the same names.
+
+    Args:
+      template: parameters of the model, or their shapes: `jax.eval_shape(model.init, key)`.
+      arrays: by name, as `np.load` returns them; they are cast to the dtypes of the template.
+
+    Raises:
+      ValueError: a name is missing or unknown, or an array has another shape than in the template.
+    """
+    leaves = leaves_by_name(template)
+    check_names(leaves, arrays)
+    taken = [jnp.asarray(of_shape(name, arrays[name], leaf.shape), leaf.dtype) for name, leaf in leaves.items()]
+    return jax.tree.unflatten(jax.tree.structure(template), taken)
+
+
+def leaves_by_name(tree: PyTree) -> dict[str, Any]:
+    """Leaves by dotted name, in order; ValueError if two have the same name."""
+    leaves: dict[str, Any] = {}
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        name = jax.tree_util.keystr(path, simple=True, separator=".")
+        if name in leaves:
+            raise ValueError(f"params must have one name for each array, got {name!r} twice")
+        leaves[name] = leaf
+    return leaves
+
+
+def check_names(wanted: Iterable[str], arrays: Mapping[str, Any]) -> None:
+    """Raises ValueError unless `arrays` has exactly the names `wanted`."""
+    wanted, given = set(wanted), set(arrays)
+    if wanted != given:
+        missing, unknown = sorted(wanted - given), sorted(given - wanted)
+        raise ValueError(f"arrays must have the names of the model: missing {missing}, unknown {unknown}")
+
+
+def of_shape(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The array as NumPy; ValueError if it has another shape."""
+    if np.shape(array) != tuple(shape):
+        raise ValueError(f"{name} must have shape {tuple(shape)}, got {tuple(np.shape(array))}")
+    return np.asarray(array)

@@ -1,0 +1,58 @@
+"""Gaussian noise that clients add to their updates."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.stacking import stateless
+
+
+def gaussian_noise(noise_variance: ArrayLike) -> Layer:
+    """`x -> x + n`, `n ~ N(0, sigma_k^2 I)`, drawn by each client from its own key.
+
+    Args:
+      noise_variance: sigma_k^2, >= 0, one for all clients or `[population]`; may be traced.
+
+    Raises:
+      ValueError: a variance is negative or not finite, or (by `init`) their number is neither 1 nor the population.
+    """
+    deviation = standard_deviation(noise_variance)
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        return x + of_clients(deviation, cohort)[:, None] * standard_normal(key, x, cohort)
+
+    return stateless(encode)._replace(init=one_for_each(noise_variance=noise_variance))
+
+
+def one_for_each(**values: ArrayLike) -> Callable[[Key, int], tuple]:
+    """`init` of a stateless layer; checks that each value is one number or one per client."""
+
+    def init(key: Key, n: int) -> tuple:
+        del key
+        for name, value in values.items():
+            _validate.per_client(n, **{name: value})
+        return ()
+
+    return init
+
+
+def standard_deviation(noise_variance: ArrayLike) -> Array:
+    """Square root of one variance, or of one per client; NaN where a traced one is out of range."""
+    _validate.each(_validate.non_negative, noise_variance=noise_variance)
+    return jnp.sqrt(_validate.or_nan(jnp.asarray(noise_variance, jnp.float32), at_least=0))
+
+
+def of_clients(values: Array, cohort: Cohort) -> Float[Array, " b"]:
+    """The numbers of a block's clients, from one for all or one per client of the population."""
+    return jnp.broadcast_to(values, cohort.client.shape) if values.ndim == 0 else values[cohort.client]
+
+
+def standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+    """`N(0, I)`, one row per client, drawn by the client's number."""
+    return per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, cohort.client)

@@ -1,0 +1,26 @@
+"""Fractions of the values that honest survivors send, with standard errors."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+class Fraction(NamedTuple):
+    """Ratios of two totals over independent units, such as coordinates or rounds."""
+
+    value: Float[np.ndarray, " s"]
+    error: Float[np.ndarray, " s"]  # standard error; NaN for a single unit
+
+
+def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction:
+    """`sum(read) / sum(sent)`, with the standard error of a ratio of means (first order, independent units).
+
+    Args:
+      read: values read in each unit, by size of the sum they are read in.
+      sent: values that honest survivors sent in each unit; not all zero.
+    """
+    units, total = len(sent), sent.sum()
+    value = read.sum(0) / total
+    square = np.square(read - sent[:, None] * value).sum(0)
+    return Fraction(value, np.sqrt(square * units / (units - 1)) / total if units > 1 else np.full_like(value, np.nan))

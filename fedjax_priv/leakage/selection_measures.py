@@ -1,0 +1,156 @@
+"""The paper's privacy measures, from the coordinates clients select, packed one bit each: `[n, w]`.
+
+They count the clients that send a coordinate. What the server can separate there is another question, see `separate`.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.lax import population_count
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import View
+from fedjax_priv.layers.secure_sum import bitmap
+from fedjax_priv.layers.sparsification import Sparse
+
+Sets = UInt32[Array, "n w"]
+"""One set of coordinates per client, as `layers.secure_sum.bitmap` packs them."""
+
+
+def selections(view: View, layer: str = "mask") -> Sets:
+    """The coordinates U_i each client of a secure sum selects; all of them if the layer locates none (SecAgg).
+
+    Args:
+      view: what the server sees; sets of lost clients are empty.
+      layer: name of the mask layer.
+
+    Raises:
+      ValueError: the system has no such layer.
+    """
+    _validate.one_of(list(view.clear), layer=layer)
+    located = view.clear[layer]
+    if isinstance(located, tuple):
+        everywhere = bitmap.pack(jnp.ones(view.uploads.shape[1], bool))
+        return jnp.where(view.alive[:, None], everywhere[None], 0)
+    return located
+
+
+def _all_selections(view: View, layer: str) -> Sets:
+    """Also those of lost clients, which no server is told."""
+    return selections(view, layer) | selections(view._replace(clear=view.unsent, alive=~view.alive), layer)
+
+
+def sparse_selections(view: View, num_params: int) -> Sets:
+    """The coordinates each client of a sparsifier (`rand_k`, `top_k`) sends.
+
+    Raises:
+      ValueError: uploads are not a `Sparse`.
+    """
+    _validate.integer(num_params=num_params)
+    if not isinstance(view.uploads, Sparse):
+        raise ValueError(f"view.uploads must be a Sparse, got {type(view.uploads).__name__}")
+    one = lambda position: bitmap.pack(jnp.zeros(num_params, bool).at[position].set(True))
+    return jax.lax.map(one, view.uploads.position)
+
+
+def honest_clients(
+    sets: Sets, honest: Bool[Array, " n"], num_params: int
+) -> tuple[Float32[Array, ""], Int32[Array, ""]]:
+    """Mean and minimum over coordinates l of X(l), the number of honest clients that send l (T of Theorem 2 bounds it).
+
+    Args:
+      sets: the coordinates each client selects.
+      honest: clients to count: honest survivors.
+      num_params: coordinates, d.
+    """
+
+    def count(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
+        chosen, counts = row
+        return total + (counts & bitmap.unpack(chosen, num_params)).astype(jnp.int32), None
+
+    total = jax.lax.scan(count, jnp.zeros(num_params, jnp.int32), (sets, honest))[0]
+    return total.astype(jnp.float32).mean(), total.min()
+
+
+def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) -> Float32[Array, ""]:
+    """Fraction of the coordinates that exactly one honest client sends (Fig. 4(b) and 5(c)).
+
+    The paper counts all honest users, whether or not their uploads arrive. If only honest survivors count, a client
+    whose honest partners were all lost counts as well.
+
+    Args:
+      sets: the coordinates each client selects.
+      honest: clients to count.
+      num_params: coordinates, d.
+    """
+
+    def meet(seen: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        chosen, counts = row
+        once, more = seen
+        chosen = jnp.where(counts, chosen, 0)
+        return (once | chosen, more | (once & chosen)), None
+
+    nobody = jnp.zeros_like(sets[0])
+    once, more = jax.lax.scan(meet, (nobody, nobody), (sets, honest))[0]
+    return population_count(once & ~more).sum().astype(jnp.float32) / num_params
+
+
+def overlap(sets: Sets, members: Bool[Array, " n"]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
+    """Mean and standard deviation over pairs of |U_i and U_j| / K, where K is the mean size of the sets (Fig. 2).
+
+    Args:
+      sets: the coordinates each client selects.
+      members: clients whose pairs count; with fewer than two, both results are NaN.
+    """
+    shared = jax.lax.map(lambda mine: population_count(mine[None] & sets).sum(1).astype(jnp.float32), sets)
+    size, count = jnp.diagonal(shared), members.sum().astype(jnp.float32)
+    fraction = shared * count / jnp.where(members, size, 0).sum()
+    pairs = members[:, None] & members[None, :] & ~jnp.eye(len(sets), dtype=bool)
+    number = count * (count - 1)
+    mean = jnp.where(pairs, fraction, 0).sum() / number
+    return mean, jnp.sqrt(jnp.where(pairs, jnp.square(fraction - mean), 0).sum() / number)
+
+
+def observe_privacy(honest: Bool[Array, " n"], layer: str = "mask") -> Callable[[View], dict[str, Array]]:
+    """An `observe=` for a run of `secagg` or `sparse_secagg`: the paper's two measures, round by round.
+
+    Args:
+      honest: the clients that do not collude, by place in the cohort.
+      layer: name of the mask layer.
+
+    Returns:
+      A function that returns `honest_mean` and `honest_min`, over coordinates, of the number of honest survivors that
+      send one; `revealed`, the fraction of coordinates that exactly one honest survivor sends; `revealed_all`, the same
+      for all honest users, as in the paper.
+    """
+
+    def observe(view: View) -> dict[str, Array]:
+        sets, d = selections(view, layer), view.uploads.shape[1]
+        mean, least = honest_clients(sets, honest & view.alive, d)
+        return {
+            "honest_mean": mean,
+            "honest_min": least,
+            "revealed": revealed_fraction(sets, honest & view.alive, d),
+            "revealed_all": revealed_fraction(_all_selections(view, layer), honest, d),
+        }
+
+    return observe
+
+
+def observe_overlap(select: Callable[[View], Sets] = selections) -> Callable[[View], dict[str, Array]]:
+    """An `observe=` for a run: how much the selections of two survivors overlap, round by round.
+
+    Args:
+      select: from a view to the sets; for a sparsifier `lambda view: sparse_selections(view, d)`.
+
+    Returns:
+      A function that returns `overlap_mean` and `overlap_std` over pairs.
+    """
+
+    def observe(view: View) -> dict[str, Array]:
+        mean, std = overlap(select(view), view.alive)
+        return {"overlap_mean": mean, "overlap_std": std}
+
+    return observe

@@ -1,0 +1,60 @@
+"""The ledger of a run: the accountant for what a system releases, from one table."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, NoneType
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.ledger import coordinates, local_noise, over_the_air, sums
+from fedjax_priv.ledger.entry import Entry, Question
+from fedjax_priv.systems import releases
+
+ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = MappingProxyType(
+    {
+        NoneType: sums.in_the_clear,
+        releases.Sum: sums.secure_sum,
+        releases.SparseSum: sums.sparse_sum,
+        releases.ProposedCoordinates: coordinates.entries,
+        releases.OverTheAir: over_the_air.entries,
+        releases.LocalNoise: local_noise.entries,
+    }
+)
+"""By the type of `Algorithm.release`. A type that is not here has no guarantee."""
+
+
+def ledger(
+    algorithm: Algorithm,
+    run: xr.Dataset,
+    data: ClientData,
+    *,
+    delta: float,
+    colluding: int = 0,
+    lipschitz: float | None = None,
+) -> list[Entry]:
+    """The guarantees of a run that has been made, one entry an adversary.
+
+    Args:
+      algorithm: what was run; arguments of its factory were numbers.
+      run: as `simulate` returns it.
+      data: of the clients.
+      delta: of the figures, in (0, 1); where a paper's theorem has its own, the entry says which.
+      colluding: clients that tell the server all they know; 0 or above, below the clients of a round.
+      lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
+
+    Raises:
+      ValueError: an argument outside its range, or a run of more clients than `data` has.
+    """
+    _validate.integer(at_least=0, colluding=colluding)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")
+    count = np.asarray(data.count)
+    if colluding >= run.sizes["client"]:
+        raise ValueError(f"colluding must be below the clients of a round, {run.sizes['client']}, got {colluding}")
+    if (last := int(run.client_id.max())) >= count.size:
+        raise ValueError(f"data must be of the run's clients, up to number {last}, got {count.size} clients")
+    accountant = ACCOUNTANTS.get(type(algorithm.release), sums.unknown)
+    return accountant(algorithm.release, Question(run, count, delta, colluding, lipschitz))

@@ -1,0 +1,25 @@
+"""A ledger as a table on the terminal."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from fedjax_priv.ledger.entry import Entry, Figure, worst
+
+
+def show(entries: Sequence[Entry], title: str = "privacy ledger") -> None:
+    """Print the entries as a table; of a figure for each client it shows the largest."""
+    table = Table(title=title, box=box.SIMPLE, show_lines=True)
+    for heading in ("who looks", "adjacent inputs", "claimed", "proved", "note"):
+        table.add_column(heading, overflow="fold")
+    for entry in entries:
+        claimed, proved = (_in_words(figure) for figure in (entry.claimed, entry.proved))
+        table.add_row(entry.adversary, entry.adjacent, claimed, proved, entry.note)
+    Console(width=max(Console().width, 150)).print(table)
+
+
+def _in_words(figure: Figure) -> str:
+    eps = worst(figure)
+    return f"none: {figure.why}" if eps is None else f"eps {eps:.4g} at delta {figure.delta:.2g}: {figure.why}"

@@ -1,0 +1,69 @@
+"""What the rounds of a system give away of a client: one type for each mechanism.
+
+The ledger has an accountant for each type and the audit a plan; a release of any other type has no guarantee.
+"""
+
+from typing import Literal, NamedTuple
+
+from jax.typing import ArrayLike
+from jaxtyping import Array
+
+from fedjax_priv.clients import NoisySteps
+
+
+class DistributedNoise(NamedTuple):
+    """Skellam noise that every client adds to the field elements it sends."""
+
+    noise_variance: float  # of one client's noise at a coordinate, in squared grid points
+    max_norm: float  # largest Euclidean norm of what a client sends, in grid points
+    clip: float  # the same norm in units of the update
+    num_values: int | None  # numbers a client sends; None: all parameters
+    group_size: int  # clients in a sum; 1: each upload is seen alone
+    threshold: int  # clients that open a sum, or together every upload
+    byzantine: int = 0  # clients that may leave their noise out
+    condition: str = ""  # under which the figures hold, in words
+
+
+class Sum(NamedTuple):
+    """A secure sum of the updates of a group, on all coordinates or on public ones."""
+
+    noise: DistributedNoise | None = None
+
+
+class SparseSum(NamedTuple):
+    """A secure sum in which every pair of clients picks its own coordinates (SparseSecAgg)."""
+
+    alpha: float | Array  # upper bound of the fraction of coordinates a client sends
+    noise: DistributedNoise | None = None
+
+
+class ProposedCoordinates(NamedTuple):
+    """Sums over buffers on coordinates that clients propose in the clear (FedREP)."""
+
+    num_params: int  # d
+    num_coordinates: int  # n, proposed by a client
+    alpha: float | Array  # fraction of its largest coordinates that a client replaces by random ones
+    masked: bool  # the sums are secure
+    noise: DistributedNoise | None = None
+
+
+class OverTheAir(NamedTuple):
+    """Clipped, noisy updates sent uncoded over a wireless channel."""
+
+    clip: float | Array  # L, largest norm of an update before noise
+    noise_variance: ArrayLike  # of a client's noise at a coordinate: of all clients, or [n]
+    receiver_noise: float | Array  # N0, variance at a channel use
+    access: Literal["multiple", "orthogonal"]  # updates add up on the air, or each has its own link
+    power: Array | None  # P_k / d, energy of a channel use: of all clients, or [n]; None: no limit
+    control: str  # what gives way where power does not suffice, see `layers.align`
+
+
+class LocalNoise(NamedTuple):
+    """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD)."""
+
+    secure: bool  # only the sum is seen; otherwise each upload is
+    num_selected: int  # r, clients of a round
+    steps: NoisySteps | None  # None: nothing is known of local training
+
+
+Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise

@@ -1,0 +1,72 @@
+"""A cohort by hand, and one round of a single layer."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, PyTree
+
+from fedjax_priv.base import Cohort, Key, Layer
+
+
+def cohort_of(n: int, *, group: Any = None, weight: Any = None, round: int = 0) -> Cohort:
+    """`n` clients, all honest and selected; by default of equal weight and in one group."""
+    return Cohort(
+        client=jnp.arange(n),
+        round=jnp.full(n, round, jnp.int32),
+        weight=jnp.full(n, 1 / n, jnp.float32) if weight is None else jnp.asarray(weight, jnp.float32),
+        selected=jnp.ones(n, bool),
+        byzantine=jnp.zeros(n, bool),
+        group=jnp.zeros(n, jnp.int32) if group is None else jnp.asarray(group, jnp.int32),
+        gain=jnp.ones(n, jnp.float32),
+        participation=jnp.ones(n, jnp.float32),
+    )
+
+
+def survivors(n: int, lost: Any = ()) -> Bool[Array, " n"]:
+    """Everyone but the clients `lost`."""
+    return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
+
+
+@functools.partial(jax.jit, static_argnames=("layer", "spoil"))
+def run_layer(
+    layer: Layer,
+    key: Key,
+    x: PyTree,
+    cohort: Cohort,
+    alive: Array,
+    online: Array | None = None,
+    spoil: Callable | None = None,
+) -> dict[str, Any]:
+    """One round of a layer that ends in a sum; returns all that its halves return, by name.
+
+    Args:
+      layer: the layer.
+      key: for its draws.
+      x: updates, `[n, ...]`.
+      cohort: the clients.
+      alive: bool `[n]`, whose upload arrives.
+      online: bool `[n]`, who is there when masks are opened; None: all that are alive.
+      spoil: corrupts the private rows after encoding.
+    """
+    online = alive if online is None else online
+    state = layer.init(key, cohort.client.size)
+    private, public, opening = layer.advertise(key, state, cohort)
+    y, state, sent = layer.encode(key, private, public, x, cohort)
+    header, closing = layer.disclose(spoil(private) if spoil else private, public, sent.clear, alive, online)
+    if layer.combine is None:
+        raise ValueError("layer must end in one with a `combine`, such as stack(it=..., send=plain()); got None")
+    received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(y, alive, cohort.group)))
+    return {
+        "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
+        "bits": {**opening, **closing}, "state": state,
+    }  # fmt: skip
+
+
+def wire(upload: PyTree) -> int:
+    """Bits of each client's message: the size of its arrays."""
+    leaves = [np.asarray(a) for a in jax.tree.leaves(upload)]
+    return sum(8 * a.nbytes for a in leaves) // len(leaves[0])

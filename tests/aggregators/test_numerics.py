@@ -1,0 +1,88 @@
+"""Order statistics, and sums in blocks of columns."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.aggregators.numerics import column_blocks, order_statistics, subsets
+from fedjax_priv.aggregators.numerics.covariance import top_pair
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("n", range(1, 11))
+def test_the_network_sorts_every_row_of_zeros_and_ones(n):
+    """So it sorts everything (Knuth, 0-1 principle)."""
+    rows = np.array(list(itertools.product((0, 1), repeat=n))).T.copy()
+    for i, j in order_statistics.comparators(n):
+        rows[i], rows[j] = np.minimum(rows[i], rows[j]), np.maximum(rows[i], rows[j])
+    assert (np.diff(rows, axis=0) >= 0).all()
+
+
+def test_a_network_of_32_has_191_exchanges():
+    assert len(list(order_statistics.comparators(32))) == 191
+
+
+@pytest.mark.parametrize("g", [1, 2, 33, 65, 100])
+def test_means_of_ranks(g):
+    rows = RNG.normal(size=(g, 5)).astype(np.float32)
+    rows[RNG.random(rows.shape) < 0.1] = np.nan
+    rows[RNG.random(rows.shape) < 0.1] = -np.inf
+    ok = RNG.random(g) < 0.8
+    ok[0] = True
+    ordered = np.sort(np.where(np.isnan(rows[ok]), np.inf, rows[ok]), 0)
+    means = jax.jit(order_statistics.mean_of_ranks)
+    for low, high in {(0, 1), (len(ordered) // 2, len(ordered) // 2 + 1), (len(ordered) // 3, len(ordered))}:
+        found = means(jnp.asarray(rows), jnp.asarray(ok), jnp.int32(low), jnp.int32(high))
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(found, ordered[low:high].mean(0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 5])
+@pytest.mark.parametrize("g", [3, 200])
+def test_blocks_of_columns(g, columns):
+    """Two blocks and some columns more."""
+    d = 2 * max(256, 2**15 // g) + columns
+    rows, origin, weights = RNG.normal(size=(g, d)), RNG.normal(size=d), RNG.normal(size=(2, g))
+    weights[0, 1] = 0
+    there = np.float32(rows)
+    there[1] = np.nan
+    close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max())
+    close(column_blocks.weighted_sum(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
+    mixed = column_blocks.weighted_sums(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
+    close(mixed[0], weights[0] @ rows)
+    assert np.isnan(mixed[1]).all()
+    away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)
+    close(column_blocks.gram(x, o), away @ away.T)
+    close(column_blocks.squared_norms(x), (rows**2).sum(1))
+    close(column_blocks.norms(x), np.linalg.norm(rows, axis=1))
+
+
+@pytest.mark.parametrize(("n", "k"), [(5, 0), (5, 2), (6, 5)])
+def test_subsets_are_in_the_order_of_itertools(n, k):
+    found = [tuple(np.flatnonzero(mask)) for mask in subsets.all_but(k, n)]
+    assert found == list(itertools.combinations(range(n), n - k))
+
+
+@pytest.mark.parametrize("gap", [0.5, 1e-2, 1e-4, 1e-6, 0.0])
+def test_the_top_pair_is_that_of_lapack(gap):
+    """Where two eigenvalues are close, any vector of their plane has nearly the largest one."""
+    rng = np.random.default_rng(0)
+    vectors = np.linalg.qr(rng.normal(size=(9, 9)))[0]
+    matrix = (vectors * np.array([3, 3 * (1 - gap), 1, 0.5, 0.1, 1e-3, 0, 0, 0])) @ vectors.T
+    for scale in (1e-30, 1.0, 1e30):
+        value, vector = jax.jit(top_pair)(jnp.asarray(matrix * scale, jnp.float32))
+        assert value == pytest.approx(3 * scale, rel=2e-6)
+        vector = np.asarray(vector, np.float64)
+        assert np.linalg.norm(vector) == pytest.approx(1, abs=1e-6)
+        assert np.linalg.norm(matrix @ vector - 3 * vector) < 3 * min(gap, 1e-5) + 2e-6
+    if gap >= 1e-4:
+        assert abs(vector @ vectors[:, 0]) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_top_pair_of_nothing_is_zero():
+    value, vector = top_pair(jnp.zeros((4, 4)))
+    assert value == 0 and not np.asarray(vector).any()

@@ -1,0 +1,54 @@
+"""Flipped labels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.attacks import flip_labels
+from fedjax_priv.base import ClientData
+from helpers import same_bits
+
+X = np.random.default_rng(0).normal(size=(4, 3, 2)).astype(np.float32)
+Y = np.array([[0, 1, 2], [3, 4, 0], [4, 4, 4], [2, 2, 1]], np.int32)
+DATA = ClientData((X, Y), np.array([3, 2, 3, 1], np.int32))
+
+
+@pytest.mark.parametrize("byzantine", [2, np.array([True, True, False, False]), jnp.arange(4) < 2])
+def test_labels_of_byzantine_clients_are_mirrored(byzantine):
+    flipped = flip_labels(DATA, byzantine, 5)
+    assert flipped.examples[1].tolist() == [[4, 3, 2], [1, 0, 4], [4, 4, 4], [2, 2, 1]]
+    assert flipped.examples[1].dtype == np.int32
+    assert same_bits((flipped.examples[0], flipped.count), (X, DATA.count))
+    assert same_bits(flip_labels(flipped, byzantine, 5), DATA)
+
+
+def test_any_clients_and_none():
+    mask = np.array([False, False, True, True])
+    assert flip_labels(DATA, mask, 5).examples[1].tolist() == [[0, 1, 2], [3, 4, 0], [0, 0, 0], [2, 2, 3]]
+    assert same_bits(flip_labels(DATA, 0, 5), DATA)
+
+
+def test_on_the_host_and_inside_jit():
+    assert isinstance(flip_labels(DATA, 2, 5).examples[1], np.ndarray)
+    jitted = jax.jit(lambda data, mask: flip_labels(data, mask, 5))(DATA, jnp.arange(4) < 2)
+    np.testing.assert_array_equal(jitted.examples[1], flip_labels(DATA, 2, 5).examples[1])
+    unsigned = DATA._replace(examples=(X, Y.astype(np.uint8)))
+    np.testing.assert_array_equal(flip_labels(unsigned, 2, 5).examples[1], flip_labels(DATA, 2, 5).examples[1])
+
+
+@pytest.mark.parametrize(
+    ("data", "byzantine", "classes", "message"),
+    [
+        (DATA, 2, 4, "num_classes must be above the largest label, 4, got 4"),
+        (DATA, 2, 1, "num_classes must be an integer >= 2, got 1"),
+        (DATA, -1, 5, "byzantine must be an integer >= 0, got -1"),
+        (DATA, True, 5, "byzantine must be an integer >= 0, got True"),
+        (DATA, np.ones(3, bool), 5, r"byzantine must be a number or a mask \[4\], got bool \(3,\)"),
+        (DATA, np.ones(4, np.int32), 5, r"byzantine must be a number or a mask \[4\], got int32 \(4,\)"),
+        (DATA._replace(examples=X), 1, 5, r"data.examples must be a pair \(x, y\), got ndarray"),
+    ],
+)
+def test_bad_arguments(data, byzantine, classes, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        flip_labels(data, byzantine, classes)

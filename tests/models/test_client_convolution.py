@@ -1,0 +1,103 @@
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.models.client_convolution import conv
+
+LAYOUT = ("NHWC", "HWIO", "NHWC")
+CASES = {  # input height and width, kernel, stride, padding
+    "5x5": ((6, 7), 5, 1, "SAME"),
+    "5x5 valid": ((6, 7), 5, 1, "VALID"),
+    "3x3 by 2, odd": ((7, 5), 3, 2, "SAME"),
+    "3x3 by 2, even": ((6, 8), 3, 2, "SAME"),
+    "2x2 by 2, a row unread": ((7, 6), 2, 2, "VALID"),
+    "1x1 by 2": ((6, 5), 1, 2, "SAME"),
+    "1x1": ((3, 4), 1, 1, "SAME"),
+}
+AXES = {
+    "one client": [],
+    "kernel each": [(0, 0)],
+    "kernel shared": [(0, None)],
+    "input shared": [(None, 0)],
+    "sweep of kernel each": [(0, 0), (0, 0)],
+    "sweep of kernel shared": [(0, 0), (0, None)],
+}
+
+
+def with_gradients(convolve, axes):
+    def run(x, kernel):
+        y, pull = jax.vjp(convolve, x, kernel)
+        return y, pull(jnp.sin(y))
+
+    for inner in reversed(axes):
+        run = jax.vmap(run, inner)
+    return jax.jit(run)
+
+
+def operands(axes, size, taps):
+    rng = np.random.default_rng(0)
+    lead = [[n for n, pair in zip((2, 3), axes, strict=False) if pair[i] == 0] for i in (0, 1)]
+    x, kernel = rng.normal(size=(*lead[0], 2, *size, 3)), rng.normal(size=(*lead[1], taps, taps, 3, 4))
+    return jnp.asarray(x, jnp.float32), jnp.asarray(kernel, jnp.float32)
+
+
+def check(case, axes):
+    size, taps, stride, padding = CASES[case]
+    x, kernel = operands(AXES[axes], size, taps)
+    strides = (stride, stride)
+    plain = lambda x, k: jax.lax.conv_general_dilated(x, k, strides, padding, dimension_numbers=LAYOUT)
+    want = with_gradients(plain, AXES[axes])(x, kernel)
+    got = with_gradients(lambda x, k: conv(x, k, strides, padding), AXES[axes])(x, kernel)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients_of_a_client_with_its_own_kernel(case):
+    check(case, "kernel each")
+
+
+@pytest.mark.parametrize("case", ["5x5", "3x3 by 2, odd"], ids=["gradient a convolution", "gradient a matmul"])
+@pytest.mark.parametrize("axes", AXES)
+def test_values_and_gradients_under_vmap(axes, case):
+    check(case, axes)
+
+
+def test_explicit_pads_as_flax_gives_them():
+    x, kernel = operands([], (6, 6), 3)
+    want = jax.lax.conv_general_dilated(x, kernel, (1, 1), ((2, 0), (1, 1)), dimension_numbers=LAYOUT)
+    np.testing.assert_allclose(conv(x, kernel, (1, 1), ((2, 0), (1, 1))), want, rtol=1e-5, atol=1e-5)
+
+
+def program(kernel_axis):
+    x, kernel = np.zeros((5, 2, 6, 6, 3), np.float32), np.zeros((5, 3, 3, 3, 4), np.float32)
+    convolve = jax.vmap(lambda x, k: conv(x, k, (1, 1), "SAME"), (0, kernel_axis))
+    return jax.jit(convolve).lower(x, kernel if kernel_axis == 0 else kernel[0]).as_text()
+
+
+def test_a_shared_kernel_is_one_convolution_of_all_clients_and_none_is_grouped():
+    shared, each = program(None), program(0)
+    assert "tensor<10x6x6x3xf32>" in shared
+    assert "stablehlo.while" not in shared
+    assert "stablehlo.while" in each
+    for text in (shared, each):
+        assert re.findall(r"feature_group_count = (\d+)", text) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rhs_dilation": (2, 2)},
+        {"lhs_dilation": (1, 2)},
+        {"feature_group_count": 3},
+        {"dimension_numbers": ("NCHW", "OIHW", "NCHW")},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_it_cannot_do_is_an_error_with_its_name(options):
+    with pytest.raises(ValueError, match=next(iter(options)) + " must be"):
+        conv(jnp.zeros((3, 3, 3, 3)), jnp.zeros((3, 3, 3, 3)), (1, 1), "SAME", **options)
