@@ -43,7 +43,8 @@ def _claimed(release: OverTheAir, p: np.ndarray, delta: float) -> Figure:
 def _theorem(release: OverTheAir, p: np.ndarray) -> tuple[float, float]:
     size = len(p)
     prime = 2 * np.exp(-2 * p.sum() ** 2 / size) + DELTA_LOCAL
-    claim = wireless.Round(size, p, release.clip, release.noise_variance), DELTA_LOCAL, prime
+    clip, variance = np.asarray(release.clip), np.asarray(release.noise_variance)
+    claim = wireless.Round(size, p, clip, variance), DELTA_LOCAL, prime
     return float(wireless.central_epsilon(*claim)), float(wireless.central_delta(*claim))
 
 
