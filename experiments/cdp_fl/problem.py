@@ -15,7 +15,7 @@ from fedjax_priv.base import ClientData, Key, Model
 
 
 class Setting(NamedTuple):
-    """Who trains what. The defaults are the paper's, or what was chosen where it says nothing."""
+    """Who trains what. The defaults are the paper's, or our choice where it says nothing."""
 
     model: Literal["logistic", "network"]
     dataset: Literal["adult", "digits"] = "adult"
@@ -38,12 +38,12 @@ class Setting(NamedTuple):
 
     @property
     def lipschitz(self) -> float | None:
-        """Of every step, clipping included: of a clipped network nothing is known."""
+        """The Lipschitz constant of a step, clipping included; unknown for a clipped network."""
         return {"logistic": 1.0, "network": None}[self.model]
 
 
 class Problem(NamedTuple):
-    """Training samples by device, and the test samples of all of them, as many of each."""
+    """Training samples by device, and all devices' test samples, equally many from each."""
 
     data: ClientData
     x_test: np.ndarray
@@ -51,7 +51,7 @@ class Problem(NamedTuple):
 
 
 def problem(setting: Setting, seed: int) -> Problem:
-    """All rows shuffled once and dealt to the devices; what a device has left is for validation, which nothing uses.
+    """All rows are shuffled once and dealt to the devices; rows left over at a device are for validation, and not used.
 
     Adult is read from the folder `$ADULT_DIR`.
     """
@@ -95,7 +95,7 @@ def loss_of(setting: Setting) -> Callable[[PyTree, Any], Array]:
 def evaluation(setting: Setting, problem: Problem) -> Callable[[PyTree], dict[str, Array]]:
     """Accuracy, the mean over the devices' test sets; loss and norm of its gradient, unclipped, on all training data.
 
-    Devices are taken one by one, which caches like better.
+    Devices are evaluated one after another, which fits caches better.
     """
     own = jax.value_and_grad(lambda params, examples: loss_of(setting)(params, examples).mean())
     train = jax.tree.map(jnp.asarray, problem.data.examples)

@@ -1,6 +1,6 @@
 """Runs of the CDP-FL paper's figures: Algorithm 1, and DP-SGD, which is Algorithm 1 with one step a round.
 
-Noise and repeats are traced numbers, so that the runs of one plan are one program. Masks are elided: the same
+Noise and repeats are traced numbers, so that all runs of a plan are one program. Masks are elided: the same
 aggregates bit for bit.
 """
 
@@ -25,7 +25,7 @@ FINEST = 20
 
 
 class Plan(NamedTuple):
-    """How long is trained."""
+    """How long devices train."""
 
     rounds: int  # T
     local_steps: int  # tau
@@ -39,9 +39,9 @@ def passes(setting: Setting, rounds: int, local_steps: int, every: int = 1) -> P
 
 
 def schedule(setting: Setting, rounds: int, seed: int) -> np.ndarray:
-    """Devices of each round, `[rounds, r]`: those that took part least often so far, of equal ones random ones.
+    """Devices of each round, int `[rounds, r]`: those that took part least often so far, with ties broken at random.
 
-    Numbers of rounds taken differ by at most one, and each round's devices alone are a uniform draw.
+    Devices' numbers of rounds differ by at most one, and the devices of any one round are a uniform draw.
     """
     rng, taken, table = np.random.default_rng(seed), np.zeros(setting.num_devices, int), []
     for _ in range(rounds):
@@ -52,7 +52,7 @@ def schedule(setting: Setting, rounds: int, seed: int) -> np.ndarray:
 
 
 def rounds_taken(setting: Setting, rounds: int) -> int:
-    """C of the devices with most."""
+    """C, the rounds of the devices that take part most often."""
     return -(-rounds * setting.num_selected // setting.num_devices)
 
 

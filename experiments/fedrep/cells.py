@@ -58,7 +58,7 @@ class Setting(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What all cells share."""
+    """The data and the model, which all cells share."""
 
     model: Model
     x: np.ndarray  # [N, ...], samples that clients hold by number

@@ -1,4 +1,4 @@
-"""How the figures are drawn, and how accuracies are compared under each attack."""
+"""How the figures are drawn, and how accuracies are compared under each attack and at equal cost."""
 
 import textwrap
 from collections.abc import Hashable
@@ -35,6 +35,25 @@ def compared(one: xr.DataArray, other: xr.DataArray) -> Compared:
     bests = [accuracy.max("epoch").mean("seed") for accuracy in (one, other)]
     pooled = (ends.noise**2).mean([dim for dim in ends.noise.dims if dim != "attack"]) ** 0.5
     return Compared(Gap(ends.mean, pooled.broadcast_like(ends.noise)), bests[0] - bests[1])
+
+
+def ahead(result: xr.Dataset, ours: str, other: str, way: str) -> Compared:
+    """FedREP's accuracy less another's, as `at_equal` reads them."""
+    return compared(*at_equal(result, ours, other, way))
+
+
+def at_equal(result: xr.Dataset, ours: str, other: str, way: str) -> tuple[xr.DataArray, xr.DataArray]:
+    """Both accuracies by "iteration", or up to where both sent as many bytes, "up" or "both" ways."""
+    pair = [result.sel(curve=name, drop=True) for name in (ours, other)]
+    spent = [1.0 if way == "iteration" else float((of.up if way == "up" else of.up + of.down).mean()) for of in pair]
+    one, two = (_until(of.accuracy, min(spent) / own) for of, own in zip(pair, spent, strict=True))
+    return one, two
+
+
+def _until(accuracy: xr.DataArray, fraction: float) -> xr.DataArray:
+    """The part of a run that spent this fraction of its bytes, with as many evaluations."""
+    epoch = accuracy.epoch
+    return accuracy if fraction == 1 else accuracy.interp(epoch=epoch * fraction).assign_coords(epoch=epoch)
 
 
 def claim(
@@ -78,6 +97,17 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
         f"learning rate of each method, best at the end in the mean over attacks and seeds: {rates}",
         f"{int(result.failed.sum())} rounds of all runs failed and left the model unchanged",
     ]  # fmt: skip
+
+
+def cost(result: xr.Dataset) -> str:
+    """Measured: Gamma, and bytes of a client in an iteration."""
+    means = {name: result[name].groupby("curve").mean(...) for name in ("gamma", "up", "down")}
+    return "; ".join(
+        "{}: Gamma {:.3f}, {:,.0f} B up, {:,.0f} B down".format(
+            name, *(float(of.sel(curve=name)) for of in means.values())
+        )
+        for name in result.curve.values
+    )
 
 
 def _list(values: np.ndarray) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from experiments.fedrep import against_share, by_alpha, grid, other_systems, table1, variants
+from experiments.fedrep import against_share, grid, other_systems, table1, variants
 from experiments.fedrep.methods import ALIE, ATTACKS, PAPERS, Method
 from experiments.fedrep.outcome import run
 from experiments.fedrep.training import Config, Setting
@@ -24,13 +24,9 @@ FEW = 1
 
 
 def scales(
-    methods: Mapping[str, Method],
-    quick: Mapping[str, Any],
-    cpu: Mapping[str, Any] | None = None,
-    *,
-    rates: tuple[float, ...] = CPU.rates,
-    **common: Any,
-) -> dict[str, Config]:
+    methods: Mapping[str, Method], quick: dict[str, Any], cpu: dict[str, Any] | None = None, *,
+    rates: tuple[float, ...] = CPU.rates, **common: Any,
+) -> dict[str, Config]:  # fmt: skip
     """Configurations by scale: what they share, and changes at `quick` and `cpu`; `rates` are those at `cpu`."""
     paper = Config(PAPER, dict(methods), **common)
     few = {name: method._replace(num_byzantine=min(method.num_byzantine, FEW)) for name, method in methods.items()}
@@ -38,7 +34,7 @@ def scales(
         "quick": paper._replace(**{"setting": QUICK, "methods": few} | quick),
         "cpu": paper._replace(**{"setting": CPU._replace(rates=rates)} | (cpu or {})),
         "paper": paper,
-    }  # fmt: skip
+    }
 
 
 ALPHAS, MOMENTA = (0.0, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0), (0.0, 0.5, 0.9)
@@ -52,15 +48,14 @@ def rules(*names: str) -> dict[str, Method]:
     return {rule: Method(aggregate=rule) for rule in names}
 
 
-def few(methods: Mapping[str, Method], *names: str) -> dict[str, dict[str, Method]]:
+def few(methods: Mapping[str, Method], *names: str) -> dict[str, Any]:
     """Some of the methods, with few Byzantine clients."""
     return {"methods": {name: methods[name]._replace(num_byzantine=FEW) for name in names}}
 
 
 def with_share(ratios: tuple[float, ...], **how: Any) -> dict[str, Method]:
-    return {f"FedREP {ratio:g}": Method(ratio=ratio, **how) for ratio in ratios} | {
-        "SHARE": Method("SHARE", ratio=1.0, **how)
-    }
+    ours = {f"FedREP {ratio:g}": Method(ratio=ratio, **how) for ratio in ratios}
+    return ours | {"SHARE": Method("SHARE", ratio=1.0, **how)}
 
 
 def by_size(sizes: tuple[int, ...], ratios: tuple[float, ...], rates: tuple[float, ...]) -> dict[str, Method]:
@@ -80,7 +75,7 @@ FIGURES = {
     "fig1": Experiment(
         "Fig. 1", "FedREP with centered clipping under attacks, for fractions alpha of coordinates proposed at random",
         scales(rules("CClip"), {"alphas": (0.0, 0.5, 1.0)}, rates=(0.1, 0.2, 0.5, 1.0), alphas=ALPHAS),
-        partial(run, claims=by_alpha.claims, line="alpha"),
+        partial(run, claims=variants.alpha, line="alpha"),
     ),
     "fig2": Experiment(
         "Fig. 2", "FedREP and RCGD-EF at the same fraction of coordinates, five local steps, under attacks",
@@ -93,7 +88,7 @@ FIGURES = {
             rules("geoMed", "TMean"), few(rules("geoMed"), "geoMed") | {"alphas": (0.0, 0.5, 1.0)},
             {"alphas": (0.0, 0.5, 0.8, 0.95, 1.0)}, rates=(0.1, 0.2, 0.5), alphas=ALPHAS,
         ),
-        partial(run, claims=by_alpha.claims_and_unsteady, line="alpha"),
+        partial(run, claims=variants.alpha_and_unsteady, line="alpha"),
     ),
     "fig4": Experiment(
         "Fig. 4", "FedREP when Byzantine clients attack the coordinates they propose, as well as the values they send",

@@ -1,4 +1,4 @@
-"""The systems that the FedREP paper compares, under attacks chosen by a number that may be traced."""
+"""The systems that the FedREP paper compares, and their attacks, chosen by a number that may be traced."""
 
 from typing import Any, NamedTuple
 
@@ -20,8 +20,8 @@ ATTACKS: dict[str, Attack] = {
     "FoE": attacks.foe(),
     "bit-flip (30)": attacks.sign_flip(30.0),
 }
-"""The paper's, ALIE at the two values of z that it could mean: Baruch's quantile, and 1.5 as in his code. The
-last one is not the paper's."""
+"""The paper's, with ALIE at the two values of z that it could mean: Baruch's quantile, and 1.5 as in his code. The
+last one is ours."""
 PAPERS = tuple(ATTACKS)[1:5]
 
 AGGREGATES: dict[str, Aggregator] = {
@@ -38,10 +38,10 @@ COORDINATES: dict[str, CoordinateAttack | None] = {
 
 
 class Method(NamedTuple):
-    """A system and what it is made of; what a system does not have is ignored."""
+    """A system and its parts; a system ignores the fields that it does not use."""
 
     system: str = "FedREP"  # or "SHARE", "F2ed-Learning", "RCGD-EF", "SparseSecAgg"
-    ratio: float = 0.05  # K / d; the share of coordinates a user of SparseSecAgg sends
+    ratio: float = 0.05  # K / d; the fraction of coordinates a user of SparseSecAgg sends
     buffer_size: int = 2
     aggregate: str = "CClip"
     local_steps: int = 1
@@ -52,14 +52,14 @@ class Method(NamedTuple):
 
     @property
     def sends_values_alone(self) -> bool:
-        """Uploads hold values, and nothing that says where they belong."""
+        """Whether uploads hold values only, without the places they belong to."""
         return self.system not in ("RCGD-EF", "SparseSecAgg")
 
 
 def attacked(local: Local, attack: Attack, num_byzantine: int) -> Local:
-    """Training whose first clients end up where `attack` says, for systems without a place for it.
+    """Training that replaces the first clients' updates by an attack's, for systems without an attack layer.
 
-    It sees the cohort, so that this must be trained in one block.
+    The attack sees all updates, so that the cohort must be one block.
     """
 
     def apply(key: Any, memory: Any, params: Any, data: Any, cohort: Any) -> tuple:

@@ -8,8 +8,7 @@ from matplotlib.gridspec import GridSpec
 
 from experiments.claims import Claim, Source
 from experiments.drawing import plain
-from experiments.fedrep.budget import ahead, at_equal
-from experiments.fedrep.curves import Compared, claim, compared, draw
+from experiments.fedrep.curves import Compared, ahead, at_equal, claim, compared, draw
 from experiments.fedrep.methods import ALIE, Method
 from experiments.fedrep.training import Config
 

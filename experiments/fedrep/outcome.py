@@ -6,8 +6,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from experiments.claims import Claim
-from experiments.fedrep.budget import cost
-from experiments.fedrep.curves import caveats, draw
+from experiments.fedrep.curves import caveats, cost, draw
 from experiments.fedrep.training import Config, Observe, compare
 from experiments.harness import Outcome
 

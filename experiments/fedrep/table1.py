@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.claims import Claim
-from experiments.fedrep.budget import cost
-from experiments.fedrep.curves import caveats, compared
+from experiments.fedrep.curves import caveats, compared, cost
 from experiments.fedrep.methods import PAPERS, Method, system_of
 from experiments.fedrep.training import Config, compare
 from experiments.harness import COLOURS, Outcome

@@ -1,4 +1,4 @@
-"""Data, clients and systems of the FedREP paper's figures, and their runs.
+"""Settings, clients and runs of the FedREP paper's figures.
 
 Runs of one method are one program: confounding, attack, momentum, rate and seed are traced numbers. Masks are elided:
 the same aggregates bit for bit, and the same messages.
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
 
 
 class Config(NamedTuple):
-    """A figure at one scale. An axis with one value is none."""
+    """A figure at one scale. Axes with a single value are not drawn."""
 
     setting: Setting
     methods: dict[str, Method]
@@ -51,14 +51,14 @@ class Config(NamedTuple):
 
 
 def lengths(setting: Setting, method: Method, samples: int) -> tuple[int, int]:
-    """Iterations, and how many between two evaluations: of so many passes over the data."""
+    """Iterations in `setting.epochs` passes over the data, and iterations between two evaluations."""
     local_steps = setting.epochs * samples / (setting.num_clients * setting.batch_size)
     every = max(1, round(local_steps / method.local_steps / setting.evaluations))
     return every * setting.evaluations, every
 
 
 def local_of(setting: Setting, method: Method, rounds: int, momentum: Any, rate: Any) -> Local:
-    """Eq. 182: `m <- beta m + (1 - beta) grad`, whose rate falls to a tenth after two thirds of the rounds."""
+    """Eq. 182: `m <- beta m + (1 - beta) grad`, with a rate that falls to a tenth after two thirds of the rounds."""
     drop = round(rounds * 80 / 120)
     return local_sgd(
         losses.softmax_cross_entropy(model_of(setting.task)),
@@ -73,7 +73,7 @@ def local_of(setting: Setting, method: Method, rounds: int, momentum: Any, rate:
 def algorithm(
     setting: Setting, method: Method, rounds: int, *, alpha: Any, attack: Any, momentum: Any, rate: Any, **how: Any
 ) -> Algorithm:
-    """A method; `attack` is a number of `ATTACKS`, `how` of `system_of`."""
+    """A method; `attack` is a place in `ATTACKS`, `how` is passed on to `system_of`."""
     local = local_of(setting, method, rounds, momentum, rate)
     return system_of(method, local, setting.num_clients, num_params(setting.task), alpha, attack, rate, **how)
 
@@ -115,7 +115,7 @@ def _one(config: Config, method: Method, dataset: data.Dataset, observe: Observe
 
 
 def summary(runs: xr.Dataset, method: Method, d: int) -> xr.Dataset:
-    """What is kept of runs."""
+    """Accuracy, Gamma, bytes and failed rounds of runs."""
     mean = {way: runs[f"{way}_bytes"].sum("phase").mean(("round", "client")) for way in ("up", "down")}
     values = runs.up_bytes.sel(phase="upload").mean(("round", "client")) / 4 / d
     observed = {name: values.mean("round") for name, values in runs.data_vars.items() if name in OBSERVED}
@@ -131,6 +131,6 @@ OBSERVED = ("dissimilarity", "length")
 
 
 def best(runs: xr.Dataset) -> xr.Dataset:
-    """Those at the rate with the best accuracy at the end, a mean over attacks and seeds."""
+    """Runs at the rate with the best accuracy at the end, a mean over attacks and seeds."""
     end = runs.accuracy.isel(epoch=-1, drop=True).mean(("attack", "seed"))
     return runs.isel(rate=end.argmax("rate")).reset_coords("rate").assign(end=end.rename(rate="tried"))

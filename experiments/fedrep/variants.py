@@ -1,13 +1,59 @@
-"""Fig. 4 and 5: FedREP under attacks on coordinates, and with momentum."""
+"""Fig. 1, 3, 4 and 5: FedREP by alpha, under attacks on coordinates, and with momentum."""
 
+import numpy as np
 import xarray as xr
 
 from experiments.claims import Claim
-from experiments.fedrep.curves import claim, compared
+from experiments.comparison import Gap
+from experiments.fedrep.curves import HANGS_ON_Z, claim, compared
+from experiments.fedrep.methods import ALIE
 from experiments.fedrep.training import Config
 
 SLIGHT = 0.1
 """Bytes change slightly up to a tenth."""
+
+
+def alpha(config: Config, result: xr.Dataset) -> list[Claim]:
+    return [said for rule in result.curve.values for said in of_rule(result.accuracy.sel(curve=rule), str(rule))]
+
+
+def alpha_and_unsteady(config: Config, result: xr.Dataset) -> list[Claim]:
+    return [*alpha(config, result), unsteady(result.accuracy)]
+
+
+def of_rule(accuracy: xr.DataArray, rule: str) -> list[Claim]:
+    plain, of = accuracy.sel(alpha=0.0, drop=True), accuracy.alpha
+    below, above = (compared(accuracy.sel(alpha=of[part]), plain) for part in ((of > 0) & (of <= 0.95), of > 0.95))
+    falls = Gap(-above.gap.mean, above.gap.noise).clear.any("alpha")
+    return [
+        claim(
+            f"{rule}-flat", f"{rule}: little change in accuracy up to alpha = 0.95", "little change", below,
+            below.gap.small, "the largest change against alpha = 0 is at most 2, and noise",
+        ),
+        claim(
+            f"{rule}-falls", f"{rule}: accuracy falls beyond", "falls, memory entries grow large", above, falls,
+            "somewhere beyond, more than 1 and noise below alpha = 0",
+        ),
+    ]  # fmt: skip
+
+
+def unsteady(accuracy: xr.DataArray) -> Claim:
+    """Ups and downs between evaluations in the second half, at alpha = 0."""
+    said = Claim(
+        "unsteady", "TMean is unsteady under ALIE", "unsteady", "one rule is run", None,
+        "twice geoMed's, and TMean's own under bit-flip",
+    )  # fmt: skip
+    if not {"geoMed", "TMean"} <= {*accuracy.curve.values}:
+        return said
+    late = accuracy.sel(alpha=0.0).isel(epoch=slice(accuracy.sizes["epoch"] // 2, None))
+    swing = 100 * abs(late.diff("epoch")).mean(("epoch", "seed"))
+    of = lambda rule, attack: float(swing.sel(curve=rule, attack=attack))
+    holds = [of("TMean", name) > 2 * max(of("geoMed", name), of("TMean", "bit-flip")) for name in ALIE]
+    return said._replace(
+        found="; ".join(f"{name}: TMean {of('TMean', name):.2f}, geoMed {of('geoMed', name):.2f}" for name in ALIE),
+        verdict=bool(np.all(holds)),
+        note="mean change between evaluations, points" + (f"; {HANGS_ON_Z}" if len(set(holds)) == 2 else ""),
+    )
 
 
 def coordinates(config: Config, result: xr.Dataset) -> list[Claim]:

@@ -31,11 +31,8 @@ def test_every_folder_with_a_table_is_a_paper_and_every_experiment_has_all_scale
             assert tuple(experiment.scales) == cards.SCALES, f"{paper} {name}"
 
 
-def test_expected_verdicts_are_of_cards_that_exist():
+def test_expected_verdicts_are_of_cards_and_claims_that_exist():
     assert AT_QUICK.keys() <= {f"{card.paper}.{card.name}" for card in cards.cards()}
-
-
-def test_expected_verdicts_are_of_claims_that_exist():
     for card in cards.cards():
         made = [made for scale in cards.SCALES if (made := cards.result(card, scale, RESULTS))]
         if made:

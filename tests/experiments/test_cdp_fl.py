@@ -1,7 +1,6 @@
 """The experiments of the CDP-FL paper: data, schedule and noise are what they should be, verdicts follow from data."""
 
 import functools
-import importlib
 import math
 
 import jax
@@ -10,19 +9,28 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from experiments.cdp_fl import (
+    against_dp_sgd,
+    audit,
+    by_epsilon,
+    counterexamples,
+    figures,
+    noise_and_steps,
+    privacy,
+    problem,
+    training,
+)
 from fedjax_priv.base import ClientData
 from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian
 
 FIGURES = ("fig3", "fig4", "fig5", "fig6", "fig7", "fig8")
-
-
-def script(name):
-    return importlib.import_module(f"experiments.cdp_fl.{name}")
+FIG_5_TO_8 = [(20, 10), (50, 5), (20, 2), (50, 5)]
+"""Rounds and local steps."""
 
 
 def paper(name):
-    return script("figures").FIGURES[name].scales["paper"]
+    return figures.FIGURES[name].scales["paper"]
 
 
 def verdicts(claims):
@@ -31,7 +39,7 @@ def verdicts(claims):
 
 @pytest.mark.parametrize(("rounds", "counts"), [(20, {12, 13}), (50, {31, 32})])
 def test_devices_take_part_equally_often(rounds, counts):
-    training, setting = script("training"), paper("fig5").setting
+    setting = paper("fig5").setting
     table = training.schedule(setting, rounds, 0)
     assert table.shape == (rounds, 10) and (np.diff(table, axis=1) > 0).all()
     taken = np.bincount(table.ravel(), minlength=16)
@@ -39,7 +47,7 @@ def test_devices_take_part_equally_often(rounds, counts):
 
 
 def test_each_round_alone_is_a_uniform_draw():
-    training, setting = script("training"), paper("fig5").setting
+    setting = paper("fig5").setting
     second = np.concatenate([training.schedule(setting, 2, seed)[1] for seed in range(2000)])
     taken = np.bincount(second, minlength=16)
     assert abs(taken - 2000 * 10 / 16).max() < 5 * math.sqrt(2000 * 10 / 16 * 6 / 16)
@@ -50,7 +58,7 @@ def test_each_round_alone_is_a_uniform_draw():
 )
 def test_noise_is_that_of_the_specification(name, sigma):
     """Sigma / G at eps = 10, and the closed form of eq. 10."""
-    privacy, training, config = script("privacy"), script("training"), paper(name)
+    config = paper(name)
     plan = training.passes(config.setting, config.rounds, config.local_steps)
     found = privacy.sigma_for(10.0, functools.partial(privacy.paper, config.setting, plan))
     assert found / config.setting.clip == pytest.approx(sigma, rel=2e-4)
@@ -61,25 +69,21 @@ def test_noise_is_that_of_the_specification(name, sigma):
 
 def test_without_secure_aggregation_the_noise_is_that_for_one_upload():
     config = paper("fig7")._replace(epsilons=(0.1, 10.0))
-    sigma = script("by_epsilon").noise(config)
-    by = lambda panel, line: sigma.sel(panel=panel, line=line).values
-    curves = script("by_epsilon")
-    np.testing.assert_allclose(
-        by(curves.PAPER, curves.WITHOUT), math.sqrt(10) * by(curves.PAPER, curves.WITH), rtol=1e-9
-    )
-    alone = by(curves.PROVED, curves.WITHOUT)
+    by = lambda panel, line: by_epsilon.noise(config).sel(panel=panel, line=line).values
+    summed, alone = (by(by_epsilon.PAPER, line) for line in (by_epsilon.WITH, by_epsilon.WITHOUT))
+    np.testing.assert_allclose(alone, math.sqrt(10) * summed, rtol=1e-9)
+    alone = by(by_epsilon.PROVED, by_epsilon.WITHOUT)
     mu = math.sqrt(13) * 2 / (1220 * alone)  # a Gaussian mechanism of 2 G / gamma in each of 13 rounds
     np.testing.assert_allclose(gaussian.epsilon(1e-4, mu), [0.1, 10.0], rtol=1e-8)
 
 
 def test_secure_aggregation_proves_nothing_for_the_network():
-    curves = script("by_epsilon")
-    sigma = curves.noise(paper("fig8")._replace(epsilons=(1.0,))).sel(panel=curves.PROVED)
-    assert sigma.sel(line=curves.WITH).item() == sigma.sel(line=curves.WITHOUT).item()
+    sigma = by_epsilon.noise(paper("fig8")._replace(epsilons=(1.0,))).sel(panel=by_epsilon.PROVED)
+    assert sigma.sel(line=by_epsilon.WITH).item() == sigma.sel(line=by_epsilon.WITHOUT).item()
 
 
 def test_curves_against_dp_sgd_have_the_eps_their_names_say():
-    against, config = script("against_dp_sgd"), script("figures").FIGURES["fig5"].scales["quick"]
+    against, config = against_dp_sgd, figures.FIGURES["fig5"].scales["quick"]
     of, setting = against.curves(config), config.setting
     amplified = lambda curve, taken: theory.amplified_epsilon(taken, 1.0, 5, 160, 16, curve.sigma, setting.delta)
     steps = of[f"{against.DP}, {against.STEPS}"]
@@ -91,14 +95,14 @@ def test_curves_against_dp_sgd_have_the_eps_their_names_say():
 
 
 def test_dp_sgd_costs_less_than_the_paper_charges():
-    privacy, training, setting = script("privacy"), script("training"), paper("fig5").setting
+    setting = paper("fig5").setting
     plan = training.Plan(20, 1, 244)
     assert privacy.paper(setting, plan, 4.902e-3) == pytest.approx(10, rel=1e-4)
     assert privacy.amplified(setting, plan, 4.902e-3) == pytest.approx(1.66, abs=0.005)
 
 
 def test_samples_of_devices_are_apart():
-    problem, setting = script("problem"), script("figures").FIGURES["fig5"].scales["quick"].setting
+    setting = figures.FIGURES["fig5"].scales["quick"].setting
     found = problem.problem(setting, 0)
     x, y = found.data.examples
     assert x.shape == (8, 160, 65) and y.shape == (8, 160) and found.x_test.shape == (320, 65)
@@ -108,7 +112,7 @@ def test_samples_of_devices_are_apart():
 
 
 def test_an_evaluation_is_the_mean_over_devices_in_numpy():
-    problem, setting = script("problem"), script("figures").FIGURES["fig5"].scales["quick"].setting
+    setting = figures.FIGURES["fig5"].scales["quick"].setting
     own = problem.problem(setting, 0)
     w = np.random.default_rng(0).normal(size=(65, 2))
     got = problem.evaluation(setting, own)({"kernel": jnp.asarray(w, jnp.float32)})
@@ -122,7 +126,7 @@ def test_an_evaluation_is_the_mean_over_devices_in_numpy():
 
 
 def test_models_start_as_they_should():
-    problem, key = script("problem"), jax.random.key(0)
+    key = jax.random.key(0)
     zero = jax.jit(problem.start(paper("fig5").setting))(key)
     assert zero["kernel"].shape == (109, 2) and not zero["kernel"].any()
     he = jax.jit(problem.start(paper("fig6").setting))(key)
@@ -137,24 +141,23 @@ def runs(ends, **dims):
     return xr.DataArray(values, dims=(*dims, "seed"), coords={**dims, "seed": [0, 1]})
 
 
-def by_epsilon(paper_with, paper_without, plain=0.82):
-    curves = script("by_epsilon")
-    panels, lines = [curves.PAPER, curves.PROVED], [curves.WITH, curves.WITHOUT]
+def accuracies(paper_with, paper_without, plain=0.82):
+    panels, lines = [by_epsilon.PAPER, by_epsilon.PROVED], [by_epsilon.WITH, by_epsilon.WITHOUT]
     accuracy = runs([[paper_with, paper_without]] * 2, panel=panels, line=lines, x=[0.1, 1.0, 10.0])
     return xr.Dataset({"accuracy": accuracy, "plain": runs(plain)})
 
 
 def test_claims_on_eps_follow_from_the_data():
-    claims = script("by_epsilon").claims
-    apart = by_epsilon([0.75, 0.81, 0.82], [0.7, 0.78, 0.82])
+    claims = by_epsilon.claims
+    apart = accuracies([0.75, 0.81, 0.82], [0.7, 0.78, 0.82])
     assert verdicts(claims(apart)) == [True, True, False, True, False]
-    above = by_epsilon([0.75, 0.81, 0.82], [0.7, 0.78, 0.8])
+    above = accuracies([0.75, 0.81, 0.82], [0.7, 0.78, 0.8])
     assert verdicts(claims(above)) == [True, True, True, False, True]
-    assert verdicts(claims(by_epsilon([0.82, 0.75, 0.82], [0.82] * 3)))[:2] == [False, False]
+    assert verdicts(claims(accuracies([0.82, 0.75, 0.82], [0.82] * 3)))[:2] == [False, False]
 
 
 def test_claims_against_dp_sgd_follow_from_the_data():
-    against, config = script("against_dp_sgd"), paper("fig5")
+    against, config = against_dp_sgd, paper("fig5")
     names = [f"{against.CDP}, {name}" for name in (against.PAPER, against.PROVED, against.NO_NOISE)]
     names += [f"{against.DP}, {name}" for name in (against.PAPER, against.PROVED, against.STEPS)]
     x = np.arange(21)
@@ -169,31 +172,28 @@ def test_claims_against_dp_sgd_follow_from_the_data():
 
 
 def test_trends_follow_from_the_data():
-    shared, config = (
-        script("noise_and_steps"),
-        paper("fig3")._replace(local_steps=(1, 40), sigmas=(1e-5, 1e-3), added=(1.0,)),
-    )
+    config = paper("fig3")._replace(local_steps=(1, 40), sigmas=(1e-5, 1e-3), added=(1.0,))
     dims = dict(tau=[1, 40], sigma=[1e-5, 1e-3, 1.0], round=[0, 2, 100])
     loss = runs(
         [[[0.7, 0.6, 0.4], [0.7, 0.6, 0.41], [0.7, 0.6, 0.6]], [[0.7, 0.5, 0.3], [0.7, 0.5, 0.31], [0.7, 2, 5]]], **dims
     )
     result = xr.Dataset({"training_loss": loss, "accuracy": 1 - loss / 10})
-    assert verdicts(shared.trends(config, result)) == [True, True, True, True, True, False, True]
-    assert not shared.falls_then_rises(config, result).verdict
-    down, up, at = shared.turn(result, "training_loss", 40, 1e-3)
+    assert verdicts(noise_and_steps.trends(config, result)) == [True, True, True, True, True, False, True]
+    assert not noise_and_steps.falls_then_rises(config, result).verdict
+    down, up, at = noise_and_steps.turn(result, "training_loss", 40, 1e-3)
     assert (down, up, at) == (pytest.approx(0.39), 0, 100)
 
 
 def test_an_audit_contradicts_the_theorem_and_not_the_table():
     """On the counterexample's law itself; a mechanism as private as stated is left alone."""
-    counterexamples, config = script("counterexamples"), script("counterexamples").Config(audits=((3.0, 1000),))
-    audit = script("audit").Audit(0.044, 0.03, 0.06, 0.044, theorem_1=1.7, table=4.0, row=4)
-    assert verdicts(counterexamples.verdicts(config, [audit])) == [False, True]
-    assert verdicts(counterexamples.verdicts(config, [audit._replace(theorem_1=3.5)])) == [True, True]
+    config = counterexamples.Config(audits=((3.0, 1000),))
+    one = audit.Audit(0.044, 0.03, 0.06, 0.044, theorem_1=1.7, table=4.0, row=4)
+    assert verdicts(counterexamples.verdicts(config, [one])) == [False, True]
+    assert verdicts(counterexamples.verdicts(config, [one._replace(theorem_1=3.5)])) == [True, True]
 
 
 def test_the_audited_rounds_have_the_law_of_the_counterexample():
-    audit, case = script("audit"), theory.smooth_convex(3.0, 1e-4, num_samples=20)
+    case = theory.smooth_convex(3.0, 1e-4, num_samples=20)
     drawn = audit.sampler(case.sigma, 20)
     keys = jax.random.split(jax.random.key(1), 1000)
     for sign in (-1, 1):
@@ -207,12 +207,7 @@ def test_the_papers_setting_is_as_printed():
         setting = paper(name).setting
         assert (setting.dataset, setting.num_devices, setting.num_selected) == ("adult", 16, 10)
         assert (setting.num_train, setting.num_test, setting.delta, setting.repeats) == (2440, 306, 1e-4, 5)
-    assert [(paper(name).rounds, paper(name).local_steps) for name in FIGURES[2:]] == [
-        (20, 10),
-        (50, 5),
-        (20, 2),
-        (50, 5),
-    ]
+    assert [(paper(name).rounds, paper(name).local_steps) for name in FIGURES[2:]] == FIG_5_TO_8
     assert [paper(name).batch_size for name in FIGURES[:2]] == [61, 122]
 
 
@@ -220,7 +215,7 @@ def test_the_papers_setting_is_as_printed():
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_runs_can_be_built_at_every_scale(name, scale):
     """Scale cpu has fewer repeats than paper."""
-    training, problem, config = script("training"), script("problem"), script("figures").FIGURES[name].scales[scale]
+    config = figures.FIGURES[name].scales[scale]
     setting, shape = config.setting, jax.ShapeDtypeStruct
     steps = config.local_steps[-1] if isinstance(config.local_steps, tuple) else config.local_steps
     size = config.batch_size if name in ("fig3", "fig4") else training.passes(setting, 1, steps).batch_size
@@ -246,7 +241,6 @@ def test_runs_can_be_built_at_every_scale(name, scale):
 @pytest.mark.real_data
 def test_adult_is_dealt_as_the_specification_says(raw_data, monkeypatch):
     monkeypatch.setenv("ADULT_DIR", str(raw_data / "adult"))
-    problem = script("problem")
     found = problem.problem(paper("fig5").setting, 0)
     x, y = found.data.examples
     assert x.shape == (16, 2440, 109) and found.x_test.shape == (16 * 306, 109)

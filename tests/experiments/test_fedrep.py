@@ -1,13 +1,21 @@
 """The experiments of the FedREP paper: verdicts follow from the data, the largest scale can be built."""
 
-import importlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from experiments import problem
+from experiments.fedrep import (
+    against_share,
+    curves,
+    figures,
+    methods,
+    other_systems,
+    table1,
+    training,
+    variants,
+)
 from fedjax_priv.attacks import alie, foe, sign_flip
 from fedjax_priv.base import ClientData, Local, View
 from fedjax_priv.crypto import field
@@ -15,12 +23,8 @@ from fedjax_priv.crypto import field
 EPOCHS = np.array([0.0, 1.0, 2.0, 3.0, 4.0])
 
 
-def script(name):
-    return importlib.import_module(f"experiments.fedrep.{name}")
-
-
 def paper(name):
-    return script("figures").FIGURES[name].scales["paper"]
+    return figures.FIGURES[name].scales["paper"]
 
 
 def runs(ends, **dims):
@@ -31,7 +35,7 @@ def runs(ends, **dims):
 
 
 def attacks():
-    return list(script("methods").PAPERS)
+    return list(methods.PAPERS)
 
 
 def verdicts(claims):
@@ -39,7 +43,7 @@ def verdicts(claims):
 
 
 def test_a_gap_is_clear_or_small_only_beyond_its_noise():
-    curves, alie = script("curves"), list(script("methods").ALIE)
+    alie = list(methods.ALIE)
     plain = runs([0.5, 0.5], attack=alie)
     noisy = plain + xr.DataArray([-0.05, 0.05], dims="seed")
     for one, clear, small in ((0.53, True, False), (0.505, False, True), (0.4, False, False)):
@@ -53,7 +57,6 @@ def test_a_gap_is_clear_or_small_only_beyond_its_noise():
 
 
 def test_a_verdict_that_hangs_on_z_says_so():
-    curves = script("curves")
     found = curves.compared(runs([0.6, 0.6, 0.5, 0.6], attack=attacks()), runs([0.5] * 4, attack=attacks()))
     said = curves.claim("better", "better", "better", found, found.gap.clear, "above")
     assert said.verdict is False and "hangs on z" in said.note and "under ALIE (1.5)" in said.note
@@ -65,7 +68,7 @@ def test_a_verdict_that_hangs_on_z_says_so():
 def test_the_best_rate_is_that_of_the_best_end_over_attacks_and_seeds():
     ends = [[[0.1, 0.9], [0.6, 0.6]], [[0.2, 0.3], [0.1, 0.1]]]
     accuracy = runs(ends, alpha=[0.0, 1.0], rate=[0.1, 0.5], attack=["none", "FoE"])
-    chosen = script("training").best(xr.Dataset({"accuracy": accuracy}))
+    chosen = training.best(xr.Dataset({"accuracy": accuracy}))
     np.testing.assert_array_equal(chosen.rate, [0.5, 0.1])
     np.testing.assert_allclose(chosen.accuracy.isel(epoch=-1).mean("seed"), [[0.6, 0.6], [0.2, 0.3]])
     np.testing.assert_allclose(chosen.end, [[0.5, 0.6], [0.25, 0.1]])
@@ -74,27 +77,19 @@ def test_the_best_rate_is_that_of_the_best_end_over_attacks_and_seeds():
 def result_of(ends, names, attack, gamma=0.05, up=100.0, down=100.0, **more):
     cost = lambda values: (("curve", "attack", "seed"), np.broadcast_to(np.reshape(values, (-1, 1, 1)), shape))
     shape = (len(names), len(attack), 2)
-    data = {
-        "accuracy": runs(ends, curve=names, attack=attack),
-        "gamma": cost(gamma),
-        "up": cost(up),
-        "down": cost(down),
-    }
-    return xr.Dataset(data | more)
+    accuracy = runs(ends, curve=names, attack=attack)
+    return xr.Dataset({"accuracy": accuracy, "gamma": cost(gamma), "up": cost(up), "down": cost(down)} | more)
 
 
 def test_at_equal_bytes_the_costlier_run_is_read_earlier():
-    budget = script("budget")
     result = result_of([[0.4], [0.6]], ["FedREP", "other"], ["none"], up=[10.0, 40.0], down=[10.0, 10.0])
-    last = lambda way: budget.ahead(result, "FedREP", "other", way).gap.mean.item()
+    last = lambda way: curves.ahead(result, "FedREP", "other", way).gap.mean.item()
     np.testing.assert_allclose([last("iteration"), last("up"), last("both")], [-0.2, 0.4 - 0.15, 0.4 - 0.24])
 
 
 def test_flat_up_to_an_alpha_and_falling_beyond_is_recognised():
     alphas = [0.0, 0.5, 0.95, 1.0]
-    said = lambda ends: verdicts(
-        script("by_alpha").of_rule(runs(np.tile(ends, (4, 1)).T, alpha=alphas, attack=attacks()), "")
-    )
+    said = lambda ends: verdicts(variants.of_rule(runs(np.tile(ends, (4, 1)).T, alpha=alphas, attack=attacks()), ""))
     assert said([0.9, 0.9, 0.89, 0.7]) == [True, True]
     assert said([0.9, 0.9, 0.8, 0.7]) == [False, True]
     assert said([0.9, 0.9, 0.9, 0.9]) == [True, False]
@@ -103,18 +98,16 @@ def test_flat_up_to_an_alpha_and_falling_beyond_is_recognised():
 def test_an_unsteady_rule_is_recognised():
     steady = runs(np.full((2, 1, 4), 0.9), curve=["geoMed", "TMean"], alpha=[0.0], attack=attacks())
     shaken = steady.copy()
-    shaken.loc[{"curve": "TMean", "attack": list(script("methods").ALIE), "epoch": [2.0, 4.0]}] = 0.1
-    unsteady = script("by_alpha").unsteady
-    assert [unsteady(steady).verdict, unsteady(shaken).verdict] == [False, True]
-    assert unsteady(steady.sel(curve=["geoMed"])).verdict is None
+    shaken.loc[{"curve": "TMean", "attack": list(methods.ALIE), "epoch": [2.0, 4.0]}] = 0.1
+    assert [variants.unsteady(of).verdict for of in (steady, shaken)] == [False, True]
+    assert variants.unsteady(steady.sel(curve=["geoMed"])).verdict is None
 
 
 def test_comparisons_of_systems_follow_from_the_data():
-    systems, variants = script("other_systems"), script("variants")
     other = runs([0.5] * 4, attack=attacks())
-    by = lambda ends: script("curves").compared(runs(ends, attack=attacks()), other)
-    assert verdicts(systems.over_rcgd_ef(by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))) == [True, True, True]
-    assert verdicts(systems.over_rcgd_ef(by([0.6, 0.6, 0.5, 0.5]), by([0.5] * 4))) == [False, False, False]
+    by = lambda ends: curves.compared(runs(ends, attack=attacks()), other)
+    assert verdicts(other_systems.over_rcgd_ef(by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))) == [True, True, True]
+    assert verdicts(other_systems.over_rcgd_ef(by([0.6, 0.6, 0.5, 0.5]), by([0.5] * 4))) == [False, False, False]
 
     result = lambda end, up: result_of([[0.5], [end]], ["noAtk", "minAtk"], ["FoE"], up=[100.0, up])
     coordinates = lambda end, up: variants.coordinates(paper("fig4"), result(end, up))
@@ -127,7 +120,7 @@ def test_comparisons_of_systems_follow_from_the_data():
         end = (("curve", "tried"), [[ours, np.nan], [0.5, 0.5], [0.6, 0.6]])
         rates = xr.DataArray([0.5, rate, rate], dims="curve")
         result = result_of([[ours], [0.5], [0.6]], ["FedREP", "a", "b"], ["none"], end=end, rate=rates)
-        return verdicts(systems.by_rate(paper("fig7"), result.assign_coords(tried=[0.5, 5.0])))
+        return verdicts(other_systems.by_rate(paper("fig7"), result.assign_coords(tried=[0.5, 5.0])))
 
     assert sparse(0.7, 5.0) == [True, True, True] and sparse(0.55, 0.5) == [True, False, False]
 
@@ -137,7 +130,7 @@ def test_fedrep_at_a_gamma_is_held_against_share():
     of = lambda low, high, gamma: result_of(
         np.tile([[low], [high], [0.8]], (1, 5)), names, ["none", *attacks()], gamma=[gamma, 0.08, 1.0]
     )
-    said = lambda *args: verdicts(script("against_share").at_gammas(paper("fig8"), of(*args)))
+    said = lambda *args: verdicts(against_share.at_gammas(paper("fig8"), of(*args)))
     assert said(0.76, 0.79, 0.018) == [True, True, False]
     assert said(0.70, 0.75, 0.018) == [False, False, False]
     assert said(0.85, 0.85, 0.03) == [True, None, True]
@@ -147,10 +140,9 @@ def test_the_guessed_reason_is_true_only_if_it_holds_everywhere():
     values = lambda low: xr.DataArray(
         [[[low, low], [0.5, 0.5]], [[1.0, 1.0], [1.0, 1.0]]],
         dims=("curve", "attack", "seed"),
-        coords={"curve": ["FedREP 0.1", "SHARE"], "attack": list(script("methods").ALIE)},
+        coords={"curve": ["FedREP 0.1", "SHARE"], "attack": list(methods.ALIE)},
     )
-    lower = script("against_share").lower
-    assert lower(values(0.9), "", "").verdict and not lower(values(1.1), "", "").verdict
+    assert [against_share.lower(values(low), "", "").verdict for low in (0.9, 1.1)] == [True, False]
 
 
 def test_dissimilarity_is_of_the_means_of_honest_buffers():
@@ -160,7 +152,7 @@ def test_dissimilarity_is_of_the_means_of_honest_buffers():
     values = rng.integers(-(2**20), 2**20, (m, d))
     Mask = type("Mask", (), {"group": jnp.asarray(group)})
     view = View(field.from_signed(jnp.asarray(values, jnp.int32)), (), (), {"mask": Mask}, (), ())
-    got = jax.jit(lambda: script("against_share").dissimilarity(m // s, f)(view))()
+    got = jax.jit(lambda: against_share.dissimilarity(m // s, f)(view))()
     honest = [b for b in range(m // s) if b not in group[:f]]
     means = np.stack([values[group == b].mean(0) for b in honest]) / 2**20
     pairs = [((a - b) ** 2).sum() for i, a in enumerate(means) for b in means[:i]]
@@ -169,7 +161,7 @@ def test_dissimilarity_is_of_the_means_of_honest_buffers():
 
 
 def test_table_1_is_said_of_a_system_that_has_the_aspects():
-    table1, attack = script("table1"), ["none", "FoE"]
+    attack = ["none", "FoE"]
 
     def said(name, end, up, read):
         result = result_of([[0.9, end]], [name], attack, up=up).assign_attrs(num_params=1000)
@@ -180,9 +172,8 @@ def test_table_1_is_said_of_a_system_that_has_the_aspects():
 
 
 def test_the_server_reads_single_values_where_nothing_hides_them():
-    table1, Method = script("table1"), script("methods").Method
-    assert table1.read_alone(Method("RCGD-EF"), 0) == 1
-    assert table1.read_alone(Method("FedREP"), 0) == 0
+    assert table1.read_alone(methods.Method("RCGD-EF"), 0) == 1
+    assert table1.read_alone(methods.Method("FedREP"), 0) == 0
 
 
 def test_attacks_are_what_their_names_say():
@@ -192,7 +183,7 @@ def test_attacks_are_what_their_names_say():
         "none": lambda *args: updates, "bit-flip": sign_flip(), "ALIE (Baruch)": alie(), "ALIE (1.5)": alie(1.5),
         "FoE": foe(), "bit-flip (30)": sign_flip(30.0),
     }  # fmt: skip
-    table = script("methods").ATTACKS
+    table = methods.ATTACKS
     assert list(table) == list(want)
     forged = lambda rules: jax.jit(lambda: [rule(key, updates, honest) for rule in rules.values()])()
     for ours, theirs in zip(forged(table), forged(want), strict=True):
@@ -203,7 +194,7 @@ def test_systems_without_a_place_for_attacks_train_byzantine_clients_to_where_it
     vectors = jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)), jnp.float32)
     local = Local(lambda n, params: (), lambda key, memory, params, data, cohort: (vectors, memory, jnp.zeros(6)))
     cohort = type("Who", (), {"client": jnp.arange(6)})
-    got, _, _ = script("methods").attacked(local, foe(), 2).apply(jax.random.key(0), (), (), (), cohort)
+    got, _, _ = methods.attacked(local, foe(), 2).apply(jax.random.key(0), (), (), (), cohort)
     np.testing.assert_array_equal(got[2:], vectors[2:])
     np.testing.assert_allclose(got[:2], np.tile(-0.5 * vectors[2:].mean(0), (2, 1)), rtol=1e-5)
 
@@ -217,22 +208,21 @@ FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "fig7", "fig8", "fig1
 
 
 def test_the_papers_setting_is_as_printed():
-    training, Method = script("training"), script("methods").Method
     for name in FIGURES:
         setting = paper(name).setting
         assert setting.task == problem.Task("cifar10", "resnet20") and setting[1:3] == (32, 25)
         assert {0.1, 0.2, 0.5, 1.0, 2.0, 5.0} <= {*setting.rates} and setting.epochs == 120
-    assert training.lengths(setting, Method(), 50_000) == (7500, 125)
-    assert training.lengths(setting, Method(local_steps=5), 50_000) == (1500, 25)
+    assert training.lengths(setting, methods.Method(), 50_000) == (7500, 125)
+    assert training.lengths(setting, methods.Method(local_steps=5), 50_000) == (1500, 25)
     assert problem.num_params(setting.task) == 272_474
 
 
-BUILT = {"fig2": ["RCGD-EF"], "fig4": ["sameAtk"], "table1": list(script("table1").NAMES[1:])}
+BUILT = {"fig2": ["RCGD-EF"], "fig4": ["sameAtk"], "table1": list(table1.NAMES[1:])}
 
 
 def test_the_papers_runs_can_be_built(monkeypatch):
     """What the others run differs in numbers only; clients that train alike are traced once for all of these."""
-    training, trained = script("training"), {}
+    trained = {}
     shape, local_of = jax.ShapeDtypeStruct, training.local_of
     examples = shape((32, 1563, 32, 32, 3), jnp.float32), shape((32, 1563), jnp.int32)
     data, key = ClientData(examples, shape((32,), jnp.int32)), jax.eval_shape(lambda: jax.random.key(0))

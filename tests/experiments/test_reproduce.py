@@ -20,11 +20,7 @@ from fedjax_priv.cli import reproduce as place
 COMMIT = "0" * 40
 ABOUT = {"commit": COMMIT, "device_kind": "cpu", "date": "2026", "jax_version": "0", "command": "python", "seed": 0,
          "scale": "quick", "seconds": 1.5}  # fmt: skip
-MAIN = """
-import runpy, sys
-
-runpy.run_path(f"experiments/{sys.argv[1]}.py")
-"""
+MAIN = "import runpy, sys; runpy.run_path(f'experiments/{sys.argv[1]}.py')"
 SCRIPT = """
 import pathlib, shutil, sys, time
 
