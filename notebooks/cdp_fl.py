@@ -86,7 +86,10 @@ def system(sigma, **how):
 
 epsilons = np.array([0.03, 0.1, 0.3, 1.0, 10.0])
 sigmas = {
-    r: [theory.sigma_for_epsilon(eps, ROUNDS, STEPS, CLIP, r, SAMPLES, BATCH, DELTA) for eps in epsilons]
+    r: [
+        theory.sigma_for_epsilon(theory.Training(ROUNDS, STEPS, CLIP, r, SAMPLES, BATCH), eps, DELTA)
+        for eps in epsilons
+    ]
     for r in (DEVICES, 1)
 }
 axes = {"sigma": [float(s) for s in sigmas[DEVICES] + sigmas[1]], "seed": range(3)}
@@ -138,10 +141,10 @@ assert abs(measured - expected) < 5 * error
 
 # %%
 sigma = sigmas[DEVICES][-1]
-terms = (ROUNDS, STEPS, CLIP, DEVICES, SAMPLES, BATCH, sigma)
-print(f"stated by Theorem 1: {theory.epsilon(*terms, DELTA):.2f}")
+training = theory.Training(ROUNDS, STEPS, CLIP, DEVICES, SAMPLES, BATCH, sigma)
+print(f"stated by Theorem 1: {theory.epsilon(training, DELTA):.2f}")
 for name, lipschitz in {"this problem, c = 1": 1.0, "a network, c not known": None}.items():
-    proved = theory.proved_epsilon(theory.proved_rho(*terms, lipschitz=lipschitz), DELTA)
+    proved = theory.proved_epsilon(theory.proved_rho(training, lipschitz=lipschitz), DELTA)
     print(f"proved for {name}: {proved.epsilon:.2f} (row {proved.row}: {proved.assumptions[0]})")
 
 # %% [markdown]
@@ -259,8 +262,7 @@ assert DELTA < least < case.delta < most and audited.epsilon > STATED
 # The audit contradicts the theorem. It does not contradict `proved_epsilon` for the same round:
 
 # %%
-one_round = (1, TAU, 1.0, PEERS, FEW, FEW, case.sigma)
-proved = theory.proved_epsilon(theory.proved_rho(*one_round, lipschitz=1.0), DELTA)
+proved = theory.proved_epsilon(theory.proved_rho(case.training, lipschitz=1.0), DELTA)
 print(f"proved: eps = {proved.epsilon:.2f} at delta = {DELTA:g} (row {proved.row})")
 assert audited.epsilon < true <= proved.epsilon + 1e-6
 

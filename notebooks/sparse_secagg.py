@@ -137,7 +137,7 @@ assert np.abs(reading.value[alone] - truth).max() < 1.01
 fine = np.linspace(0.02, 0.5, 60)
 figure, axis = plt.subplots(figsize=(6.4, 3.8), layout="constrained")
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
-    axis.plot(fine, theory.component_fraction(size, NUM_CLIENTS, fine, DROPOUT, 0.0), color=colour)
+    axis.plot(fine, theory.component_fraction(theory.Setting(NUM_CLIENTS, fine, DROPOUT), size), color=colour)
     share = [r.fraction.value[size - 1] for r in readings.values()]
     error = [2 * r.fraction.error[size - 1] for r in readings.values()]
     axis.errorbar(ALPHAS, share, error, fmt="o", color=colour, capsize=3, label=label)
@@ -152,9 +152,10 @@ axis.grid(alpha=0.3)
 # %%
 for alpha, found in readings.items():
     for size in (1, 2):
-        expected = theory.component_fraction(size, NUM_CLIENTS, alpha, DROPOUT, 0.0)
+        expected = theory.component_fraction(theory.Setting(NUM_CLIENTS, alpha, DROPOUT), size)
         print(f"alpha {alpha}, sums of {size}: {found.fraction.value[size - 1]:.3f}, expected {expected:.3f}")
-    assert abs(found.fraction.value[0] - theory.component_fraction(1, NUM_CLIENTS, alpha, DROPOUT, 0.0)) < 0.2
+    single = theory.component_fraction(theory.Setting(NUM_CLIENTS, alpha, DROPOUT), 1)
+    assert abs(found.fraction.value[0] - single) < 0.2
 
 # %% [markdown]
 # The measured fractions scatter around the formula more than the number of coordinates would suggest. The formula
@@ -165,7 +166,7 @@ for alpha, found in readings.items():
 
 # %%
 many = np.array([20, 50, 100, 200, 500, 1000])
-promised = theory.aggregated_honest_clients_limit(many, 0.1, DROPOUT, 0.0)
+promised = theory.aggregated_honest_clients_limit(theory.Setting(many, 0.1, DROPOUT))
 drawn = [
     leakage.sample_components(4000, num_clients=int(n), num_adversaries=0, alpha=0.1, dropout=DROPOUT, seed=0)
     for n in many
@@ -174,7 +175,7 @@ figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.2), layout="constrained")
 panels[0].plot(many, promised, "o-", color="grey")
 panels[0].set(xscale="log", xlabel="users N", ylabel="users in a sum", title="T of Theorem 2, alpha = 0.1")
 for size, colour, label in ((1, "#D55E00", "alone"), (2, "#0072B2", "in a sum of two")):
-    expected = theory.component_fraction(size, many, 0.1, DROPOUT, 0.0)
+    expected = theory.component_fraction(theory.Setting(many, 0.1, DROPOUT), size)
     panels[1].plot(many, expected, color=colour)
     share, error = (np.array([getattr(s.fraction, name)[size - 1] for s in drawn]) for name in ("value", "error"))
     panels[1].errorbar(many, share, 2 * error, fmt="o", color=colour, capsize=3, label=label)

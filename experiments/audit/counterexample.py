@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from experiments.cdp_fl.audit import AT_ONCE, SELECTED, STEPS, algorithm, samples, training
+from experiments.cdp_fl.audit import AT_ONCE, algorithm, samples, training
 from fedjax_priv.audit import Canary, Finding, scores, server, two_worlds
 from fedjax_priv.theory import cdp_fl as theory
 
@@ -15,7 +15,7 @@ SAMPLES = 20
 def audited(config: Any) -> Finding:
     """At the sigma for which Theorem 1 states an eps."""
     case = theory.smooth_convex(config.stated, config.delta, num_samples=SAMPLES)
-    rho = theory.proved_rho(1, STEPS, 1.0, SELECTED, SAMPLES, SAMPLES, case.sigma, lipschitz=1.0)
+    rho = theory.proved_rho(case.training, lipschitz=1.0)
     proved = float(theory.proved_epsilon(rho, config.delta).epsilon)
     local = training(case.sigma, SAMPLES)
     inputs = samples(1, SAMPLES), samples(-1, SAMPLES)

@@ -48,12 +48,11 @@ def audit(epsilon: float, delta: float, runs: int, num_samples: int, confidence:
     here, there = (one.proportion_ci((1 + confidence) / 2) for one in each)
     difference = lambda p, q: float(p - np.exp(epsilon) * q)
     low = difference(here.low, there.high)
-    terms = (1, STEPS, 1.0, SELECTED, num_samples, num_samples, case.sigma)
     seen = max(low, np.finfo(float).tiny)
-    proved = theory.proved_epsilon(theory.proved_rho(*terms, lipschitz=1.0), seen)
+    proved = theory.proved_epsilon(theory.proved_rho(case.training, lipschitz=1.0), seen)
     return Audit(
         difference(*(one.statistic for one in each)), low, difference(here.high, there.low), case.delta,
-        float(theory.epsilon(*terms, seen)), float(proved.epsilon), int(proved.row),
+        float(theory.epsilon(case.training, seen)), float(proved.epsilon), int(proved.row),
     )  # fmt: skip
 
 

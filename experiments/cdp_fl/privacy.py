@@ -1,7 +1,7 @@
 """What the runs cost in privacy: as the paper charges it, and as it can be proved; and the noise for an eps."""
 
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 from scipy.optimize import brentq
@@ -11,37 +11,22 @@ from experiments.cdp_fl.training import Plan, rounds_taken
 from fedjax_priv.theory import cdp_fl as theory
 
 
-class Terms(NamedTuple):
-    """What the functions of `theory.cdp_fl` take, in their order."""
-
-    rounds_taken: int
-    local_steps: int
-    clip: float
-    num_selected: int
-    num_samples: int
-    batch_size: int
-
-
-def terms(setting: Setting, plan: Plan, *, alone: bool = False) -> Terms:
+def terms(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -> theory.Training:
     """Of the devices that take part most often; `alone`: every upload is seen, as without secure aggregation."""
     taken, summed = rounds_taken(setting, plan.rounds), 1 if alone else setting.num_selected
-    return Terms(taken, plan.local_steps, setting.clip, summed, setting.num_train, plan.batch_size)
+    return theory.Training(taken, plan.local_steps, setting.clip, summed, setting.num_train, plan.batch_size, sigma)
 
 
 def paper(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -> float:
     """Theorem 1; of DP-SGD, one step a round, the paper's formula with r for n, as its own argument gives."""
-    of = terms(setting, plan, alone=alone)
     if plan.local_steps * plan.batch_size == setting.num_train:
-        return float(theory.epsilon(*of, sigma, setting.delta))
+        return float(theory.epsilon(terms(setting, plan, sigma, alone=alone), setting.delta))
     return float(charged_dp_sgd(setting, plan, sigma).corrected)
 
 
 def charged_dp_sgd(setting: Setting, plan: Plan, sigma: float) -> theory.DpSgdEpsilon:
     """The paper's figures of its baseline."""
-    of = terms(setting, plan)
-    return theory.dp_sgd_epsilon(
-        of.rounds_taken, of.clip, setting.num_devices, of.num_selected, of.batch_size, sigma, setting.delta
-    )
+    return theory.dp_sgd_epsilon(terms(setting, plan, sigma), setting.num_devices, setting.delta)
 
 
 def proved(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -> float:
@@ -53,19 +38,14 @@ def proved_row(
     setting: Setting, plan: Plan, sigma: float, *, adversary: str = "server", alone: bool = False
 ) -> theory.ProvedEpsilon:
     """With the row it is from."""
-    of = terms(setting, plan, alone=alone)
-    rho = theory.proved_rho(*of, sigma, adversary=adversary, lipschitz=setting.lipschitz)
+    of = terms(setting, plan, sigma, alone=alone)
+    rho = theory.proved_rho(of, adversary=adversary, lipschitz=setting.lipschitz)
     return theory.proved_epsilon(rho, setting.delta)
 
 
 def amplified(setting: Setting, plan: Plan, sigma: float) -> float:
     """Of DP-SGD, whose batches are secret and drawn afresh each round."""
-    of = terms(setting, plan)
-    return float(
-        theory.amplified_epsilon(
-            of.rounds_taken, of.clip, of.num_selected, of.num_samples, of.batch_size, sigma, setting.delta
-        )
-    )
+    return float(theory.amplified_epsilon(terms(setting, plan, sigma), setting.delta))
 
 
 def sigma_for(epsilon: float, of_sigma: Callable[[float], float]) -> float:

@@ -30,6 +30,11 @@ class Point(NamedTuple):
         """gamma."""
         return self.adversaries / self.num_clients
 
+    @property
+    def setting(self) -> theory.Setting:
+        """For the formulas."""
+        return theory.Setting(self.num_clients, self.alpha, self.dropout, self.adversarial)
+
 
 class Attacked(NamedTuple):
     """What the attack found in some rounds, of the values that honest survivors sent."""

@@ -68,12 +68,12 @@ def _counts(config: Config, result: xr.Dataset) -> list[Claim]:
     """Fig. 4(a)."""
     n, alpha = config.num_clients[-1], np.array(config.alphas)
     values = result.honest_at_dropout.mean("round").transpose("alpha", "dropout").values
-    grid = n, alpha[:, None], np.array(config.dropouts), gamma(n)
-    limit, exact = theory.aggregated_honest_clients_limit(*grid), theory.aggregated_honest_clients(*grid)
+    grid = theory.Setting(n, alpha[:, None], np.array(config.dropouts), gamma(n))
+    limit, exact = theory.aggregated_honest_clients_limit(grid), theory.aggregated_honest_clients(grid)
     fit = np.array([np.corrcoef(alpha, column)[0, 1] ** 2 for column in values.T])
-    near = np.abs(values - limit) < 4 * _error(config, *grid) + exact - limit
+    near = np.abs(values - limit) < 4 * _error(config, grid) + exact - limit
     least = int(result.honest_min.sel(num_clients=n, alpha=0.1).min())
-    floor = theory.aggregated_honest_clients_limit(n, 0.1, config.dropout, gamma(n))
+    floor = theory.aggregated_honest_clients_limit(theory.Setting(n, 0.1, config.dropout, gamma(n)))
     return [
         Claim(
             "linear", f"mean X(l) nearly linear in alpha, N = {n}", "nearly linear", f"R^2 {span(fit, 4)}",
@@ -93,10 +93,11 @@ def _counts(config: Config, result: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _error(config: Config, n: int, alpha: np.ndarray, dropout: np.ndarray, gamma: float) -> np.ndarray:
+def _error(config: Config, grid: theory.Setting) -> np.ndarray:
     """Standard error of the mean of X(l): survivors are drawn once a round, selections at every coordinate."""
+    n, alpha, dropout, gamma = grid
     survivors = (1 - gamma) * n * dropout * (1 - dropout) * theory.selection_probability(n, alpha) ** 2
-    selections = theory.aggregated_honest_clients_variance(n, alpha, dropout, gamma) / config.num_params
+    selections = theory.aggregated_honest_clients_variance(grid) / config.num_params
     return np.sqrt((survivors + selections) / config.rounds)
 
 
@@ -145,7 +146,8 @@ def _plot_counts(axes: Axes, config: Config, result: xr.Dataset) -> None:
     for i, theta in enumerate(config.dropouts):
         rounds = result.honest_at_dropout.sel(dropout=theta)
         _band(axes, alpha, rounds, f"theta = {theta}", i)
-        axes.plot(alpha, theory.aggregated_honest_clients_limit(n, alpha, theta, gamma(n)), "k:", linewidth=1)
+        setting = theory.Setting(n, alpha, theta, gamma(n))
+        axes.plot(alpha, theory.aggregated_honest_clients_limit(setting), "k:", linewidth=1)
     axes.plot([], [], "k:", linewidth=1, label="T of Theorem 2")
     finish(axes, f"(a) X(l), N = {n}", xlabel="alpha", ylabel="honest survivors, mean over coordinates")
 

@@ -121,19 +121,19 @@ def _by_point(name: str, panel: str, points: list[Point], values: dict) -> xr.Da
 
 
 def _theory(p: Point) -> np.ndarray:
-    return np.asarray(theory.component_fraction(np.array([1, 2, 3]), p.num_clients, p.alpha, p.dropout, p.adversarial))
+    return np.asarray(theory.component_fraction(p.setting, np.array([1, 2, 3])))
 
 
 def _mean_size(p: Point) -> float:
     """Mean number of honest clients in the sum in which a value is read."""
     size = np.arange(1, min(p.num_clients - p.adversaries, 100) + 1)
-    return float((size * theory.component_fraction(size, p.num_clients, p.alpha, p.dropout, p.adversarial)).sum())
+    return float((size * theory.component_fraction(p.setting, size)).sum())
 
 
 def claims(config: Config, result: xr.Dataset, attacked: dict[Point, Attacked]) -> list[Claim]:
     usual, n = config.point(), config.num_clients
     found, expected = attacked[usual].fraction, _theory(usual)
-    limit = theory.aggregated_honest_clients_limit(n, ALPHA, DROPOUT, usual.adversarial)
+    limit = theory.aggregated_honest_clients_limit(usual.setting)
     sums, wrong, chance = (sum(getattr(a, name) for a in attacked.values()) for name in ("sums", "wrong", "by_chance"))
     off = np.abs(result.read[:, :2].values - result.expected[:, :2].values) / result.read_error.values
     drawn = np.abs(result.simulated - result.theory).values / np.maximum(result.simulated_error.values, 1e-9)
@@ -236,8 +236,8 @@ def _fractions(axes: Axes, lines: xr.Dataset, points: xr.Dataset) -> None:
 
 def _counts(axes: Axes, where: list[Point], lines: xr.Dataset, points: xr.Dataset) -> None:
     at = lines.point_at
-    limit = [theory.aggregated_honest_clients_limit(*p[:3], p.adversarial) for p in where]
-    secagg = [theory.secagg_aggregated_honest_clients(p.num_clients, p.dropout, p.adversarial) for p in where]
+    limit = [theory.aggregated_honest_clients_limit(p.setting) for p in where]
+    secagg = [theory.secagg_aggregated_honest_clients(p.setting) for p in where]
     axes.plot(at, secagg, "--", color="black", linewidth=1, label="SecAgg: in every sum")
     axes.plot(at, limit, color=COLOURS[3], label="the paper's T: send a coordinate")
     axes.plot(points.attack_at, points.honest, "x", color=COLOURS[3], markersize=9, markeredgewidth=2, label="  run")

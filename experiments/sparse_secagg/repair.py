@@ -96,8 +96,9 @@ def _read(config: Config, clients: ClientData) -> xr.DataArray:
 
 def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     """The first is the paper's; the others are what the repair promises."""
-    n, alpha, theta = config.num_clients, config.setting.alpha, config.setting.dropout
-    limit = theory.aggregated_honest_clients_limit(n, alpha, theta, gamma(n))
+    n = config.num_clients
+    setting = theory.Setting(n, config.setting.alpha, config.setting.dropout, gamma(n))
+    limit = theory.aggregated_honest_clients_limit(setting)
     alone, pairs = result.read.sel(attacked="SparseSecAgg").values
     repaired = result.read.sel(attacked="common").sum("size").item()
     upload, count = result.upload.mean(("seed", "round")), result.honest_mean.mean(("seed", "round"))
@@ -107,7 +108,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
             "sums-over-t", "SparseSecAgg: the server learns sums over T honest users only",
             f"T = {limit:.2f} (Theorem 2)", f"{alone:.0%} read alone, {pairs:.0%} in pairs",
             bool(alone + pairs < 0.001), "fewer than 0.1% alone or in pairs",
-            f"expected alone {float(theory.isolated_fraction(n, alpha, theta, gamma(n))):.0%}; mean X(l) "
+            f"expected alone {float(theory.isolated_fraction(setting)):.0%}; mean X(l) "
             f"{of(count, 'SparseSecAgg'):.2f}",
         ),
         Claim(

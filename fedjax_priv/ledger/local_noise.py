@@ -27,8 +27,8 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     taken, sizes = rounds_taken(run, question.count.size), batches(steps, question.count)
     if isinstance(sizes, str):
         return _no_guarantee(sizes)
-    arguments = (taken, steps_of(steps, sizes), steps.clip, release.num_selected, *sizes, steps.sigma)
-    claim = _claimed(arguments, question.delta, release.secure, steps)
+    training = cdp_fl.Training(taken, steps_of(steps, sizes), steps.clip, release.num_selected, *sizes, steps.sigma)
+    claim = _claimed(training, question.delta, release.secure, steps)
     rows = [("everybody", "every local step, all other clients colluding", 0)]
     if release.secure:
         rows = [
@@ -43,7 +43,7 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     def proved(name: str, number: int) -> Figure:
         if why := uncovered(steps, _BEYOND_SEEN if name == "everybody" else _BEYOND_IN_A_SUM):
             return none(why if name == "everybody" else f"{why}: noise in a sum is not of one size")
-        return _proved(arguments, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
+        return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
     return [Entry(who, ADJACENT, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
 
@@ -81,24 +81,23 @@ def steps_of(steps: NoisySteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndar
     return steps.num_epochs * samples // size
 
 
-def _claimed(arguments: tuple, delta: float, secure: bool, how: NoisySteps) -> Figure:
+def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: NoisySteps) -> Figure:
     if why := uncovered(how, _NOTHING):
         return none(why)
-    taken, steps, clip, selected, samples, size, sigma = arguments
-    selected = selected if secure else 1
+    summed = training if secure else training._replace(num_selected=1)
     if how.num_devices is not None:
         devices = how.num_devices if secure else 1
-        eps = cdp_fl.dp_sgd_epsilon(taken, clip, devices, selected, size, sigma, delta)
+        eps = cdp_fl.dp_sgd_epsilon(summed, devices, delta)
         return Figure(eps.printed, delta, f"DP-SGD as printed, n = {devices} for the r that are summed")
     try:
-        eps = cdp_fl.epsilon(taken, steps, clip, selected, samples, size, sigma, delta)
+        eps = cdp_fl.epsilon(summed, delta)
     except ValueError as error:
         return none(f"Theorem 1 does not apply: {error}")
     return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if secure else "Theorem 1 with r = 1")
 
 
 def _proved(
-    arguments: tuple,
+    training: cdp_fl.Training,
     delta: float,
     adversary: str,
     colluding: int,
@@ -109,7 +108,7 @@ def _proved(
     dropped = 0 if adversary == "everybody" else dropped
     try:
         rho = cdp_fl.proved_rho(
-            *arguments, adversary=adversary, colluding=colluding, dropped=dropped, lipschitz=lipschitz
+            training, adversary=adversary, colluding=colluding, dropped=dropped, lipschitz=lipschitz
         )
     except ValueError as error:
         return none(str(error))
@@ -119,13 +118,16 @@ def _proved(
     if not fresh_batches:
         return plain
     known = {"server": 0, "device": 1, "coalition": colluding}
-    uploads = 1 if adversary == "everybody" else arguments[3] - known[adversary] - dropped
-    return min(plain, _amplified(arguments, uploads, delta), key=lambda figure: worst(figure) or 0.0)
+    uploads = 1 if adversary == "everybody" else training.num_selected - known[adversary] - dropped
+    return min(
+        plain, _amplified(training._replace(num_selected=uploads), delta), key=lambda figure: worst(figure) or 0.0
+    )
 
 
-def _amplified(arguments: tuple, uploads: int, delta: float) -> Figure:
-    taken, _, clip, _, samples, size, sigma = arguments
-    kinds, which = np.unique(np.stack([taken, samples, size]), axis=1, return_inverse=True)
-    eps = cdp_fl.amplified_epsilon(kinds[0], clip, uploads, kinds[1], kinds[2], sigma, delta)
+def _amplified(training: cdp_fl.Training, delta: float) -> Figure:
+    fields = ("rounds_taken", "num_samples", "batch_size")
+    kinds, which = np.unique(np.stack([getattr(training, name) for name in fields]), axis=1, return_inverse=True)
+    one_step = training._replace(local_steps=1, **dict(zip(fields, kinds, strict=True)))
+    eps = cdp_fl.amplified_epsilon(one_step, delta)
     why = "batches are secret and drawn afresh each round; only the sum is seen"
     return Figure(np.asarray(eps)[which.ravel()], delta, why)

@@ -45,7 +45,7 @@ def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
     size = question.run.sizes["client"]
     alpha, lost = float(release.alpha), 1 - _arrived(question) / size
     limit = sparse_secagg.aggregated_honest_clients_limit(
-        size, alpha, min(lost, np.nextafter(0.5, 0)), question.colluding / size
+        sparse_secagg.Setting(size, alpha, min(lost, np.nextafter(0.5, 0)), question.colluding / size)
     )
     note = (
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: half of the coordinates have "

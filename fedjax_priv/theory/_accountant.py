@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedjax_priv.theory import _roots
+from fedjax_priv.theory import _roots, gaussian
 from fedjax_priv.theory._validate import Numbers, Result
 
 Profile = Callable[[Numbers], Result]
@@ -22,13 +22,7 @@ _BLOCK = 2**17
 
 def symmetric(profile: Profile) -> Mechanism:
     """The mechanism whose two orders have one profile, given at eps >= 0."""
-
-    def everywhere(epsilon: Numbers) -> Result:
-        above = profile(np.abs(epsilon))
-        shrink = np.exp(np.minimum(epsilon, 0))
-        return np.where(np.less(epsilon, 0), -np.expm1(np.minimum(epsilon, 0)) + shrink * above, above)
-
-    return (everywhere,)
+    return (lambda epsilon: gaussian.at_any(epsilon, profile(np.abs(epsilon))),)
 
 
 def averaged(term: Callable[[np.ndarray], np.ndarray], size: int, lost: float) -> Profile:
@@ -49,7 +43,7 @@ def worst(mechanisms: Sequence[Mechanism]) -> Mechanism:
 
 
 def delta_after(epsilon: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Result:
-    """Delta at eps >= 0 after all rounds, each mechanism as often as its count says.
+    """What is delta at eps >= 0 after all rounds? Each mechanism happens as often as its count says.
 
     Exact for one round. Otherwise an upper bound, tight to a few digits; deltas below about 1e-11 are not resolved.
     """

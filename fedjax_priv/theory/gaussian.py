@@ -15,9 +15,10 @@ _FAR = 40.0  # the density underflows before
 
 
 def delta(epsilon: Numbers, sensitivity: Numbers) -> Result:
-    """delta(x; s) = Phi(s/2 - x/s) - e^x Phi(-s/2 - x/s), the hockey-stick divergence of N(s, 1) and N(0, 1) at e^x.
+    """At which delta is Gaussian noise eps-private? delta(x; s) = Phi(s/2 - x/s) - e^x Phi(-s/2 - x/s) at eps = x.
 
-    To 12 digits, however small it is. 1 for infinite s, and max(0, 1 - e^x) for s = 0.
+    The hockey-stick divergence of N(s, 1) and N(0, 1) at e^x, to 12 digits, however small it is. 1 for infinite s, and
+    max(0, 1 - e^x) for s = 0.
 
     Args:
       epsilon: x, any real number, or infinite.
@@ -29,12 +30,11 @@ def delta(epsilon: Numbers, sensitivity: Numbers) -> Result:
     x, s = np.broadcast_arrays(
         _validate.real("[-inf, inf]", epsilon=epsilon), _validate.real("[0, inf]", sensitivity=sensitivity)
     )
-    positive = _delta(np.abs(x), s)
-    return np.where(x < 0, -np.expm1(np.minimum(x, 0)) + np.exp(np.minimum(x, 0)) * positive, positive)[()]
+    return at_any(x, _delta(np.abs(x), s))
 
 
 def epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
-    """The smallest eps >= 0 with delta(eps; s) <= delta, to machine precision.
+    """How much eps does Gaussian noise guarantee? The smallest with delta(eps; s) <= delta, to machine precision.
 
     Args:
       delta: in [0, 1]; eps is infinite at 0, unless s = 0.
@@ -52,6 +52,12 @@ def epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
     at_zero = _delta(np.zeros(s.shape), s)
     found = _roots.least(lambda x: _delta(x, s_or_0), target, high)
     return np.where(at_zero <= target, 0, np.where(bounded, found, np.inf))[()]
+
+
+def at_any(epsilon: Numbers, above: Numbers) -> Result:
+    """A mechanism's delta at any real eps, where both orders of its inputs have one profile: from `above`, at |eps|."""
+    below = np.minimum(epsilon, 0)
+    return np.where(np.less(epsilon, 0), -np.expm1(below) + np.exp(below) * above, above)[()]
 
 
 def classical_epsilon(delta: Numbers, sensitivity: Numbers) -> Result:

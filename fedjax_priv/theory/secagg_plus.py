@@ -10,6 +10,7 @@ theta, independently.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import xlog1py, xlogy
@@ -21,89 +22,60 @@ MOST_BREAKS = 10
 """Expected breaks of the circle up to which the alternating sum of `disconnected_probability` keeps its digits."""
 
 
-def graph_failure_probability(
-    num_clients: int, neighbours: int, threshold: int, dropout: float, adversarial: float
-) -> float:
-    """Union bound on the probability that a round's graph fails: the sum of the three below.
+class Graph(NamedTuple):
+    """A round's graph; a function that takes one raises ValueError for a field outside its range."""
 
-    Args:
-      num_clients: N.
-      neighbours: k, even and below N.
-      threshold: t, in [1, k + 1].
-      dropout: theta, in [0, 1).
-      adversarial: gamma, in [0, 1/2).
-
-    Raises:
-      ValueError: an argument outside its range.
-    """
-    unrecoverable = unrecoverable_probability(num_clients, neighbours, threshold, dropout)
-    exposed = exposed_probability(num_clients, neighbours, threshold, adversarial)
-    return min(1.0, unrecoverable + exposed + disconnected_probability(num_clients, neighbours, dropout, adversarial))
+    num_clients: int  # N >= 3
+    neighbours: int  # k, even and below N
+    threshold: int  # t in [1, k + 1]: shares that reconstruct a secret
+    dropout: float  # theta in [0, 1): probability that a user is lost
+    adversarial: float  # gamma in [0, 1/2): fraction of the users that collude with the server
 
 
-def unrecoverable_probability(num_clients: int, neighbours: int, threshold: int, dropout: float) -> float:
-    """Union bound, over all users, on the probability that some secret is out of reach.
-
-    Raises:
-      ValueError: as `graph_failure_probability`.
-    """
-    _check_graph(num_clients, neighbours)
-    return min(1.0, num_clients * user_unrecoverable_probability(neighbours, threshold, dropout))
+def graph_failure_probability(graph: Graph) -> float:
+    """How probably does a round's graph fail? At most with the sum of the three probabilities below."""
+    return min(1.0, unrecoverable_probability(graph) + exposed_probability(graph) + disconnected_probability(graph))
 
 
-def user_unrecoverable_probability(neighbours: int, threshold: int, dropout: float) -> float:
+def unrecoverable_probability(graph: Graph) -> float:
+    """Union bound, over all users, on the probability that some secret is out of reach."""
+    return min(1.0, graph.num_clients * user_unrecoverable_probability(graph))
+
+
+def user_unrecoverable_probability(graph: Graph) -> float:
     """P[Bin(k + 1, 1 - theta) < t], exact: fewer than t of a user's holders are there to open its shares.
 
     Here a holder that has uploaded and left since counts as lost too.
-
-    Raises:
-      ValueError: as `graph_failure_probability`.
     """
-    _check_threshold(neighbours, threshold)
-    return float(_binomial.below(threshold, neighbours + 1, _validate.dropout(dropout)))
+    _check(graph)
+    return float(_binomial.below(graph.threshold, graph.neighbours + 1, _validate.dropout(graph.dropout)))
 
 
-def exposed_probability(num_clients: int, neighbours: int, threshold: int, adversarial: float) -> float:
-    """Union bound, over the honest users, on the probability that colluders can open some user's secrets.
-
-    Raises:
-      ValueError: as `graph_failure_probability`.
-    """
-    honest = num_clients - _colluders(num_clients, adversarial)
-    return min(1.0, honest * user_exposed_probability(num_clients, neighbours, threshold, adversarial))
+def exposed_probability(graph: Graph) -> float:
+    """Union bound, over the honest users, on the probability that colluders can open some user's secrets."""
+    return min(1.0, (graph.num_clients - _check(graph)) * user_exposed_probability(graph))
 
 
-def user_exposed_probability(num_clients: int, neighbours: int, threshold: int, adversarial: float) -> float:
-    """P[Hypergeometric >= t], exact: t or more of an honest user's k neighbours collude.
-
-    Raises:
-      ValueError: as `graph_failure_probability`.
-    """
-    _check_graph(num_clients, neighbours)
-    _check_threshold(neighbours, threshold)
-    colluders = _colluders(num_clients, adversarial)
-    among = np.arange(threshold, min(neighbours, colluders) + 1)
-    others = num_clients - 1 - colluders
-    among = among[neighbours - among <= others]
-    ways = log_choose(colluders, among) + log_choose(others, neighbours - among)
-    return float(np.exp(ways - log_choose(num_clients - 1, neighbours)).sum())
+def user_exposed_probability(graph: Graph) -> float:
+    """P[Hypergeometric >= t], exact: t or more of an honest user's k neighbours collude."""
+    n, k, colluders = graph.num_clients, graph.neighbours, _check(graph)
+    among = np.arange(graph.threshold, min(k, colluders) + 1)
+    others = n - 1 - colluders
+    among = among[k - among <= others]
+    ways = log_choose(colluders, among) + log_choose(others, k - among)
+    return float(np.exp(ways - log_choose(n - 1, k)).sum())
 
 
-def disconnected_probability(num_clients: int, neighbours: int, dropout: float, adversarial: float) -> float:
+def disconnected_probability(graph: Graph) -> float:
     """Probability that the honest survivors' graph is not connected, exact.
 
     It falls apart where two or more survivors are each followed on the circle by k/2 or more that are lost or collude.
     With S_j the expected number of sets of j such breaks, P[two or more] = sum_{j >= 2} (-1)^j (j-1) S_j. Where more
     than 10 breaks are expected the terms cancel too far, and 1 is returned; the probability is above 0.999 there.
-
-    Raises:
-      ValueError: as `graph_failure_probability`.
     """
-    _check_graph(num_clients, neighbours)
-    theta, colluders = float(_validate.dropout(dropout)), _colluders(num_clients, adversarial)
-    run = neighbours // 2
-    expected = lambda j: math.exp(_log_breaks(j, num_clients, run, theta, colluders))
-    most = num_clients // (run + 1)
+    colluders, run = _check(graph), graph.neighbours // 2
+    expected = lambda j: math.exp(_log_breaks(j, graph.num_clients, run, float(graph.dropout), colluders))
+    most = graph.num_clients // (run + 1)
     if most < 2:
         return 0.0
     if expected(1) > MOST_BREAKS:
@@ -117,7 +89,7 @@ def disconnected_probability(num_clients: int, neighbours: int, dropout: float, 
 
 
 def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, failure: float = 2**-40) -> int:
-    """The smallest even k whose `graph_failure_probability` is below `failure`, at the threshold k/2 + 1.
+    """How many neighbours are enough? The smallest even k whose graph fails less probably than `failure`, t = k/2 + 1.
 
     Args:
       num_clients: N.
@@ -131,13 +103,12 @@ def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, fa
     _validate.real("(0, 1)", failure=failure)
     least = 1.0
     for k in range(2, num_clients, 2):
-        simple = unrecoverable_probability(num_clients, k, k // 2 + 1, dropout)
-        simple += exposed_probability(num_clients, k, k // 2 + 1, adversarial)
+        graph = Graph(num_clients, k, k // 2 + 1, dropout, adversarial)
+        simple = unrecoverable_probability(graph) + exposed_probability(graph)
         if simple < failure:
-            total = graph_failure_probability(num_clients, k, k // 2 + 1, dropout, adversarial)
-            if total < failure:
+            simple = graph_failure_probability(graph)
+            if simple < failure:
                 return k
-            simple = total
         least = min(least, simple)
     _validate.fail("failure", failure, f"above {least:.3g}, the least of any even number of neighbours < {num_clients}")
 
@@ -155,20 +126,15 @@ def _log_breaks(j: int, n: int, run: int, theta: float, colluders: int) -> float
     return float(places + ways - log_choose(n, colluders) + xlog1py(j, -theta))
 
 
-def _colluders(num_clients: int, adversarial: float) -> int:
-    _validate.integer(at_least=3, num_clients=num_clients)
-    return round(num_clients * float(_validate.adversarial(adversarial)))
-
-
-def _check_graph(num_clients: int, neighbours: int) -> None:
-    _validate.integer(at_least=3, num_clients=num_clients)
-    _validate.integer(at_least=2, neighbours=neighbours)
-    if neighbours % 2 or neighbours >= num_clients:
-        _validate.fail("neighbours", neighbours, f"even and below num_clients = {num_clients}")
-
-
-def _check_threshold(neighbours: int, threshold: int) -> None:
-    _validate.integer(at_least=2, neighbours=neighbours)
+def _check(graph: Graph) -> int:
+    """The number of colluders; ValueError names a field outside its range."""
+    n, k, threshold, dropout, adversarial = graph
+    _validate.integer(at_least=3, num_clients=n)
+    _validate.integer(at_least=2, neighbours=k)
+    if k % 2 or k >= n:
+        _validate.fail("neighbours", k, f"even and below num_clients = {n}")
     _validate.integer(threshold=threshold)
-    if threshold > neighbours + 1:
-        _validate.fail("threshold", threshold, f"at most neighbours + 1 = {neighbours + 1}")
+    if threshold > k + 1:
+        _validate.fail("threshold", threshold, f"at most neighbours + 1 = {k + 1}")
+    _validate.dropout(dropout)
+    return round(n * float(_validate.adversarial(adversarial)))

@@ -17,7 +17,7 @@ def rdp(distance: Numbers, num_coordinates: Numbers, variance: Numbers) -> np.nd
     Divergences of mechanisms that all see the data add up.
 
     Args:
-      distance: D2, of what two neighbouring inputs make the sum, in grid points, >= 0. With vectors of norm at most B,
+      distance: D2, of what two adjacent inputs make the sum, in grid points, >= 0. With vectors of norm at most B,
         2B where one is replaced by any other, B where it is replaced by zeros.
       num_coordinates: d.
       variance: v, of all noise in the sum that the adversary does not know, in squared grid points, > 0.
@@ -48,7 +48,7 @@ def epsilon(rdp: np.ndarray, delta: float) -> float:
 def variance_for_epsilon(
     epsilon: float, delta: float, *, distance: float, num_coordinates: int, rounds: int = 1
 ) -> float:
-    """The variance v of the noise in each round's sum with which `rounds` of them are (eps, delta)-private.
+    """How much noise is enough? The variance v in each round's sum with which `rounds` are (eps, delta)-private.
 
     Args:
       epsilon: to be reached, > 0.

@@ -9,7 +9,7 @@ _NEWTON_STEPS = 12
 
 
 def gaussian_rho(sensitivity: Numbers, sigma: Numbers) -> Result:
-    """Delta^2 / (2 sigma^2) of the Gaussian mechanism (Lemma 1 of CDP-FL).
+    """Which rho has Gaussian noise? Delta^2 / (2 sigma^2) (Lemma 1 of CDP-FL).
 
     Args:
       sensitivity: Delta, the L2 distance of the two means, >= 0.
@@ -23,7 +23,7 @@ def gaussian_rho(sensitivity: Numbers, sigma: Numbers) -> Result:
 
 
 def epsilon(rho: Numbers, delta: Numbers, conversion: str = "paper") -> Result:
-    """An eps for which every rho-zCDP mechanism is (eps, delta)-DP.
+    """Which eps does rho guarantee at delta, for every rho-zCDP mechanism?
 
     "paper" is rho + 2 sqrt(rho log(1/delta)) (Lemma 3 of CDP-FL). "tight" is never larger:
     min over alpha > 1 of alpha rho + [log(1/delta) + (alpha-1) log(1-1/alpha) - log alpha] / (alpha-1)
@@ -42,7 +42,7 @@ def epsilon(rho: Numbers, delta: Numbers, conversion: str = "paper") -> Result:
 
 
 def rho(epsilon: Numbers, delta: Numbers) -> Result:
-    """(sqrt(eps + log(1/delta)) - sqrt(log(1/delta)))^2: the rho for which the paper's conversion gives eps.
+    """For which rho does the paper's conversion give eps? (sqrt(eps + log(1/delta)) - sqrt(log(1/delta)))^2.
 
     Args:
       epsilon: >= 0.

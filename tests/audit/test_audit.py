@@ -185,7 +185,7 @@ def test_dp_sgd_with_half_the_noise_or_without_clipping_is_caught(broken):
 
 def test_batches_that_are_not_drawn_are_caught():
     """One sample of 32 in each batch; then the first one in all of them."""
-    claimed = theory.amplified_epsilon(1, 1.0, DEVICES, SAMPLES, 1, 2.0, DELTA)
+    claimed = theory.amplified_epsilon(theory.Training(1, 1, 1.0, DEVICES, SAMPLES, 1, 2.0), DELTA)
     assert private(1, sigma=2.0)[0] < claimed
     assert private(1, sigma=2.0, count=1)[0] > claimed
 

@@ -85,7 +85,9 @@ def test_secure_aggregation_proves_nothing_for_the_network():
 def test_curves_against_dp_sgd_have_the_eps_their_names_say():
     against, config = against_dp_sgd, figures.FIGURES["fig5"].scales["quick"]
     of, setting = against.curves(config), config.setting
-    amplified = lambda curve, taken: theory.amplified_epsilon(taken, 1.0, 5, 160, 16, curve.sigma, setting.delta)
+    amplified = lambda curve, taken: theory.amplified_epsilon(
+        theory.Training(taken, 1, 1.0, 5, 160, 16, curve.sigma), setting.delta
+    )
     steps = of[f"{against.DP}, {against.STEPS}"]
     assert steps.plan.rounds == 80 and steps.plan.local_steps == 1
     assert amplified(steps, 50) == pytest.approx(10, rel=1e-6)

@@ -86,7 +86,7 @@ def test_half_of_all_values_are_read_alone_without_one_false_hit():
         sent.append(reading.sent.sum())
         read.append(reading.read.sum(0))
     rounds = ratio(np.array(read), np.array(sent))
-    expected = theory.component_fraction(np.array([1, 2, 3]), n, ALPHA, DROPOUT, adversaries / n)
+    expected = theory.component_fraction(theory.Setting(n, ALPHA, DROPOUT, adversaries / n), np.array([1, 2, 3]))
     assert len(sent) >= 8 and rounds.error[0] < 0.03
     assert (np.abs(rounds.value - expected) < 5 * rounds.error).all()
     np.testing.assert_allclose(expected[:2], [0.529, 0.441], atol=5e-4)

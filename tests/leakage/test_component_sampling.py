@@ -20,13 +20,13 @@ def drawn(count, n, adversaries, alpha, dropout, **how):
 @pytest.mark.parametrize(("n", "adversaries", "alpha", "dropout"), SETTINGS)
 def test_shares_and_counts_are_those_of_theory(n, adversaries, alpha, dropout):
     sample, sizes = drawn(40_000, n, adversaries, alpha, dropout, max_size=4), np.array([1, 2, 3, 4])
-    share = sample.fraction
-    expected = lambda dropout: theory.component_fraction(sizes, n, alpha, dropout, adversaries / n)
+    share, setting = sample.fraction, theory.Setting(n, alpha, dropout, adversaries / n)
+    expected = lambda dropout: theory.component_fraction(setting._replace(dropout=dropout), sizes)
     away = lambda dropout: np.abs(share.value - expected(dropout)) / np.maximum(share.error, 1e-9)
     assert (away(dropout) <= 5).all()
     assert away(dropout + 0.05).max() > 5
-    sent = theory.aggregated_honest_clients(n, alpha, dropout, adversaries / n)
-    variance = theory.aggregated_honest_clients_variance(n, alpha, dropout, adversaries / n)
+    sent = theory.aggregated_honest_clients(setting)
+    variance = theory.aggregated_honest_clients_variance(setting)
     assert abs(sample.sent.mean() - sent) <= 5 * np.sqrt(variance / len(sample.sent))
 
 

@@ -31,6 +31,7 @@ DATA = ClientData(
 MODEL = models.softmax_regression((3,), 2)
 SCHEDULE = np.array([[0, 1, 2], [0, 2, 3], [0, 1, 4]])
 TAKEN = np.array([3, 2, 2, 1, 1, 0])
+TRAINING = cdp_fl.Training(TAKEN, 2, clip=0.5, num_selected=3, num_samples=M, batch_size=2, sigma=0.3)
 
 
 def local(**how):
@@ -81,16 +82,13 @@ def test_a_run_as_it_is_made_has_what_a_ledger_reads():
     assert worst(by_hand[0].proved) == worst(run[0].proved) > 0
 
 
-ARGUMENTS = (2, 0.5, 3, M, 2, 0.3)  # tau, G, r, m, gamma, sigma
-
-
 def test_concentrated_dp_by_client_and_adversary():
     server, device, coalition, everybody = concentrated(colluding=1)
     for entry in (server, device, coalition, everybody):
-        np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.epsilon(TAKEN, *ARGUMENTS, DELTA))
+        np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.epsilon(TRAINING, DELTA))
     adversaries = {"server": server, "device": device, "everybody": everybody}
     for name, entry in adversaries.items():
-        proved = cdp_fl.proved_epsilon(cdp_fl.proved_rho(TAKEN, *ARGUMENTS, adversary=name), DELTA)
+        proved = cdp_fl.proved_epsilon(cdp_fl.proved_rho(TRAINING, adversary=name), DELTA)
         np.testing.assert_allclose(entry.proved.epsilon, proved.epsilon)
         assert proved.assumptions[0] in entry.proved.why
     assert worst(coalition.proved) == worst(device.proved) >= worst(server.proved) > worst(server.claimed)
@@ -99,7 +97,7 @@ def test_concentrated_dp_by_client_and_adversary():
 
 def test_without_secure_aggregation_uploads_are_seen_alone():
     (entry,) = concentrated(secure=False)
-    np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.upload_epsilon(TAKEN, 2, 0.5, M, 2, 0.3, DELTA))
+    np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.upload_epsilon(TRAINING, DELTA))
     row_one = np.sqrt(TAKEN) * 2 * 0.5 / 2 / 0.3  # each sample once a round: sensitivity 2G/gamma, noise sigma
     np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(DELTA, row_one), rtol=1e-6)
 
@@ -171,10 +169,10 @@ def test_dp_sgd_has_its_own_figures():
         return entries(systems.dp_sgd(training, num_clients=N, **members, **how), made(SCHEDULE), colluding=1)
 
     server, _, coalition, everybody = found(2)
-    charged = cdp_fl.dp_sgd_epsilon(TAKEN, 0.5, N, 3, 2, 0.3, DELTA)
+    charged = cdp_fl.dp_sgd_epsilon(TRAINING, N, DELTA)
     np.testing.assert_allclose(server.claimed.epsilon, charged.printed)
     for entry, uploads in ((server, 3), (coalition, 2), (everybody, 1)):
-        amplified = cdp_fl.amplified_epsilon(np.arange(4), 0.5, uploads, M, 2, 0.3, DELTA)
+        amplified = cdp_fl.amplified_epsilon(TRAINING._replace(rounds_taken=np.arange(4), num_selected=uploads), DELTA)
         np.testing.assert_allclose(entry.proved.epsilon, amplified[TAKEN])
         assert "drawn afresh" in entry.proved.why
     (alone,) = found(M, secure_sum=plain_field())
@@ -242,7 +240,7 @@ def test_systems_without_noise_have_no_number():
     for entry in (*plain, *masked, *sparse, found[1]):
         assert entry.claimed.epsilon is None is entry.proved.epsilon and "no noise" in entry.proved.why
     assert "6.0 honest" in masked[0].note
-    assert f"T = {sparse_secagg.aggregated_honest_clients_limit(N, 0.5, 0.0, 0.0):.1f}" in sparse[0].note
+    assert f"T = {sparse_secagg.aggregated_honest_clients_limit(sparse_secagg.Setting(N, 0.5)):.1f}" in sparse[0].note
     assert worst(found[0].proved) == pytest.approx(fedrep.coordinate_epsilon(d, 2, 0.4))
     assert worst(found[0].claimed) == pytest.approx(fedrep.coordinate_epsilon_printed(d, 2, 0.4))
 

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from fedjax_priv.theory import sparse_secagg as theory
+
 
 class Outcomes(NamedTuple):
     weight: np.ndarray  # [R], probabilities
@@ -59,6 +61,10 @@ class Case(NamedTuple):
     @property
     def gamma(self):
         return self.adversaries / self.n
+
+    @property
+    def setting(self):
+        return theory.Setting(self.n, self.alpha, self.dropout, self.gamma)
 
     @property
     def honest_survivors(self):

@@ -12,18 +12,16 @@ from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian, zcdp
 
 DELTA = 1e-4
-FIG_5 = {"local_steps": 10, "clip": 1.0, "num_selected": 10, "num_samples": 2440, "batch_size": 244}
-FIG_6 = {"local_steps": 5, "clip": 1.0, "num_selected": 10, "num_samples": 2440, "batch_size": 488}
-FIG_7 = {"local_steps": 2, "clip": 1.0, "num_selected": 10, "num_samples": 2440, "batch_size": 1220}
 SIGMA_5 = 4.901994e-3
+FIG_5 = theory.Training(13, 10, clip=1.0, num_selected=10, num_samples=2440, batch_size=244, sigma=SIGMA_5)
+FIG_6 = FIG_5._replace(rounds_taken=32, local_steps=5, batch_size=488)
+FIG_7 = FIG_5._replace(local_steps=2, batch_size=1220)
 MANY = st.integers(1, 60)
 
 
-@pytest.mark.parametrize(
-    ("setting", "taken", "sigma"), [(FIG_5, 13, 4.902e-3), (FIG_6, 32, 3.845e-3), (FIG_7, 13, 9.804e-4)]
-)
-def test_noise_of_the_paper_s_figures(setting, taken, sigma):
-    assert theory.sigma_for_epsilon(10.0, taken, **setting, delta=DELTA) == pytest.approx(sigma, abs=5e-7)
+@pytest.mark.parametrize(("training", "sigma"), [(FIG_5, 4.902e-3), (FIG_6, 3.845e-3), (FIG_7, 9.804e-4)])
+def test_noise_of_the_paper_s_figures(training, sigma):
+    assert theory.sigma_for_epsilon(training._replace(sigma=None), 10.0, DELTA) == pytest.approx(sigma, abs=5e-7)
 
 
 @given(
@@ -31,39 +29,36 @@ def test_noise_of_the_paper_s_figures(setting, taken, sigma):
     epsilon=st.floats(1e-3, 1e3), delta=st.floats(1e-12, 0.5),
 )  # fmt: skip
 def test_theorem_1_and_its_inverse(taken, passes, batches, batch, selected, clip, epsilon, delta):
-    setting = (taken, passes * batches, clip, selected, batches * batch, batch)
-    sigma = theory.sigma_for_epsilon(epsilon, *setting, delta)
+    training = theory.Training(taken, passes * batches, clip, selected, batches * batch, batch)
+    sigma = theory.sigma_for_epsilon(training, epsilon, delta)
     rho = 2 * taken * passes * batches * clip**2 / (selected * batches * batch * batch * sigma**2)
-    assert theory.epsilon(*setting, sigma, delta) == pytest.approx(epsilon, rel=1e-9)
+    assert theory.epsilon(training._replace(sigma=sigma), delta) == pytest.approx(epsilon, rel=1e-9)
     assert rho + 2 * math.sqrt(rho * math.log(1 / delta)) == pytest.approx(epsilon, rel=1e-9)
 
 
 def test_theorem_1_of_many_devices_at_once_and_of_one_upload():
     taken = np.array([0, 12, 13])
-    found = theory.epsilon(taken, **FIG_5, sigma=SIGMA_5, delta=DELTA)
+    training = FIG_5._replace(rounds_taken=taken)
+    found = theory.epsilon(training, DELTA)
     assert found[0] == 0 and found[1] < found[2] == pytest.approx(10, rel=1e-6)
-    alone = {**FIG_5, "num_selected": 1}
-    uploads = {name: value for name, value in FIG_5.items() if name != "num_selected"}
-    np.testing.assert_array_equal(
-        theory.upload_epsilon(taken, **uploads, sigma=SIGMA_5, delta=DELTA),
-        theory.epsilon(taken, **alone, sigma=SIGMA_5, delta=DELTA),
-    )
-    np.testing.assert_array_equal(theory.sigma_for_epsilon(5.0, taken, **FIG_5, delta=DELTA) > 0, taken > 0)
+    alone = theory.epsilon(training._replace(num_selected=1), DELTA)
+    np.testing.assert_array_equal(theory.upload_epsilon(training, DELTA), alone)
+    np.testing.assert_array_equal(theory.sigma_for_epsilon(training, 5.0, DELTA) > 0, taken > 0)
 
 
 def test_dp_sgd_divides_by_the_devices_that_are_summed():
-    found = theory.dp_sgd_epsilon(13, 1.0, 16, 10, 244, SIGMA_5, DELTA)
+    found = theory.dp_sgd_epsilon(FIG_5, 16, DELTA)
     assert found.corrected == pytest.approx(10, rel=1e-6), "one step a round of the same batches"
     rho = 2 * 13 / (16 * 244**2 * SIGMA_5**2)
     assert found.printed == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e4)))
-    proved = theory.proved_rho(13, 1, 1.0, 10, 2440, 244, SIGMA_5)
+    proved = theory.proved_rho(FIG_5._replace(local_steps=1))
     assert zcdp.epsilon(proved.rho, DELTA) == pytest.approx(found.corrected, rel=1e-12) and proved.row == 2
 
 
 def test_logistic_regression_is_proved_and_a_network_is_not():
-    logistic = theory.proved_rho(13, **FIG_5, sigma=SIGMA_5, lipschitz=theory.lipschitz_constant(4.0, 0.5, convex=True))
+    logistic = theory.proved_rho(FIG_5, lipschitz=theory.lipschitz_constant(4.0, 0.5, convex=True))
     assert zcdp.epsilon(logistic.rho, DELTA) == pytest.approx(10, rel=1e-6)
-    network = theory.proved_rho(13, **FIG_5, sigma=SIGMA_5)
+    network = theory.proved_rho(FIG_5)
     assert network.rho == pytest.approx(10 * logistic.rho, rel=1e-12) and network.row == 1
     assert theory.proved_epsilon(logistic, DELTA).epsilon == pytest.approx(9.091, abs=5e-4)
     found = theory.proved_epsilon(network, DELTA)
@@ -74,9 +69,9 @@ def test_logistic_regression_is_proved_and_a_network_is_not():
 @given(selected=st.integers(2, 40), batches=st.integers(1, 40), passes=st.integers(1, 6), share=st.floats(0, 1))
 def test_where_theorem_1_is_proved(selected, batches, passes, share):
     def both(steps, parts, lipschitz):
-        setting = (7, steps, 1.3, selected, parts * 3, 3)
-        claimed = theory.epsilon(*setting, 0.4, DELTA)
-        return zcdp.epsilon(theory.proved_rho(*setting, 0.4, lipschitz=lipschitz).rho, DELTA), claimed
+        training = theory.Training(7, steps, 1.3, selected, parts * 3, 3, 0.4)
+        proved = theory.proved_rho(training, lipschitz=lipschitz)
+        return zcdp.epsilon(proved.rho, DELTA), theory.epsilon(training, DELTA)
 
     proved, claimed = both(batches, batches, math.sqrt(1 + share * (1 / (selected - 1) - 1e-9)))
     assert proved == pytest.approx(claimed, rel=1e-12)
@@ -91,14 +86,14 @@ def test_linear_losses_and_whole_passes():
     r, gamma, batches, passes, sigma = 4, 5, 6, 3, 0.7
     steps, m = passes * batches, gamma * batches
     exact = zcdp.gaussian_rho(2 * passes / gamma, math.sqrt(r * steps) * sigma)
-    assert theory.epsilon(1, steps, 1.0, r, m, gamma, sigma, DELTA) == pytest.approx(
+    assert theory.epsilon(theory.Training(1, steps, 1.0, r, m, gamma, sigma), DELTA) == pytest.approx(
         zcdp.epsilon(exact * m / gamma, DELTA), rel=1e-12
     )
 
 
 def test_adversaries():
     def rho(**view):
-        return theory.proved_rho(3, 4, 1.0, 10, 20, 5, 1.0, **view).rho * 25 / 6  # in rho_1 and rounds
+        return theory.proved_rho(theory.Training(3, 4, 1.0, 10, 20, 5, 1.0), **view).rho * 25 / 6  # in rho_1 and rounds
 
     assert rho(lipschitz=1.0) == pytest.approx(1 / 10)
     assert rho(lipschitz=1.0, dropped=3) == pytest.approx(1 / 7)
@@ -112,7 +107,7 @@ def test_rounds_that_differ_are_added_up():
     """Device 0 takes part in rounds 0 and 2, of which the latter loses four uploads; device 1 in round 1."""
     taken, dropped = np.array([[1, 0, 1], [0, 1, 0]]), np.array([0, 9, 4])
     taken[1, 1] = 0
-    proved = theory.proved_rho(taken, **FIG_5, sigma=SIGMA_5, dropped=dropped, lipschitz=1.0)
+    proved = theory.proved_rho(FIG_5._replace(rounds_taken=taken), dropped=dropped, lipschitz=1.0)
     step = theory.step_rho(1.0, 244, SIGMA_5)
     np.testing.assert_allclose(proved.rho, step * np.array([[1 / 10, 0, 1 / 6], [0, 0, 0]]))
     np.testing.assert_array_equal(proved.row, [[3, 0, 3], [0, 0, 0]])
@@ -124,7 +119,7 @@ def test_rounds_that_differ_are_added_up():
 
 def test_the_exact_conversion_is_used_where_it_says_more():
     """At c = 4 row 3 saves a 16th of rho, less than the exact conversion of row 1 does of eps."""
-    proved = theory.proved_rho(13, **FIG_5, sigma=SIGMA_5, lipschitz=4.0)
+    proved = theory.proved_rho(FIG_5, lipschitz=4.0)
     assert proved.rho == pytest.approx(proved.gaussian_rho * 15 / 16, rel=1e-6) and proved.row == 3
     found = theory.proved_epsilon(proved, DELTA)
     assert found.exact and found.row == 1 and found.rho == proved.gaussian_rho
@@ -134,7 +129,7 @@ def test_the_exact_conversion_is_used_where_it_says_more():
 @pytest.mark.parametrize(("adversary", "steps", "uploads"), [("everybody", 30, 1), ("server", 1, 10)])
 def test_rho_is_that_of_dp_accounting(adversary, steps, uploads):
     """Noise multiplier gamma sigma / (2G) for each use, sqrt(h) times that for the sum of single steps."""
-    proved = theory.proved_rho(4, steps, 2.0, 10, 100, 10, 0.9, adversary=adversary)
+    proved = theory.proved_rho(theory.Training(4, steps, 2.0, 10, 100, 10, 0.9), adversary=adversary)
     uses = 4 * math.ceil(steps / 10)
     accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(GaussianDpEvent(math.sqrt(uploads) * 10 * 0.9 / (2 * 2.0)), uses)
@@ -143,7 +138,7 @@ def test_rho_is_that_of_dp_accounting(adversary, steps, uploads):
 
 
 def test_amplification_at_the_noise_of_figure_5():
-    found = theory.amplified_epsilon(np.array([0, 13]), 1.0, 10, 2440, 244, SIGMA_5, DELTA)
+    found = theory.amplified_epsilon(FIG_5._replace(rounds_taken=np.array([0, 13])), DELTA)
     assert found[0] == 0 and found[1] == pytest.approx(1.66, abs=5e-3)
 
 
@@ -160,7 +155,7 @@ def composed_delta(q, gap, rounds, epsilon, width=1e-3):
 
 
 def test_amplified_epsilon_is_above_that_of_a_case_computed_exactly():
-    found = theory.amplified_epsilon(13, 1.0, 10, 2440, 244, SIGMA_5, DELTA)
+    found = theory.amplified_epsilon(FIG_5, DELTA)
     gap = math.sqrt(2 * theory.step_rho(1.0, 244, SIGMA_5) / 10)
     assert composed_delta(0.1, gap, 13, found) < DELTA < composed_delta(0.1, gap, 13, found / 3)
     full = gaussian.epsilon(DELTA, math.sqrt(13) * gap)
@@ -168,7 +163,7 @@ def test_amplified_epsilon_is_above_that_of_a_case_computed_exactly():
 
 
 def test_a_full_batch_is_the_gaussian_mechanism():
-    full = theory.amplified_epsilon(5, 1.0, 1, 10, 10, 0.4, DELTA)
+    full = theory.amplified_epsilon(theory.Training(5, 1, 1.0, 1, 10, 10, 0.4), DELTA)
     rho = 5 * theory.step_rho(1.0, 10, 0.4)
     assert gaussian.epsilon(DELTA, math.sqrt(2 * rho)) < full < 1.01 * zcdp.epsilon(rho, DELTA, "tight")
 
@@ -194,38 +189,49 @@ def test_lipschitz_constant(rate, first, second):
         assert moved <= bound * abs(first - second) + 1e-12
 
 
-SMALL = (2, 4, 1.0, 5, 12, 3, 1.0)
+SMALL = theory.Training(2, 4, 1.0, 5, 12, 3, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"local_steps": 6}, "local_steps must be a multiple of num_samples"),
+        ({"batch_size": 5}, "batch_size must be a divisor of num_samples = 12"),
+        ({"rounds_taken": -1}, "rounds_taken must be an integer >= 0, got -1"),
+        ({"rounds_taken": 1.5}, "rounds_taken must be an integer >= 0, got 1.5"),
+        ({"sigma": 0.0}, r"sigma must be in \(0, inf\), got 0.0"),
+        ({"sigma": None}, r"sigma must be in \(0, inf\), got None"),
+        ({"clip": 0.0}, r"clip must be in \(0, inf\), got 0.0"),
+        ({"num_selected": 0}, "num_selected must be an integer >= 1, got 0"),
+    ],
+)
+def test_bad_training(changes, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        theory.epsilon(SMALL._replace(**changes), 0.1)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.epsilon(1, 6, 1.0, 5, 12, 3, 1.0, 0.1), "local_steps must be a multiple of num_samples"),
-        (lambda: theory.epsilon(1, 4, 1.0, 5, 12, 5, 1.0, 0.1), "batch_size must be a divisor of num_samples = 12"),
-        (lambda: theory.epsilon(-1, *SMALL[1:], 0.1), "rounds_taken must be an integer >= 0, got -1"),
-        (lambda: theory.epsilon(1.5, *SMALL[1:], 0.1), "rounds_taken must be an integer >= 0, got 1.5"),
-        (lambda: theory.epsilon(*SMALL, 1.0), r"delta must be in \(0, 1\), got 1.0"),
-        (lambda: theory.epsilon(*SMALL[:-1], 0.0, 0.1), r"sigma must be in \(0, inf\), got 0.0"),
-        (lambda: theory.epsilon(2, 4, 0.0, 5, 12, 3, 1.0, 0.1), r"clip must be in \(0, inf\), got 0.0"),
-        (lambda: theory.epsilon(2, 4, 1.0, 0, 12, 3, 1.0, 0.1), "num_selected must be an integer >= 1, got 0"),
-        (lambda: theory.upload_epsilon(2, 5, 1.0, 12, 3, 1.0, 0.1), "local_steps must be a multiple of"),
-        (lambda: theory.sigma_for_epsilon(0.0, *SMALL[:-1], 0.1), r"epsilon must be in \(0, inf\), got 0.0"),
-        (lambda: theory.dp_sgd_epsilon(1, 1.0, 4, 5, 3, 1.0, 0.1), "num_selected must be at most num_devices = 4"),
-        (lambda: theory.amplified_epsilon(1, 1.0, 4, 5, 6, 1.0, 0.1), "batch_size must be at most num_samples = 5"),
+        (lambda: theory.epsilon(SMALL, 1.0), r"delta must be in \(0, 1\), got 1.0"),
+        (lambda: theory.upload_epsilon(SMALL._replace(local_steps=5), 0.1), "local_steps must be a multiple of"),
+        (lambda: theory.sigma_for_epsilon(SMALL, 0.0, 0.1), r"epsilon must be in \(0, inf\), got 0.0"),
+        (lambda: theory.dp_sgd_epsilon(SMALL, 4, 0.1), "num_selected must be at most num_devices = 4"),
+        (lambda: theory.amplified_epsilon(SMALL._replace(num_samples=2), 0.1), "batch_size must be at most"),
         (lambda: theory.delta_before_draw(np.ones(3), 5, 4), "num_selected must be at most num_devices = 4"),
         (lambda: theory.delta_before_draw(np.full(3, 2.0), 1, 4), r"delta must be in \[0, 1\], got"),
         (
-            lambda: theory.proved_rho(*SMALL, adversary="client"),
+            lambda: theory.proved_rho(SMALL, adversary="client"),
             "adversary must be one of 'everybody', 'server', 'device', 'coalition', got 'client'",
         ),
-        (lambda: theory.proved_rho(*SMALL, colluding=2), "colluding must be 0 unless adversary = 'coalition', got 2"),
+        (lambda: theory.proved_rho(SMALL, colluding=2), "colluding must be 0 unless adversary = 'coalition', got 2"),
         (
-            lambda: theory.proved_rho(*SMALL, adversary="device", dropped=4),
+            lambda: theory.proved_rho(SMALL, adversary="device", dropped=4),
             "dropped must be below num_selected = 5 less the colluding devices, got 4",
         ),
-        (lambda: theory.proved_rho(*SMALL, dropped=-1), "dropped must be an integer >= 0, got -1"),
-        (lambda: theory.proved_rho(*SMALL, lipschitz=-1.0), r"lipschitz must be in \[0, inf\), got -1.0"),
-        (lambda: theory.proved_epsilon(theory.proved_rho(*SMALL), 0.0), r"delta must be in \(0, 1\), got 0.0"),
+        (lambda: theory.proved_rho(SMALL, dropped=-1), "dropped must be an integer >= 0, got -1"),
+        (lambda: theory.proved_rho(SMALL, lipschitz=-1.0), r"lipschitz must be in \[0, inf\), got -1.0"),
+        (lambda: theory.proved_epsilon(theory.proved_rho(SMALL), 0.0), r"delta must be in \(0, 1\), got 0.0"),
         (lambda: theory.lipschitz_constant(-1.0, 1.0, convex=True), r"rate must be in \[0, inf\), got -1.0"),
     ],
 )  # fmt: skip

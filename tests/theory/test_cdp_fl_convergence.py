@@ -12,7 +12,7 @@ from fedjax_priv.theory import cdp_fl as theory
 ETA, STEPS, ROUNDS, R, GAMMA, SIGMA = 0.02, 4, 50, 3, 8, 0.6
 L, BETA, GAP, D, LAMBDA = 2.0, 1.5, 0.7, 5, 0.3
 PROBLEM = theory.Problem(L, BETA, GAP, D)
-TRAINING = theory.Training(ETA, STEPS, ROUNDS, R, GAMMA, SIGMA)
+TRAINING = theory.Schedule(ETA, STEPS, ROUNDS, R, GAMMA, SIGMA)
 
 
 def test_theorem_2_and_lemma_6_are_the_printed_formulas():
@@ -96,7 +96,7 @@ def test_corrected_bounds_hold_of_quadratics(rate, steps, selected, curvatures, 
         curvatures, np.full(d, start), rate, steps, 80, selected, np.ones(d), 200, np.random.default_rng(0)
     )
     problem = theory.Problem(1.0, 0.0, (curvatures * start**2).sum() / 2, d)
-    training = theory.Training(rate, steps, 80, selected, 1, 1.0)
+    training = theory.Schedule(rate, steps, 80, selected, 1, 1.0)
     bounds = (
         theory.convergence_bound(problem, training).corrected,
         theory.strongly_convex_bound(problem, training, curvatures.min()).corrected,
@@ -112,14 +112,14 @@ def test_corrected_bound_allows_for_the_spread_of_local_models(steps, selected):
     rate = 0.1
     apart = [rate**2 * sum((1 + rate) ** (2 * done) for done in range(step)) for step in range(steps)]
     spread = (1 - 1 / selected) * np.mean(apart)
-    training = theory.Training(rate, steps, 10, selected, 1, 1.0)
+    training = theory.Schedule(rate, steps, 10, selected, 1, 1.0)
     bound = theory.convergence_bound(theory.Problem(1.0, 0.0, 0.0, 1), training).corrected.value - rate / selected
     assert spread * (1 - 1e-9) - 1e-15 <= bound <= spread * (1 + rate) ** (2 * steps) + 1e-15
 
 
 def test_batch_noise_is_treated_as_privacy_noise_of_its_variance():
     """The corrected bounds know the variance of a step only."""
-    training = theory.Training(0.1, 5, 10, 3, 4, 0.0)
+    training = theory.Schedule(0.1, 5, 10, 3, 4, 0.0)
     sampled = theory.convergence_bound(theory.Problem(1.0, 2.0, 1.0, 6), training).corrected.value
     private = theory.convergence_bound(theory.Problem(1.0, 0.0, 1.0, 6), training._replace(sigma=1 / math.sqrt(6)))
     assert private.corrected.value == pytest.approx(sampled, rel=1e-12)
@@ -127,7 +127,7 @@ def test_batch_noise_is_treated_as_privacy_noise_of_its_variance():
 
 def test_printed_bounds_halve_the_noise():
     """f = x^2/2 from 0, one device and step, noise variance 1: stationary mean of x^2 eta / (2 - eta)."""
-    problem, training = theory.Problem(1.0, 0.0, 0.0, 1), theory.Training(0.18, 1, 20_000, 1, 1, 1.0)
+    problem, training = theory.Problem(1.0, 0.0, 0.0, 1), theory.Schedule(0.18, 1, 20_000, 1, 1, 1.0)
     variance, squares = 0.0, []
     for _ in range(20_001):
         squares.append(variance)
@@ -151,7 +151,7 @@ def test_printed_bounds_charge_unlike_devices_nothing():
             local = local - rate * curvatures * (local - centres)
         shared = local.mean()
     assert np.mean(squares) == pytest.approx(3.1e-5, rel=0.02)
-    found = theory.convergence_bound(theory.Problem(1.0, 0.0, 0.0, 1), theory.Training(rate, 2, 2000, 2, 1, 0.0))
+    found = theory.convergence_bound(theory.Problem(1.0, 0.0, 0.0, 1), theory.Schedule(rate, 2, 2000, 2, 1, 0.0))
     assert found.printed == (0, True)
 
 
@@ -162,7 +162,7 @@ def test_printed_bounds_charge_the_selection_nothing():
         squares.append(square)
         square = (1 - rate) ** 2 * square + rate**2  # x <- (1 - eta) x +- eta
     assert np.mean(squares) == pytest.approx(0.099, abs=5e-4)
-    found = theory.convergence_bound(theory.Problem(1.0, 0.0, 0.0, 1), theory.Training(rate, 1, 2000, 1, 1, 0.0))
+    found = theory.convergence_bound(theory.Problem(1.0, 0.0, 0.0, 1), theory.Schedule(rate, 1, 2000, 1, 1, 0.0))
     assert found.printed == (0, True)
 
 
@@ -172,7 +172,7 @@ def test_printed_bounds_charge_the_selection_nothing():
 )  # fmt: skip
 def test_bounds_grow_with_what_makes_the_problem_harder(values, steps, selected, factor):
     problem = theory.Problem(*values, 7)
-    training = theory.Training(0.01, steps, 30, selected, 4, 0.5)
+    training = theory.Schedule(0.01, steps, 30, selected, 4, 0.5)
     at = lambda problem, training: [
         bound.value
         for found in (

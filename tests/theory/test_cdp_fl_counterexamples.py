@@ -46,7 +46,7 @@ def test_theorem_1_is_false(case, epsilon):
 def test_smooth_convex():
     ten, one = theory.smooth_convex(10.0, DELTA), theory.smooth_convex(1.0, DELTA)
     assert ten.delta == pytest.approx(0.376, abs=5e-4) and one.delta == pytest.approx(0.0088, abs=5e-5)
-    assert theory.epsilon(1, 10, 1.0, 10, 100, 100, ten.sigma, DELTA) == pytest.approx(10, rel=1e-12)
+    assert theory.epsilon(ten.training, DELTA) == pytest.approx(10, rel=1e-12)
     assert distance(ten) ** 2 / 2 / zcdp.rho(10.0, DELTA) == pytest.approx(100 / 19, rel=1e-12)
     other = theory.smooth_convex(1.0, DELTA, local_steps=3, num_selected=8)
     assert distance(other) ** 2 / 2 / zcdp.rho(1.0, DELTA) == pytest.approx(3 * 8 / (3 + 8 - 1), rel=1e-12)
@@ -78,14 +78,14 @@ def test_true_epsilon_of_a_gaussian_law():
 
 def test_smooth_convex_attains_what_is_proved():
     found = theory.smooth_convex(1.0, DELTA)
-    proved = theory.proved_rho(1, 10, 1.0, 10, 100, 100, found.sigma, lipschitz=1.0)
+    proved = theory.proved_rho(found.training, lipschitz=1.0)
     assert proved.row == 4 and proved.rho == pytest.approx(distance(found) ** 2 / 2, rel=1e-12)
     assert gaussian.delta(theory.proved_epsilon(proved, DELTA).epsilon, distance(found)) < DELTA
 
 
 def test_one_pass():
     found = theory.one_pass(10.0, DELTA)
-    assert theory.epsilon(1, 2, 1.0, 10, 1000, 500, found.sigma, DELTA) == pytest.approx(10, rel=1e-12)
+    assert theory.epsilon(found.training, DELTA) == pytest.approx(10, rel=1e-12)
     unit = 1 + 1 / (8 * found.sigma)
     chance = lambda sign: found.law.weights @ stats.norm.sf(4.8 * unit, sign * found.law.means, found.law.stds)
     assert found.delta >= chance(1) - math.exp(10) * chance(-1) >= 0.0104
@@ -114,7 +114,7 @@ def test_one_pass_barely_feels_its_clipping():
 def test_part_of_a_pass():
     """A batch that is known would cost rho_1 / r; the claim is a 1,000th of that."""
     found = theory.part_of_a_pass(10.0, DELTA)
-    used = theory.proved_rho(1, 1, 1.0, 10, 1000, 1, found.sigma)
+    used = theory.proved_rho(found.training)
     assert used.row == 2 and used.rho == pytest.approx(1000 * zcdp.rho(10.0, DELTA), rel=1e-12)
     assert found.delta == pytest.approx(1e-3, rel=1e-6), "the sample is used, and then seen"
     assert theory.part_of_a_pass(10.0, DELTA, num_samples=10).delta == pytest.approx(2.78e-4, rel=2e-3)
@@ -191,7 +191,7 @@ def test_an_audit_contradicts_theorem_1_and_not_what_is_proved():
     value, error = measured(epsilon, found.threshold)
     assert value == pytest.approx(0.0089, abs=3 * 0.0012) and error == pytest.approx(0.0012, rel=0.25)
     assert value - 5 * error > DELTA
-    proved = theory.proved_epsilon(theory.proved_rho(1, 10, 1.0, 10, 100, 100, found.sigma, lipschitz=1.0), DELTA)
+    proved = theory.proved_epsilon(theory.proved_rho(found.training, lipschitz=1.0), DELTA)
     for threshold in found.law.stds[0] * np.linspace(0, 4, 9):
         value, error = measured(proved.epsilon, threshold)
         assert value < DELTA + 3 * error

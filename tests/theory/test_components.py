@@ -20,33 +20,33 @@ def test_component_sizes(case):
     """What is read as a sum of s, over what honest survivors send."""
     sizes = component_sizes(case.outcomes.mask, case.honest_survivors)
     sent = case.outcomes.sent & case.honest_survivors
-    everything = theory.aggregated_honest_clients(case.n, case.alpha, case.dropout, case.gamma)
-    fraction = lambda size, dropout, gamma: theory.component_fraction(size, case.n, case.alpha, dropout, gamma)
+    everything = theory.aggregated_honest_clients(case.setting)
+    fraction = lambda size, **changes: theory.component_fraction(case.setting._replace(**changes), size)
     for size in range(1, 6 if case.outcomes.drawn else case.n - case.adversaries + 1):  # larger ones are rare
         read = (sent & (sizes == size)).sum(1)
-        assert case.outcomes.mean_is(read, everything * fraction(size, case.dropout, case.gamma))
+        assert case.outcomes.mean_is(read, everything * fraction(size))
         if size < 3:
-            assert not case.outcomes.mean_is(read, everything * fraction(size, case.dropout, 0.0))
-            assert not case.outcomes.mean_is(read, everything * fraction(size, case.dropout + 0.1, case.gamma))
+            assert not case.outcomes.mean_is(read, everything * fraction(size, adversarial=0.0))
+            assert not case.outcomes.mean_is(read, everything * fraction(size, dropout=case.dropout + 0.1))
     alone = (sent & (sizes == 1)).sum(1)
-    isolated = theory.isolated_fraction(case.n, case.alpha, case.dropout, case.gamma)
+    isolated = theory.isolated_fraction(case.setting)
     assert case.outcomes.mean_is(alone, everything * isolated)
     assert not case.outcomes.mean_is((sizes == 1).sum(1), everything * isolated)  # who sends nothing is no value
 
 
 def test_papers_setting():
     """alpha = 0.1, theta = 0.3, a third colluding: half of all values are read alone; 0.29 without colluders."""
-    assert theory.isolated_fraction(100, 0.1, 0.3, 1 / 3) == pytest.approx(0.52, abs=5e-3)
-    assert theory.isolated_fraction(100, 0.1, 0.3, 0.0) == pytest.approx(0.29, abs=5e-3)
-    assert theory.isolated_fraction(100, 0.1, 0.0, 0.0) == 0
-    pairs = theory.component_fraction(2, 100, 0.1, 0.0, 0.0)
+    assert theory.isolated_fraction(theory.Setting(100, 0.1, 0.3, 1 / 3)) == pytest.approx(0.52, abs=5e-3)
+    assert theory.isolated_fraction(theory.Setting(100, 0.1, 0.3, 0.0)) == pytest.approx(0.29, abs=5e-3)
+    assert theory.isolated_fraction(theory.Setting(100, 0.1, 0.0, 0.0)) == 0
+    pairs = theory.component_fraction(theory.Setting(100, 0.1, 0.0, 0.0), 2)
     assert pairs == pytest.approx(0.1 * (1 - 0.1 / 99) ** 196 / theory.selection_probability(100, 0.1), rel=1e-12)
     assert pairs == pytest.approx(0.86, abs=5e-3)
 
 
 def test_attack_on_the_protocol():
     """In a run of the whole protocol (N=30, A=10) 54% were read alone and 44% as a sum of two."""
-    alone, pairs = theory.component_fraction(np.array([1, 2]), 30, 0.1, 0.3, 1 / 3)
+    alone, pairs = theory.component_fraction(theory.Setting(30, 0.1, 0.3, 1 / 3), np.array([1, 2]))
     assert alone == pytest.approx(0.54, abs=0.02)
     assert pairs == pytest.approx(0.44, abs=0.02)
 
@@ -55,17 +55,19 @@ def test_attack_on_the_protocol():
 def test_fractions_sum_to_one(n, adversaries):
     """(1 - 5/12) 12 is just below 7."""
     sizes = np.arange(1, min(n - adversaries, 150) + 1)
-    total = theory.component_fraction(sizes, n, 0.5, 0.3, adversaries / n).sum()
+    total = theory.component_fraction(theory.Setting(n, 0.5, 0.3, adversaries / n), sizes).sum()
     assert total == pytest.approx(1, abs=1e-12)
 
 
 def test_no_component_is_larger_than_the_honest():
     sizes = np.array([2, 3, 4, 50])
-    found = theory.component_fraction(sizes, 3, 1.0, 0.0, 1 / 3)  # 1 - 1/3 is not exact
+    found = theory.component_fraction(theory.Setting(3, 1.0, 0.0, 1 / 3), sizes)  # 1 - 1/3 is not exact
     np.testing.assert_allclose(found[0], 0.5 / 0.75, rtol=1e-14)
     np.testing.assert_allclose(found[1:], 0, atol=1e-15)
-    np.testing.assert_allclose(theory.component_fraction(np.array([1, 2, 3]), 2, 1.0, 0.0, 0.0), [0, 1, 0])
-    assert 0 < theory.component_fraction(2, 2, 1.0, 0.0, 0.3) < 1  # H = 1.4
+    np.testing.assert_allclose(
+        theory.component_fraction(theory.Setting(2, 1.0, 0.0, 0.0), np.array([1, 2, 3])), [0, 1, 0]
+    )
+    assert 0 < theory.component_fraction(theory.Setting(2, 1.0, 0.0, 0.3), 2) < 1  # H = 1.4
 
 
 def gilbert(size, edge):
@@ -95,24 +97,30 @@ def test_large_graphs_have_the_components_of_a_branching_process():
     sizes = np.array([2, 3, 6, 40, 200])
     log_borel = lambda c: -c * sizes + (sizes - 1) * np.log(c * sizes) - [math.lgamma(s + 1) for s in sizes]
     p = 1 - math.exp(-alpha)
-    found = theory.component_fraction(sizes, n, alpha, dropout, gamma)
+    found = theory.component_fraction(theory.Setting(n, alpha, dropout, gamma), sizes)
     np.testing.assert_allclose(found, np.exp(log_borel(0.81)) / p, rtol=5e-3)
     assert not np.allclose(found, np.exp(log_borel(0.9)) / p, rtol=5e-2)
 
 
 def test_sizes_whose_probability_of_connection_underflows():
     """P[connected] ~ s^(s-2) a^(s-1) is below 1e-308 from s = 260 at N = 4000, the share of s = 300 is not."""
-    found = theory.component_fraction(np.array([260, 300]), 4000, 1.0, 0.0, 0.0)
+    found = theory.component_fraction(theory.Setting(4000, 1.0, 0.0, 0.0), np.array([260, 300]))
     assert 1e-5 < found[1] < found[0] < 1e-3
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: theory.component_fraction(0, 9, 0.1, 0.1, 0.1), "size must be an integer >= 1, got 0"),
-        (lambda: theory.component_fraction(1, 9, 0.1, 1.0, 0.1), r"dropout must be in \[0, 1\), got 1.0"),
-        (lambda: theory.isolated_fraction(9, 2.0, 0.1, 0.1), r"alpha must be in \(0, 1\], got 2.0"),
-        (lambda: theory.isolated_fraction(9, 0.1, 0.1, -0.1), r"adversarial must be in \[0, 0.5\) .*, got -0.1"),
+        (lambda: theory.component_fraction(theory.Setting(9, 0.1, 0.1, 0.1), 0), "size must be an integer >= 1, got 0"),
+        (
+            lambda: theory.component_fraction(theory.Setting(9, 0.1, 1.0, 0.1), 1),
+            r"dropout must be in \[0, 1\), got 1.0",
+        ),
+        (lambda: theory.isolated_fraction(theory.Setting(9, 2.0, 0.1, 0.1)), r"alpha must be in \(0, 1\], got 2.0"),
+        (
+            lambda: theory.isolated_fraction(theory.Setting(9, 0.1, 0.1, -0.1)),
+            r"adversarial must be in \[0, 0.5\) .*, got -0.1",
+        ),
         (lambda: theory.connected_probability(3, 0.0), r"edge_probability must be in \(0, 1\], got 0.0"),
     ],
 )

@@ -16,6 +16,11 @@ def circle_graph(order, neighbours):
     return {order[i]: {order[(i + step) % n] for step in near} for i in range(n)}
 
 
+def apart(n, neighbours, dropout, adversarial):
+    """The threshold does not matter."""
+    return theory.disconnected_probability(theory.Graph(n, neighbours, 1, dropout, adversarial))
+
+
 def is_connected(graph, members):
     """By breadth-first search."""
     if not members:
@@ -39,7 +44,7 @@ def test_disconnection_of_every_small_graph(neighbours):
             members = {i for i, gone in zip(honest, lost, strict=True) if not gone}
             total += (not is_connected(graph, members)) * dropout ** sum(lost) * (1 - dropout) ** (6 - sum(lost))
     expected = total / math.comb(n, colluders)
-    found = theory.disconnected_probability(n, neighbours, dropout, colluders / n)
+    found = apart(n, neighbours, dropout, colluders / n)
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-300)
     assert found > 0
 
@@ -62,16 +67,16 @@ def gaps_of_compositions(n, neighbours, dropout, colluders):
 )
 def test_disconnection_averages_uniform_compositions(n, neighbours, dropout, colluders):
     expected = gaps_of_compositions(n, neighbours, dropout, colluders)
-    found = theory.disconnected_probability(n, neighbours, dropout, colluders / n)
+    found = apart(n, neighbours, dropout, colluders / n)
     assert found == pytest.approx(expected, rel=1e-8)
 
 
 def test_disconnection_far_in_the_tail_and_beyond_doubt():
-    assert 0 < theory.disconnected_probability(4000, 80, 0.1, 0.2) < 1e-30
-    assert theory.disconnected_probability(400, 4, 0.3, 0.3) == 1
+    assert 0 < apart(4000, 80, 0.1, 0.2) < 1e-30
+    assert apart(400, 4, 0.3, 0.3) == 1
     assert gaps_of_compositions(300, 2, 0.0345, 0) > 0.999  # ten breaks expected
-    assert theory.disconnected_probability(50, 10, 0.0, 0.0) == 0
-    assert theory.disconnected_probability(11, 10, 0.4, 0.4) == 0  # complete
+    assert apart(50, 10, 0.0, 0.0) == 0
+    assert apart(11, 10, 0.4, 0.4) == 0  # complete
 
 
 @pytest.fixture(scope="module")
@@ -92,45 +97,46 @@ def agrees(samples, expected):
     return abs(samples.mean() - expected) <= 5 * samples.std() / np.sqrt(len(samples))
 
 
+GRAPH = theory.Graph(40, 6, 4, 0.25, 0.25)
+HIGHER = GRAPH._replace(threshold=5)
+
+
 def test_protocol_on_random_graphs(rounds):
     """Expected numbers of users a union bound adds up, and the probability of falling apart."""
-    unrecoverable, exposed, apart = rounds.T
-    assert agrees(unrecoverable, 40 * theory.user_unrecoverable_probability(6, 4, 0.25))
-    assert not agrees(unrecoverable, 40 * theory.user_unrecoverable_probability(6, 5, 0.25))
-    assert agrees(exposed, 30 * theory.user_exposed_probability(40, 6, 4, 0.25))
-    assert not agrees(exposed, 30 * theory.user_exposed_probability(40, 6, 5, 0.25))
+    unrecoverable, exposed, disconnected = rounds.T
+    assert agrees(unrecoverable, 40 * theory.user_unrecoverable_probability(GRAPH))
+    assert not agrees(unrecoverable, 40 * theory.user_unrecoverable_probability(HIGHER))
+    assert agrees(exposed, 30 * theory.user_exposed_probability(GRAPH))
+    assert not agrees(exposed, 30 * theory.user_exposed_probability(HIGHER))
     assert not agrees(exposed, 30 * stats.binom.sf(3, 6, 0.25))  # colluders are drawn without replacement
-    assert agrees(apart, theory.disconnected_probability(40, 6, 0.25, 0.25))
-    assert not agrees(apart, theory.disconnected_probability(40, 6, 0.25, 0.0))
+    assert agrees(disconnected, theory.disconnected_probability(GRAPH))
+    assert not agrees(disconnected, theory.disconnected_probability(GRAPH._replace(adversarial=0.0)))
 
 
 def test_union_bound_is_above_what_happens(rounds):
     happened = rounds.astype(bool)
-    parts = (
-        theory.unrecoverable_probability(40, 6, 4, 0.25),
-        theory.exposed_probability(40, 6, 4, 0.25),
-        theory.disconnected_probability(40, 6, 0.25, 0.25),
-    )
+    kinds = theory.unrecoverable_probability, theory.exposed_probability, theory.disconnected_probability
+    parts = [kind(GRAPH) for kind in kinds]
     error = 5 * happened.std(0) / np.sqrt(len(happened))
     assert (happened.mean(0) <= np.array(parts) + error).all()
-    assert parts[0] == min(1, 40 * theory.user_unrecoverable_probability(6, 4, 0.25))
-    assert parts[1] == min(1, 30 * theory.user_exposed_probability(40, 6, 4, 0.25))
-    assert theory.graph_failure_probability(40, 6, 4, 0.25, 0.25) == min(1, sum(parts))
-    sparse = theory.graph_failure_probability(1000, 80, 41, 0.1, 0.1)
+    assert parts[0] == min(1, 40 * theory.user_unrecoverable_probability(GRAPH))
+    assert parts[1] == min(1, 30 * theory.user_exposed_probability(GRAPH))
+    assert theory.graph_failure_probability(GRAPH) == min(1, sum(parts))
+    many = theory.Graph(1000, 80, 41, 0.1, 0.1)
+    sparse = theory.graph_failure_probability(many)
     assert 0 < sparse < 1e-4
-    assert sparse == pytest.approx(
-        theory.unrecoverable_probability(1000, 80, 41, 0.1) + theory.exposed_probability(1000, 80, 41, 0.1)
-    )
+    assert sparse == pytest.approx(sum(kind(many) for kind in kinds[:2]))
 
 
 def test_one_user_is_exact():
     for threshold in (1, 3, 7):
-        online = theory.user_unrecoverable_probability(6, threshold, 0.3)
+        graph = theory.Graph(30, 6, threshold, 0.3, 0.4)
+        online = theory.user_unrecoverable_probability(graph)
         assert online == pytest.approx(stats.binom.cdf(threshold - 1, 7, 0.7), rel=1e-12)
-        opened = theory.user_exposed_probability(30, 6, threshold, 0.4)
+        opened = theory.user_exposed_probability(graph)
         assert opened == pytest.approx(stats.hypergeom.sf(threshold - 1, 29, 12, 6), rel=1e-11, abs=0)
-    assert theory.user_unrecoverable_probability(6, 4, 0.0) == 0
-    far = theory.user_exposed_probability(10**5, 400, 300, 0.2)
+    assert theory.user_unrecoverable_probability(GRAPH._replace(dropout=0.0)) == 0
+    far = theory.user_exposed_probability(theory.Graph(10**5, 400, 300, 0.0, 0.2))
     assert far == pytest.approx(stats.hypergeom.sf(299, 10**5 - 1, 20_000, 400), rel=1e-8)
     assert far < 1e-100
 
@@ -150,14 +156,14 @@ def test_published_graphs(n, adversarial, dropout, neighbours, threshold):
     than k + 1, and a fixed number of lost users, so that a k slightly below theirs is already enough here.
     """
     everyone = n / (n - round(adversarial * n))
-    exposed = lambda k, t: everyone * theory.exposed_probability(n, k, t, adversarial) > 2**-41
+    graph = lambda k, t: theory.Graph(n, k, t, dropout, adversarial)
+    exposed = lambda k, t: everyone * theory.exposed_probability(graph(k, t)) > 2**-41
     assert exposed(neighbours, threshold - 1)
     assert not exposed(neighbours, threshold)
 
     def enough(k):
-        t = next(t for t in range(1, k + 2) if not exposed(k, t))
-        apart = theory.disconnected_probability(n, k, dropout, adversarial)
-        return apart <= 2**-41 and theory.unrecoverable_probability(n, k, t, dropout) <= 2**-20
+        of = graph(k, next(t for t in range(1, k + 2) if not exposed(k, t)))
+        return theory.disconnected_probability(of) <= 2**-41 and theory.unrecoverable_probability(of) <= 2**-20
 
     assert enough(neighbours)
     assert not enough(neighbours - 8)
@@ -165,7 +171,7 @@ def test_published_graphs(n, adversarial, dropout, neighbours, threshold):
 
 def test_smallest_neighbours():
     k = theory.smallest_neighbours(1000, 0.1, 0.1, failure=1e-6)
-    failure = lambda k: theory.graph_failure_probability(1000, k, k // 2 + 1, 0.1, 0.1)
+    failure = lambda k: theory.graph_failure_probability(theory.Graph(1000, k, k // 2 + 1, 0.1, 0.1))
     assert failure(k) < 1e-6
     assert all(failure(fewer) >= 1e-6 for fewer in range(2, k, 2))
     assert theory.smallest_neighbours(1000, 0.1, 0.1, failure=failure(k)) == k + 2
@@ -188,4 +194,4 @@ def test_smallest_neighbours():
 )
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        theory.graph_failure_probability(*arguments)
+        theory.graph_failure_probability(theory.Graph(*arguments))

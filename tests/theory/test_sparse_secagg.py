@@ -77,22 +77,21 @@ def test_no_upload_exceeds_all_coordinates():
 
 def test_honest_survivors_at_a_coordinate(case):
     count = (case.outcomes.sent & case.honest_survivors).sum(1)
-    arguments = case.n, case.alpha, case.dropout
-    mean = theory.aggregated_honest_clients(*arguments, case.gamma)
+    mean = theory.aggregated_honest_clients(case.setting)
     assert case.outcomes.mean_is(count, mean)
-    assert not case.outcomes.mean_is(count, theory.aggregated_honest_clients(*arguments, 0.0))
-    assert not case.outcomes.mean_is(count, theory.aggregated_honest_clients_limit(*arguments, case.gamma))
-    variance = theory.aggregated_honest_clients_variance(*arguments, case.gamma)
+    assert not case.outcomes.mean_is(count, theory.aggregated_honest_clients(case.setting._replace(adversarial=0.0)))
+    assert not case.outcomes.mean_is(count, theory.aggregated_honest_clients_limit(case.setting))
+    variance = theory.aggregated_honest_clients_variance(case.setting)
     assert case.outcomes.mean_is((count - mean) ** 2, variance)
     assert not case.outcomes.mean_is((count - mean) ** 2, mean * (1 - mean / (case.n - case.adversaries)))
     present = case.honest_survivors.sum(1)
-    assert case.outcomes.mean_is(present, theory.secagg_aggregated_honest_clients(case.n, case.dropout, case.gamma))
+    assert case.outcomes.mean_is(present, theory.secagg_aggregated_honest_clients(case.setting))
 
 
 def test_theorem_2_is_the_limit_from_below():
     n = np.array([10, 100, 10**6])
-    mean = theory.aggregated_honest_clients(n, 0.1, 0.3, 0.25)
-    limit = theory.aggregated_honest_clients_limit(n, 0.1, 0.3, 0.25)
+    setting = theory.Setting(n, 0.1, 0.3, 0.25)
+    mean, limit = theory.aggregated_honest_clients(setting), theory.aggregated_honest_clients_limit(setting)
     np.testing.assert_allclose(limit, (1 - math.exp(-0.1)) * 0.7 * 0.75 * n, rtol=1e-14)
     assert (mean > limit).all()
     assert mean[-1] / limit[-1] == pytest.approx(1, abs=1e-6)
@@ -162,11 +161,11 @@ def test_overflow_of_arrays():
         (lambda: theory.recovery_probability(5, 1.0), r"dropout must be in \[0, 1\), got 1.0"),
         (lambda: theory.recovery_probability(5, 0.1, 6), "threshold must be at most num_clients = 5, got 6"),
         (
-            lambda: theory.aggregated_honest_clients(5, 0.1, 0.1, 0.5),
+            lambda: theory.aggregated_honest_clients(theory.Setting(5, 0.1, 0.1, 0.5)),
             r"adversarial must be in \[0, 0.5\) \(a minority of the users\), got 0.5",
         ),
         (
-            lambda: theory.aggregated_honest_clients_limit(5, 0.1, 0.5, 0.1),
+            lambda: theory.aggregated_honest_clients_limit(theory.Setting(5, 0.1, 0.5, 0.1)),
             r"dropout must be in \[0, 0.5\) \(the condition of the theorem\), got 0.5",
         ),
         (lambda: theory.revealed_fraction(6, 3, 0.1), "num_adversaries must be below half of num_clients = 6, got 3"),

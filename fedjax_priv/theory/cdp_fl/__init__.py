@@ -1,4 +1,13 @@
-"""Concentrated-DP federated learning: the privacy it claims, what can be proved of it, and how it converges."""
+"""Concentrated-DP federated learning: the privacy it claims, what can be proved of it, and how it converges.
+
+A `Training` holds one device's numbers; the functions about privacy take one.
+
+* `training`: `Training` and its checks.
+* `claimed`: Theorem 1 (eq. 10), its inverse, and the paper's baselines.
+* `counterexamples`: three cases in which Theorem 1 is false.
+* `proved`: rho and eps that can be proved, from the four rows of `round_costs`; `sampling`: what chance adds to them.
+* `convergence`: Theorem 2 (eq. 14) and Lemma 6 (eq. 15), printed and corrected.
+"""
 
 from fedjax_priv.theory.cdp_fl.claimed import (
     DpSgdEpsilon,
@@ -12,7 +21,7 @@ from fedjax_priv.theory.cdp_fl.convergence import (
     Bound,
     ConvergenceBound,
     Problem,
-    Training,
+    Schedule,
     convergence_bound,
     strongly_convex_bound,
 )
@@ -25,12 +34,13 @@ from fedjax_priv.theory.cdp_fl.counterexamples import (
     true_epsilon,
 )
 from fedjax_priv.theory.cdp_fl.proved import Proved, ProvedEpsilon, proved_epsilon, proved_rho
-from fedjax_priv.theory.cdp_fl.rows import ASSUMPTIONS, lipschitz_constant
+from fedjax_priv.theory.cdp_fl.round_costs import ASSUMPTIONS, lipschitz_constant
 from fedjax_priv.theory.cdp_fl.sampling import amplified_epsilon, delta_before_draw
+from fedjax_priv.theory.cdp_fl.training import Training
 
 __all__ = [
     "ASSUMPTIONS", "Bound", "ConvergenceBound", "Counterexample", "DpSgdEpsilon", "Law", "Problem", "Proved",
-    "ProvedEpsilon", "Training",
+    "ProvedEpsilon", "Schedule", "Training",
     "amplified_epsilon", "convergence_bound", "delta_before_draw", "dp_sgd_epsilon", "epsilon", "lipschitz_constant",
     "one_pass", "part_of_a_pass", "proved_epsilon", "proved_rho", "sigma_for_epsilon", "smooth_convex", "step_rho",
     "strongly_convex_bound", "true_epsilon", "upload_epsilon",

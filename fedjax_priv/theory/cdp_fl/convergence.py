@@ -1,4 +1,4 @@
-"""Theorem 2 and Lemma 6, as printed, which is false, and corrected for devices that share one loss."""
+"""How fast does CDP-FL converge? Theorem 2 and Lemma 6, as printed, which is false, and corrected for one loss."""
 
 from typing import NamedTuple
 
@@ -17,8 +17,8 @@ class Problem(NamedTuple):
     num_params: Numbers  # d
 
 
-class Training(NamedTuple):
-    """How it is trained."""
+class Schedule(NamedTuple):
+    """How all devices train."""
 
     rate: Numbers  # eta
     local_steps: Numbers  # tau
@@ -42,7 +42,7 @@ class ConvergenceBound(NamedTuple):
     corrected: Bound
 
 
-def convergence_bound(problem: Problem, training: Training) -> ConvergenceBound:
+def convergence_bound(problem: Problem, schedule: Schedule) -> ConvergenceBound:
     """Theorem 2 (eq. 14): of mean_{k<K} E||grad f||^2 at the running average of the selected models.
 
     Printed: 2 (f0-f*) / (eta K) + eta L beta^2 / (2 gamma) + eta L d sigma^2 / (2r)
@@ -53,20 +53,20 @@ def convergence_bound(problem: Problem, training: Training) -> ConvergenceBound:
 
     Args:
       problem: its constants.
-      training: rate, steps and noise.
+      schedule: rate, steps and noise.
 
     Raises:
       ValueError: a constant outside its range.
     """
     smoothness, _, gap, _ = _constants(problem)
-    rate, steps, rounds, *_ = _settings(training)
+    rate, steps, rounds, *_ = _fields(schedule)
     start = 2 * gap / (rate * steps * rounds)
     return _bounds(
-        start + _printed_noise(problem, training), start + _noise(problem, training), rate * smoothness, steps
+        start + _printed_noise(problem, schedule), start + _noise(problem, schedule), rate * smoothness, steps
     )
 
 
-def strongly_convex_bound(problem: Problem, training: Training, strong_convexity: Numbers) -> ConvergenceBound:
+def strongly_convex_bound(problem: Problem, schedule: Schedule, strong_convexity: Numbers) -> ConvergenceBound:
     """Lemma 6 (eq. 15): of mean_{k=1..K} E f - f* at the running average of the selected models.
 
     Printed: (1 - eta lambda) (f0-f*) / (K eta lambda) + eta L beta^2 / (4 lambda gamma)
@@ -76,34 +76,34 @@ def strongly_convex_bound(problem: Problem, training: Training, strong_convexity
 
     Args:
       problem: its constants.
-      training: rate, steps and noise.
+      schedule: rate, steps and noise.
       strong_convexity: lambda, with 2 lambda (f - f*) <= ||grad f||^2; in (0, L].
 
     Raises:
       ValueError: a constant outside its range.
     """
     smoothness, _, gap, _ = _constants(problem)
-    rate, steps, rounds, *_ = _settings(training)
+    rate, steps, rounds, *_ = _fields(schedule)
     convexity = _validate.real("(0, inf)", strong_convexity=strong_convexity)
     if (convexity > smoothness).any():
         _validate.fail("strong_convexity", strong_convexity, f"at most smoothness = {problem.smoothness}")
     start = (1 - rate * convexity) * gap / (steps * rounds * rate * convexity)
-    printed, corrected = (start + noise(problem, training) / (2 * convexity) for noise in (_printed_noise, _noise))
+    printed, corrected = (start + noise(problem, schedule) / (2 * convexity) for noise in (_printed_noise, _noise))
     return _bounds(printed, corrected, rate * smoothness, steps)
 
 
-def _printed_noise(problem: Problem, training: Training) -> Result:
+def _printed_noise(problem: Problem, schedule: Schedule) -> Result:
     smoothness, std, _, d = _constants(problem)
-    rate, steps, _, r, batch, sigma = _settings(training)
+    rate, steps, _, r, batch, sigma = _fields(schedule)
     step, sampling, privacy = rate * smoothness, std**2 / batch, d * sigma**2
     drift = (steps - 1) * (2 * steps - 1) * step**2 * (2 * sampling / 3 + privacy * (r + 1) / (3 * r))
     return step * (sampling + privacy / r) / 2 + drift
 
 
-def _noise(problem: Problem, training: Training) -> Result:
+def _noise(problem: Problem, schedule: Schedule) -> Result:
     """N: a step's noise in the average, and the spread of the models around it, of which sampling leaves 1 - 1/r."""
     smoothness, std, _, d = _constants(problem)
-    rate, steps, _, r, batch, sigma = _settings(training)
+    rate, steps, _, r, batch, sigma = _fields(schedule)
     step, variance = rate * smoothness, std**2 / batch + d * sigma**2
     spread = (steps - 1) / 2 * (1 + step) ** (2 * steps) * step**2 * (1 - 1 / r)
     return variance * (step / r + spread)
@@ -124,11 +124,11 @@ def _constants(problem: Problem) -> tuple[Result, Result, Result, Result]:
     return smoothness, std, gap, _validate.integer(num_params=problem.num_params)
 
 
-def _settings(training: Training) -> tuple[Result, Result, Result, Result, Result, Result]:
+def _fields(schedule: Schedule) -> tuple[Result, Result, Result, Result, Result, Result]:
     """Eta, tau, T, r, gamma and sigma."""
     steps, rounds, r, batch = (
-        _validate.integer(**{name: getattr(training, name)})
+        _validate.integer(**{name: getattr(schedule, name)})
         for name in ("local_steps", "rounds", "num_selected", "batch_size")
     )
-    rate, sigma = _validate.real("(0, inf)", rate=training.rate), _validate.real("[0, inf)", sigma=training.sigma)
+    rate, sigma = _validate.real("(0, inf)", rate=schedule.rate), _validate.real("[0, inf)", sigma=schedule.sigma)
     return rate, steps, rounds, r, batch, sigma

@@ -12,8 +12,9 @@ from scipy.special import log_ndtr, ndtr
 
 from fedjax_priv.theory import _roots, _validate, zcdp
 from fedjax_priv.theory.cdp_fl.claimed import printed_rho
+from fedjax_priv.theory.cdp_fl.training import Training
 
-_SHARE_OF_CLIP = 8  # (ii): the other samples' gradients reach the clip at 8 standard deviations of a step's noise
+_FRACTION_OF_CLIP = 8  # (ii): the other samples' gradients reach the clip at 8 standard deviations of a step's noise
 
 
 class Law(NamedTuple):
@@ -27,10 +28,15 @@ class Law(NamedTuple):
 class Counterexample(NamedTuple):
     """A case in which Theorem 1 states eps at some delta."""
 
-    sigma: float  # in units of G, for which it does
+    training: Training  # of one round at G = 1, for which it does
     law: Law
     threshold: float  # the event S > threshold has the largest P[E] - e^eps P'[E]
     delta: float  # which is this: the smallest delta that eps has
+
+    @property
+    def sigma(self) -> float:
+        """In units of G."""
+        return float(np.asarray(self.training.sigma))
 
 
 def smooth_convex(
@@ -51,9 +57,9 @@ def smooth_convex(
     Raises:
       ValueError: an argument outside its range.
     """
-    sigma = _sigma(epsilon, delta, local_steps, num_selected, num_samples, num_samples)
+    training, sigma = _stated(epsilon, delta, Training(1, local_steps, 1.0, num_selected, num_samples, num_samples))
     std = np.sqrt(local_steps + num_selected - 1)
-    return _counterexample(epsilon, sigma, [1], [local_steps / (num_samples * sigma)], [std])
+    return _counterexample(epsilon, training, [1], [local_steps / (num_samples * sigma)], [std])
 
 
 def one_pass(epsilon: float, delta: float, *, num_selected: int = 10, batch_size: int = 500) -> Counterexample:
@@ -63,12 +69,12 @@ def one_pass(epsilon: float, delta: float, *, num_selected: int = 10, batch_size
     leaves out: up to eps = 10 it changes P and P' of the event by less than 1e-14. Elsewhere all gradients are 0.
     Arguments and errors are those of `smooth_convex`; `batch_size` is gamma, half of m.
     """
-    sigma = _sigma(epsilon, delta, 2, num_selected, 2 * batch_size, batch_size)
-    growth, touch = 1 / (_SHARE_OF_CLIP * sigma), 1 / (batch_size * sigma)
+    training, sigma = _stated(epsilon, delta, Training(1, 2, 1.0, num_selected, 2 * batch_size, batch_size))
+    growth, touch = 1 / (_FRACTION_OF_CLIP * sigma), 1 / (batch_size * sigma)
     first, second = 1 + growth, 1 + growth * (1 - 1 / batch_size)  # of the first step's model, by the second step
     means = [first * touch, touch]
     stds = [np.sqrt(factor**2 + 1 + 2 * (num_selected - 1)) for factor in (first, second)]
-    return _counterexample(epsilon, sigma, [0.5, 0.5], means, stds)
+    return _counterexample(epsilon, training, [0.5, 0.5], means, stds)
 
 
 def part_of_a_pass(
@@ -81,10 +87,10 @@ def part_of_a_pass(
     """
     if not 1 <= batch_size < num_samples:
         _validate.fail("batch_size", batch_size, f"below num_samples = {num_samples}")
-    sigma = _sigma(epsilon, delta, 1, num_selected, num_samples, batch_size)
+    training, sigma = _stated(epsilon, delta, Training(1, 1, 1.0, num_selected, num_samples, batch_size))
     used = batch_size / num_samples
     std = np.sqrt(num_selected)
-    return _counterexample(epsilon, sigma, [used, 1 - used], [1 / (batch_size * sigma), 0], [std, std])
+    return _counterexample(epsilon, training, [used, 1 - used], [1 / (batch_size * sigma), 0], [std, std])
 
 
 def true_epsilon(law: Law, delta: float) -> float:
@@ -101,15 +107,16 @@ def true_epsilon(law: Law, delta: float) -> float:
     return float(_roots.unbounded_least(lambda epsilon: np.float64(_worst_event(law, float(epsilon))[1]), delta))
 
 
-def _sigma(epsilon, delta, local_steps, num_selected, num_samples, batch_size) -> float:
-    """In units of G, for which eq. 10 gives eps in one round."""
+def _stated(epsilon: float, delta: float, training: Training) -> tuple[Training, float]:
+    """The training with the sigma for which eq. 10 gives eps, and that sigma."""
     stated = zcdp.rho(_validate.real("(0, inf)", epsilon=epsilon), delta)
-    return float(np.sqrt(printed_rho(1, local_steps, 1.0, num_selected, num_samples, batch_size) / stated))
+    sigma = float(np.sqrt(printed_rho(training) / stated))
+    return training._replace(sigma=sigma), sigma
 
 
-def _counterexample(epsilon: float, sigma: float, weights, means, stds) -> Counterexample:
+def _counterexample(epsilon: float, training: Training, weights, means, stds) -> Counterexample:
     law = Law(*(np.array(part, np.float64) for part in (weights, means, stds)))
-    return Counterexample(sigma, law, *_worst_event(law, epsilon))
+    return Counterexample(training, law, *_worst_event(law, epsilon))
 
 
 def _worst_event(law: Law, epsilon: float) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What can be proved about a device's privacy, beside what Theorem 1 claims; per device and per adversary."""
+"""What can be proved about a device's privacy, next to what Theorem 1 claims; per device and per adversary."""
 
 from typing import NamedTuple
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from fedjax_priv.theory import _validate, gaussian, zcdp
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.cdp_fl import rows
-from fedjax_priv.theory.cdp_fl.claimed import check_batches, step_rho
+from fedjax_priv.theory.cdp_fl import round_costs
+from fedjax_priv.theory.cdp_fl.training import Training, batches_of, checked
 
 Row = np.integer | np.ndarray
 
@@ -32,9 +32,7 @@ class ProvedEpsilon(NamedTuple):
     epsilon: Result
     rho: Result
     row: Row  # of each round if rounds were added up
-    exact: (
-        np.bool_ | np.ndarray
-    )  # rows 1 and 2 only, by the exact profile of the Gaussian mechanism; else the tight zCDP
+    exact: np.bool_ | np.ndarray  # from rows 1 and 2 by the Gaussian mechanism's exact profile; else tight zCDP
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -43,32 +41,20 @@ class ProvedEpsilon(NamedTuple):
 
 
 def proved_rho(
-    rounds_taken: Numbers,
-    local_steps: Numbers,
-    clip: Numbers,
-    num_selected: Numbers,
-    num_samples: Numbers,
-    batch_size: Numbers,
-    sigma: Numbers,
+    training: Training,
     *,
     adversary: str = "server",
     colluding: Numbers = 0,
     dropped: Numbers = 0,
     lipschitz: Numbers | None = None,
 ) -> Proved:
-    """The smallest rho of the rows that apply, for rounds that are all alike; arguments are broadcast.
+    """How much can be proved to leak? The smallest rho of the rows that apply, for rounds that are all alike.
 
     Rows 3 and 4 are for sums of real vectors: rounding before the sum costs them what the rounding's grid is to the
-    noise. Masks from a pseudorandom function make rows 2 to 4 computational.
+    noise. Masks from a pseudorandom function make rows 2 to 4 computational. Arguments are broadcast.
 
     Args:
-      rounds_taken: C, rounds the device took part in.
-      local_steps: tau.
-      clip: G, the norm each sample's gradient is clipped to.
-      num_selected: r, devices of a round.
-      num_samples: m, training samples of the device.
-      batch_size: gamma, a divisor of m.
-      sigma: standard deviation of the noise on a coordinate of the mean gradient.
+      training: whose batch size divides the number of samples.
       adversary: "everybody" sees all local steps, with all other devices; "server", or an outsider, sees the sum; so
         does a curious "device" among the selected, which knows its own noise, and a "coalition" of some of them.
       colluding: selected devices of the "coalition" whose uploads are in the sum.
@@ -79,16 +65,17 @@ def proved_rho(
     Raises:
       ValueError: an argument outside its range, or no upload left whose noise the adversary does not know.
     """
-    taken, steps = _validate.integer(at_least=0, rounds_taken=rounds_taken), _validate.integer(local_steps=local_steps)
-    batches = check_batches(num_samples, batch_size)
-    uploads = _unknown_uploads(taken, num_selected, adversary, colluding, dropped)
+    one = checked(training)
+    taken, steps, batches = one.rounds_taken, one.local_steps, batches_of(training)
+    uploads = _unknown_uploads(training, adversary, colluding, dropped)
     if adversary == "everybody":
-        plain = best = rows.every_step(steps, batches)
+        plain = best = round_costs.every_step(steps, batches)
     else:
-        plain = best = rows.summed(uploads, steps, batches)
+        plain = best = round_costs.summed(uploads, steps, batches)
         if lipschitz is not None:
-            best = rows.summed_lipschitz(uploads, steps, batches, _validate.real("[0, inf)", lipschitz=lipschitz))
-    charged = taken * step_rho(clip, batch_size, sigma)
+            c = _validate.real("[0, inf)", lipschitz=lipschitz)
+            best = round_costs.summed_lipschitz(uploads, steps, batches, c)
+    charged = taken * one.step_rho
     named = [part for cost, row in (best, plain) for part in (charged * cost, np.where(taken > 0, row, 0).astype(int))]
     return Proved(*(part[()] for part in named))
 
@@ -115,18 +102,18 @@ def proved_epsilon(proved: Proved, delta: Numbers, *, axis: int | None = None) -
     return ProvedEpsilon(np.minimum(exact, tight), np.where(use, plain, total)[()], row[()], use)
 
 
-def _unknown_uploads(taken, num_selected: Numbers, adversary: str, colluding: Numbers, dropped: Numbers) -> Result:
+def _unknown_uploads(training: Training, adversary: str, colluding: Numbers, dropped: Numbers) -> Result:
     """h, at least 1 where the device took part."""
     known = _validate.choice({"everybody": 0, "server": 0, "device": 1, "coalition": colluding}, adversary=adversary)
     known = _validate.integer(at_least=0, colluding=known)
     if adversary != "coalition" and np.any(_validate.integer(at_least=0, colluding=colluding)):
         _validate.fail("colluding", colluding, "0 unless adversary = 'coalition'")
     gone = _validate.integer(at_least=0, dropped=dropped)
-    uploads = _validate.integer(num_selected=num_selected) - gone - known
-    if np.any((uploads < 1) & (taken > 0)):
-        _validate.fail("dropped", dropped, f"below num_selected = {num_selected} less the colluding devices")
+    uploads = np.asarray(training.num_selected, np.float64) - gone - known
+    if np.any((uploads < 1) & (np.asarray(training.rounds_taken) > 0)):
+        _validate.fail("dropped", dropped, f"below num_selected = {training.num_selected} less the colluding devices")
     return np.maximum(uploads, 1)
 
 
 def _assumptions(row: Row) -> tuple[str, ...]:
-    return tuple(rows.ASSUMPTIONS[used] for used in np.unique(row) if used > 0)
+    return tuple(round_costs.ASSUMPTIONS[used] for used in np.unique(row) if used > 0)

@@ -4,43 +4,26 @@ import numpy as np
 
 from fedjax_priv.theory import _binomial, _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.cdp_fl.claimed import check_selected, step_rho
+from fedjax_priv.theory.cdp_fl.training import Training, check_selected, checked
 
 
-def amplified_epsilon(
-    rounds_taken: Numbers,
-    clip: Numbers,
-    num_selected: Numbers,
-    num_samples: Numbers,
-    batch_size: Numbers,
-    sigma: Numbers,
-    delta: Numbers,
-) -> Result:
-    """Eps of one step a round (DP-SGD) on a secret batch of fixed size, drawn afresh without replacement each round.
+def amplified_epsilon(training: Training, delta: Numbers) -> Result:
+    """How private is one step a round (DP-SGD) on a secret batch, drawn afresh without replacement each round?
 
     Renyi differential privacy of Wang, Balle and Kasiviswanathan (2019) by dp-accounting, for the sum of r uploads.
     Whoever sees the sum must know none of the r noises; with r = 1 it holds against everybody but the device. Batches
-    cut from one shuffle are not drawn afresh.
-
-    Args:
-      rounds_taken: C, rounds the device took part in.
-      clip: G.
-      num_selected: r, uploads in the sum.
-      num_samples: m.
-      batch_size: gamma, at most m.
-      sigma: standard deviation of the noise on a coordinate of the mean gradient.
-      delta: in (0, 1).
+    cut from one shuffle are not drawn afresh. `training.local_steps` is not read.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: the batch is larger than the data, or an argument outside its range.
     """
-    taken, r = _validate.integer(at_least=0, rounds_taken=rounds_taken), _validate.integer(num_selected=num_selected)
-    m = _validate.integer(num_samples=num_samples)
-    if (_validate.integer(batch_size=batch_size) > m).any():
-        _validate.fail("batch_size", batch_size, f"at most num_samples = {num_samples}")
-    noise_multiplier = np.sqrt(r / (2 * step_rho(clip, batch_size, sigma)))
+    one = checked(training)
+    if (one.batch_size > one.num_samples).any():
+        _validate.fail("batch_size", training.batch_size, f"at most num_samples = {training.num_samples}")
+    multiplier = np.sqrt(one.num_selected / (2 * one.step_rho))
     delta = _validate.real("(0, 1)", delta=delta)
-    return np.vectorize(_amplified, otypes=[np.float64])(taken, noise_multiplier, m, batch_size, delta)[()]
+    each = np.vectorize(_amplified, otypes=[np.float64])
+    return each(one.rounds_taken, multiplier, one.num_samples, one.batch_size, delta)[()]
 
 
 def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Numbers) -> Result:

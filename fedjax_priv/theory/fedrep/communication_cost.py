@@ -1,4 +1,4 @@
-"""What an iteration of FedREP costs, and SparseSecAgg's parameter for the same share of coordinates."""
+"""What an iteration of FedREP costs, and SparseSecAgg's parameter for the same fraction of coordinates."""
 
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ def communication(k: Numbers, num_clients: Numbers, union: Numbers | None = None
 
 
 def sparse_secagg_alpha(ratio: Numbers, num_clients: Numbers) -> Result:
-    """alpha_s = (m-1) (1 - (1-p)^(1/(m-1))): SparseSecAgg's parameter if a client is to send a share p of coordinates.
+    """alpha_s = (m-1) (1 - (1-p)^(1/(m-1))): at which alpha does SparseSecAgg send a fraction p of coordinates?
 
     Args:
       ratio: p in (0, 1), at most that of alpha_s = 1, 1 - (1 - 1/(m-1))^(m-1), which is near 0.63 for many clients.

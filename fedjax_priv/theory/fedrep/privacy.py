@@ -13,7 +13,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 
 def coordinate_epsilon(num_params: Numbers, num_coordinates: Numbers, alpha: Numbers) -> Result:
-    """The smallest eps for which a proposal is eps-private, exact, in O(n); below the printed one for n >= 2.
+    """How private is a proposal? The smallest eps, exact, in O(n); below the printed one for n >= 2.
 
     e^eps - 1 = [sum_{i=1}^{n} i C(d,i) y^i] / [sum_{i=0}^{n-1} (n-i) C(d,i) y^i], the ratio of eqs. 16-20 for
     |T_k and I| = n and n - 1. Infinite at alpha = 0, and 0 at alpha = 1 or n = d, where nothing depends on T_k.

@@ -1,4 +1,13 @@
-"""SparseSecAgg (Ergun, Sami, Guler 2021): what its masks cost, hide and converge to."""
+"""SparseSecAgg (Ergun, Sami, Guler 2021): what its masks cost, hide and converge to.
+
+A `Setting` holds the numbers of a round; the functions about privacy take one.
+
+* `selection`: `Setting`; which coordinates users send (eqs. 13, 14, 144).
+* `privacy`: the paper's own measures: Theorem 2's count of honest users, Fig. 4(b)'s revealed fraction.
+* `components`: what the server can separate, which contradicts Theorem 2.
+* `upload`: bytes and their tail (Theorem 1), recovery (Corollary 2), room for a pair.
+* `convergence`: Theorem 4 (eqs. 29-31), printed and repaired.
+"""
 
 from fedjax_priv.theory.sparse_secagg.components import component_fraction, connected_probability, isolated_fraction
 from fedjax_priv.theory.sparse_secagg.convergence import (
@@ -16,6 +25,7 @@ from fedjax_priv.theory.sparse_secagg.privacy import (
     secagg_aggregated_honest_clients,
 )
 from fedjax_priv.theory.sparse_secagg.selection import (
+    Setting,
     both_selected_probability,
     pair_probability,
     selection_covariance,
@@ -32,7 +42,7 @@ from fedjax_priv.theory.sparse_secagg.upload import (
 )
 
 __all__ = [
-    "ConvergenceBound", "Problem",
+    "ConvergenceBound", "Problem", "Setting",
     "aggregated_honest_clients", "aggregated_honest_clients_limit", "aggregated_honest_clients_variance",
     "both_selected_probability", "component_fraction", "compression_ratio", "connected_probability",
     "convergence_bound", "isolated_fraction", "learning_rate", "pair_overflow_probability", "pair_probability",

@@ -14,55 +14,37 @@ from scipy.special import xlog1py, xlogy
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._binomial import log_choose
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.sparse_secagg.selection import pair_probability, selection_probability
+from fedjax_priv.theory.sparse_secagg.selection import Setting, pair_probability, selection_probability, survivors
 
 
-def isolated_fraction(num_clients: Numbers, alpha: Numbers, dropout: Numbers, adversarial: Numbers) -> Result:
-    """Share of the values honest survivors send that the server reads alone.
+def isolated_fraction(setting: Setting) -> Result:
+    """Which fraction of the values that honest survivors send does the server read alone?
 
     ((1 - a(1-theta))^(H-1) - (1-a)^(N-1)) / p: the selecting partners of a value are all lost or colluding.
-
-    Args:
-      num_clients: N.
-      alpha: the protocol's parameter, in (0, 1].
-      dropout: theta, in [0, 1).
-      adversarial: share gamma of the users that collude with the server, in [0, 1/2); 0 is the server on its own.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
-    a, survival, honest = _graph(num_clients, alpha, dropout, adversarial)
-    hidden = -np.expm1(xlog1py(honest - 1, -a * survival))
-    return 1 - hidden / selection_probability(num_clients, alpha)
+    survival, honest = survivors(setting)
+    hidden = -np.expm1(xlog1py(honest - 1, -pair_probability(*setting[:2]) * survival))
+    return 1 - hidden / selection_probability(*setting[:2])
 
 
-def component_fraction(
-    size: Numbers, num_clients: Numbers, alpha: Numbers, dropout: Numbers, adversarial: Numbers
-) -> Result:
-    """Share of the values honest survivors send that the server reads as a sum of exactly `size` of them.
+def component_fraction(setting: Setting, size: Numbers) -> Result:
+    """Which fraction of the values that honest survivors send does it read as a sum of exactly `size` = s of them?
 
     A given survivor is in a component of s with probability
     C(H-1, s-1) (1-theta)^(s-1) P[G(s, a) connected] (theta + (1-theta) (1-a)^s)^(H-s): the others of the component
     survive, everybody else is lost or selects with none of them. Divided by p; for s = 1, `isolated_fraction`.
 
-    Args:
-      size: s, of the component.
-      num_clients: N.
-      alpha: the protocol's parameter, in (0, 1].
-      dropout: theta, in [0, 1).
-      adversarial: share gamma of the users that collude with the server, in [0, 1/2).
-
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: `size` is no integer >= 1, or a field outside its range.
     """
     s = _validate.integer(size=size)
-    a, survival, honest = _graph(num_clients, alpha, dropout, adversarial)
+    a, (survival, honest) = pair_probability(*setting[:2]), survivors(setting)
     possible = s < honest + 1
     s = np.where(possible, s, 1)
     apart = xlog1py(np.maximum(honest - s, 0), survival * np.expm1(xlog1py(s, -a)))
     joined = log_choose(honest - 1, s - 1) + xlogy(s - 1, survival) + _log_connected(s, a)
-    of_many = np.where(possible, np.exp(joined + apart), 0) / selection_probability(num_clients, alpha)
-    return np.where(np.asarray(size) == 1, isolated_fraction(num_clients, alpha, dropout, adversarial), of_many)[()]
+    of_many = np.where(possible, np.exp(joined + apart), 0) / selection_probability(*setting[:2])
+    return np.where(np.asarray(size) == 1, isolated_fraction(setting), of_many)[()]
 
 
 def connected_probability(size: Numbers, edge_probability: Numbers) -> Result:
@@ -73,13 +55,6 @@ def connected_probability(size: Numbers, edge_probability: Numbers) -> Result:
     """
     edge = _validate.real("(0, 1]", edge_probability=edge_probability)
     return np.exp(_log_connected(_validate.integer(size=size), edge))
-
-
-def _graph(num_clients: Numbers, alpha: Numbers, dropout: Numbers, adversarial: Numbers) -> tuple[Result, ...]:
-    """a, 1 - theta and H."""
-    a = pair_probability(num_clients, alpha)
-    honest = (1 - _validate.adversarial(adversarial)) * np.asarray(num_clients)
-    return a, 1 - _validate.dropout(dropout), honest
 
 
 def _log_connected(size: Result, edge: Result) -> Result:

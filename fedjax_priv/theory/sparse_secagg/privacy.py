@@ -8,74 +8,51 @@ from scipy.special import xlog1py
 
 from fedjax_priv.theory import _binomial, _validate
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.sparse_secagg.selection import pair_probability, selection_covariance, selection_probability
+from fedjax_priv.theory.sparse_secagg.selection import (
+    Setting,
+    pair_probability,
+    selection_covariance,
+    selection_probability,
+    survivors,
+)
 
 PAPERS_DROPOUT = "[0, 0.5)"
 THEOREM = " (the condition of the theorem)"
 
 
-def aggregated_honest_clients(num_clients: Numbers, alpha: Numbers, dropout: Numbers, adversarial: Numbers) -> Result:
-    """Mean p (1-theta) (1-gamma) N of the number X(l) of honest survivors that send a coordinate, exact at finite N.
-
-    Args:
-      num_clients: N.
-      alpha: the protocol's parameter, in (0, 1].
-      dropout: theta, in [0, 1).
-      adversarial: share gamma of the users that collude with the server, in [0, 1/2).
-
-    Raises:
-      ValueError: an argument outside its range.
-    """
-    return selection_probability(num_clients, alpha) * secagg_aggregated_honest_clients(
-        num_clients, dropout, adversarial
-    )
+def aggregated_honest_clients(setting: Setting) -> Result:
+    """How many honest survivors send a coordinate? X(l) of them, of mean p (1-theta) (1-gamma) N, exact at finite N."""
+    return selection_probability(*setting[:2]) * secagg_aggregated_honest_clients(setting)
 
 
-def aggregated_honest_clients_limit(
-    num_clients: Numbers, alpha: Numbers, dropout: Numbers, adversarial: Numbers
-) -> Result:
+def aggregated_honest_clients_limit(setting: Setting) -> Result:
     """T = (1 - exp(-alpha)) (1-theta) (1-gamma) N (Theorem 2), slightly below the mean of X(l).
 
     T is no floor: P[X(l) >= T] tends to 1/2 as N grows, and only (1 - e) T is reached with probability -> 1.
 
-    Args:
-      num_clients: N.
-      alpha: the protocol's parameter, in (0, 1].
-      dropout: theta, in [0, 1/2), the theorem's condition.
-      adversarial: share gamma of the users that collude with the server, in [0, 1/2).
-
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: theta is outside [0, 1/2), the theorem's condition, or another field outside its range.
     """
-    theta = _validate.real(PAPERS_DROPOUT, THEOREM, dropout=dropout)
-    alpha = _validate.real("(0, 1]", alpha=alpha)
-    return -np.expm1(-alpha) * secagg_aggregated_honest_clients(num_clients, theta, adversarial)
+    _validate.real(PAPERS_DROPOUT, THEOREM, dropout=setting.dropout)
+    return -np.expm1(-_validate.real("(0, 1]", alpha=setting.alpha)) * secagg_aggregated_honest_clients(setting)
 
 
-def aggregated_honest_clients_variance(
-    num_clients: Numbers, alpha: Numbers, dropout: Numbers, adversarial: Numbers
-) -> Result:
+def aggregated_honest_clients_variance(setting: Setting) -> Result:
     """Variance H p'(1-p') + H(H-1) (1-theta)^2 a (1-a)^(2N-3) of X(l), with p' = p (1-theta) and H = (1-gamma) N.
 
     The second term is the covariance that the proof of Theorem 2 leaves out. Of order N, so Chebyshev's inequality
     gives the theorem's limit.
-
-    Raises:
-      ValueError: as `aggregated_honest_clients`.
     """
-    theta, honest = _validate.dropout(dropout), _honest(num_clients, adversarial)
-    sent = selection_probability(num_clients, alpha) * (1 - theta)
-    joint = (1 - theta) ** 2 * selection_covariance(num_clients, alpha)
+    survival, honest = survivors(setting)
+    sent = selection_probability(*setting[:2]) * survival
+    joint = survival**2 * selection_covariance(*setting[:2])
     return honest * sent * (1 - sent) + honest * (honest - 1) * joint
 
 
-def secagg_aggregated_honest_clients(num_clients: Numbers, dropout: Numbers, adversarial: Numbers) -> Result:
-    """(1-theta) (1-gamma) N: mean number of honest survivors, whose updates SecAgg sums at every coordinate.
-
-    Raises:
-      ValueError: as `aggregated_honest_clients`.
-    """
-    return (1 - _validate.dropout(dropout)) * _honest(num_clients, adversarial)
+def secagg_aggregated_honest_clients(setting: Setting) -> Result:
+    """(1-theta) (1-gamma) N: mean number of honest survivors, whose updates SecAgg sums at every coordinate."""
+    survival, honest = survivors(setting)
+    return survival * honest
 
 
 def revealed_fraction(num_clients: Numbers, num_adversaries: Numbers, alpha: Numbers, dropout: Numbers = 0.0) -> Result:
@@ -112,7 +89,3 @@ def _single(survivors: np.ndarray, n: np.ndarray, a: np.ndarray) -> Result:
     others = n - survivors
     unselected = np.maximum(survivors * (survivors - 1) / 2 + (survivors - 1) * others, 0)  # pairs; none if h = 0
     return survivors * -np.expm1(xlog1py(others, -a)) * np.exp(xlog1py(unselected, -a))
-
-
-def _honest(num_clients: Numbers, adversarial: Numbers) -> Result:
-    return (1 - _validate.adversarial(adversarial)) * _validate.integer(at_least=2, num_clients=num_clients)

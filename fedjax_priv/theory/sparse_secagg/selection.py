@@ -3,11 +3,33 @@
 N users, `alpha` in (0, 1]; every pair selects every coordinate with probability a = alpha / (N - 1), independently.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import xlog1py
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
+
+
+class Setting(NamedTuple):
+    """A round of SparseSecAgg; a function that takes one raises ValueError for a field outside its range.
+
+    Fields are numbers or arrays, which are broadcast.
+    """
+
+    num_clients: Numbers  # N >= 2
+    alpha: Numbers  # in (0, 1]: the protocol's parameter, about the fraction of coordinates that a user sends
+    dropout: Numbers = 0.0  # theta in [0, 1): probability that a user is lost
+    adversarial: Numbers = (
+        0.0  # gamma in [0, 1/2): fraction of users that collude with the server; 0 is the server alone
+    )
+
+
+def survivors(setting: Setting) -> tuple[Result, Result]:
+    """1 - theta, and H = (1 - gamma) N honest users; ValueError names a field outside its range."""
+    n = _validate.integer(at_least=2, num_clients=setting.num_clients)
+    return 1 - _validate.dropout(setting.dropout), (1 - _validate.adversarial(setting.adversarial)) * n
 
 
 def pair_probability(num_clients: Numbers, alpha: Numbers) -> Result:

@@ -12,7 +12,7 @@ from fedjax_priv.theory import cdp_fl as theory
 
 def cost(steps, batches, uploads, lipschitz=None, **view):
     """Of one round, in units of rho_1, which is 2 here."""
-    found = theory.proved_rho(1, steps, 1.0, uploads, batches, 1, 1.0, lipschitz=lipschitz, **view)
+    found = theory.proved_rho(theory.Training(1, steps, 1.0, uploads, batches, 1, 1.0), lipschitz=lipschitz, **view)
     return found._replace(rho=found.rho / 2, gaussian_rho=found.gaussian_rho / 2)
 
 
@@ -132,7 +132,9 @@ def test_row_2_is_attained_for_a_full_batch():
 
 def test_rows_are_chosen_round_by_round():
     """Few batches: row 4 for a round in which most noises are known, row 3 cannot be had."""
-    found = theory.proved_rho(np.array([1, 1, 0]), 4, 1.0, 5, 8, 4, 1.0, dropped=np.array([0, 4, 0]), lipschitz=0.9)
+    found = theory.proved_rho(
+        theory.Training(np.array([1, 1, 0]), 4, 1.0, 5, 8, 4, 1.0), dropped=np.array([0, 4, 0]), lipschitz=0.9
+    )
     step = theory.step_rho(1.0, 4, 1.0)
     np.testing.assert_allclose(found.rho, step * np.array([4 / (2 + 5), 1 / 2 + 1, 0]))
     np.testing.assert_array_equal(found.row, [4, 4, 0])
