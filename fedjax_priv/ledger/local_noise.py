@@ -1,5 +1,7 @@
 """CDP-FL and its baselines: noise on every local step, seen alone or as a sum."""
 
+from typing import cast
+
 import numpy as np
 import xarray as xr
 
@@ -7,6 +9,7 @@ from fedjax_priv.clients import NoisySteps
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none, worst
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
+from fedjax_priv.theory._validate import Numbers
 
 ADJACENT = "one sample of a client is another one"
 ROUNDING = "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors"
@@ -27,7 +30,8 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     taken, sizes = rounds_taken(run, question.count.size), batches(steps, question.count)
     if isinstance(sizes, str):
         return _no_guarantee(sizes)
-    training = cdp_fl.Training(taken, steps_of(steps, sizes), steps.clip, release.num_selected, *sizes, steps.sigma)
+    clip, sigma = cast(Numbers, steps.clip), cast(Numbers, steps.sigma)  # no array that JAX traces
+    training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, release.num_selected, *sizes, sigma)
     claim = _claimed(training, question.delta, release.secure, steps)
     rows = [("everybody", "every local step, all other clients colluding", 0)]
     if release.secure:
