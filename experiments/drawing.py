@@ -1,6 +1,7 @@
 """Lines of runs: their mean over seeds, and a band for their range."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import matplotlib
@@ -39,3 +40,14 @@ def plain(axes: Axes) -> None:
     """A grid, and no frame at the top and on the right."""
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def finish(
+    axes: Axes, title: str, *, size: float = 9, legend: Mapping[str, Any] = MappingProxyType({}), **given
+) -> None:
+    """Title, legend without a frame if a line has a label, and `plain`; `given` is what `Axes.set` takes."""
+    axes.set(**given)
+    axes.set_title(title, fontsize=10)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=size, **legend)
+    plain(axes)

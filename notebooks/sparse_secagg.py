@@ -154,9 +154,8 @@ for alpha, found in readings.items():
     for size in (1, 2):
         expected = theory.component_fraction(theory.Setting(NUM_CLIENTS, alpha, DROPOUT), size)
         print(f"alpha {alpha}, sums of {size}: {found.fraction.value[size - 1]:.3f}, expected {expected:.3f}")
-    assert (
-        abs(found.fraction.value[0] - theory.component_fraction(theory.Setting(NUM_CLIENTS, alpha, DROPOUT), 1)) < 0.2
-    )
+    single = theory.component_fraction(theory.Setting(NUM_CLIENTS, alpha, DROPOUT), 1)
+    assert abs(found.fraction.value[0] - single) < 0.2
 
 # %% [markdown]
 # The measured fractions scatter around the formula more than the number of coordinates would suggest. The formula

@@ -8,19 +8,19 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import harness
 from experiments.audit import counterexample
 from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case, cases, subject
 from experiments.claims import Claim, Source
-from experiments.harness import COLOURS
+from experiments.harness import COLOURS, Outcome
 from fedjax_priv.audit import Finding, findings
 from fedjax_priv.ledger import ledger
 from fedjax_priv.runs.simulation import simulate
 
 ALL = ("FedAvg", "SecAgg", "SparseSecAgg", "FedREP", "wireless", "wireless, orthogonal", "CDP-FL", "DP-SGD")
-SEEN_BY = {"proposal": "server, a proposal", "server": "server", "device": "a client", "everybody": "everybody"}
+WHO = {"server": "server", "proposal": "server, a proposal", "device": "a client", "everybody": "everybody"}
+"""An adversary's name in the figure, by the view of the ledger's entry."""
 UNBOUNDED = 0.9
-"""Share of the largest eps that the trials can show, from which on an audit shows no bound at all."""
+"""If an audit shows more than this fraction of the largest eps that its trials can show, eps has no bound."""
 
 
 class Config(NamedTuple):
@@ -34,44 +34,36 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-SCALES = {
-    "quick": Config(names=("FedAvg", "CDP-FL"), trials=8000),
-    "cpu": Config(),
-    "paper": Config(trials=100_000),
-}
-
-
-def run(config: Config) -> harness.Outcome:
-    found = {name: audited(config, case) for name, case in cases().items() if name in config.names}
-    rows = {f"{name}: {seen_by(one)}": one for name, each in found.items() for one in each}
+def run(config: Config) -> Outcome:
+    rows = {}
+    for name, case in cases().items():
+        if name in config.names:
+            rows |= {f"{name}: {who}": finding for who, finding in audited(config, case).items()}
     rows["CDP-FL, counterexample (i): server"] = counterexample.audited(config)
     result = dataset(rows)
     said = [
         f"{CLIENTS} clients, one round, delta = {config.delta:g} (wireless, claimed: the theorem's own), "
-        f"{config.trials:,} runs with each of two neighbouring inputs, {config.confidence:.0%} confidence each",
+        f"{config.trials:,} runs with each of two adjacent inputs, {config.confidence:.0%} confidence each",
         "two inputs: sums and wireless, another update of a client, the worst case of all others known; FedREP's "
         f"proposals, another of its {PROPOSED} largest coordinates, alpha = {ALPHA:g}; CDP-FL and DP-SGD, another "
         f"label of a sample, true local training, sigma = {SIGMA * STEPS**0.5:.3g} and {SIGMA:.3g}",
         "masks were elided in the runs: the same aggregates bit for bit; an audit bounds eps from below",
     ]
-    return harness.Outcome(figure(result), result, claims(rows), said)
+    return Outcome(figure(result), result, claims(rows), said)
 
 
-def audited(config: Config, case: Case) -> list[Finding]:
+def audited(config: Config, case: Case) -> dict[str, Finding]:
+    """Findings by the adversary's name."""
     own, key = subject(case, config.seed), jax.random.key(config.seed)
     system = case.make(own.local, None)
     ran = simulate(system, key, own.params, own.data, rounds=1, every=1, progress=False)
     entries = ledger(system, ran, own.data, delta=config.delta, lipschitz=case.lipschitz)
-    return findings(own, entries, key, trials=config.trials, delta=config.delta, confidence=config.confidence)
-
-
-def seen_by(one: Finding) -> str:
-    """Who looks, in short."""
-    return SEEN_BY[one.view]
+    found = findings(own, entries, key, trials=config.trials, delta=config.delta, confidence=config.confidence)
+    return {WHO[one.view]: one for one in found}
 
 
 def dataset(rows: dict[str, Finding]) -> xr.Dataset:
-    """NaN where there is no guarantee."""
+    """A row for each finding; eps is NaN if there is no guarantee."""
     number = lambda value: np.nan if value is None else float(value)
     values: dict[str, Any] = {
         name: ("row", [number(getattr(one, name)) for one in rows.values()])
@@ -86,20 +78,23 @@ def claims(rows: dict[str, Finding]) -> list[Claim]:
 
 
 def of_row(name: str, one: Finding) -> list[Claim]:
-    ours = f"at least {one.at_least:.3g}"
+    found = f"at least {one.at_least:.3g}"
     note = f"{one.counted}; {one.canary} canary; at most {one.limit:.3g} could have been shown"
     if one.claimed is None is one.proved:
         shown = bool(one.at_least > UNBOUNDED * one.limit)
-        about = f"{note}; verdict: above {UNBOUNDED:.0%} of that"
-        return [Claim(f"{name}: unbounded", f"{name}: no bound on eps, as the ledger says", "none", ours, shown, about)]
-    figures = {
-        "claimed": ("the paper's eps", one.claimed, Source.PAPER),
-        "proved": ("the proved eps", one.proved, Source.OURS),
-    }
+        rule = f"the audit shows more than {UNBOUNDED:.0%} of what its trials could"
+        return [
+            Claim(
+                f"{name}: unbounded", f"{name}: no bound on eps, as the ledger says", "none", found, shown, rule, note
+            )
+        ]
+    figures = (("claimed", "the paper's", one.claimed, Source.PAPER), ("proved", "the proved", one.proved, Source.OURS))
     return [
-        Claim(f"{name}: {kind}", f"{name}: {what} stands", f"{eps:.3g}", ours, kind not in one.contradicts, note=note,
-              source=source)
-        for kind, (what, eps, source) in figures.items() if eps is not None
+        Claim(
+            f"{name}: {kind}", f"{name}: {whose} eps stands", f"{eps:.3g}", found, kind not in one.contradicts,
+            "the audit's lower bound is not above it", note, source,
+        )
+        for kind, whose, eps, source in figures if eps is not None
     ]  # fmt: skip
 
 
@@ -110,13 +105,13 @@ def figure(result: xr.Dataset) -> Figure:
     axes.hlines(height, 0, result.at_least, color=COLOURS[2], linewidth=5, alpha=0.45, label="audit: eps is at least")
     axes.plot(result.limit, height, "|", color="grey", markersize=11, label="most that the trials could show")
     axes.plot(result.proved, height, "o", color=COLOURS[0], markersize=7, label="proved")
-    axes.plot(
-        result.claimed, height, "s", color=COLOURS[1], markersize=7, fillstyle="none", label="claimed by the paper"
-    )
+    hollow: Any = {"markersize": 7, "fillstyle": "none"}
+    axes.plot(result.claimed, height, "s", color=COLOURS[1], label="claimed by the paper", **hollow)
     _mark(axes, result, height)
     axes.set_yticks(height, result.row.values)
     axes.set(xscale="symlog", xlabel="eps", xlim=(0, 200))
-    axes.set_xticks([0, 0.5, 1, 2, 5, 10, 20, 50, 100], ["0", "0.5", "1", "2", "5", "10", "20", "50", "100"])
+    ticks = [0, 0.5, 1, 2, 5, 10, 20, 50, 100]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.grid(axis="x", alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.12), ncols=4)
@@ -124,10 +119,10 @@ def figure(result: xr.Dataset) -> Figure:
 
 
 def _mark(axes: Axes, result: xr.Dataset, height: np.ndarray) -> None:
-    """Rows without any figure, and figures an audit contradicts."""
+    """Names rows without a guarantee, and claims that the audit contradicts."""
     for at, name in zip(height, result.row.values, strict=True):
         row = result.sel(row=name)
-        if np.isnan(row.claimed) and np.isnan(row.proved):
-            axes.annotate("no guarantee", (200, at), ha="right", va="center", fontsize=8, color="grey")
-        elif row.claim_contradicted:
-            axes.annotate("claim contradicted", (200, at), ha="right", va="center", fontsize=8, color=COLOURS[1])
+        none = np.isnan(row.claimed) and np.isnan(row.proved)
+        text, colour = ("no guarantee", "grey") if none else ("claim contradicted", COLOURS[1])
+        if none or row.claim_contradicted:
+            axes.annotate(text, (200, at), ha="right", va="center", fontsize=8, color=colour)

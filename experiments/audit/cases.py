@@ -1,4 +1,4 @@
-"""The audited systems, small: ten clients, two-class softmax regression where something is trained."""
+"""The audited systems, small: ten clients, and two-class softmax regression if a model is trained."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -17,14 +17,14 @@ from fedjax_priv.systems import cdp_fl, dp_sgd, fedavg, fedrep, secagg, sparse_s
 
 CLIENTS, SAMPLES, FEATURES = 10, 20, 8
 SIGMA, STEPS = 0.05, 10
-"""Of the noise of DP-SGD's step, G = 1; steps of CDP-FL, whose noise makes Theorem 1 state the same eps."""
+"""sigma of a step of DP-SGD, G = 1; steps of CDP-FL, with noise for which Theorem 1 states the same eps."""
 PROPOSED, ALPHA = 2, 0.5
-"""Coordinates a client of FedREP proposes, and the share of them that is random."""
+"""Coordinates that a client of FedREP proposes, and the fraction of them that is random."""
 USUAL = {"mesh": None, "block": CLIENTS}
 
 
 class Case(NamedTuple):
-    """A system with its options, to be made of local training and an observer."""
+    """A system with its options, made from local training and an observer."""
 
     make: Callable[..., Algorithm]
     lipschitz: float | None = None  # of every local step
@@ -33,7 +33,7 @@ class Case(NamedTuple):
 
 
 def cases() -> dict[str, Case]:
-    """By name; of a step of the trained model c = 1, since it is convex and the learning rate below 2/L."""
+    """By name; c = 1 for a step of the trained model, which is convex with a learning rate below 2/L."""
     n, d = CLIENTS, 2 * (FEATURES + 1)
     masked = {"num_clients": n, "elide": True, **USUAL}
     proposing = {"num_params": d, "k": n * PROPOSED, "alpha": ALPHA, "aggregate": mean()}
@@ -56,9 +56,9 @@ def cases() -> dict[str, Case]:
 
 
 def subject(case: Case, seed: int) -> Subject:
-    """Random samples of norm 1, so that with the constant 1 of the bias a gradient has norm 1 where nothing is learned.
+    """Random samples of norm 1: with the bias's constant 1, a gradient has norm 1 as long as nothing is learned.
 
-    At a small learning rate little is: losses are next to linear.
+    At a small learning rate little is learned, and losses are nearly linear.
     """
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(CLIENTS, SAMPLES, FEATURES))

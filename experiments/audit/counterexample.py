@@ -1,4 +1,4 @@
-"""Counterexample (i) to Theorem 1 of CDP-FL as a row of the figure: losses convex, smooth; whole batches."""
+"""Counterexample (i) to Theorem 1 of CDP-FL, a row of the figure: convex, smooth losses and whole batches."""
 
 from typing import Any
 

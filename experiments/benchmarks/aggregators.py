@@ -1,18 +1,15 @@
-"""Milliseconds of every aggregation rule, beside those of ByzFL on NumPy where it is installed.
+"""Milliseconds of every aggregation rule, and of the same rule in ByzFL on NumPy where that is installed.
 
-python experiments/benchmarks/aggregators.py --out results/aggregators.json [--rules krum,mda] [--repeats 5]
+python -m experiments.benchmarks.aggregators --out results/aggregators.json [--chosen krum,mda] [--repeats 5]
 
-Ours and ByzFL's calls take turns on the same rows of float32. Rules that look at all subsets have 12 rows, 3 of them
-Byzantine, the others 32 and 7. The time to compile stands beside.
+Ours and ByzFL's calls take turns on the same float32 rows. Rules that try all subsets get 12 rows, 3 of them Byzantine;
+the others get 32 rows, 7 of them Byzantine. The table also has the seconds to compile.
 """
 
-import argparse
 import importlib
 import importlib.util
 import json
-import pathlib
 import statistics
-import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import NamedTuple
@@ -21,29 +18,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_priv.aggregators import (
-    PreAggregator,
-    arc,
-    bucketing,
-    caf,
-    centered_clipping,
-    clipping,
-    coordinate_median,
-    filter_l2,
-    geometric_median,
-    krum,
-    mda,
-    meamed,
-    mean,
-    monna,
-    multi_krum,
-    nearest_neighbour_mixing,
-    norm_trimming,
-    smea,
-    trimmed_mean,
-)
+from experiments.benchmarks import script
+from experiments.benchmarks.script import seconds, timed
+from fedjax_priv import aggregators as rules
+from fedjax_priv.aggregators import PreAggregator
 from fedjax_priv.base import Aggregator, Received
-from fedjax_priv.runs.records.manifest import manifest
 
 PARAMETERS = 272_474
 """Of ResNet-20 with 1x1 convolutions in its shortcuts."""
@@ -61,81 +40,66 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "mean": Case(mean(), lambda b: b.Average()),
-    "coordinate_median": Case(coordinate_median(), lambda b: b.Median()),
-    "trimmed_mean": Case(trimmed_mean(BYZANTINE), lambda b: b.TrMean(BYZANTINE)),
-    "geometric_median": Case(geometric_median(3, 0.1, "zero"), lambda b: b.GeometricMedian(0.1, 3)),
-    "geometric_median_5_steps": Case(geometric_median()),
-    "krum": Case(krum(BYZANTINE, neighbours="byzfl"), lambda b: b.Krum(BYZANTINE)),
-    "multi_krum": Case(multi_krum(BYZANTINE, neighbours="byzfl"), lambda b: b.MultiKrum(BYZANTINE)),
-    "centered_clipping": Case(centered_clipping(100.0, 1, "zero"), lambda b: b.CenteredClipping()),
-    "centered_clipping_5_steps": Case(centered_clipping(0.5, 5), lambda b: b.CenteredClipping(L=5, tau=0.5)),
-    "monna": Case(monna(BYZANTINE), lambda b: b.MoNNA(BYZANTINE)),
-    "meamed": Case(meamed(BYZANTINE), lambda b: b.Meamed(BYZANTINE)),
-    "caf": Case(caf(BYZANTINE, compared="all"), lambda b: b.CAF(BYZANTINE)),
-    "mda": Case(mda(FEW_BYZANTINE), lambda b: b.MDA(FEW_BYZANTINE), FEW_ROWS),
-    "smea": Case(smea(FEW_BYZANTINE), lambda b: b.SMEA(FEW_BYZANTINE), FEW_ROWS),
-    "norm_trimming": Case(norm_trimming(BYZANTINE / ROWS)),
-    "filter_l2": Case(filter_l2(0.1, fraction=BYZANTINE / ROWS)),
-    "bucketing": Case(bucketing(2), lambda b: b.Bucketing(2)),
-    "nearest_neighbour_mixing": Case(nearest_neighbour_mixing(BYZANTINE), lambda b: b.NNM(BYZANTINE)),
-    "clipping": Case(clipping(100.0), lambda b: b.Clipping(100.0)),
-    "arc": Case(arc(BYZANTINE), lambda b: b.ARC(BYZANTINE)),
+    "mean": Case(rules.mean(), lambda b: b.Average()),
+    "coordinate_median": Case(rules.coordinate_median(), lambda b: b.Median()),
+    "trimmed_mean": Case(rules.trimmed_mean(BYZANTINE), lambda b: b.TrMean(BYZANTINE)),
+    "geometric_median": Case(rules.geometric_median(3, 0.1, "zero"), lambda b: b.GeometricMedian(0.1, 3)),
+    "geometric_median_5_steps": Case(rules.geometric_median()),
+    "krum": Case(rules.krum(BYZANTINE, neighbours="byzfl"), lambda b: b.Krum(BYZANTINE)),
+    "multi_krum": Case(rules.multi_krum(BYZANTINE, neighbours="byzfl"), lambda b: b.MultiKrum(BYZANTINE)),
+    "centered_clipping": Case(rules.centered_clipping(100.0, 1, "zero"), lambda b: b.CenteredClipping()),
+    "centered_clipping_5_steps": Case(rules.centered_clipping(0.5, 5), lambda b: b.CenteredClipping(L=5, tau=0.5)),
+    "monna": Case(rules.monna(BYZANTINE), lambda b: b.MoNNA(BYZANTINE)),
+    "meamed": Case(rules.meamed(BYZANTINE), lambda b: b.Meamed(BYZANTINE)),
+    "caf": Case(rules.caf(BYZANTINE, compared="all"), lambda b: b.CAF(BYZANTINE)),
+    "mda": Case(rules.mda(FEW_BYZANTINE), lambda b: b.MDA(FEW_BYZANTINE), FEW_ROWS),
+    "smea": Case(rules.smea(FEW_BYZANTINE), lambda b: b.SMEA(FEW_BYZANTINE), FEW_ROWS),
+    "norm_trimming": Case(rules.norm_trimming(BYZANTINE / ROWS)),
+    "filter_l2": Case(rules.filter_l2(0.1, fraction=BYZANTINE / ROWS)),
+    "bucketing": Case(rules.bucketing(2), lambda b: b.Bucketing(2)),
+    "nearest_neighbour_mixing": Case(rules.nearest_neighbour_mixing(BYZANTINE), lambda b: b.NNM(BYZANTINE)),
+    "clipping": Case(rules.clipping(100.0), lambda b: b.Clipping(100.0)),
+    "arc": Case(rules.arc(BYZANTINE), lambda b: b.ARC(BYZANTINE)),
 }
 
 
 def program(part: Aggregator | PreAggregator) -> jax.stages.Wrapped:
-    """`run(key, count, rows)`; as ByzFL's, pre-aggregators may write over the rows they are given."""
+    """`run(key, count, rows)`; pre-aggregators may overwrite the rows they are given, as ByzFL's do."""
     if isinstance(part, PreAggregator):
         return jax.jit(lambda key, count, rows: part.apply(key, rows, count > 0)[0], donate_argnums=2)
     return jax.jit(lambda key, count, rows: part.apply(key, part.init(PARAMETERS), Received(rows, count))[0])
-
-
-def milliseconds(call: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    call()
-    return 1e3 * (time.perf_counter() - begun)
 
 
 def measure(case: Case, byzfl: ModuleType | None, repeats: int) -> dict[str, float]:
     """A row of the table."""
     rows = np.random.default_rng(0).normal(size=(case.rows, PARAMETERS)).astype(np.float32)
     arguments = jax.random.key(0), jnp.ones(case.rows, jnp.int32)
-    begun = time.perf_counter()
-    run = program(case.ours).lower(*arguments, jnp.asarray(rows)).compile()
-    compiled = time.perf_counter() - begun
+    run, compiled = timed(lambda: program(case.ours).lower(*arguments, jnp.asarray(rows)).compile())
     jax.block_until_ready(run(*arguments, jnp.array(rows)))
     theirs = case.theirs(byzfl) if byzfl and case.theirs else None
-    ours_took, theirs_took = [], []
+    took: dict[str, list[float]] = {"": [], "byzfl": []}
     for _ in range(repeats):
         copy = jax.block_until_ready(jnp.array(rows))
-        ours_took.append(milliseconds(lambda copy=copy: jax.block_until_ready(run(*arguments, copy))))
+        took[""].append(1e3 * seconds(lambda copy=copy: run(*arguments, copy)))
         if theirs:
             copy = rows.copy()
-            theirs_took.append(milliseconds(lambda copy=copy: theirs(copy)))
-    row = {"rows": case.rows, "milliseconds": statistics.median(ours_took), "least": min(ours_took)}
+            took["byzfl"].append(1e3 * seconds(lambda copy=copy: theirs(copy)))
+    row = {"rows": case.rows, "milliseconds": statistics.median(took[""]), "least": min(took[""])}
     if theirs:
-        row |= {"byzfl": statistics.median(theirs_took), "byzfl_least": min(theirs_took)}
+        row |= {"byzfl": statistics.median(took["byzfl"]), "byzfl_least": min(took["byzfl"])}
         row |= {"times_faster": row["byzfl"] / row["milliseconds"]}
     return {**row, "compile_seconds": compiled}
 
 
-def main() -> None:
-    """Time the rules one after the other and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--rules", default=",".join(CASES))
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
+def table(chosen: str, repeats: int) -> dict[str, object]:
+    """A row for each rule, printed as it is measured."""
     byzfl = importlib.import_module("byzfl") if importlib.util.find_spec("byzfl") else None
-    table: dict[str, object] = {}
-    for name in arguments.rules.split(","):
-        table[name] = measure(CASES[name], byzfl, arguments.repeats)
-        print(name, json.dumps(table[name]), flush=True)
-    table["manifest"] = manifest(key=jax.random.key(0), repeats=arguments.repeats, parameters=PARAMETERS)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
+    rows: dict[str, object] = {"parameters": PARAMETERS}
+    for name in chosen.split(","):
+        rows[name] = measure(CASES[name], byzfl, repeats)
+        print(name, json.dumps(rows[name]), flush=True)
+    return rows
 
 
 if __name__ == "__main__":
-    main()
+    script.main(__doc__, table, chosen=",".join(CASES), repeats=5)

@@ -1,28 +1,24 @@
-"""Milliseconds of the clipped gradient of a batch, beside ordinary and per-sample ones, NumPy and Opacus.
+"""Milliseconds of the clipped gradient of a batch: ours, not clipped, `vmap` of samples, NumPy and Opacus.
 
 python -m experiments.benchmarks.clipping --out results/clipping.json [--repeats 30]
 
-All have one batch of 256. NumPy is written out by hand for these two networks. Opacus, where it is installed,
-clips in its ghost mode.
+The batch has 256 samples. The NumPy gradients of the two networks are written out by hand. Opacus, where it is
+installed, clips in its ghost mode.
 """
 
-import argparse
 import importlib
 import importlib.util
 import itertools
-import json
-import pathlib
 import statistics
-import time
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.benchmarks import script
 from fedjax_priv import losses, models
 from fedjax_priv.clients.clipped_gradients import clipped_gradient
-from fedjax_priv.runs.records.manifest import manifest
 
 BATCH, INPUTS, CLASSES, CLIP = 256, 784, 10, 1.0
 NETWORKS = {"MLP 784-200-10": (200,), "softmax regression": ()}
@@ -37,14 +33,12 @@ def by_jax(hidden: tuple[int, ...]) -> dict[str, Callable[[], object]]:
     ours = jax.jit(lambda params, batch: clipped_gradient(loss, CLIP)(params, batch, valid))
     plain = jax.jit(jax.grad(lambda params, batch: loss(params, batch).sum()))
     each = jax.jit(_each_sample(loss))
-    return {
-        name: lambda f=f: jax.block_until_ready(f(params, batch))
-        for name, f in {"fedjax_priv": ours, "not clipped": plain, "vmap of samples": each}.items()
-    }
+    ways = {"fedjax_priv": ours, "not clipped": plain, "vmap of samples": each}
+    return {name: lambda f=f: f(params, batch) for name, f in ways.items()}
 
 
 def _each_sample(loss: Callable) -> Callable:
-    """As it is usually written: a gradient of every sample."""
+    """The usual way: a gradient of every sample, then clip."""
 
     def clipped(params: dict, batch: tuple) -> dict:
         one = jax.grad(lambda params, x, y: loss(params, (x[None], y[None]))[0])
@@ -100,34 +94,17 @@ def by_opacus(hidden: tuple[int, ...]) -> Callable[[], object]:
     return clipped
 
 
-def measure(ways: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Medians, one after the other: in turns the libraries' threads wait for each other."""
-    return {name: statistics.median(_milliseconds(way) for _ in range(repeats)) for name, way in ways.items()}
-
-
-def _milliseconds(way: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    way()
-    return 1e3 * (time.perf_counter() - began)
-
-
-def main() -> None:
-    """Measure, print and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--repeats", type=int, default=30)
-    arguments = parser.parse_args()
-    table: dict[str, object] = {}
+def table(repeats: int) -> dict[str, object]:
+    """Medians by network, one way after the other: if they took turns, the libraries' threads would wait."""
+    found: dict[str, object] = {}
     for name, hidden in NETWORKS.items():
         ways = by_jax(hidden) | {"NumPy": by_numpy(hidden)}
         if importlib.util.find_spec("opacus"):
             ways["Opacus, ghost"] = by_opacus(hidden)
-        table[name] = measure(ways, arguments.repeats)
-    table["manifest"] = manifest(key=jax.random.key(0))
-    print(json.dumps(table, indent=2))
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
+        median = lambda way: 1e3 * statistics.median(script.seconds(way) for _ in range(repeats))
+        found[name] = {way: median(call) for way, call in ways.items()}
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    script.main(__doc__, table, repeats=30)

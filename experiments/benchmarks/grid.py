@@ -1,28 +1,24 @@
-"""Seconds of the robustness grid, beside a sample of the same cells run by ByzFL's own benchmark.
+"""Seconds of the robustness grid, and of a sample of its cells run by ByzFL's own benchmark.
 
-python -m experiments.benchmarks.grid --mnist FOLDER --out results/grid.json
+python -m experiments.benchmarks.grid --mnist FOLDER --out results/grid.json [--every-nth 4] [--steps 60]
 
-FOLDER holds MNIST as torchvision wants it (`MNIST/raw`); ours is read from `$TFDS_DATA_DIR`. ByzFL runs two cells at a
-time, as many as there are cores here; a sample holds every rule, alone and behind nearest-neighbour mixing, once, and
-attacks and heterogeneities in turn. What our grid takes is everything: the compilation, too.
+FOLDER holds MNIST as torchvision wants it (`MNIST/raw`); ours is read from `$TFDS_DATA_DIR`. ByzFL runs a cell on each
+core. The sample holds every rule once alone and once behind nearest-neighbour mixing, with attacks and heterogeneities
+in turn; `--every-nth n` runs only every n-th cell of it. Our seconds include compilation.
 """
 
-import argparse
 import copy
 import importlib
 import itertools
-import json
 import multiprocessing
 import os
 import pathlib
 import tempfile
-import time
+from typing import Any
 
-import jax
-
+from experiments.benchmarks.script import main, seconds, timed
 from experiments.fedrep import grid
 from experiments.fedrep.cells import HONEST
-from fedjax_priv.runs.records.manifest import manifest
 
 RULES = {
     "mean": "Average", "median": "Median", "trimmed mean": "TrMean", "geometric median": "GeometricMedian",
@@ -73,37 +69,24 @@ def by_byzfl(cell: dict) -> None:
     importlib.import_module("byzfl.benchmark.train").start_training(cell)
 
 
-def main() -> None:
-    """Run the sample and the grid one after the other and write what they took."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--mnist", type=pathlib.Path, required=True)
-    parser.add_argument("--every-nth", type=int, default=1, help="run only every n-th cell of the sample")
-    parser.add_argument("--steps", type=int, default=60, help="of every run; accuracy is taken three times")
-    arguments = parser.parse_args()
-    rates, steps = grid.SCALES["cpu"].learning_rates[:1], arguments.steps
-    config = grid.SCALES["cpu"]._replace(learning_rates=rates, repeats=1, rounds=steps, every=steps // 2)
+def table(mnist: pathlib.Path, every_nth: int, steps: int) -> dict[str, Any]:
+    """Seconds of the sample and of the grid, one after the other; accuracy is taken three times in a run."""
+    config = grid.SCALES["cpu"]
+    rates = config.learning_rates[:1]
+    config = config._replace(learning_rates=rates, repeats=1, rounds=steps, every=steps // 2)
     workers = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder, multiprocessing.get_context("spawn").Pool(workers) as pool:
-        sample = cells(config, folder, arguments.mnist)[:: arguments.every_nth]
-        begun = time.perf_counter()
-        pool.map(by_byzfl, copy.deepcopy(sample), chunksize=1)
-        theirs = time.perf_counter() - begun
+        sample = cells(config, folder, mnist)[::every_nth]
+        theirs = seconds(lambda: pool.map(by_byzfl, copy.deepcopy(sample), chunksize=1))
     print(f"ByzFL: {len(sample)} cells in {theirs:.0f} s", flush=True)
-    begun = time.perf_counter()
-    runs = grid.train(config)
-    ours = time.perf_counter() - begun
+    runs, ours = timed(lambda: grid.train(config))
     number = runs.attrs["runs"]
-    table = {
+    return {
         "byzfl_cells": len(sample), "byzfl_seconds": theirs, "byzfl_seconds_a_cell": theirs / len(sample),
         "cells": number, "seconds": ours, "seconds_a_cell": ours / number, "programs": runs.attrs["programs"],
-        "times_faster": theirs / len(sample) * number / ours, "steps": config.rounds, "processes": workers,
-        "manifest": manifest(key=jax.random.key(0)),
+        "times_faster": theirs / len(sample) * number / ours, "processes": workers,
     }  # fmt: skip
-    print(json.dumps(table, indent=2))
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, table, mnist=pathlib.Path, every_nth=1, steps=60)

@@ -1,20 +1,17 @@
-"""Primitives a round is made of, against the ceilings measured in the same call: copy bandwidth and matmul rate.
+"""Primitives that a round is made of, against ceilings measured in the same call: copy bandwidth and matmul rate.
 
-python experiments/benchmarks/primitives.py --small --out primitives.json
+python -m experiments.benchmarks.primitives --small --out primitives.json
 """
 
-import argparse
-import json
-import pathlib
 import statistics
-import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.benchmarks import script
 from fedjax_priv import ClientData, clients, losses, models, systems
 from fedjax_priv.crypto import prg
 from fedjax_priv.models.client_convolution import conv
@@ -35,36 +32,24 @@ class Sizes(NamedTuple):
 
 SMALL = Sizes(copied=2**24, matmul=1024, words=2**16, seeds=16, clients=8, d=2**16, top=2**8, repeats=5)
 LARGE = Sizes(copied=2**28, matmul=8192, words=2**20, seeds=64, clients=64, d=2**20, top=2**12, repeats=10)
-
-
 COPIES = 8
 
 
 class Row(NamedTuple):
-    """One form of one primitive. `share` is of the copy bandwidth or of the matmul rate."""
+    """One form of one primitive; `fraction` of the copy bandwidth or of the matmul rate."""
 
     primitive: str
     form: str
     seconds: float
     rate: float
     unit: str
-    share: float | None = None
+    fraction: float | None = None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Primitives of a round against measured ceilings.")
-    parser.add_argument("--small", action="store_true", help="sizes for a laptop's CPU")
-    parser.add_argument("--out", type=pathlib.Path, help="file for the table, JSON")
-    args = parser.parse_args()
-    sizes, device = SMALL if args.small else LARGE, jax.devices()[0]
-    rows = measure(sizes)
-    print(f"{device.device_kind}, {device.platform}, JAX {jax.__version__}")
-    for row in rows:
-        share = "" if row.share is None else f"{row.share:6.0%}"
-        print(f"{row.primitive:18} {row.form:24} {row.seconds * 1e3:10.3f} ms {row.rate:10.3g} {row.unit:12} {share}")
-    if args.out:
-        table = {"device": device.device_kind, "jax": jax.__version__, "sizes": sizes._asdict()}
-        args.out.write_text(json.dumps(table | {"rows": [row._asdict() for row in rows]}, indent=1) + "\n")
+def table(small: bool) -> dict[str, Any]:
+    """All rows, and the sizes they were measured at; `--small` is for a laptop's CPU."""
+    sizes = SMALL if small else LARGE
+    return {"sizes": sizes._asdict(), "rows": [row._asdict() for row in measure(sizes)]}
 
 
 def measure(sizes: Sizes) -> list[Row]:
@@ -76,9 +61,9 @@ def measure(sizes: Sizes) -> list[Row]:
     matmul = _row("ceiling", "matmul", jnp.matmul, (square, square), 2 * sizes.matmul**3, "FLOP/s", sizes)
     rows = [copy, matmul]
     rows += _masks(sizes, rng)
-    rows += [row._replace(share=row.rate / matmul.rate) for row in _convolutions(sizes, rng)]
+    rows += [row._replace(fraction=row.rate / matmul.rate) for row in _convolutions(sizes, rng)]
     for row in (*_order_statistics(sizes, rng), *_scatters(sizes, rng)):
-        rows.append(row._replace(share=4 * row.rate / copy.rate))
+        rows.append(row._replace(fraction=4 * row.rate / copy.rate))
     return rows + _blocks(sizes, rng)
 
 
@@ -171,16 +156,12 @@ def _blocks(sizes: Sizes, rng: np.random.Generator) -> list[Row]:
 
 
 def _row(primitive: str, form: str, f: Callable, given: tuple, count: int, unit: str, sizes: Sizes) -> Row:
-    """Times a compiled function; the rate is `count` by the median."""
-    run, seconds = jax.jit(f), []
+    """Times a compiled function; the rate is `count` divided by the median."""
+    run = jax.jit(f)
     jax.block_until_ready(run(*given))
-    for _ in range(sizes.repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(run(*given))
-        seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds)
+    median = statistics.median(script.seconds(lambda: run(*given)) for _ in range(sizes.repeats))
     return Row(primitive, form, median, count / median, unit)
 
 
 if __name__ == "__main__":
-    main()
+    script.main(__doc__, table, small=False)

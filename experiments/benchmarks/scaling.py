@@ -1,23 +1,19 @@
 """What a sweep saves over separate runs, and what a round over a large population costs.
 
-python experiments/benchmarks/scaling.py --out scaling.json
+python -m experiments.benchmarks.scaling --out scaling.json
 """
 
-import argparse
-import json
-import pathlib
 import resource
 import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.benchmarks.script import main, seconds, timed
 from fedjax_priv import clients, data, losses, models, simulate, sweep, systems
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.keys import named
-from fedjax_priv.runs.records.manifest import manifest
 
 ROUNDS = 50
 RATES, SEEDS = (0.05, 0.1, 0.15, 0.2), range(16)
@@ -25,10 +21,10 @@ POPULATIONS, COHORT = (10_000, 1_000_000), 1_000
 
 
 def sweep_of_64_runs(repeats: int) -> dict[str, float]:
-    """4 learning rates x 16 seeds of softmax regression on digits, 10 clients, 50 rounds of one step of batch 10.
+    """4 learning rates x 16 seeds of softmax regression on digits: 10 clients, 50 rounds of one step of batch 10.
 
-    The separate runs are 64 jitted functions, as a loop over factories makes them (4 are timed); the warm ones are one
-    jitted function of rate and key that is compiled before.
+    Separate runs are 64 jitted functions, as a loop over factories makes them (4 are timed); warm runs are one jitted
+    function of rate and key, compiled in advance.
     """
     digits = data.digits()
     model = models.softmax_regression(digits.x_train.shape[1:], digits.num_classes)
@@ -44,28 +40,21 @@ def sweep_of_64_runs(repeats: int) -> dict[str, float]:
         body = lambda state, _: (system.step(key, state, on_device)[0], None)
         return jax.lax.scan(body, start, length=ROUNDS)[0].params
 
-    keys = [jax.random.fold_in(key, seed) for seed in SEEDS]
-    begun = time.perf_counter()
-    for rate in RATES:
-        for one in keys[:1]:  # the other 15 would compile the same again: 4 of 64 are timed, and multiplied
-            jax.block_until_ready(jax.jit(lambda key, rate=rate: run(rate, key))(one))
-    separate = len(keys) * (time.perf_counter() - begun)
-    warm = jax.jit(run)
+    keys, warm = [jax.random.fold_in(key, seed) for seed in SEEDS], jax.jit(run)
+    # each rate compiles once for every key: 4 of the 64 are timed, and multiplied
+    cold = [seconds(lambda rate=rate: jax.jit(lambda key: run(rate, key))(keys[0])) for rate in RATES]
+    separate = len(keys) * sum(cold)
     axes = {"learning_rate": list(RATES), "seed": [*SEEDS]}
     whole = lambda: sweep(make, axes, key, model.init, train, rounds=ROUNDS, every=ROUNDS, progress=False)
+    one_by_one = lambda: [jax.block_until_ready(warm(jnp.float32(rate), key)) for rate in RATES for key in keys]
     jax.block_until_ready(warm(jnp.float32(0.1), keys[0]))
-    seconds: dict[str, list[float]] = {"warm": [], "sweep": [], "sweep_compiled": []}
+    took: dict[str, list[float]] = {"warm": [], "sweep": [], "sweep_compiled": []}
     for _ in range(repeats):
-        begun = time.perf_counter()
-        for rate in RATES:
-            for one in keys:
-                jax.block_until_ready(warm(jnp.float32(rate), one))
-        seconds["warm"].append(time.perf_counter() - begun)
-        begun = time.perf_counter()
-        result = whole()
-        seconds["sweep"].append(time.perf_counter() - begun)
-        seconds["sweep_compiled"].append(float(result.seconds.isel(evaluation=-1).sum()))
-    median = {name: statistics.median(values) for name, values in seconds.items()}
+        took["warm"].append(seconds(one_by_one))
+        result, swept = timed(whole)
+        took["sweep"].append(swept)
+        took["sweep_compiled"].append(float(result.seconds.isel(evaluation=-1).sum()))
+    median = {name: statistics.median(values) for name, values in took.items()}
     return {
         "separate_seconds": separate,
         **{f"{name}_seconds": value for name, value in median.items()},
@@ -112,22 +101,15 @@ def ten_thousand_clients() -> dict[str, float]:
     return {"seconds": float(np.diff(result.seconds.values).min())}
 
 
-def main() -> None:
-    """Run all and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    table = {
-        "sweep_of_64_runs": sweep_of_64_runs(arguments.repeats),
-        "population": population(arguments.repeats),
+def table(repeats: int) -> dict[str, object]:
+    """All of them."""
+    return {
+        "sweep_of_64_runs": sweep_of_64_runs(repeats),
+        "population": population(repeats),
         "ten_thousand_clients": ten_thousand_clients(),
         "peak_gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "manifest": manifest(key=jax.random.key(0), repeats=arguments.repeats),
     }
-    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
-    print(json.dumps(table, indent=2))
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, table, repeats=3)

@@ -1,15 +1,13 @@
-"""What a secure sum costs beyond training: keys, shares, masks, uploads, what is opened, and what is taken out.
+"""What a secure sum costs beyond training: keys, shares, masks, uploads, opened secrets, and masks taken out again.
 
-python experiments/benchmarks/secure_sums.py --out results/secure_sums.json [--cases sparse:100,sparse:1000]
+python -m experiments.benchmarks.secure_sums --out results/secure_sums.json [--cases sparse:100,sparse:1000]
 
-A round starts from uploads `[n, d]` that are quantized already; 30% of the users are lost. Beside the wall-clock time
-stands the processor time over the number of cores, which other work on the machine changes less.
+A round starts from quantized uploads `[n, d]`; 30% of the users drop out. The table has wall-clock time, and processor
+time divided by the number of cores, which depends less on other work on the machine.
 """
 
-import argparse
 import functools
 import json
-import pathlib
 import resource
 import statistics
 import time
@@ -19,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.benchmarks import script
 from fedjax_priv.base import Cohort, Layer, Placement, Received
 from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.field import Q
@@ -26,7 +25,6 @@ from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.keys import named
 from fedjax_priv.layers import pairwise_masks, sparse_masks
-from fedjax_priv.runs.records.manifest import manifest
 
 ALPHA, DROPOUT, BLOCK = 0.1, 0.3, 8
 SPARSE, DENSE = 165_000, 159_010
@@ -47,7 +45,7 @@ CASES = (
 
 
 def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
-    """`run(key, upload [d])` is a round; everybody sends the same upload."""
+    """`run(key, upload [d])` is a round in which all users send the same upload."""
     placement = Placement(BLOCK, resolve_mesh("auto"))
     layer, combine = layer.placed(placement), layer.combine
     assert combine
@@ -76,16 +74,14 @@ def measure(case: str, repeats: int) -> dict[str, float]:
     d, make = KINDS[kind]
     jitted = protocol(make(group_size=int(n)), int(n))
     x, keys = jnp.arange(d, dtype=jnp.uint32), jax.random.split(jax.random.key(0), repeats + 1)
-    begun = time.perf_counter()
-    run = jitted.lower(keys[0], x).compile()
-    compiled = time.perf_counter() - begun
+    run, compiled = script.timed(lambda: jitted.lower(keys[0], x).compile())
     received, status, bits = jax.block_until_ready(run(keys[0], x))
     wall, processor = [], []
     for key in keys[1:]:
-        begun, used = time.perf_counter(), time.process_time()
-        received, status, bits = jax.block_until_ready(run(key, x))
-        wall.append(time.perf_counter() - begun)
+        used = time.process_time()
+        (received, status, bits), took = script.timed(lambda key=key: run(key, x))
         processor.append((time.process_time() - used) / jax.device_count())
+        wall.append(took)
         check(case, received, int(status), np.asarray(x))
     return {
         "users": int(n), "parameters": d, "survivors": int(received.count[0]),
@@ -97,7 +93,7 @@ def measure(case: str, repeats: int) -> dict[str, float]:
 
 
 def check(case: str, received: Received, status: int, x: np.ndarray) -> None:
-    """Every coordinate of the sum is a whole number of uploads, of all survivors for a dense sum."""
+    """Every coordinate of the sum must be a whole number of uploads; in a dense sum, those of all survivors."""
     count, total = int(received.count[0]), np.asarray(received.value[0]).astype(np.int64)
     uploads = total[1:] / x[1:]
     expected = count if case.startswith("secagg") else np.clip(np.rint(uploads), 0, count)
@@ -105,9 +101,8 @@ def check(case: str, received: Received, status: int, x: np.ndarray) -> None:
         raise RuntimeError(f"{case}: the round failed, status {status}, {count} uploads")
 
 
-def numpy_masks(n: int, d: int) -> float:
-    """Seconds of the pairwise masks of all users alone, in NumPy, one core: PCG64 words added modulo q."""
-    begun = time.perf_counter()
+def numpy_masks(n: int, d: int) -> None:
+    """The pairwise masks of all users in NumPy, on one core: PCG64 words added modulo q."""
     for user in range(n):
         total = np.zeros(d, np.uint64)
         for peer in range(n):
@@ -115,26 +110,17 @@ def numpy_masks(n: int, d: int) -> float:
                 words = np.random.default_rng(min(user, peer) * n + max(user, peer)).integers(0, Q, d, np.uint32)
                 total = total + words if peer > user else total + (np.uint64(Q) - words)
         total %= Q
-    return time.perf_counter() - begun
 
 
-def main() -> None:
-    """Run the cases one after the other and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--cases", default=CASES)
-    parser.add_argument("--repeats", type=int, default=3)
-    arguments = parser.parse_args()
-    table: dict[str, object] = {}
-    for case in arguments.cases.split(","):
-        table[case] = measure(case, arguments.repeats)
-        print(case, json.dumps(table[case]), flush=True)
-    table["numpy_masks:100"] = {"users": 100, "parameters": DENSE, "seconds": numpy_masks(100, DENSE)}
-    table["manifest"] = manifest(key=jax.random.key(0), repeats=arguments.repeats, cases=arguments.cases)
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(table, indent=2) + "\n")
-    print(json.dumps(table, indent=2))
+def table(cases: str, repeats: int) -> dict[str, object]:
+    """A row for each case, printed as it is measured."""
+    rows: dict[str, object] = {}
+    for case in cases.split(","):
+        rows[case] = measure(case, repeats)
+        print(case, json.dumps(rows[case]), flush=True)
+    masks = {"users": 100, "parameters": DENSE, "seconds": script.seconds(lambda: numpy_masks(100, DENSE))}
+    return rows | {"numpy_masks:100": masks}
 
 
 if __name__ == "__main__":
-    main()
+    script.main(__doc__, table, cases=CASES, repeats=3)

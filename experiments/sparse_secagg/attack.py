@@ -1,4 +1,4 @@
-"""The attack of `fedjax_priv.leakage` on rounds of the whole protocol, with training, and what was true of them."""
+"""The attack of `fedjax_priv.leakage` on rounds of the whole protocol, with training, checked against true values."""
 
 import functools
 import math
@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.problem import Task, load
-from experiments.sparse_secagg.training import Setting, clients_of, local_of, model_of
+from experiments.problem import load, model_of
+from experiments.sparse_secagg.training import Setting, clients_of, local_of
 from fedjax_priv.base import Algorithm, Local, RoundInfo, RoundState, View
 from fedjax_priv.leakage import Protocol, Reading, colluders_of_round, secagg_protocol, separate, sparse_protocol
 from fedjax_priv.systems import secagg, sparse_secagg
@@ -18,7 +18,7 @@ from fedjax_priv.theory import sparse_secagg as theory
 
 
 class Point(NamedTuple):
-    """Where the protocol is attacked. The colluding users are the last ones: they are drawn alike."""
+    """Where the protocol is attacked. The last users collude; users are drawn alike, so any would do."""
 
     num_clients: int
     alpha: float
@@ -37,9 +37,9 @@ class Point(NamedTuple):
 
 
 class Attacked(NamedTuple):
-    """What the attack found in some rounds, of the values honest survivors sent."""
+    """What the attack found in some rounds, of the values that honest survivors sent."""
 
-    share: np.ndarray  # [3], read alone, in sums of two, in sums of three
+    fraction: np.ndarray  # [3], read alone, in sums of two, in sums of three
     error: np.ndarray  # [2], standard errors of the first two given the parameters, survivors drawn once a round
     honest: float  # X(l), mean over coordinates and rounds
     sums: int  # read off
@@ -48,7 +48,7 @@ class Attacked(NamedTuple):
 
 
 GUESS = 0.25
-"""Of an attacker: no client moves a parameter by more than this in a round."""
+"""The attacker assumes that no client moves a parameter by more than this in a round."""
 
 
 def keep(view: View) -> View:
@@ -56,7 +56,7 @@ def keep(view: View) -> View:
 
 
 def attack_sparse(setting: Setting, points: list[Point], rounds: int, levels: float, seed: int) -> list[Attacked]:
-    """Points of one N: one program, in which alpha and theta vary."""
+    """Attack points of one N, in one program in which alpha and theta vary."""
     (num_clients,) = {point.num_clients for point in points}
 
     def system(local: Local, alpha: float, dropout: float, elide: bool) -> Algorithm:
@@ -83,7 +83,7 @@ def attack_sparse(setting: Setting, points: list[Point], rounds: int, levels: fl
 
 
 def attack_secagg(setting: Setting, point: Point, levels: float, seed: int) -> Reading:
-    """One round of SecAgg on the complete graph; of so many sums of three too many would be tiny by chance."""
+    """Attack one round of SecAgg on the complete graph, up to sums of two; too many of three are tiny by chance."""
 
     def system(local: Local, alpha: float, dropout: float, elide: bool) -> Algorithm:
         del alpha
@@ -100,9 +100,8 @@ def attack_secagg(setting: Setting, point: Point, levels: float, seed: int) -> R
 
 
 def _stepper(setting: Setting, num_clients: int, system: Callable[..., Algorithm], seed: int) -> Callable:
-    """`step(state, point, elide)`; the state is made if it is None."""
-    dataset = load(Task(setting.dataset, samples=setting.samples))
-    model = model_of(setting)
+    """`step(state, point, elide)`; a state of None starts a run."""
+    dataset, model = load(setting.task), model_of(setting.task)
     local, clients = local_of(setting, model), clients_of(setting, dataset, num_clients, seed)
     key = jax.random.key(seed)
 
@@ -119,7 +118,7 @@ def _stepper(setting: Setting, num_clients: int, system: Callable[..., Algorithm
 
 
 def _play(step: Callable, point: Point, rounds: int) -> list[tuple[RoundState | None, RoundInfo]]:
-    """Rounds that were recovered, each with the state before."""
+    """Rounds that the server recovered, each with the state before it."""
     state, played = None, []
     while len(played) < rounds:
         after, info = step(state, point, elide=False)
@@ -145,7 +144,7 @@ def _summary(readings: list[Reading], clear: list[np.ndarray], point: Point) -> 
     read = np.array([reading.read.sum(0) for reading in readings])
     sent = np.array([reading.sent.sum() for reading in readings])
     return Attacked(
-        share=read.sum(0) / sent.sum(),
+        fraction=read.sum(0) / sent.sum(),
         error=_error(point, len(readings), sent.sum()),
         honest=float(np.mean([reading.sent.mean() for reading in readings])),
         sums=sum(len(reading.value) for reading in readings),
@@ -155,18 +154,20 @@ def _summary(readings: list[Reading], clear: list[np.ndarray], point: Point) -> 
 
 
 def _wrong(reading: Reading, uploads: np.ndarray) -> int:
-    """Sums that are not those of the values their clients sent."""
+    """The number of sums that differ from the values their clients sent."""
     terms = uploads[reading.clients, reading.coordinate[:, None]].astype(np.int64)
     total = np.where(reading.clients >= 0, terms, 0).sum(1) - reading.value
     return int((total % (2**32 - 5) != 0).sum())
 
 
 def _error(point: Point, rounds: int, sent: int) -> np.ndarray:
-    """Of the shares given h honest survivors, of their number in a few rounds, and of coordinates."""
+    """Standard errors of the fractions: of h, the number of honest survivors in a few rounds, and of coordinates."""
     n, alpha, dropout, adversaries = point
     honest, a = n - adversaries, alpha / (n - 1)
     h = np.random.default_rng(0).binomial(honest, 1 - dropout, 10_000)
     unselected = (1 - a) ** (n - 1)
     alone = ((1 - a) ** (h - 1) - unselected) / (1 - unselected)
     pairs = (h - 1) * a * (1 - a) ** (2 * np.maximum(h - 2, 0)) / (1 - unselected)
-    return np.sqrt(np.array([alone.var(), pairs.var()]) / rounds + 1 / sent)  # a share has a variance of at most 2/sent
+    return np.sqrt(
+        np.array([alone.var(), pairs.var()]) / rounds + 1 / sent
+    )  # a fraction has a variance of at most 2/sent

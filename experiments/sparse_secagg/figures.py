@@ -1,47 +1,94 @@
-"""The SparseSecAgg paper's figures and tables, and results of ours."""
+"""The figures and tables of the SparseSecAgg paper, and three results of ours."""
+
+import functools
 
 from experiments.harness import Experiment
-from experiments.sparse_secagg import convergence, fig2, fig3, fig4, fig5, fig6, leakage, repair, table1
+from experiments.problem import Task
+from experiments.sparse_secagg import comparison, convergence, fig2, fig4, leakage, repair, table1
+from experiments.sparse_secagg.comparison import Paper
+from experiments.sparse_secagg.training import Config, Setting
+
+SMALL = Setting(Task("digits", "mlp32"), learning_rate=0.05)
+DENSE, CIFAR = Task("mnist", "mlp64"), Task("cifar10", "cnn")
+QUICK = Config(SMALL, target=0.85, num_clients=(12,), rounds=(25,), repeats=1, timed_rounds=2)
+"""Of Fig. 3 and 5, and with shards of Fig. 6."""
 
 FIGURES = {
     "fig2": Experiment(
         "Fig. 2", "how many selected coordinates two users have in common, rand-K and top-K, by round",
-        fig2.SCALES, fig2.run,
+        {
+            "quick": fig2.Config(SMALL._replace(batch_size=10), 10, shards=(20,), rounds=10),
+            "cpu": fig2.Config(Setting(DENSE), rounds=20),
+            "paper": fig2.Config(),
+        }, fig2.run,
     ),
     "fig3": Experiment(
         "Fig. 3", "CIFAR-10, IID, to 55%: total upload, accuracy by round and time of SecAgg and SparseSecAgg",
-        fig3.SCALES, fig3.run,
+        {
+            "quick": QUICK,
+            "cpu": Config(Setting(Task("cifar10", "mlp64", samples=10_000)), 0.35, (10, 20), (20, 40), repeats=1),
+            "paper": Config(Setting(CIFAR), target=0.55),
+        }, functools.partial(comparison.run, paper=Paper(upload=7.8, clock=1.13), more=comparison.rounds),
     ),
     "fig4": Experiment(
         "Fig. 4", "honest users summed at a coordinate, and coordinates that one honest user sends, against alpha",
-        fig4.SCALES, fig4.run,
+        {
+            "quick": fig4.Config((25, 50), (0.05, 0.1, 0.3, 0.5), (0.0, 0.3), num_params=1000, rounds=4),
+            "cpu": fig4.Config(num_params=5000, rounds=10),
+            "paper": fig4.Config(),
+        }, fig4.run,
     ),
     "fig5": Experiment(
         "Fig. 5", "MNIST, IID, to 97%: total upload, time and revealed fraction of SecAgg and SparseSecAgg",
-        fig5.SCALES, fig5.run,
+        {
+            "quick": QUICK,
+            "cpu": Config(Setting(DENSE), 0.92, (25, 50, 100), (12, 24, 48), repeats=1),
+            "paper": Config(Setting(), target=0.97),
+        }, functools.partial(comparison.run, paper=Paper(upload=17.9, clock=1.8), more=comparison.revealed),
     ),
     "fig6": Experiment(
         "Fig. 6",
         "MNIST, non-IID, to 94%: total upload and time of SecAgg and SparseSecAgg, and the accuracy lost to IID data",
-        fig6.SCALES, fig6.run,
+        {
+            "quick": QUICK._replace(setting=SMALL._replace(partition="shards", num_shards=36), target=0.8),
+            "cpu": Config(Setting(DENSE, partition="shards"), 0.9, (25, 50), (16, 32), repeats=1),
+            "paper": Config(Setting(partition="shards"), target=0.94),
+        }, functools.partial(comparison.run, paper=Paper(upload=12, clock=1.2), more=comparison.below_iid),
     ),
     "table1": Experiment(
         "Table I",
         "upload of a user in a round, SecAgg against SparseSecAgg, a model as large as the paper's for CIFAR-10",
-        table1.SCALES, table1.run,
+        {"quick": table1.Config((8,), rounds=3), "cpu": table1.Config(rounds=3), "paper": table1.Config(rounds=100)},
+        table1.run,
     ),
     "convergence": Experiment(
         "", "Theorem 4: measured loss under the bound on a strongly convex problem, and what rounding adds in the end",
-        convergence.SCALES, convergence.run,
+        {
+            "quick": convergence.Config(20, levels=(2.0**4, 2.0**6, 2.0**20), rounds=1000, repeats=2),
+            "cpu": convergence.Config(),
+            "paper": convergence.Config(num_clients=100, rounds=4000, every=40, repeats=30),
+        }, convergence.run,
     ),
     "leakage": Experiment(
         "",
         "What the server of SparseSecAgg reads: honest values alone, in sums of two and of more; next to the paper's T",
-        leakage.SCALES, leakage.run,
+        {
+            "quick": leakage.Config(
+                Setting(Task("digits", "mlp16"), learning_rate=0.05, block=30), num_clients=30,
+                attacked={"alpha": (0.5,), "num_clients": (), "dropout": (0.0,), "adversarial": (0.0,)}, rounds=3,
+                coordinates=10_000,
+            ),
+            "cpu": leakage.Config(Setting(Task("mnist", "mlp16"), block=25)),
+            "paper": leakage.Config(Setting(CIFAR), rounds=10, coordinates=1_000_000),
+        }, leakage.run,
     ),
     "repair": Experiment(
         "",
         "A repair: the same random coordinates for all users of a round, against SparseSecAgg at equal bytes",
-        repair.SCALES, repair.run,
+        {
+            "quick": repair.Config(SMALL._replace(levels=2.0**16), 0.85, num_clients=12, rounds=30, repeats=1),
+            "cpu": repair.Config(Setting(DENSE, levels=2.0**16), 0.9, num_clients=50, rounds=30, repeats=1),
+            "paper": repair.Config(Setting(levels=2.0**16), 0.97),
+        }, repair.run,
     ),
 }  # fmt: skip

@@ -28,12 +28,12 @@ class Logistic(NamedTuple):
 
     @property
     def pooled(self) -> "Logistic":
-        """F itself, as that of one user; users have as many samples each."""
+        """F itself, as the loss of a single user; all users have equally many samples."""
         return Logistic([np.concatenate(self.x)], [np.concatenate(self.y)], self.decay)
 
 
 class Constants(NamedTuple):
-    """What the theorem asks for, in float64."""
+    """What the theorem needs, in float64."""
 
     weights: np.ndarray
     smoothness: float
@@ -43,7 +43,7 @@ class Constants(NamedTuple):
     least: float  # F*
 
     def theorem(self, variance: float, second_moment: float) -> theory.Problem:
-        """With the largest variance and second moment of a stochastic gradient that were seen."""
+        """The theorem's problem, given the largest observed variance and second moment of a stochastic gradient."""
         distance = float(np.linalg.norm(self.optimum))  # w_0 = 0
         return theory.Problem(
             self.weights, self.smoothness, self.strong_convexity, variance, second_moment, self.heterogeneity, distance
@@ -51,7 +51,7 @@ class Constants(NamedTuple):
 
 
 def users(num_clients: int, decay: float, seed: int) -> tuple[Logistic, ClientData]:
-    """The problem, and its samples as a round takes them; IID, as many for each user."""
+    """The problem, and its samples as a round takes them: IID, equally many for each user."""
     digits = data.digits()
     size = len(digits.y_train) // num_clients
     x = np.pad(digits.x_train.reshape(-1, 64), ((0, 0), (0, 1)), constant_values=1)

@@ -1,4 +1,4 @@
-"""Rounds of the protocol without training: what is sent and selected depends on no update."""
+"""Rounds of the protocol without training: what users send and select does not depend on their updates."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ SYSTEMS: dict[str, Callable[..., Algorithm]] = {"SecAgg": secagg, "SparseSecAgg"
 
 
 def idle(num_params: int) -> Local:
-    """Clients whose update is zero."""
+    """Clients that send an update of zeros."""
 
     def apply(key: Any, memory: Any, params: Any, data: ClientData, cohort: Any) -> tuple[Array, Any, Array]:
         del key, params, cohort
@@ -24,5 +24,5 @@ def idle(num_params: int) -> Local:
 
 
 def nothing(num_clients: int) -> ClientData:
-    """A sample for each client, so that they have equal weights."""
+    """One sample for each client, so that all have equal weights."""
     return ClientData((np.zeros((num_clients, 1), np.float32),), jnp.ones(num_clients, jnp.int32))

@@ -6,15 +6,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import harness
 from experiments.claims import Claim, Source
-from experiments.harness import COLOURS
-from experiments.problem import Task, load
-from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, honest, local_of, model_of, rounds_to
-from fedjax_priv import leakage, metrics, models
+from experiments.drawing import band, finish
+from experiments.harness import COLOURS, Outcome
+from experiments.problem import load, model_of, num_params
+from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, gamma, honest, local_of, rounds_to
+from fedjax_priv import leakage, metrics
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import common_secagg, secagg, sparse_secagg
@@ -22,7 +21,7 @@ from fedjax_priv.theory import sparse_secagg as theory
 
 
 class Config(NamedTuple):
-    """The repair's alpha is p + 1/32: what SparseSecAgg spends on its bitmap, it spends on values."""
+    """The repair's alpha is p + 1/32: it spends on values what SparseSecAgg spends on its bitmap."""
 
     setting: Setting
     target: float
@@ -34,21 +33,12 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-SCALES = {
-    "quick": Config(
-        Setting("digits", model="mlp32", learning_rate=0.05, levels=2.0**16), target=0.85,
-        num_clients=12, rounds=30, repeats=1,
-    ),
-    "cpu": Config(Setting(model="mlp64", levels=2.0**16), target=0.9, num_clients=50, rounds=30, repeats=1),
-    "paper": Config(Setting(levels=2.0**16), target=0.97),
-}  # fmt: skip
 SYSTEMS = ("SecAgg", "SparseSecAgg", "common", "common, error feedback")
 ATTACKED = SYSTEMS[1:3]
 
 
-def run(config: Config) -> harness.Outcome:
-    setting, model = config.setting, model_of(config.setting)
-    dataset = load(Task(setting.dataset, samples=setting.samples))
+def run(config: Config) -> Outcome:
+    setting, model, dataset = config.setting, model_of(config.setting.task), load(config.setting.task)
     clients = clients_of(setting, dataset, config.num_clients, config.seed)
     observe = leakage.observe_privacy(honest(config.num_clients))
     result = sweep(
@@ -62,21 +52,17 @@ def run(config: Config) -> harness.Outcome:
     kept["upload"] = upload.where(upload > 0).mean("client")  # of a survivor
     kept["read"] = _read(config, clients)
     caveats = [
-        f"{setting.dataset}, IID, {setting.model}, d = {num_params(setting):,}, N = {config.num_clients}, "
+        f"{setting.task}; IID, N = {config.num_clients}, "
         f"alpha = {setting.alpha}, theta = {setting.dropout}; {config.repeats} run(s)",
-        f"{ELIDED}; the attack is on the first round of the whole protocol, with A = N/3 rounded colluders",
+        f"{ELIDED}; the first round of the whole protocol is attacked, with A = N/3 rounded colluders",
         "bands: minimum and maximum over runs",
     ]
-    return harness.Outcome(figure(kept, caveats[0]), kept, claims(config, kept), caveats)
-
-
-def num_params(setting: Setting) -> int:
-    return models.num_params(jax.eval_shape(model_of(setting).init, jax.random.key(0)))
+    return Outcome(figure(kept, caveats[0]), kept, claims(config, kept), caveats)
 
 
 def algorithm(config: Config, system: str, *, elide: bool, observe: Callable[..., Any] | None = None) -> Algorithm:
     """One of `SYSTEMS`."""
-    setting, local = config.setting, local_of(config.setting, model_of(config.setting))
+    setting, local = config.setting, local_of(config.setting, model_of(config.setting.task))
     how: dict[str, Any] = dict(
         num_clients=config.num_clients, dropout=setting.dropout, levels=setting.levels, block=setting.block,
         elide=elide, observe=observe,
@@ -87,14 +73,13 @@ def algorithm(config: Config, system: str, *, elide: bool, observe: Callable[...
         return sparse_secagg(local, alpha=setting.alpha, **how)
     sent = float(theory.selection_probability(config.num_clients, setting.alpha)) + 1 / 32
     feedback = system.endswith("feedback")
-    return common_secagg(local, num_params=num_params(setting), alpha=sent, error_feedback=feedback, **how)
+    return common_secagg(local, num_params=num_params(setting.task), alpha=sent, error_feedback=feedback, **how)
 
 
 def _read(config: Config, clients: ClientData) -> xr.DataArray:
-    """Share of the honest survivors' values that the server and N/3 users read, `[attacked, size]`."""
+    """Fraction of the honest survivors' values that the server and N/3 users read, `[attacked, size]`."""
     setting, key = config.setting, jax.random.key(config.seed)
-    params = model_of(setting).init(key)
-    shares = []
+    params, fractions = model_of(setting.task).init(key), []
     for name in ATTACKED:
         system = algorithm(config, name, elide=False, observe=lambda view: view)
         state = system.init(key, params, clients)
@@ -105,15 +90,14 @@ def _read(config: Config, clients: ClientData) -> xr.DataArray:
         member = ~honest(config.num_clients)
         colluders = leakage.colluders_of_round(protocol, key, view.public["mask"], member)
         reading = leakage.separate(view, protocol, bound=config.bound, colluders=colluders, max_size=2)
-        shares.append(reading.fraction.value)
-    return xr.DataArray(shares, {"attacked": list(ATTACKED), "size": [1, 2]})
+        fractions.append(reading.fraction.value)
+    return xr.DataArray(fractions, {"attacked": list(ATTACKED), "size": [1, 2]})
 
 
 def claims(config: Config, result: xr.Dataset) -> list[Claim]:
-    """Only the first is the paper's; the others are what the repair promises."""
-    n, alpha, theta = config.num_clients, config.setting.alpha, config.setting.dropout
-    gamma = round(n / 3) / n
-    setting = theory.Setting(n, alpha, theta, gamma)
+    """The first is the paper's; the others are what the repair promises."""
+    n = config.num_clients
+    setting = theory.Setting(n, config.setting.alpha, config.setting.dropout, gamma(n))
     limit = theory.aggregated_honest_clients_limit(setting)
     alone, pairs = result.read.sel(attacked="SparseSecAgg").values
     repaired = result.read.sel(attacked="common").sum("size").item()
@@ -121,23 +105,22 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     of = lambda values, name: values.sel(system=name).item()
     return [
         Claim(
-            "sums-over-t",
-            "SparseSecAgg: the server learns sums over T honest users only", f"T = {limit:.2f} (Theorem 2)",
-            f"{alone:.0%} read alone, {pairs:.0%} in pairs", bool(alone + pairs < 0.001),
+            "sums-over-t", "SparseSecAgg: the server learns sums over T honest users only",
+            f"T = {limit:.2f} (Theorem 2)", f"{alone:.0%} read alone, {pairs:.0%} in pairs",
+            bool(alone + pairs < 0.001), "fewer than 0.1% alone or in pairs",
             f"expected alone {float(theory.isolated_fraction(setting)):.0%}; mean X(l) "
             f"{of(count, 'SparseSecAgg'):.2f}",
         ),
         Claim(
-            "repair-reads-nothing",
-            "repair: the same attack reads nothing", "", f"{repaired:.2%}", bool(repaired < 0.001),
-            f"sums over {of(count, 'common'):.1f} honest survivors, as SecAgg ({of(count, 'SecAgg'):.1f}); "
-            "verdict: below 0.1%, what is tiny by chance", source=Source.OURS,
+            "repair-reads-nothing", "repair: the same attack reads nothing", "", f"{repaired:.2%}",
+            bool(repaired < 0.001), "below 0.1%, what is tiny by chance",
+            f"sums over {of(count, 'common'):.1f} honest survivors, as SecAgg ({of(count, 'SecAgg'):.1f})", Source.OURS,
         ),
         Claim(
             "equal-bytes", "at equal bytes", "", f"{of(upload, 'common') / of(upload, 'SparseSecAgg'):.4f}",
-            bool(abs(of(upload, "common") / of(upload, "SparseSecAgg") - 1) < 0.01),
+            bool(abs(of(upload, "common") / of(upload, "SparseSecAgg") - 1) < 0.01), "within 1%",
             f"upload, repair / SparseSecAgg; {of(upload, 'SecAgg') / of(upload, 'common'):.2f} times less than SecAgg",
-            source=Source.OURS,
+            Source.OURS,
         ),
         _as_accurate(config, result, "common"),
         _as_accurate(config, result, "common, error feedback"),
@@ -147,15 +130,13 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
 def _as_accurate(config: Config, result: xr.Dataset, name: str) -> Claim:
     last = lambda system: result.accuracy.sel(system=system).isel(evaluation=-1).mean("seed").item()
     rounds = rounds_to(result, config.target).mean("seed", skipna=False)
-    reached = ", ".join(
-        f"{system}: {rounds.sel(system=system).item():.3g}" for system in ("SecAgg", "SparseSecAgg", name)
-    )
+    systems = ("SecAgg", "SparseSecAgg", name)
+    reached = ", ".join(f"{system}: {rounds.sel(system=system).item():.3g}" for system in systems)
     return Claim(
         f"{name}: accuracy", f"{name}: as accurate by round as SparseSecAgg", "",
         f"{100 * (last(name) - last('SparseSecAgg')):+.1f} points",
-        bool(last(name) > last("SparseSecAgg") - 0.01),
-        f"after {config.rounds} rounds, verdict: at most 1 point less; rounds to {config.target:.0%}: {reached}",
-        source=Source.OURS,
+        bool(last(name) > last("SparseSecAgg") - 0.01), "at most 1 point less",
+        f"after {config.rounds} rounds; rounds to {config.target:.0%}: {reached}", Source.OURS,
     )  # fmt: skip
 
 
@@ -164,26 +145,17 @@ def figure(result: xr.Dataset, title: str) -> Figure:
     by_round, by_bytes, read = picture.subplots(1, 3, width_ratios=(1, 1, 0.8))
     sent = np.insert(result.upload.mean("seed").cumsum("round").values / 1e6, 0, 0, axis=1)
     for i, system in enumerate(SYSTEMS):
-        runs, places = result.accuracy.sel(system=system), result.evaluation.values
-        for axes, x in ((by_round, places), (by_bytes, sent[i][places])):
-            axes.plot(x, runs.mean("seed"), color=COLOURS[i], linewidth=1.6, label=system)
-            axes.fill_between(x, runs.min("seed"), runs.max("seed"), color=COLOURS[i], alpha=0.2, linewidth=0)
-            axes.grid(alpha=0.3)
-    by_round.set(xlabel="round", ylabel="test accuracy", title="accuracy by round")
-    by_bytes.set(xlabel="uploaded by a user so far (MB)", title="accuracy by upload", xscale="log")
-    by_round.legend(frameon=False, fontsize=9)
-    _bars(read, result.read)
-    for axes in (by_round, by_bytes, read):
-        axes.spines[["top", "right"]].set_visible(False)
-    picture.suptitle(title, fontsize=10)
-    return picture
-
-
-def _bars(axes: Axes, read: xr.DataArray) -> None:
+        runs = result.accuracy.sel(system=system)
+        runs = runs.assign_coords(sent=("evaluation", sent[i][runs.evaluation.values]))
+        band(by_round, runs, "evaluation", system, COLOURS[i])
+        band(by_bytes, runs, "sent", "", COLOURS[i])
+    finish(by_round, "accuracy by round", xlabel="round", ylabel="test accuracy")
+    finish(by_bytes, "accuracy by upload", xlabel="uploaded by a user so far (MB)", xscale="log")
     places = np.arange(len(ATTACKED))
     for i, label in enumerate(("alone", "in a sum of two")):
-        bars = axes.bar(places + 0.4 * i - 0.2, 100 * read.values[:, i], 0.36, color=COLOURS[i + 4], label=label)
-        axes.bar_label(bars, fmt="%.2g%%", fontsize=9)
-    axes.set_xticks(places, ATTACKED)
-    axes.set(ylabel="of the values honest survivors sent (%)", title="read by server and N/3 users", ymargin=0.15)
-    axes.legend(frameon=False, fontsize=9)
+        bars = read.bar(places + 0.4 * i - 0.2, 100 * result.read[:, i], 0.36, color=COLOURS[i + 4], label=label)
+        read.bar_label(bars, fmt="%.2g%%", fontsize=9)
+    finish(read, "read by server and N/3 users", ylabel="of the values honest survivors sent (%)", ymargin=0.15)
+    read.set_xticks(places, ATTACKED)
+    picture.suptitle(title, fontsize=10)
+    return picture

@@ -1,7 +1,7 @@
-"""One comparison, SecAgg against SparseSecAgg to a target accuracy; Fig. 3, 5 and 6 are configurations of it.
+"""Training with SecAgg and SparseSecAgg to a target accuracy, for Fig. 3, 5 and 6.
 
-Curves and bytes come from runs whose masks are elided: the same aggregates bit for bit, and the same messages. What
-masks cost in time is measured in a few rounds of the whole protocol.
+Curves and bytes come from runs with elided masks, which have the same aggregates bit for bit and the same messages. The
+time that masks take is measured in a few rounds of the whole protocol.
 """
 
 import functools
@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 
-from experiments.problem import Task, load
+from experiments.problem import Task, load, model_of, num_params
 from experiments.sparse_secagg.protocol import SYSTEMS
-from fedjax_priv import data, losses, metrics, models
+from fedjax_priv import data, losses, metrics
 from fedjax_priv.analysis import wall_clock
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.clients import local_sgd
@@ -27,11 +27,9 @@ ELIDED = "masks were elided in the runs of accuracy and bytes: the same aggregat
 
 
 class Setting(NamedTuple):
-    """Data, model and local training. The defaults are the paper's; it does not publish `levels`."""
+    """Data, model and local training. The defaults are the paper's, except `levels`, which it does not publish."""
 
-    dataset: Literal["digits", "mnist", "cifar10"] = "mnist"
-    samples: int | None = None  # training samples that are used; None: all
-    model: str = "cnn"
+    task: Task = Task("mnist", "cnn")
     partition: Literal["iid", "shards"] = "iid"
     num_shards: int = 300
     alpha: float = 0.1
@@ -58,14 +56,6 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-def model_of(setting: Setting) -> Model:
-    """Of a name: "cnn" is that of the data set, "mlp64" a network with one hidden layer of 64."""
-    shape = {"digits": (8, 8, 1), "mnist": (28, 28, 1), "cifar10": (32, 32, 3)}[setting.dataset]
-    if setting.model.startswith("mlp"):
-        return models.mlp(shape, 10, hidden=(int(setting.model.removeprefix("mlp")),))
-    return models.cifar_cnn() if setting.dataset == "cifar10" else models.mcmahan_cnn(shape)
-
-
 def local_of(setting: Setting, model: Model) -> Local:
     return local_sgd(
         losses.softmax_cross_entropy(model),
@@ -83,12 +73,22 @@ def clients_of(setting: Setting, dataset: data.Dataset, num_clients: int, seed: 
 
 
 def honest(num_clients: int) -> jax.Array:
-    """All but N/3 adversaries, rounded; which ones is of no account, users are drawn alike."""
-    return jnp.arange(num_clients) < num_clients - round(num_clients / 3)
+    """Which users are honest `[N]`: all except the last N/3, rounded; users are drawn alike, so any would do."""
+    return jnp.arange(num_clients) < num_clients - adversaries(num_clients)
+
+
+def adversaries(num_clients: int) -> int:
+    """A = N/3, rounded."""
+    return round(num_clients / 3)
+
+
+def gamma(num_clients: int) -> float:
+    """A / N."""
+    return adversaries(num_clients) / num_clients
 
 
 def algorithm(setting: Setting, local: Local, num_clients: int, system: str, *, elide: bool) -> Algorithm:
-    """One of `SYSTEMS`; with elided masks it is observed, too."""
+    """One of `SYSTEMS`; its privacy is observed if masks are elided."""
     more: dict[str, Any] = {"alpha": setting.alpha} if system == "SparseSecAgg" else {}
     if elide:
         more["observe"] = observe_privacy(honest(num_clients))
@@ -102,17 +102,17 @@ def compare(config: Config, systems: Sequence[str] = tuple(SYSTEMS)) -> xr.Datas
     """Run the systems at every N.
 
     Returns:
-      With dimensions `num_clients`, `system`, `seed`, `round` and `evaluation`; NaN after the last round of an N:
-      `accuracy`; `upload`, bytes of a round, the sum over users, and `largest_upload`, of one user; `revealed`, of
-      survivors, and `revealed_all`; `seconds_upload` and `seconds_all`, modelled time of a round.
+      With dimensions `num_clients`, `system`, `seed`, `round` and `evaluation`, NaN after the last round of an N:
+      `accuracy`; `upload`, bytes of all users in a round, and `largest_upload`, of one user; `revealed`, of survivors,
+      and `revealed_all`; `seconds_upload` and `seconds_all`, modelled time of a round.
     """
-    dataset = load(Task(config.setting.dataset, samples=config.setting.samples))
-    model = model_of(config.setting)
+    task = config.setting.task
+    dataset, model = load(task), model_of(task)
     parts = [
         _one(config, systems, model, dataset, *size) for size in zip(config.num_clients, config.rounds, strict=True)
     ]
     result = cast(xr.Dataset, xr.concat(parts, xr.Variable("num_clients", list(config.num_clients)), join="outer"))
-    return result.assign_attrs(num_params=models.num_params(model.init(jax.random.key(0))))
+    return result.assign_attrs(num_params=num_params(task))
 
 
 def _one(
@@ -139,12 +139,12 @@ def _one(
 
 
 def _seconds(run: xr.Dataset) -> float:
-    """A round, median."""
+    """Of a round, the median."""
     return float(run.seconds.diff("evaluation").median()) / float(run.evaluation.diff("evaluation")[0])
 
 
 def _summary(config: Config, run: xr.Dataset, whole: float) -> xr.Dataset:
-    """What is kept of the runs of one system, of which a round of the whole protocol takes `whole` seconds here."""
+    """What is kept of the runs of one system; a round of its whole protocol takes `whole` seconds here."""
     user, server = compute_seconds(run.sizes["client"], config.setting.dropout, whole, _seconds(run))
     clock = functools.partial(wall_clock.run_seconds, run, compute_seconds=user, bandwidth=config.bandwidth)
     upload = run.up_bytes.sel(phase="upload", drop=True)
@@ -162,11 +162,11 @@ def _summary(config: Config, run: xr.Dataset, whole: float) -> xr.Dataset:
 
 
 def compute_seconds(num_clients: int, dropout: float, whole: float, elided: float) -> tuple[float, float]:
-    """Seconds that a user and the server compute in a round, each with a machine like this one.
+    """Seconds that a user and the server compute in a round, each on a machine like this one.
 
-    Users train and mask at the same time, the server takes masks out alone. Here everything takes its turn, `whole`
-    seconds, and `elided` without masks; what masks take is divided as the words that are expanded: N (N-1) + N by
-    users, theta (1-theta) N^2 + (1-theta) N by the server.
+    Users train and mask at the same time; the server removes masks alone. Here all of it runs on one machine, in
+    `whole` seconds, or `elided` seconds without masks. The time of masks is divided by the words each side expands:
+    N (N-1) + N for users, theta (1-theta) N^2 + (1-theta) N for the server.
     """
     users = num_clients**2
     server = (1 - dropout) * num_clients * (dropout * num_clients + 1)
@@ -176,8 +176,7 @@ def compute_seconds(num_clients: int, dropout: float, whole: float, elided: floa
 
 def rounds_to(result: xr.Dataset, target: float) -> xr.DataArray:
     """Rounds until the accuracy first reaches the target; NaN if it does not."""
-    reached = result.accuracy >= target
-    return result.evaluation.where(reached).min("evaluation")
+    return result.evaluation.where(result.accuracy >= target).min("evaluation")
 
 
 def total_to(result: xr.Dataset, variable: str, target: float) -> xr.DataArray:

@@ -1,34 +1,23 @@
-"""The paper's bounds beside exact accounting, and an audit of both by simulation."""
+"""The paper's bounds next to exact accounting, and an audit of both by simulation."""
 
 import numpy as np
 import xarray as xr
 
-from experiments import harness
 from experiments.claims import Claim, Source
+from experiments.harness import Outcome, span
 from experiments.wireless import audit
 from experiments.wireless.accounting import EPSILONS, Config, audited, by_participation, by_rounds, by_users
 from experiments.wireless.panels import figure
 from experiments.wireless.training import RECEIVER_NOISE
 
-FEW = Config(
-    participation=(0.02, 0.2, 0.3, 0.5, 0.9, 1.0), sizes=(20, 156, 1000), iterations=(1, 100, 2500),
-    pair=Config().pair._replace(rounds=1500, seeds=8),
-    removed=audit.Round(20, 0.9, 0.1, 1.0, 1.0, num_params=400, rounds=2000, seeds=4),
-)  # fmt: skip
-SCALES = {
-    "quick": FEW,
-    "cpu": Config(removed=audit.Round(50, 0.9, 0.1, 0.5, 1.0, num_params=1000, rounds=5000, seeds=4)),
-    "paper": Config(),
-}
 
-
-def run(config: Config) -> harness.Outcome:
+def run(config: Config) -> Outcome:
     parts = (by_participation(config), by_users(config), by_rounds(config), audited(config))
     result = xr.merge(parts)
     caveats = [
         f"by p: K = {config.num_users}, sigma^2 = {config.noise_variance:g}, N0 = {RECEIVER_NOISE:g}, delta' = "
         "2 exp(-2 m^2/K) + 1e-5, every curve at eq. 13's delta_c; by K: the noise of Fig. 2, p = p*(K)",
-        "exact figures are of one round, all users aligned, one sigma^2 and p; R is revealed, K_t is not but in (c); "
+        "exact figures are of one round, all users aligned, one sigma^2 and p; R is revealed, K_t only in (c); "
         "composed they are upper bounds",
         f"where p <= sqrt(log(2)/(2K)) = {np.sqrt(np.log(2) / 2 / config.num_users):.3f} the paper has no bound; near "
         "p = 1 nothing bounds removal once R is revealed",
@@ -36,10 +25,10 @@ def run(config: Config) -> harness.Outcome:
         f"pair, {_size(config.removed)} for removal, a fifth of them to choose thresholds; Clopper-Pearson, "
         f"{audit.CONFIDENCE:.0%} for all points of a panel together",
     ]
-    return harness.Outcome(figure(config, result), result, [*_bounds(config, result), *_audits(result)], caveats)
+    return Outcome(figure(config, result), result, [*_bounds(config, result), *_audits(result)], caveats)
 
 
-def _size(spec: audit.Round) -> str:
+def _size(spec: audit.Trials) -> str:
     return f"{spec.rounds * spec.seeds:,}"
 
 
@@ -56,28 +45,27 @@ def _bounds(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "replacement", "Theorem 1 holds for replacement, uniform p", "stated for removal",
             f"eq. 13 is {np.nanmin(ratio):.3g} to {np.nanmax(ratio):.3g} times the exact eps",
-            bool(true["replacement"].all()), "verdict: not below the exact figure at its delta, at any p and L shown",
+            bool(true["replacement"].all()), "not below the exact figure at its delta, at any p and L shown",
         ),
         Claim(
             "removal", "Theorem 1 holds for removal, once R is known, as the paper lets it be", "holds",
             f"L = {config.clips[-1]:g}: below the exact figure "
             + (f"from p = {broken.min():g} on" if broken.size else "nowhere"),
-            bool(true["removal"].all()),
-            "verdict: not below the exact figure at its delta; there is no finite one near p = 1",
+            bool(true["removal"].all()), "not below the exact figure at its delta",
+            "there is no finite exact figure near p = 1",
         ),
         Claim(
             "known-participants", "knowing K_t costs nothing (post-processing)", "nothing",
             f"eps is up to {float((known / hidden.where(hidden > 0)).max()):.3g} times as large",
-            bool((known <= hidden * 1.001).all()),
-            f"verdict: the same at all p; at p* and Fig. 2's noise it is then above that of all users at "
-            f"{int(worse.sum())} of {worse.size} K",
+            bool((known <= hidden * 1.001).all()), "the same at all p",
+            f"at p* and Fig. 2's noise it is then above that of all users at {int(worse.sum())} of {worse.size} K",
         ),
         Claim(
             "composition", f"composition (eqs. 18-20) bounds what T = {total['T'].item():,} rounds leak", "bounds",
             f"eps_T = {float(total.total):.3g}, exact at most {float(total.total_exact):.3g} at delta_T = "
             f"{float(total.total_delta):.3g}",
-            bool((result.total >= result.total_exact).all()),
-            f"replacement, uniform p = {config.uniform:g}, L = {config.clips[-1]:g}; verdict: at every T",
+            bool((result.total >= result.total_exact).all()), "at every T",
+            f"replacement, uniform p = {config.uniform:g}, L = {config.clips[-1]:g}",
         ),
     ]  # fmt: skip
 
@@ -92,24 +80,23 @@ def _audits(result: xr.Dataset) -> list[Claim]:
                 f"{low:.3g} (L = {clip:g})" for clip, low in
                 zip(result.removed_clip.values, np.maximum(result.removed_low.values, 0), strict=True)
             ),
-            bool(~beats.any()),
-            "measured lower bounds on delta at eq. 13's eps, gradients 0, R not revealed; verdict: none above the "
-            f"claim; computed exactly {', '.join(f'{value:.3g}' for value in result.removed_exact.values)}",
+            bool(~beats.any()), "none above the claim",
+            "measured lower bounds on delta at eq. 13's eps, gradients 0, R not revealed; computed exactly "
+            f"{', '.join(f'{value:.3g}' for value in result.removed_exact.values)}",
         ),
         Claim(
             "exact-removal-audit", "the exact figure for removal withstands that audit", "",
             ", ".join(f"{value:.3g}" for value in result.removed_rigorous.values),
             bool((result.removed_low <= result.removed_rigorous).all()
                  and (result.removed_exact <= result.removed_rigorous).all()),
-            "delta at the same eps, R revealed; verdict: above every measured lower bound, and above the exact delta "
-            "without R", source=Source.OURS,
+            "above every measured lower bound, and above the exact delta without R",
+            "delta at the same eps, R revealed", Source.OURS,
         ),
         Claim(
-            "exact-replacement-audit",
-            "the exact figure for replacement withstands the worst pair, and is attained", "",
-            f"measured less exact {float((result.pair - result.pair_exact).min()):+.2g} to "
+            "exact-replacement-audit", "the exact figure for replacement withstands the worst pair, and is attained",
+            "", f"measured less exact {float((result.pair - result.pair_exact).min()):+.2g} to "
             f"{float((result.pair - result.pair_exact).max()):+.2g}",
             bool(((result.pair_low <= result.pair_exact) & (result.pair_exact <= result.pair_high)).all()),
-            f"delta at eps = {harness.span(EPSILONS)}; verdict: inside the interval at every eps", source=Source.OURS,
+            "inside the interval at every eps", f"delta at eps = {span(EPSILONS)}", Source.OURS,
         ),
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from fedjax_priv.theory import wireless as theory
 
 
 class Config(NamedTuple):
-    """By p at the numbers of Fig. 4, by K at those of Fig. 2, by T at those of Fig. 4(b); what is simulated is ours."""
+    """By p with Fig. 4's numbers, by K with Fig. 2's, by T with Fig. 4(b)'s; the simulations are ours."""
 
     num_users: int = 200
     noise_variance: float = 0.1
@@ -23,9 +23,9 @@ class Config(NamedTuple):
     iterations: tuple[int, ...] = (1, 10, 100, 400, 1000, 2500)
     uniform: float = 0.3  # p of the composition
     slack: float = 1e-5  # dt
-    pair: audit.Round = audit.Round(20, 0.3, 1.0, 0.1, 1.0, num_params=2, rounds=10_000, seeds=20)
-    removed: audit.Round = audit.Round(200, 0.9, 0.1, 0.1, 1.0, num_params=7850, rounds=5000, seeds=4)
-    removed_clips: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1)  # gradients are 0: one simulation is of every L
+    pair: audit.Trials = audit.Trials(theory.Round(20, 0.3, 1.0, 0.1, 1.0), num_params=2, rounds=10_000, seeds=20)
+    removed: audit.Trials = audit.Trials(theory.Round(200, 0.9, 0.1, 0.1, 1.0), num_params=7850, rounds=5000, seeds=4)
+    removed_clips: tuple[float, ...] = (0.003, 0.01, 0.03, 0.1)  # gradients are 0: one simulation serves every L
     seed: int = 0
 
 
@@ -64,13 +64,9 @@ def _at(config: Config, clip: float, p: float) -> list[float]:
 
 def by_users(config: Config) -> xr.Dataset:
     """`scaled` eps by `K` and `line`: of p*, at eq. 14's delta_c, and of all users at the same."""
-    noise = Noise()
-    rows = []
-    for k in config.sizes:
-        p, eps, delta = sampled_round(k, noise)
-        setting = theory.Round(k, p, noise.clip, noise.privacy, noise.receiver)
-        exact = theory.rigorous_epsilon, theory.known_set_epsilon, theory.rigorous_unsampled_epsilon
-        rows.append([eps, *(kind(setting, delta) for kind in exact)])
+    exact = theory.rigorous_epsilon, theory.known_set_epsilon, theory.rigorous_unsampled_epsilon
+    sampled = [sampled_round(k, Noise()) for k in config.sizes]
+    rows = [[eps, *(kind(setting, delta) for kind in exact)] for setting, eps, delta in sampled]
     coordinates = {"K": list(config.sizes), "line": ["paper", "replacement", "known", "all"]}
     return xr.Dataset({"scaled": (tuple(coordinates), np.array(rows, float))}, coordinates)
 
@@ -86,24 +82,22 @@ def by_rounds(config: Config) -> xr.Dataset:
     for t in config.iterations:
         total = theory.compose_heterogeneous(np.full(t, eps), delta, config.slack)
         rows.append((total.epsilon, total.delta, theory.rigorous_epsilon(setting, total.delta, rounds=t)))
-    names = ("total", "total_delta", "total_exact")
-    columns = dict(zip(names, np.array(rows, float).T, strict=True))
-    return xr.Dataset({name: ("T", values) for name, values in columns.items()}, {"T": list(config.iterations)})
+    columns = zip(("total", "total_delta", "total_exact"), np.array(rows, float).T, strict=True)
+    return xr.Dataset({name: ("T", values) for name, values in columns}, {"T": list(config.iterations)})
 
 
 def audited(config: Config) -> xr.Dataset:
     """Measured `pair` and `removed` with the ends of their intervals, and what theory says at the same eps."""
     spec = config.pair
-    setting = theory.Round(*(getattr(spec, name) for name in theory.Round._fields))
     pair = _interval("pair", "pair_eps", audit.replacement(spec, EPSILONS, config.seed))
-    pair["pair_exact"] = "pair_eps", [float(theory.rigorous_delta(setting, eps)) for eps in EPSILONS]
+    pair["pair_exact"] = "pair_eps", [float(theory.rigorous_delta(spec.setting, eps)) for eps in EPSILONS]
     claims = [_claimed(config.removed, clip) for clip in config.removed_clips]
     eps = np.array([claim.epsilon for claim, _ in claims])
     removed = _interval("removed", "removed_clip", audit.removal(config.removed, eps, config.seed))
-    removed["removed_eps"] = "removed_clip", eps
-    removed["removed_claimed"] = "removed_clip", [float(claim.claimed) for claim, _ in claims]
-    removed["removed_exact"] = "removed_clip", [float(claim.exact) for claim, _ in claims]
-    removed["removed_rigorous"] = "removed_clip", [bound for _, bound in claims]
+    columns = {"eps": eps, "rigorous": [bound for _, bound in claims]} | {
+        name: [float(getattr(claim, name)) for claim, _ in claims] for name in ("claimed", "exact")
+    }
+    removed |= {f"removed_{name}": ("removed_clip", values) for name, values in columns.items()}
     coordinates = {"pair_eps": EPSILONS, "removed_clip": list(config.removed_clips)}
     return xr.Dataset(pair | removed, coordinates)
 
@@ -113,9 +107,9 @@ def _interval(name: str, dim: str, found: audit.Measured) -> dict:
     return {name + part: (dim, values) for part, values in parts.items()}
 
 
-def _claimed(spec: audit.Round, clip: float) -> tuple[theory.Counterexample, float]:
+def _claimed(spec: audit.Trials, clip: float) -> tuple[theory.Counterexample, float]:
     """Theorem 1's claim for this L and the exact delta without R; and delta for removal if R is revealed."""
-    small = delta_prime(np.full(spec.num_users, spec.participation))
-    setting = theory.Round(spec.num_users, spec.participation, clip, spec.noise_variance, spec.receiver_noise)
+    setting = spec.setting._replace(clip=clip)
+    small = delta_prime(np.full(int(setting.num_users), setting.participation))
     claim = theory.removal_counterexample(setting, spec.num_params, DELTA_LOCAL, small)
     return claim, float(theory.rigorous_delta(setting, claim.epsilon, adjacency="removal"))

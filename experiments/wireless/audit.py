@@ -1,7 +1,7 @@
-"""What the channel leaks, measured: it is simulated for two neighbouring inputs, and a test tells them apart.
+"""What the channel leaks, measured: it is simulated for two adjacent inputs, and a test tells them apart.
 
-For an event A the server can decide on, P[A] - e^eps P'[A] is at most delta(eps), so with Clopper-Pearson intervals of
-both probabilities it is a lower bound on delta that no valid accountant may be below.
+For an event A that the server can observe, P[A] - e^eps P'[A] is at most delta(eps). Clopper-Pearson intervals of both
+probabilities make it a lower bound on delta; a valid accountant is never below it.
 """
 
 from collections.abc import Callable
@@ -19,21 +19,18 @@ from fedjax_priv.base import Algorithm, ClientData, Local, View
 from fedjax_priv.channels import constant
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import wireless
+from fedjax_priv.theory import wireless as theory
 
 CONFIDENCE = 0.95
 """Of all intervals of an audit together."""
 
 
-class Round(NamedTuple):
+class Trials(NamedTuple):
     """A round in which all users are aligned, and how often it is simulated."""
 
-    num_users: int
-    participation: float
-    clip: float
-    noise_variance: float
-    receiver_noise: float
+    setting: theory.Round
     num_params: int
-    rounds: int  # of a seed
+    rounds: int  # for each seed
     seeds: int
 
 
@@ -45,39 +42,41 @@ class Measured(NamedTuple):
     high: np.ndarray
 
 
-def replacement(spec: Round, epsilons: np.ndarray, seed: int) -> Measured:
+def replacement(spec: Trials, epsilons: np.ndarray, seed: int) -> Measured:
     """The worst pair: user 0 sends L u or -L u, all others -L u, and R is revealed; the likelihood ratio decides."""
+    users = int(spec.setting.num_users)
 
     def system(side: Any) -> Algorithm:
-        signs = jnp.full(spec.num_users, -1.0).at[0].set(side)
-        vectors = jnp.zeros((spec.num_users, spec.num_params)).at[:, 0].set(signs * spec.clip)
-        return _system(spec, sending(vectors), spec.participation, _signal, known_count=True)
+        signs = jnp.full(users, -1.0).at[0].set(side)
+        vectors = jnp.zeros((users, spec.num_params)).at[:, 0].set(signs * spec.setting.clip)
+        return _system(spec, sending(vectors), spec.setting.participation, _signal, known_count=True)
 
     runs = _simulate(spec, system, "side", [1.0, -1.0], seed)
-    losses = replacement_loss(spec, runs.number.values, runs.signal.values)
+    losses = replacement_loss(spec.setting, runs.number.values, runs.signal.values)
     with_user, without = losses.reshape(2, -1)
     decide = lambda eps: ((with_user > eps).sum(), (without > eps).sum())
     return _measured(decide, epsilons, with_user.size)
 
 
-def replacement_loss(spec: Round, number: np.ndarray, signal: np.ndarray) -> np.ndarray:
+def replacement_loss(setting: theory.Round, number: np.ndarray, signal: np.ndarray) -> np.ndarray:
     """log of the ratio of the two laws of y u, given R: a mixture of two normal ones over one of them."""
-    deviation = np.sqrt(number * spec.noise_variance + spec.receiver_noise)
-    shift, z = 2 * spec.clip / deviation, (signal + number * spec.clip) / deviation
-    share = number / spec.num_users
+    deviation = np.sqrt(number * setting.noise_variance + setting.receiver_noise)
+    shift, z = 2 * setting.clip / deviation, (signal + number * setting.clip) / deviation
+    part = number / setting.num_users
     with np.errstate(divide="ignore"):
-        return np.logaddexp(np.log1p(-share), np.log(share) + shift * z - shift**2 / 2)
+        return np.logaddexp(np.log1p(-part), np.log(part) + shift * z - shift**2 / 2)
 
 
-def removal(spec: Round, epsilons: np.ndarray, seed: int) -> Measured:
-    """The counterexample: all gradients are 0, user 0 is there or not, and R is not revealed; the power decides.
+def removal(spec: Trials, epsilons: np.ndarray, seed: int) -> Measured:
+    """The counterexample: all gradients are 0, user 0 is present or not, R is not revealed; the power decides.
 
-    A fifth of the rounds choose the threshold, the others are counted.
+    A fifth of the rounds choose the threshold, the rest are counted.
     """
+    users = int(spec.setting.num_users)
 
     def system(present: Any) -> Algorithm:
-        p = jnp.full(spec.num_users, spec.participation).at[0].mul(present)
-        return _system(spec, sending(jnp.zeros((spec.num_users, spec.num_params))), p, _power, known_count=False)
+        p = jnp.full(users, spec.setting.participation).at[0].mul(present)
+        return _system(spec, sending(jnp.zeros((users, spec.num_params))), p, _power, known_count=False)
 
     power = _simulate(spec, system, "present", [1.0, 0.0], seed).power.values.reshape(2, -1)
     chosen, counted = np.split(power, [power.shape[1] // 5], axis=1)
@@ -97,16 +96,18 @@ def _power(view: View) -> dict[str, Array]:
     return {"power": jnp.square(view.received.value[0]).mean()}
 
 
-def _system(spec: Round, local: Local, participation: Any, observe: Callable, *, known_count: bool) -> Algorithm:
+def _system(spec: Trials, local: Local, participation: Any, observe: Callable, *, known_count: bool) -> Algorithm:
+    clip, noise, receiver_noise = map(float, spec.setting[2:])
     return wireless(
-        local, clip=spec.clip, noise_variance=spec.noise_variance, receiver_noise=spec.receiver_noise,
-        participation=participation, fading=constant(), known_count=known_count, observe=observe,
+        local, clip=clip, noise_variance=noise, receiver_noise=receiver_noise, participation=participation,
+        fading=constant(), known_count=known_count, observe=observe,
     )  # fmt: skip
 
 
-def _simulate(spec: Round, system: Callable[..., Algorithm], name: str, values: list[float], seed: int) -> xr.Dataset:
+def _simulate(spec: Trials, system: Callable[..., Algorithm], name: str, values: list[float], seed: int) -> xr.Dataset:
     """What was observed, `[input, seed, round]`."""
-    nothing = ClientData((np.zeros((spec.num_users, 1), np.float32),), jnp.ones(spec.num_users, jnp.int32))
+    users = int(spec.setting.num_users)
+    nothing = ClientData((np.zeros((users, 1), np.float32),), jnp.ones(users, jnp.int32))
     return sweep(
         system, {name: values, "seed": range(spec.seeds)}, jax.random.key(seed), jnp.zeros(spec.num_params), nothing,
         rounds=spec.rounds, every=spec.rounds, progress=False,

@@ -1,4 +1,4 @@
-"""What the paper prints beside what its own formulas, or exact ones, give."""
+"""What the paper prints, and what its own formulas, or exact ones, give."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,12 +8,13 @@ import xarray as xr
 from matplotlib.figure import Figure
 from scipy import optimize, stats
 
-from experiments import harness
 from experiments.claims import Claim, Source
-from experiments.wireless import fig2, fig3, fig4, fig5, fig6, leakage, tables
+from experiments.harness import Outcome
+from experiments.wireless import fig2, fig3, fig6, leakage
 from experiments.wireless.leakage import DELTA_LOCAL
 from experiments.wireless.schemes import Noise, sampled_round
-from experiments.wireless.training import RECEIVER_NOISE, THRESHOLD
+from experiments.wireless.tables import HALF_A_DIGIT, PRINTED, USERS
+from experiments.wireless.training import RECEIVER_NOISE, THRESHOLD, Setting
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import wireless as theory
 
@@ -21,128 +22,107 @@ from fedjax_priv.theory import wireless as theory
 class Config(NamedTuple):
     """Nothing here depends on a scale."""
 
-    num_users: int = tables.USERS
+    num_users: int = USERS
     seed: int = 0
 
 
-class Row(NamedTuple):
-    """One number or statement."""
-
-    id: str
-    item: str
-    printed: str | None  # None: computed here, not compared
-    computed: str
-    agrees: bool | None
-    note: str = ""
-
-
-SCALES = {"quick": Config(), "cpu": Config(), "paper": Config()}
-
-
-def run(config: Config) -> harness.Outcome:
-    rows = [*published(config), *removal(config), *optimum(), *figures(), *moments(), *formulas()]
-    claims = [
-        Claim(
-            row.id, row.item, row.printed or "", row.computed, row.agrees, note=row.note,
-            source=Source.OURS if row.printed is None else Source.PAPER,
-        )
-        for row in rows
-    ]  # fmt: skip
-    agrees = np.array([np.nan if row.agrees is None else float(row.agrees) for row in rows])
-    texts = {
-        name: ("row", [getattr(row, name) or "" for row in rows]) for name in ("item", "printed", "computed", "note")
-    }
+def run(config: Config) -> Outcome:
+    claims = [*published(config), *removal(config), *optimum(), *figures(), *moments(), *formulas()]
+    agrees = np.array([np.nan if claim.verdict is None else float(claim.verdict) for claim in claims])
+    columns = {"item": "text", "printed": "expected", "computed": "found", "note": "note"}
+    texts = {name: ("row", [getattr(claim, field) for claim in claims]) for name, field in columns.items()}
     result = xr.Dataset({"agrees": ("row", agrees)}, texts)
     caveats = [
         f"Tables II and III are at K = {config.num_users}, delta_l = 1e-5, delta' = 2 exp(-2 m^2/K) + 1e-5, N0 = 1; "
         "uniform columns only, the others depend on the channel's draws (fig4, fig5)",
         'printed "-": computed here, not compared',
     ]
-    return harness.Outcome(figure(rows), result, claims, caveats)
+    return Outcome(figure(claims), result, claims, caveats)
 
 
-def published(config: Config) -> list[Row]:
+def published(config: Config) -> list[Claim]:
     """Tables II and III, uniform columns, and what Lemma 2 and eq. 13 give for them."""
-    printed = {("II(a)", 0.3): (fig4.LOCAL, None), ("II(a)", 0.9): (None, fig4.CENTRAL)}
-    cases = [
-        (f"{table}({name})", panel.clip, noise)
-        for table, of, noise in (("II", fig4.PAPER, fig4.NOISE), ("III", fig5.panels(1), fig5.NOISE))
-        for name, panel in of.items()
-    ]
     rows = []
-    for table, clip, noise in cases:
-        for p in (0.3, 0.9):
-            round_ = leakage.of_round(np.full(config.num_users, p), clip, noise)
-            local, central = printed.get((table, p), (None, None))
-            at = f"{table}, p = {p:g}"
-            rows.append(_compared(
-                f"lemma-2 {at}",
-                f"eps_l of Lemma 2, {at}", local, round_["lemma"], f"with N0: {round_['local']:.3f}; at delta "
-                f"{round_['local_delta']:.3g}",
-            ))  # fmt: skip
-            rows.append(_compared(
-                f"eq-13 {at}", f"eps_c of eq. 13, {at}", central, round_["central"],
-                f"log(2 max p/(1-delta')) + c/sqrt(m - beta K): {round_['printed']:.3f}; at delta_c "
-                f"{round_['central_delta']:.3g}",
-            ))  # fmt: skip
+    for table, (noise, panels) in PRINTED.items():
+        for name, panel in panels.items():
+            local, central = panel.leakage or (None, None)
+            for p, printed in ((0.3, (local, None)), (0.9, (None, central))):
+                round_ = leakage.of_round(np.full(config.num_users, p), panel.clip, noise)
+                rows += _compared(f"{table}({name}), p = {p:g}", printed, round_)
     return [*rows, *participants(config)]
 
 
-def _compared(id: str, item: str, printed: float | None, computed: float, note: str) -> Row:
-    agrees = None if printed is None else bool(abs(computed - printed) < fig4.HALF_A_DIGIT)
-    return Row(id, item, None if printed is None else f"{printed:.3f}", f"{computed:.3f}", agrees, note)
+def _compared(at: str, printed: tuple[float | None, float | None], round_: dict[str, float]) -> list[Claim]:
+    """Eps_l and eps_c of a column."""
+    weaker = f"log(2 max p/(1-delta')) + c/sqrt(m - beta K): {round_['printed']:.3f}"
+    with_noise = f"with N0: {round_['local']:.3f}"
+    rows = (
+        (
+            "lemma-2",
+            "eps_l of Lemma 2",
+            "lemma",
+            f"{with_noise}; at delta {round_['local_delta']:.3g}",
+        ),
+        ("eq-13", "eps_c of eq. 13", "central", f"{weaker}; at delta_c {round_['central_delta']:.3g}"),
+    )
+    return [
+        Claim(
+            f"{id} {at}", f"{text}, {at}", "" if value is None else f"{value:.3f}", f"{round_[name]:.3f}",
+            None if value is None else bool(abs(round_[name] - value) < HALF_A_DIGIT),
+            "to the printed digits", note, Source.OURS if value is None else Source.PAPER,
+        )
+        for (id, text, name, note), value in zip(rows, printed, strict=True)
+    ]  # fmt: skip
 
 
-def participants(config: Config) -> list[Row]:
+def participants(config: Config) -> list[Claim]:
     """K E[min(1, h/h_th)] of Rician fading, G = 5, and K p."""
     gain = stats.rice(b=np.sqrt(2 * 5), scale=np.sqrt(1 / 12))
     mean = gain.expect(lambda h: np.minimum(1, h / THRESHOLD))
     values = config.num_users * np.array([mean, 0.3, 0.9])
-    text = " / ".join(f"{value:.1f}" for value in values)
-    return [Row("participants",
-                "mean participants", "96 / 60 / 180", text, bool(np.all(np.abs(values - [96, 60, 180]) < 0.5)),
-                f"channel-aware, p = 0.3, 0.9; E h = {gain.mean():.3f}, sd {gain.std():.3f}")]  # fmt: skip
+    return [
+        Claim("participants", "mean participants", "96 / 60 / 180", " / ".join(f"{value:.1f}" for value in values),
+              bool(np.all(np.abs(values - [96, 60, 180]) < 0.5)), "within half a user",
+              f"channel-aware, p = 0.3, 0.9; E h = {gain.mean():.3f}, sd {gain.std():.3f}"),
+    ]  # fmt: skip
 
 
-def removal(config: Config) -> list[Row]:
+def removal(config: Config) -> list[Claim]:
     """Theorem 1 and what the server may know."""
     p = 0.9
     small = leakage.delta_prime(np.full(config.num_users, p))
     loud = theory.Round(config.num_users, p, clip=0.1, noise_variance=0.1, receiver_noise=RECEIVER_NOISE)
     case = theory.removal_counterexample(loud, 7850, DELTA_LOCAL, small)
-    noise, k = Noise(), 1000
-    p_star, _, delta = sampled_round(k, noise)
-    setting = theory.Round(k, p_star, noise.clip, noise.privacy, noise.receiver)
+    setting, _, delta = sampled_round(1000, Noise())
     hidden = theory.rigorous_epsilon(setting, delta)
     known = theory.known_set_epsilon(setting, delta)
     everyone = theory.rigorous_unsampled_epsilon(setting, delta)
     return [
-        Row("removal",
-            f"Theorem 1, removal: delta at eps = {case.epsilon:.3f}", f"{case.claimed:.2g}", f"{case.exact:.2g}",
-            bool(case.exact <= case.claimed), "K = 200, p = 0.9, L = 0.1, sigma^2 = 0.1, gradients 0, R not revealed"),
-        Row("known-participants",
-            "knowing K_t does not matter", "the same eps", f"{hidden:.3f} hidden, {known:.3f} known",
-            bool(known <= hidden), f"Fig. 2's noise, K = {k}, p*; all users without sampling: {everyone:.3f}"),
+        Claim("removal", f"Theorem 1, removal: delta at eps = {case.epsilon:.3f}", f"{case.claimed:.2g}",
+              f"{case.exact:.2g}", bool(case.exact <= case.claimed), "not above the claim",
+              "K = 200, p = 0.9, L = 0.1, sigma^2 = 0.1, gradients 0, R not revealed"),
+        Claim("known-participants", "knowing K_t does not matter", "the same eps",
+              f"{hidden:.3f} hidden, {known:.3f} known", bool(known <= hidden), "known is not above hidden",
+              f"Fig. 2's noise, K = {setting.num_users}, p*; all users without sampling: {everyone:.3f}"),
     ]  # fmt: skip
 
 
-def optimum() -> list[Row]:
+def optimum() -> list[Claim]:
     """Lemma 1."""
     k, small = 1000, 1e-4
     star = float(theory.optimal_participation(k, small))
-    eps = lambda p, c: float(
-        theory.central_epsilon(theory.Round(k, p, 1.0, fig6.noise_variance(c)), DELTA_LOCAL, small)
-    )
+    at = lambda p, c: theory.Round(k, p, 1.0, fig6.noise_variance(c))
+    eps = lambda p, c: float(theory.central_epsilon(at(p, c), DELTA_LOCAL, small))
     least = lambda c: _least(lambda p: eps(p, c), star / 2 + 1e-6)
     curvature = lambda p: (eps(p + 0.01, 1e-3) + eps(p - 0.01, 1e-3) - 2 * eps(p, 1e-3)) / 1e-7
-    at, past = curvature(star), curvature(2.5 * star)
+    first, past = curvature(star), curvature(2.5 * star)
     return [
-        Row("optimum", "Lemma 1: p* minimises eq. 14", f"p* = {star:.3f}",
-            ", ".join(f"{least(c):.3f} (c = {c:g})" for c in (0.01, 5.0, 20.0)), bool(abs(least(20.0) - star) < 1e-3),
-            f"K = {k}, delta' = {small:g}; it minimises the linearised bound only"),
-        Row("curvature",
-            "eq. 41: second derivative at 2 beta K", "negative", "positive" if at > 0 else "negative", bool(at < 0),
-            f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
+        Claim("optimum", "Lemma 1: p* minimises eq. 14", f"p* = {star:.3f}",
+              ", ".join(f"{least(c):.3f} (c = {c:g})" for c in (0.01, 5.0, 20.0)), bool(abs(least(20.0) - star) < 1e-3),
+              "within 0.001 at c = 20", f"K = {k}, delta' = {small:g}; it minimises the linearised bound only"),
+        Claim("curvature", "eq. 41: second derivative at 2 beta K", "negative", "positive" if first > 0 else "negative",
+              bool(first < 0), "negative",
+              f"{'negative' if past < 0 else 'positive'} past 4 beta K: the sign is reversed"),
     ]  # fmt: skip
 
 
@@ -152,16 +132,15 @@ def _least(of: Callable[[float], float], low: float) -> float:
     return float(found)
 
 
-def figures() -> list[Row]:
+def figures() -> list[Claim]:
     """Fig. 2, 3 and 6."""
     first = [fig2.crossing(Noise(privacy=variance)) for variance in (9.0, 3.0)]
     slopes = [_sampled_orthogonal_slope(*window) for window in (fig2.Config().fit, fig2.Config().far)]
     p = np.linspace(0.02, 1, 99)
     least = p[np.nanargmin([fig6.bound(fig6.Config(), fig6.EXPERIMENTS, 2.0, x) for x in p])]
-    noise = Noise()
-    many = sampled_round(10**6, noise)
+    many = sampled_round(10**6, Noise())
     total = theory.compose_homogeneous(many.epsilon, many.delta, 1000, 1e-4)
-    bounds = fig3.bounds(fig3.Config(fig3.ONE_LAYER, participation=(0.1, 0.3, 0.5, 0.7, 0.9)))
+    bounds = fig3.bounds(fig3.Config(Setting(), participation=(0.1, 0.3, 0.5, 0.7, 0.9)))
     lower = bounds.moment.sel(estimate="unknown") < bounds.moment.sel(estimate="known")
     found = "; ".join(
         f"K = {k}: p = {', '.join(f'{p:g}' for p in of.p.values[of.values]) or 'none'}"
@@ -169,30 +148,27 @@ def figures() -> list[Row]:
         for of in [of.squeeze()]
     )
     return [
-        Row("fig-2a", "Fig. 2a: sampled wireless is the lowest", "K >= 20", f"K >= {first[0]}", first[0] <= 20,
-            f"sigma = 3; K >= {first[1]} if sigma^2 = 3; its delta is larger, too"),
-        Row("table-1",
-            "Table I: orthogonal sampled, slope", "-0.5", f"{slopes[0]:.2f}", bool(abs(slopes[0] + 0.5) < 0.05),
-            f"K = 100 to 1,000; {slopes[1]:.2f} on 1e5 to 1e6"),
-        Row("fig-2b", "Fig. 2b: eps_T vanishes, T = 1,000", "delta_T not printed",
-            f"{total.epsilon:.2g} at delta_T = {total.delta:.2g}", bool(total.delta < 0.01),
-            "K = 1,000,000; delta_T >= T delta', whatever K; agrees: below 0.01"),
-        Row("fig-6", "Fig. 6: eps_c rises with p, c = 2", "rises", f"least at p = {least:.2f}", bool(least < 0.99),
-            "K = 20, the experiments' delta'"),
-        Row("unknown-number", "unknown R always beats known (bounds)", "always", found, bool(lower.all()),
-            "where eq. 21 is below eq. 23, of p = 0.1, 0.3, 0.5, 0.7, 0.9"),
+        Claim("fig-2a", "Fig. 2a: sampled wireless is the lowest", "K >= 20", f"K >= {first[0]}", first[0] <= 20,
+              "from K = 20 on", f"sigma = 3; K >= {first[1]} if sigma^2 = 3; its delta is larger, too"),
+        Claim("table-1", "Table I: orthogonal sampled, slope", "-0.5", f"{slopes[0]:.2f}",
+              bool(abs(slopes[0] + 0.5) < 0.05), "within 0.05", f"K = 100 to 1,000; {slopes[1]:.2f} on 1e5 to 1e6"),
+        Claim("fig-2b", "Fig. 2b: eps_T vanishes, T = 1,000", "delta_T not printed",
+              f"{total.epsilon:.2g} at delta_T = {total.delta:.2g}", bool(total.delta < 0.01), "delta_T below 0.01",
+              "K = 1,000,000; delta_T >= T delta', whatever K"),
+        Claim("fig-6", "Fig. 6: eps_c rises with p, c = 2", "rises", f"least at p = {least:.2f}", bool(least < 0.99),
+              "least below p = 0.99", "K = 20, the experiments' delta'"),
+        Claim("unknown-number", "unknown R always beats known (bounds)", "always", found, bool(lower.all()),
+              "at every K and p", "where eq. 21 is below eq. 23, of p = 0.1, 0.3, 0.5, 0.7, 0.9"),
     ]  # fmt: skip
 
 
 def _sampled_orthogonal_slope(low: int, high: int) -> float:
     noise, sizes = Noise(), np.geomspace(low, high, 12).astype(int)
-    p = [float(theory.optimal_participation(int(k), noise.delta_prime)) for k in sizes]
-    settings = [theory.Round(int(k), x, noise.clip, noise.privacy) for k, x in zip(sizes, p, strict=True)]
-    eps = [theory.sampled_orthogonal_epsilon(setting, noise.delta_local) for setting in settings]
-    return fig2.slope(sizes, np.asarray(eps))[0]
+    settings = [sampled_round(int(k), noise).setting for k in sizes]
+    return fig2.slope(sizes, np.array([theory.sampled_orthogonal_epsilon(s, noise.delta_local) for s in settings]))[0]
 
 
-def moments() -> list[Row]:
+def moments() -> list[Claim]:
     """The approximations of Theorem 3, and the bias of the estimates."""
     off = []
     for k in (20, 200):
@@ -201,24 +177,25 @@ def moments() -> list[Row]:
     text = "; ".join(f"K = {k}: {100 * a:.2g}%, {100 * b:.2g}%" for k, (a, b) in zip((20, 200), off, strict=True))
     p = np.array([0.1] * 10 + [0.9] * 10)
     weights = theory.estimate_weights_unknown(20, p) * 20, theory.estimate_weights_known(20, p) * 20
-    k, share = 20, 0.3
+    k, part = 20, 0.3
     return [
-        Row("moments", "eqs. 24, 25: E[1/R], E[1/R^2]", "exact enough", f"off by {text}", bool(np.max(off) < 0.1),
-            "p = 0.1; agrees: within 10%"),
-        Row("display", "display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - share) ** 2:.3f}",
-            f"(1-p)/(Kp) = {(1 - share) / k / share:.3f}", False, "what eqs. 24 and 25 give, twice"),
-        Row("weights",
-            "eqs. 9, 10: every user weighs 1/K", "1", "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
-            "K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),
+        Claim("moments", "eqs. 24, 25: E[1/R], E[1/R^2]", "exact enough", f"off by {text}", bool(np.max(off) < 0.1),
+              "within 10%", "p = 0.1"),
+        Claim("display", "display after eq. 25, p = 0.3, K = 20", f"(1-p)^2 = {(1 - part) ** 2:.3f}",
+              f"(1-p)/(Kp) = {(1 - part) / k / part:.3f}", False, "the same formula",
+              "what eqs. 24 and 25 give, twice"),
+        Claim("weights", "eqs. 9, 10: every user weighs 1/K", "1",
+              "; ".join(f"{w[0]:.2f} and {w[-1]:.2f}" for w in weights), False,
+              "1 for every user", "K w_k at p_k = 0.1 and 0.9, unknown R and known R; 1 for uniform p"),
     ]  # fmt: skip
 
 
-def formulas() -> list[Row]:
+def formulas() -> list[Claim]:
     """The 1.25 formula at every delta."""
     limits = [_holds_up_to(delta) for delta in (1e-5, 1e-4)]
-    return [Row("classical-formula",
-                "Appendix A: the 1.25 formula, any eps", "any", f"up to {limits[0]:.1f}, {limits[1]:.1f}", False,
-                "largest eps at which it is a bound, delta = 1e-5 and 1e-4; proved up to 1")]  # fmt: skip
+    return [Claim("classical-formula", "Appendix A: the 1.25 formula, any eps", "any",
+                  f"up to {limits[0]:.1f}, {limits[1]:.1f}", False, "at every eps",
+                  "largest eps at which it is a bound, delta = 1e-5 and 1e-4; proved up to 1")]  # fmt: skip
 
 
 def _holds_up_to(delta: float) -> float:
@@ -227,23 +204,17 @@ def _holds_up_to(delta: float) -> float:
     return float(gaussian.classical_epsilon(delta, sensitivity))
 
 
-def figure(rows: list[Row]) -> Figure:
-    picture = Figure(figsize=(14, 0.28 * len(rows) + 0.7), layout="constrained")
+def figure(claims: list[Claim]) -> Figure:
+    picture = Figure(figsize=(14, 0.28 * len(claims) + 0.7), layout="constrained")
     axes = picture.subplots()
     axes.axis("off")
-    cells = [[row.item, row.printed or "-", row.computed, _word(row.agrees), row.note] for row in rows]
-    headings = ["", "printed", "computed", "agrees", "note"]
-    table = axes.table(
-        cells, colLabels=headings, loc="center", cellLoc="left", colWidths=[0.2, 0.11, 0.25, 0.045, 0.395]
-    )
+    words = {True: ("yes", "#d7efe3"), False: ("no", "#f7dccb"), None: ("-", "white")}
+    cells = [[row.text, row.expected or "-", row.found, words[row.verdict][0], row.note] for row in claims]
+    headings, widths = ["", "printed", "computed", "agrees", "note"], [0.2, 0.11, 0.25, 0.045, 0.395]
+    table = axes.table(cells, colLabels=headings, loc="center", cellLoc="left", colWidths=widths)
     table.auto_set_font_size(False)
     table.set_fontsize(8.5)
     table.scale(1, 1.2)
-    colours = {"yes": "#d7efe3", "no": "#f7dccb", "-": "white"}
-    for i, row in enumerate(rows, 1):
-        table[i, 3].set_facecolor(colours[_word(row.agrees)])
+    for i, row in enumerate(claims, 1):
+        table[i, 3].set_facecolor(words[row.verdict][1])
     return picture
-
-
-def _word(agrees: bool | None) -> str:
-    return "-" if agrees is None else "yes" if agrees else "no"

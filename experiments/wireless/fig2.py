@@ -1,23 +1,21 @@
-"""Fig. 2 and Table I: leakage against the number of users, of one round and of many, and its order in K."""
+"""Fig. 2 and Table I: leakage by the number of users, of one round and of many, and its order in K."""
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from experiments import harness
 from experiments.claims import Claim
-from experiments.harness import COLOURS
-from experiments.wireless.curves import plain
+from experiments.drawing import finish
+from experiments.harness import COLOURS, Outcome
 from experiments.wireless.schemes import ORDERS, SCHEMES, Noise, leakage, sampled_round
 from fedjax_priv.theory import wireless as theory
 
 
 class Config(NamedTuple):
-    """The caption's noise; K from 20, below which p* = 1. T and dt are not given."""
+    """The caption's noise; K from 20, below which p* = 1. The paper does not give T and dt."""
 
     noise: Noise = Noise()
     most: int = 10_000
@@ -29,34 +27,32 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-SCALES = {"quick": Config(points=8), "cpu": Config(), "paper": Config()}
 EXACT = dict.fromkeys(SCHEMES, "--") | {SCHEMES[1]: ":"}
-"""Lines of the exact figures; those of the orthogonal schemes coincide."""
+"""Line styles of the exact figures; those of the orthogonal schemes coincide."""
 AGREES = 0.05
 """Of a slope with the order of Table I."""
 
 
-def run(config: Config) -> harness.Outcome:
+def run(config: Config) -> Outcome:
     sizes = np.unique(np.geomspace(20, config.most, config.points).astype(int))
     result = xr.merge([leakage(sizes, config.noise), composed(config, sizes), slopes(config)])
     caveats = [
-        "L = 1, sigma = 3, N0 = 3, which the paper's bounds leave out and the exact figures count; delta_l = delta' = "
+        "L = 1, sigma = 3, N0 = 3, which the exact figures count and the paper's bounds do not; delta_l = delta' = "
         "1e-4; sampled schemes at p = p*(K)",
-        "the four schemes stand at four deltas: delta_l, p delta_l, delta_l and delta_c, the exact figures at the same",
+        "the four schemes have four deltas: delta_l, p delta_l, delta_l and delta_c; each exact figure has the same",
         "exact: for replacement, R revealed to the server (orthogonal: the silent links too)",
-        f"of Table I only wireless sampled (eq. 14) is printed, the others are read from what it cites; (b) dt = "
+        f"of Table I the paper prints only wireless sampled (eq. 14), the others follow from what it cites; (b) dt = "
         f"{config.slack:g}, eq. 16, composed homogeneously; slopes are least squares of log eps on log K with "
-        "95% intervals, which say how straight a curve without noise is",
+        "95% intervals, which measure how straight a curve without noise is",
     ]
-    return harness.Outcome(figure(config, result), result, [*orders(config, result), *others(config, result)], caveats)
+    return Outcome(figure(config, result), result, [*orders(config, result), *others(config, result)], caveats)
 
 
 def composed(config: Config, sizes: np.ndarray) -> xr.Dataset:
     """`total` eps_T and `total_delta` of the paper, and `total_exact` at that delta where it is below 1."""
     totals, deltas, exact = np.full((3, len(config.iterations), len(sizes)), np.nan)
     for j, k in enumerate(sizes):
-        p, eps, delta = sampled_round(int(k), config.noise)
-        setting = theory.Round(int(k), p, config.noise.clip, config.noise.privacy, config.noise.receiver)
+        setting, eps, delta = sampled_round(int(k), config.noise)
         for i, t in enumerate(config.iterations):
             totals[i, j], deltas[i, j] = theory.compose_homogeneous(eps, delta, t, config.slack)
             exact[i, j] = theory.rigorous_epsilon(setting, deltas[i, j], rounds=t)
@@ -67,17 +63,14 @@ def composed(config: Config, sizes: np.ndarray) -> xr.Dataset:
 
 def slopes(config: Config) -> xr.Dataset:
     """`slope` and `margin`, half the width of its 95% interval, by `of`, `window` of K and `scheme`."""
-    found = np.full((2, 2, 2, len(SCHEMES)), np.nan)
-    for i, (low, high) in enumerate((config.fit, config.far)):
-        sizes = np.geomspace(low, high, 12).astype(int)
+    windows, found = (config.fit, config.far), np.full((2, 2, 2, len(SCHEMES)), np.nan)
+    for i, window in enumerate(windows):
+        sizes = np.geomspace(*window, 12).astype(int)
         of = leakage(sizes, config.noise)
         for j, values in enumerate((of.eps, of.exact)):
             found[:, j, i] = np.array([slope(sizes, values.sel(scheme=name).values) for name in SCHEMES]).T
-    coordinates = {
-        "of": ["paper", "exact"],
-        "window": [f"{low:,} to {high:,}" for low, high in (config.fit, config.far)],
-        "scheme": list(SCHEMES),
-    }
+    names = [f"{low:,} to {high:,}" for low, high in windows]
+    coordinates = {"of": ["paper", "exact"], "window": names, "scheme": list(SCHEMES)}
     dims = tuple(coordinates)
     return xr.Dataset({"slope": (dims, found[0]), "margin": (dims, found[1])}, coordinates)
 
@@ -96,49 +89,45 @@ def orders(config: Config, result: xr.Dataset) -> list[Claim]:
     said = []
     for name, order in zip(SCHEMES, ORDERS, strict=True):
         of = result.sel(scheme=name)
-        text = lambda kind, window, of=of: (
-            f"{of.slope.sel(of=kind, window=window):.3f} +- {of.margin.sel(of=kind, window=window):.3f}"
-        )
-        exact_far = (
-            "0 (eps is 0 at that delta)" if np.isnan(of.slope.sel(of="exact", window=far)) else text("exact", far)
-        )
         said.append(Claim(
-            f"order: {name}", f"Table I: {name}", f"K^{order:g}", text("paper", near),
-            bool(abs(of.slope.sel(of="paper", window=near) - order) < AGREES),
-            f"slope on K = {near}; verdict: within {AGREES} of it; on {far} {text('paper', far)}; "
-            f"exact figures: {text('exact', near)}, on {far} {exact_far}",
+            f"order: {name}", f"Table I: {name}", f"K^{order:g}", _slope_text(of, "paper", near),
+            bool(abs(of.slope.sel(of="paper", window=near) - order) < AGREES), f"within {AGREES} of it",
+            f"slope on K = {near}; on {far} {_slope_text(of, 'paper', far)}; exact figures: "
+            f"{_slope_text(of, 'exact', near)}, on {far} {_slope_text(of, 'exact', far)}",
         ))  # fmt: skip
     return said
+
+
+def _slope_text(of: xr.Dataset, kind: str, window: str) -> str:
+    at = of.sel(of=kind, window=window)
+    return "0 (eps is 0 at that delta)" if np.isnan(at.slope) else f"{at.slope:.3f} +- {at.margin:.3f}"
 
 
 def others(config: Config, result: xr.Dataset) -> list[Claim]:
     """Fig. 2."""
     first = crossing(config.noise)
-    sizes = np.arange(20, 401)
     delta = sampled_round(first, config.noise).delta
     totals, exact = result.total.values, result.total_exact.values
     large = result.isel(K=-1)
     by_rounds = lambda values: ", ".join(f"{values.sel(T=t):.3g} (T = {t})" for t in config.iterations)
     return [
         Claim(
-            "sampled-wireless-least",
-            "2a: wireless sampling leaks less than wireless transmission of all users", "for K >= 20",
-            f"for K >= {first}", bool(first <= sizes[0]),
-            f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; "
-            f"exact figures: less {_exact_order(result)}",
+            "sampled-wireless-least", "2a: wireless sampling leaks less than wireless transmission of all users",
+            "for K >= 20", f"for K >= {first}", first <= 20, "from K = 20 on",
+            f"by the bounds; at K = {first} at delta {delta:.3g}, all users at {config.noise.delta_local:g}; exact "
+            f"figures: less {_exact_order(result)}",
         ),
         Claim(
             "falls-with-k", "2b: eps_T falls with K, towards 0", "falls",
             f"at K = {large.K.item():,}: {by_rounds(large.total)}",
             bool((np.diff(totals, axis=1) < 0).all() and (np.diff(exact, axis=1) <= 1e-9).all()),
-            "verdict: at every K, exact figures at the same delta too",
+            "at every K, exact figures at the same delta too",
         ),
         Claim(
             "guarantee", "2b: and is a guarantee at a delta that vanishes, too", "not printed",
             by_rounds(large.total_delta),
-            bool((large.total_delta < large["T"] * config.noise.delta_prime).any()),
-            f"delta_T at K = {large.K.item():,}; verdict: below T delta' for some T; but delta_c is at least delta', "
-            "which does not fall with K",
+            bool((large.total_delta < large["T"] * config.noise.delta_prime).any()), "below T delta' for some T",
+            f"delta_T at K = {large.K.item():,}; delta_c is at least delta', which does not fall with K",
         ),
     ]  # fmt: skip
 
@@ -146,11 +135,8 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
 def crossing(noise: Noise) -> int:
     """The first K from which on eq. 14 at p* is below c/sqrt(K)."""
     sizes = np.arange(20, 1000)
-    gap = [
-        sampled_round(int(k), noise).epsilon
-        - theory.unsampled_epsilon(theory.Round(k, 1.0, noise.clip, noise.privacy), noise.delta_local)
-        for k in sizes
-    ]
+    sampled = [sampled_round(int(k), noise) for k in sizes]
+    gap = [one.epsilon - theory.unsampled_epsilon(one.setting, noise.delta_local) for one in sampled]
     return int(sizes[np.flatnonzero(np.array(gap) >= 0).max() + 1])
 
 
@@ -173,16 +159,12 @@ def figure(config: Config, result: xr.Dataset) -> Figure:
         deltas.plot(of.K, of.total_delta, color=colour, linewidth=1.7)
         deltas.axhline(t * config.noise.delta_prime, color=colour, linewidth=1, linestyle=":")
     deltas.plot([], [], ":", color="grey", label="T delta', colours as in (b)")
-    _finish(one, "eps of a round", "(a) Table I, at four deltas")
-    _finish(many, "eps_T", "(b) wireless, sampled, T rounds")
-    _finish(deltas, "delta_T", "at this delta")
+    for axes, label, title in (
+        (one, "eps of a round", "(a) Table I, at four deltas"),
+        (many, "eps_T", "(b) wireless, sampled, T rounds"),
+        (deltas, "delta_T", "at this delta"),
+    ):
+        if axes is not deltas:
+            axes.plot([], [], "--", color="grey", label="exact, same delta")
+        finish(axes, title, xscale="log", yscale="log", xlabel="users K", ylabel=label)
     return picture
-
-
-def _finish(axes: Axes, label: str, title: str) -> None:
-    if label != "delta_T":
-        axes.plot([], [], "--", color="grey", label="exact, same delta")
-    axes.set(xscale="log", yscale="log", xlabel="users K", ylabel=label)
-    axes.set_title(title, fontsize=10)
-    axes.legend(frameon=False, fontsize=9)
-    plain(axes)

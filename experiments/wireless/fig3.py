@@ -7,17 +7,16 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import harness
 from experiments.claims import Claim
-from experiments.harness import COLOURS
+from experiments.drawing import band, finish
+from experiments.harness import COLOURS, Outcome
 from experiments.wireless import curves, training
-from experiments.wireless.scales import AGAIN, FEW, ONE_LAYER
 from experiments.wireless.training import Setting
 from fedjax_priv.theory import wireless as theory
 
 
 class Config(NamedTuple):
-    """The paper's numbers, but for p and T of (b). Its caption says K = 20, its text 200."""
+    """The paper's numbers, except p and T of (b). Its caption says K = 20, its text 200."""
 
     setting: Setting
     num_users: tuple[int, ...] = (20, 200)
@@ -31,16 +30,11 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-BASE = {"groups": (200,), "snr_db": (10.0,)}
-SCALES = {
-    "quick": Config(ONE_LAYER._replace(**FEW | BASE), (20,), (0.1, 0.9), rounds=20),
-    "cpu": Config(ONE_LAYER._replace(**AGAIN | BASE), rounds=200),
-    "paper": Config(ONE_LAYER._replace(**BASE)),
-}
-ESTIMATES = ("unknown", "known")
+ESTIMATES = {"unknown": "-", "known": "--"}
+"""Whether the number R of participants is known; with the style of a line."""
 
 
-def run(config: Config) -> harness.Outcome:
+def run(config: Config) -> Outcome:
     result = xr.merge([bounds(config), ratios(config), trained(config)])
     setting = config.setting._replace(groups=config.num_users[-1:])
     caveats = [
@@ -48,11 +42,12 @@ def run(config: Config) -> harness.Outcome:
         f"d = {config.problem.num_params}, L = {config.clip:g}, sigma^2 = {config.noise_variance}, N0 = "
         f"{config.receiver_noise:g}, lambda = {config.problem.convexity}, mu = {config.problem.smoothness}",
         f"(b) {training.describe(setting).partition('; divided')[0]}, T = {config.rounds}, "
-        f"{config.setting.repeats} seed(s); K = {_and(config.num_users)}; lines are means, bands the range",
-        "(b) eq. 9 divides by R and zeta, eq. 10 by m; Adam hardly minds the scale of a gradient",
-        f"{int(result.failed.sum())} rounds of all runs failed and left the model as it was",
+        f"{config.setting.repeats} seed(s); K = {' and '.join(map(str, config.num_users))}; lines are means, bands the "
+        "range",
+        "(b) eq. 9 divides by R and zeta, eq. 10 by m; Adam is nearly independent of the scale of a gradient",
+        training.failures(result),
     ]
-    return harness.Outcome(figure(config, result), result, claims(config, result), caveats)
+    return Outcome(figure(config, result), result, claims(config, result), caveats)
 
 
 def bounds(config: Config) -> xr.Dataset:
@@ -65,12 +60,12 @@ def bounds(config: Config) -> xr.Dataset:
 
 
 def ratios(config: Config) -> xr.Dataset:
-    """Eq. 21 over eq. 23 by K and `share`, a fine grid of p: with `exact` moments of 1/R, and `approximate`."""
+    """Eq. 21 over eq. 23 by K and `fine`, a fine grid of p: with `exact` moments of 1/R, and `approximate`."""
     p = np.linspace(0.05, 1, 96)
-    found = np.array([[_moments(config, k, share) for share in p] for k in config.num_users])
+    found = np.array([[_moments(config, k, each) for each in p] for k in config.num_users])
     unknown, known, taylor = np.moveaxis(found, -1, 0)
-    values = {"exact": (("K", "share"), unknown / known), "approximate": (("K", "share"), unknown / taylor)}
-    return xr.Dataset(values, {"K": list(config.num_users), "share": p})
+    values = {"exact": (("K", "fine"), unknown / known), "approximate": (("K", "fine"), unknown / taylor)}
+    return xr.Dataset(values, {"K": list(config.num_users), "fine": p})
 
 
 def _moments(config: Config, k: int, p: float) -> tuple[float, float, float]:
@@ -101,31 +96,30 @@ def _train(config: Config, k: int, estimate: str) -> xr.Dataset:
 def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     ratio = result.moment.sel(estimate="unknown") / result.moment.sel(estimate="known")
     paper = result.moment.sel(estimate="unknown") / result.taylor
-    gaps = [
-        (k, p, curves.gap(*(result.accuracy.sel(K=k, p=p, estimate=name) for name in ESTIMATES)))
-        for k in config.num_users
-        for p in config.participation
-    ]
+    places = [(k, p) for k in config.num_users for p in config.participation]
+    of = lambda name, k, p: result.accuracy.sel(K=k, p=p, estimate=name)
+    gaps = {f"K = {k}, p = {p:g}": curves.ahead(of("unknown", k, p), of("known", k, p)) for k, p in places}
+    worse = [place for place, gap in gaps.items() if gap.mean < -gap.noise]
+    by_size = lambda values: "; ".join(f"K = {k}: {_by_p(config, values.sel(K=k).values)}" for k in config.num_users)
     lower = result.moment.diff("p") < 0
     better = result.accuracy.isel(iteration=-1).mean("seed").diff("p") > 0
     return [
         Claim(
             "bound", "3a: an unknown number converges faster than a known one, always", "bound below, at every p",
-            "; ".join(f"K = {k}: {_by_p(config, ratio.sel(K=k).values)}" for k in config.num_users),
-            bool((ratio < 1).all()),
-            "bound of eq. 21 over that of eq. 23 with exact moments, by p; with eqs. 24 and 25 "
-            + "; ".join(f"K = {k}: {_by_p(config, paper.sel(K=k).values)}" for k in config.num_users),
+            by_size(ratio), bool((ratio < 1).all()),
+            "the bound of eq. 21 is below that of eq. 23, with exact moments, at every p",
+            f"their ratio by p; with eqs. 24 and 25 {by_size(paper)}",
         ),
         Claim(
             "accuracy", "3b: and is more accurate, always", "above, at every p",
-            "; ".join(f"K = {k}, p = {p:g}: {gap}" for k, p, gap in gaps), all(gap.clear for *_, gap in gaps),
-            f"points at the end, unknown less known; verdict: all positive, beyond two standard errors over seeds; "
-            f"clearly worse at {_where([(k, p) for k, p, gap in gaps if gap.points < -gap.noise])}",
+            "; ".join(f"{place}: {gap.text()}" for place, gap in gaps.items()),
+            bool(all(gap.real for gap in gaps.values())), "all positive, beyond two standard errors over seeds",
+            f"points at the end, unknown less known; clearly worse at {'; '.join(worse) or 'none'}",
         ),
         Claim(
             "participants", "3: more participants, lower bounds and more accuracy", "with p",
             f"bounds: {int(lower.sum())} of {lower.size} steps; accuracy: {int(better.sum())} of {better.size}",
-            bool(lower.all() and better.all()), "verdict: at every step of p, both estimates, means over seeds",
+            bool(lower.all() and better.all()), "at every step of p, both estimates, means over seeds",
         ),
     ]  # fmt: skip
 
@@ -134,54 +128,35 @@ def _by_p(config: Config, values: np.ndarray) -> str:
     return ", ".join(f"{value:.3g} ({p:g})" for p, value in zip(config.participation, values, strict=True))
 
 
-def _where(places: list[tuple[int, float]]) -> str:
-    return ", ".join(f"K = {k}, p = {p:g}" for k, p in places) or "none"
-
-
-def _and(numbers: tuple[int, ...]) -> str:
-    return " and ".join(map(str, numbers))
-
-
 def figure(config: Config, result: xr.Dataset) -> Figure:
     picture = Figure(figsize=(14, 4 * len(config.num_users)), layout="constrained")
     panels = picture.subplots(len(config.num_users), 3, squeeze=False)
     for k, (left, middle, right) in zip(config.num_users, panels, strict=True):
         _bounds(left, config, result.sel(K=k), f"(a) bounds, K = {k}")
         _ratios(middle, result.sel(K=k), f"(a) their ratio, K = {k}")
-        _accuracy(right, config, result.sel(K=k), f"(b) {config.setting.dataset}, K = {k}")
+        _accuracy(right, config, result.sel(K=k), f"(b) {config.setting.task.dataset}, K = {k}")
     return picture
 
 
 def _ratios(axes: Axes, of: xr.Dataset, title: str) -> None:
     axes.axhline(1, color="black", linewidth=0.8)
-    axes.plot(of.share, of.exact, color=COLOURS[0], linewidth=1.6, label="exact moments of 1/R")
-    axes.plot(of.share, of.approximate, "--", color=COLOURS[1], linewidth=1.4, label="eqs. 24, 25")
-    axes.set(xlabel="participation p", ylabel="bound, R unknown / R known")
-    _finish(axes, title)
+    axes.plot(of.fine, of.exact, color=COLOURS[0], linewidth=1.6, label="exact moments of 1/R")
+    axes.plot(of.fine, of.approximate, "--", color=COLOURS[1], linewidth=1.4, label="eqs. 24, 25")
+    finish(axes, title, size=8, xlabel="participation p", ylabel="bound, R unknown / R known")
 
 
 def _bounds(axes: Axes, config: Config, of: xr.Dataset, title: str) -> None:
     t = np.arange(1, config.iterations + 1)
     for colour, p in zip(COLOURS, config.participation, strict=False):
-        for name, line in zip(ESTIMATES, ("-", "--"), strict=True):
+        for name, style in ESTIMATES.items():
             scale = theory.convergence_bound(config.problem, of.moment.sel(p=p, estimate=name).item(), 1)
-            axes.plot(t, scale / t, line, color=colour, linewidth=1.5, label=f"p = {p:g}, R {name}")
-    axes.set(xscale="log", yscale="log", xlabel="iteration", ylabel="bound on E F(w) - F*")
-    _finish(axes, title)
+            axes.plot(t, scale / t, style, color=colour, linewidth=1.5, label=f"p = {p:g}, R {name}")
+    scales: Any = {"xscale": "log", "yscale": "log"}
+    finish(axes, title, size=8, legend={"ncols": 2}, xlabel="iteration", ylabel="bound on E F(w) - F*", **scales)
 
 
 def _accuracy(axes: Axes, config: Config, of: xr.Dataset, title: str) -> None:
     for colour, p in zip(COLOURS, config.participation, strict=False):
-        for name, line in zip(ESTIMATES, ("-", "--"), strict=True):
-            runs = of.accuracy.sel(p=p, estimate=name)
-            axes.plot(of.iteration, runs.mean("seed"), line, color=colour, linewidth=1.5)
-            axes.fill_between(of.iteration, runs.min("seed"), runs.max("seed"), color=colour, alpha=0.15, linewidth=0)
-    axes.set(xlabel="iteration", ylabel="test accuracy")
-    _finish(axes, title)
-
-
-def _finish(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=10)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False, fontsize=8, ncols=2 if "bounds" in title else 1)
-    curves.plain(axes)
+        for name, style in ESTIMATES.items():
+            band(axes, of.accuracy.sel(p=p, estimate=name), "iteration", "", colour, style)
+    finish(axes, title, xlabel="iteration", ylabel="test accuracy")

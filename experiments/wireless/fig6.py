@@ -1,4 +1,4 @@
-"""Fig. 6: leakage against the participation probability, for several c."""
+"""Fig. 6: leakage by the participation probability, for several c."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments import harness
 from experiments.claims import Claim
-from experiments.harness import COLOURS
-from experiments.wireless.curves import plain
+from experiments.drawing import finish
+from experiments.harness import COLOURS, Outcome
 from experiments.wireless.leakage import DELTA_LOCAL
 from experiments.wireless.leakage import delta_prime as experiments_delta_prime
 from fedjax_priv.theory import gaussian
@@ -18,21 +17,20 @@ from fedjax_priv.theory import wireless as theory
 
 
 class Config(NamedTuple):
-    """The paper's K and c; delta' is not given."""
+    """The paper's K and c; it does not give delta'."""
 
     num_users: int = 20
     exponents: tuple[float, ...] = (2.0, 4.0, 6.0, 8.0)  # c
-    deltas: tuple[float, ...] = (1e-5, 0.01, 0.5, 0.9)  # delta', beside that of the experiments
+    deltas: tuple[float, ...] = (1e-5, 0.01, 0.5, 0.9)  # delta', besides that of the experiments
     points: int = 400
     receiver_noise: float = 1.0  # of the exact figures
     seed: int = 0
 
 
-SCALES = {"quick": Config(points=60), "cpu": Config(), "paper": Config()}
 EXPERIMENTS, LIMIT = "experiments", "beta = 0"
 
 
-def run(config: Config) -> harness.Outcome:
+def run(config: Config) -> Outcome:
     result = curves(config)
     caveats = [
         f"eq. 14, K = {config.num_users}; delta' of the experiments is 2 exp(-2 m^2/K) + 1e-5, which changes with p",
@@ -41,7 +39,7 @@ def run(config: Config) -> harness.Outcome:
         "beta = 0: log(1 + p (exp(c/sqrt(K p)) - 1)), as if R were its mean, which bounds nothing",
         f"exact figures are for replacement, at delta = {DELTA_LOCAL:g} and N0 = {config.receiver_noise:g}",
     ]
-    return harness.Outcome(figure(config, result), result, claims(config, result), caveats)
+    return Outcome(figure(config, result), result, claims(config, result), caveats)
 
 
 def _beta(config: Config, delta_prime: float) -> float:
@@ -96,14 +94,14 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "rises-with-p", f"c = {first:g}: eps_c rises with p", "rises", f"least at p = {text}",
             bool((where.sel(c=first, delta_prime=usual) < 0.99).any()),
-            "the p with the least eps_c, by delta'; verdict: below 1 for the delta' of the experiments, or one of at "
-            "most 0.01",
+            "below 1 for the delta' of the experiments, or one of at most 0.01",
+            "the p with the least eps_c, by delta'",
         ),
         Claim(
             "best-p-by-c", "sampling less stops helping for large c", "the larger c, the larger the best p",
             f"least at p = {_by_c(config, ours)}", bool((np.diff(ours) >= 0).all() and ours[-1] > ours[0]),
-            f"verdict: for the delta' of the experiments; with beta = 0 "
-            f"{_by_c(config, where.sel(delta_prime=LIMIT).values)}; exact figures "
+            "for the delta' of the experiments, it never falls with c and is larger in the end",
+            f"with beta = 0 {_by_c(config, where.sel(delta_prime=LIMIT).values)}; exact figures "
             f"{_by_c(config, best(result.exact).values)}",
         ),
     ]  # fmt: skip
@@ -129,7 +127,4 @@ def _draw(axes: Axes, config: Config, eps: xr.DataArray, title: str) -> None:
         at = best(of)
         axes.plot(at, of.sel(p=at), "o", color=colour, markersize=5)
     axes.plot([], [], "o", color="grey", markersize=5, label="least")
-    axes.set(yscale="log", xlabel="participation p", ylabel="eps of a round", xlim=(0, 1.03))
-    axes.set_title(title, fontsize=10)
-    axes.legend(frameon=False, fontsize=9)
-    plain(axes)
+    finish(axes, title, yscale="log", xlabel="participation p", ylabel="eps of a round", xlim=(0, 1.03))

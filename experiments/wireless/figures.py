@@ -1,37 +1,85 @@
-"""The wireless paper's figures and tables, and results of ours."""
+"""The figures and tables of the paper on private wireless FedSGD, and two results of ours."""
 
 from experiments.harness import Experiment
-from experiments.wireless import accountants, errata, fig2, fig3, fig4, fig5, fig6, fig7, tables
+from experiments.problem import Task
+from experiments.wireless import accountants, errata, fig2, fig3, fig6, fig7, tables
+from experiments.wireless.accounting import Config as Accounting
+from experiments.wireless.audit import Trials
+from experiments.wireless.training import Setting
+from fedjax_priv.theory.wireless import Round
+
+ONE_LAYER, TWO_LAYERS = Setting(), Setting(Task("mnist", "mlp16"), repeats=3)
+ONE_GROUP = {"groups": (200,), "snr_db": (10.0,)}
+
+
+def few(setting: Setting, **changes) -> Setting:
+    """For scale `quick`: 40 users with scikit-learn's digits."""
+    quick = setting._replace(
+        task=setting.task._replace(dataset="digits"), groups=(14, 13, 13), learning_rate=0.02, evaluations=4, repeats=1
+    )
+    return quick._replace(**changes)
+
+
+def fewer(setting: Setting, **changes) -> Setting:
+    """For scale `cpu`: the paper's users, not as many repeats."""
+    return setting._replace(**{"evaluations": 10, "repeats": 3} | changes)
+
 
 FIGURES = {
     "fig2": Experiment(
         "Fig. 2 and Table I", "leakage against the number of users, of one round and of many, and its order in K",
-        fig2.SCALES, fig2.run,
+        {"quick": fig2.Config(points=8), "cpu": fig2.Config(), "paper": fig2.Config()}, fig2.run,
     ),
     "fig3": Experiment(
         "Fig. 3", "convergence with a known and an unknown number of participants, bounds and accuracy",
-        fig3.SCALES, fig3.run,
+        {
+            "quick": fig3.Config(few(ONE_LAYER, **ONE_GROUP), (20,), (0.1, 0.9), rounds=20),
+            "cpu": fig3.Config(fewer(ONE_LAYER, **ONE_GROUP), rounds=200),
+            "paper": fig3.Config(ONE_LAYER._replace(**ONE_GROUP)),
+        }, fig3.run,
     ),
     "fig4": Experiment(
         "Fig. 4 and Table II", "channel-aware and uniform sampling, softmax regression, sigma^2 = 0.1",
-        fig4.SCALES, fig4.run,
+        {
+            "quick": tables.config("II", few(ONE_LAYER), 80, 80),
+            "cpu": tables.config("II", fewer(ONE_LAYER), 400, 1000),
+            "paper": tables.config("II", ONE_LAYER, 400, 2500),
+        }, tables.run,
     ),
     "fig5": Experiment(
         "Fig. 5 and Table III", "channel-aware and uniform sampling, a network with a hidden layer, sigma^2 = 0.8",
-        fig5.SCALES, tables.run,
+        {
+            "quick": tables.config("III", few(TWO_LAYERS), 60, 60),
+            "cpu": tables.config("III", fewer(TWO_LAYERS, repeats=1), 500, 500),
+            "paper": tables.config("III", TWO_LAYERS, 1000, 1000),
+        }, tables.run,
     ),
     "fig6": Experiment(
-        "Fig. 6", "leakage against the participation probability, for several c", fig6.SCALES, fig6.run
+        "Fig. 6", "leakage against the participation probability, for several c",
+        {"quick": fig6.Config(points=60), "cpu": fig6.Config(), "paper": fig6.Config()}, fig6.run,
     ),
     "fig7": Experiment(
         "Fig. 7", "accuracy by iteration for several privacy noises, a network with a hidden layer",
-        fig7.SCALES, fig7.run,
+        {
+            "quick": fig7.Config(few(TWO_LAYERS), (0.1, 1.6), rounds=100),
+            "cpu": fig7.Config(fewer(TWO_LAYERS, repeats=1)),
+            "paper": fig7.Config(TWO_LAYERS),
+        }, fig7.run,
     ),
     "accountants": Experiment(
         "", "The paper's bounds next to exact accounting, and an audit of both by simulation",
-        accountants.SCALES, accountants.run,
+        {
+            "quick": Accounting(
+                participation=(0.02, 0.2, 0.3, 0.5, 0.9, 1.0), sizes=(20, 156, 1000), iterations=(1, 100, 2500),
+                pair=Accounting().pair._replace(rounds=1500, seeds=8),
+                removed=Trials(Round(20, 0.9, 0.1, 1.0, 1.0), num_params=400, rounds=2000, seeds=4),
+            ),
+            "cpu": Accounting(removed=Trials(Round(50, 0.9, 0.1, 0.5, 1.0), num_params=1000, rounds=5000, seeds=4)),
+            "paper": Accounting(),
+        }, accountants.run,
     ),
     "errata": Experiment(
-        "", "What the paper prints next to what its own formulas, or exact ones, give", errata.SCALES, errata.run
+        "", "What the paper prints next to what its own formulas, or exact ones, give",
+        dict.fromkeys(("quick", "cpu", "paper"), errata.Config()), errata.run,
     ),
 }  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from experiments.wireless.training import RECEIVER_NOISE
+from experiments.wireless.training import RECEIVER_NOISE, Setting
 from fedjax_priv.theory import wireless as theory
 
 DELTA_LOCAL = 1e-5
@@ -16,12 +16,12 @@ def delta_prime(participation: np.ndarray) -> float:
 
 
 def of_round(participation: np.ndarray, clip: float, noise_variance: float) -> dict[str, float]:
-    """What a round leaks about the user it leaks most about; p_k `[K]`.
+    """What a round with participation p_k `[K]` leaks about the user it leaks most about.
 
     Returns:
-      By name: `local`, eps_l as the tables have it, with the receiver's noise, and `lemma`, Lemma 2 without, both at
-      `local_delta`; `central`, eq. 13, and `printed`, the weaker form of some tables, both at `central_delta`. NaN
-      where delta' is 1 or more.
+      By name: `local`, eps_l as in the tables, with the receiver's noise, and `lemma`, Lemma 2 without it, both at
+      `local_delta`; `central`, eq. 13, and `printed`, the weaker form in some tables, both at `central_delta`. All are
+      NaN if delta' is 1 or more.
     """
     small = delta_prime(participation)
     names = ("local", "lemma", "local_delta", "central", "printed", "central_delta")
@@ -42,8 +42,8 @@ def of_round(participation: np.ndarray, clip: float, noise_variance: float) -> d
 def of_run(participation: np.ndarray, clip: float, noise_variance: float) -> dict[str, float]:
     """The maxima of `of_round` over rounds, `[T, K]`, and two more figures.
 
-    `frozen` is `central` of the first round, as if the channel stayed as it is; `rigorous` the exact figure for
-    replacement at `central_delta`, in the round in which eq. 13 is largest, if all users were aligned.
+    `frozen` is `central` of the first round, as if the channel did not change; `rigorous` is the exact figure for
+    replacement at `central_delta`, in the round with the largest eq. 13, if all users were aligned.
     """
     distinct, where = np.unique(participation.astype(np.float64), axis=0, return_inverse=True)
     rows = [of_round(row, clip, noise_variance) for row in distinct]
@@ -68,9 +68,9 @@ def of_runs(probability: xr.DataArray, noise_variance: float) -> xr.Dataset:
     return xr.Dataset(whole, {"point": points.point}).unstack("point")
 
 
-def limited(runs: xr.Dataset, groups: tuple[int, ...]) -> xr.DataArray:
-    """The share of transmissions that power limited, a_k < 1, by `group` of users."""
-    group = np.repeat(np.arange(len(groups)), groups)
-    sent = runs.counted.assign_coords(client=group)
-    short = (sent & (runs.amplitude.assign_coords(client=group) < 1)).groupby("client").sum()
-    return (short.sum("round") / sent.groupby("client").sum().sum("round")).rename(client="group")
+def limited(runs: xr.Dataset, setting: Setting) -> xr.DataArray:
+    """The fraction of transmissions that power limited, a_k < 1, by `group` of users, named by its SNR."""
+    group = np.repeat(np.arange(len(setting.groups)), setting.groups)
+    total = lambda values: values.assign_coords(client=group).groupby("client").sum().sum("round")
+    found = total(runs.counted & (runs.amplitude < 1)) / total(runs.counted)
+    return found.rename(client="group").assign_coords(group=list(setting.snr_db))

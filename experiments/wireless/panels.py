@@ -1,13 +1,17 @@
-"""How the figure of accountants is drawn."""
+"""How the figure of the accountants is drawn."""
+
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from experiments.drawing import finish
 from experiments.harness import COLOURS
 from experiments.wireless.accounting import CURVES, Config
-from experiments.wireless.curves import plain
+
+_LOGS: Any = {"size": 8, "xscale": "log", "yscale": "log"}
 
 
 def figure(config: Config, result: xr.Dataset) -> Figure:
@@ -31,8 +35,10 @@ def _by_participation(axes: Axes, config: Config, of: xr.Dataset) -> None:
     axes.plot(of.p, below, "x", color="black", markersize=4, label="paper below exact removal")
     axes.axvspan(0, np.sqrt(np.log(2) / 2 / config.num_users), color="grey", alpha=0.3, label="no bound by the paper")
     top = float(of.eps.sel(curve="paper", p=slice(0.25, None)).max())
-    axes.set(xlabel="participation p", ylabel="eps of a round", yscale="log", xlim=(0, 1.02), ylim=(None, 5 * top))
-    _finish(axes, f"K = {config.num_users}, L = {of.coords['clip'].item():g}, at delta_c of eq. 13")
+    finish(
+        axes, f"K = {config.num_users}, L = {of.coords['clip'].item():g}, at delta_c of eq. 13", size=8, yscale="log",
+        xlabel="participation p", ylabel="eps of a round", xlim=(0, 1.02), ylim=(None, 5 * top),
+    )  # fmt: skip
 
 
 def _by_users(axes: Axes, result: xr.Dataset) -> None:
@@ -40,23 +46,22 @@ def _by_users(axes: Axes, result: xr.Dataset) -> None:
               "all": "exact, all users, no sampling"}  # fmt: skip
     for colour, (name, label) in zip((COLOURS[0], COLOURS[2], COLOURS[4], COLOURS[5]), labels.items(), strict=True):
         axes.plot(result.K, result.scaled.sel(line=name), color=colour, linewidth=1.6, label=label)
-    axes.set(xscale="log", yscale="log", xlabel="users K", ylabel="eps of a round")
-    _finish(axes, "p = p*(K), noise of Fig. 2, at delta_c of eq. 14")
+    finish(axes, "p = p*(K), noise of Fig. 2, at delta_c of eq. 14", **_LOGS, xlabel="users K", ylabel="eps of a round")
 
 
 def _by_rounds(axes: Axes, config: Config, result: xr.Dataset) -> None:
     axes.plot(result["T"], result.total, color=COLOURS[0], linewidth=1.6, label="paper, eqs. 18-20")
     axes.plot(result["T"], result.total_exact, color=COLOURS[2], linewidth=1.6, label="(b) replacement, composed")
     axes.plot(result["T"], result.total_delta, ":", color="black", linewidth=1.3, label="delta_T")
-    axes.set(xscale="log", yscale="log", xlabel="rounds T", ylabel="eps_T, delta_T")
-    _finish(axes, f"uniform p = {config.uniform:g}, L = {config.clips[-1]:g}, at delta_T")
+    title = f"uniform p = {config.uniform:g}, L = {config.clips[-1]:g}, at delta_T"
+    finish(axes, title, **_LOGS, xlabel="rounds T", ylabel="eps_T, delta_T")
 
 
 def _pair(axes: Axes, config: Config, result: xr.Dataset) -> None:
     axes.plot(result.pair_eps, result.pair_exact, color=COLOURS[2], linewidth=1.6, label="(b) exact, replacement")
     _bars(axes, result.pair_eps.values, result, "pair")
-    axes.set(xlabel="eps", ylabel="delta", ylim=(0, None))
-    _finish(axes, f"audit: worst pair, K = {config.pair.num_users}, p = {config.pair.participation:g}")
+    title = f"audit: worst pair, K = {config.pair.setting.num_users}, p = {config.pair.setting.participation:g}"
+    finish(axes, title, size=8, xlabel="eps", ylabel="delta", ylim=(0, None))
 
 
 def _removed(axes: Axes, config: Config, result: xr.Dataset) -> None:
@@ -65,9 +70,10 @@ def _removed(axes: Axes, config: Config, result: xr.Dataset) -> None:
     axes.plot(eps, result.removed_exact, "--", color="black", linewidth=1.2, label="exact, gradients 0, R hidden")
     _bars(axes, eps.values, result, "removed")
     axes.plot(eps, result.removed_claimed, "v", color=COLOURS[0], markersize=6, label="paper, Theorem 1")
-    axes.set(xlabel="eq. 13's eps, at " + ", ".join(f"L = {clip:g}" for clip in result.removed_clip.values))
-    axes.set(xscale="log", yscale="log", ylabel="delta", ylim=(float(result.removed_claimed.min()) / 3, None))
-    _finish(axes, f"audit: removal, K = {config.removed.num_users}, p = {config.removed.participation:g}")
+    title = f"audit: removal, K = {config.removed.setting.num_users}, p = {config.removed.setting.participation:g}"
+    clips = ", ".join(f"L = {clip:g}" for clip in result.removed_clip.values)
+    lowest = float(result.removed_claimed.min()) / 3
+    finish(axes, title, **_LOGS, xlabel=f"eq. 13's eps, at {clips}", ylabel="delta", ylim=(lowest, None))
 
 
 def _bars(axes: Axes, x: np.ndarray, result: xr.Dataset, name: str) -> None:
@@ -75,9 +81,3 @@ def _bars(axes: Axes, x: np.ndarray, result: xr.Dataset, name: str) -> None:
     low = np.maximum(low, 1e-6)
     ends = np.maximum([found - low, high - found], 0)
     axes.errorbar(x, found, ends, fmt="o", color=COLOURS[1], markersize=4, capsize=3, linewidth=1.2, label="measured")
-
-
-def _finish(axes: Axes, title: str) -> None:
-    axes.set_title(title, fontsize=10)
-    axes.legend(frameon=False, fontsize=8)
-    plain(axes)

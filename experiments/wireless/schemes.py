@@ -33,11 +33,10 @@ def leakage(num_users: np.ndarray, noise: Noise) -> xr.Dataset:
 def _at(k: int, noise: Noise) -> list[tuple[Any, Any, Any]]:
     """Eps, delta and exact eps of each scheme."""
     small = noise.delta_local
-    p, eps, delta = sampled_round(k, noise)
-    setting = theory.Round(k, p, noise.clip, noise.privacy, noise.receiver)
+    setting, eps, delta = sampled_round(k, noise)
     rows = [
         (theory.orthogonal_epsilon, small, theory.rigorous_orthogonal_epsilon),
-        (theory.sampled_orthogonal_epsilon, p * small, theory.rigorous_sampled_orthogonal_epsilon),
+        (theory.sampled_orthogonal_epsilon, setting.participation * small, theory.rigorous_sampled_orthogonal_epsilon),
         (theory.unsampled_epsilon, small, theory.rigorous_unsampled_epsilon),
     ]
     printed = [(claim(setting, small), at, exact(setting, at)) for claim, at, exact in rows]
@@ -47,7 +46,7 @@ def _at(k: int, noise: Noise) -> list[tuple[Any, Any, Any]]:
 class SampledRound(NamedTuple):
     """Wireless transmission of sampled users."""
 
-    participation: float  # p*
+    setting: theory.Round  # with p*
     epsilon: float  # eq. 16; eq. 14 where p* = 1
     delta: float
 
@@ -55,5 +54,6 @@ class SampledRound(NamedTuple):
 def sampled_round(k: int, noise: Noise) -> SampledRound:
     """The paper's figures at p*(K)."""
     p = float(theory.optimal_participation(k, noise.delta_prime))
-    claim = theory.Round(k, p, noise.clip, noise.privacy), noise.delta_local, noise.delta_prime
-    return SampledRound(p, float(theory.central_epsilon(*claim)), float(theory.central_delta(*claim)))
+    setting = theory.Round(k, p, noise.clip, noise.privacy, noise.receiver)
+    given = setting, noise.delta_local, noise.delta_prime
+    return SampledRound(setting, float(theory.central_epsilon(*given)), float(theory.central_delta(*given)))

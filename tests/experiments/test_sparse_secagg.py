@@ -1,4 +1,4 @@
-"""The experiments of the SparseSecAgg paper: verdicts follow from the data, the largest scale can be built."""
+"""The SparseSecAgg paper's experiments: verdicts follow from the data, and the largest scale can be built."""
 
 import importlib
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from experiments.problem import model_of
 from fedjax_priv.base import ClientData
 from fedjax_priv.data import Dataset
 
@@ -16,9 +17,11 @@ def script(name):
     return importlib.import_module(f"experiments.sparse_secagg.{name}")
 
 
+FIGURES = script("figures").FIGURES
+
+
 def test_a_verdict_follows_from_the_data():
-    table1 = script("table1")
-    config = table1.SCALES["quick"]
+    table1, config = script("table1"), FIGURES["table1"].scales["quick"]
     upload = lambda sparse: xr.Dataset(
         {"largest_upload": (("num_clients", "system"), [[661_416.0, sparse]]),
          "up": (("num_clients", "system", "phase"), np.ones((1, 2, 1)))},
@@ -42,8 +45,7 @@ def test_totals_stop_at_the_round_that_reaches_the_target():
 
 def test_the_ratio_of_the_paper_is_recognised_where_it_is_there():
     """Upload and rounds apart: 8 times the bytes a round, and as many rounds, or 2.25 times as many."""
-    fig5, comparison = script("fig5"), script("comparison")
-    config = fig5.SCALES["paper"]._replace(num_clients=(25,))
+    comparison, config = script("comparison"), FIGURES["fig5"].scales["paper"]._replace(num_clients=(25,))
 
     def said(secagg_rounds):
         reached = [[[float(j >= rounds) for j in range(10)]] for rounds in (secagg_rounds, 4)]
@@ -55,7 +57,7 @@ def test_the_ratio_of_the_paper_is_recognised_where_it_is_there():
             coords={"num_clients": [25], "system": ["SecAgg", "SparseSecAgg"], "evaluation": np.arange(10),
                     "round": np.arange(1, 10)},
         )  # fmt: skip
-        return [claim.verdict for claim in comparison.claims(config, fig5.PAPER, result)]
+        return [claim.verdict for claim in comparison.claims(config, comparison.Paper(17.9, 1.8), result)]
 
     assert said(secagg_rounds=9) == [True, True, True, True]
     assert said(secagg_rounds=4) == [False, True, False, False]
@@ -100,8 +102,8 @@ def traced_once(local_of):
     [("fig3", 50_000, (32, 32, 3), 165_354), ("fig5", 60_000, (28, 28, 1), 1_663_370)],
 )
 def test_the_papers_comparisons_can_be_built(name, samples, shape, d):
-    config, training = script(name).SCALES["paper"], script("training")
-    setting, model = config.setting, training.model_of(config.setting)
+    config, training = FIGURES[name].scales["paper"], script("training")
+    setting, model = config.setting, model_of(config.setting.task)
     assert (config.num_clients, setting.alpha, setting.dropout) == ((25, 50, 75, 100), 0.1, 0.3)
     params, local = jax.eval_shape(model.init, jax.random.key(0)), traced_once(training.local_of)(setting, model)
     for system in training.SYSTEMS:
@@ -111,8 +113,8 @@ def test_the_papers_comparisons_can_be_built(name, samples, shape, d):
 
 
 def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels():
-    setting = script("fig6").SCALES["paper"].setting
-    assert setting == script("fig5").SCALES["paper"].setting._replace(partition="shards")
+    setting, iid = (FIGURES[name].scales["paper"].setting for name in ("fig6", "fig5"))
+    assert setting == iid._replace(partition="shards")
     labels = np.random.default_rng(0).integers(0, 10, 60_000).astype(np.int32)
     dataset = Dataset(np.zeros((60_000, 1), np.float32), labels, np.zeros((1, 1), np.float32), labels[:1], 10)
     for n in (25, 50, 75, 100):
@@ -128,15 +130,15 @@ def test_the_papers_other_experiments_can_be_built(monkeypatch):
     for module in (fig2, repair):
         monkeypatch.setattr(module, "local_of", traced_once(training.local_of))
     for sparsifier in fig2.LABEL:
-        config = fig2.SCALES["paper"]
-        params = jax.eval_shape(training.model_of(config.setting).init, jax.random.key(0))
+        config = FIGURES["fig2"].scales["paper"]
+        params = jax.eval_shape(model_of(config.setting.task).init, jax.random.key(0))
         examples = clients_like(config.num_clients, 60_000, (28, 28, 1))
         assert can_be_built(fig2.system(config, sparsifier), params, *examples) == 1_663_370
-    config = repair.SCALES["paper"]
+    config = FIGURES["repair"].scales["paper"]
     for system in repair.SYSTEMS:
         built = repair.algorithm(config, system, elide=True)
         assert can_be_built(built, params, *clients_like(config.num_clients, 60_000, (28, 28, 1))) == 1_663_370
-    config = fig4.SCALES["paper"]
+    config = FIGURES["fig4"].scales["paper"]
     params = jax.ShapeDtypeStruct((config.num_params,), jnp.float32)
     examples, count = clients_like(100, 100, (1,))
     assert can_be_built(fig4.system(config, 100, 0.1, 0.3), params, examples, count) == config.num_params

@@ -1,4 +1,4 @@
-"""The wireless paper's experiments: figures follow from recorded runs, verdicts from data, the largest can be built."""
+"""The wireless paper's experiments: figures follow from runs, verdicts from data, the largest scale can be built."""
 
 import importlib
 
@@ -9,14 +9,17 @@ import pytest
 import xarray as xr
 from scipy import stats
 
+from experiments.problem import model_of, num_params
 from fedjax_priv.base import ClientData
+from fedjax_priv.theory.wireless import Round
 
 
 def script(name):
     return importlib.import_module(f"experiments.wireless.{name}")
 
 
-SETTING = script("training").Setting(**script("scales").FEW)
+FIGURES = script("figures").FIGURES
+SETTING = script("figures").few(script("training").Setting())
 CLIP, NOISE, ROUNDS = 0.05, 0.8, 200
 RICE = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))  # G = 5, E h^2 = 1
 
@@ -37,13 +40,13 @@ def test_participants_are_as_many_as_the_fading_says(runs):
 
 
 def test_power_limits_as_many_as_the_fading_says(runs):
-    found = script("leakage").limited(runs, SETTING.groups).values.ravel()
+    found = script("leakage").limited(runs, SETTING).values.ravel()
     takes_part = lambda low, high: RICE.expect(lambda h: np.minimum(1, h / 2), lb=low, ub=high)
-    for share, users, snr in zip(found, SETTING.groups, SETTING.snr_db, strict=True):
+    for fraction, users, snr in zip(found, SETTING.groups, SETTING.snr_db, strict=True):
         weakest = [np.sqrt((NOISE + norm**2 / 650) / 10 ** (snr / 10)) for norm in (0, CLIP)]
         low, high = (takes_part(0, h) / takes_part(0, np.inf) for h in weakest)
         error = 5 * np.sqrt(max(high, 1e-3) / (0.48 * users * ROUNDS))
-        assert low - error < share < high + error
+        assert low - error < fraction < high + error
     assert found[0] > 0.05, "the 2 dB users are"
 
 
@@ -82,13 +85,13 @@ def accuracies(ends, **dims):
 
 
 def test_a_gap_is_clear_beyond_its_noise():
-    gap, base = script("curves").gap, accuracies(0.5)
+    ahead, base = script("curves").ahead, accuracies(0.5)
     noisy = base + xr.DataArray([-0.05, 0.05], dims="seed")
-    assert gap(accuracies(0.51), base).clear and not gap(base, accuracies(0.51)).clear
-    found = gap(noisy, base - 0.03)
-    np.testing.assert_allclose([found.points, found.noise], [3, 10], atol=1e-6)  # 2 std / sqrt(2), std = 5 sqrt(2)
-    assert not found.clear and not gap(base, base).clear
-    assert script("curves").last(base.pad(iteration=(0, 1))).values == pytest.approx([0.499, 0.501])
+    assert ahead(accuracies(0.51), base).real and not ahead(base, accuracies(0.51)).real
+    found = ahead(noisy, base - 0.03)
+    np.testing.assert_allclose(100 * np.array(found), [3, 10], atol=1e-6)  # 2 std / sqrt(2), std = 5 sqrt(2)
+    assert not found.real and not ahead(base, base).real
+    assert ahead(base.pad(iteration=(0, 1)), 0 * base).mean.item() == pytest.approx(0.5)
 
 
 def by_seed(values):
@@ -96,7 +99,7 @@ def by_seed(values):
 
 
 def table(config, ends, participants, **more):
-    columns = {"sampling": script("tables").names(config)}
+    columns = {"sampling": config.columns}
     data = {"participants": participants, "central": [2.0, 5.0, 2.447], "frozen": [1.9, 5.0, 2.447]} | more
     result = xr.Dataset({name: by_seed(values) for name, values in data.items()}, columns)
     return result.assign(accuracy=accuracies(ends, **columns)).expand_dims(panel=["a"])
@@ -107,21 +110,22 @@ def verdicts(claims):
 
 
 def test_verdicts_of_the_tables_follow_from_the_data():
-    tables, fig4 = script("tables"), script("fig4")
-    config = fig4.SCALES["paper"]._replace(panels={"a": fig4.PAPER["a"]})
+    tables, paper = script("tables"), FIGURES["fig4"].scales["paper"]
+    panel = paper.panels["a"]
+    config = paper._replace(panels={"a": panel})
     said = lambda *given: verdicts(tables.claims(config, table(config, *given)))
     assert said([0.85, 0.84, 0.865], [96.1, 60.2, 179.9]) == [True, True, True, False]
     assert said([0.80, 0.84, 0.865], [90.0, 60.2, 179.9]) == [False, False, False, False]
-    shorter = config._replace(panels={"a": fig4.PAPER["a"]._replace(rounds=100)})
+    shorter = config._replace(panels={"a": panel._replace(rounds=100)})
     assert tables.claims(shorter, table(config, [0.85, 0.84, 0.865], [96, 60, 180]))[1].verdict is None
     steady = table(config, [0.85, 0.84, 0.865], [96, 60, 180], frozen=[2.0, 5.0, 2.447])
     assert tables.claims(config, steady)[3].verdict
 
 
 def test_the_tables_formulas_are_told_apart():
-    fig4 = script("fig4")
-    config = fig4.SCALES["paper"]._replace(panels={"a": fig4.PAPER["a"]})
-    said = lambda lemma, central: verdicts(fig4.printed(config, table(
+    paper = FIGURES["fig4"].scales["paper"]
+    config = paper._replace(panels={"a": paper.panels["a"]})
+    said = lambda lemma, central: verdicts(script("tables").printed(config, table(
         config, [0.8] * 3, [96, 60, 180], lemma=[0, lemma, 0], local=[0] * 3, central=[0, 0, central], printed=[0] * 3,
     )))  # fmt: skip
     assert said(6.037, 2.447) == [False, False] and said(5.1244, 3.1316) == [True, True]
@@ -129,7 +133,7 @@ def test_the_tables_formulas_are_told_apart():
 
 def test_unknown_and_known_are_compared_everywhere():
     fig3 = script("fig3")
-    config = fig3.SCALES["paper"]._replace(num_users=(20,), participation=(0.1, 0.9))
+    config = FIGURES["fig3"].scales["paper"]._replace(num_users=(20,), participation=(0.1, 0.9))
 
     def said(unknown, known, moments):
         axes = {"K": [20], "p": [0.1, 0.9]}
@@ -145,7 +149,7 @@ def test_unknown_and_known_are_compared_everywhere():
 
 def test_accuracy_must_fall_at_every_step_of_the_noise():
     fig7 = script("fig7")
-    config = fig7.SCALES["paper"]._replace(noise_variances=(0.1, 0.2, 0.4))
+    config = FIGURES["fig7"].scales["paper"]._replace(noise_variances=(0.1, 0.2, 0.4))
     noises = {"noise_variance": list(config.noise_variances)}
     said = lambda *ends: verdicts(fig7.claims(config, xr.Dataset({"accuracy": accuracies(ends, **noises)})))
     assert said(0.9, 0.8, 0.7) == [True] and said(0.9, 0.7, 0.8) == [False]
@@ -172,12 +176,12 @@ def test_fig_6_without_a_deviation_is_the_formula():
 
 def test_the_worst_pairs_loss_is_a_ratio_of_densities():
     audit = script("audit")
-    spec = audit.Round(5, 0.4, 0.7, 0.3, 0.5, num_params=2, rounds=1, seeds=1)
+    setting = Round(5, 0.4, clip=0.7, noise_variance=0.3, receiver_noise=0.5)
     number, signal = np.array([0, 1, 3, 5]), np.array([0.2, -0.3, 1.0, -2.0])
     laws = [stats.norm(shift - 0.7 * number, np.sqrt(0.3 * number + 0.5)) for shift in (0, 1.4)]
     out, inside = (law.pdf(signal) for law in laws)
     want = np.log((1 - number / 5) * out + number / 5 * inside) - np.log(out)
-    np.testing.assert_allclose(audit.replacement_loss(spec, number, signal), want, rtol=1e-12)
+    np.testing.assert_allclose(audit.replacement_loss(setting, number, signal), want, rtol=1e-12)
 
 
 def test_the_best_threshold_is_the_best():
@@ -200,18 +204,17 @@ def test_an_audit_brackets_the_truth_and_finds_what_is_wrong():
 
 
 def test_the_papers_setting_is_as_printed():
-    training, fig3, fig4, fig5 = (script(name) for name in ("training", "fig3", "fig4", "fig5"))
-    configs = [script(name).SCALES["paper"] for name in ("fig4", "fig5", "fig7")]
+    configs = [FIGURES[name].scales["paper"] for name in ("fig4", "fig5", "fig7")]
     for config in configs:
         setting = config.setting
-        assert (setting.dataset, setting.groups, setting.snr_db) == ("mnist", (68, 66, 66), (2.0, 10.0, 30.0))
+        assert (setting.task.dataset, setting.groups, setting.snr_db) == ("mnist", (68, 66, 66), (2.0, 10.0, 30.0))
         assert setting.learning_rate == 1e-3 and setting.num_users == 200
-    assert training.num_params(configs[0].setting) == 7850 and training.THRESHOLD == 2
-    panels = [(panel.clip, panel.rounds) for panel in fig4.SCALES["paper"].panels.values()]
+    assert num_params(configs[0].setting.task) == 7850 and script("training").THRESHOLD == 2
+    panels = [(panel.clip, panel.rounds) for panel in configs[0].panels.values()]
     assert panels == [(1.0, 400), (0.1, 2500)] and configs[0].noise_variance == 0.1
-    assert [panel.clip for panel in fig5.SCALES["paper"].panels.values()] == [1.0, 0.2]
+    assert [panel.clip for panel in configs[1].panels.values()] == [1.0, 0.2]
     assert configs[1].noise_variance == 0.8
-    bounds = fig3.SCALES["paper"]
+    bounds = FIGURES["fig3"].scales["paper"]
     assert bounds.num_users == (20, 200) and bounds.iterations == 4000
     assert (bounds.clip, bounds.noise_variance, bounds.receiver_noise) == (2.0, 0.1, 1.0)
     assert bounds.problem == (0.9, 0.2, 30) and bounds.setting.snr_db == (10.0,)
@@ -220,11 +223,11 @@ def test_the_papers_setting_is_as_printed():
 @pytest.mark.parametrize("name", ["fig3", "fig4", "fig5", "fig7"])
 @pytest.mark.parametrize("sampling", ["participation", "threshold"])
 def test_the_papers_runs_can_be_built(name, sampling):
-    training, setting = script("training"), script(name).SCALES["paper"].setting
+    training, setting = script("training"), FIGURES[name].scales["paper"].setting
     shape, k = jax.ShapeDtypeStruct, setting.num_users
     data = ClientData((shape((k, 300, 28, 28, 1), jnp.float32), shape((k, 300), jnp.int32)), shape((k,), jnp.int32))
     key = jax.eval_shape(lambda: jax.random.key(0))
-    params = jax.eval_shape(training.model_of(setting).init, key)
+    params = jax.eval_shape(model_of(setting.task).init, key)
 
     def run(numbers, key, params, data):
         how = dict(zip((sampling, "clip", "noise_variance"), numbers, strict=True))
@@ -235,4 +238,4 @@ def test_the_papers_runs_can_be_built(name, sampling):
     with jax.numpy_dtype_promotion("standard"):
         before, after, info = jax.eval_shape(run, (shape((), jnp.float32),) * 3, key, params, data)
     assert jax.tree.structure(before) == jax.tree.structure(after)
-    assert info.direction.size == training.num_params(setting)
+    assert info.direction.size == num_params(setting.task)
