@@ -114,7 +114,7 @@ def test_a_waveform_too_large_for_the_exact_sum_is_told():
             lambda: align(np.ones(2), max_norm=1.0).init(KEY, 3),
             "noise_variance must be a number, or one per client; shape",
         ),
-        (lambda: align(0.1, max_norm=1.0, power=np.ones(4)).init(KEY, 3), "power must be a number, or one for each"),
+        (lambda: align(0.1, max_norm=1.0, power=np.ones(4)).init(KEY, 3), "power must be a number, or one per client"),
         (
             lambda: gaussian_noise(np.ones((3, 1))).init(KEY, 3),
             "noise_variance must be a number, or one per client; shape",
