@@ -52,7 +52,7 @@ def test_each_call_starts_afresh_and_is_compiled_once():
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((ROWS[0],), r"rows must be of shape \[g, d\], got \(4,\)"),
+        ((ROWS[0],), r"rows must have shape \[g, d\], got \(4,\)"),
         ((ROWS, np.ones(4, bool)), r"present must have shape \(9,\), one bool per row, got \(4,\)"),
     ],
 )
