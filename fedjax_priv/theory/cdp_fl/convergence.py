@@ -54,9 +54,6 @@ def convergence_bound(problem: Problem, schedule: Schedule) -> ConvergenceBound:
     Args:
       problem: its constants.
       schedule: rate, steps and noise.
-
-    Raises:
-      ValueError: a constant outside its range.
     """
     smoothness, _, gap, _ = _constants(problem)
     rate, steps, rounds, *_ = _fields(schedule)
@@ -78,9 +75,6 @@ def strongly_convex_bound(problem: Problem, schedule: Schedule, strong_convexity
       problem: its constants.
       schedule: rate, steps and noise.
       strong_convexity: lambda, with 2 lambda (f - f*) <= ||grad f||^2; in (0, L].
-
-    Raises:
-      ValueError: a constant outside its range.
     """
     smoothness, _, gap, _ = _constants(problem)
     rate, steps, rounds, *_ = _fields(schedule)

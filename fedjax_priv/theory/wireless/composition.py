@@ -25,9 +25,6 @@ def compose_heterogeneous(epsilon: np.ndarray, delta: Numbers, slack: Numbers) -
       epsilon: `[T]`, e_t of each round.
       delta: `[T]`, or a number for all rounds.
       slack: dt, in (0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     e, dt = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("(0, 1]", slack=slack)
     failures = np.broadcast_to(np.minimum(_validate.real("[0, inf)", delta=delta), 1), e.shape)
@@ -46,9 +43,6 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
       delta_local: delta_l, in (0, 1].
       delta_prime: delta', such that m_t > beta K in every round.
       slack: dt, in (0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     of_rounds = [
         checked(setting._replace(participation=p, receiver_noise=0.0)) for p in np.asarray(setting.participation)
@@ -70,9 +64,6 @@ def compose_homogeneous(epsilon: Numbers, delta: Numbers, rounds: Numbers, slack
       delta: delta of every round.
       rounds: T.
       slack: dt, in (0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     e, failure = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("[0, inf)", delta=delta)
     t, dt = _validate.integer(rounds=rounds), _validate.real("(0, 1]", slack=slack)

@@ -36,9 +36,6 @@ def convergence_bound(problem: Problem, moments: Numbers, iterations: Numbers) -
       problem: its constants.
       moments: G_t^2, the same in all iterations, or `[T]`.
       iterations: T.
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     convexity = _validate.real("(0, inf)", convexity=problem.convexity)
     smoothness = _validate.real("(0, inf)", smoothness=problem.smoothness)
