@@ -91,12 +91,7 @@ def part_of_a_pass(
 
 
 def true_epsilon(law: Law, delta: float) -> float:
-    """The smallest eps that a law of a counterexample has at delta.
-
-    Args:
-      law: of S.
-      delta: in (0, 1).
-    """
+    """The smallest eps that the law of S in a counterexample has at delta in (0, 1)."""
     _validate.real("(0, 1)", delta=delta)
     return float(_roots.unbounded_least(lambda epsilon: np.float64(_worst_event(law, float(epsilon))[1]), delta))
 

@@ -33,7 +33,6 @@ def learning_rate(problem: Problem, local_steps: Numbers, step: Numbers) -> Resu
     """eta_t = 2 / (mu (nu + t)), nu = max(8 L / mu, E), that the theorem wants.
 
     Args:
-      problem: its constants.
       local_steps: E, between two aggregations.
       step: t, local steps since the start: the rate decays inside a round too.
     """

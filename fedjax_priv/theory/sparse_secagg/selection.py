@@ -1,6 +1,7 @@
 """Which coordinates a user sends: those that a Bernoulli mask shared with some other user selects.
 
-N >= 2 users, `alpha` in (0, 1]; every pair selects every coordinate with probability a = alpha / (N - 1), independently.
+N >= 2 users, `alpha` in (0, 1]. Every pair selects every coordinate with probability a = alpha / (N - 1),
+independently.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """What an upload costs, the room it needs, and whether enough users are left to unmask it.
 
-d >= 1 parameters, N >= 2 users, `alpha` in (0, 1].
+`num_params` is d >= 1, `num_clients` is N >= 2, and `alpha` in (0, 1] is the protocol's parameter.
 """
 
 import numpy as np
@@ -35,9 +35,6 @@ def upload_tail(num_params: Numbers, num_clients: Numbers, alpha: Numbers, exces
     """Bound exp(-d KL(p + e || p)) on P[|U_i| / d > p + e] (Theorem 1); 0 where p + e > 1.
 
     Args:
-      num_params: d.
-      num_clients: N.
-      alpha: the protocol's parameter.
       excess: e in [0, inf), over the mean p of |U_i| / d; alpha - p for Theorem 1's own ratio alpha.
     """
     d, p = _validate.integer(num_params=num_params), selection_probability(num_clients, alpha)
@@ -54,10 +51,9 @@ def upload_tail_hoeffding(num_params: Numbers, excess: Numbers) -> Result:
 def pair_overflow_probability(num_params: Numbers, num_clients: Numbers, alpha: Numbers, cap: Numbers) -> Result:
     """Union bound on the probability that one of the N(N-1)/2 pairs of a round selects more than `cap` coordinates.
 
+    A pair selects Bin(d, a) of them.
+
     Args:
-      num_params: d; a pair selects Bin(d, a) coordinates.
-      num_clients: N.
-      alpha: the protocol's parameter.
       cap: most coordinates of a pair there is room for, >= 0.
     """
     d, cap = _validate.integer(num_params=num_params), _validate.integer(at_least=0, cap=cap)

@@ -59,11 +59,7 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
 def compose_homogeneous(epsilon: Numbers, delta: Numbers, rounds: Numbers, slack: Numbers) -> Composed:
     """eps_T = sqrt(2 T log(1/dt)) eps + T eps (e^eps - 1), delta_T = T delta + dt (Dwork and Roth 2014, Theorem 3.20).
 
-    Args:
-      epsilon: eps of every round.
-      delta: delta of every round.
-      rounds: T.
-      slack: dt, in (0, 1].
+    eps and delta are those of every round, T is `rounds`, and dt in (0, 1] is `slack`.
     """
     e, failure = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("[0, inf)", delta=delta)
     t, dt = _validate.integer(rounds=rounds), _validate.real("(0, 1]", slack=slack)

@@ -33,7 +33,6 @@ def convergence_bound(problem: Problem, moments: Numbers, iterations: Numbers) -
     """How far is the last model's expected loss from the least? (2 mu/(lambda^2 T)) mean_t G_t^2 at most.
 
     Args:
-      problem: its constants.
       moments: G_t^2, the same in all iterations, or `[T]`.
       iterations: T.
     """
