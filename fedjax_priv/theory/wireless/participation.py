@@ -29,9 +29,6 @@ def participation_moments(num_users: Numbers, participation: Numbers) -> Partici
     Args:
       num_users: K.
       participation: p, or `[K]`, one p_k per user; in [0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     p = users(num_users, participation)
     with np.errstate(divide="ignore"):
