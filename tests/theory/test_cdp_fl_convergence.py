@@ -191,16 +191,10 @@ def test_bounds_grow_with_what_makes_the_problem_harder(values, steps, selected,
 @pytest.mark.parametrize(
     ("name", "value", "allowed"),
     [
-        ("smoothness", -1.0, r"in \[0, inf\)"),
-        ("gradient_std", -1.0, r"in \[0, inf\)"),
-        ("initial_gap", -1.0, r"in \[0, inf\)"),
-        ("num_params", 0, "an integer >= 1"),
-        ("rate", 0.0, r"in \(0, inf\)"),
-        ("local_steps", 0, "an integer >= 1"),
-        ("rounds", 0, "an integer >= 1"),
-        ("num_selected", 0, "an integer >= 1"),
+        *((name, -1.0, r"in \[0, inf\)") for name in ("smoothness", "gradient_std", "initial_gap", "sigma")),
+        *((name, 0, "an integer >= 1") for name in ("num_params", "local_steps", "rounds", "num_selected")),
         ("batch_size", 1.5, "an integer >= 1"),
-        ("sigma", -1.0, r"in \[0, inf\)"),
+        ("rate", 0.0, r"in \(0, inf\)"),
     ],
 )
 def test_bad_arguments(name, value, allowed):
