@@ -10,6 +10,12 @@ PROBLEM = theory.Problem(
 )  # fmt: skip
 
 
+def bound_of(**changes):
+    usual = {"num_params": 9, "alpha": 0.1, "dropout": 0.1, "levels": 1.0, "local_steps": 1, "steps": 1}
+    how = {name: changes.pop(name, value) for name, value in usual.items()}
+    return theory.convergence_bound(PROBLEM._replace(**changes), **how)
+
+
 def test_bound_is_the_printed_formula():
     """Eqs. 29-31 term by term, the covariance in the paper's unstable form."""
     n, d, alpha, theta, c, e, j = 3, 7, 0.6, 0.2, 16.0, 40, 120
@@ -26,9 +32,7 @@ def test_bound_is_the_printed_formula():
         for i in range(n)
     )
     big_c = n * d * (1 - theta) * p / (4 * c**2 * eta**2) + 4 * e**2 * 4 * bracket
-    found = theory.convergence_bound(
-        PROBLEM, num_params=d, alpha=alpha, dropout=theta, levels=c, local_steps=e, steps=j
-    )
+    found = bound_of(num_params=d, alpha=alpha, dropout=theta, levels=c, local_steps=e, steps=j)
     scale = (2 * 2 / 0.5) / (nu + j)
     assert found.printed == pytest.approx(scale * ((b + big_c) / 0.5 + 2 * 2 * 9), rel=1e-12)
     assert found.repaired == pytest.approx(scale * ((b + big_c) / 0.5 + 0.5 * nu / 4 * 9), rel=1e-12)
@@ -49,9 +53,7 @@ def test_printed_bound_fails_where_the_repaired_holds():
 
 def test_bound_falls_and_then_grows_with_the_quantization_error():
     steps = np.array([0, 10**3, 10**5, 10**9, 2 * 10**9])
-    bound = theory.convergence_bound(
-        PROBLEM, num_params=100, alpha=0.5, dropout=0.1, levels=1e5, local_steps=5, steps=steps
-    )
+    bound = bound_of(num_params=100, alpha=0.5, dropout=0.1, levels=1e5, local_steps=5, steps=steps)
     for values in bound:
         assert values[0] > values[1] > values[2]
         assert values[4] / values[3] == pytest.approx(2, rel=1e-2)
@@ -75,12 +77,6 @@ def test_sampling_variance_is_that_of_the_masks(case):
     assert case.outcomes.mean_is(squares, variance)
     independent = np.square(weights).sum() * (1 / scale - 1)
     assert not case.outcomes.mean_is(squares, independent)
-
-
-def bound_of(**changes):
-    usual = {"num_params": 9, "alpha": 0.1, "dropout": 0.1, "levels": 1.0, "local_steps": 1, "steps": 1}
-    how = {name: changes.pop(name, value) for name, value in usual.items()}
-    return theory.convergence_bound(PROBLEM._replace(**changes), **how)
 
 
 test_bad_arguments = refused(
