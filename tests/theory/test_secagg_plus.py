@@ -193,5 +193,9 @@ def test_smallest_neighbours():
     ],
 )
 def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        theory.graph_failure_probability(theory.Graph(*arguments))
+    for function in (
+        theory.graph_failure_probability, theory.user_unrecoverable_probability, theory.user_exposed_probability,
+        theory.disconnected_probability,
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"^{message}"):
+            function(theory.Graph(*arguments))
