@@ -7,6 +7,7 @@ import pathlib
 import pkgutil
 import re
 import types
+from collections import Counter
 
 import pytest
 
@@ -26,6 +27,7 @@ PACKAGES = [
 
 def imports_of(file):
     for node in ast.walk(ast.parse(file.read_text())):
+        assert not getattr(node, "level", 0), f"{file} has a relative import, which names no room"
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fedjax_priv":
             names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
             yield from names
@@ -46,7 +48,7 @@ def test_the_page_of_rooms_has_a_line_for_each():
 
 
 def test_rooms_import_from_rooms_above_them():
-    assert len(BASE) <= 8
+    assert len(BASE) <= 8 and max(Counter(" ".join(PICTURE).split()).values()) == 1
     files = [file for file in ROOT.rglob("*.py") if file != ROOT / "__init__.py"]
     room_of = {file: file.relative_to(ROOT).parts[0].removesuffix(".py") for file in files}
     assert set(room_of.values()) == LEVEL.keys()

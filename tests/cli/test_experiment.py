@@ -10,7 +10,7 @@ from jaxtyping import Array
 from fedjax_priv import models, systems
 from fedjax_priv.base import Algorithm, ClientData, Local
 from fedjax_priv.cli.experiment import MODELS, experiment, options_by_part
-from fedjax_priv.cli.options import REQUIRED, handed_on, takes
+from fedjax_priv.cli.options import REQUIRED, handed_on, options_of, takes
 from fedjax_priv.data import Dataset
 from helpers import cohort_of
 
@@ -67,6 +67,9 @@ def test_what_a_system_hands_on_is_an_argument_of_who_gets_it():
     for function in (getattr(systems, name) for name in systems.__all__):
         assert {"server", "block", "mesh", "observe"} <= handed_on(function).keys()
         assert all(takes(to, name) for name, to in handed_on(function).items())
+    for name, of in (("f2ed", "share"), ("dp_sgd", "cdp_fl")):
+        assert options_by_part(name)["system"].keys() >= options_by_part(of)["system"].keys()
+    assert not {"block", "elide"} & options_of(systems.secagg, without=("block", "elide")).keys()
     with pytest.raises(TypeError, match="unexpected keyword argument 'blok'"):
         systems.secagg(Local(print, print), num_clients=4, blok=3)
 

@@ -60,10 +60,11 @@ def secagg(*, clip: float, leave: float, noise: float, scale: float, exact: bool
 
     Args:
       clip: as in `secagg`; of all coordinates.
-      leave: Above 0; may be traced. In Python, also an array `[n]`, as optax has. Half by default.
+      leave: Above 0, as in `secagg`; may be traced. In Python, also an array `[n]`, as optax has. Half by default.
       noise: takes `clip` and `kind="slow"` (in `memory`, `[n, d]`), of every client or `[n]`; size_of is `tau`.
       scale: None: no limit.
       exact: as in `no_such_function`.
+      size: of a client; static unless it is a name; at most 9, see `simulate`. By default 2.
       mean: G; of a coordinate, may be traced.
     """
 
@@ -75,6 +76,7 @@ def test_references_are_followed_and_words_for_python_left_out():
     assert found["leave"] == "above 0. Half by default."
     assert found["noise"] == 'takes `clip` and `kind="slow"`; size_of is `tau`.'
     assert found["scale"] == "if left out: no limit."
+    assert found["size"] == "of a client; at most 9. By default 2."
     assert found["mean"] == "G; of a coordinate."
 
 

@@ -111,6 +111,9 @@ def test_the_papers_comparisons_can_be_built(name, samples, shape, d):
 
 
 def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels():
+    printed = {"fig3": (7.8, 1.13, 0.55), "fig5": (17.9, 1.8, 0.97), "fig6": (12, 1.2, 0.94)}  # last: the accuracy
+    for name, numbers in printed.items():
+        assert (*FIGURES[name].run.keywords["paper"], FIGURES[name].scales["paper"].target) == numbers
     setting, iid = (FIGURES[name].scales["paper"].setting for name in ("fig6", "fig5"))
     assert setting == iid._replace(partition="shards")
     labels = np.random.default_rng(0).integers(0, 10, 60_000).astype(np.int32)

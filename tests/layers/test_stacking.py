@@ -48,8 +48,9 @@ def test_a_client_draws_the_same_in_any_cohort():
 
 
 def test_a_stack_is_a_layer():
-    inner = stack(b=affine(3.0, 5.0), send=plain())
-    result = run_layer(stack(a=affine(2.0, 1.0), rest=inner), KEY, X, cohort_of(N), survivors(N))
+    inner = stack(b=affine(3.0, 5.0), send=plain()._replace(threshold=3))
+    result = run_layer(outer := stack(a=affine(2.0, 1.0), rest=inner), KEY, X, cohort_of(N), survivors(N))
+    assert outer.threshold == 3
     np.testing.assert_allclose(result["received"].value[0], X.sum(0), rtol=1e-5, atol=1e-5)
 
 

@@ -199,6 +199,7 @@ test_bad_arguments = refused(
     (lambda: theory.epsilon(SMALL._replace(sigma=None), 0.1), r"sigma must be in \(0, inf\), got None"),
     (lambda: theory.epsilon(SMALL._replace(clip=0.0), 0.1), r"clip must be in \(0, inf\), got 0.0"),
     (lambda: theory.epsilon(SMALL._replace(num_selected=0), 0.1), "num_selected must be an integer >= 1, got 0"),
+    (lambda: theory.epsilon(SMALL._replace(num_samples=0), 0.1), "num_samples must be an integer >= 1, got 0"),
     (lambda: theory.epsilon(SMALL, 1.0), r"delta must be in \(0, 1\), got 1.0"),
     (lambda: theory.upload_epsilon(SMALL._replace(local_steps=5), 0.1), "local_steps must be a multiple of"),
     (lambda: theory.sigma_for_epsilon(SMALL, 0.0, 0.1), r"epsilon must be in \(0, inf\), got 0.0"),

@@ -181,7 +181,7 @@ def test_smallest_neighbours():
         theory.smallest_neighbours(100, 0.3, 1 / 3)
 
 
-test_bad_arguments = refused(
+BAD = (
     ((2, 2, 2, 0.1, 0.1), "num_clients must be an integer >= 3, got 2"),
     ((9, 3, 2, 0.1, 0.1), "neighbours must be even and below num_clients = 9, got 3"),
     ((8, 8, 2, 0.1, 0.1), "neighbours must be even and below num_clients = 8, got 8"),
@@ -189,5 +189,12 @@ test_bad_arguments = refused(
     ((9, 4, 6, 0.1, 0.1), r"threshold must be at most neighbours \+ 1 = 5, got 6"),
     ((9, 4, 3, 1.0, 0.1), r"dropout must be in \[0, 1\), got 1.0"),
     ((9, 4, 3, 0.1, 0.5), r"adversarial must be in \[0, 0.5\) \(a minority of the users\), got 0.5"),
-    by=lambda arguments: theory.graph_failure_probability(theory.Graph(*arguments)),
+)
+PROBABILITIES = (
+    theory.graph_failure_probability, theory.user_unrecoverable_probability, theory.user_exposed_probability,
+    theory.disconnected_probability,
+)  # fmt: skip
+test_bad_arguments = refused(
+    *(((function, arguments), message) for function in PROBABILITIES for arguments, message in BAD),
+    by=lambda given: given[0](theory.Graph(*given[1])),
 )

@@ -194,6 +194,8 @@ def test_rounds_that_differ():
     mixed = eps(participation=each)
     assert eps(participation=0.2) < mixed < same
     assert eps(participation=np.broadcast_to(each, (6, 4))) == pytest.approx(mixed, rel=1e-9)
+    users = np.array([0.1, 0.4, 0.2, 0.3])
+    assert eps(participation=np.tile(users, (6, 1))) == pytest.approx(eps(participation=users), rel=1e-9)
     assert eps(noise_variance=np.array([0.5] * 5 + [5.0])) < same
 
 
