@@ -137,15 +137,17 @@ def run(monkeypatch, *arguments):
     main.main()
 
 
-def test_a_script_that_fails_is_named_and_stops_no_other(papers, monkeypatch, capsys, tmp_path):
+def test_a_script_that_fails_or_breaks_its_results_is_named_and_stops_no_other(papers, monkeypatch, capsys, tmp_path):
     papers("bad", "sys.exit('no data')")
     papers("empty", "return")
+    papers("broken", "out.mkdir(parents=True); (out / 'verdicts.json').write_text('['); return")
     papers("good")
     with pytest.raises(SystemExit) as stopped:
         run(monkeypatch, "--all", "--json", tmp_path / "rows.json")
     assert stopped.value.code == 1
     printed = capsys.readouterr().out
-    assert "1 of 3 cards made; results: results\nfailed or unexpected: " in printed
+    assert "1 of 4 cards made; results: results\nfailed or unexpected: " in printed
+    assert "verdicts.json is not JSON: Expecting value" in printed
     rows = {row["paper"]: row for row in json.loads((tmp_path / "rows.json").read_text())}
     assert rows["bad"]["problems"] == ["exit status 1: no data"] and rows["bad"]["verdict"] == "failed"
     assert rows["empty"]["problems"] == ["no results"]
@@ -160,35 +162,19 @@ def test_a_script_writes_to_a_relative_place(papers, monkeypatch, tmp_path):
     assert pathlib.Path("place").read_text() == "here/good/fig1-quick"
 
 
-def test_results_that_are_there_are_left_alone_when_resumed(papers, monkeypatch):
+def test_resumed_results_are_made_again_only_if_they_are_of_another_commit_or_broken(papers, monkeypatch):
     papers("good", "open('log', 'a').write('x')")
-    for arguments in ((), ("--resume",), ()):
+
+    def runs_made(*arguments, commit=COMMIT):
+        monkeypatch.setattr(reproduce, "commit", lambda: commit)
         run(monkeypatch, "good", *arguments)
-    assert pathlib.Path("log").read_text() == "xx"
-    monkeypatch.setattr(reproduce, "commit", lambda: "another")
-    run(monkeypatch, "good", "--resume")
-    assert pathlib.Path("log").read_text() == "xxx"
+        return len(pathlib.Path("log").read_text())
 
-
-def test_results_of_changed_files_or_broken_ones_are_made_again_when_resumed(papers, monkeypatch):
-    papers("good", "open('log', 'a').write('x')")
-    run(monkeypatch, "good")
-    monkeypatch.setattr(reproduce, "commit", lambda: COMMIT + "-dirty")
-    run(monkeypatch, "good", "--resume")
-    assert pathlib.Path("log").read_text() == "xx"
-    monkeypatch.setattr(reproduce, "commit", lambda: COMMIT)
+    assert [runs_made(), runs_made("--resume"), runs_made()] == [1, 1, 2]
+    assert runs_made("--resume", commit="another") == 3
+    assert runs_made("--resume", commit=COMMIT + "-dirty") == 4
     pathlib.Path("results/good/fig1-quick/manifest.json").write_text('{"comm')
-    run(monkeypatch, "good", "--resume")
-    assert pathlib.Path("log").read_text() == "xxx"
-
-
-def test_a_broken_result_is_named_and_stops_no_other(papers, monkeypatch, capsys):
-    papers("bad", "out.mkdir(parents=True); (out / 'verdicts.json').write_text('['); return")
-    papers("good")
-    with pytest.raises(SystemExit, match="1"):
-        run(monkeypatch, "--all")
-    printed = capsys.readouterr().out
-    assert "1 of 2 cards made" in printed and "verdicts.json is not JSON: Expecting value" in printed
+    assert runs_made("--resume") == 5
 
 
 def test_results_of_an_earlier_run_are_no_success(papers, monkeypatch):
