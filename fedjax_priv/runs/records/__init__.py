@@ -7,6 +7,6 @@
   `runs.chunk_loop` decides when one is written: every `Keep.every` rounds, at SIGTERM, and at the end.
 - `result.nc`, when the run has ended: the dataset that `simulate` or `sweep` returned (`result_dataset` builds it).
 
-`run_folder` makes the folder and reads it, `run_list` finds the runs below a folder, `digests` hashes arrays, and
-`atomic_file` writes a file whole or not at all.
+`run_folder` makes the folder and reads it, `owner_lock` keeps other processes out of it, `run_list` finds the runs
+below a folder, `digests` hashes arrays, and `atomic_file` writes a file whole or not at all.
 """
