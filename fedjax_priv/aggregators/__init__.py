@@ -17,16 +17,15 @@ from fedjax_priv.aggregators.pre_aggregation.nearest_neighbour_mixing import nea
 from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator, pre_aggregated
 from fedjax_priv.aggregators.rules.caf import caf
 from fedjax_priv.aggregators.rules.centered_clipping import centered_clipping
+from fedjax_priv.aggregators.rules.closest_subset import mda, smea
 from fedjax_priv.aggregators.rules.coordinate_median import coordinate_median
 from fedjax_priv.aggregators.rules.filter_l2 import filter_l2
 from fedjax_priv.aggregators.rules.geometric_median import geometric_median
 from fedjax_priv.aggregators.rules.krum import krum, multi_krum
-from fedjax_priv.aggregators.rules.mda import mda
 from fedjax_priv.aggregators.rules.meamed import meamed
 from fedjax_priv.aggregators.rules.mean import mean
 from fedjax_priv.aggregators.rules.monna import monna
 from fedjax_priv.aggregators.rules.norm_trimming import norm_trimming
-from fedjax_priv.aggregators.rules.smea import smea
 from fedjax_priv.aggregators.rules.trimmed_mean import trimmed_mean
 
 __all__ = [

@@ -85,7 +85,9 @@ def _traffic(axes: Axes, results: Mapping[str, xr.Dataset]) -> None:
     """A bar up and a bar down for every system, stacked by phase, with their sums next to them."""
     phases = _phases(results)
     places = np.array([_STEP * i + way for i in range(len(results)) for way in (0, 1)])
-    values = np.array([_by_phase(data[way], phases) for data in results.values() for way in ("up_bytes", "down_bytes")])
+    sent = (data[way] for data in results.values() for way in ("up_bytes", "down_bytes"))
+    means = [each.mean(("round", "client")).to_series() for each in sent]
+    values = np.array([[mean.get(phase, 0.0) for phase in phases] for mean in means])
     size, unit = _unit(values.sum(1).max(initial=0))
     left = np.zeros(len(places))
     for k, phase in enumerate(phases):
@@ -110,11 +112,6 @@ def _phases(results: Mapping[str, xr.Dataset]) -> list[str]:
     longest_first = sorted(results.values(), key=lambda data: -data.sizes["phase"])
     sent = (data.phase[((data.up_bytes + data.down_bytes) > 0).any(("round", "client"))] for data in longest_first)
     return list(dict.fromkeys(str(phase) for phases in sent for phase in phases.values))
-
-
-def _by_phase(sent: xr.DataArray, phases: list[str]) -> np.ndarray:
-    mean = sent.mean(("round", "client")).to_series()
-    return np.array([mean.get(phase, 0.0) for phase in phases])
 
 
 def _plain(axes: Axes) -> None:

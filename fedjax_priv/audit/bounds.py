@@ -110,7 +110,8 @@ def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, del
 
 
 def _two_worlds(hits: tuple[int, int], sizes: list[int], delta: float, level: float) -> float:
-    low, high = _lower(hits[0], sizes[0], level), _upper(hits[1], sizes[1], level)
+    low = float(betaincinv(hits[0], sizes[0] - hits[0] + 1, level)) if hits[0] else 0.0
+    high = float(betaincinv(hits[1] + 1, sizes[1] - hits[1], 1 - level)) if hits[1] < sizes[1] else 1.0
     return max(0.0, float(np.log((low - delta) / high))) if low > delta else 0.0
 
 
@@ -154,11 +155,3 @@ def _best_event(first: np.ndarray, second: np.ndarray, delta: float) -> _Event:
             if ratio[place] > best:
                 best, found = ratio[place], _Event(float(places[place]), above, in_first)
     return found
-
-
-def _lower(hits: int, size: int, level: float) -> float:
-    return float(betaincinv(hits, size - hits + 1, level)) if hits else 0.0
-
-
-def _upper(hits: int, size: int, level: float) -> float:
-    return float(betaincinv(hits + 1, size - hits, 1 - level)) if hits < size else 1.0

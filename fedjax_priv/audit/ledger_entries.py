@@ -69,6 +69,7 @@ def findings(
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.
     """
     alike = [(kind_of(subject, entry, kind, rounds), heard_by(subject, entry, colluding)) for entry in entries]
+    size = int(subject.data.count.size) * num_params(subject)
     found: dict[int, Finding] = {}
     for number, (name, heard) in enumerate(dict.fromkeys(alike)):
         canary = canary_for(subject, name, heard, named(key, "canary"))
@@ -76,7 +77,7 @@ def findings(
         looks = [score_of(subject, entries[i], canary, name, colluding, outsider) for i in mine]
         worlds = scores(
             subject.make, canary, _together(looks), jax.random.fold_in(key, number), params=subject.params,
-            trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // _size(subject))),
+            trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
         for column, i in enumerate(mine):
             own = Worlds(*(world[:, column] for world in worlds))
@@ -87,11 +88,6 @@ def findings(
 
 def _together(looks: Sequence[Score]) -> Score:
     return lambda seen: jnp.stack([look(seen) for look in looks])
-
-
-def _size(subject: Subject) -> int:
-    """Numbers in the updates of a round."""
-    return int(subject.data.count.size) * num_params(subject)
 
 
 def _finding(

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from fedjax_priv import _validate
 from fedjax_priv.audit import Finding, Subject, findings
-from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.base import ClientData
 from fedjax_priv.cli.commands import Outcome
-from fedjax_priv.cli.experiment import Experiment, experiment, options_by_part
+from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.options import Options, options_of, pick
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
@@ -82,10 +82,11 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     about = {"delta": options.delta, "colluding": options.colluding}
     entries = _seen_by(options.adversary, ledger(algorithm, run, data, lipschitz=options.lipschitz, **about))
+    make = lambda local, observe: chosen.make(parts={"local": local, "observe": observe, "mesh": None})
     found = findings(
-        _subject(chosen, params, data, algorithm), entries, named(key, "audit"), trials=options.trials,
-        rounds=options.rounds, confidence=options.confidence, kind=options.canary, held=options.epsilon,
-        outsider=options.adversary == "outsider", **about,
+        Subject(make, chosen.local, chosen.loss, params, data, algorithm.release), entries, named(key, "audit"),
+        trials=options.trials, rounds=options.rounds, confidence=options.confidence, kind=options.canary,
+        held=options.epsilon, outsider=options.adversary == "outsider", **about,
     )  # fmt: skip
     show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
     return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
@@ -146,11 +147,6 @@ def _few(data: ClientData, samples: int) -> ClientData:
     """The first samples of each client."""
     examples = jax.tree.map(lambda rows: jnp.asarray(rows)[:, :samples], data.examples)
     return ClientData(examples, jnp.minimum(jnp.asarray(data.count), samples))
-
-
-def _subject(chosen: Experiment, params: Any, data: ClientData, algorithm: Algorithm) -> Subject:
-    make = lambda local, observe: chosen.make(parts={"local": local, "observe": observe, "mesh": None})
-    return Subject(make, chosen.local, chosen.loss, params, data, algorithm.release)
 
 
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from fedjax_priv import _validate, losses, models
 from fedjax_priv.base import CLIENTS, ClientData, Cohort, Key, Local, Model
+from fedjax_priv.cli.report import plain_table, show_table
 from fedjax_priv.clients import everyone, local_sgd
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.fastest_block import fastest_block
@@ -23,6 +21,8 @@ from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.systems import fedavg
 
 MATMUL_SIZE = 2048
+CNN_MACS = 28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 3136 * 512 + 512 * 10
+"""Two 5x5 convolutions of 32 and 64 channels on 28x28 and 14x14, then 3136-512-10."""
 
 
 class Work(NamedTuple):
@@ -57,17 +57,13 @@ class Rate(NamedTuple):
 def bench(repeats: int = 7) -> list[Rate]:
     """FedAvg with an MLP and with the McMahan CNN against the matmul rate, all cores at work.
 
-    Args:
-      repeats: rounds timed; matmul, training and whole rounds take turns, and medians are reported.
-
-    Raises:
-      ValueError: `repeats` below 1.
+    Matmul, training and whole rounds take `repeats` >= 1 turns, and medians are reported.
     """
     _validate.integer(repeats=repeats)
     mesh = clients_mesh()
     work = (
         Work("MLP 784-200-10", models.mlp((28, 28, 1), 10, hidden=(200,)), 784 * 200 + 200 * 10, 100, 15, 20),
-        Work("McMahan CNN", models.mcmahan_cnn((28, 28, 1), 10), _cnn_macs(), 20, 3, 20),
+        Work("McMahan CNN", models.mcmahan_cnn((28, 28, 1), 10), CNN_MACS, 20, 3, 20),
     )
     rates = [_rate(one, mesh, repeats) for one in work]
     _show(
@@ -78,23 +74,14 @@ def bench(repeats: int = 7) -> list[Rate]:
 
 
 def _show(rates: list[Rate], title: str) -> None:
-    table = Table(title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)
-    for heading in ("work", "size", "block", "training", "of matmul", "round", "of matmul"):
-        table.add_column(heading, justify="left" if heading == "work" else "right")
+    table = plain_table(title, "work", "size", "block", "training", "of matmul", "round", "of matmul", left=("work",))
     for rate in rates:
         table.add_row(
             rate.name, " x ".join(map(str, rate.clients_steps_batch)), str(rate.block),
             f"{rate.training_seconds:.3f} s", f"{rate.training_rate:.0%}",
             f"{rate.round_seconds:.3f} s", f"{rate.round_rate:.0%}",
         )  # fmt: skip
-    console = Console(soft_wrap=True)
-    console.print(table)
-    console.print("size: clients x steps x batch. Rates count three forward passes for each sample trained on.")
-
-
-def _cnn_macs() -> int:
-    """Two 5x5 convolutions of 32 and 64 channels on 28x28 and 14x14, then 3136-512-10."""
-    return 28 * 28 * 25 * 32 + 14 * 14 * 25 * 32 * 64 + 3136 * 512 + 512 * 10
+    show_table(table, "size: clients x steps x batch. Rates count three forward passes for each sample trained on.")
 
 
 def _rate(work: Work, mesh: Mesh, repeats: int) -> Rate:

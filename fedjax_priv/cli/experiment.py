@@ -67,8 +67,8 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
       FileNotFoundError: the data set is not there.
     """
     dataset = _dataset(**pick(options_of(_dataset), values))
-    model = _model(dataset, values)
-
+    shape, arguments = dataset.x_train.shape[1:], _MODEL.arguments(values)
+    model = MODELS[values["model"]](shape, dataset.num_classes, **arguments)
     loss = losses.softmax_cross_entropy(model)
 
     def make(*, parts: Mapping[str, Any] = MappingProxyType({}), **point: Any) -> Algorithm:
@@ -107,10 +107,6 @@ def _clients(dataset: Dataset, values: Mapping[str, Any]) -> ClientData:
     mine = processes.clients_of_process(n) if several else None
     own = data.federate(dataset, n, values["partition"], seed=values["data_seed"], clients=mine, **options)
     return processes.distribute(own, n) if several else own
-
-
-def _model(dataset: Dataset, values: Mapping[str, Any]) -> Model:
-    return MODELS[values["model"]](dataset.x_train.shape[1:], dataset.num_classes, **_MODEL.arguments(values))
 
 
 def _cifar_cnn(input_shape: tuple[int, ...], num_classes: int) -> Model:

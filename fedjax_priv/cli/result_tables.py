@@ -3,7 +3,7 @@
 import itertools
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,13 +31,9 @@ class Row(NamedTuple):
 
 
 def run_rows(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:
-    """The runs of a dataset; points of a sweep that were not run are left out.
+    """The runs of a dataset, as `simulate` returns it, or `sweep` with these axes, and where it is kept.
 
-    Args:
-      system: its name.
-      result: as `simulate` returns it, or `sweep`.
-      folder: where it is kept.
-      axes: of the sweep.
+    Points of a sweep that were not run are left out.
     """
     rows = []
     for at in itertools.product(*(range(result.sizes[axis]) for axis in axes)):
@@ -55,7 +51,7 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
     for row in rows:
         alike.setdefault(tuple((axis, value) for axis, value in row.point.items() if axis != "seed"), []).append(row)
     axes = [axis for axis in rows[0].point if axis != "seed"]
-    table = _table(title, *axes, *rows[0].metrics, "up, B", "down, B", "s/round", "failed")
+    table = plain_table(title, *axes, *rows[0].metrics, "up, B", "down, B", "s/round", "failed")
     for point, runs in alike.items():
         table.add_row(
             *(str(value) for _, value in point),
@@ -63,18 +59,18 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
             f"{np.mean([run.up_bytes for run in runs]):,.0f}", f"{np.mean([run.down_bytes for run in runs]):,.0f}",
             f"{np.mean([run.seconds_per_round for run in runs]):.3g}", str(sum(run.failed_rounds for run in runs)),
         )  # fmt: skip
-    _print(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}", *rows[0].caveats)
+    show_table(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}", *rows[0].caveats)
 
 
 def show_summaries(root: pathlib.Path, found: Iterable[RunSummary]) -> None:
     """Print a table of the runs below a folder."""
-    table = _table(f"runs in {root}", "folder", "system", "status", "rounds", "date, UTC", "metrics")
+    table = plain_table(f"runs in {root}", "folder", "system", "status", "rounds", "date, UTC", "metrics")
     for run in found:
         table.add_row(
             str(run.folder.relative_to(root)), run.system, run.status, f"{run.rounds_done}/{run.rounds}",
             run.date[:16].replace("T", " "), ", ".join(f"{name} {last:.4g}" for name, last in run.metrics.items()),
         )  # fmt: skip
-    _print(table)
+    show_table(table)
 
 
 def _row(system: str, point: Mapping[str, Any], failed: int, run: xr.Dataset, folder: str) -> Row:
@@ -105,12 +101,16 @@ def _spread(values: Sequence[float]) -> str:
         return f"{mean} ± {np.std(values, ddof=1):.2g}" if len(values) > 1 else mean
 
 
-def _table(title: str, *headings: str) -> Table:
-    return Table(*headings, title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+def plain_table(title: str, *headings: str, left: Collection[str] | None = None) -> Table:
+    """A table without rows; all columns are aligned to the left, or those in `left` and the others to the right."""
+    table = Table(title=title, box=box.SIMPLE, pad_edge=False, collapse_padding=True)
+    for heading in headings:
+        table.add_column(heading, justify="left" if left is None or heading in left else "right")
+    return table
 
 
-def _print(table: Table, *lines: str) -> None:
-    """As wide as it needs to be: a name that is cut cannot be used."""
+def show_table(table: Table, *lines: str) -> None:
+    """Print it as wide as it needs to be, and lines below it: a name that is cut cannot be used."""
     width = max(Console(width=1000, markup=False).measure(table).maximum, 80)
     console = Console(width=width, soft_wrap=True, markup=False)
     for part in (table, *lines):

@@ -90,8 +90,8 @@ def local_sgd(
     momentum = _validate.fraction(below_one=True, momentum=momentum)
     _validate.integer(batch_size=batch_size)
     duration = _duration(num_epochs, num_steps)
-    gradient = batch_gradient(loss, batch_size, sample_clip)
-    noisy = with_noise(gradient_noise)
+    gradient, noisy = batch_gradient(loss, batch_size, sample_clip), with_noise(gradient_noise)
+    train = _training(gradient, noisy, momentum, batch_size)
     has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
     carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
 
@@ -104,19 +104,9 @@ def local_sgd(
         rate = rate_of(rounds)
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
-        end = duration(per_epoch(data.count, batch_size))
-
-        def step(state: _Training, time: Array) -> tuple[_Training, None]:
-            active = (data.count > 0) & (time < end)
-            order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
-            total, grads = gradient(state.params, examples, valid)
-            moved = _descend(state.params, state.velocity, noisy(keys, time, grads), rate, momentum)
-            params, velocity = rows_where(active, moved, (state.params, state.velocity))
-            samples = state.samples + valid.sum(1, dtype=jnp.float32)
-            return _Training(params, velocity, order, state.loss + total, samples), None
-
+        end, most = duration(per_epoch(data.count, batch_size)), duration(math.ceil(capacity / batch_size))
         start = _start(params, velocity if carries else None, data, has_velocity)
-        final, _ = jax.lax.scan(step, start, jnp.arange(duration(math.ceil(capacity / batch_size))))
+        final = train(start, keys, data, rate, end, most)
         update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
         velocity = _ravel(final.velocity) if carries else velocity
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
@@ -171,6 +161,24 @@ def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], 
         _validate.integer(num_epochs=num_epochs)
         return lambda length: num_epochs * length
     raise ValueError(f"exactly one of num_epochs and num_steps must be given, got {num_epochs!r} and {num_steps!r}")
+
+
+def _training(gradient: Callable, noisy: Callable, momentum: ArrayLike, batch_size: int) -> Callable[..., _Training]:
+    """A function that trains a block from a start, each client for its `end [b]` steps of at most `most`."""
+
+    def train(start: _Training, keys: Array, data: ClientData, rate: Array, end: Any, most: int) -> _Training:
+        def step(state: _Training, time: Array) -> tuple[_Training, None]:
+            active = (data.count > 0) & (time < end)
+            order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
+            total, grads = gradient(state.params, examples, valid)
+            moved = _descend(state.params, state.velocity, noisy(keys, time, grads), rate, momentum)
+            params, velocity = rows_where(active, moved, (state.params, state.velocity))
+            samples = state.samples + valid.sum(1, dtype=jnp.float32)
+            return _Training(params, velocity, order, state.loss + total, samples), None
+
+        return jax.lax.scan(step, start, jnp.arange(most))[0]
+
+    return train
 
 
 def _descend(

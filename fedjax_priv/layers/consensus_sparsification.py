@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, Int32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Kept, Key, Layer, Link, Received, Sent
@@ -58,21 +58,13 @@ def conspar(
 
     Source: FedREP, Section 3 and Algorithm 1.
     """
-    _validate.integer(num_coordinates=num_coordinates)
-    check_sizes(num_params, min(num_coordinates, num_params))
-    if num_coordinates > num_params:
-        raise ValueError(f"num_coordinates must be at most num_params = {num_params}, got {num_coordinates}")
+    check_sizes(num_params, num_coordinates=num_coordinates)
     alpha = _validate.fraction(alpha=alpha)
 
     def encode(key: Key, memory: Array, public: tuple, x: Array, cohort: Cohort) -> tuple[Array, Kept, Sent]:
         check_width(x, num_params)
         v = x + memory
-        choose = lambda key, v: propose(key, v, num_coordinates, alpha)
-        own = jax.vmap(choose)(per_client(lambda key: key, named(key, "propose"), cohort.client), v)
-        if attack is not None:
-            forged = attack(named(key, "attack"), v, own, cohort.selected & ~cohort.byzantine)
-            own = jnp.where(cohort.byzantine[:, None], forged, own)
-        sent = jnp.where(cohort.selected[:, None], own, num_params)
+        sent = _proposals(key, v, cohort, num_coordinates, alpha, attack)
         position = union(sent, num_params)
         y = v.at[:, position].get(mode="fill", fill_value=0)
         unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
@@ -80,10 +72,6 @@ def conspar(
         status = range_status(v, jnp.inf) | jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
         go_on = Kept(counted=kept, lost=rows_where(status == 0, v, memory))
         return y, go_on, Sent(-unused, status, sent)  # the layer below counts K values
-
-    def disclose(private: PyTree, public: PyTree, clear: Array, alive: Array, online: Array) -> tuple[Array, Bits]:
-        position = union(clear, num_params)
-        return position, _bits(clear, position, num_coordinates, num_params)
 
     def decode(position: Array, public: tuple, received: Received) -> Received:
         value = jnp.where(position < num_params, received.value, 0)
@@ -93,21 +81,32 @@ def conspar(
         init=lambda key, n: jnp.zeros((n, num_params), jnp.float32),
         advertise=lambda key, state, cohort: (state, (), {}),
         encode=encode,
-        disclose=disclose,
+        disclose=lambda private, public, clear, alive, online: _announced(clear, num_coordinates, num_params),
         decode=decode,
     )
 
 
-def _bits(proposals: Proposals, position: Array, num_coordinates: int, num_params: int) -> Bits:
-    """Proposals up, the union and the aggregate on it down, for clients that took part."""
+def _proposals(
+    key: Key, v: Array, cohort: Cohort, n: int, alpha: float | Array, attack: CoordinateAttack | None
+) -> Proposals:
+    """What each client proposes; d, which is no coordinate, for those that take no part."""
+    choose = lambda key, v: propose(key, v, n, alpha)
+    own = jax.vmap(choose)(per_client(lambda key: key, named(key, "propose"), cohort.client), v)
+    if attack is not None:
+        forged = attack(named(key, "attack"), v, own, cohort.selected & ~cohort.byzantine)
+        own = jnp.where(cohort.byzantine[:, None], forged, own)
+    return jnp.where(cohort.selected[:, None], own, v.shape[1])
+
+
+def _announced(proposals: Proposals, num_coordinates: int, num_params: int) -> tuple[Int32[Array, " K"], Bits]:
+    """The union, and bits of clients that took part: proposals up, the union and the aggregate on it down."""
+    position = union(proposals, num_params)
     index_bits = max(1, (num_params - 1).bit_length())
     size = (position < num_params).sum(dtype=jnp.uint32)
     took_part = (proposals != num_params).any(1)
     one = lambda bits: jnp.where(took_part, jnp.uint32(bits), 0)
-    return {
-        "propose": Link(one(num_coordinates * index_bits), one(index_bits * size)),
-        "model": Link(one(0), one(32 * size)),
-    }
+    proposed = Link(one(num_coordinates * index_bits), one(index_bits * size))
+    return position, {"propose": proposed, "model": Link(one(0), one(32 * size))}
 
 
 def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> Int32[Array, " n"]:
@@ -119,14 +118,11 @@ def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> 
     largest = jax.lax.top_k(jnp.abs(v), n)[1]
     replaced = jax.random.uniform(named(key, "replace"), (n,)) < alpha
     kept = jnp.zeros(v.size, bool).at[largest].set(~replaced)
-    candidate = _in_random_order(named(key, "random"), v.size, n)  # enough of them are new
-    new = ~kept[candidate]
+    other, d = named(key, "random"), v.size
+    candidate = random_coordinates(other, d, n) if 2 * n <= d else jax.random.permutation(other, d)[:n]
+    new = ~kept[candidate]  # n of them at least
     fresh = jnp.zeros(n, candidate.dtype).at[jnp.where(new, jnp.cumsum(new) - 1, n)].set(candidate, mode="drop")
     return jnp.where(replaced, fresh[jnp.cumsum(replaced) - 1], largest)
-
-
-def _in_random_order(key: Key, d: int, n: int) -> Int32[Array, " n"]:
-    return random_coordinates(key, d, n) if 2 * n <= d else jax.random.permutation(key, d)[:n]
 
 
 def is_legal(proposals: Proposals, num_params: int) -> Bool[Array, " m"]:

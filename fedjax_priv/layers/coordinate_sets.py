@@ -33,7 +33,7 @@ def random_coordinates(key: Key, num_params: int, k: int) -> Int32[Array, " k"]:
     Raises:
       ValueError: `num_params` or `k` is not an integer >= 1, or is too large.
     """
-    check_sizes(num_params, k)
+    check_sizes(num_params, k=k)
     count = num_rounds(num_params, k)
     salts = jax.random.bits(named(key, "salt"), (count,), jnp.uint32)
     pairing = jax.random.randint(named(key, "pairing"), (count,), 0, num_params).astype(jnp.uint32)
@@ -60,13 +60,14 @@ def num_rounds(num_params: int, k: int) -> int:
     return rounds
 
 
-def check_sizes(num_params: int, k: int) -> None:
-    """Raises ValueError unless 1 <= k <= num_params < 2**31."""
-    _validate.integer(num_params=num_params, k=k)
+def check_sizes(num_params: int, **k: int) -> None:
+    """Raises ValueError unless 1 <= k <= num_params < 2**31; k is given by its name."""
+    ((name, number),) = k.items()
+    _validate.integer(num_params=num_params, **k)
     if num_params >= 2**31:
         raise ValueError(f"num_params must be an integer below 2**31, got {num_params}")
-    if k > num_params:
-        raise ValueError(f"k must be at most num_params = {num_params}, got {k}")
+    if number > num_params:
+        raise ValueError(f"{name} must be at most num_params = {num_params}, got {number}")
 
 
 def _bit(words: UInt32[Array, " k"], salt: UInt32[Array, ""]) -> Array:

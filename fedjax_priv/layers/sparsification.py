@@ -119,7 +119,7 @@ def sparsifier(
       choose: (key, public values of the layer, vectors [b, d], client [b]) -> positions [b, k].
       unbiased: without error feedback, scale values by d / k.
     """
-    check_sizes(num_params, k)
+    check_sizes(num_params, k=k)
     factor = num_params / k if unbiased and not error_feedback else 1.0
 
     def encode(key: Key, memory: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[Sparse, PyTree, Sent]:

@@ -78,12 +78,7 @@ def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) ->
     """Fraction of the coordinates that exactly one honest client sends (Fig. 4(b) and 5(c)).
 
     The paper counts all honest users, whether or not their uploads arrive. If only honest survivors count, a client
-    whose honest partners were all lost counts as well.
-
-    Args:
-      sets: the coordinates each client selects.
-      honest: clients to count.
-      num_params: coordinates, d.
+    whose honest partners were all lost counts as well. Arguments are those of `honest_clients`.
     """
 
     def meet(seen: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:

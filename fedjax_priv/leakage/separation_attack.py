@@ -65,15 +65,11 @@ def separate(
     A sum of s residuals counts as true if its magnitude is at most s * bound, after smaller sums have been removed. A
     uniform sum passes with probability (2 s bound + 1) / q, which `false_hits` adds up. The number of sums tried grows
     as the number of subsets of up to `max_size` of the honest survivors that send a coordinate. Runs on the host. If
-    masks are elided there is nothing to separate: uploads are the values.
+    masks are elided there is nothing to separate: uploads are the values. Other arguments are those of `residuals`.
 
     Args:
-      view: what the server sees of a round, as kept by `observe=lambda view: view`.
-      protocol: public terms of the mask layer.
       bound: largest magnitude of a client's value, in grid points of the quantizer: the attacker's guess of c times the
         largest weighted update. Larger values are missed; a larger guess costs false hits.
-      colluders: users that share their knowledge with the server; None: the server alone.
-      layer: name of the mask layer.
       max_size: largest number of clients in a sum.
 
     Raises:

@@ -79,7 +79,7 @@ def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any])
     """
     shape = tuple(map(len, grid.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
-    alike = len({_form(run) for run in runs.values()}) == 1
+    alike = len({(tuple(run.sizes.items()), tuple(run.phase.values.tolist())) for run in runs.values()}) == 1
     together = (
         _stack(list(runs.values())) if alike else xr.concat([*runs.values()], "run", join="outer", data_vars="all")
     )
@@ -91,10 +91,6 @@ def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any])
     }
     others = {name: coordinate for name, coordinate in together.coords.items() if name != "run"}
     return xr.Dataset(variables, {**axes, **others}, dict(attrs))
-
-
-def _form(run: xr.Dataset) -> tuple:
-    return tuple(run.sizes.items()), tuple(run.phase.values.tolist())
 
 
 def _stack(runs: list[xr.Dataset]) -> xr.Dataset:

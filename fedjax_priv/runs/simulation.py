@@ -24,6 +24,7 @@ from fedjax_priv.runs.programs.pool_program import lower_pool_run
 from fedjax_priv.runs.programs.run_program import Inputs, Lowered, lower_runs
 from fedjax_priv.runs.records import result_dataset, run_writer
 from fedjax_priv.runs.records.digests import digest
+from fedjax_priv.runs.records.manifest import manifest_with
 from fedjax_priv.runs.records.result_dataset import Chunk
 from fedjax_priv.runs.records.run_writer import Keep, RunWriter
 
@@ -83,9 +84,9 @@ def simulate(
       SystemExit: SIGTERM arrived.
     """
     _check(key, params, data, rounds, every)
-    about = run_writer.manifest_of(
-        keep, key=key, rounds=rounds, every=every, num_clients=len(data.count), block=_block(algorithm),
-        processes=jax.process_count(),
+    about = manifest_with(
+        keep.config if keep else {}, key=key, rounds=rounds, every=every, num_clients=len(data.count),
+        block=_block(algorithm), processes=jax.process_count(),
     )  # fmt: skip
     show = progress and processes.is_first()
     with run_writer.opened(keep, about, every) as writer, progress_bar.bar(rounds, show=show) as update:

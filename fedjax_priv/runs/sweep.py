@@ -16,6 +16,7 @@ from fedjax_priv.runs.ending import run_to_the_end
 from fedjax_priv.runs.grid import Axis, Point, checked_grid, join
 from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.records import result_dataset, run_writer
+from fedjax_priv.runs.records.manifest import manifest_with
 from fedjax_priv.runs.records.run_writer import Keep
 from fedjax_priv.runs.waves import Over, Wave, Waves
 
@@ -86,9 +87,9 @@ def sweep(
         make, grid, key, params, data, lengths=chunk_lengths(rounds, every), evaluate=evaluate,
         static=frozenset(static), at_once=at_once, memory=memory, over=over,
     )  # fmt: skip
-    about = run_writer.manifest_of(
-        keep, key=key, rounds=rounds, every=every, runs=len(grid.points), over=over, static=json.dumps(sorted(static)),
-        axes=json.dumps(dict(zip(grid.names, grid.labels, strict=True))),
+    about = manifest_with(
+        keep.config if keep else {}, key=key, rounds=rounds, every=every, runs=len(grid.points), over=over,
+        static=json.dumps(sorted(static)), axes=json.dumps(dict(zip(grid.names, grid.labels, strict=True))),
     )  # fmt: skip
     total = len(grid.points)
     with run_writer.opened(keep, about, every) as writer, progress_bar.bar(rounds * total, show=progress) as update:

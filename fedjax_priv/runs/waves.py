@@ -98,7 +98,9 @@ class Waves:
             if len(chunks) <= len(self.lengths):
                 stop_if_asked(hooks, f"before wave {number}")
                 labels = [self.grid.label(point) for point in points]
-                chunks = _collect(run_chunks(compiled(), inputs, self.lengths, hooks, points=labels, wave=number))
+                chunks = []
+                for chunk in run_chunks(compiled(), inputs, self.lengths, hooks, points=labels, wave=number):
+                    result_dataset.add(chunk, chunks)
             self.attrs["waves"] += 1
             yield Wave(points, chunks)
 
@@ -125,10 +127,11 @@ class Waves:
                     name = f"{shared.number}.{len(programs)}"
                     programs[shapes] = self._program(shared, points, placed, where, writer=writer, name=name)
                 size, compiled = programs[shapes]
-                for own in _in_parts(points, size):
+                for own in (points[first : first + size] for first in range(0, len(points), size)):
                     inputs = self._inputs(own, size, placed, where)
                     if writer:
-                        writer.fact(f"inputs of wave {next(numbers)}", _digest(own, inputs))
+                        told_apart = (np.array(own), inputs.point, jax.random.key_data(inputs.key), inputs.params)
+                        writer.fact(f"inputs of wave {next(numbers)}", digest(told_apart))
                     yield own, inputs, compiled
 
     def _program(
@@ -222,22 +225,6 @@ class Waves:
         of = {seed: init(named(key, "params")) for seed, key in dict(zip(seeds, keys, strict=True)).items()}
         checks.check_params(next(iter(of.values())))
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(of[seed] for seed in seeds))
-
-
-def _digest(points: Sequence[Point], inputs: Inputs) -> str:
-    """Of what tells the runs of a wave from those of another."""
-    return digest((np.array(points), inputs.point, jax.random.key_data(inputs.key), inputs.params))
-
-
-def _collect(run: Iterator[Chunk]) -> list[Chunk]:
-    chunks: list[Chunk] = []
-    for chunk in run:
-        result_dataset.add(chunk, chunks)
-    return chunks
-
-
-def _in_parts(points: Sequence[Point], size: int) -> Iterator[Sequence[Point]]:
-    return (points[first : first + size] for first in range(0, len(points), size))
 
 
 def _even(most: int, size: int, devices: int) -> int:

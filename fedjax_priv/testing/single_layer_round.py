@@ -44,10 +44,8 @@ def run_layer(
     """One round of a layer that ends in a sum; returns all that its halves return, by name.
 
     Args:
-      layer: the layer.
-      key: for its draws.
-      x: updates, `[n, ...]`.
-      cohort: the clients.
+      layer: it draws from `key`.
+      x: updates, `[n, ...]`, of the clients of `cohort`.
       alive: bool `[n]`, whose upload arrives.
       online: bool `[n]`, who is there when masks are opened; None: all that are alive.
       spoil: corrupts the private rows after encoding.

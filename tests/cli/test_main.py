@@ -125,4 +125,4 @@ def test_bench_counts_the_work_it_times():
     """Multiply-accumulates of the CNN against those of its parameters, by hand."""
     small = bench.Work("w", None, macs=10, clients=2, steps=3, batch=5)
     assert small.flops == 6 * 10 * 2 * 3 * 5
-    assert bench._cnn_macs() == 627_200 + 10_035_200 + 1_605_632 + 5_120
+    assert bench.CNN_MACS == 627_200 + 10_035_200 + 1_605_632 + 5_120

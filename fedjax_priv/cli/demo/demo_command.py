@@ -20,11 +20,8 @@ def demo(
 ) -> list[Row]:
     """FedAvg, SecAgg and the systems of four papers: 100 clients on scikit-learn's digits, all honest or 10 Byzantine.
 
-    Args:
-      out: folder for the figure `demo.png` and the table `demo.json`.
-      rounds: rounds of each system.
-      seed: of the split, the initial model and every draw.
-      size: how many clients, how many of them Byzantine, and of what is checked.
+    Args are those of the command `demo`, and `size`: how many clients, how many of them Byzantine, and how much is
+    checked. It writes the figure `demo.png` and the table `demo.json` to `out`.
 
     Raises:
       ValueError: `rounds` below 1 or `seed` below 0.

@@ -6,21 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import Finding
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
+from fedjax_priv.cli.report import plain_table, show_table
 from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.status import describe
-
-HEADINGS = (
-    "system", "accuracy", "attacked", "up, B", "down, B", "eps claimed", "proved", "audited", "difference", "status",
-)  # fmt: skip
 
 
 class Row(NamedTuple):
@@ -63,11 +58,10 @@ def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, dif
 
 def show(rows: Sequence[Row], rounds: int, size: Size) -> None:
     """Print the table and what its columns mean."""
-    table = Table(
-        title=f"{size.clients} clients, {rounds} rounds, digits", box=box.SIMPLE, pad_edge=False, collapse_padding=True
-    )
-    for heading in HEADINGS:
-        table.add_column(heading, justify="left" if heading in ("system", "status") else "right", no_wrap=True)
+    table = plain_table(
+        f"{size.clients} clients, {rounds} rounds, digits", "system", "accuracy", "attacked", "up, B", "down, B",
+        "eps claimed", "proved", "audited", "difference", "status", left=("system", "status"),
+    )  # fmt: skip
     for each in rows:
         sent = f"{each.channel_uses:,.0f} uses" if each.channel_uses else f"{each.up_bytes:,.0f}"
         table.add_row(
@@ -75,9 +69,7 @@ def show(rows: Sequence[Row], rounds: int, size: Size) -> None:
             _number(each.claimed), _number(each.proved), f">= {each.at_least:.2g}", _number(each.difference),
             each.status,
         )  # fmt: skip
-    console = Console(width=max(Console().width, 120))
-    console.print(table)
-    console.print(_meaning(size, max(each.limit for each in rows)), highlight=False)
+    show_table(table, _meaning(size, max(each.limit for each in rows)))
 
 
 def _number(value: float | None) -> str:

@@ -1,7 +1,7 @@
 """Expands the seeds that a user shares with its peers to its pairwise masks, on all coordinates or on a random few.
 
 Both users of a pair, and the server for a lost one, expand the same seed to the same ones `b_ij` and words `r_ij`, so
-that masks cancel whatever the expansion.
+that masks cancel whatever the expansion. `prg` generates the masks; with `elide` none is expanded.
 """
 
 import bisect
@@ -34,12 +34,7 @@ class Expansion(NamedTuple):
 
 
 def whole(prg: Prg, *, elide: bool = False) -> Expansion:
-    """Every coordinate of every pair: b_ij = 1 (SecAgg).
-
-    Args:
-      prg: generator of the masks.
-      elide: expand no masks.
-    """
+    """Every coordinate of every pair: b_ij = 1 (SecAgg)."""
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
         def one(total: Array, peer: tuple) -> tuple[Array, None]:
@@ -60,8 +55,6 @@ def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expan
 
     Args:
       probability: of a one, the threshold over 2**32 (rounded to 24 bits).
-      prg: generator of the masks.
-      elide: expand no masks.
     """
     threshold = jnp.asarray(probability, jnp.float32) * 2.0**32
     always = threshold >= 2.0**32  # of two users with alpha = 1; no word holds this threshold
@@ -94,8 +87,6 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
     Args:
       probability: a of a one, in (0, 1].
       most_pairs: pairs of a round, by which the ones of each are bounded: see `most_ones`.
-      prg: generator of the masks.
-      elide: expand no masks.
     """
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:

@@ -31,11 +31,7 @@ def compile_evaluation(
 ) -> Evaluation:
     """Compile an evaluation for runs with such parameters; if every device has them, one device measures.
 
-    Args:
-      evaluate: what is measured.
-      params: of the runs.
-      layout: of the runs.
-      named: names that metrics may not have, in addition to those of the result.
+    Metrics may not have the names in `named`, in addition to those of the result.
 
     Raises:
       ValueError: `evaluate` does not return a dict of scalars, or one of its names is taken or no name.
@@ -48,7 +44,8 @@ def compile_evaluation(
     measure = jax.jit(layout.each(lambda flat: evaluate(unravel(flat)) if evaluate else {}, 0))
     lowered, digest = lowering.lower(measure, one_copy(flat))
     metrics = lowered.out_info
-    if not isinstance(metrics, dict) or any(_shape(metric) != flat.shape[:-1] for metric in metrics.values()):
+    scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1]
+    if not isinstance(metrics, dict) or not all(map(scalar, metrics.values())):
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
     if taken := [name for name in metrics if name in result_dataset.RESERVED | {*named} or not name or "/" in name]:
         raise ValueError(
@@ -62,7 +59,3 @@ def compile_evaluation(
         return {name: np.array(np.reshape(values[name], -1).tolist()) for name in metrics}
 
     return Evaluation(ravel, on_host, tuple(metrics), digest)
-
-
-def _shape(metric: Any) -> tuple[int, ...] | None:
-    return getattr(metric, "shape", None)

@@ -9,6 +9,6 @@
 - `result.nc`, when the run has ended: the dataset that `simulate` or `sweep` returned (`result_dataset` builds it,
   `run_folder.save` writes it).
 
-`run_folder` makes the folder and reads it, `run_list` finds the runs below a folder, `digests` hashes arrays, and
-`atomic_file` writes a file whole or not at all.
+`run_folder` makes the folder and reads it, `owner_lock` keeps other processes out of it, `run_list` finds the runs
+below a folder, `digests` hashes arrays, and `atomic_file` writes a file whole or not at all.
 """

@@ -1,9 +1,11 @@
 """What `manifest.json` says, and every result: versions, devices, commit, key and arguments. `run_folder` writes it."""
 
 import datetime
+import json
 import pathlib
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -11,6 +13,10 @@ import jax
 import numpy as np
 
 from fedjax_priv.base import Key
+from fedjax_priv.runs.records import atomic_file
+
+VOLATILE = {"commit", "date", "numpy_version", "python_version", "processes"}
+"""Entries that may differ when a run is resumed; what would change the run is a fact as well."""
 
 
 def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
@@ -42,6 +48,24 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
         "key": " ".join(f"{word:08x}" for word in np.asarray(jax.random.key_data(key)).tolist()),
         "key_impl": str(jax.random.key_impl(key)),
     } | {name: plain(value) for name, value in arguments.items()}
+
+
+def manifest_with(config: Mapping[str, Any], **arguments: Any) -> dict[str, str | int | float]:
+    """The manifest of a run, with what `keep.config` adds.
+
+    Raises:
+      ValueError: `config` has a name that the manifest has already.
+    """
+    own = manifest(**arguments)
+    if taken := sorted(config.keys() & own.keys()):
+        raise ValueError(f"keep.config must name other things than the manifest does by itself, got {taken}")
+    return {name: plain(value) for name, value in config.items()} | own
+
+
+def lasting(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be the same when a run is resumed, as it is read from a file: a number that is not finite is null."""
+    read = json.loads(atomic_file.to_json(asked))
+    return {name: value for name, value in read.items() if name not in VOLATILE}
 
 
 def _version(package: str) -> str:

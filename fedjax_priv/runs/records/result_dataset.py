@@ -86,6 +86,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
     info = jax.tree.map(join, empty.info, *(chunk.info for chunk in chunks))
     metrics = {name: np.array([chunk.metrics[name][run] for chunk in chunks]) for name in empty.metrics}
     seconds = np.cumsum([chunk.seconds for chunk in chunks])
+    done = np.array([chunk.rounds for chunk in chunks], dtype=np.int32)
     rounds, clients = info["loss"].shape
     return xr.Dataset(
         _of_rounds(info)
@@ -98,7 +99,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
             "round": ("round", np.arange(1, rounds + 1, dtype=np.int32), {"long_name": "round, the first is 1"}),
             "client": ("client", np.arange(clients, dtype=np.int32), {"long_name": "place in the cohort"}),
             "phase": ("phase", list(info["bits"]), {"long_name": "phase of a round"}),
-            "evaluation": ("evaluation", *_evaluated(chunks)),
+            "evaluation": ("evaluation", done, {"long_name": "rounds done before the evaluation"}),
         },
         attrs=dict(attrs) | {"rounds_done": rounds} | _failures(info["status"]),
     )
@@ -134,11 +135,6 @@ def _bytes(info: Mapping[str, Any], way: str, meaning: str) -> tuple:
     bits = np.array([getattr(link, way) for link in info["bits"].values()])
     values = bits.reshape(len(info["bits"]), *info["loss"].shape) / 8.0
     return ("phase", "round", "client"), values, {"long_name": f"bytes {meaning}", "units": "B"}
-
-
-def _evaluated(chunks: Sequence[Chunk]) -> tuple:
-    rounds = np.array([chunk.rounds for chunk in chunks], dtype=np.int32)
-    return rounds, {"long_name": "rounds done before the evaluation"}
 
 
 def _failures(status: np.ndarray) -> dict[str, str | int]:

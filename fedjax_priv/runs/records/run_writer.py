@@ -15,16 +15,9 @@ from fedjax_priv import _validate
 from fedjax_priv.engine import processes
 from fedjax_priv.runs.records import atomic_file, checkpoint, facts, log_file, run_folder
 from fedjax_priv.runs.records.checkpoint import Position
-from fedjax_priv.runs.records.manifest import manifest, plain
+from fedjax_priv.runs.records.manifest import lasting
+from fedjax_priv.runs.records.owner_lock import only_owner
 from fedjax_priv.runs.records.result_dataset import Chunk
-
-try:
-    import fcntl
-except ImportError:  # on Windows two processes in one folder go unnoticed
-    fcntl = None
-
-VOLATILE = {"commit", "date", "numpy_version", "python_version", "processes"}
-"""Entries of a manifest that may differ when a run is resumed; what would change the run is a fact as well."""
 
 
 class Keep(NamedTuple):
@@ -66,14 +59,14 @@ class RunWriter:
     def _open(self, resume: bool, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Position]:
         if resume and (self.folder / run_folder.MANIFEST).exists():
             before = run_folder.read_manifest(self.folder)
-            facts.check_same(self.folder, _without_volatile(before), _without_volatile(asked))
+            facts.check_same(self.folder, lasting(before), lasting(asked))
         else:
             run_folder.create(self.folder, asked)
             self._new = True
         inside = self.folder / run_folder.CHECKPOINT
         if not (self.folder / run_folder.RESULT).exists():
             inside.mkdir(exist_ok=True)
-            self._lock = _only_owner(inside / "lock")
+            self._lock = only_owner(inside / "lock")
             if not (self.folder / run_folder.RESULT).exists():
                 return facts.read(self.folder), self._last_position(inside)
             shutil.rmtree(inside)  # another process has just finished the run
@@ -161,29 +154,11 @@ class RunWriter:
             self._lock = None
 
 
-def _without_volatile(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """As it is read from a file, where a number that is not finite is null."""
-    read = json.loads(atomic_file.to_json(asked))
-    return {name: value for name, value in read.items() if name not in VOLATILE}
-
-
 def _remove_parts(*folders: pathlib.Path) -> None:
     """Remove what a killed process was about to write."""
     for folder in folders:
         for path in folder.glob(".*.part"):
             path.unlink()
-
-
-def _only_owner(path: pathlib.Path) -> IO[bytes]:
-    """A lock that ends with the process, however it ends."""
-    file = path.open("wb")
-    if fcntl:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise BlockingIOError(f"folder {path.parent.parent} is in use by a run that is under way") from None
-    return file
 
 
 @contextlib.contextmanager
@@ -200,15 +175,3 @@ def opened(keep: Keep | None, asked: Mapping[str, Any], every: int) -> Iterator[
         raise
     finally:
         writer.close()
-
-
-def manifest_of(keep: Keep | None, **arguments: Any) -> dict[str, Any]:
-    """The manifest of a run, with what `keep.config` adds.
-
-    Raises:
-      ValueError: `keep.config` has a name that the manifest has already.
-    """
-    own, config = manifest(**arguments), {} if keep is None else keep.config
-    if taken := sorted(config.keys() & own.keys()):
-        raise ValueError(f"keep.config must name other things than the manifest does by itself, got {taken}")
-    return {name: plain(value) for name, value in config.items()} | own

@@ -1,0 +1,25 @@
+"""A lock on the folder of a run: two processes must not write to it at once."""
+
+import pathlib
+from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # on Windows two processes in one folder go unnoticed
+    fcntl = None
+
+
+def only_owner(path: pathlib.Path) -> IO[bytes]:
+    """Lock the file `path`, until it is closed or the process ends, however it ends.
+
+    Raises:
+      BlockingIOError: another process has the lock.
+    """
+    file = path.open("wb")
+    if fcntl:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise BlockingIOError(f"folder {path.parent.parent} is in use by a run that is under way") from None
+    return file
