@@ -113,8 +113,9 @@ def test_a_stopped_run_goes_on_with_the_same_bits(half, whole):
 
 
 def test_sigterm_writes_a_checkpoint_between_those_that_are_due(tmp_path, whole):
+    records, before = [], signal.getsignal(signal.SIGTERM)
     stopped(tmp_path / "a", checkpoint=4, at=3)
-    records = []
+    assert signal.getsignal(signal.SIGTERM) == before
     xr.testing.assert_identical(
         plain(run(keep=Keep(tmp_path / "a", every=4, resume=True), log=records.append)), plain(whole)
     )
@@ -276,7 +277,16 @@ def test_a_full_disk_loses_nothing_in_memory_nor_in_the_folder(tmp_path, monkeyp
     done = caught.value.dataset.attrs["rounds_done"]
     assert 0 < done < ROUNDS
     monkeypatch.setattr(os, "fsync", fsync)
-    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
+    records, save = [], run_folder.save
+    monkeypatch.setattr(run_folder, "save", lambda *_: full(None))
+    with pytest.raises(SimulationError, match="after 6 of 6 rounds: .*No space left"):
+        run(keep=Keep(tmp_path / "a", resume=True), log=records.append)
+    assert records[0]["round"] > 1, "what the first run had finished was still there"
+    monkeypatch.setattr(run_folder, "save", save)
+    again = run(keep=Keep(tmp_path / "a", resume=True), log=records.append)
+    assert len(records) < ROUNDS, "and all of it once the result could not be written"
+    xr.testing.assert_identical(plain(again), plain(whole))
+    assert [record["round"] for record in log_file.read(tmp_path / "a")] == [*range(ROUNDS + 1)]
 
 
 def test_a_pool_is_the_population_on_the_devices_bit_for_bit(tmp_path):
