@@ -21,7 +21,7 @@ one_cpu_device_per_core()
 
 from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems  # noqa: E402
 from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState  # noqa: E402
-from fedjax_priv.engine.block_choice import fastest_block  # noqa: E402
+from fedjax_priv.engine.fastest_block import fastest_block  # noqa: E402
 from fedjax_priv.engine.mesh import clients_mesh  # noqa: E402
 from fedjax_priv.engine.round import federated_round  # noqa: E402
 from fedjax_priv.runs.records.run_writer import Keep  # noqa: E402

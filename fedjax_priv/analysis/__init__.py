@@ -1,4 +1,8 @@
-"""Reading results: plots, modelled time and traffic, how far attacks take a rule, links of a wireless run."""
+"""Reading results.
+
+- `plots`: learning curves. `wall_clock`: modelled time and traffic. `wireless_links`: links of a wireless run.
+- `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
+"""
 
 from fedjax_priv.analysis.plots import learning_curves
 from fedjax_priv.analysis.rule_robustness import Robustness, robustness

@@ -3,7 +3,7 @@
 - `on_values/`: attacks on the values they send, one a file.
 - `on_coordinates`: attacks on the coordinates they propose in consensus sparsification.
 - `on_labels`: attacks on the labels they train on.
-- `attack_layers`: layers that insert an attack on values into a stack.
+- `attack_layers`: layers that insert an attack on values into a stack; a system chooses the place.
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
 """
 

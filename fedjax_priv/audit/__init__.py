@@ -1,4 +1,11 @@
-"""Audits: lower bounds on epsilon from what an adversary sees, which can contradict a claim and never prove one."""
+"""Audits: lower bounds on epsilon from what an adversary sees, which can contradict a claim and never prove one.
+
+- `canaries`: adjacent inputs. `worlds`: the same rounds on two adjacent inputs, many times.
+- `crowds`: many canaries in one run.
+- `adversaries`: what the server, an outsider or colluding clients make of a round.
+- `bounds`: from that to a lower bound on epsilon at a stated confidence.
+- `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited.
+"""
 
 from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
 from fedjax_priv.audit.bounds import LowerBound, one_run, one_run_p_value, two_worlds

@@ -1,4 +1,4 @@
-"""Many canaries in one run, each of two values by a coin of its own (Steinke, Nasr and Jagielski 2023)."""
+"""Many canaries in one run, each with its own coin for one of two values (Steinke, Nasr and Jagielski 2023)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Crowd(NamedTuple):
 
 
 def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Crowd:
-    """Every client is a canary: plus or minus `norm` times a random direction of its own (Andrew et al. 2023).
+    """Every client is a canary: plus or minus `norm` times its own random direction (Andrew et al. 2023).
 
     Raises:
       ValueError: a size below 1, or a norm that is not above 0.

@@ -63,7 +63,7 @@ def findings(
         elsewhere, if not given.
       colluding: as in `ledger`.
       outsider: look through the eyes of who sees the released models only, whoever the entry is about.
-      held: eps that the system is held to, beside the figures of its ledger.
+      held: eps that the system is held to, next to the figures of its ledger.
 
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.

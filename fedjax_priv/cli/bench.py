@@ -17,8 +17,8 @@ from rich.table import Table
 from fedjax_priv import _validate, losses, models
 from fedjax_priv.base import CLIENTS, ClientData, Cohort, Key, Local, Model
 from fedjax_priv.clients import everyone, local_sgd
-from fedjax_priv.engine.block_choice import fastest_block
 from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.fastest_block import fastest_block
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.systems import fedavg
 

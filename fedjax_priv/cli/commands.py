@@ -17,7 +17,7 @@ from fedjax_priv.cli.byzantine import check_attackers
 from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.launch import Launch, join
 from fedjax_priv.cli.options import options_of, pick
-from fedjax_priv.cli.report import Row, run_rows, show_runs, show_summaries
+from fedjax_priv.cli.result_tables import Row, run_rows, show_runs, show_summaries
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
 from fedjax_priv.runs.ending import SimulationError

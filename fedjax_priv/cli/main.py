@@ -48,7 +48,7 @@ def _demo(
       seed: seed of the split, the initial model and every random draw.
       json: new file for the printed table, as JSON.
     """
-    from fedjax_priv.cli.demo.run import demo
+    from fedjax_priv.cli.demo.demo_command import demo
 
     _save(lambda: demo(out, rounds, seed), json)
 

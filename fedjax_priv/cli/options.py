@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
-from fedjax_priv.cli.help_text import parameter_help, with_flags
+from fedjax_priv.cli.help_from_docstrings import parameter_help, with_flags
 from fedjax_priv.cli.option_types import command_line_type, placeholder
 
 REQUIRED = inspect.Parameter.empty

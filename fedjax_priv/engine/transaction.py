@@ -14,11 +14,11 @@ SERVER = ("params", "server", "aggregate")
 
 
 def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out each group that a member's status spoils, that was not recovered, or that is not finite.
+    """Leaves out each group that a member's status fails, that was not recovered, or that is not finite.
 
     Returns:
       The groups, `count` 0 where left out, and their status `[g]`: the reasons, 0 for a group without members. A client
-      whose group has no row spoils all groups.
+      whose group has no row fails all groups.
     """
     num_groups = groups.count.shape[0]
     flags = jnp.array([bit for bit in Status if bit], jnp.int32)

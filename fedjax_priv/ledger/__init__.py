@@ -2,6 +2,10 @@
 
 A system says what it releases (`Algorithm.release`), the run says what happened; this puts the accountants of `theory`
 to both. A system without a valid guarantee gets "none" and the reason, never a number by default.
+
+- `entry`: the types. `by_release`: which module answers for which release. `printed`: the table on the terminal.
+- `sums`: systems without noise. `distributed_noise`: Skellam noise in sums. `local_noise`: noise in every local step.
+- `over_the_air`: noise on a wireless channel. `coordinates`: coordinates that FedREP's clients propose.
 """
 
 from fedjax_priv.ledger.by_release import ledger

@@ -77,7 +77,7 @@ def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, a
 
 
 def _shape(p: np.ndarray) -> np.ndarray:
-    """The smallest of `[]`, `[K]`, `[T, 1]` and `[T, K]` that says the same."""
+    """Participation `[T, K]` in the smallest of `[]`, `[K]`, `[T, 1]` and `[T, K]` that says the same."""
     same_user, same_round = (p == p[:, :1]).all(), (p == p[:1]).all()
     if same_user and same_round:
         return p[0, 0, ...]

@@ -12,7 +12,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.data import Pool
 from fedjax_priv.engine import processes
-from fedjax_priv.engine.block_choice import fastest_block
+from fedjax_priv.engine.fastest_block import fastest_block
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.runs import checks
 from fedjax_priv.runs import progress as progress_bar

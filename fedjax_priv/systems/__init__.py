@@ -1,4 +1,10 @@
-"""Published systems, each one expression over the parts."""
+"""Published systems, each one expression over the parts.
+
+- `in_the_clear/`, `secure_sums/`: the server sees every update, or sums of updates.
+- `robust/`: tolerate Byzantine clients. `noisy_steps/`: noise in every local step. `over_the_air/`: a wireless channel.
+- `releases`: what the rounds of a system give away, one type for each mechanism.
+- `_arguments`, `_distributed_noise`: arguments, attacks and noise that several systems take.
+"""
 
 from fedjax_priv.systems.in_the_clear.fedavg import fedavg
 from fedjax_priv.systems.in_the_clear.sparse_fedavg import sparse_fedavg

@@ -23,9 +23,6 @@ def delta(epsilon: Numbers, sensitivity: Numbers) -> Result:
     Args:
       epsilon: x, any real number, or infinite.
       sensitivity: s, in [0, inf].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     x, s = np.broadcast_arrays(
         _validate.real("[-inf, inf]", epsilon=epsilon), _validate.real("[0, inf]", sensitivity=sensitivity)
@@ -39,9 +36,6 @@ def epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
     Args:
       delta: in [0, 1]; eps is infinite at 0, unless s = 0.
       sensitivity: s, in [0, inf].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     target, s = np.broadcast_arrays(
         _validate.real("[0, 1]", delta=delta), _validate.real("[0, inf]", sensitivity=sensitivity)
@@ -66,9 +60,6 @@ def classical_epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
     Args:
       delta: in (0, 1].
       sensitivity: s, in [0, inf].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     s = _validate.real("[0, inf]", sensitivity=sensitivity)
     return s * np.sqrt(2 * np.log(1.25 / _validate.real("(0, 1]", delta=delta)))

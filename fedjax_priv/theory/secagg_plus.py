@@ -98,7 +98,7 @@ def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, fa
       failure: probability allowed in a round, in (0, 1).
 
     Raises:
-      ValueError: an argument outside its range, or no k < N is enough.
+      ValueError: no k < N is enough.
     """
     _validate.real("(0, 1)", failure=failure)
     least = 1.0

@@ -21,9 +21,6 @@ def rdp(distance: Numbers, num_coordinates: Numbers, variance: Numbers) -> np.nd
         2B where one is replaced by any other, B where it is replaced by zeros.
       num_coordinates: d.
       variance: v, of all noise in the sum that the adversary does not know, in squared grid points, > 0.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     d2 = _validate.real("[0, inf)", distance=distance)[..., None]
     d = _validate.integer(num_coordinates=num_coordinates)[..., None]
@@ -37,7 +34,7 @@ def epsilon(rdp: np.ndarray, delta: float) -> float:
     """The least eps that divergences `[ORDERS]` give at delta in (0, 1), by the conversion of dp-accounting.
 
     Raises:
-      ValueError: delta is outside (0, 1), or divergences are negative or of another shape.
+      ValueError: divergences are of another shape.
     """
     values = _validate.real("[0, inf)", rdp=rdp)
     if values.shape != ORDERS.shape:
@@ -56,9 +53,6 @@ def variance_for_epsilon(
       distance: as in `rdp`, > 0.
       num_coordinates: as in `rdp`.
       rounds: that a client takes part in.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     target, delta = _validate.real("(0, inf)", epsilon=epsilon), float(_validate.real("(0, 1)", delta=delta))
     d2, count = _validate.real("(0, inf)", distance=distance), float(_validate.integer(rounds=rounds))

@@ -14,9 +14,6 @@ def gaussian_rho(sensitivity: Numbers, sigma: Numbers) -> Result:
     Args:
       sensitivity: Delta, the L2 distance of the two means, >= 0.
       sigma: standard deviation of a coordinate's noise, > 0.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     distance = _validate.real("[0, inf)", sensitivity=sensitivity) / _validate.real("(0, inf)", sigma=sigma)
     return distance**2 / 2
@@ -33,9 +30,6 @@ def epsilon(rho: Numbers, delta: Numbers, conversion: str = "paper") -> Result:
       rho: >= 0.
       delta: in (0, 1).
       conversion: "paper" or "tight".
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     convert = _validate.choice(_CONVERSIONS, conversion=conversion)
     return convert(_validate.real("[0, inf)", rho=rho), _log_inverse(delta))
@@ -47,9 +41,6 @@ def rho(epsilon: Numbers, delta: Numbers) -> Result:
     Args:
       epsilon: >= 0.
       delta: in (0, 1).
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     eps, log_inverse = _validate.real("[0, inf)", epsilon=epsilon), _log_inverse(delta)
     return (eps / (np.sqrt(eps + log_inverse) + np.sqrt(log_inverse))) ** 2
@@ -61,9 +52,6 @@ def composition(rho: np.ndarray, axis: int = -1) -> Result:
     Args:
       rho: of each mechanism, >= 0.
       axis: lists the mechanisms.
-
-    Raises:
-      ValueError: a negative rho.
     """
     return _validate.real("[0, inf)", rho=rho).sum(axis)
 
@@ -74,10 +62,6 @@ def parallel_composition(rho: np.ndarray, axis: int = -1) -> Result:
     Arguments and errors are those of `composition`.
     """
     return _validate.real("[0, inf)", rho=rho).max(axis)
-
-
-def _paper(rho: Numbers, log_inverse: Numbers) -> Result:
-    return rho + 2 * np.sqrt(rho * log_inverse)
 
 
 def _tight(rho: Numbers, log_inverse: Numbers) -> Result:
@@ -97,4 +81,4 @@ def _log_inverse(delta: Numbers) -> Result:
     return -np.log(_validate.real("(0, 1)", delta=delta))
 
 
-_CONVERSIONS = {"paper": _paper, "tight": _tight}
+_CONVERSIONS = {"paper": lambda rho, log_inverse: rho + 2 * np.sqrt(rho * log_inverse), "tight": _tight}

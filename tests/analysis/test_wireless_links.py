@@ -27,12 +27,7 @@ def test_measures_of_a_round_by_hand():
 
 def test_a_round_in_which_nobody_sent():
     second = link_measures(RUN, receiver_noise=1.0, access="orthogonal").isel(round=1)
-    assert (int(second.participants), int(second.limited), int(second.channel_uses), float(second.energy)) == (
-        0,
-        0,
-        0,
-        0,
-    )
+    assert all(float(second[name]) == 0 for name in ("participants", "limited", "channel_uses", "energy"))
     assert np.isnan(second.alignment_error) and np.isnan(second.received_snr_db)
     assert int(link_measures(RUN, receiver_noise=1.0, access="orthogonal").channel_uses[0]) == 20
 

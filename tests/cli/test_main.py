@@ -9,8 +9,7 @@ import pytest
 from children import command
 from fedjax_priv.audit import Finding, sending
 from fedjax_priv.cli import bench
-from fedjax_priv.cli.demo import run as demo_run
-from fedjax_priv.cli.demo import table
+from fedjax_priv.cli.demo import demo_command, table
 from fedjax_priv.cli.demo.case_table import Size, cases, turned
 from fedjax_priv.cli.demo.compare import largest_difference, updates
 from fedjax_priv.layers import plain_field
@@ -22,9 +21,9 @@ from helpers import cohort_of, targets, towards_target
 def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):
     """Two rounds of two systems, with fewer clients; `.ci/wheel` runs the whole demo."""
     n, params, names = 20, 64 * 32 + 32 + 32 * 10 + 10, ("wireless, p = 0.9", "CDP-FL")
-    monkeypatch.setattr(demo_run, "cases", lambda *size: {name: cases(*size)[name] for name in names})
+    monkeypatch.setattr(demo_command, "cases", lambda *size: {name: cases(*size)[name] for name in names})
     monkeypatch.setattr(
-        demo_run, "demo", functools.partial(demo_run.demo, size=Size(n, byzantine=2, compared=2, trials=20))
+        demo_command, "demo", functools.partial(demo_command.demo, size=Size(n, byzantine=2, compared=2, trials=20))
     )
     command("demo", "--rounds", 2, "--out", tmp_path / "new" / "folder", "--json", tmp_path / "table.json")
     rows = json.loads((tmp_path / "table.json").read_text())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from refusals import each, refused
 from sklearn.datasets import load_digits
 
 from fedjax_priv.data import cifar10, digits, mnist
@@ -60,10 +61,8 @@ def prepared(tmp_path_factory):
 def test_digits_are_those_of_scikit_learn():
     data = digits()
     bunch: Any = load_digits()
-    assert data.x_train.shape == (1437, 8, 8, 1)
-    assert data.x_test.shape == (360, 8, 8, 1)
-    assert {a.dtype for a in (data.x_train, data.x_test)} == {np.dtype(np.float32)}
-    assert {a.dtype for a in (data.y_train, data.y_test)} == {np.dtype(np.int32)}
+    for x, y, size in ((data.x_train, data.y_train, 1437), (data.x_test, data.y_test, 360)):
+        assert (x.shape, x.dtype, y.dtype) == ((size, 8, 8, 1), np.float32, np.int32)
     both = np.concatenate([data.x_train, data.x_test]), np.concatenate([data.y_train, data.y_test])
     assert as_multiset(both[0] * 16 / 255, both[1]) == as_multiset(bunch.images / 255, bunch.target)
     assert data.num_classes == 10
@@ -78,20 +77,11 @@ def test_digits_split_is_stratified_and_follows_the_seed(test_fraction):
     assert not np.array_equal(first.x_test, other.x_test)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ({"test_fraction": 0.0}, "test_fraction"),
-        ({"test_fraction": 1.0}, "test_fraction"),
-        ({"test_fraction": float("nan")}, "test_fraction"),
-        ({"test_fraction": 0.005}, "test_fraction"),
-        ({"test_fraction": 0.999}, "test_fraction"),
-        ({"seed": -1}, "seed"),
-    ],
+test_digits_names_the_bad_argument = refused(
+    *each(test_fraction=[0.0, 1.0, float("nan"), 0.005, 0.999], seed=[-1]),
+    by=lambda bad: digits(**bad),
+    pattern=r"^{} must [^\n]*$",
 )
-def test_digits_names_the_bad_argument(arguments, named):
-    with pytest.raises(ValueError, match=rf"^{named} must [^\n]*$"):
-        digits(**arguments)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -112,9 +102,8 @@ def test_the_environment_says_where_data_is(prepared, monkeypatch):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_absent_data_names_the_command_and_downloads_nothing(tmp_path, name):
-    with pytest.raises(
-        FileNotFoundError, match=rf"^no {name} [^\n]*builder\('{name}'[^\n]*download_and_prepare"
-    ) as got:
+    said = rf"^no {name} [^\n]*builder\('{name}'[^\n]*download_and_prepare"
+    with pytest.raises(FileNotFoundError, match=said) as got:
         LOADERS[name](tmp_path)
     assert str(tmp_path) in str(got.value)
     assert not list(tmp_path.iterdir())

@@ -1,9 +1,12 @@
 """Partitions: every sample exactly once, and as much skew as the distributions have."""
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import each, refused
 
 import fedjax_priv.data
 from fedjax_priv.data import dirichlet, gamma_similarity, iid, quantity_skew, shards
@@ -73,11 +76,6 @@ def test_gamma_is_the_share_that_is_dealt_without_regard_to_labels(gamma):
     counts = label_shares(gamma_similarity(LABELS, 10, 5, gamma=gamma), LABELS) * 90
     assert (sizes(gamma_similarity(LABELS, 10, 5, gamma=gamma)) == 90).all()
     assert abs(counts.max(axis=1) - (90 * (1 - gamma) + 9 * gamma)).max() <= 15 * (gamma > 0)
-
-
-def test_gamma_outside_is_refused():
-    with pytest.raises(ValueError, match=r"^gamma must be a number in \[0, 1\], got 1.5$"):
-        gamma_similarity(LABELS, 10, 0, gamma=1.5)
 
 
 @given(st.integers(1, 300), st.data())
@@ -150,15 +148,7 @@ def test_dirichlet_tops_up_whoever_has_too_little(min_size):
 @pytest.mark.parametrize("name", PARTITIONS)
 @pytest.mark.parametrize(
     ("changed", "named"),
-    [
-        ({"num_clients": 0}, "num_clients"),
-        ({"num_clients": -3}, "num_clients"),
-        ({"num_clients": 901}, "num_clients"),
-        ({"seed": -1}, "seed"),
-        ({"labels": LABELS.reshape(30, 30)}, "labels"),
-        ({"labels": LABELS.astype(np.float32)}, "labels"),
-        ({"labels": LABELS[:0]}, "labels"),
-    ],
+    each(num_clients=[0, -3, 901], seed=[-1], labels=[LABELS.reshape(30, 30), LABELS.astype(np.float32), LABELS[:0]]),
 )
 def test_a_bad_argument_is_named(name, changed, named):
     arguments = {"labels": LABELS, "num_clients": 30, "seed": 0} | changed
@@ -166,20 +156,15 @@ def test_a_bad_argument_is_named(name, changed, named):
         PARTITIONS[name](*arguments.values())
 
 
-@pytest.mark.parametrize(
-    ("partition", "options", "named"),
-    [
-        (shards, {"num_shards": 301}, "num_shards"),
-        (shards, {"num_shards": 0}, "num_shards"),
-        (shards, {"num_shards": 930}, "num_shards"),
-        (dirichlet, {"concentration": 0.0}, "concentration"),
-        (dirichlet, {"concentration": float("inf")}, "concentration"),
-        (dirichlet, {"concentration": 1.0, "min_size": 31}, "min_size"),
-        (dirichlet, {"concentration": 1.0, "min_size": 0}, "min_size"),
-        (quantity_skew, {"concentration": -1.0}, "concentration"),
-        (quantity_skew, {"concentration": float("nan")}, "concentration"),
-    ],
+def bad_options(partition, **values):
+    return refused(*each(**values), by=lambda bad: partition(LABELS, 30, 0, **bad), pattern=r"^{} must be [^\n]*$")
+
+
+test_bad_shards_are_named = bad_options(shards, num_shards=[301, 0, 930])
+test_a_bad_concentration_is_named = bad_options(dirichlet, concentration=[0.0, float("inf")])
+test_a_bad_min_size_is_named = bad_options(functools.partial(dirichlet, concentration=1.0), min_size=[31, 0])
+test_a_bad_skew_is_named = bad_options(quantity_skew, concentration=[-1.0, float("nan")])
+test_a_bad_gamma_is_named = refused(
+    (1.5, r"gamma must be a number in \[0, 1\], got 1.5$"),
+    by=lambda gamma: gamma_similarity(LABELS, 10, 0, gamma=gamma),
 )
-def test_a_bad_option_is_named(partition, options, named):
-    with pytest.raises(ValueError, match=rf"^{named} must be [^\n]*$"):
-        partition(LABELS, 30, 0, **options)

@@ -3,6 +3,7 @@ import threading
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from refusals import refused
 
 from fedjax_priv.base import ClientData
 from fedjax_priv.data import Pool, pool_of, prefetch
@@ -32,22 +33,14 @@ def test_a_file_is_read_when_its_clients_are_fetched(tmp_path):
     np.testing.assert_array_equal(got, np.stack([np.full((4, 3), -1.0, np.float32), X[2]]))
 
 
-@pytest.mark.parametrize(
-    ("examples", "count", "message"),
-    [
-        ((X, Y), COUNT.astype(np.float32), r"count must be integers \[population\], got float32 \(6,\)"),
-        ((X, Y), COUNT * 0, "count must be from 0 to 4"),
-        ((X, Y), COUNT - 1, "count must be from 0 to 4"),
-        ((X, Y), COUNT + 1, "count must be from 0 to 4"),
-        ((X, Y[:5]), COUNT, r"examples\[1\] must have a row for each of 6 clients, got shape \(5, 4\)"),
-        ((X, Y[:, :3]), COUNT, "fetch must return arrays .* with one m"),
-        ((X, COUNT), COUNT, "fetch must return arrays .* with one m"),
-        ((), COUNT, "fetch must return arrays .* with one m"),
-    ],
+test_bad_arrays_are_named = refused(
+    (((X, Y), COUNT.astype(np.float32)), r"count must be integers \[population\], got float32 \(6,\)"),
+    *((((X, Y), count), "count must be from 0 to 4") for count in (COUNT * 0, COUNT - 1, COUNT + 1)),
+    (((X, Y[:5]), COUNT), r"examples\[1\] must have a row for each of 6 clients, got shape \(5, 4\)"),
+    *(((bad, COUNT), "fetch must return arrays .* with one m") for bad in ((X, Y[:, :3]), (X, COUNT), ())),
+    by=lambda arrays: pool_of(ClientData(*arrays)),
+    pattern=r"^{}[^\n]*$",
 )
-def test_bad_arrays_are_named(examples, count, message):
-    with pytest.raises(ValueError, match=rf"^{message}[^\n]*$"):
-        pool_of(ClientData(examples, count))
 
 
 @pytest.mark.parametrize(
@@ -68,9 +61,8 @@ def test_a_fetch_that_answers_otherwise_than_before_is_refused(answer, message):
 
 
 def test_a_fetch_that_returns_too_many_clients_is_refused_at_once():
-    with pytest.raises(
-        ValueError, match=r"^fetch must return float32 \(1, 4, 3\) as examples, got float32 \(6, 4, 3\)"
-    ):
+    said = r"^fetch must return float32 \(1, 4, 3\) as examples, got float32 \(6, 4, 3\)"
+    with pytest.raises(ValueError, match=said):
         checked(Pool(lambda ids: X, COUNT))
 
 

@@ -3,9 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.engine import block_choice
-from fedjax_priv.engine.block_choice import fastest_block
 from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.fastest_block import fastest_block
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, same_bits, targets, towards_target
 
@@ -51,8 +50,8 @@ def test_the_fastest_block_is_measured_once(monkeypatch):
         asked.append(algorithm.block)
         return times[algorithm.block]
 
-    monkeypatch.setattr(block_choice, "_seconds_of_a_round", seconds)
-    monkeypatch.setattr(block_choice, "_fastest", {})
+    monkeypatch.setattr("fedjax_priv.engine.fastest_block._seconds_of_a_round", seconds)
+    monkeypatch.setattr("fedjax_priv.engine.fastest_block._fastest", {})
     key, data = jax.random.key(0), targets(20, 3)
     system = fedavg(towards_target(), block="auto", mesh=None)
     assert [fastest_block(system, key, jnp.zeros(3), data).block for _ in range(2)] == [16, 16]

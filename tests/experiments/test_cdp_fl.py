@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from papers import round_shapes, verdicts
 
 from experiments.cdp_fl import against_dp_sgd, by_epsilon, counterexamples, noise_and_steps, privacy, problem, training
 from experiments.cdp_fl.audit import Audit, sampler, samples
@@ -23,10 +24,6 @@ FIG_5_TO_8 = [(20, 10), (50, 5), (20, 2), (50, 5)]
 
 def paper(name):
     return EXPERIMENTS[name].scales["paper"]
-
-
-def verdicts(claims):
-    return [claim.verdict for claim in claims]
 
 
 @pytest.mark.parametrize(("rounds", "counts"), [(20, {12, 13}), (50, {31, 32})])
@@ -217,16 +214,10 @@ def test_runs_can_be_built_at_every_scale(name, scale):
     rows = (setting.num_devices, setting.num_train)
     examples = shape((*rows, problem.num_features(setting)), jnp.float32), shape(rows, jnp.int32)
     data = ClientData(examples, shape(rows[:1], jnp.int32))
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    plan = training.Plan(config.rounds, steps, size)
-
-    def run(sigma, key, data):
-        system = training.algorithm(setting, plan, training.schedule(setting, config.rounds, 0), sigma)
-        state = system.init(key, problem.start(setting)(key), data)
-        return state, *system.step(key, state, data)
-
-    before, after, info = jax.eval_shape(run, shape((), jnp.float32), key, data)
-    assert jax.tree.structure(before) == jax.tree.structure(after)
+    params = jax.eval_shape(problem.start(setting), jax.random.key(0))
+    plan, table = training.Plan(config.rounds, steps, size), training.schedule(setting, config.rounds, 0)
+    make = lambda sigma: training.algorithm(setting, plan, table, sigma)
+    info = round_shapes(make, params, data, shape((), jnp.float32))
     inputs = problem.num_features(setting)
     network = (inputs + 1) * 64 + 65 * 32 + 33 * 2
     assert info.direction.size == {"logistic": 2 * inputs, "network": network}[setting.model]

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from papers import verdicts
 
 from experiments import problem
 from experiments.fedrep import against_share, curves, figures, methods, other_systems, table1, training, variants
@@ -27,10 +28,6 @@ def runs(ends, **dims):
 
 def attacks():
     return list(methods.PAPERS)
-
-
-def verdicts(claims):
-    return [claim.verdict for claim in claims]
 
 
 def test_a_gap_is_clear_or_small_only_beyond_its_noise():

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import xarray as xr
+from papers import verdicts
 
 from experiments.fedrep import cells, grid
 from experiments.problem import Task
@@ -100,7 +101,7 @@ def planted(**worst):
 )
 def test_verdicts_follow_from_the_data(values, said):
     config = grid.SCALES["quick"]._replace(rules=("mean", "median"))
-    assert [claim.verdict for claim in grid.claims(config, planted(**values))] == said
+    assert verdicts(grid.claims(config, planted(**values))) == said
 
 
 def test_the_papers_grid_can_be_built():

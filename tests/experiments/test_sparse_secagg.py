@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from papers import round_shapes, verdicts
 
 from experiments.problem import model_of
 from fedjax_priv.base import ClientData
@@ -27,7 +28,7 @@ def test_a_verdict_follows_from_the_data():
          "up": (("num_clients", "system", "phase"), np.ones((1, 2, 1)))},
         coords={"system": list(table1.SYSTEMS), "num_clients": [8], "phase": ["upload"]},
     )  # fmt: skip
-    said = lambda sparse: [claim.verdict for claim in table1.claims(config, upload(sparse))]
+    said = lambda sparse: verdicts(table1.claims(config, upload(sparse)))
     assert said(84_000.0) == [True, True, True]
     assert said(120_000.0) == [False, True, False]
 
@@ -57,7 +58,7 @@ def test_the_ratio_of_the_paper_is_recognised_where_it_is_there():
             coords={"num_clients": [25], "system": ["SecAgg", "SparseSecAgg"], "evaluation": np.arange(10),
                     "round": np.arange(1, 10)},
         )  # fmt: skip
-        return [claim.verdict for claim in comparison.claims(config, comparison.Paper(17.9, 1.8), result)]
+        return verdicts(comparison.claims(config, comparison.Paper(17.9, 1.8), result))
 
     assert said(secagg_rounds=9) == [True, True, True, True]
     assert said(secagg_rounds=4) == [False, True, False, False]
@@ -73,15 +74,12 @@ def test_masks_are_timed_where_they_are_expanded():
 def clients_like(num_clients, samples, shape):
     rows = samples // num_clients
     x = jax.ShapeDtypeStruct((num_clients, rows, *shape), jnp.float32)
-    return (x, jax.ShapeDtypeStruct((num_clients, rows), jnp.int32)), jax.ShapeDtypeStruct((num_clients,), jnp.int32)
+    y, count = jax.ShapeDtypeStruct((num_clients, rows), jnp.int32), jax.ShapeDtypeStruct((num_clients,), jnp.int32)
+    return ClientData((x, y), count)
 
 
-def can_be_built(system, params, examples, count):
-    key, data = jax.eval_shape(lambda: jax.random.key(0)), ClientData(examples, count)
-    state = jax.eval_shape(system.init, key, params, data)
-    after, info = jax.eval_shape(system.step, key, state, data)
-    assert jax.tree.structure(after) == jax.tree.structure(state)
-    return info.direction.size
+def direction_size(system, params, data):
+    return round_shapes(lambda: system, params, data).direction.size
 
 
 def traced_once(local_of):
@@ -109,7 +107,7 @@ def test_the_papers_comparisons_can_be_built(name, samples, shape, d):
     for system in training.SYSTEMS:
         for elide in (True, False):
             built = training.algorithm(setting, local, 100, system, elide=elide)
-            assert can_be_built(built, params, *clients_like(100, samples, shape)) == d
+            assert direction_size(built, params, clients_like(100, samples, shape)) == d
 
 
 def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels():
@@ -129,16 +127,13 @@ def test_the_papers_other_experiments_can_be_built(monkeypatch):
     fig2, fig4, repair = (script(name) for name in ("fig2", "fig4", "repair"))
     for module in (fig2, repair):
         monkeypatch.setattr(module, "local_of", traced_once(training.local_of))
-    for sparsifier in fig2.LABEL:
-        config = FIGURES["fig2"].scales["paper"]
-        params = jax.eval_shape(model_of(config.setting.task).init, jax.random.key(0))
-        examples = clients_like(config.num_clients, 60_000, (28, 28, 1))
-        assert can_be_built(fig2.system(config, sparsifier), params, *examples) == 1_663_370
-    config = FIGURES["repair"].scales["paper"]
-    for system in repair.SYSTEMS:
-        built = repair.algorithm(config, system, elide=True)
-        assert can_be_built(built, params, *clients_like(config.num_clients, 60_000, (28, 28, 1))) == 1_663_370
-    config = FIGURES["fig4"].scales["paper"]
-    params = jax.ShapeDtypeStruct((config.num_params,), jnp.float32)
-    examples, count = clients_like(100, 100, (1,))
-    assert can_be_built(fig4.system(config, 100, 0.1, 0.3), params, examples, count) == config.num_params
+    first, last, fixed = (FIGURES[name].scales["paper"] for name in ("fig2", "fig4", "repair"))
+    params = jax.eval_shape(model_of(first.setting.task).init, jax.random.key(0))
+    for config, built in (
+        *((first, fig2.system(first, sparsifier)) for sparsifier in fig2.LABEL),
+        *((fixed, repair.algorithm(fixed, system, elide=True)) for system in repair.SYSTEMS),
+    ):
+        assert direction_size(built, params, clients_like(config.num_clients, 60_000, (28, 28, 1))) == 1_663_370
+    params = jax.ShapeDtypeStruct((last.num_params,), jnp.float32)
+    data = clients_like(100, 100, (1,))
+    assert direction_size(fig4.system(last, 100, 0.1, 0.3), params, data) == last.num_params

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from papers import round_shapes, verdicts
 from scipy import stats
 
 from experiments.problem import model_of, num_params
@@ -103,10 +104,6 @@ def table(config, ends, participants, **more):
     data = {"participants": participants, "central": [2.0, 5.0, 2.447], "frozen": [1.9, 5.0, 2.447]} | more
     result = xr.Dataset({name: by_seed(values) for name, values in data.items()}, columns)
     return result.assign(accuracy=accuracies(ends, **columns)).expand_dims(panel=["a"])
-
-
-def verdicts(claims):
-    return [claim.verdict for claim in claims]
 
 
 def test_verdicts_of_the_tables_follow_from_the_data():
@@ -226,16 +223,9 @@ def test_the_papers_runs_can_be_built(name, sampling):
     training, setting = script("training"), FIGURES[name].scales["paper"].setting
     shape, k = jax.ShapeDtypeStruct, setting.num_users
     data = ClientData((shape((k, 300, 28, 28, 1), jnp.float32), shape((k, 300), jnp.int32)), shape((k,), jnp.int32))
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    params = jax.eval_shape(model_of(setting.task).init, key)
-
-    def run(numbers, key, params, data):
-        how = dict(zip((sampling, "clip", "noise_variance"), numbers, strict=True))
-        system = training.algorithm(setting, **how)
-        state = system.init(key, params, data)
-        return state, *system.step(key, state, data)
-
+    params = jax.eval_shape(model_of(setting.task).init, jax.random.key(0))
+    names = sampling, "clip", "noise_variance"
+    make = lambda *numbers: training.algorithm(setting, **dict(zip(names, numbers, strict=True)))
     with jax.numpy_dtype_promotion("standard"):
-        before, after, info = jax.eval_shape(run, (shape((), jnp.float32),) * 3, key, params, data)
-    assert jax.tree.structure(before) == jax.tree.structure(after)
+        info = round_shapes(make, params, data, *[shape((), jnp.float32)] * 3)
     assert info.direction.size == num_params(setting.task)

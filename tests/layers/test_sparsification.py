@@ -174,7 +174,7 @@ def test_bad_arguments():
     for make in (rand_k, top_k):
         with pytest.raises(ValueError, match=r"^k must be at most num_params = 3, got 4$"):
             make(3, 4)
-    with pytest.raises(ValueError, match=f"^num_params must be at most {MOST_PARAMS}, as bits are counted in uint32"):
+    with pytest.raises(ValueError, match=f"^num_params must be at most {MOST_PARAMS}: bits are counted in uint32"):
         plain_sparse(MOST_PARAMS + 1)
     for num_clients in (None, 3):
         with pytest.raises(ValueError, match=f"^num_clients must be at least cohort_size = 4, got {num_clients}$"):

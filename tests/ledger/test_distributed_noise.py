@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 import xarray as xr
+from refusals import each, refused
 
 from fedjax_priv import simulate
 from fedjax_priv.aggregators import coordinate_median, mean
@@ -37,6 +37,10 @@ def entries(algorithm, run=None, colluding=0):
     return ledger(algorithm, run_of() if run is None else run, DATA, delta=DELTA, colluding=colluding)
 
 
+def masked(run=None, colluding=0, **how):
+    return entries(secagg(towards_target(), **{"num_clients": N, **NOISE, **how}), run, colluding)
+
+
 def by_hand(honest, lost=LOST, distance=2.0, d=D):
     """Eps of each client, by how many honest clients' noise is in the sums of the rounds it is in."""
     longest = np.sqrt(squared_norm_bound(LEVELS * CLIP, d))
@@ -46,7 +50,7 @@ def by_hand(honest, lost=LOST, distance=2.0, d=D):
 
 
 def test_a_sum_holds_the_noise_of_who_arrived_and_is_not_known():
-    server, client, coalition, alone = entries(secagg(towards_target(), num_clients=N, **NOISE), colluding=2)
+    server, client, coalition, alone = masked(colluding=2)
     np.testing.assert_allclose(server.proved.epsilon, by_hand([4, 6, 5]))
     np.testing.assert_allclose(client.proved.epsilon, by_hand([3, 5, 4]))
     np.testing.assert_allclose(coalition.proved.epsilon, by_hand([2, 4, 3]))
@@ -59,9 +63,9 @@ def test_a_sum_holds_the_noise_of_who_arrived_and_is_not_known():
 
 
 def test_enough_colluding_clients_open_every_upload():
-    found = entries(secagg(towards_target(), num_clients=N, **NOISE), colluding=4)
+    found = masked(colluding=4)
     np.testing.assert_allclose(found[2].proved.epsilon, by_hand([1, 1, 1]))
-    few = entries(secagg(towards_target(), num_clients=N, neighbours=4, threshold=2, **NOISE), colluding=1)
+    few = masked(neighbours=4, threshold=2, colluding=1)
     assert "connected" in few[0].proved.why
     np.testing.assert_allclose(few[2].proved.epsilon, by_hand([3, 5, 4]))
 
@@ -99,17 +103,15 @@ def test_noise_in_buffers_is_no_guarantee_where_proposals_depend_on_data():
 
 def test_only_rounds_of_the_cohort_count():
     chosen = np.array([[0, 1, 2], [0, 1, 2], [0, 4, 5]])
-    algorithm = secagg(towards_target(), num_clients=N, cohort_size=3, **NOISE)
-    found = entries(algorithm, run_of(np.zeros((3, 3), bool), chosen))[0].proved.epsilon
+    found = masked(run_of(np.zeros((3, 3), bool), chosen), cohort_size=3)[0].proved.epsilon
     one, two, three = (by_hand([3] * rounds, np.zeros((rounds, 1), bool))[0] for rounds in (1, 2, 3))
     np.testing.assert_allclose(found, [three, two, two, 0, one, one])
 
 
 def test_without_noise_there_is_no_number():
-    (entry,) = entries(secagg(towards_target(), num_clients=N, clip=CLIP))
-    assert entry.proved.epsilon is None and "no noise" in entry.proved.why
-    (entry,) = entries(secagg(towards_target(), num_clients=N, **(NOISE | {"noise_variance": 0.0})))
-    assert entry.proved.epsilon is None and "no noise" in entry.proved.why
+    without = entries(secagg(towards_target(), num_clients=N, clip=CLIP))
+    for (entry,) in (without, masked(noise_variance=0.0)):
+        assert entry.proved.epsilon is None and "no noise" in entry.proved.why
 
 
 def test_a_run_as_it_is_made_has_what_a_ledger_reads():
@@ -121,7 +123,4 @@ def test_a_run_as_it_is_made_has_what_a_ledger_reads():
     np.testing.assert_allclose(found.proved.epsilon, by_hand(np.maximum(arrived.sum(1), 4), ~arrived))
 
 
-@pytest.mark.parametrize("colluding", [-1, N])
-def test_bad_arguments(colluding):
-    with pytest.raises(ValueError, match="colluding must be"):
-        entries(secagg(towards_target(), num_clients=N, **NOISE), colluding=colluding)
+test_bad_arguments = refused(*each(colluding=[-1, N]), by=lambda bad: masked(**bad), pattern="{} must be")

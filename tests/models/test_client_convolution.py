@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from refusals import each, refused
 
 from fedjax_priv.models.client_convolution import conv
 
@@ -44,7 +45,15 @@ def operands(axes, size, taps):
     return jnp.asarray(x, jnp.float32), jnp.asarray(kernel, jnp.float32)
 
 
-def check(case, axes):
+@pytest.mark.parametrize(
+    ("case", "axes"),
+    [
+        *((case, "kernel each") for case in CASES),
+        *((case, axes) for case in ("5x5", "3x3 by 2, odd") for axes in AXES if axes != "kernel each"),
+    ],
+)
+def test_values_and_gradients(case, axes):
+    """Of a client with its own kernel in every case; under vmap a gradient is a convolution or a matmul."""
     size, taps, stride, padding = CASES[case]
     x, kernel = operands(AXES[axes], size, taps)
     strides = (stride, stride)
@@ -54,17 +63,6 @@ def check(case, axes):
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_values_and_gradients_of_a_client_with_its_own_kernel(case):
-    check(case, "kernel each")
-
-
-@pytest.mark.parametrize("case", ["5x5", "3x3 by 2, odd"], ids=["gradient a convolution", "gradient a matmul"])
-@pytest.mark.parametrize("axes", AXES)
-def test_values_and_gradients_under_vmap(axes, case):
-    check(case, axes)
 
 
 def test_explicit_pads_as_flax_gives_them():
@@ -88,16 +86,11 @@ def test_a_shared_kernel_is_one_convolution_of_all_clients_and_none_is_grouped()
         assert re.findall(r"feature_group_count = (\d+)", text) == ["1"]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"rhs_dilation": (2, 2)},
-        {"lhs_dilation": (1, 2)},
-        {"feature_group_count": 3},
-        {"dimension_numbers": ("NCHW", "OIHW", "NCHW")},
-    ],
-    ids=lambda options: next(iter(options)),
-)
-def test_what_it_cannot_do_is_an_error_with_its_name(options):
-    with pytest.raises(ValueError, match=next(iter(options)) + " must be"):
-        conv(jnp.zeros((3, 3, 3, 3)), jnp.zeros((3, 3, 3, 3)), (1, 1), "SAME", **options)
+test_what_it_cannot_do_is_an_error_with_its_name = refused(
+    *each(
+        rhs_dilation=[(2, 2)], lhs_dilation=[(1, 2)], feature_group_count=[3],
+        dimension_numbers=[("NCHW", "OIHW", "NCHW")],
+    ),
+    by=lambda options: conv(jnp.zeros((3, 3, 3, 3)), jnp.zeros((3, 3, 3, 3)), (1, 1), "SAME", **options),
+    pattern="^{} must be",
+)  # fmt: skip

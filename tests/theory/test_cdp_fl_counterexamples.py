@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from refusals import refused
 from scipy import stats
 
 from fedjax_priv.theory import cdp_fl as theory
@@ -197,18 +198,11 @@ def test_an_audit_contradicts_theorem_1_and_not_what_is_proved():
         assert value < DELTA + 3 * error
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: theory.smooth_convex(0.0, DELTA), r"epsilon must be in \(0, inf\), got 0.0"),
-        (lambda: theory.smooth_convex(1.0, 1.0), r"delta must be in \(0, 1\), got 1.0"),
-        (lambda: theory.smooth_convex(1.0, DELTA, local_steps=0), "local_steps must be an integer >= 1, got 0"),
-        (lambda: theory.one_pass(1.0, DELTA, batch_size=0), "batch_size must be an integer >= 1, got 0"),
-        (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=1000),
-         "batch_size must be below num_samples = 1000, got"),
-        (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=3), "batch_size must be a divisor of num_samples = 1000"),
-    ],
-)  # fmt: skip
-def test_bad_arguments(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        call()
+test_bad_arguments = refused(
+    (lambda: theory.smooth_convex(0.0, DELTA), r"epsilon must be in \(0, inf\), got 0.0"),
+    (lambda: theory.smooth_convex(1.0, 1.0), r"delta must be in \(0, 1\), got 1.0"),
+    (lambda: theory.smooth_convex(1.0, DELTA, local_steps=0), "local_steps must be an integer >= 1, got 0"),
+    (lambda: theory.one_pass(1.0, DELTA, batch_size=0), "batch_size must be an integer >= 1, got 0"),
+    (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=1000), "batch_size must be below num_samples = 1000, got"),
+    (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=3), "batch_size must be a divisor of num_samples = 1000"),
+)

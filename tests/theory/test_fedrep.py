@@ -1,3 +1,4 @@
+import functools
 import itertools
 import math
 from fractions import Fraction
@@ -6,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import each, refused
 from scipy import stats
 
 from fedjax_priv.theory import fedrep as theory
@@ -155,12 +157,10 @@ def test_contraction_is_the_printed_formula():
 
 @given(alphas=st.tuples(ALPHAS, ALPHAS), f=st.integers(0, 15), n=st.integers(1, 50))
 def test_contraction_improves_with_alpha_and_suffers_from_byzantine_clients(alphas, f, n):
-    low, high = (theory.contraction(100, 32 * n, 32, alpha, f).kept for alpha in sorted(alphas))
+    contraction = functools.partial(theory.contraction, 100, 32 * n, 32)
+    low, high = (contraction(alpha, f).kept for alpha in sorted(alphas))
     assert n / 100 <= low <= high <= 1
-    assert (
-        theory.contraction(100, 32 * n, 32, alphas[0], f).inverse
-        >= theory.contraction(100, 32 * n, 32, alphas[0]).inverse
-    )
+    assert contraction(alphas[0], f).inverse >= contraction(alphas[0]).inverse
 
 
 def all_vectors(d):
@@ -217,33 +217,25 @@ def test_sparse_secagg_at_its_most():
     assert theory.sparse_secagg_alpha(1 - (1 - 1 / 31) ** 31, 32) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: theory.coordinate_epsilon(5, 6, 0.1), "num_coordinates must be at most num_params = 5, got 6"),
-        (lambda: theory.coordinate_epsilon(5, 0, 0.1), "num_coordinates must be an integer >= 1, got 0"),
-        (lambda: theory.coordinate_epsilon_bound(5.0, 1, 0.1), "num_params must be an integer >= 1, got 5.0"),
-        (lambda: theory.coordinate_epsilon_printed(5, 1, 1.1), r"alpha must be in \[0, 1\], got 1.1"),
-        (lambda: theory.expected_union(5, 2, 0), "num_clients must be an integer >= 1, got 0"),
-        (lambda: theory.contraction(50, 33, 32, 0.1), "k must be a multiple of num_clients = 32, got 33"),
-        (lambda: theory.contraction(50, 32, 32, 0.1, 16), "byzantine must be fewer than half of num_clients = 32"),
-        (lambda: theory.contraction(2, 96, 32, 0.1), r"k must be at most num_clients \* num_params = 64, got 96"),
-        (lambda: theory.communication(32, 32, 33), r"union must be from k / num_clients = 1.0 to k = 32, got 33"),
-        (lambda: theory.communication(64, 32, 1), r"union must be from k / num_clients = 2.0 to k = 64, got 1"),
-        (lambda: theory.sparse_secagg_alpha(0.7, 32), r"ratio must be at most 1 - \(1 - 1/\(m-1\)\)\^\(m-1\) for m"),
-        (lambda: theory.sparse_secagg_alpha(0.0, 32), r"ratio must be in \(0, 1\), got 0.0"),
-    ],
+test_bad_arguments = refused(
+    (lambda: theory.coordinate_epsilon(5, 6, 0.1), "num_coordinates must be at most num_params = 5, got 6"),
+    (lambda: theory.coordinate_epsilon(5, 0, 0.1), "num_coordinates must be an integer >= 1, got 0"),
+    (lambda: theory.coordinate_epsilon_bound(5.0, 1, 0.1), "num_params must be an integer >= 1, got 5.0"),
+    (lambda: theory.coordinate_epsilon_printed(5, 1, 1.1), r"alpha must be in \[0, 1\], got 1.1"),
+    (lambda: theory.expected_union(5, 2, 0), "num_clients must be an integer >= 1, got 0"),
+    (lambda: theory.contraction(50, 33, 32, 0.1), "k must be a multiple of num_clients = 32, got 33"),
+    (lambda: theory.contraction(50, 32, 32, 0.1, 16), "byzantine must be fewer than half of num_clients = 32"),
+    (lambda: theory.contraction(2, 96, 32, 0.1), r"k must be at most num_clients \* num_params = 64, got 96"),
+    (lambda: theory.communication(32, 32, 33), r"union must be from k / num_clients = 1.0 to k = 32, got 33"),
+    (lambda: theory.communication(64, 32, 1), r"union must be from k / num_clients = 2.0 to k = 64, got 1"),
+    (lambda: theory.sparse_secagg_alpha(0.7, 32), r"ratio must be at most 1 - \(1 - 1/\(m-1\)\)\^\(m-1\) for m"),
+    (lambda: theory.sparse_secagg_alpha(0.0, 32), r"ratio must be in \(0, 1\), got 0.0"),
 )
-def test_bad_arguments(call, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        call()
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("difference", -1.0), ("second", -1.0), ("both", 1.1), ("only_first", -0.1), ("only_second", 2.0)],
+MOMENTS = dict.fromkeys(("difference", "first", "second", "both", "only_first", "only_second"), np.full(2, 0.5))
+test_bad_moments = refused(
+    *each(difference=[-1.0], second=[-1.0], both=[1.1], only_first=[-0.1], only_second=[2.0]),
+    pattern="^{} must be in",
+    by=lambda bad: theory.dissimilarity(**MOMENTS | {name: np.full(2, value) for name, value in bad.items()}),
 )
-def test_bad_moments(name, value):
-    arguments = dict.fromkeys(("difference", "first", "second", "both", "only_first", "only_second"), np.full(2, 0.5))
-    with pytest.raises(ValueError, match=f"^{name} must be in"):
-        theory.dissimilarity(**{**arguments, name: np.full(2, value)})

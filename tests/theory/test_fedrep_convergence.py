@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from fedjax_priv.theory import fedrep as theory
 
@@ -16,12 +17,11 @@ DEFENCES = st.builds(theory.Defence, st.floats(1, 1000), SOME, st.floats(0, 0.49
 
 
 def test_lemmas():
-    assert theory.memory_bound(PROBLEM, H, 0.1, 5) == pytest.approx(4 * 64 * 25 * 6.25 * 0.01, rel=1e-12)
-    assert theory.memory_bound(PROBLEM, H, 0.1, 5, decaying=True) == pytest.approx(8 * 64 * 25 * 6.25 * 0.01, rel=1e-12)
-    error = 8 * 0.9 * 0.2 * 25 * (4 * 64 + 1) * 6.25 * 0.01
-    assert theory.aggregate_error_bound(PROBLEM, DEFENCE, 0.1, 5) == pytest.approx(error, rel=1e-12)
-    error = 8 * 0.9 * 0.2 * 25 * (8 * 64 + 1) * 6.25 * 0.01
-    assert theory.aggregate_error_bound(PROBLEM, DEFENCE, 0.1, 5, decaying=True) == pytest.approx(error, rel=1e-12)
+    for how, factor in (({}, 4), ({"decaying": True}, 8)):
+        memory = factor * 64 * 25 * 6.25 * 0.01
+        error = 8 * 0.9 * 0.2 * 25 * (factor * 64 + 1) * 6.25 * 0.01
+        assert theory.memory_bound(PROBLEM, H, 0.1, 5, **how) == pytest.approx(memory, rel=1e-12)
+        assert theory.aggregate_error_bound(PROBLEM, DEFENCE, 0.1, 5, **how) == pytest.approx(error, rel=1e-12)
 
 
 def test_memory_bound_holds_where_coordinates_wait_longest():
@@ -109,10 +109,8 @@ def test_where_the_bounds_begin_to_say_something():
     limit = 1 / 32 / (4 * 640.0**2 + 1)
     for factor, vacuous in ((0.99, False), (1.01, True)):
         defence = theory.Defence(640.0, factor * limit / 0.25, 0.25)
-        assert (
-            theory.convergence_bound(problem, defence, rate=1e-9, local_steps=1, iterations=10**14).corrected.vacuous
-            == vacuous
-        )
+        found = theory.convergence_bound(problem, defence, rate=1e-9, local_steps=1, iterations=10**14)
+        assert found.corrected.vacuous == vacuous
     for steps, vacuous in ((35, True), (36, False)):
         algorithm = theory.momentum_sgd(problem, rate=1e-9, local_steps=steps, beta=0.9).corrected
         found = theory.algorithm_convergence_bound(problem, theory.Defence(1.0), algorithm, iterations=10**14)
@@ -138,37 +136,29 @@ def test_arrays_are_broadcast():
     assert found.printed.value.shape == found.corrected.vacuous.shape == (2, 2)
 
 
-CALLS = {
-    "rate": lambda **how: theory.memory_bound(PROBLEM, H, how["rate"], 5),
-    "inverse_contraction": lambda **how: theory.memory_bound(PROBLEM, how["inverse_contraction"], 0.1, 5),
-    "robustness": lambda **how: theory.aggregate_error_bound(PROBLEM, DEFENCE._replace(**how), 0.1, 5),
-    "byzantine_share": lambda **how: theory.aggregate_error_bound(PROBLEM, DEFENCE._replace(**how), 0.1, 5),
-    "smoothness": lambda **how: theory.memory_bound(PROBLEM._replace(**how), H, 0.1, 5),
-    "heterogeneity": lambda **how: theory.memory_bound(PROBLEM._replace(**how), H, 0.1, 5),
-    "local_steps": lambda **how: theory.convergence_bound(PROBLEM, DEFENCE, rate=0.1, iterations=1, **how),
-    "iterations": lambda **how: theory.convergence_bound(PROBLEM, DEFENCE, rate=0.1, local_steps=1, **how),
-    "beta": lambda **how: theory.momentum_sgd(PROBLEM, rate=0.1, local_steps=1, **how),
-    "moment": lambda **how: theory.algorithm_convergence_bound(
-        PROBLEM, DEFENCE, theory.LocalAlgorithm(0.1, 0.0, **how), iterations=1
-    ),
-}
+def memory_of(inverse=H, rate=0.1, **changes):
+    return theory.memory_bound(PROBLEM._replace(**changes), inverse, rate, 5)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "allowed"),
-    [
-        ("rate", 0.0, r"in \(0, inf\)"),
-        ("inverse_contraction", 0.5, r"in \[1, inf\)"),
-        ("robustness", -1.0, r"in \[0, inf\)"),
-        ("byzantine_share", 0.5, r"in \[0, 0.5\)"),
-        ("smoothness", -1.0, r"in \[0, inf\)"),
-        ("heterogeneity", math.nan, r"in \[0, inf\)"),
-        ("local_steps", 0, "an integer >= 1"),
-        ("iterations", 1.5, "an integer >= 1"),
-        ("beta", 1.0, r"in \[0, 1\)"),
-        ("moment", -1.0, r"in \[0, inf\)"),
-    ],
-)
-def test_bad_arguments(name, value, allowed):
-    with pytest.raises(ValueError, match=f"^{name} must be {allowed}, got {value}$"):
-        CALLS[name](**{name: value})
+def error_of(**changes):
+    return theory.aggregate_error_bound(PROBLEM, DEFENCE._replace(**changes), 0.1, 5)
+
+
+def bound_of(**how):
+    return theory.convergence_bound(PROBLEM, DEFENCE, **{"rate": 0.1, "local_steps": 1, "iterations": 1} | how)
+
+
+NEGATIVE_MOMENT = theory.LocalAlgorithm(0.1, 0.0, -1.0)
+test_bad_arguments = refused(
+    (lambda: memory_of(rate=0.0), r"rate must be in \(0, inf\), got 0.0$"),
+    (lambda: memory_of(inverse=0.5), r"inverse_contraction must be in \[1, inf\), got 0.5$"),
+    (lambda: memory_of(smoothness=-1.0), r"smoothness must be in \[0, inf\), got -1.0$"),
+    (lambda: memory_of(heterogeneity=math.nan), r"heterogeneity must be in \[0, inf\), got nan$"),
+    (lambda: error_of(robustness=-1.0), r"robustness must be in \[0, inf\), got -1.0$"),
+    (lambda: error_of(byzantine_share=0.5), r"byzantine_share must be in \[0, 0.5\), got 0.5$"),
+    (lambda: bound_of(local_steps=0), "local_steps must be an integer >= 1, got 0$"),
+    (lambda: bound_of(iterations=1.5), "iterations must be an integer >= 1, got 1.5$"),
+    (lambda: theory.momentum_sgd(PROBLEM, rate=0.1, local_steps=1, beta=1.0), r"beta must be in \[0, 1\), got 1.0$"),
+    (lambda: theory.algorithm_convergence_bound(PROBLEM, DEFENCE, NEGATIVE_MOMENT, iterations=1),
+     r"moment must be in \[0, inf\), got -1.0$"),
+)  # fmt: skip

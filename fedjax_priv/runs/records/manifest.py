@@ -1,4 +1,4 @@
-"""What `manifest.json` says, and every result: versions, devices, commit, key and arguments."""
+"""What `manifest.json` says, and every result: versions, devices, commit, key and arguments. `run_folder` writes it."""
 
 import datetime
 import pathlib

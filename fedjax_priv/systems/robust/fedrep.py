@@ -11,7 +11,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import MASKS, Masked, attacked, buffer_sum, buffers, loss_rate, proposed
-from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import ProposedCoordinates
 
 

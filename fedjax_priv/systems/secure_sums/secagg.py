@@ -12,7 +12,7 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort
-from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import Sum
 
 CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"

@@ -14,7 +14,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
-from fedjax_priv.systems._noise import distributed_noise
+from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import SparseSum
 
 MASKS = HandsOn(sparse_protocol, ("neighbours", "threshold", "expand", "elide"))

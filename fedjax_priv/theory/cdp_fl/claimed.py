@@ -29,7 +29,7 @@ def epsilon(training: Training, delta: Numbers) -> Result:
     B = m/gamma and c is the Lipschitz constant of a step.
 
     Raises:
-      ValueError: tau is no multiple of B (whole passes over the local data), or an argument outside its range.
+      ValueError: tau is no multiple of B (whole passes over the local data).
     """
     at_one = _whole_passes(training)
     return zcdp.epsilon(at_one / checked(training).sigma ** 2, delta)
@@ -57,9 +57,6 @@ def dp_sgd_epsilon(training: Training, num_devices: Numbers, delta: Numbers) -> 
       training: with r <= n.
       num_devices: n.
       delta: in (0, 1).
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     one = checked(training)
     n, r = _validate.integer(num_devices=num_devices), check_selected(training.num_selected, num_devices)

@@ -50,13 +50,6 @@ def convergence_bound(problem: Problem, schedule: Schedule) -> ConvergenceBound:
     charges unlike devices nothing.
     Corrected: 2 (f0-f*) / (eta K) + N, for f_i = f, independent unbiased batches and clipping that never acts, with
     N = eta L v/r + ((tau-1)/2) (1 + eta L)^(2 tau) eta^2 L^2 v (1 - 1/r) and v = beta^2/gamma + d sigma^2.
-
-    Args:
-      problem: its constants.
-      schedule: rate, steps and noise.
-
-    Raises:
-      ValueError: a constant outside its range.
     """
     smoothness, _, gap, _ = _constants(problem)
     rate, steps, rounds, *_ = _fields(schedule)
@@ -75,12 +68,7 @@ def strongly_convex_bound(problem: Problem, schedule: Schedule, strong_convexity
     Corrected: (1 - eta lambda) (f0-f*) / (K eta lambda) + N / (2 lambda), with N and conditions of `convergence_bound`.
 
     Args:
-      problem: its constants.
-      schedule: rate, steps and noise.
       strong_convexity: lambda, with 2 lambda (f - f*) <= ||grad f||^2; in (0, L].
-
-    Raises:
-      ValueError: a constant outside its range.
     """
     smoothness, _, gap, _ = _constants(problem)
     rate, steps, rounds, *_ = _fields(schedule)

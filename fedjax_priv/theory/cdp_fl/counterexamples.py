@@ -53,9 +53,6 @@ def smooth_convex(
       local_steps: tau.
       num_selected: r.
       num_samples: m.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     training, sigma = _stated(epsilon, delta, Training(1, local_steps, 1.0, num_selected, num_samples, num_samples))
     std = np.sqrt(local_steps + num_selected - 1)
@@ -94,15 +91,7 @@ def part_of_a_pass(
 
 
 def true_epsilon(law: Law, delta: float) -> float:
-    """The smallest eps that a law of a counterexample has at delta.
-
-    Args:
-      law: of S.
-      delta: in (0, 1).
-
-    Raises:
-      ValueError: delta outside its range.
-    """
+    """The smallest eps that the law of S in a counterexample has at delta in (0, 1)."""
     _validate.real("(0, 1)", delta=delta)
     return float(_roots.unbounded_least(lambda epsilon: np.float64(_worst_event(law, float(epsilon))[1]), delta))
 

@@ -63,7 +63,7 @@ def proved_rho(
         is not known, rows 1 and 2 only.
 
     Raises:
-      ValueError: an argument outside its range, or no upload left whose noise the adversary does not know.
+      ValueError: no upload left whose noise the adversary does not know.
     """
     one = checked(training)
     taken, steps, batches = one.rounds_taken, one.local_steps, batches_of(training)
@@ -87,9 +87,6 @@ def proved_epsilon(proved: Proved, delta: Numbers, *, axis: int | None = None) -
       proved: from `proved_rho`.
       delta: in (0, 1).
       axis: of `proved` that lists rounds, or kinds of rounds, to be added up; without it each entry is a whole run.
-
-    Raises:
-      ValueError: a delta outside its range.
     """
     total, plain = proved.rho, proved.gaussian_rho
     if axis is not None:

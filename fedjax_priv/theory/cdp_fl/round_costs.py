@@ -37,9 +37,6 @@ def lipschitz_constant(rate: Numbers, smoothness: Numbers, *, convex: bool) -> R
       rate: eta.
       smoothness: L.
       convex: every batch loss is convex.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     step = _validate.real("[0, inf)", rate=rate) * _validate.real("[0, inf)", smoothness=smoothness)
     return np.maximum(1, step - 1) if convex else 1 + step

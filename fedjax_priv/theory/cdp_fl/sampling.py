@@ -15,7 +15,7 @@ def amplified_epsilon(training: Training, delta: Numbers) -> Result:
     cut from one shuffle are not drawn afresh. `training.local_steps` is not read.
 
     Raises:
-      ValueError: the batch is larger than the data, or an argument outside its range.
+      ValueError: the batch is larger than the data.
     """
     one = checked(training)
     if (one.batch_size > one.num_samples).any():
@@ -38,9 +38,6 @@ def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Num
 
     Returns:
       `[...]`.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     share = check_selected(num_selected, num_devices) / np.asarray(num_devices)
     by_count = _validate.real("[0, 1]", delta=delta)

@@ -27,7 +27,7 @@ def expected_union(num_params: Numbers, num_coordinates: Numbers, num_clients: N
       num_clients: m.
 
     Raises:
-      ValueError: an argument outside its range, or `num_coordinates` above `num_params`.
+      ValueError: `num_coordinates` above `num_params`.
     """
     d, n = check_sizes(num_params, num_coordinates)
     return -d * np.expm1(xlog1py(_validate.integer(num_clients=num_clients), -n / d))
@@ -47,9 +47,6 @@ def contraction(
       num_clients: m.
       alpha: the probability in [0, 1] that a proposed coordinate is a random one.
       byzantine: clients that are Byzantine, fewer than half of them.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     m, f = _validate.integer(num_clients=num_clients), _validate.integer(at_least=0, byzantine=byzantine)
     if (2 * f >= m).any():
@@ -96,9 +93,6 @@ def dissimilarity(
 
     Returns:
       `[...]`, the sum over coordinates.
-
-    Raises:
-      ValueError: a negative mean square, or a probability outside [0, 1].
     """
     return np.sum(
         _validate.real("[0, inf)", difference=difference) * _validate.real("[0, 1]", both=both)

@@ -53,9 +53,6 @@ def convergence_bound(
       rate: eta.
       local_steps: I.
       iterations: T.
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     smoothness, norm, moment, _ = constants(problem)
     steps = _validate.integer(local_steps=local_steps)
@@ -80,9 +77,6 @@ def algorithm_convergence_bound(
       defence: contraction and robustness.
       algorithm: eta_A, A_1 and A_2.
       iterations: T.
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     return _judged(_bound(problem, defence, algorithm, iterations), problem.gradient_norm)
 
@@ -98,9 +92,6 @@ def momentum_sgd(problem: Problem, *, rate: Numbers, local_steps: Numbers, beta:
       rate: eta.
       local_steps: I.
       beta: momentum, in [0, 1).
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     smoothness, norm, moment, _ = constants(problem)
     step, eta = total_step(rate, local_steps), np.asarray(rate)

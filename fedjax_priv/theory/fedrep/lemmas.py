@@ -40,9 +40,6 @@ def memory_bound(
       rate: eta, or eta_t for a decaying one.
       local_steps: I.
       decaying: eta_t = b / sqrt(t + 4H), with 8 H^2 for 4 H^2 (eq. 121).
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     _, _, moment, _ = constants(problem)
     return _memory(check_inverse(inverse_contraction), decaying) * np.square(moment * total_step(rate, local_steps))

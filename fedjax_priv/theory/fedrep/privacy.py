@@ -24,7 +24,7 @@ def coordinate_epsilon(num_params: Numbers, num_coordinates: Numbers, alpha: Num
       alpha: the probability in [0, 1] that a proposed coordinate is a random one.
 
     Raises:
-      ValueError: an argument outside its range, or `num_coordinates` above `num_params`.
+      ValueError: `num_coordinates` above `num_params`.
     """
     d, n = check_sizes(num_params, num_coordinates)
     return np.vectorize(_exact, otypes=[np.float64])(d, n, _validate.real("[0, 1]", alpha=alpha))[()]

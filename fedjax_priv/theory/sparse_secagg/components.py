@@ -33,9 +33,6 @@ def component_fraction(setting: Setting, size: Numbers) -> Result:
     A given survivor is in a component of s with probability
     C(H-1, s-1) (1-theta)^(s-1) P[G(s, a) connected] (theta + (1-theta) (1-a)^s)^(H-s): the others of the component
     survive, everybody else is lost or selects with none of them. Divided by p; for s = 1, `isolated_fraction`.
-
-    Raises:
-      ValueError: `size` is no integer >= 1, or a field outside its range.
     """
     s = _validate.integer(size=size)
     a, (survival, honest) = pair_probability(*setting[:2]), survivors(setting)
@@ -48,11 +45,7 @@ def component_fraction(setting: Setting, size: Numbers) -> Result:
 
 
 def connected_probability(size: Numbers, edge_probability: Numbers) -> Result:
-    """P[G(s, a) connected], of a graph of s vertices whose edges exist with probability a, independently.
-
-    Raises:
-      ValueError: `size` is no integer >= 1, or `edge_probability` outside (0, 1].
-    """
+    """P[G(s, a) connected], of a graph of s >= 1 vertices whose edges exist with probability a > 0, independently."""
     edge = _validate.real("(0, 1]", edge_probability=edge_probability)
     return np.exp(_log_connected(_validate.integer(size=size), edge))
 

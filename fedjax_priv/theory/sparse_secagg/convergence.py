@@ -33,12 +33,8 @@ def learning_rate(problem: Problem, local_steps: Numbers, step: Numbers) -> Resu
     """eta_t = 2 / (mu (nu + t)), nu = max(8 L / mu, E), that the theorem wants.
 
     Args:
-      problem: its constants.
       local_steps: E, between two aggregations.
       step: t, local steps since the start: the rate decays inside a round too.
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     _check(problem)
     t = _validate.integer(at_least=0, step=step)
@@ -69,9 +65,6 @@ def convergence_bound(
       levels: c, grid points of the quantizer to a unit.
       local_steps: E, plain SGD steps with `learning_rate` between two aggregations.
       steps: J, local steps in all, E times the rounds.
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     d, c = _validate.integer(num_params=num_params), _validate.real("(0, inf)", levels=levels)
     rate, count = learning_rate(problem, local_steps, steps), len(problem.weights)
@@ -96,9 +89,6 @@ def sampling_variance(weights: np.ndarray, alpha: Numbers, dropout: Numbers) -> 
       weights: `[N]`, beta_i.
       alpha: the protocol's parameter, in (0, 1].
       dropout: theta, in [0, 1/2), the theorem's condition.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     _check_weights(weights)
     theta = _validate.real(PAPERS_DROPOUT, THEOREM, dropout=dropout)

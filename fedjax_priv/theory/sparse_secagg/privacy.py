@@ -31,7 +31,7 @@ def aggregated_honest_clients_limit(setting: Setting) -> Result:
     T is no floor: P[X(l) >= T] tends to 1/2 as N grows, and only (1 - e) T is reached with probability -> 1.
 
     Raises:
-      ValueError: theta is outside [0, 1/2), the theorem's condition, or another field outside its range.
+      ValueError: theta is outside [0, 1/2), the theorem's condition.
     """
     _validate.real(PAPERS_DROPOUT, THEOREM, dropout=setting.dropout)
     return -np.expm1(-_validate.real("(0, 1]", alpha=setting.alpha)) * secagg_aggregated_honest_clients(setting)
@@ -67,9 +67,6 @@ def revealed_fraction(num_clients: Numbers, num_adversaries: Numbers, alpha: Num
       num_adversaries: users A < N/2 that collude with the server.
       alpha: the protocol's parameter, in (0, 1].
       dropout: theta, in [0, 1).
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     a, theta = pair_probability(num_clients, alpha), _validate.dropout(dropout)
     n = _validate.integer(at_least=2, num_clients=num_clients)

@@ -1,6 +1,7 @@
 """Which coordinates a user sends: those that a Bernoulli mask shared with some other user selects.
 
-N users, `alpha` in (0, 1]; every pair selects every coordinate with probability a = alpha / (N - 1), independently.
+N >= 2 users, `alpha` in (0, 1]. Every pair selects every coordinate with probability a = alpha / (N - 1),
+independently.
 """
 
 from typing import NamedTuple
@@ -33,39 +34,23 @@ def survivors(setting: Setting) -> tuple[Result, Result]:
 
 
 def pair_probability(num_clients: Numbers, alpha: Numbers) -> Result:
-    """a = alpha / (N - 1): that a pair selects a coordinate (eq. 13).
-
-    Raises:
-      ValueError: `num_clients` is no integer >= 2 or `alpha` outside (0, 1].
-    """
+    """a = alpha / (N - 1): that a pair selects a coordinate (eq. 13)."""
     n = _validate.integer(at_least=2, num_clients=num_clients)
     return _validate.real("(0, 1]", alpha=alpha) / (n - 1)
 
 
 def selection_probability(num_clients: Numbers, alpha: Numbers) -> Result:
-    """p = 1 - (1 - a)^(N-1), below alpha for N > 2: that a user sends a coordinate (eq. 14).
-
-    Raises:
-      ValueError: as `pair_probability`.
-    """
+    """p = 1 - (1 - a)^(N-1), below alpha for N > 2: that a user sends a coordinate (eq. 14)."""
     a = pair_probability(num_clients, alpha)
     return -np.expm1(xlog1py(np.asarray(num_clients) - 1.0, -a))
 
 
 def both_selected_probability(num_clients: Numbers, alpha: Numbers) -> Result:
-    """1 - 2 (1-a)^(N-1) + (1-a)^(2N-3): that two given users both send a coordinate (eq. 144).
-
-    Raises:
-      ValueError: as `pair_probability`.
-    """
+    """1 - 2 (1-a)^(N-1) + (1-a)^(2N-3): that two given users both send a coordinate (eq. 144)."""
     return selection_probability(num_clients, alpha) ** 2 + selection_covariance(num_clients, alpha)
 
 
 def selection_covariance(num_clients: Numbers, alpha: Numbers) -> Result:
-    """a (1-a)^(2N-3) > 0: covariance of two users' selections of one coordinate, from eqs. 14 and 144.
-
-    Raises:
-      ValueError: as `pair_probability`.
-    """
+    """a (1-a)^(2N-3) > 0: covariance of two users' selections of one coordinate, from eqs. 14 and 144."""
     a = pair_probability(num_clients, alpha)
     return a * np.exp(xlog1py(2.0 * np.asarray(num_clients) - 3, -a))

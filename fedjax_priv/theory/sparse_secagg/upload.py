@@ -1,4 +1,7 @@
-"""What an upload costs, the room it needs, and whether enough users are left to unmask it."""
+"""What an upload costs, the room it needs, and whether enough users are left to unmask it.
+
+`num_params` is d >= 1, `num_clients` is N >= 2, and `alpha` in (0, 1] is the protocol's parameter.
+"""
 
 import numpy as np
 from scipy.special import kl_div
@@ -12,30 +15,18 @@ FIELD_BITS = 32
 
 
 def upload_bits(num_params: Numbers, num_clients: Numbers, alpha: Numbers) -> Result:
-    """Expected bits a user uploads: 32 for each of p d selected coordinates, and a bitmap of d bits.
-
-    Raises:
-      ValueError: `num_params` is no integer >= 1, `num_clients` none >= 2, or `alpha` outside (0, 1].
-    """
+    """Expected bits a user uploads: 32 for each of p d selected coordinates, and a bitmap of d bits."""
     d = _validate.integer(num_params=num_params)
     return d * (FIELD_BITS * selection_probability(num_clients, alpha) + 1)
 
 
 def compression_ratio(num_clients: Numbers, alpha: Numbers) -> Result:
-    """32 / (32 p + 1): bits of a SecAgg upload over the expected bits of this one.
-
-    Raises:
-      ValueError: as `upload_bits`.
-    """
+    """32 / (32 p + 1): bits of a SecAgg upload over the expected bits of this one."""
     return FIELD_BITS / (FIELD_BITS * selection_probability(num_clients, alpha) + 1)
 
 
 def upload_std(num_params: Numbers, num_clients: Numbers, alpha: Numbers) -> Result:
-    """Standard deviation sqrt(d p (1-p)) of the number |U_i| of selected coordinates.
-
-    Raises:
-      ValueError: as `upload_bits`.
-    """
+    """Standard deviation sqrt(d p (1-p)) of the number |U_i| of selected coordinates."""
     d, p = _validate.integer(num_params=num_params), selection_probability(num_clients, alpha)
     return np.sqrt(d * p * (1 - p))
 
@@ -44,13 +35,7 @@ def upload_tail(num_params: Numbers, num_clients: Numbers, alpha: Numbers, exces
     """Bound exp(-d KL(p + e || p)) on P[|U_i| / d > p + e] (Theorem 1); 0 where p + e > 1.
 
     Args:
-      num_params: d.
-      num_clients: N.
-      alpha: the protocol's parameter.
-      excess: e >= 0, over the mean p of |U_i| / d; alpha - p for Theorem 1's own ratio alpha.
-
-    Raises:
-      ValueError: as `upload_bits`, or `excess` below 0 or not finite.
+      excess: e in [0, inf), over the mean p of |U_i| / d; alpha - p for Theorem 1's own ratio alpha.
     """
     d, p = _validate.integer(num_params=num_params), selection_probability(num_clients, alpha)
     share = p + _validate.real("[0, inf)", excess=excess)
@@ -58,11 +43,7 @@ def upload_tail(num_params: Numbers, num_clients: Numbers, alpha: Numbers, exces
 
 
 def upload_tail_hoeffding(num_params: Numbers, excess: Numbers) -> Result:
-    """The looser bound exp(-2 d e^2) on the same probability, whatever p (Theorem 1).
-
-    Raises:
-      ValueError: `num_params` is no integer >= 1, or `excess` below 0 or not finite.
-    """
+    """The looser bound exp(-2 d e^2) on the same probability, whatever p (Theorem 1)."""
     d = _validate.integer(num_params=num_params)
     return np.exp(-2 * d * _validate.real("[0, inf)", excess=excess) ** 2)
 
@@ -70,14 +51,10 @@ def upload_tail_hoeffding(num_params: Numbers, excess: Numbers) -> Result:
 def pair_overflow_probability(num_params: Numbers, num_clients: Numbers, alpha: Numbers, cap: Numbers) -> Result:
     """Union bound on the probability that one of the N(N-1)/2 pairs of a round selects more than `cap` coordinates.
 
-    Args:
-      num_params: d; a pair selects Bin(d, a) coordinates.
-      num_clients: N.
-      alpha: the protocol's parameter.
-      cap: most coordinates of a pair there is room for.
+    A pair selects Bin(d, a) of them.
 
-    Raises:
-      ValueError: as `upload_bits`, or `cap` is no integer >= 0.
+    Args:
+      cap: most coordinates of a pair there is room for, >= 0.
     """
     d, cap = _validate.integer(num_params=num_params), _validate.integer(at_least=0, cap=cap)
     n, a = _validate.integer(at_least=2, num_clients=num_clients), pair_probability(num_clients, alpha)
@@ -92,9 +69,6 @@ def recovery_probability(num_clients: Numbers, dropout: Numbers, threshold: Numb
       num_clients: N, all of them holding shares.
       dropout: theta; the paper's is below 1/2, where the probability tends to 1 as N grows.
       threshold: shares t that reconstruct a secret, in [1, N]; floor(N/2) + 1 if not given.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     n = _validate.integer(num_clients=num_clients)
     theta = _validate.dropout(dropout)

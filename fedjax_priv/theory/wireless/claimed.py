@@ -80,9 +80,6 @@ def optimal_participation(num_users: Numbers, delta_prime: Numbers) -> Result:
     Args:
       num_users: K.
       delta_prime: delta', in (0, 1).
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     return np.minimum(1, 2 * deviation(num_users, delta_prime) / np.asarray(num_users))
 

@@ -25,9 +25,6 @@ def compose_heterogeneous(epsilon: np.ndarray, delta: Numbers, slack: Numbers) -
       epsilon: `[T]`, e_t of each round.
       delta: `[T]`, or a number for all rounds.
       slack: dt, in (0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     e, dt = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("(0, 1]", slack=slack)
     failures = np.broadcast_to(np.minimum(_validate.real("[0, inf)", delta=delta), 1), e.shape)
@@ -46,9 +43,6 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
       delta_local: delta_l, in (0, 1].
       delta_prime: delta', such that m_t > beta K in every round.
       slack: dt, in (0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     of_rounds = [
         checked(setting._replace(participation=p, receiver_noise=0.0)) for p in np.asarray(setting.participation)
@@ -65,14 +59,7 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
 def compose_homogeneous(epsilon: Numbers, delta: Numbers, rounds: Numbers, slack: Numbers) -> Composed:
     """eps_T = sqrt(2 T log(1/dt)) eps + T eps (e^eps - 1), delta_T = T delta + dt (Dwork and Roth 2014, Theorem 3.20).
 
-    Args:
-      epsilon: eps of every round.
-      delta: delta of every round.
-      rounds: T.
-      slack: dt, in (0, 1].
-
-    Raises:
-      ValueError: an argument outside its range.
+    eps and delta are those of every round, T is `rounds`, and dt in (0, 1] is `slack`.
     """
     e, failure = _validate.real("[0, inf)", epsilon=epsilon), _validate.real("[0, inf)", delta=delta)
     t, dt = _validate.integer(rounds=rounds), _validate.real("(0, 1]", slack=slack)

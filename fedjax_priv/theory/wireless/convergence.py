@@ -33,12 +33,8 @@ def convergence_bound(problem: Problem, moments: Numbers, iterations: Numbers) -
     """How far is the last model's expected loss from the least? (2 mu/(lambda^2 T)) mean_t G_t^2 at most.
 
     Args:
-      problem: its constants.
       moments: G_t^2, the same in all iterations, or `[T]`.
       iterations: T.
-
-    Raises:
-      ValueError: a constant or an argument outside its range.
     """
     convexity = _validate.real("(0, inf)", convexity=problem.convexity)
     smoothness = _validate.real("(0, inf)", smoothness=problem.smoothness)

@@ -35,7 +35,7 @@ def removal_counterexample(
       delta_prime: delta' of the claim.
 
     Raises:
-      ValueError: an argument outside its range, or no claim at this delta'.
+      ValueError: no claim at this delta'.
     """
     size = int(_validate.integer(at_least=2, num_users=setting.num_users))
     p = _validate.real("(0, 1)", participation=setting.participation)

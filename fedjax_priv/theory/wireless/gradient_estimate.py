@@ -26,9 +26,6 @@ def estimate_weights_unknown(num_users: Numbers, participation: Numbers) -> np.n
     Args:
       num_users: K.
       participation: p, or `[K]`, one p_k per user; not all 0.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     return users(num_users, participation) / positive_moments(num_users, participation).mean
 
@@ -49,9 +46,6 @@ def estimate_moments_unknown(setting: Round, gradients: np.ndarray) -> EstimateM
     Args:
       setting: in which some user takes part.
       gradients: `[K, d]`, clipped.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     one, d = _given(setting, gradients)
     p, m = one.participation, positive_moments(one.num_users, one.participation).mean
@@ -70,9 +64,6 @@ def estimate_moments_known(setting: Round, gradients: np.ndarray) -> EstimateMom
     Args:
       setting: with one p in (0, 1] and one sigma^2 for all users.
       gradients: `[K, d]`, clipped.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     for name in ("participation", "noise_variance"):
         if np.ndim(value := getattr(setting, name)):

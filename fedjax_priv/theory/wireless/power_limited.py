@@ -21,9 +21,6 @@ def limited_amplitudes(setting: Round, gain: Numbers, power: Numbers, num_params
       gain: `[...]`, h.
       power: `[...]`, P_k; the mean energy of a transmission is at most that.
       num_params: d.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     clip, variance, _ = noises(setting)
     energy = clip**2 + _validate.integer(num_params=num_params) * variance
@@ -39,9 +36,6 @@ def limited_epsilon(setting: Round, delta: Numbers, *, amplitudes: Numbers, roun
       delta: in (0, 1); composed, not below about 1e-11.
       amplitudes: `[K]`, a_k in [0, 1], or `[T, K]`, those of each round; not dependent on data.
       rounds: T.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _mechanisms(setting, amplitudes, rounds))
 

@@ -31,9 +31,6 @@ def rigorous_epsilon(
       delta: in (0, 1); composed, not below about 1e-11.
       rounds: T.
       adjacency: "replacement" or "removal", the larger of the two orders.
-
-    Raises:
-      ValueError: an argument outside its range.
     """
     return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _adjacent(setting, rounds, adjacency))
 

@@ -9,7 +9,7 @@ import tyro
 
 from fedjax_priv import systems
 from fedjax_priv.cli import main
-from fedjax_priv.cli.help_text import parameter_help, with_flags
+from fedjax_priv.cli.help_from_docstrings import parameter_help, with_flags
 from fedjax_priv.cli.options import form, options_of
 
 FOR_PYTHON = (

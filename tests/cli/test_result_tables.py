@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.cli.report import Row, run_rows, show_runs, show_summaries
+from fedjax_priv.cli.result_tables import Row, run_rows, show_runs, show_summaries
 from fedjax_priv.runs.records.run_list import RunSummary
 
 PHASES, ROUNDS, CLIENTS = 2, 3, 4
