@@ -1,10 +1,13 @@
 """Helpers of several test files: local training and data with known answers, statistics, a round in the clear."""
 
+import itertools
 import math
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, ClientData, Link, Local, RoundInfo, RoundState
@@ -83,6 +86,13 @@ def chi_square(counts, expected):
     return statistic, stats.chi2.sf(statistic, len(counts) - 1)
 
 
+def p_value_of_subsets(sets, population):
+    """Of the hypothesis that every subset of the population is equally likely; `sets` are sorted, `[draws, k]`."""
+    number = {subset: i for i, subset in enumerate(itertools.combinations(range(population), sets.shape[1]))}
+    counts = np.bincount([number[tuple(row)] for row in sets.tolist()], minlength=len(number))
+    return chi_square(counts, len(sets) / len(number))[1]
+
+
 def uniform(words, bits=8):
     """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their highest bits."""
     counts = np.bincount(np.asarray(words).astype(np.int64) >> 32 - bits, minlength=2**bits)
@@ -144,3 +154,29 @@ def one_round(system, data, d=5, seed=5):
     key = jax.random.key(seed)  # not made when this file is imported: kill_sweep forks before JAX starts
     before = system.init(key, jnp.zeros(d), data)
     return before, *jax.jit(system.step)(key, before, data)
+
+
+def rounds_of(system, key, params, data, length):
+    """The states after each of these rounds, and what the rounds tell."""
+
+    def body(state, _):
+        state, info = system.step(key, state, data)
+        return state, (state, info)
+
+    return jax.jit(lambda: jax.lax.scan(body, system.init(key, params, data), length=length)[1])()
+
+
+def refuses(call, *cases, whole=False):
+    """A test of bad arguments: in each case `(*arguments, message)`, `call(*arguments)` raises a ValueError.
+
+    The error is one line that matches the message, a pattern; or, if `whole`, is this very text.
+    """
+
+    @pytest.mark.parametrize("case", cases, ids=[case[-1] for case in cases])
+    def test(case):
+        *arguments, message = case
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$" if whole else message) as caught:
+            call(*arguments)
+        assert "\n" not in str(caught.value)
+
+    return test

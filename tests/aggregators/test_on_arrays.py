@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv import aggregators
+from helpers import refuses
 
 ROWS = np.random.default_rng(0).normal(size=(9, 4))
 HOLED = np.where(np.arange(9)[:, None] == 5, [0.0, np.nan, 0.0, 0.0], ROWS)
@@ -49,13 +50,8 @@ def test_each_call_starts_afresh_and_is_compiled_once():
     close(together[1], rule(2 * ROWS))
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ((ROWS[0],), r"rows must have shape \[g, d\], got \(4,\)"),
-        ((ROWS, np.ones(4, bool)), r"present must have shape \(9,\), one bool per row, got \(4,\)"),
-    ],
+test_other_shapes_are_refused = refuses(
+    median,
+    (ROWS[0], r"rows must have shape \[g, d\], got \(4,\)"),
+    (ROWS, np.ones(4, bool), r"present must have shape \(9,\), one bool per row, got \(4,\)"),
 )
-def test_other_shapes_are_refused(args, message):
-    with pytest.raises(ValueError, match=message):
-        median(*args)

@@ -1,7 +1,6 @@
-import pytest
-
 from fedjax_priv.cli.axes import parse_axes
 from fedjax_priv.cli.options import Option
+from helpers import refuses
 
 OPTIONS = {
     "learning_rate": Option(float, 0.1, ""),
@@ -21,20 +20,15 @@ def test_axes_are_read_in_order_as_their_options_are():
     assert [type(value) for value in found["learning_rate"]] == [float, float]
 
 
-@pytest.mark.parametrize(
-    ("texts", "message"),
-    [
-        ([], r"axis must be given, as NAME=VALUE,VALUE,\.\.\."),
-        (["seed"], r"axis must be NAME=VALUE,VALUE,\.\.\., got 'seed'"),
-        (["seed="], "seed must be an integer, got ''"),
-        (["seed=1,,2"], "seed must be an integer, got ''"),
-        (["seed=1,x"], "seed must be an integer, got 'x'"),
-        (["seed=1,2,01"], "axis seed must have each value once, got 1,2,01"),
-        (["seed=1", "seed=2"], "axis must name an option once, got seed twice"),
-        (["num-clients=1,2"], "axis must leave data, model and rounds as they are: make a sweep for each num_clients"),
-        (["lr=1"], "axis must be one of learning_rate, seed, cohort_size, got 'lr'"),
-    ],
+test_what_is_no_axis_is_refused = refuses(
+    lambda texts: axes(*texts),
+    ([], r"^axis must be given, as NAME=VALUE,VALUE,\.\.\."),
+    (["seed"], r"^axis must be NAME=VALUE,VALUE,\.\.\., got 'seed'"),
+    (["seed="], "^seed must be an integer, got ''"),
+    (["seed=1,,2"], "^seed must be an integer, got ''"),
+    (["seed=1,x"], "^seed must be an integer, got 'x'"),
+    (["seed=1,2,01"], "^axis seed must have each value once, got 1,2,01"),
+    (["seed=1", "seed=2"], "^axis must name an option once, got seed twice"),
+    (["num-clients=1,2"], "^axis must leave data, model and rounds as they are: make a sweep for each num_clients"),
+    (["lr=1"], "^axis must be one of learning_rate, seed, cohort_size, got 'lr'"),
 )
-def test_what_is_no_axis_is_refused(texts, message):
-    with pytest.raises(ValueError, match=f"^{message}"):
-        axes(*texts)

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from children import Child, command, help_alone
 from fedjax_priv import data, models, systems
-from fedjax_priv.cli import commands, main
+from fedjax_priv.cli import commands
 from fedjax_priv.keys import named
 from fedjax_priv.runs.records import log_file, run_folder
 from fedjax_priv.runs.records.run_list import summaries
@@ -20,16 +20,11 @@ SMALL = ["--num-clients", "8", "--model", "softmax", "--no-exact", "--num-steps"
 DIGITS = data.digits()
 
 
-def call(monkeypatch, *arguments):
-    monkeypatch.setattr("sys.argv", ["fedjax-priv", *map(str, arguments)])
-    main.main()
-
-
-def refused(monkeypatch, capsys, *arguments):
+def refused(capsys, *arguments):
     """What a command says that ends with exit status 2."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as stopped:
-        call(monkeypatch, *arguments)
+        command(*arguments)
     assert stopped.value.code == 2
     return capsys.readouterr().err
 
@@ -49,8 +44,7 @@ def initial(key):
 def folder(tmp_path_factory):
     """A run of two rounds, and the table it printed."""
     place = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        call(patch, "run", "fedavg", *SMALL, "--rounds", 2, "--folder", place / "kept", "--json", place / "table.json")
+    command("run", "fedavg", *SMALL, "--rounds", 2, "--folder", place / "kept", "--json", place / "table.json")
     return place / "kept"
 
 
@@ -64,31 +58,31 @@ def test_a_run_leaves_its_folder_and_its_table(folder):
     assert not manifest.keys() & {"folder", "json", "resume", "data_dir", "coordinator"}
 
 
-def test_a_run_that_is_there_is_read_or_refused_but_never_lost(folder, monkeypatch, capsys):
+def test_a_run_that_is_there_is_read_or_refused_but_never_lost(folder, capsys):
     same = ["run", "fedavg", *SMALL, "--rounds", 2, "--folder", folder]
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert "is not empty: choose another name, or resume" in refused(monkeypatch, capsys, *same)
-    other = refused(monkeypatch, capsys, *same, "--resume", "--learning-rate", 0.2)
+    assert "is not empty: choose another name, or resume" in refused(capsys, *same)
+    other = refused(capsys, *same, "--resume", "--learning-rate", 0.2)
     assert "holds another run and cannot be resumed: learning_rate is 0.2, was 0.1\n" in other
-    call(monkeypatch, *same, "--resume")
+    command(*same, "--resume")
     assert f"{accuracy(run_folder.load(folder).params.values):.4g}" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_runs_are_listed(folder, monkeypatch, capsys, tmp_path):
-    call(monkeypatch, "list", folder.parent, "--json", tmp_path / "list.json")
+def test_runs_are_listed(folder, capsys, tmp_path):
+    command("list", folder.parent, "--json", tmp_path / "list.json")
     assert "kept    fedavg  finished  2/2" in capsys.readouterr().out
     (entry,) = json.loads((tmp_path / "list.json").read_text())
     assert (entry["folder"], entry["status"], entry["rounds"]) == (str(folder), "finished", 2)
-    assert "root must be a folder, got missing" in refused(monkeypatch, capsys, "list", "missing")
+    assert "root must be a folder, got missing" in refused(capsys, "list", "missing")
 
 
-def test_a_sweep_runs_each_point_with_its_values(monkeypatch, capsys, tmp_path):
+def test_a_sweep_runs_each_point_with_its_values(capsys, tmp_path):
     """One full-batch step from the same parameters: twice the rate goes twice as far."""
     axes = ["--axis", "learning-rate=0.5,0.25", "--axis", "seed=3,4"]
     table = tmp_path / "table.json"
     once = [*SMALL, "--batch-size", 180, "--rounds", 1, "--folder", tmp_path / "kept", "--json", table]
-    call(monkeypatch, "sweep", "fedavg", *once, *axes)
+    command("sweep", "fedavg", *once, *axes)
     rows, params = json.loads(table.read_text()), run_folder.load(tmp_path / "kept").params
     points = [{"learning_rate": rate, "seed": seed} for rate, seed in itertools.product((0.5, 0.25), (3, 4))]
     assert [row["point"] for row in rows] == points
@@ -102,24 +96,24 @@ def test_a_sweep_runs_each_point_with_its_values(monkeypatch, capsys, tmp_path):
     assert len([line for line in capsys.readouterr().out.splitlines() if "±" in line]) == 2
 
 
-def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(monkeypatch, capsys, tmp_path):
+def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(capsys, tmp_path):
     """A tenth of the coordinates sends less than a half of them; without `--static` another system's is refused."""
     table = tmp_path / "table.json"
     shared = [word for word in SMALL if word != "--no-exact"]
     sparse = ["sweep", "sparse_secagg", *shared, "--elide", "--rounds", 1, "--axis", "alpha=0.1,0.5"]
-    assert "alpha must be a number known before" in refused(monkeypatch, capsys, *sparse, "--folder", tmp_path / "a")
+    assert "alpha must be a number known before" in refused(capsys, *sparse, "--folder", tmp_path / "a")
     sweep = ["sweep", "rcgd_ef", *shared, "--rounds", 1, "--axis", "ratio=0.1,0.5"]
-    call(monkeypatch, *sweep, "--static", "ratio", "--folder", tmp_path / "b", "--json", table)
+    command(*sweep, "--static", "ratio", "--folder", tmp_path / "b", "--json", table)
     few, many = json.loads(table.read_text())
     assert few["point"] == {"ratio": 0.1} and few["up_bytes"] < 0.5 * many["up_bytes"]
 
 
-def test_a_rule_and_an_attack_are_chosen_by_name(monkeypatch, tmp_path):
+def test_a_rule_and_an_attack_are_chosen_by_name(tmp_path):
     """Two of eight clients send -4 times the mean h of the others: their mean is (6 - 8) h / 8, at 0 times 6 h / 8."""
     steps = [word for word in SMALL if word != "--no-exact"]
     sweep = ["sweep", "robust_fedavg", *steps, "--batch-size", 180, "--rounds", 1, "--num-byzantine", 2]
     axes = ["--axis", "aggregate=mean,trimmed_mean", "--axis", "attack-scale=0,4"]
-    call(monkeypatch, *sweep, "--attack", "foe", *axes, "--folder", tmp_path / "kept")
+    command(*sweep, "--attack", "foe", *axes, "--folder", tmp_path / "kept")
     moved = run_folder.load(tmp_path / "kept").params - np.asarray(initial(jax.random.key(0)))
     alone, attacked = (moved.sel(aggregate="mean", attack_scale=scale).values for scale in (0.0, 4.0))
     assert np.abs(alone).max() > 1e-3
@@ -141,10 +135,10 @@ def asked(monkeypatch, folder):
     return calls
 
 
-def test_options_reach_the_run(monkeypatch, asked, tmp_path):
+def test_options_reach_the_run(asked, tmp_path):
     options = ["--rounds", 7, "--every", 3, "--seed", 5, "--checkpoint-every", 6, "--resume", "--folder", tmp_path]
     with pytest.raises(SystemExit):
-        call(monkeypatch, "run", "secagg", *options, "--num-clients", 9, "--hidden", 3, 4, "--dropout", 0.25)
+        command("run", "secagg", *options, "--num-clients", 9, "--hidden", 3, 4, "--dropout", 0.25)
     (_, key, params, clients), kwargs = asked.pop()
     assert jax.random.key_data(key).tolist() == jax.random.key_data(jax.random.key(5)).tolist()
     wanted = models.mlp((8, 8, 1), 10, hidden=(3, 4)).init(named(key, "params"))
@@ -159,7 +153,7 @@ def test_options_reach_the_run(monkeypatch, asked, tmp_path):
 def test_what_ctrl_c_ended_says_how_it_goes_on(monkeypatch, asked, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as stopped:
-        call(monkeypatch, "run", "fedavg", "--learning-rate", 0.5, "--json", "a b.json")
+        command("run", "fedavg", "--learning-rate", 0.5, "--json", "a b.json")
     assert stopped.value.code == 130
     said = shlex.split(capsys.readouterr().err.partition("resume with: ")[2])
     place = asked.pop()[1]["keep"].folder
@@ -176,7 +170,7 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
 
     monkeypatch.setattr(commands, "simulate", simulate)
     with pytest.raises(SystemExit) as stopped:
-        call(monkeypatch, "run", "fedavg", "--folder", tmp_path)
+        command("run", "fedavg", "--folder", tmp_path)
     assert stopped.value.code == code
     assert len(capsys.readouterr().err.splitlines()) == 1
 
@@ -201,22 +195,25 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
             ["run", "robust_fedavg", "--attack", "foe"],
             "num_byzantine must be at least 1 with attack, got 0",
         ),
+        (["demo", "--rounds", "0"], "rounds must be an integer >= 1, got 0\n"),
+        (["demo", "--seed", "-1"], "seed must be an integer >= 0, got -1\n"),
+        (["bench", "--repeats", "0"], "repeats must be an integer >= 1, got 0\n"),
         (["sweep", "fedavg", "--axis", "levels=1"], "axis must be one of cohort_size, dropout, exact, block,"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(monkeypatch, capsys, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
-    said = refused(monkeypatch, capsys, *arguments)
+    said = refused(capsys, *arguments)
     assert said.startswith(f"fedjax-priv: {message}") and said.count("\n") == 1
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("command", ["run", "sweep"])
-def test_help_names_every_system(monkeypatch, capsys, command):
+@pytest.mark.parametrize("name", ["run", "sweep"])
+def test_help_names_every_system(capsys, name):
     with pytest.raises(SystemExit):
-        call(monkeypatch, command, "--help")
+        command(name, "--help")
     shown = capsys.readouterr().out
-    assert all(f"• {name} " in shown for name in systems.__all__)
+    assert all(f"• {system} " in shown for system in systems.__all__)
 
 
 def test_sigterm_ends_a_run_that_goes_on_as_it_says(tmp_path):

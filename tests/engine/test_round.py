@@ -25,7 +25,7 @@ from fedjax_priv.layers import (
 )
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedavg, secagg
-from helpers import engine, mesh_of, one_round, remembering, same_bits, targets, towards_target
+from helpers import engine, mesh_of, one_round, refuses, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(5)
 HIDING = multiple_access(known_count=False)  # how many sent
@@ -309,34 +309,29 @@ def test_numpy_data_may_be_closed_over():
     assert status(jax.random.split(KEY, 3)).tolist() == [0] * 3
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: engine(layers=scale()), "layers must end in one that says how uploads combine"),
-        (lambda: engine(block=0), "block must be an integer >= 1, got 0"),
-        (lambda: engine(layers=stack(mean=over_the_air_mean(), send=waveform()), channel=HIDING), COUNTED),
-        (lambda: engine(layers=stack(mean=average(), send=waveform()), channel=HIDING), COUNTED),
-        (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
-        (
-            lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
-            "mesh must be 'auto', None or a mesh from clients_mesh",
+test_bad_arguments = refuses(
+    lambda make: make(),
+    (lambda: engine(layers=scale()), "layers must end in one that says how uploads combine"),
+    (lambda: engine(block=0), "block must be an integer >= 1, got 0"),
+    (lambda: engine(layers=stack(mean=over_the_air_mean(), send=waveform()), channel=HIDING), COUNTED),
+    (lambda: engine(layers=stack(mean=average(), send=waveform()), channel=HIDING), COUNTED),
+    (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
+    (
+        lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
+        "mesh must be 'auto', None or a mesh from clients_mesh",
+    ),
+    (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
+    (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
+    (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
+    (lambda: fedavg(towards_target(), cohort_size=0), "cohort_size must be an integer >= 1, got 0"),
+    (
+        lambda: engine(local=remembering()).step(
+            KEY, one_round(engine(local=remembering()), targets(4, 5))[0], targets(6, 5)
         ),
-        (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
-        (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
-        (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
-        (lambda: fedavg(towards_target(), cohort_size=0), "cohort_size must be an integer >= 1, got 0"),
-        (
-            lambda: engine(local=remembering()).step(
-                KEY, one_round(engine(local=remembering()), targets(4, 5))[0], targets(6, 5)
-            ),
-            "state must be of as many clients as data has, 6, got 4",
-        ),
-        (
-            lambda: jax.eval_shape(engine().init, KEY, jax.ShapeDtypeStruct((2**27,), jnp.float32), targets(4, 5)),
-            "params must have fewer than 134217727 elements",
-        ),
-    ],
+        "state must be of as many clients as data has, 6, got 4",
+    ),
+    (
+        lambda: jax.eval_shape(engine().init, KEY, jax.ShapeDtypeStruct((2**27,), jnp.float32), targets(4, 5)),
+        "params must have fewer than 134217727 elements",
+    ),
 )
-def test_bad_arguments(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -15,6 +15,7 @@ from fedjax_priv.runs import progress, simulation
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
+from helpers import refuses
 
 N, M, D, SHIFT = 8, 3, 6, 50_000_000
 KEY = jax.random.key(7)
@@ -251,25 +252,15 @@ def test_what_the_server_saw_is_kept_round_by_round(whole):
     )
 
 
-@pytest.mark.parametrize(
-    ("observed", "message"),
-    [
-        (lambda round: round, "observe must return a dict of numbers or vectors by name in simulate and sweep"),
-        (lambda round: {"view": jnp.ones((2, 2))}, "observe must return a dict of numbers or vectors by name"),
-        (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
-        (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),
-        (lambda round: {"a/b": round}, r"observe must use names without '/' .* got \['a/b'\]"),
-    ],
+test_what_cannot_be_kept_of_a_view = refuses(
+    lambda observed: run(observing(observed)),
+    (lambda round: round, "observe must return a dict of numbers or vectors by name in simulate and sweep"),
+    (lambda round: {"view": jnp.ones((2, 2))}, "observe must return a dict of numbers or vectors by name"),
+    (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
+    (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),
+    (lambda round: {"a/b": round}, r"observe must use names without '/' .* got \['a/b'\]"),
+    (lambda round: {"distance": round}, r"otherwise than .* got \['distance'\]"),  # the name of a metric
 )
-def test_what_cannot_be_kept_of_a_view(observed, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        run(observing(observed))
-    assert "\n" not in str(caught.value)
-
-
-def test_metrics_leave_the_names_of_what_was_seen_alone():
-    with pytest.raises(ValueError, match=r"otherwise than .* got \['distance'\]"):
-        run(observing(lambda round: {"distance": round}))
 
 
 def test_caveats_of_a_system_go_with_its_results():
@@ -283,27 +274,25 @@ def test_caveats_of_a_system_go_with_its_results():
     assert got.attrs["caveats"] == "in the clear / a toy / slow", "of all points, once each"
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        (dict(rounds=0), "rounds must be an integer >= 1"),
-        (dict(every=0), "every must be an integer >= 1"),
-        (dict(key=jax.random.key_data(KEY)), "key must be one typed key"),
-        (dict(params={"w": np.ones(2)}), r"params must have float32 leaves, got float64 in params\['w'\]"),
-        (dict(params=[np.ones(2, np.int32)]), r"got int32 in params\[0\]"),
-        (dict(data=DATA._replace(examples={"x": np.ones((N - 1, 2))})), r"shape \(7, 2\) in data.examples\['x'\]"),
-        (dict(data=DATA._replace(count=jnp.ones((), jnp.int32))), r"count of shape \[n\]"),
-        (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
-        (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
-        (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"otherwise than .* got \['loss'\]"),
-        (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
-    ],
-)
-def test_bad_arguments(how, message):
+def simulated(how):
     how = dict(key=KEY, params=PARAMS, data=DATA, rounds=1) | how
-    with pytest.raises(ValueError, match=message) as caught:
-        simulate(quadratic(), how.pop("key"), how.pop("params"), how.pop("data"), **how)
-    assert "\n" not in str(caught.value)
+    return simulate(quadratic(), how.pop("key"), how.pop("params"), how.pop("data"), **how)
+
+
+test_bad_arguments = refuses(
+    simulated,
+    (dict(rounds=0), "rounds must be an integer >= 1"),
+    (dict(every=0), "every must be an integer >= 1"),
+    (dict(key=jax.random.key_data(KEY)), "key must be one typed key"),
+    (dict(params={"w": np.ones(2)}), r"params must have float32 leaves, got float64 in params\['w'\]"),
+    (dict(params=[np.ones(2, np.int32)]), r"got int32 in params\[0\]"),
+    (dict(data=DATA._replace(examples={"x": np.ones((N - 1, 2))})), r"shape \(7, 2\) in data.examples\['x'\]"),
+    (dict(data=DATA._replace(count=jnp.ones((), jnp.int32))), r"count of shape \[n\]"),
+    (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
+    (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
+    (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"otherwise than .* got \['loss'\]"),
+    (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
+)
 
 
 def test_the_bar_is_updated_once_a_chunk(monkeypatch):
@@ -321,18 +310,13 @@ def test_the_bar_is_updated_once_a_chunk(monkeypatch):
     assert "17/17" in console.file.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("examples", "count", "message"),
-    [
-        ((np.zeros((3, 4, 2)), np.zeros((3, 5))), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
-        (np.zeros(3), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
-        ((), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
-        (np.zeros((3, 4)), [1.0, 2.0, 3.0], "data.count must be integers, got float"),
-        (np.zeros((3, 4)), [1, 2, 5], "data.count must be from 0 to 4"),
-        (np.zeros((3, 4)), [1, -2, 3], "data.count must be from 0 to 4"),
-        (np.zeros((3, 4)), [0, 0, 0], "data.count must be from 0 to 4"),
-    ],
+test_data_that_do_not_fit_their_counts = refuses(
+    lambda examples, count: simulate(quadratic(), KEY, PARAMS, ClientData(examples, np.array(count)), rounds=1),
+    ((np.zeros((3, 4, 2)), np.zeros((3, 5))), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+    (np.zeros(3), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+    ((), [1, 2, 3], r"data.examples must be arrays \[n, m, ...\] with one m"),
+    (np.zeros((3, 4)), [1.0, 2.0, 3.0], "data.count must be integers, got float"),
+    (np.zeros((3, 4)), [1, 2, 5], "data.count must be from 0 to 4"),
+    (np.zeros((3, 4)), [1, -2, 3], "data.count must be from 0 to 4"),
+    (np.zeros((3, 4)), [0, 0, 0], "data.count must be from 0 to 4"),
 )
-def test_data_that_do_not_fit_their_counts(examples, count, message):
-    with pytest.raises(ValueError, match=message):
-        simulate(quadratic(), KEY, PARAMS, ClientData(examples, np.array(count)), rounds=1)

@@ -18,7 +18,7 @@ from fedjax_priv.layers import plain_field
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.waves import _even
 from fedjax_priv.systems import fedavg, secagg
-from helpers import mesh_of, pulling, remembering, targets
+from helpers import mesh_of, pulling, refuses, remembering, targets
 
 D, N, KEY = 8, 6, jax.random.key(3)
 DATA = targets(N, D)
@@ -257,33 +257,24 @@ def test_numbers_of_which_one_has_a_point_are_one_program():
     assert run({"rate": [1, 0.5]}, make=pulling, rounds=2).attrs["programs"] == 1
 
 
-@pytest.mark.parametrize(
-    ("axes", "how", "message"),
-    [
-        ({}, {}, "axes must name at least one axis"),
-        ({"rate": []}, {}, r"axes\['rate'\] must be values in a list"),
-        ({"rate": [0.1, 0.1]}, {}, r"axes\['rate'\] must have each value once"),
-        ({"round": [1.0]}, {}, "axes must have names without a slash that results and logs do not use"),
-        ({"wave": [1.0]}, {}, r"that results and logs do not use, got \['wave'\]"),
-        ({"rate": [0.1], "norm": [1, 2]}, dict(make=lambda rate, norm: make(rate)), "evaluate must name its metrics"),
-        ({"rate": [0.1], "seed": [-1]}, {}, "seed must be an integer >= 0, got -1"),
-        ({"rate": [0.1], "seed": [2**32]}, {}, r"seed must be an integer below 2\*\*32"),
-        ({"dropout": [0.1, 1.5], "rate": [0.1]}, {}, "dropout must be"),
-        ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
-        ({"rate": [optax.sgd]}, {}, r"axes\['rate'\] must be a dict with a name for each value"),
-        ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
-        ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
-        ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
-        ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),
-        ({"speed": [0.1]}, dict(make=lambda rate: None), r"axes must be arguments of make or data.*\['speed'\]"),
-        ({"rate": [0.1], "block": ["auto"]}, {}, "block must be a number in a sweep"),
-        (
-            {"rate": [0.1]},
-            dict(make=lambda rate: make(rate, mesh=mesh_of(2)), over="runs"),
-            "must leave mesh at 'auto'",
-        ),
-    ],
+test_bad_arguments = refuses(
+    lambda axes, how: run(axes, **how),
+    ({}, {}, "axes must name at least one axis"),
+    ({"rate": []}, {}, r"axes\['rate'\] must be values in a list"),
+    ({"rate": [0.1, 0.1]}, {}, r"axes\['rate'\] must have each value once"),
+    ({"round": [1.0]}, {}, "axes must have names without a slash that results and logs do not use"),
+    ({"wave": [1.0]}, {}, r"that results and logs do not use, got \['wave'\]"),
+    ({"rate": [0.1], "norm": [1, 2]}, dict(make=lambda rate, norm: make(rate)), "evaluate must name its metrics"),
+    ({"rate": [0.1], "seed": [-1]}, {}, "seed must be an integer >= 0, got -1"),
+    ({"rate": [0.1], "seed": [2**32]}, {}, r"seed must be an integer below 2\*\*32"),
+    ({"dropout": [0.1, 1.5], "rate": [0.1]}, {}, "dropout must be"),
+    ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
+    ({"rate": [optax.sgd]}, {}, r"axes\['rate'\] must be a dict with a name for each value"),
+    ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
+    ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
+    ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
+    ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),
+    ({"speed": [0.1]}, dict(make=lambda rate: None), r"axes must be arguments of make or data.*\['speed'\]"),
+    ({"rate": [0.1], "block": ["auto"]}, {}, "block must be a number in a sweep"),
+    ({"rate": [0.1]}, dict(make=lambda rate: make(rate, mesh=mesh_of(2)), over="runs"), "must leave mesh at 'auto'"),
 )
-def test_bad_arguments(axes, how, message):
-    with pytest.raises(ValueError, match=message):
-        run(axes, **how)

@@ -1,5 +1,4 @@
 import functools
-import re
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,7 @@ from fedjax_priv.aggregators import krum, mean, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
 from fedjax_priv.systems import fedrep, rcgd_ef, share
 from fedjax_priv.systems._arguments import coordinates
-from helpers import of_the_round, same_bits, targets, towards_target
+from helpers import of_the_round, refuses, rounds_of, same_bits, targets, towards_target
 
 KEY = jax.random.key(7)
 M, D, N, S, ROUNDS = 6, 24, 2, 2, 5
@@ -28,11 +27,7 @@ def fedrep_of(**how):
 
 
 def ran(system):
-    def body(state, _):
-        state, info = system.step(KEY, state, DATA)
-        return state, (state, info)
-
-    return jax.jit(lambda: jax.lax.scan(body, system.init(KEY, jnp.zeros(D), DATA), length=ROUNDS)[1])()
+    return rounds_of(system, KEY, jnp.zeros(D), DATA, ROUNDS)
 
 
 @functools.partial(jax.jit, static_argnames="in_the_clear")
@@ -168,41 +163,33 @@ def test_a_lost_client_costs_its_buffer_and_the_round_goes_on():
 SPOILT = "of 3 rows, but aggregate tolerates"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"buffer_size": 4}, "num_clients must be a multiple of buffer_size = 4, got 6"),
-        (
-            {"buffer_size": 1, "aggregate": krum(1)},
-            "buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update",
-        ),
-        ({"k": 7}, "k must be a multiple of num_clients = 6, got 7"),
-        ({"k": None, "ratio": 1.5}, "ratio must be a number in (0, 1], got 1.5"),
-        ({"num_byzantine": 2, "aggregate": trimmed_mean(1)}, f"num_byzantine=2 can corrupt 2 {SPOILT} 1"),
-        ({"num_byzantine": 1}, f"num_byzantine=1 can corrupt 1 {SPOILT} 0"),
-        ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
-        ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
-        ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
-    ],
+test_bad_compositions = refuses(
+    lambda change: fedrep_of(**change),
+    ({"buffer_size": 4}, "num_clients must be a multiple of buffer_size = 4, got 6"),
+    (
+        {"buffer_size": 1, "aggregate": krum(1)},
+        "buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update",
+    ),
+    ({"k": 7}, "k must be a multiple of num_clients = 6, got 7"),
+    ({"k": None, "ratio": 1.5}, "ratio must be a number in (0, 1], got 1.5"),
+    ({"num_byzantine": 2, "aggregate": trimmed_mean(1)}, f"num_byzantine=2 can corrupt 2 {SPOILT} 1"),
+    ({"num_byzantine": 1}, f"num_byzantine=1 can corrupt 1 {SPOILT} 0"),
+    ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+    ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
+    ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
+    whole=True,
 )
-def test_bad_compositions(change, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        fedrep_of(**change)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
-        ({"num_byzantine": -1}, "num_byzantine must be an integer >= 0, got -1"),
-        ({"num_byzantine": 3, "trimmed": 0.0}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
-        ({"trimmed": 0.5}, "trimmed must be a number in [0, 1/2), got 0.5"),
-        ({"ratio": 0.0}, "ratio must be a number in (0, 1], got 0.0"),
-    ],
+test_bad_arguments_of_rcgd_ef = refuses(
+    lambda change: made(rcgd_ef, num_params=D, **change),
+    ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+    ({"num_byzantine": -1}, "num_byzantine must be an integer >= 0, got -1"),
+    ({"num_byzantine": 3, "trimmed": 0.0}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
+    ({"trimmed": 0.5}, "trimmed must be a number in [0, 1/2), got 0.5"),
+    ({"ratio": 0.0}, "ratio must be a number in (0, 1], got 0.0"),
+    whole=True,
 )
-def test_bad_arguments_of_rcgd_ef(change, message):
-    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-        made(rcgd_ef, num_params=D, **change)
 
 
 def test_a_ratio_of_d_that_is_an_integer_but_for_rounding():

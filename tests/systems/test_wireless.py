@@ -22,7 +22,7 @@ from fedjax_priv.theory.wireless import (
     estimate_weights_known,
     estimate_weights_unknown,
 )
-from helpers import engine, towards_target
+from helpers import engine, refuses, towards_target
 
 KEY = jax.random.key(11)
 K, D, ROUNDS = 6, 4, 6000
@@ -231,36 +231,26 @@ def test_a_sweep_is_one_program():
     assert float(received.sel(clip=0.1).max()) <= 0.1 * (1 + 1e-5)
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"participation": 0.5, "threshold": 2.0}, "participation must not be given with threshold, got 0.5"),
-        ({"participation": 1.5}, r"participation must be a number in \[0, 1\], got 1.5"),
-        ({"threshold": 0.0}, "threshold must be a finite number > 0, got 0.0"),
-        ({"clip": -1.0}, "clip must be a finite number > 0, got -1.0"),
-        ({"snr_db": np.inf}, r"snr_db must be a number of dB in \[-300, 300\], got inf"),
-        ({"snr_db": 400.0}, r"snr_db must be a number of dB in \[-300, 300\], got 400.0"),
-        ({"snr_db": 3.0, "receiver_noise": 0.0}, "receiver_noise must be a finite number > 0, got 0.0"),
-        ({"noise_variance": -0.1}, "noise_variance must be a finite number >= 0, got"),
-    ],
+test_bad_arguments = refuses(
+    lambda how: system(**how),
+    ({"participation": 0.5, "threshold": 2.0}, "participation must not be given with threshold, got 0.5"),
+    ({"participation": 1.5}, r"participation must be a number in \[0, 1\], got 1.5"),
+    ({"threshold": 0.0}, "threshold must be a finite number > 0, got 0.0"),
+    ({"clip": -1.0}, "clip must be a finite number > 0, got -1.0"),
+    ({"snr_db": np.inf}, r"snr_db must be a number of dB in \[-300, 300\], got inf"),
+    ({"snr_db": 400.0}, r"snr_db must be a number of dB in \[-300, 300\], got 400.0"),
+    ({"snr_db": 3.0, "receiver_noise": 0.0}, "receiver_noise must be a finite number > 0, got 0.0"),
+    ({"noise_variance": -0.1}, "noise_variance must be a finite number >= 0, got"),
 )
-def test_bad_arguments(how, message):
-    with pytest.raises(ValueError, match=message):
-        system(**how)
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"noise_variance": np.array([0.1, 0.2])}, "noise_variance must be a number, or one per client; shape"),
-        ({"snr_db": np.ones(9)}, "power must be a number, or one per client; shape"),
-        ({"participation": np.array([0.5, 0.5])}, "participation must be a number, or one per client; shape"),
-        ({"fading": constant(np.ones(2))}, "gain must be a number, or one per client; shape"),
-    ],
+test_numbers_of_other_clients = refuses(
+    lambda how: system(**how).init(KEY, jnp.zeros(D), DATA),
+    ({"noise_variance": np.array([0.1, 0.2])}, "noise_variance must be a number, or one per client; shape"),
+    ({"snr_db": np.ones(9)}, "power must be a number, or one per client; shape"),
+    ({"participation": np.array([0.5, 0.5])}, "participation must be a number, or one per client; shape"),
+    ({"fading": constant(np.ones(2))}, "gain must be a number, or one per client; shape"),
 )
-def test_numbers_of_other_clients(how, message):
-    with pytest.raises(ValueError, match=message):
-        system(**how).init(KEY, jnp.zeros(D), DATA)
 
 
 def test_a_system_whose_layers_measure_nothing_says_so():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.attacks import alie, foe, optimal_alie, optimal_foe
+from helpers import refuses
 
 N, D = 11, 7
 KEY = jax.random.key(0)
@@ -103,16 +104,12 @@ def test_a_defence_that_answers_nan_is_left_at_the_start():
     np.testing.assert_array_equal(attack(KEY, rows, honest), alie(0.5)(KEY, rows, honest))
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"evals": 0}, "evals must be an integer >= 1, got 0"),
-        ({"start": -1.0}, "start must be a finite number >= 0, got -1.0"),
-        ({"step": 0.0}, "step must be a finite number > 0, got 0.0"),
-        ({"ratio": 1.0}, r"ratio must be a number in \(0, 1\), got 1.0"),
-        ({"sign": 2}, "sign must be one of -1, 1, got 2"),
-    ],
+test_bad_arguments = refuses(
+    lambda how: optimal_alie(DEFENCES["mean"], **how),
+    ({"evals": 0}, "evals must be an integer >= 1, got 0"),
+    ({"start": -1.0}, "start must be a finite number >= 0, got -1.0"),
+    ({"step": 0.0}, "step must be a finite number > 0, got 0.0"),
+    ({"ratio": 1.0}, "ratio must be a number in (0, 1), got 1.0"),
+    ({"sign": 2}, "sign must be one of -1, 1, got 2"),
+    whole=True,
 )
-def test_bad_arguments(how, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        optimal_alie(DEFENCES["mean"], **how)

@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_priv.crypto import field, shamir
 from fedjax_priv.layers.secure_sum import sharing
-from helpers import Q, cohort_of, same_bits, survivors
+from helpers import Q, cohort_of, refuses, same_bits, survivors
 
 N = 9
 KEY = jax.random.key(3)
@@ -264,21 +264,16 @@ def test_bits_of_each_phase(graph, holders):
     assert result["bits"]["unmask"].up.tolist() == (64 * sent).tolist()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((1, "all", None), "group_size must be an integer >= 2, got 1"),
-        ((4, "all", 1), "threshold must be an integer >= 2, got 1"),
-        ((4, "all", 5), "threshold must be at most group_size = 4, got 5"),
-        ((9, 4, 6), r"threshold must be at most neighbours \+ 1 = 5, got 6"),
-        ((9, 0, None), "neighbours must be an integer >= 2, got 0"),
-        ((9, 3, None), "neighbours must be 'all' or an even integer below group_size = 9, got 3"),
-        ((8, 8, None), "neighbours must be 'all' or an even integer below group_size = 8, got 8"),
-    ],
+test_bad_arguments = refuses(
+    lambda arguments: sharing.quorum_of(*arguments),
+    ((1, "all", None), "group_size must be an integer >= 2, got 1"),
+    ((4, "all", 1), "threshold must be an integer >= 2, got 1"),
+    ((4, "all", 5), "threshold must be at most group_size = 4, got 5"),
+    ((9, 4, 6), r"threshold must be at most neighbours \+ 1 = 5, got 6"),
+    ((9, 0, None), "neighbours must be an integer >= 2, got 0"),
+    ((9, 3, None), "neighbours must be 'all' or an even integer below group_size = 9, got 3"),
+    ((8, 8, None), "neighbours must be 'all' or an even integer below group_size = 8, got 8"),
 )
-def test_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        sharing.quorum_of(*arguments)
 
 
 @pytest.mark.parametrize(
