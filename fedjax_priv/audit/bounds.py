@@ -41,7 +41,7 @@ class _Event(NamedTuple):
 
 
 def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, confidence: float = 0.95) -> LowerBound:
-    """Of scores of many runs on each of two adjacent inputs.
+    """A bound from the scores of many runs on each of two adjacent inputs.
 
     Half of the runs choose the event, `P[score > t]` in either world or its complement, and the others are counted: of
     an (eps, delta)-private mechanism `P[E] <= e^eps P'[E] + delta`, and both are known up to Clopper and Pearson's
@@ -71,7 +71,7 @@ def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, con
 def one_run(
     scores: np.ndarray, included: np.ndarray, *, guesses: int, delta: float = 0.0, confidence: float = 0.95
 ) -> LowerBound:
-    """Of one run with many canaries, each included by a fair coin of its own (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
+    """A bound from one run with many canaries, each included by a fair coin (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
 
     The canaries with the highest scores are guessed to be in, those with the lowest to be out, half of the guesses
     each; the others are left open. Of r guesses about m canaries v are right with a probability of at most

@@ -1,4 +1,4 @@
-"""Many canaries in one run, each of two values by a coin of its own (Steinke, Nasr and Jagielski 2023)."""
+"""Many canaries in one run, each set to one of two values by its own coin (Steinke, Nasr and Jagielski 2023)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,7 +26,7 @@ class Crowd(NamedTuple):
 
 
 def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Crowd:
-    """Every client is a canary: plus or minus `norm` times a random direction of its own (Andrew et al. 2023).
+    """Every client is a canary: plus or minus `norm` times its own random direction (Andrew et al. 2023).
 
     Raises:
       ValueError: a size below 1, or a norm that is not above 0.
@@ -41,7 +41,7 @@ def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Cr
 
 
 def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: Int[Array, "n m"]) -> Crowd:
-    """Every sample is a canary: it has its own label, or another one; local training is the true one.
+    """Every sample is a canary: it has its own label, or another one; local training is real.
 
     Args:
       key: of the coins.

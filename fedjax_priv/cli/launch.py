@@ -9,7 +9,7 @@ class Launch(NamedTuple):
     """Which processes share a run; by default this one is alone.
 
     Args:
-      coordinator: HOST:PORT of the first process, if several share the run.
+      coordinator: HOST:PORT of the first process, if several processes share the run.
       num_processes: number of processes that share the run.
       process_id: number of this process; the first is 0.
       distributed: share the run with the processes that a scheduler such as SLURM has started with this one.

@@ -1,4 +1,4 @@
-"""The parts of one system, as the stages of a round are given them, and what makes them fit each other and the data."""
+"""The parts of one system, as the stages of a round get them; checks that they fit each other and the data."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -45,14 +45,14 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
 
 
 def check_clients(data: base.ClientData, num_clients: int | None) -> None:
-    """The data are of as many clients as the parts."""
+    """Checks that the data have as many clients as the parts expect."""
     n = data.count.shape[0]
     if num_clients not in (None, n):
         raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
 
 
 def check_size(d: int) -> None:
-    """The bits of a model fit in uint32."""
+    """Checks that the bits of a model fit in uint32."""
     if 32 * (d + 1) >= 2**32:
         raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
 

@@ -84,7 +84,7 @@ def enrolled_masks(
     Args:
       group_size: most members of a round, at least 2; a larger cohort is refused.
       threshold: fewest survivors whose sum is opened, from 2 (the sum of one is its update) to `group_size`.
-      elide: expand no masks. The aggregate has the same bits, and uploads are in the clear; reports say so.
+      elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks, and of the round keys.
 
     The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of

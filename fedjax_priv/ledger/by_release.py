@@ -33,7 +33,7 @@ def ledger(
     colluding: int = 0,
     lipschitz: float | None = None,
 ) -> list[Entry]:
-    """The guarantees of a run that has been made, one entry an adversary.
+    """The guarantees of a finished run, one entry per adversary.
 
     Args:
       algorithm: what was run; arguments of its factory were numbers.

@@ -1,4 +1,4 @@
-"""Checks of what `simulate` and `sweep` are called with, before anything is compiled."""
+"""Checks the arguments of `simulate` and `sweep` before anything is compiled."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from fedjax_priv.engine import processes
 
 
 def check_key(key: Key) -> None:
-    """Refuse what is not one typed key."""
+    """Refuse anything but one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
         raise ValueError(f"key must be one typed key, as of jax.random.key, got {key!r}")
 
@@ -24,7 +24,7 @@ def check_params(params: PyTree) -> None:
 
 
 def check_data(data: ClientData) -> None:
-    """Refuse samples and counts that do not fit."""
+    """Refuse samples and counts that do not fit each other."""
     if not isinstance(data, ClientData) or np.ndim(data.count) != 1:
         raise ValueError(f"data must be a ClientData with a count of shape [n], got {type(data).__name__}")
     for path, leaf in jax.tree.leaves_with_path(data):
@@ -37,7 +37,7 @@ def check_data(data: ClientData) -> None:
 
 
 def _check_samples(data: ClientData) -> None:
-    """Refuse counts of samples that are not there, which only the host can know."""
+    """Refuse counts that exceed the samples; only the host can see them."""
     count, room = processes.on_host(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
     if len(room) != 1 or () in room:
         raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")

@@ -13,7 +13,7 @@ def bucketing(size: int) -> PreAggregator:
     """Averages the `M` rows present in random buckets of `size` (Karimireddy et al. 2022).
 
     `ceil(M / size)` rows remain; the last bucket is smaller if `size` does not divide `M`. A row that is not finite
-    spoils only its own bucket.
+    corrupts only its own bucket.
 
     Args:
       size: rows in a bucket.

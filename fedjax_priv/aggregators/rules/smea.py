@@ -17,7 +17,7 @@ def smea(num_byzantine: int) -> Aggregator:
     iteration from a random start.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0, or there are more than 50,000 subsets of `g` rows.

@@ -46,7 +46,7 @@ class PoolState(NamedTuple):
 def lower_pool_run(
     algorithm: Algorithm, inputs: Inputs, pool: Pool, *, mesh: Mesh, rounds: int, evaluate: Evaluate | None
 ) -> Lowered:
-    """Program of a run over a pool: a round, whose draws and sums of the same updates are as if all clients were there.
+    """Program of one round over a pool; draws and sums of the same updates equal those of a run on the devices.
 
     Args:
       algorithm: with a `draw`, as of `federated_round`. All clients start with the same rows, as zeros are.
@@ -108,7 +108,7 @@ class _PoolRun:
         self.lowered, self.digest = lowering.lower(step, inputs, state, examples, self.count)
 
     def _init(self, inputs: Inputs, count: Array) -> tuple[RoundState, Array]:
-        """The first state, with the rows of one client, and whether those of another are the same."""
+        """The first state, with the rows of one client, and whether another client's rows are the same."""
         examples = jax.tree.map(lambda a: jnp.broadcast_to(a, (count.size, *a.shape[1:])), self.sample)
         state = self.algorithm.init(inputs.key, inputs.params, ClientData(examples, count))
         rows = state.memory, state.layers

@@ -1,4 +1,4 @@
-"""What `manifest.json` says, and every result: versions, devices, commit, key and arguments."""
+"""What `manifest.json` and every result state: versions, devices, commit, key and arguments."""
 
 import datetime
 import pathlib

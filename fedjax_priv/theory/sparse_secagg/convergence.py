@@ -66,7 +66,7 @@ def convergence_bound(
       num_params: d.
       alpha: the protocol's parameter, in (0, 1].
       dropout: theta, in [0, 1/2), the theorem's condition.
-      levels: c, grid points of the quantizer to a unit.
+      levels: c, grid points of the quantizer per unit.
       local_steps: E, plain SGD steps with `learning_rate` between two aggregations.
       steps: J, local steps in all, E times the rounds.
 
