@@ -91,7 +91,7 @@ def one_run(
     _validate.integer(at_least=2, guesses=guesses)
     values, coins = _scores(scores=scores), np.asarray(included)
     if coins.dtype != bool or coins.shape != values.shape:
-        raise ValueError(f"included must be bool {values.shape}, got {coins.dtype} {coins.shape}")
+        raise ValueError(f"included must be a bool array of shape {values.shape}, got {coins.dtype} {coins.shape}")
     if guesses % 2 or guesses > values.size:
         raise ValueError(f"guesses must be an even number up to {values.size}, got {guesses}")
     order = np.argsort(values, kind="stable")

@@ -31,7 +31,7 @@ def join(launch: Launch) -> None:
     distributed = numbers.pop("distributed")
     given = [name for name, value in numbers.items() if value is not None]
     if distributed and given:
-        raise ValueError(f"distributed finds the processes in the environment: leave out {', '.join(given)}")
+        raise ValueError(f"distributed reads the processes from the environment, so leave out {', '.join(given)}")
     if given and len(given) < len(numbers):
         raise ValueError(f"{', '.join(numbers)} must be given together, got only {', '.join(given)}")
     if distributed:

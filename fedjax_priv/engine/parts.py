@@ -37,7 +37,7 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
         raise ValueError("layers must end in one that says how uploads combine, such as plain() or pairwise_masks()")
     if cohort.num_groups != combine.num_groups:
         raise ValueError(
-            f"cohort must draw as many groups as layers combine, {combine.num_groups}, got {cohort.num_groups}"
+            f"cohort must draw as many groups as layers sum, {combine.num_groups}, got {cohort.num_groups}"
         )
     if layers.needs_count and channel.hides_count:
         raise ValueError("layers must not need the number of uploads, which channel hides (known_count=False)")
@@ -63,6 +63,6 @@ def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
         for rows in jax.tree.leaves(tree):
             if rows.shape[0] not in (n, k):
-                raise ValueError(f"{name} must be of as many clients as data has, {n}, got {rows.shape[0]}")
+                raise ValueError(f"{name} must have one row per client of data, {n}, got {rows.shape[0]}")
     if most is not None and k > most:
         raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {k}")

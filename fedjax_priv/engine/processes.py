@@ -88,7 +88,7 @@ def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> C
     """
     rows = clients_of_process(num_clients, mesh)
     if len(own.count) != rows.stop - rows.start:
-        raise ValueError(f"own must hold clients {rows.start} to {rows.stop - 1} of this process, got {len(own.count)}")
+        raise ValueError(f"own must hold this process's clients, {rows.start} to {rows.stop - 1}, got {len(own.count)}")
     split = NamedSharding(mesh or clients_mesh(), PartitionSpec(CLIENTS))
     return jax.tree.map(lambda a: jax.make_array_from_process_local_data(split, a, (num_clients, *a.shape[1:])), own)
 

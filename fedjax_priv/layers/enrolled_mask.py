@@ -130,9 +130,9 @@ def _open_round(
     del key, placement
     n = cohort.client.size
     if n > agreed.group_size:
-        raise ValueError(f"group_size must be at least the cohort, {n}, got {agreed.group_size}")
+        raise ValueError(f"group_size must be at least the size of the cohort, {n}, got {agreed.group_size}")
     if n < agreed.threshold:
-        raise ValueError(f"threshold must be at most the cohort, {n}, got {agreed.threshold}")
+        raise ValueError(f"threshold must be at most the size of the cohort, {n}, got {agreed.threshold}")
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     listed = jnp.where(cohort.selected, others * message_bits(cohort.client[0]), 0)
     roster = Members(cohort.client, cohort.round, state.public, cohort.selected)

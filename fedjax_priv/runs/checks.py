@@ -12,7 +12,7 @@ from fedjax_priv.engine import processes
 def check_key(key: Key) -> None:
     """Refuse anything but one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
-        raise ValueError(f"key must be one typed key, as of jax.random.key, got {key!r}")
+        raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {key!r}")
 
 
 def check_params(params: PyTree) -> None:
@@ -45,6 +45,6 @@ def _check_samples(data: ClientData) -> None:
     if not np.issubdtype(count.dtype, np.integer):
         raise ValueError(f"data.count must be integers, got {count.dtype}")
     if not count.size or count.min() < 0 or count.max() > most or not count.any():
-        raise ValueError(f"data.count must be from 0 to {most}, the samples there is room for, and not all 0")
+        raise ValueError(f"data.count must be from 0 to {most}, the samples per client in data, and not all 0")
     if (total := int(count.sum(dtype=np.int64))) >= 2**31:
         raise ValueError(f"data.count must add to fewer than 2**31 samples, got {total}")

@@ -191,7 +191,7 @@ class Waves:
         def make(**traced: Any) -> Algorithm:
             algorithm = self.make(**shared.static, **traced)
             if algorithm.mesh is not None and where.by_runs:
-                raise ValueError("make must leave mesh at 'auto', or the sweep be over='clients'")
+                raise ValueError("make must leave mesh at 'auto' unless over='clients', got a mesh")
             return algorithm
 
         return lower_runs(

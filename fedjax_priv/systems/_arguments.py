@@ -83,12 +83,12 @@ def buffers(
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     if aggregate.most_byzantine is not None:
-        spoilt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
+        corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
         if most < 0:
             raise ValueError(f"aggregate must be a rule for {number} rows, and this one needs more")
-        if spoilt > most:
+        if corrupt > most:
             raise ValueError(
-                f"num_byzantine={num_byzantine} can corrupt {spoilt} of {number} rows, but aggregate tolerates {most}"
+                f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
             )
     return number
 

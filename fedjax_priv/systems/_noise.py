@@ -43,7 +43,7 @@ def distributed_noise(
     if noise_variance is None:
         return Noise(above, {}, None)
     if clip is None:
-        raise ValueError("clip must be given with noise_variance: noise hides nothing of what is not bounded")
+        raise ValueError("clip must be given with noise_variance: noise protects only updates of bounded norm")
     _validate.known(clip=clip, noise_variance=noise_variance, levels=levels)
     _validate.non_negative(noise_variance=noise_variance)
     _validate.positive(levels=levels)

@@ -268,7 +268,7 @@ def test_what_cannot_be_kept_of_a_view(observed, message):
 
 
 def test_metrics_leave_the_names_of_what_was_seen_alone():
-    with pytest.raises(ValueError, match=r"otherwise than .* got \['distance'\]"):
+    with pytest.raises(ValueError, match=r"unlike any .* got \['distance'\]"):
         run(observing(lambda round: {"distance": round}))
 
 
@@ -295,7 +295,7 @@ def test_caveats_of_a_system_go_with_its_results():
         (dict(data=DATA._replace(count=jnp.ones((), jnp.int32))), r"count of shape \[n\]"),
         (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
         (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
-        (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"otherwise than .* got \['loss'\]"),
+        (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"unlike any .* got \['loss'\]"),
         (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
     ],
 )

@@ -261,7 +261,7 @@ FEW = theory.Round(20, 0.9, 1.0, 1.0)
         (lambda: theory.central_epsilon(FEW._replace(noise_variance=0.0), 1e-5, 0.5),
          r"noise_variance must be in \(0, inf\)"),
         (lambda: theory.central_epsilon(FEW._replace(noise_variance=np.ones(2)), 1e-5, 0.5),
-         "noise_variance must be a number, or one for each of num_users = 20"),
+         "noise_variance must be a number, or one per user: num_users = 20"),
         (lambda: theory.central_epsilon(FEW, 0.0, 0.5), r"delta_local must be in \(0, 1\], got 0.0"),
         (lambda: theory.central_delta(FEW._replace(participation=0.16), 1e-5, 0.5), BETA_TOO_LARGE),
         (lambda: theory.central_epsilon_sharp(FEW._replace(participation=np.full(20, 0.9)), 1e-5, 0.5),

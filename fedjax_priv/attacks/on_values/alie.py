@@ -17,8 +17,8 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, computed from the
-        number of rows as by Baruch et al. (`baruch_z`).
+      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
+        compute it from the number of rows (`baruch_z`).
       ddof: 0 for the standard deviation of a population, 1 for that of a sample.
       sign: side of the mean: -1 below it, 1 above it.
 

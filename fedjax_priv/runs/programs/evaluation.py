@@ -52,8 +52,7 @@ def compile_evaluation(
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
     if taken := [name for name in metrics if name in result_dataset.RESERVED | {*named} or not name or "/" in name]:
         raise ValueError(
-            f"evaluate must name its metrics without a slash, and otherwise than axes and variables of the result, "
-            f"got {taken}"
+            f"evaluate must name its metrics without a slash and unlike any axis or variable of the result, got {taken}"
         )
     program = lowered.compile()
 

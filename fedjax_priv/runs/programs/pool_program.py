@@ -88,7 +88,7 @@ def lower_pool_run(
 class _PoolRun:
     def __init__(self, algorithm: Algorithm, inputs: Inputs, pool: Pool, mesh: Mesh, rounds: int):
         if algorithm.draw is None:
-            raise ValueError("algorithm must have a draw to run over a Pool, as those of federated_round do")
+            raise ValueError("algorithm must have a draw, as from federated_round, to run over a Pool")
         self.algorithm, self.draw_round, self.pool, self.rounds = algorithm, algorithm.draw, pool, rounds
         everywhere = layout.one_run(mesh, 1).whole
         self.count = jax.device_put(pool.count, everywhere)
@@ -97,7 +97,7 @@ class _PoolRun:
         self.draw = jax.jit(self._draw)
         first, alike = self.init(inputs, self.count)
         if not alike:
-            raise ValueError("algorithm must give all clients the same first rows of client state to run over a Pool")
+            raise ValueError("algorithm must give all clients the same initial state to run over a Pool")
         size = jax.eval_shape(self.draw, inputs, first.draw, first.round, self.count)[1].shape[1]
         self.where = layout.one_run(mesh, size)
         row = lambda a: jax.ShapeDtypeStruct((size, *a.shape), a.dtype, sharding=self.where.data)

@@ -46,7 +46,7 @@ def flat_measured(measured: PyTree) -> dict[str, Any]:
       ValueError: a name is taken.
     """
     if taken := sorted(RESERVED & {*dict(measured)}):
-        raise ValueError(f"layers must measure under names other than those of the result, got {taken}")
+        raise ValueError(f"layers must measure under names that the result does not use, got {taken}")
     return {MEASURED + name: value for name, value in dict(measured).items()}
 
 

@@ -91,7 +91,7 @@ def load(folder: pathlib.Path) -> xr.Dataset:
     read_manifest(folder)
     path = folder / RESULT
     if not path.is_file():
-        raise ValueError(f"{folder} has no {RESULT} yet: the run is under way, or was stopped and can be resumed")
+        raise ValueError(f"{folder} has no {RESULT} yet: the run is in progress, or was stopped and can be resumed")
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
     except (OSError, ValueError, KeyError) as error:

@@ -182,7 +182,7 @@ def _only_owner(path: pathlib.Path) -> IO[bytes]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            raise BlockingIOError(f"folder {path.parent.parent} is in use by a run that is under way") from None
+            raise BlockingIOError(f"folder {path.parent.parent} is in use by another run") from None
     return file
 
 
@@ -210,5 +210,5 @@ def manifest_of(keep: Keep | None, **arguments: Any) -> dict[str, Any]:
     """
     own, config = manifest(**arguments), {} if keep is None else keep.config
     if taken := sorted(config.keys() & own.keys()):
-        raise ValueError(f"keep.config must name other things than the manifest does by itself, got {taken}")
+        raise ValueError(f"keep.config must not use names of the manifest, got {taken}")
     return {name: plain(value) for name, value in config.items()} | own

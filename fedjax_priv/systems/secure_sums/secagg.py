@@ -59,7 +59,7 @@ def secagg(
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     if noise_variance is not None and normalize == "survivors":
-        raise ValueError("normalize must be 'expected' with noise_variance, or the sum of weights is noisy as well")
+        raise ValueError("normalize must be 'expected' with noise_variance, got 'survivors': weights get noise")
     masks, run = MASKS.split(how)
     secure = secure_sum is None
     mask = pairwise_masks(group_size=size, **masks) if secure_sum is None else secure_sum

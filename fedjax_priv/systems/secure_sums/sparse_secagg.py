@@ -50,7 +50,7 @@ def sparse_secagg(
       normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16) and by clients / cohort, so that the
         sum has the mean `sum_i beta_i y_i` (Lemma 1). "survivors" scales by beta_i / p and divides by the survivors'
         total weight, which clients tell the server.
-      clip: largest Euclidean norm of a client's scaled update, on all coordinates, sent or not; no clipping if not given.
+      clip: largest Euclidean norm of a scaled update on all coordinates, sent or not; no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking. Needs
         `clip`; static in a sweep. The server may read an upload alone, so the noise of one client must suffice.
       **how: `neighbours`, `threshold`, `expand` and `elide` of `layers.sparse_mask.sparse_protocol`; `server`, `block`,

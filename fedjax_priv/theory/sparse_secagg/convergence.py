@@ -135,4 +135,4 @@ def _check(problem: Problem) -> None:
 def _check_weights(weights: np.ndarray) -> None:
     shares = _validate.real("[0, 1]", weights=weights)
     if shares.ndim != 1 or len(shares) < 2 or abs(shares.sum() - 1) > 1e-6:
-        _validate.fail("weights", weights, "two or more shares whose sum is 1")
+        _validate.fail("weights", weights, "two or more fractions whose sum is 1")
