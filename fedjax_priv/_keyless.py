@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 
 def _refuse(*arguments: Any) -> Any:
-    raise ValueError("key must be given: this rule draws")
+    raise ValueError("key must be given: this rule draws random numbers")
 
 
 _IMPL = define_prng_impl(

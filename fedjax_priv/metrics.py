@@ -32,7 +32,7 @@ def accuracy(
     _validate.integer(batch_size=batch_size)
     x, y = jnp.asarray(x), jnp.asarray(y)
     if y.ndim != 1 or not y.size or x.shape[0] != y.size:
-        raise ValueError(f"y must be one label for each of the {x.shape[0]} >= 1 rows of x, got shape {y.shape}")
+        raise ValueError(f"y must have one label per row of x, shape ({x.shape[0]},), at least one, got {y.shape}")
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"y must be integers, got {y.dtype}")
 

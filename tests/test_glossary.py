@@ -17,7 +17,7 @@ DEFINED, RETIREMENTS = (re.findall(r"^\| (.+?) \|(.*)\|$", part, re.MULTILINE)[1
 RETIRED = {phrase: say.strip() for phrases, say in RETIREMENTS for phrase in phrases.split(", ")}
 PAGES = [
     *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"),
-    *(ROOT / "notebooks").glob("*.md"), *(ROOT / "notebooks").glob("*.py"),
+    *(ROOT / "notebooks").glob("*.md"), *(ROOT / "notebooks").glob("*.py"), *(ROOT / "experiments").rglob("*.md"),
 ]  # fmt: skip
 PLACES = {str(page.relative_to(ROOT)): [page] for page in PAGES} | {
     f"fedjax_priv/{room.name}": sorted(room.rglob("*.py")) if room.is_dir() else [room]

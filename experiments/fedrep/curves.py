@@ -94,7 +94,7 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
     return [
         f"{setting.task}; {setting.num_clients} clients, {setting.epochs} epochs; {setting.repeats} seed(s)", ELIDED,
         "lines are means over seeds, bands their range; accuracy is on the test set, the last epoch is judged",
-        f"learning rate of each method, best at the end in the mean over attacks and seeds: {rates}",
+        f"learning rate of each method, best at the end, averaged over attacks and seeds: {rates}",
         f"{int(result.failed.sum())} rounds of all runs failed and left the model unchanged",
     ]  # fmt: skip
 

@@ -188,7 +188,7 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
     return [
         training.describe(config.setting),
         "T = " + ", ".join(f"{panel.rounds:,} ({name})" for name, panel in config.panels.items()),
-        "lines are means over seeds, bands their range; leakage is the largest over users and iterations, in the mean "
+        "lines are means over seeds, bands their range; leakage is the largest over users and iterations, averaged "
         "over seeds",
         "eps_l and eps_c hold at different deltas, both shown; delta' = 2 exp(-2 m^2/K) + 1e-5, delta_l = 1e-5",
         f"power limits {_list(100 * limited.values, '.2g%')} of what 2 dB users send (uniform p = "

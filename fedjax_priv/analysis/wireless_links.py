@@ -32,7 +32,7 @@ def link_measures(
     _validate.each(_validate.positive, receiver_noise=receiver_noise)
     _validate.one_of(("multiple", "orthogonal"), access=access)
     if "amplitude" not in run:
-        raise ValueError("run must be one of systems.wireless, which measures amplitudes, got one without")
+        raise ValueError("run must be a run of systems.wireless, which records amplitudes, got one without")
     amplitude, d = run.amplitude, int(run.attrs["num_params"])
     sent = amplitude > 0
     senders = sent.sum("client")

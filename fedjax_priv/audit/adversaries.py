@@ -1,6 +1,6 @@
 """What an adversary makes of a round: scores of the server, of an outsider, and of colluding clients.
 
-`toward` is that of a canary: parameters -> `[d]`, or `[m, d]` of many canaries at once.
+`toward` comes from a canary: parameters -> `[d]`, or `[m, d]` of many canaries at once.
 """
 
 from collections.abc import Callable
@@ -19,18 +19,18 @@ Toward = Callable[[PyTree], Array]
 
 
 def outsider(toward: Toward) -> Score:
-    """Who sees the released models: where the model went."""
+    """Anyone who sees the released models: how far the model moved along the canary."""
     flat = lambda params: ravel_pytree(params)[0]
     return lambda seen: toward(seen.before) @ (flat(seen.before) - flat(seen.after))
 
 
 def server(toward: Toward) -> Score:
-    """The server of a sum, which it divides and gives to its optimizer; 0 in a round that failed."""
+    """The server of a sum: the direction it gives to its optimizer; 0 in a round that failed."""
     return lambda seen: toward(seen.before) @ _direction(seen)
 
 
 def coalition(toward: Toward, colluding: int) -> Score:
-    """The server of a mean and the last clients of each round, whose own updates are taken away from the sum."""
+    """The server of a mean and the last clients of each round, who subtract their own updates from the sum."""
 
     def score(seen: Seen) -> Array:
         counted = seen.info.counted
@@ -42,7 +42,7 @@ def coalition(toward: Toward, colluding: int) -> Score:
 
 
 def uploads(toward: Toward, client: int = 0) -> Score:
-    """A server that sees each upload by itself: that of the client with the canary."""
+    """A server that sees each upload: the upload of the client with the canary."""
 
     def score(seen: Seen) -> Array:
         u = toward(seen.before)

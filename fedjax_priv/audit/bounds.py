@@ -41,7 +41,7 @@ class _Event(NamedTuple):
 
 
 def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, confidence: float = 0.95) -> LowerBound:
-    """Of scores of many runs on each of two adjacent inputs.
+    """A bound from the scores of many runs on each of two adjacent inputs.
 
     Half of the runs choose the event, `P[score > t]` in either world or its complement, and the others are counted: of
     an (eps, delta)-private mechanism `P[E] <= e^eps P'[E] + delta`, and both are known up to Clopper and Pearson's
@@ -71,7 +71,7 @@ def two_worlds(first: np.ndarray, second: np.ndarray, *, delta: float = 0.0, con
 def one_run(
     scores: np.ndarray, included: np.ndarray, *, guesses: int, delta: float = 0.0, confidence: float = 0.95
 ) -> LowerBound:
-    """Of one run with many canaries, each included by its own fair coin (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
+    """A bound from one run with many canaries, each included by a fair coin (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
 
     The canaries with the highest scores are guessed to be in, those with the lowest to be out, half of the guesses
     each; the others are left open. Of r guesses about m canaries v are right with a probability of at most
@@ -91,7 +91,7 @@ def one_run(
     _validate.integer(at_least=2, guesses=guesses)
     values, coins = _scores(scores=scores), np.asarray(included)
     if coins.dtype != bool or coins.shape != values.shape:
-        raise ValueError(f"included must be bool {values.shape}, got {coins.dtype} {coins.shape}")
+        raise ValueError(f"included must be a bool array of shape {values.shape}, got {coins.dtype} {coins.shape}")
     if guesses % 2 or guesses > values.size:
         raise ValueError(f"guesses must be an even number up to {values.size}, got {guesses}")
     order = np.argsort(values, kind="stable")

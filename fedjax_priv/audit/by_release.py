@@ -44,7 +44,7 @@ class Plan(NamedTuple):
 
 
 def _sum_norm(release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int) -> float:
-    """Updates are clipped once they are weighed, by 1 / heard."""
+    """Updates are clipped after they are weighted by 1 / heard."""
     return _LONG if release.noise is None else _BEYOND * release.noise.clip * heard
 
 
@@ -75,7 +75,7 @@ PLANS: Mapping[type, Plan] = {
 
 
 def kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
-    """Of the canary."""
+    """Kind of the canary: the one asked for, or the release's first."""
     if entry.view == "proposal":
         if rounds > 1:
             raise ValueError(f"rounds must be 1 for proposals, whose eps is that of one round, got {rounds}")
@@ -89,13 +89,13 @@ def kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> s
 
 
 def heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
-    """Clients that count: what the server knows of the others may be as if they had not sent."""
+    """Clients in the two inputs; on the air, a coalition can subtract its own updates, so they are left out."""
     n = int(subject.data.count.size)
     return n - colluding if entry.view == "coalition" and _plan(subject).on_the_air else n
 
 
 def canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
-    """Adjacent inputs of that kind, among so many clients."""
+    """Adjacent inputs of this kind."""
     release, d = subject.release, num_params(subject)
     if kind == "proposal":
         return canaries.proposal_canary(heard, d, release.num_coordinates)
@@ -112,7 +112,7 @@ def canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
 
 
 def score_of(subject: Subject, entry: Entry, canary: Canary, kind: str, colluding: int, outsider: bool) -> Score:
-    """What the adversary of an entry makes of a round; of a noisy sum what the server does, whoever else knows more."""
+    """The score that an entry's adversary computes from a round; of a noisy sum always the server's score."""
     if outsider:
         return adversaries.outsider(canary.toward)
     if kind == "proposal":
@@ -122,7 +122,7 @@ def score_of(subject: Subject, entry: Entry, canary: Canary, kind: str, colludin
 
 
 def num_params(subject: Subject) -> int:
-    """Of the model."""
+    """Parameters of the model."""
     return sum(leaf.size for leaf in jax.tree.leaves(subject.params))
 
 

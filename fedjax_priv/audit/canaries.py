@@ -1,4 +1,4 @@
-"""Adjacent inputs: updates that are given, and samples that local training is run on."""
+"""Adjacent inputs: given updates, or samples on which local training runs."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from fedjax_priv.losses import Loss
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:
-    """Clients whose updates are given: canaries, and everybody else."""
+    """Local training that returns given updates: the canary's and everybody else's."""
 
     def apply(key: Key, memory: tuple, params: PyTree, data: ClientData, cohort: Cohort) -> tuple[Array, tuple, Array]:
         del key, params
@@ -68,7 +68,7 @@ def proposal_canary(num_clients: int, num_params: int, num_coordinates: int) -> 
 def sample_canary(
     local: Local, loss: Loss, data: ClientData, example: PyTree, *, client: int = 0, sample: int = 0
 ) -> Canary:
-    """True local training where one sample of a client is `example`, or as it was in `data`.
+    """Real local training in which one sample of a client is `example`, or stays as it is in `data`.
 
     Args:
       local: training, such as `clients.local_sgd(...)`.

@@ -1,4 +1,4 @@
-"""Many canaries in one run, each with its own coin for one of two values (Steinke, Nasr and Jagielski 2023)."""
+"""Many canaries in one run, each set to one of two values by its own coin (Steinke, Nasr and Jagielski 2023)."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -41,7 +41,7 @@ def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Cr
 
 
 def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: Int[Array, "n m"]) -> Crowd:
-    """Every sample is a canary: it has its own label, or another one; local training is the true one.
+    """Every sample is a canary: it has its own label, or another one; local training is real.
 
     Args:
       key: of the coins.

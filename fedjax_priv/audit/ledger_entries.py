@@ -18,7 +18,7 @@ _AT_ONCE, _WORK = 1000, 2**21
 
 
 class Finding(NamedTuple):
-    """What an audit says of one entry of the ledger."""
+    """The result of an audit of one ledger entry."""
 
     adversary: str
     adjacent: str
@@ -63,7 +63,7 @@ def findings(
         elsewhere, if not given.
       colluding: as in `ledger`.
       outsider: look through the eyes of who sees the released models only, whoever the entry is about.
-      held: eps that the system is held to, next to the figures of its ledger.
+      held: an eps to test, in addition to the figures of the ledger.
 
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.

@@ -1,4 +1,4 @@
-"""The same rounds on two adjacent inputs, many times, and what an adversary makes of what it sees."""
+"""Runs the same rounds on two adjacent inputs, many times, and scores what an adversary sees."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -107,7 +107,7 @@ def watched(
 
 
 def _updates(system: Algorithm, local: Local, key: Key, state: RoundState, data: ClientData) -> Array:
-    """What the clients of a round compute in it, once more."""
+    """Compute the updates of a round's clients once more."""
     assert system.draw is not None
     who, _ = system.draw(key, state.draw, state.round, data.count)
     memory, mine = rows_of(who, (state.memory, data))

@@ -28,19 +28,19 @@ class AuditOptions(NamedTuple):
     """How a system is audited.
 
     Args:
-      trials: runs with each of two adjacent inputs; more of them can show a larger eps.
-      rounds: rounds of a run.
+      trials: runs with each of two adjacent inputs; more runs can show a larger eps.
+      rounds: rounds in each of these runs.
       samples: samples that each client keeps; theorems need a multiple of the batch size.
-      delta: delta of every eps.
-      confidence: confidence of each lower bound.
-      epsilon: an eps to hold the system to, next to what its ledger says.
-      adversary: whose view is audited; "all" takes every one in the ledger, "outsider" sees the released models only.
+      delta: delta at which every eps is stated, in (0, 1).
+      confidence: confidence level of each lower bound, in (0, 1).
+      epsilon: an eps of yours to test, in addition to those in the system's ledger; none if not given.
+      adversary: whose view is audited. "all" is everyone in the ledger; "outsider" sees only the released models.
       colluding: clients that tell the server all they know, for the adversary "coalition".
-      canary: what the inputs differ in: an update in a random direction, a sample or its label. If not given, "label"
-        for a system whose noise is in local training, "direction" for any other.
-      lipschitz: Lipschitz constant of a local step with clipping, if known; some proofs need it.
+      canary: how the two inputs differ: in an update of random direction, in a sample or in its label. If not given,
+        "label" for a system whose noise is in local training, "direction" for any other.
+      lipschitz: a known Lipschitz constant of a clipped local step; some proofs need it.
       seed: seed of the initial model and of every draw.
-      json: file for the printed table.
+      json: new file for the printed table, as JSON.
     """
 
     trials: int = 1000

@@ -37,7 +37,7 @@ def parse_axes(texts: Sequence[str], options: Options, fixed: Collection[str]) -
 
 def _values(name: str, text: str, options: Options, fixed: Collection[str]) -> list[Any]:
     if name in fixed:
-        raise ValueError(f"axis must leave data, model and rounds as they are: make a sweep for each {name} instead")
+        raise ValueError(f"axis must not change data, model or rounds: run one sweep per value of {name} instead")
     if name not in options:
         raise ValueError(f"axis must be one of {', '.join(options)}, got {name!r}")
     values = [parse(name, options[name].type, value.strip()) for value in text.split(",")]

@@ -13,7 +13,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate, losses, models
 from fedjax_priv.base import CLIENTS, ClientData, Cohort, Key, Local, Model
-from fedjax_priv.cli.report import plain_table, show_table
+from fedjax_priv.cli.result_tables import plain_table, show_table
 from fedjax_priv.clients import everyone, local_sgd
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.fastest_block import fastest_block

@@ -31,12 +31,12 @@ def byzantine_options(system: Callable) -> dict[str, Option]:
     """
     found: dict[str, Option] = {}
     if takes(system, "aggregate"):
-        found |= _rules(system).options("centered_clipping", "the server's rule; it tolerates num_byzantine clients.")
-        found |= _PRE_AGGREGATOR.options(None, "the step before the rule.")
+        found |= _rules(system).options("centered_clipping", "rule by which the server combines rows.")
+        found |= _PRE_AGGREGATOR.options(None, "step on the rows before the rule; none if not given.")
     if takes(system, "attack"):
         found |= _attack(system).options(None, "what Byzantine clients send; they act honestly if not given.")
     if takes(system, "coordinate_attack"):
-        found |= _COORDINATE_ATTACK.options(None, "what Byzantine clients propose as coordinates.")
+        found |= _COORDINATE_ATTACK.options(None, "what Byzantine clients propose; honest proposals if not given.")
     return found
 
 

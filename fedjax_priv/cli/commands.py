@@ -33,7 +33,7 @@ class RunOptions(NamedTuple):
     Args:
       rounds: number of rounds.
       every: rounds between two evaluations.
-      seed: seed of the initial model and of every random draw; a sweep combines it with the values of an axis seed.
+      seed: seed of the initial model and of every random draw; a sweep combines it with an axis called seed.
       folder: folder to write the run to; by default results/<system>-<date and time>.
       resume: continue the run in the folder from its last checkpoint, or start it if the folder holds none.
       checkpoint_every: rounds between two checkpoints, a multiple of --every; by default one after every evaluation.

@@ -89,7 +89,7 @@ def _dataset(
     Args:
       dataset: samples to train on; digits comes with scikit-learn, the others must have been prepared by
         tensorflow-datasets.
-      data_dir: folder of tensorflow-datasets; by default $TFDS_DATA_DIR or ~/tensorflow_datasets.
+      data_dir: folder with the data of tensorflow-datasets; by default $TFDS_DATA_DIR or ~/tensorflow_datasets.
       data_seed: seed of the partition, and of the choice of a test set for digits.
     """
     _validate.seed(data_seed=data_seed)
@@ -160,22 +160,22 @@ MODELS = {
     "cifar_cnn": _cifar_cnn,
     "resnet20": models.resnet20,
 }
-_MODEL = Choice(
-    "model", MODELS, without=("input_shape", "num_classes"), about={"padding": "of its convolutions, SAME or VALID."}
-)
+_MODEL = Choice("model", MODELS, without=("input_shape", "num_classes"), about={
+    "padding": "padding of the convolutions, SAME or VALID.",
+})  # fmt: skip
 _PARTITION = Choice("partition", PARTITIONS, without=("num_clients", "seed"), about={
-    "num_shards": "shards of samples of one label, a multiple of `num_clients`; the SparseSecAgg paper has 300.",
+    "num_shards": "number of shards, each of one label; a multiple of `num_clients`; 300 in the SparseSecAgg paper.",
     "gamma": "fraction of the samples that is spread evenly; the others are sorted by label. In [0, 1].",
-    "concentration": "of the Dirichlet distribution, above 0; the smaller, the less alike clients are.",
+    "concentration": "concentration of the Dirichlet distribution, above 0; the smaller, the less alike clients are.",
     "min_size": "least number of samples of a client.",
 })  # fmt: skip
-_CLIENTS = {"num_clients": Option(int, 100, "clients that the samples are spread over.")}
+_CLIENTS = {"num_clients": Option(int, 100, "number of clients; the samples are spread over them.")}
 _TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10}, about={
     "learning_rate": "step size of a client, above 0.",
-    "batch_size": "samples of a client's gradient step.",
+    "batch_size": "samples in a gradient step of a client.",
     "num_epochs": "passes of a client over its own samples in a round; 1 if neither this nor `num_steps` is given.",
     "num_steps": "gradient steps of every client in a round, however many samples it has; not with `num_epochs`.",
-    "momentum": "of local steps, in [0, 1).",
+    "momentum": "momentum of local steps, in [0, 1).",
     "carry_momentum": "keep each client's velocity from round to round; otherwise it starts from zero every round.",
     "sample_clip": "clip the gradient of each sample to this norm; the gradient of a batch is their sum divided by "
     "`batch_size`. Without it, nothing is clipped.",
@@ -183,6 +183,6 @@ _TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch
 })  # fmt: skip
 _DURATION = {"dp_sgd": {"num_steps": 1}}
 """Of local training, if it is not given."""
-_ABOUT = {"block": 'clients trained and encoded at once; "auto" measures a few numbers and takes the fastest.'}
+_ABOUT = {"block": 'clients trained and encoded at once; "auto" times a few sizes and takes the fastest.'}
 """Other help for options of systems than that of their docstrings."""
 _SERVER = options_of(_server)

@@ -9,7 +9,7 @@ class Launch(NamedTuple):
     """Which processes share a run; by default this one is alone.
 
     Args:
-      coordinator: HOST:PORT of the first process, if several share the run.
+      coordinator: HOST:PORT of the first process, if several processes share the run.
       num_processes: number of processes that share the run.
       process_id: number of this process; the first is 0.
       distributed: share the run with the processes that a scheduler such as SLURM has started with this one.
@@ -31,7 +31,7 @@ def join(launch: Launch) -> None:
     distributed = numbers.pop("distributed")
     given = [name for name, value in numbers.items() if value is not None]
     if distributed and given:
-        raise ValueError(f"distributed finds the processes in the environment: leave out {', '.join(given)}")
+        raise ValueError(f"distributed reads the processes from the environment, so leave out {', '.join(given)}")
     if given and len(given) < len(numbers):
         raise ValueError(f"{', '.join(numbers)} must be given together, got only {', '.join(given)}")
     if distributed:

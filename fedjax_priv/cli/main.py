@@ -24,9 +24,9 @@ _INTERRUPTED = 128 + 2  # as a shell reports it
 _WRONG = 2
 _FAILED = 1
 _RUN = {"run": options_of(commands.RunOptions), "launch": options_of(Launch)}
-_AXIS = f"an axis of the grid, as {HOW}: seed, or an option that is not of data, model or run."
+_AXIS = f"an axis of the grid, as {HOW}: seed, or any option but those of data, model and run."
 _STATIC = "an axis whose values must be compiled one by one, for example alpha of sparse_secagg."
-_AUDIT = "Search for a contradiction to what a system claims about privacy; exit status 1 if there is one."
+_AUDIT = "Test by experiment what a system claims about privacy; exit status 1 if a bound contradicts a claim."
 _NAMES = tyro.conf.UseAppendAction[tuple[str, ...]]
 _SWEEP = {"axes": {"axis": Option(_NAMES, (), _AXIS), "static": Option(_NAMES, (), _STATIC)}, "run": _RUN["run"]}
 _Positional = tyro.conf.Positional[str | None]
@@ -78,11 +78,11 @@ def _reproduce(
     """Make figures and tables of the papers again, and check what the papers claim.
 
     Args:
-      paper: a folder of experiments/, such as fedrep; it must be given unless --all is.
+      paper: a folder of experiments/, such as fedrep; needed unless you give --all.
       figure: a script in that folder, without .py; by default all of them.
       all: make every figure of every paper.
       scale: quick uses data that come with the package; cpu uses real data and smaller models or fewer runs; paper
-        is the size of the paper.
+        has the sizes of the paper.
       out: folder for the results; each figure has its own folder PAPER/FIGURE-SCALE there.
       processes: scripts that run at the same time.
       resume: skip figures whose results exist and were made by the same commit.
@@ -98,10 +98,10 @@ def _reproduce(
 
 
 def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), json: _Json = None) -> None:
-    """List the runs in a folder and in the folders below it, and how far they are.
+    """List the runs in a folder and in the folders below it, and how far each has come.
 
     Args:
-      root: the folder.
+      root: folder to search for runs.
       json: new file for the printed table, as JSON.
     """
     _save(lambda: commands.list_runs(root), json)

@@ -36,7 +36,7 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     images, labels = load_digits(return_X_y=True)
     x, y = np.asarray(images, np.float32).reshape(-1, 8, 8, 1) / 16, np.asarray(labels, np.int32)
     if not 10 <= test_fraction * len(y) <= len(y) - 10:
-        raise ValueError(f"test_fraction must leave 10 samples for training and for the test, got {test_fraction!r}")
+        raise ValueError(f"test_fraction must leave 10 samples each for training and test, got {test_fraction!r}")
     train, test = train_test_split(np.arange(len(y)), test_size=test_fraction, stratify=y, random_state=seed)
     return Dataset(x[train], y[train], x[test], y[test], num_classes=10)
 

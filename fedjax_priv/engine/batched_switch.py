@@ -15,7 +15,7 @@ from fedjax_priv import _validate
 
 
 def switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: PyTree) -> PyTree:
-    """`branches[index](*operands)`, also where a batch holds several numbers.
+    """`branches[index](*operands)`, also under `vmap` over indices.
 
     `lax.switch` runs every branch for every member then, and selects. Here members take turns, each with its branch:
     the work is that of the branches taken.
@@ -32,7 +32,7 @@ def switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: P
 
 
 def _opened(branch: Callable[..., PyTree], operands: tuple) -> tuple[Callable[..., PyTree], list]:
-    """A branch as a function of what it closes over, too, and those values: what is no operand cannot be batched."""
+    """A branch that takes what it closes over as operands, and those values: only operands can be batched."""
     closed, shapes = jax.make_jaxpr(branch, return_shape=True)(*operands)
     out = jax.tree.structure(shapes)
 
@@ -47,7 +47,7 @@ def _with(run: Callable[..., PyTree], i: int) -> Callable[..., PyTree]:
 
 
 def _switch(index: Array, branches: Sequence[Callable[..., PyTree]], *operands: PyTree) -> PyTree:
-    """`switch` of branches that are functions of their operands alone."""
+    """`switch` for branches that close over nothing."""
 
     @custom_vmap
     def choose(index: Array, *operands: PyTree) -> PyTree:
@@ -71,7 +71,7 @@ def _member(i: Array, batched: tuple, operands: tuple) -> tuple:
 
 
 def number(index: ArrayLike, among: Sequence[Any]) -> tuple[Array, Array]:
-    """A number from 0 to `len(among) - 1` as int32, and whether a traced one is one of these.
+    """The index into `among` as int32, and whether a traced one is in range.
 
     Args:
       index: an integer, or a float that is one, so that it can be an axis of a sweep. May be traced.

@@ -1,4 +1,4 @@
-"""Clients in blocks, blocks over devices: memory is that of one block, and every core works.
+"""Clients in blocks, blocks over devices: memory holds one block, and every core works.
 
 Summands are added over blocks and devices; rows are stacked. Integer sums are the same for every block size and every
 number of devices.
@@ -79,7 +79,7 @@ def over_clients(
 
 
 def _pad(rows: Array, size: int) -> Array:
-    """Repeats the last row, so that what ghosts compute is finite."""
+    """Repeats the last row, so that what padded rows compute is finite."""
     missing = size - rows.shape[0]
     return jnp.concatenate([rows, jnp.broadcast_to(rows[-1:], (missing, *rows.shape[1:]))]) if missing else rows
 

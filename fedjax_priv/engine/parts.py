@@ -1,4 +1,4 @@
-"""The parts of one system, as the stages of a round are given them, and what makes them fit each other and the data."""
+"""The parts of one system, as the stages of a round get them; checks that they fit each other and the data."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -37,7 +37,7 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
         raise ValueError("layers must end in one that says how uploads combine, such as plain() or pairwise_masks()")
     if cohort.num_groups != combine.num_groups:
         raise ValueError(
-            f"cohort must draw as many groups as layers combine, {combine.num_groups}, got {cohort.num_groups}"
+            f"cohort must draw as many groups as layers sum, {combine.num_groups}, got {cohort.num_groups}"
         )
     if layers.needs_count and channel.hides_count:
         raise ValueError("layers must not need the number of uploads, which channel hides (known_count=False)")
@@ -45,14 +45,14 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
 
 
 def check_clients(data: base.ClientData, num_clients: int | None) -> None:
-    """The data are of as many clients as the parts."""
+    """Checks that the data have as many clients as the parts expect."""
     n = data.count.shape[0]
     if num_clients not in (None, n):
         raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
 
 
 def check_size(d: int) -> None:
-    """The bits of a model fit in uint32."""
+    """Checks that the bits of a model fit in uint32."""
     if 32 * (d + 1) >= 2**32:
         raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
 
@@ -63,6 +63,6 @@ def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
         for rows in jax.tree.leaves(tree):
             if rows.shape[0] not in (n, k):
-                raise ValueError(f"{name} must be of as many clients as data has, {n}, got {rows.shape[0]}")
+                raise ValueError(f"{name} must have one row per client of data, {n}, got {rows.shape[0]}")
     if most is not None and k > most:
         raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {k}")

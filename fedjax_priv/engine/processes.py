@@ -76,7 +76,7 @@ def clients_of_process(num_clients: int, mesh: Mesh | None = None) -> slice:
 
 
 def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> ClientData:
-    """The data of all processes as one `ClientData`, from the rows that each process has of its clients.
+    """One `ClientData` over all processes, from the rows of each process's own clients.
 
     Args:
       own: rows of `clients_of_process(num_clients, mesh)`, with the same `m` on every process.
@@ -88,13 +88,13 @@ def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> C
     """
     rows = clients_of_process(num_clients, mesh)
     if len(own.count) != rows.stop - rows.start:
-        raise ValueError(f"own must hold clients {rows.start} to {rows.stop - 1} of this process, got {len(own.count)}")
+        raise ValueError(f"own must hold this process's clients, {rows.start} to {rows.stop - 1}, got {len(own.count)}")
     split = NamedSharding(mesh or clients_mesh(), PartitionSpec(CLIENTS))
     return jax.tree.map(lambda a: jax.make_array_from_process_local_data(split, a, (num_clients, *a.shape[1:])), own)
 
 
 def place(tree: PyTree, sharding: NamedSharding) -> PyTree:
-    """Put arrays on devices, also on those of other processes, which hold the same values. Placed arrays stay."""
+    """Put arrays on all devices, also of other processes, which hold the same values. Placed arrays stay."""
     return jax.tree.map(functools.partial(_place, sharding=sharding), tree)
 
 

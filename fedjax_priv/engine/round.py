@@ -137,7 +137,7 @@ def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: Array
 def _open_secrets(
     parts: Parts, key: base.Key, who: base.Cohort, private: PyTree, public: PyTree, uploaded: Uploaded
 ) -> tuple[PyTree, PyTree]:
-    """What survivors that are still there disclose, and its bits."""
+    """What the survivors who are still there disclose, and how many bits that takes."""
     online = parts.channel.respond(named(key, "respond"), uploaded.alive, who)
     return parts.layers.disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
 

@@ -1,4 +1,4 @@
-"""A round as a transaction: which groups and which rounds fail, and what everybody goes on with."""
+"""A round as a transaction: which groups and which rounds fail, and which state everybody keeps."""
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,11 @@ SERVER = ("params", "server", "aggregate")
 
 
 def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out each group that a member's status fails, that was not recovered, or that is not finite.
+    """Leaves out each group that a member's status makes fail, that was not recovered, or that is not finite.
 
     Returns:
       The groups, `count` 0 where left out, and their status `[g]`: the reasons, 0 for a group without members. A client
-      whose group has no row fails all groups.
+      whose group has no row makes all groups fail.
     """
     num_groups = groups.count.shape[0]
     flags = jnp.array([bit for bit in Status if bit], jnp.int32)
@@ -48,7 +48,7 @@ def round_status(groups: Received, group_status: Array, moved: RoundState) -> Ar
 def commit(
     state: RoundState, who: Cohort, counted: Array, status: Array, uploaded: Uploaded, moved: RoundState
 ) -> RoundState:
-    """The state everybody goes on with; `moved` is the old one but for the draw and for what the server computed."""
+    """The state after the round; `moved` is the old one except for the draw and for what the server computed."""
     server = {name: _unless(status, getattr(moved, name), getattr(state, name)) for name in SERVER}
     memory = put_rows(who, counted, uploaded.memory, state.memory)
     layers = _next_layers(who, counted, status, uploaded.layers, state.layers)

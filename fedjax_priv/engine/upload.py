@@ -15,7 +15,7 @@ from fedjax_priv.status import Status
 
 
 class Uploaded(NamedTuple):
-    """What clients did and sent; one row a client of the cohort."""
+    """What clients did and sent; one row per client of the cohort."""
 
     memory: PyTree  # [n, ...], of local training
     layers: PyTree  # [n, ...], state of the layers
@@ -28,7 +28,7 @@ class Uploaded(NamedTuple):
 def train_and_upload(
     parts: Parts, key: Key, state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
 ) -> tuple[PyTree, Uploaded]:
-    """The sum of lifted uploads over all clients that arrived, and what there is of each client."""
+    """The sum of all lifted uploads that arrived, and what each client did."""
     shared = state.params, public
     memory, mine = rows_of(who, (state.memory, data))
     train, upload = functools.partial(_train, parts, key), functools.partial(_upload, parts, key)
@@ -60,17 +60,17 @@ def _upload(
 
 
 def _by_client(sent: Sent, loss: Array) -> Sent:
-    """Bits and status, one row a client; a training loss that is not finite is a status too."""
+    """Bits and status, one row per client; a training loss that is not finite sets a status bit."""
     status = jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
     return sent._replace(bits=jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), status=sent.status | status)
 
 
 def model_bits(who: Cohort, d: int) -> Link:
-    """The model goes to every client that takes part."""
+    """Bits down: the model goes to every client that takes part."""
     return Link(jnp.zeros_like(who.client, jnp.uint32), jnp.where(who.selected, jnp.uint32(32 * d), 0))
 
 
 def upload_bits(uploaded: Uploaded) -> Link:
-    """What arrived."""
+    """Bits up: those that arrived."""
     up = jnp.where(uploaded.alive, uploaded.sent.bits, 0).astype(jnp.uint32)
     return Link(up, jnp.zeros_like(up))

@@ -84,7 +84,7 @@ def enrolled_masks(
     Args:
       group_size: most members of a round, at least 2; a larger cohort is refused.
       threshold: fewest survivors whose sum is opened, from 2 (the sum of one is its update) to `group_size`.
-      elide: expand no masks. The aggregate has the same bits, and uploads are in the clear; reports say so.
+      elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks, and of the round keys.
 
     The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
@@ -130,9 +130,9 @@ def _open_round(
     del key, placement
     n = cohort.client.size
     if n > agreed.group_size:
-        raise ValueError(f"group_size must be at least the cohort, {n}, got {agreed.group_size}")
+        raise ValueError(f"group_size must be at least the size of the cohort, {n}, got {agreed.group_size}")
     if n < agreed.threshold:
-        raise ValueError(f"threshold must be at most the cohort, {n}, got {agreed.threshold}")
+        raise ValueError(f"threshold must be at most the size of the cohort, {n}, got {agreed.threshold}")
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     listed = jnp.where(cohort.selected, others * message_bits(cohort.client[0]), 0)
     roster = Members(cohort.client, cohort.round, state.public, cohort.selected)

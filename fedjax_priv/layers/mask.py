@@ -39,9 +39,9 @@ def secagg_protocol(
         `CAP_OVERFLOW`.
       neighbours: an even number k of peers that each client masks with and gives shares to, drawn at random each round
         (SecAgg+: the k nearest on a random circle); "all" is the complete graph.
-      threshold: shares that reconstruct a secret; fewer reveal nothing. A group is lost if fewer holders of a secret it
-        needs are left. More than half of the holders if not given.
-      elide: expand no masks. The aggregate has the same bits, and uploads are in the clear; reports say so.
+      threshold: number of shares that reconstruct a secret; fewer reveal nothing. A group is lost if a secret it needs
+        has fewer holders left. More than half of the holders if not given.
+      elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks.
 
     `theory.secagg_plus` has the probability that a graph of neighbours fails.

@@ -51,11 +51,11 @@ def sparse_protocol(
       group_size: as in `secagg_protocol`.
       neighbours: an even number k of peers that each client masks with and gives shares to; a pair then selects a
         coordinate with probability alpha / k. "all" is the complete graph.
-      threshold: shares that reconstruct a secret; more than half of its holders if not given.
+      threshold: number of shares that reconstruct a secret; more than half of its holders if not given.
       expand: "skip" draws the gaps between the ones of a pair, O(alpha d + peers) a client; "dense" compares a word at
         every coordinate, O(peers d), the reference. The distribution is the same, the draws are not. More ones than
         "skip" has room for set `CAP_OVERFLOW`; this has a probability below 1e-12 a round.
-      elide: expand no masks, but draw the coordinates. The aggregate has the same bits, and uploads are in the clear;
+      elide: draw the coordinates, but expand no masks. The aggregate has the same bits, but uploads are in the clear;
         reports say so.
       prg: generator of the masks.
 

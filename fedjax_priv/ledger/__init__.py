@@ -1,7 +1,7 @@
 """What every adversary learns of a client, as the papers claim it and as far as it can be proved.
 
-A system says what it releases (`Algorithm.release`), the run says what happened; this puts the accountants of `theory`
-to both. A system without a valid guarantee gets "none" and the reason, never a number by default.
+A system states what it releases (`Algorithm.release`), the run what happened; the accountants of `theory` turn both
+into figures. A system without a valid guarantee gets "none" and the reason, never a number by default.
 
 - `entry`: the types. `by_release`: which module answers for which release. `printed`: the table on the terminal.
 - `sums`: systems without noise. `distributed_noise`: Skellam noise in sums. `local_noise`: noise in every local step.

@@ -33,14 +33,14 @@ def ledger(
     colluding: int = 0,
     lipschitz: float | None = None,
 ) -> list[Entry]:
-    """The guarantees of a run that has been made, one entry an adversary.
+    """The guarantees of a finished run, one entry per adversary.
 
     Args:
       algorithm: what was run; arguments of its factory were numbers.
       run: as `simulate` returns it.
       data: of the clients.
       delta: of the figures, in (0, 1); where a paper's theorem has its own, the entry says which.
-      colluding: clients that tell the server all they know; 0 or above, below the clients of a round.
+      colluding: clients that tell the server all they know; at least 0 and below the size of the cohort.
       lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
 
     Raises:
@@ -51,8 +51,8 @@ def ledger(
         raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")
     count = np.asarray(data.count)
     if colluding >= run.sizes["client"]:
-        raise ValueError(f"colluding must be below the clients of a round, {run.sizes['client']}, got {colluding}")
+        raise ValueError(f"colluding must be below the size of the cohort, {run.sizes['client']}, got {colluding}")
     if (last := int(run.client_id.max())) >= count.size:
-        raise ValueError(f"data must be of the run's clients, up to number {last}, got {count.size} clients")
+        raise ValueError(f"data must hold all clients of the run, 0 to {last}, got {count.size} clients")
     accountant = ACCOUNTANTS.get(type(algorithm.release), sums.unknown)
     return accountant(algorithm.release, Question(run, count, delta, colluding, lipschitz))

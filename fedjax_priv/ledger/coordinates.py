@@ -10,7 +10,7 @@ from fedjax_priv.theory import fedrep
 
 
 def entries(release: ProposedCoordinates, question: Question) -> list[Entry]:
-    """Theorem 2, of one iteration, and what it does not cover."""
+    """Entries: Theorem 2 for one iteration, and what it does not cover."""
     sizes = release.num_params, release.num_coordinates, float(release.alpha)
     proposal = Entry(
         "the server, of one round's proposal",
@@ -27,7 +27,7 @@ def entries(release: ProposedCoordinates, question: Question) -> list[Entry]:
 
 
 def _given_proposals(entry: Entry) -> Entry:
-    """No guarantee, since the same server sees proposals."""
+    """No guarantee, because the server also sees the proposals."""
     eps = worst(entry.proved)
     if eps is None:
         return entry

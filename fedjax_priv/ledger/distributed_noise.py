@@ -15,7 +15,7 @@ THEOREM = "Corollary 3.6 of Agarwal, Kairouz and Liu 2021 for noise exactly Skel
 
 
 def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
-    """Of who sees the sums, of a client that knows its own noise, of a coalition, and of one's own noise alone."""
+    """Entries for the server, a client that knows its own noise, a coalition, and for one client's noise alone."""
     if not noise.noise_variance:
         return [no_guarantee("the server, of sums", ADJACENT, "updates are clipped and no noise is added")]
     run, delta = question.run, question.delta
@@ -41,7 +41,7 @@ def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
 
 
 def _arrived(run: xr.Dataset, num_clients: int) -> np.ndarray:
-    """`[rounds, num_clients]`: whose upload arrived, in a failed round too, as if its sum had been opened."""
+    """`[rounds, num_clients]`: whose upload arrived; a failed round counts like one whose sum was opened."""
     arrived = np.zeros((run.sizes["round"], num_clients))
     rows = np.arange(run.sizes["round"])[:, None]
     arrived[rows, run.client_id.values] = run.up_bytes.sel(phase="upload").values > 0

@@ -1,4 +1,4 @@
-"""What a privacy ledger is asked about a run, and what it says of one adversary."""
+"""What a privacy ledger is asked about a run, and its answer for one adversary."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ import xarray as xr
 
 
 class Question(NamedTuple):
-    """A run that has been made, and whom to protect it from; see `ledger`."""
+    """A finished run, and the adversaries to protect it from; see `ledger`."""
 
     run: xr.Dataset
     count: np.ndarray  # [n], samples of each client
@@ -17,7 +17,7 @@ class Question(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A guarantee (eps, delta) for all rounds together, of proposals for one round.
+    """A guarantee (eps, delta) for all rounds together; for proposals, for one round.
 
     `epsilon` is None where there is none, and `why` says why.
     """
@@ -44,7 +44,7 @@ def none(why: str) -> Figure:
 
 
 def no_guarantee(adversary: str, adjacent: str, why: str, note: str = "") -> Entry:
-    """Nothing is claimed and nothing proved."""
+    """An entry in which nothing is claimed and nothing proved."""
     return Entry(adversary, adjacent, none(why), none(why), note)
 
 

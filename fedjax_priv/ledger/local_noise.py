@@ -19,7 +19,7 @@ _BEYOND_SEEN = {"momentum", "carried velocity", "schedule"}
 
 
 def entries(release: LocalNoise, question: Question) -> list[Entry]:
-    """Of the server or an outsider, of the others in the round, and of one that sees every local step."""
+    """Entries for the server or an outsider, for other devices of the round, and for one that sees every local step."""
     run, steps, colluding = question.run, release.steps, question.colluding
     if steps is None:
         return [no_guarantee("anybody", ADJACENT, "nothing is known of the noise in local training")]
@@ -49,13 +49,13 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
 
 
 def uncovered(steps: NoisySteps, covered: Set[str]) -> str:
-    """Why a theorem that allows so much beyond plain steps does not cover these; "" if it does."""
+    """Why a theorem that covers plain steps and the given extras does not cover these steps; "" if it does."""
     foreign = ", ".join(sorted(steps.beyond - covered))
     return f"no theorem covers local steps with {foreign}" if foreign else ""
 
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
-    """`[n]`, rounds each client trained in; of a failed one too, as if its sum had been opened."""
+    """`[n]`, rounds each client trained in; a failed round counts like one whose sum was opened."""
     return np.bincount(run.client_id.values.ravel(), minlength=num_clients)
 
 

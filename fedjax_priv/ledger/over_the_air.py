@@ -13,7 +13,7 @@ DELTA_LOCAL = 1e-5
 
 
 def entries(release: OverTheAir, question: Question) -> list[Entry]:
-    """Of the server, which an outsider at its place equals, and of it with colluding users."""
+    """Entries for the server (or an outsider in its place), alone and with colluding users."""
     run, delta, colluding = question.run, question.delta, question.colluding
     p, rounds = run.join_probability.values.astype(np.float64), run.sizes["round"]
     claim = _claimed(release, p, delta)
@@ -27,7 +27,7 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
 
 
 def _claimed(release: OverTheAir, p: np.ndarray, delta: float) -> Figure:
-    """Theorem 1 in each round and its composition, eqs. 18 to 20; at the paper's deltas."""
+    """Theorem 1 in each round, and its composition (eqs. 18 to 20), at the paper's deltas."""
     if release.access == "orthogonal":
         return none("printed for one round only, see theory.wireless.orthogonal_epsilon")
     try:
@@ -68,7 +68,7 @@ def _proved(release: OverTheAir, run: xr.Dataset, p: np.ndarray, rounds: int, de
 
 
 def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, about: wireless.Round) -> Figure:
-    """Every link is seen, and its silence: a Gaussian mechanism in each round a user takes part in."""
+    """The server sees every link and which are silent: one Gaussian mechanism per round in which a user takes part."""
     if release.power is not None:
         return none("users limited by power on orthogonal links: no accountant")
     alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]))
@@ -77,7 +77,7 @@ def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, a
 
 
 def _shape(p: np.ndarray) -> np.ndarray:
-    """Participation `[T, K]` in the smallest of `[]`, `[K]`, `[T, 1]` and `[T, K]` that says the same."""
+    """The smallest of `[]`, `[K]`, `[T, 1]` and `[T, K]` that holds the same values."""
     same_user, same_round = (p == p[:, :1]).all(), (p == p[:1]).all()
     if same_user and same_round:
         return p[0, 0, ...]

@@ -10,7 +10,7 @@ from fedjax_priv.ledger.entry import Entry, Figure, worst
 
 
 def show(entries: Sequence[Entry], title: str = "privacy ledger") -> None:
-    """Print the entries as a table; of a figure for each client it shows the largest."""
+    """Print the entries as a table; where each client has a figure, the largest is shown."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
     for heading in ("adversary", "adjacent inputs", "claimed", "proved", "note"):
         table.add_column(heading, overflow="fold")

@@ -11,34 +11,34 @@ DATA = "any of a client's data"
 
 
 def no_noise(adversary: str, note: str = "") -> Entry:
-    """No guarantee about data, from anybody."""
+    """No guarantee about data, against anybody."""
     why = "no noise is added by the system; noise of local training counts in cdp_fl and dp_sgd only"
     return no_guarantee(adversary, DATA, why, note)
 
 
 def in_the_clear(release: None, question: Question) -> list[Entry]:
-    """A system that says nothing of what it releases."""
+    """The entry of a system that does not state what it releases."""
     del release, question
     return [no_noise("the server, which sees every update")]
 
 
 def unknown(release: object, question: Question) -> list[Entry]:
-    """A release that no accountant is for."""
+    """The entry of a release that has no accountant."""
     del question
     return [no_guarantee("anybody", DATA, f"no accountant covers a release of type {type(release).__name__}")]
 
 
 def secure_sum(release: Sum, question: Question) -> list[Entry]:
-    """Of secure sums; without noise the note says how many honest clients are summed."""
+    """Entries of secure sums; without noise, the note says how many honest clients are summed."""
     if release.noise is not None:
         return distributed_noise.entries(release.noise, question)
     honest = _arrived(question) * (1 - question.colluding / question.run.sizes["client"])
-    note = f"a sum over {honest:.1f} honest clients a round in the mean, and nothing else"
+    note = f"a sum over {honest:.1f} honest clients a round on average, and nothing else"
     return [no_noise("the server, of sums", note)]
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
-    """Of sparse sums; without noise the note has T, the paper's own measure."""
+    """Entries of sparse sums; without noise, the note gives T, the paper's own measure."""
     if release.noise is not None:
         return distributed_noise.entries(release.noise, question)
     size = question.run.sizes["client"]

@@ -1,4 +1,4 @@
-"""Checks of what `simulate` and `sweep` are called with, before anything is compiled."""
+"""Checks the arguments of `simulate` and `sweep` before anything is compiled."""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,9 @@ from fedjax_priv.engine import processes
 
 
 def check_key(key: Key) -> None:
-    """Refuse what is not one typed key."""
+    """Refuse anything but one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
-        raise ValueError(f"key must be one typed key, as of jax.random.key, got {key!r}")
+        raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {key!r}")
 
 
 def check_params(params: PyTree) -> None:
@@ -24,7 +24,7 @@ def check_params(params: PyTree) -> None:
 
 
 def check_data(data: ClientData) -> None:
-    """Refuse samples and counts that do not fit."""
+    """Refuse samples and counts that do not fit each other."""
     if not isinstance(data, ClientData) or np.ndim(data.count) != 1:
         raise ValueError(f"data must be a ClientData with a count of shape [n], got {type(data).__name__}")
     for path, leaf in jax.tree.leaves_with_path(data):
@@ -37,7 +37,7 @@ def check_data(data: ClientData) -> None:
 
 
 def _check_samples(data: ClientData) -> None:
-    """Refuse counts of samples that are not there, which only the host can know."""
+    """Refuse counts that exceed the samples; only the host can see them."""
     count, room = processes.on_host(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
     if len(room) != 1 or () in room:
         raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")
@@ -45,6 +45,6 @@ def _check_samples(data: ClientData) -> None:
     if not np.issubdtype(count.dtype, np.integer):
         raise ValueError(f"data.count must be integers, got {count.dtype}")
     if not count.size or count.min() < 0 or count.max() > most or not count.any():
-        raise ValueError(f"data.count must be from 0 to {most}, the samples there is room for, and not all 0")
+        raise ValueError(f"data.count must be from 0 to {most}, the samples per client in data, and not all 0")
     if (total := int(count.sum(dtype=np.int64))) >= 2**31:
         raise ValueError(f"data.count must add to fewer than 2**31 samples, got {total}")

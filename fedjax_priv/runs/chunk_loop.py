@@ -21,7 +21,7 @@ SIGTERM_STATUS = 128 + 15
 
 
 class Hooks(NamedTuple):
-    """What is called while a run goes on."""
+    """What is called during a run."""
 
     writer: RunWriter | None
     log: Log | None
@@ -95,7 +95,7 @@ def _resume(
 def _advance(
     compiled: CompiledRuns, inputs: Inputs, lengths: Sequence[int], begun: tuple
 ) -> Iterator[tuple[int, Chunk, Any]]:
-    """Number of the chunk, the chunk, and the state after it."""
+    """Compute one chunk: its number, the chunk, and the state after it."""
     finished, state = begun
     rounds = finished[-1].rounds
     for number, chunk in enumerate(finished):
@@ -116,7 +116,7 @@ def _without_params(chunks: Sequence[Chunk], last: bool) -> list[Chunk]:
 
 
 def _on_host(flat: Any) -> np.ndarray:
-    """`[p, d]`, also if there is one run alone."""
+    """`[p, d]`, with p = 1 for a single run."""
     return np.atleast_2d(processes.on_host(flat))
 
 

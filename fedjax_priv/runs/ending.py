@@ -13,7 +13,7 @@ from fedjax_priv.runs.records.run_writer import RunWriter
 
 
 class SimulationError(RuntimeError):
-    """An error, its cause, ended a run early; `dataset` holds what had finished before."""
+    """A run that an error ended early. The error is the cause; `dataset` holds what had finished before."""
 
     def __init__(self, message: str, dataset: xr.Dataset):
         super().__init__(message)

@@ -94,7 +94,7 @@ def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any])
 
 
 def _stack(runs: list[xr.Dataset]) -> xr.Dataset:
-    """As `xr.concat` along a new first dimension, for runs of one form: in a hundredth of the time."""
+    """`xr.concat` along a new first dimension, for runs with the same variables and shapes; 100 times as fast."""
     first = runs[0]
     variables = {
         name: (("run", *array.dims), np.stack([run[name].values for run in runs]), array.attrs)

@@ -1,4 +1,4 @@
-"""A progress bar that costs less than 1% of a run, and nothing if standard error is no terminal."""
+"""A progress bar that costs less than 1% of a run, and prints nothing if standard error is no terminal."""
 
 import contextlib
 import sys

@@ -13,7 +13,7 @@ SEED = "seed"
 
 
 class AxisKinds(NamedTuple):
-    """Names of axes, but for "seed"."""
+    """Names of axes other than "seed"."""
 
     static: frozenset[str]  # arguments of `make` that change shapes or control flow
     traced: frozenset[str]  # other arguments of `make`
@@ -21,7 +21,7 @@ class AxisKinds(NamedTuple):
 
 
 class SharedProgram(NamedTuple):
-    """Points whose runs share a program, or several where their samples have other shapes."""
+    """Points whose runs share a program, or several programs if their samples differ in shape."""
 
     number: int
     static: Mapping[str, Any]  # arguments of `make`
@@ -66,7 +66,7 @@ def points_by_program(grid: Grid, kinds: AxisKinds) -> list[SharedProgram]:
 
 
 def _named_in(function: Callable[..., Any], grid: Grid, unless: Iterable[str]) -> frozenset[str]:
-    """Axes among the arguments of a function; one with `**kwargs` takes all others as well, but for `unless`."""
+    """Axes among the arguments of a function; with `**kwargs` it takes all others too, except `unless`."""
     parameters = inspect.signature(function).parameters
     takes_any = any(of.kind is of.VAR_KEYWORD for of in parameters.values())
     return frozenset(name for name in grid.names if name in parameters or (takes_any and name not in unless))

@@ -1,4 +1,4 @@
-"""Runs of a sweep in waves: the runs of a wave are computed side by side by one program, and fit the memory."""
+"""A sweep in waves: one program computes the runs of a wave side by side, as many as fit the memory."""
 
 import functools
 import itertools
@@ -37,14 +37,14 @@ Over = Literal["auto", "runs", "clients"]
 
 
 class Wave(NamedTuple):
-    """Runs that have finished side by side."""
+    """Finished runs that were computed side by side."""
 
     points: Sequence[Point]
     chunks: Sequence[Chunk]
 
 
 class Waves:
-    """Compiles and runs wave after wave; `attrs` says what that took so far."""
+    """Compiles and runs wave after wave; `attrs` counts programs and seconds so far."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Waves:
         }  # fmt: skip
 
     def _caveats(self) -> list[str]:
-        """Of the algorithms at all points, each once; makes every algorithm, so that its arguments are checked."""
+        """Caveats of the algorithms at all points, each once; makes every algorithm, which checks its arguments."""
         caveats: dict[str, None] = {}
         for shared in self.shared:
             for point in shared.points:
@@ -92,7 +92,7 @@ class Waves:
         return list(caveats)
 
     def run(self, hooks: Hooks) -> Iterator[Wave]:
-        """Wave after wave; those that the writer's folder has finished are read."""
+        """Run wave after wave; waves that the writer's folder holds are read instead."""
         for number, (points, inputs, compiled) in enumerate(self._plan(hooks.writer)):
             chunks = hooks.writer.finished_chunks(number) if hooks.writer else []
             if len(chunks) <= len(self.lengths):
@@ -114,7 +114,7 @@ class Waves:
             pass
 
     def _plan(self, writer: RunWriter | None) -> Iterator[tuple[Sequence[Point], Inputs, Callable[[], CompiledRuns]]]:
-        """Points, inputs and programs of each wave; as facts they are written, or compared with those of before."""
+        """Points, inputs and programs of each wave; they are recorded as facts, or compared with those recorded."""
         numbers = itertools.count()
         for shared in self.shared:
             programs = {}
@@ -194,7 +194,7 @@ class Waves:
         def make(**traced: Any) -> Algorithm:
             algorithm = self.make(**shared.static, **traced)
             if algorithm.mesh is not None and where.by_runs:
-                raise ValueError("make must leave mesh at 'auto', or the sweep be over='clients'")
+                raise ValueError("make must leave mesh at 'auto' unless over='clients', got a mesh")
             return algorithm
 
         return lower_runs(
@@ -209,7 +209,7 @@ class Waves:
         return compiled
 
     def _inputs(self, points: Sequence[Point], size: int, data: ClientData, where: Layout) -> Inputs:
-        """Of a wave of `size` runs; the last point is repeated if there are fewer."""
+        """Inputs of a wave of `size` runs; the last point is repeated if there are fewer."""
         points = [*points[:size], *[points[-1]] * (size - len(points))]
         at = [self.grid.at(point) for point in points]
         traced = {name: jnp.asarray([each[name] for each in at], jnp.float32) for name in sorted(self.kinds.traced)}
@@ -228,6 +228,6 @@ class Waves:
 
 
 def _even(most: int, size: int, devices: int) -> int:
-    """About `size` runs, a multiple of the devices, so that the last wave of `most` runs is not much smaller."""
+    """A wave size of about `size`, a multiple of the devices, that splits `most` runs evenly."""
     parts = math.ceil(most / max(size, devices))
     return devices * math.ceil(most / (parts * devices))

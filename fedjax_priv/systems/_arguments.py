@@ -1,4 +1,4 @@
-"""Arguments that several systems take: their checks, and those that a system hands on."""
+"""Arguments that several systems take: checks, and arguments that a system hands on."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
@@ -24,7 +24,7 @@ class HandsOn(NamedTuple):
     names: tuple[str, ...]
 
     def split(self, how: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What is for this function, and the rest."""
+        """Split arguments into those for this function and the rest."""
         return {n: how[n] for n in how if n in self.names}, {n: how[n] for n in how if n not in self.names}
 
 
@@ -52,7 +52,7 @@ def loss_rate(dropout: float | Array) -> float | Array:
 
 
 def minority(num_byzantine: int, num_clients: int) -> None:
-    """Fewer Byzantine clients than half.
+    """Checks that fewer than half of the clients are Byzantine.
 
     Raises:
       ValueError: `num_byzantine` is no integer from 0 to below `num_clients / 2`.
@@ -70,7 +70,7 @@ def attacked(attack: Attack | None) -> dict[str, Layer]:
 def buffers(
     num_clients: int, buffer_size: int, num_byzantine: int, aggregate: Aggregator, *, in_the_clear: bool
 ) -> int:
-    """The number of buffers of `buffer_size` clients, of which Byzantine clients can corrupt no more than tolerated.
+    """The number of buffers of `buffer_size` clients; checks that the rule tolerates those that can be corrupted.
 
     Raises:
       ValueError: a size that does not divide another, single updates under secure aggregation, or more corrupted
@@ -83,12 +83,12 @@ def buffers(
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     if aggregate.most_byzantine is not None:
-        spoilt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
+        corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
         if most < 0:
             raise ValueError(f"aggregate must be a rule for {number} rows, and this one needs more")
-        if spoilt > most:
+        if corrupt > most:
             raise ValueError(
-                f"num_byzantine={num_byzantine} can corrupt {spoilt} of {number} rows, but aggregate tolerates {most}"
+                f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
             )
     return number
 

@@ -32,8 +32,8 @@ def distributed_noise(
     Args:
       clip: largest norm of what a client adds to the sum, its weight included; None leaves updates as they are.
       noise_variance: of each client's noise; None adds none.
-      levels: grid points of the quantizer to a unit.
-      max_terms: most uploads in a sum.
+      levels: grid points of the quantizer per unit.
+      max_terms: the largest number of uploads in a sum.
       **about: `group_size` and other fields of `DistributedNoise` that this cannot compute.
 
     Raises:
@@ -43,7 +43,7 @@ def distributed_noise(
     if noise_variance is None:
         return Noise(above, {}, None)
     if clip is None:
-        raise ValueError("clip must be given with noise_variance: noise hides nothing of what is not bounded")
+        raise ValueError("clip must be given with noise_variance: noise protects only updates of bounded norm")
     _validate.known(clip=clip, noise_variance=noise_variance, levels=levels)
     _validate.non_negative(noise_variance=noise_variance)
     _validate.positive(levels=levels)

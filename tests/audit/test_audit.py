@@ -258,7 +258,7 @@ test_bad_arguments = refused(
     (lambda: two_worlds(np.zeros(9), np.full(9, np.nan)), "second must be at least 4 finite scores, got"),
     (lambda: two_worlds(np.zeros(9), np.zeros(9), delta=1.0), r"delta must be a number in \[0, 1\), got 1.0"),
     (lambda: two_worlds(np.zeros(9), np.zeros(9), confidence=0.0), r"confidence must be a number in \(0, 1\)"),
-    (lambda: one_run(np.zeros(9), np.zeros(9), guesses=2), "included must be bool"),
+    (lambda: one_run(np.zeros(9), np.zeros(9), guesses=2), "included must be a bool array"),
     (lambda: one_run(np.zeros(9), np.zeros(9, bool), guesses=3), "guesses must be an even number up to 9, got 3"),
     (lambda: direction_canary(KEY, 0, 3, 1.0), "num_clients must be an integer >= 1, got 0"),
     (lambda: proposal_canary(2, 3, 3), "num_coordinates must be below num_params = 3, got 3"),

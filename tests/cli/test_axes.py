@@ -29,6 +29,6 @@ test_what_is_no_axis_is_refused = refuses(
     (["seed=1,x"], "^seed must be an integer, got 'x'"),
     (["seed=1,2,01"], "^axis seed must have each value once, got 1,2,01"),
     (["seed=1", "seed=2"], "^axis must name an option once, got seed twice"),
-    (["num-clients=1,2"], "^axis must leave data, model and rounds as they are: make a sweep for each num_clients"),
+    (["num-clients=1,2"], "^axis must not change data, model or rounds: run one sweep per value of num_clients"),
     (["lr=1"], "^axis must be one of learning_rate, seed, cohort_size, got 'lr'"),
 )

@@ -86,5 +86,5 @@ def test_rows_of_a_process():
     whole = processes.distribute(data, 8, mesh_of(4))
     assert [shard.data.shape for shard in whole.examples.addressable_shards] == [(2, 3)] * 4
     jax.tree.map(np.testing.assert_array_equal, whole, data)
-    with pytest.raises(ValueError, match="own must hold clients 0 to 7 of this process, got 4"):
+    with pytest.raises(ValueError, match="own must hold this process's clients, 0 to 7, got 4"):
         processes.distribute(jax.tree.map(lambda a: a[:4], data), 8)

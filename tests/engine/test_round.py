@@ -315,7 +315,7 @@ test_bad_arguments = refuses(
     (lambda: engine(block=0), "block must be an integer >= 1, got 0"),
     (lambda: engine(layers=stack(mean=over_the_air_mean(), send=waveform()), channel=HIDING), COUNTED),
     (lambda: engine(layers=stack(mean=average(), send=waveform()), channel=HIDING), COUNTED),
-    (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers combine, 1, got 2"),
+    (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers sum, 1, got 2"),
     (
         lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
         "mesh must be 'auto', None or a mesh from clients_mesh",
@@ -328,7 +328,7 @@ test_bad_arguments = refuses(
         lambda: engine(local=remembering()).step(
             KEY, one_round(engine(local=remembering()), targets(4, 5))[0], targets(6, 5)
         ),
-        "state must be of as many clients as data has, 6, got 4",
+        "state must have one row per client of data, 6, got 4",
     ),
     (
         lambda: jax.eval_shape(engine().init, KEY, jax.ShapeDtypeStruct((2**27,), jnp.float32), targets(4, 5)),

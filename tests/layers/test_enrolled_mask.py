@@ -137,10 +137,10 @@ test_bad_arguments = refuses(
     (lambda: enrolled_masks(group_size=4, threshold=5), "threshold must be at most group_size = 4, got 5"),
     (
         lambda: run_layer(enrolled_masks(group_size=2), KEY, jnp.asarray(X), cohort_of(N), survivors(N)),
-        "group_size must be at least the cohort, 6, got 2",
+        "group_size must be at least the size of the cohort, 6, got 2",
     ),
     (
         lambda: run_layer(enrolled_masks(group_size=2), KEY, jnp.asarray(X[:1]), cohort_of(1), survivors(1)),
-        "threshold must be at most the cohort, 1, got 2",
+        "threshold must be at most the size of the cohort, 1, got 2",
     ),
 )

@@ -175,7 +175,7 @@ def test_a_start_that_is_refused_leaves_no_folder(tmp_path):
     with pytest.raises(ValueError, match="evaluate must return a dict"):
         run(keep=Keep(tmp_path / "a"), evaluate=lambda w: w)
     assert not (tmp_path / "a").exists()
-    with pytest.raises(ValueError, match=r"keep.config must name other things .* got \['rounds'\]"):
+    with pytest.raises(ValueError, match=r"keep.config must not use names of the manifest, got \['rounds'\]"):
         run(keep=Keep(tmp_path / "a", config={"rounds": 4}))
 
 
@@ -249,7 +249,7 @@ def test_two_processes_cannot_run_in_one_folder(half, whole):
     command = [sys.executable, "-u", "-c", HOLD, half / run_folder.CHECKPOINT / "lock"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(OSError, match="is in use by a run that is under way"):
+        with pytest.raises(OSError, match="is in use by another run"):
             run(keep=Keep(half, resume=True))
         other.communicate(b"go\n")
     xr.testing.assert_identical(plain(run(keep=Keep(half, resume=True))), plain(whole))
@@ -311,12 +311,12 @@ def unreadable(ids):
 def test_what_a_pool_cannot_run():
     system = fedavg(velocity(), cohort_size=3, mesh=None)
     simulate_pool = lambda system, pool=POOL: simulate(system, KEY, jnp.zeros(D), pool, rounds=1, progress=False)
-    with pytest.raises(ValueError, match="algorithm must have a draw to run over a Pool"):
+    with pytest.raises(ValueError, match="algorithm must have a draw, as from federated_round"):
         simulate_pool(system._replace(draw=None))
     with pytest.raises(ValueError, match="block must be a number for a Pool"):
         simulate_pool(fedavg(velocity(), cohort_size=3, block="auto"))
     uneven = velocity()._replace(init=lambda n, params: jnp.zeros((n, D)) + jnp.arange(n, dtype=jnp.float32)[:, None])
-    with pytest.raises(ValueError, match="must give all clients the same first rows"):
+    with pytest.raises(ValueError, match="must give all clients the same initial state"):
         simulate_pool(fedavg(uneven, cohort_size=3))
     with pytest.raises(SimulationError, match="no such file"):
         simulate_pool(system, POOL._replace(fetch=unreadable))

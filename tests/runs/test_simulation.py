@@ -259,7 +259,7 @@ test_what_cannot_be_kept_of_a_view = refuses(
     (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
     (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),
     (lambda round: {"a/b": round}, r"observe must use names without '/' .* got \['a/b'\]"),
-    (lambda round: {"distance": round}, r"otherwise than .* got \['distance'\]"),  # the name of a metric
+    (lambda round: {"distance": round}, r"unlike any .* got \['distance'\]"),  # the name of a metric
 )
 
 
@@ -290,7 +290,7 @@ test_bad_arguments = refuses(
     (dict(data=DATA._replace(count=jnp.ones((), jnp.int32))), r"count of shape \[n\]"),
     (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
     (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
-    (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"otherwise than .* got \['loss'\]"),
+    (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"unlike any .* got \['loss'\]"),
     (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
 )
 

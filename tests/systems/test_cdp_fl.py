@@ -135,5 +135,5 @@ test_bad_arguments = refuses(
         "members must be below the number of clients, 5",
     ),
     (lambda: dp_sgd(local(), num_clients=N), "local must take one step a round, num_steps=1, got num_steps=2"),
-    (lambda: ran(system(local(), cohort_size=2)), "group_size must be at least the cohort, 3, got 2"),
+    (lambda: ran(system(local(), cohort_size=2)), "group_size must be at least the size of the cohort, 3, got 2"),
 )

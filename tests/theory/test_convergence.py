@@ -80,7 +80,7 @@ def test_sampling_variance_is_that_of_the_masks(case):
 
 
 test_bad_arguments = refused(
-    ({"weights": np.array([0.5, 0.4])}, "weights must be two or more shares whose sum is 1, got array"),
+    ({"weights": np.array([0.5, 0.4])}, "weights must be two or more fractions whose sum is 1, got array"),
     ({"smoothness": 0.0}, r"smoothness must be in \(0, inf\), got 0.0"),
     ({"strong_convexity": 3.0}, r"strong_convexity must be in \(0, 2.0\] \(smoothness\), got 3.0"),
     ({"gradient_variance": -1.0}, r"gradient_variance must be in \[0, inf\), got -1.0"),

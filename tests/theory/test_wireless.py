@@ -260,7 +260,7 @@ test_bad_arguments = refused(
     (lambda: of_few(num_users=2, participation=np.ones(3)), "participation must be a number, or one"),
     (lambda: of_few(clip=0.0), r"clip must be in \(0, inf\), got 0.0"),
     (lambda: of_few(noise_variance=0.0), r"noise_variance must be in \(0, inf\)"),
-    (lambda: of_few(noise_variance=np.ones(2)), "noise_variance must be a number, or one per user, num_users = 20"),
+    (lambda: of_few(noise_variance=np.ones(2)), "noise_variance must be a number, or one per user: num_users = 20"),
     (lambda: theory.central_epsilon(FEW, 0.0, 0.5), r"delta_local must be in \(0, 1\], got 0.0"),
     (lambda: theory.central_delta(FEW._replace(participation=0.16), 1e-5, 0.5), BETA_TOO_LARGE),
     (lambda: theory.central_epsilon_sharp(FEW._replace(participation=np.full(20, 0.9)), 1e-5, 0.5),

@@ -294,7 +294,7 @@ def epsilon_of(delta=1e-5, rounds=3, **changes):
 test_bad_arguments = refused(
     ({"participation": np.full(5, 0.1)}, r"participation must be a number, \[K\], \[T, 1\] or \[T, K\]"),
     ({"participation": -0.1}, r"participation must be in \[0, 1\], got -0.1"),
-    ({"noise_variance": np.ones(2)}, "noise_variance must be a number, or one per round, rounds = 3"),
+    ({"noise_variance": np.ones(2)}, "noise_variance must be a number, or one per round: rounds = 3"),
     ({"noise_variance": -1.0}, r"noise_variance must be in \[0, inf\), got -1.0"),
     ({"receiver_noise": -1.0}, r"receiver_noise must be in \[0, inf\), got -1.0"),
     ({"clip": 0.0}, r"clip must be in \(0, inf\), got 0.0"),

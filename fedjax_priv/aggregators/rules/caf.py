@@ -34,7 +34,7 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
     power iteration from a random start. Rows that are not finite, or have norms above 1e19, start with weight 0.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, the direction is NaN. 0 gives the mean.
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN. 0 gives the mean.
       compared: the rows over which `max tau` is taken. `"kept"`: those with a weight, so each pass removes a row and
         `2f` passes are enough. `"all"`: all rows, as in ByzFL, in at most 1,000 passes; a removed row that is far away
         then keeps the others from losing weight.

@@ -19,10 +19,10 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
     The rule tolerates any minority of Byzantine rows, with an error proportional to the radius.
 
     Args:
-      radius: `tau`, the most a row can move `v`; the default is FedREP's, ByzFL's is 100.
+      radius: the most a row can move the centre `v` (`tau`); the default is FedREP's, ByzFL's is 100.
       steps: iterations; 5 in FedREP, 1 in ByzFL.
-      start: the first `v`. `"previous"`: the direction of the last call, kept as the state `[d]`, zero at first.
-        `"zero"`: always zero.
+      start: the first centre. `"previous"`: the direction of the last call, kept as state, at first zero. `"zero"`:
+        always zero.
 
     Raises:
       ValueError: an argument is out of range.

@@ -19,7 +19,7 @@ def mda(num_byzantine: int) -> Aggregator:
     `itertools.combinations` is taken, as in ByzFL.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0, or there are more than 50,000 subsets of `g` rows.

@@ -14,8 +14,8 @@ def coordinate_median(even: str = "mean") -> Aggregator:
     It tolerates any minority of Byzantine rows; NaN counts as the largest value.
 
     Args:
-      even: the median of an even number of values: `"mean"` of the two in the middle (NumPy, ByzFL), or the `"lower"`
-        one (torch).
+      even: what to take of an even number of values: the `"mean"` of the two in the middle (NumPy, ByzFL), or the
+        `"lower"` of them (torch).
 
     Raises:
       ValueError: `even` is neither.

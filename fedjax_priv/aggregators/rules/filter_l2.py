@@ -39,9 +39,9 @@ def filter_l2(
 
     Args:
       sigma: standard deviation of honest rows in their worst direction.
-      bound: multiple of `sigma^2` that is tolerated; 20 is the authors'.
-      squared: compare the square of the eigenvalue (authors' code).
-      fraction: at most `2 floor(fraction M)` passes (authors' code, their fraction of Byzantine rows); None: no limit.
+      bound: largest variance tolerated, as a multiple of `sigma^2`; 20 is the authors'.
+      squared: compare the square of the largest eigenvalue (authors' code).
+      fraction: makes at most `2 floor(fraction M)` passes (authors' code: fraction of Byzantine rows); None: no limit.
       block: filter each run of this many coordinates separately (authors' code: 1,000); None: all at once.
 
     Raises:

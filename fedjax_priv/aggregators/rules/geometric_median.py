@@ -23,8 +23,8 @@ def geometric_median(steps: int = 5, nu: float | Array = 1e-5, start: str = "mea
 
     Args:
       steps: iterations; 5 in FedREP and in the authors' code, 3 in ByzFL.
-      nu: least distance; 1e-5 in the authors' code, 0.1 in ByzFL.
-      start: the first `v`, `"mean"` of the rows (authors), or `"zero"` (ByzFL).
+      nu: distances below this count as this; 1e-5 in the authors' code, 0.1 in ByzFL.
+      start: where to start, at the `"mean"` of the rows (authors) or at `"zero"` (ByzFL).
 
     Raises:
       ValueError: an argument is out of range.

@@ -22,8 +22,8 @@ def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
     infinitely far.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, or a score would count no neighbour, the direction is NaN.
-      neighbours: a score counts the nearest `M - f - 2` others (`"blanchard"`) or `M - f - 1` (`"byzfl"`, which
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M` or a score counts no neighbour, the direction is NaN.
+      neighbours: rows that a score counts: the nearest `M - f - 2` (`"blanchard"`) or `M - f - 1` (`"byzfl"`, which
         tolerates `f` if `2f < M`).
 
     Raises:
@@ -36,8 +36,8 @@ def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: s
     """The mean of the rows with the least scores in the sense of `krum` (Blanchard et al. 2017).
 
     Args:
-      num_byzantine: `f`, as in `krum`.
-      selected: number of rows; None: `M - f`. If it is more than `M - f`, the direction is NaN.
+      num_byzantine: Byzantine rows to tolerate, `f`.
+      selected: rows to average; `M - f` if not given. If it is more than `M - f`, the direction is NaN.
       neighbours: as in `krum`.
 
     Raises:

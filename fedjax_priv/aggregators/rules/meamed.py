@@ -18,7 +18,7 @@ def meamed(num_byzantine: int) -> Aggregator:
     only some are needed, each counts in part.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
 
     Raises:
       ValueError: `num_byzantine` is not an integer >= 0.

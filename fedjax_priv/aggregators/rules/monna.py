@@ -16,7 +16,7 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
     row.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
       pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN.
 
     Raises:

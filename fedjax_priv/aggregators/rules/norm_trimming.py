@@ -16,7 +16,7 @@ def norm_trimming(fraction: float) -> Aggregator:
     first row. A row that is not finite, or has a norm above 1e19, counts as the longest.
 
     Args:
-      fraction: of the rows left out, in [0, 1/2).
+      fraction: fraction of the rows left out, those of largest norm, in [0, 1/2).
 
     Raises:
       ValueError: `fraction` is out of range.

@@ -17,8 +17,8 @@ def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = N
     For each coordinate the `f` largest and the `f` smallest values are left out; NaN counts as the largest.
 
     Args:
-      num_byzantine: `f`; if `2f >= M`, the direction is NaN.
-      fraction: instead of num_byzantine, `f = floor(fraction M)`; in [0, 1/2), so that a value remains.
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
+      fraction: fraction of the rows trimmed at each end, in [0, 1/2), instead of num_byzantine; `f = floor(fraction M)`
 
     Raises:
       ValueError: both or neither are given, or the one given is out of range.

@@ -17,10 +17,10 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: standard deviations from the mean, >= 0, may be traced; if not given, that of Baruch et al. for the number of
-        rows (`baruch_z`).
-      ddof: 0 for the population's standard deviation, 1 for the sample's.
-      sign: of the deviation, -1 or 1.
+      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
+        compute it from the number of rows (`baruch_z`).
+      ddof: 0 for the standard deviation of a population, 1 for that of a sample.
+      sign: side of the mean: -1 below it, 1 above it.
 
     Raises:
       ValueError: an argument is out of range; a traced `z` out of range is sent as NaN.

@@ -13,7 +13,7 @@ def foe(scale: float | Array = 0.5) -> Attack:
     ByzFL's `InnerProductManipulation` is `foe(2.0)` by default.
 
     Args:
-      scale: >= 0; may be traced.
+      scale: factor on the negative honest mean, >= 0; may be traced.
 
     Raises:
       ValueError: `scale` is not a finite number >= 0; a traced one is sent as NaN.

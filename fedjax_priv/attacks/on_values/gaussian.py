@@ -14,8 +14,8 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
     """Independent normal coordinates (Blanchard et al. 2017), drawn anew by each client; ByzFL draws one row for all.
 
     Args:
-      mean: of each coordinate; may be traced.
-      std: of each coordinate, >= 0; may be traced.
+      mean: mean of each coordinate; may be traced.
+      std: standard deviation of each coordinate, >= 0; may be traced.
 
     Raises:
       ValueError: `mean` is not finite or `std` is not a finite number >= 0; a traced one is sent as NaN.

@@ -13,7 +13,7 @@ def mimic(client: int = 0) -> Attack:
     """The update of one honest client (Karimireddy et al. 2022); 0 if there is none.
 
     Args:
-      client: which one, counted among the honest ones from 0; the last one if there are fewer.
+      client: number of the copied client among the honest ones, from 0; the last one if there are fewer.
 
     Raises:
       ValueError: `client` is not an integer >= 0.

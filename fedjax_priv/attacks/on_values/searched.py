@@ -39,8 +39,11 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
 def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
     """`alie` with the z that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
-    ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`. `ddof` and `sign` are those of `alie`; other arguments, and
-    errors, are those of `optimal_foe`.
+    ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`. Other arguments, and errors, are those of `optimal_foe`.
+
+    Args:
+      ddof: as in `alie`.
+      sign: as in `alie`.
     """
     check_line(ddof, sign)
     return furthest(

@@ -12,7 +12,7 @@ def sign_flip(magnitude: float | Array = 1.0) -> Attack:
     ByzFL's `SignFlipping`, the negative of the honest mean, is `foe(1.0)`.
 
     Args:
-      magnitude: >= 0; may be traced.
+      magnitude: factor on the client's own update, >= 0; may be traced.
 
     Raises:
       ValueError: `magnitude` is not a finite number >= 0; a traced one is sent as NaN.

@@ -13,7 +13,7 @@ from fedjax_priv.audit import Finding
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
-from fedjax_priv.cli.report import plain_table, show_table
+from fedjax_priv.cli.result_tables import plain_table, show_table
 from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.status import describe
 

@@ -18,7 +18,7 @@ Evaluate = Callable[[PyTree], Mapping[str, Any]]
 
 
 class Evaluation(NamedTuple):
-    """Compiled; `[p, d]` are the ravelled parameters of `p` runs, `[d]` of a run alone."""
+    """A compiled evaluation of ravelled parameters: `[p, d]` of `p` runs, or `[d]` of a single run."""
 
     ravel: Callable[[PyTree], jax.Array]  # params -> [p, d]
     measure: Callable[[jax.Array], dict[str, np.ndarray]]  # [p, d] -> metrics [p], on the host
@@ -29,7 +29,7 @@ class Evaluation(NamedTuple):
 def compile_evaluation(
     evaluate: Evaluate | None, params: PyTree, layout: Layout, named: Iterable[str] = ()
 ) -> Evaluation:
-    """Compile an evaluation for runs with such parameters; if every device has them, one device measures.
+    """Compile an evaluation for parameters like these; if every device holds them, one device evaluates.
 
     Metrics may not have the names in `named`, in addition to those of the result.
 
@@ -49,8 +49,7 @@ def compile_evaluation(
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
     if taken := [name for name in metrics if name in result_dataset.RESERVED | {*named} or not name or "/" in name]:
         raise ValueError(
-            f"evaluate must name its metrics without a slash, and otherwise than axes and variables of the result, "
-            f"got {taken}"
+            f"evaluate must name its metrics without a slash and unlike any axis or variable of the result, got {taken}"
         )
     program = lowered.compile()
 

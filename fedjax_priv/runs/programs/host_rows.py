@@ -1,4 +1,4 @@
-"""Client state of a large population, on the host, for those clients who ever took part."""
+"""Client state of a large population, on the host; holds only clients that have taken part."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,13 @@ Ids = Int[np.ndarray, " k"]
 
 
 class HostRows:
-    """Rows by client, `[population, ...]` to the reader; memory is that of the clients whose rows were ever put.
+    """Rows by client, as if `[population, ...]`; memory holds only the clients whose rows were put.
 
     Row 0 of each buffer is the one all clients start with, and every client's slot points there until its own is put.
     """
 
     def __init__(self, first: PyTree, population: int):
-        """Everyone's rows are `first`, a pytree of arrays `[...]`.
+        """Everyone's rows begin as `first`, a pytree of arrays `[...]`.
 
         Raises:
           ValueError: `population` is not an integer >= 1.
@@ -55,13 +55,13 @@ class HostRows:
                 buffer[slots] = new
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """The clients whose rows were ever put, in order, and their rows: `ids` `[k]`, and `rows_0`, ... `[k, ...]`."""
+        """The clients whose rows were put, in order, and their rows: `ids` `[k]`, and `rows_0`, ... `[k, ...]`."""
         ids = np.flatnonzero(self._slots).astype(np.int32)
         rows = jax.tree.leaves(self.take(ids))
         return {"ids": ids} | {f"rows_{i}": leaf for i, leaf in enumerate(rows)}
 
     def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
-        """Makes all rows those of a snapshot, bit for bit; whatever was put before is forgotten.
+        """Restores a snapshot bit for bit and forgets whatever was put before.
 
         Raises:
           ValueError: the snapshot is of other rows or of a larger population; nothing is changed then.
@@ -76,7 +76,7 @@ class HostRows:
         self.put(ids, rows)
 
     def _slots_of(self, ids: Ids) -> np.ndarray:
-        """Slots of clients; those who have none get one."""
+        """The slot of each client; a client without one gets one."""
         new = ids[self._slots[ids] == 0]
         used = self._used + new.size
         self._make_room(used)

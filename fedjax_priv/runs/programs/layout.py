@@ -48,7 +48,7 @@ def one_run(mesh: Mesh, num_clients: int) -> Layout:
 
 
 def clients_over_devices(mesh: Mesh, num_clients: int) -> Layout:
-    """Runs in one `vmap`, the clients of all of them spread over the mesh."""
+    """All runs in one `vmap`, their clients spread over the mesh."""
     _, _, whole, _, data, _, _ = one_run(mesh, num_clients)
     rows = NamedSharding(mesh, PartitionSpec(None, CLIENTS)) if data != whole else whole
     return Layout(_vmapped, True, whole, whole, data, _state(whole, rows), whole)

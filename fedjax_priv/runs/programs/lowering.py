@@ -1,4 +1,4 @@
-"""A program's digest, before it is compiled; the memory it takes afterwards, and the memory that is free."""
+"""A program's digest before it is compiled, its memory afterwards, and the memory that is free."""
 
 import hashlib
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ def peak_bytes(compiled: Any) -> int:
 
 
 def free_bytes(devices: Sequence[Any]) -> int:
-    """Free bytes of one of `devices`, that of the fullest; devices that are cores of a CPU share its memory evenly."""
+    """Free bytes of the fullest of `devices`; devices that are cores of a CPU share its memory evenly."""
     stats = [device.memory_stats() or {} for device in devices]
     if all("bytes_limit" in of for of in stats):
         return min(of["bytes_limit"] - of["bytes_in_use"] for of in stats)

@@ -46,7 +46,7 @@ class PoolState(NamedTuple):
 def lower_pool_run(
     algorithm: Algorithm, inputs: Inputs, pool: Pool, *, mesh: Mesh, rounds: int, evaluate: Evaluate | None
 ) -> Lowered:
-    """Program of a run over a pool: a round, whose draws and sums of the same updates are as if all clients were there.
+    """Program of one round over a pool; draws and sums of the same updates equal those of a run on the devices.
 
     Args:
       algorithm: with a `draw`, as of `federated_round`. All clients start with the same rows, as zeros are.
@@ -88,7 +88,7 @@ def lower_pool_run(
 class _PoolRun:
     def __init__(self, algorithm: Algorithm, inputs: Inputs, pool: Pool, mesh: Mesh, rounds: int):
         if algorithm.draw is None:
-            raise ValueError("algorithm must have a draw to run over a Pool, as those of federated_round do")
+            raise ValueError("algorithm must have a draw, as from federated_round, to run over a Pool")
         self.algorithm, self.draw_round, self.pool, self.rounds = algorithm, algorithm.draw, pool, rounds
         everywhere = layout.one_run(mesh, 1).whole
         self.count = jax.device_put(pool.count, everywhere)
@@ -97,7 +97,7 @@ class _PoolRun:
         self.draw = jax.jit(self._draw)
         first, alike = self.init(inputs, self.count)
         if not alike:
-            raise ValueError("algorithm must give all clients the same first rows of client state to run over a Pool")
+            raise ValueError("algorithm must give all clients the same initial state to run over a Pool")
         size = jax.eval_shape(self.draw, inputs, first.draw, first.round, self.count)[1].shape[1]
         self.where = layout.one_run(mesh, size)
         row = lambda a: jax.ShapeDtypeStruct((size, *a.shape), a.dtype, sharding=self.where.data)
@@ -108,7 +108,7 @@ class _PoolRun:
         self.lowered, self.digest = lowering.lower(step, inputs, state, examples, self.count)
 
     def _init(self, inputs: Inputs, count: Array) -> tuple[RoundState, Array]:
-        """The first state, with the rows of one client, and whether those of another are the same."""
+        """The first state, with the rows of one client, and whether another client's rows are the same."""
         examples = jax.tree.map(lambda a: jnp.broadcast_to(a, (count.size, *a.shape[1:])), self.sample)
         state = self.algorithm.init(inputs.key, inputs.params, ClientData(examples, count))
         rows = state.memory, state.layers

@@ -1,4 +1,4 @@
-"""Compiles runs: a chunk of rounds is one scan, and one program serves all chunks of a length.
+"""Compiles runs: a chunk of rounds is one scan, and one program serves all chunks of the same length.
 
 The state stays on the devices and is overwritten in place; keys, parameters and data are arguments of the programs.
 """
@@ -33,7 +33,7 @@ class Inputs(NamedTuple):
 
 
 class CompiledRuns(NamedTuple):
-    """A run, or the runs of a wave, ready to start. `state` is that after the rounds so far."""
+    """A run, or the runs of a wave, ready to start. `state` is the state after the rounds so far."""
 
     empty: result_dataset.Chunk  # without a round, for shapes and names
     attrs: dict[str, Any]  # `num_params`, `compile_seconds`, `programs` compiled
@@ -118,7 +118,7 @@ def _start(make: Callable[..., Algorithm], layout: Layout, inputs: Inputs, data:
 
 
 def _own(inputs: Inputs) -> Inputs:
-    """Without what is the same for all runs."""
+    """Only the arrays that differ between runs."""
     return inputs._replace(data=())
 
 
@@ -167,7 +167,7 @@ def first_axis(tree: PyTree, layout: Layout) -> PyTree:
 
 
 def empty_chunk(info: PyTree, evaluation: Evaluation, params: PyTree, layout: Layout) -> result_dataset.Chunk:
-    """A chunk without a round, from the shapes of one that has some."""
+    """A chunk of no rounds, in the shapes of one that has some."""
     params = first_axis(processes.on_host(evaluation.ravel(params)), layout)
     none = lambda of: np.zeros((len(params), 0, *of.shape[2 if layout.runs else 1 :]), of.dtype)
     metrics = dict.fromkeys(evaluation.names, np.zeros(len(params)))
@@ -175,7 +175,7 @@ def empty_chunk(info: PyTree, evaluation: Evaluation, params: PyTree, layout: La
 
 
 def compile_attrs(params: PyTree, layout: Layout, began: float, compiled: int) -> dict[str, Any]:
-    """Attributes of the result about the programs: how many, and what compiling them took."""
+    """Attributes of the result about its programs: how many, and how long compiling took."""
     size = sum(leaf[0].size if layout.runs else leaf.size for leaf in jax.tree.leaves(params))
     seconds = time.perf_counter() - began
     return {"num_params": size, "compile_seconds": seconds, "programs": compiled}

@@ -1,4 +1,4 @@
-"""The folder of a run, file by file, and the module that knows each. `run_writer` writes them all while a run goes on.
+"""The folder of a run, file by file, and the module that knows each. `run_writer` writes them all during a run.
 
 - `manifest.json`, before the first round: versions, device, commit, key and arguments (`manifest` collects them,
   `run_folder.create` writes them).

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def write(path: pathlib.Path, content: bytes) -> None:
-    """Put a file in place: a reader finds the old one or the new one, whole, even after a crash.
+    """Write or replace a file: a reader finds the whole old one or the whole new one, even after a crash.
 
     Args:
       path: file to write or to replace; its folder exists.

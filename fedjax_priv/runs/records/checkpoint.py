@@ -1,6 +1,6 @@
 """`checkpoint/`: the chunks that runs have finished, each written once, and the state after the last one.
 
-`state.npz` lists the files of chunks that count. It is replaced, whole, only after those are there. So at any moment
+`state.npz` lists the valid chunk files. It is replaced only after those are written, and in one step. So at any moment
 the folder holds one position from which the runs can be resumed.
 """
 
@@ -23,7 +23,7 @@ STATE = "state.npz"
 
 
 class Position(NamedTuple):
-    """How far runs are; waves of them run one after the other."""
+    """How far the runs have come; waves run one after the other."""
 
     wave: int = 0  # that runs now
     files: tuple[tuple[str, ...], ...] = ((),)  # of finished chunks, for each wave up to this one
@@ -31,7 +31,7 @@ class Position(NamedTuple):
 
 
 def read(folder: pathlib.Path) -> Position:
-    """The last position that was written; the start where there is none.
+    """The last position that was written; the start if there is none.
 
     Raises:
       ValueError: the file is broken.
@@ -43,7 +43,7 @@ def read(folder: pathlib.Path) -> Position:
 
 
 def write(folder: pathlib.Path, position: Position) -> None:
-    """Replace the position; the files of chunks it lists are there.
+    """Replace the position; the chunk files it lists must exist.
 
     Raises:
       OSError: the folder is read-only, or the disk is full; the older position counts.
@@ -101,7 +101,7 @@ def _unflat(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Chunk
 
 
 def _encode(about: Any, arrays: Sequence[np.ndarray]) -> bytes:
-    """An npz of the arrays' bytes, so that it holds types NumPy has no name for, such as bfloat16."""
+    """An npz of the arrays' bytes, which can hold types that NumPy does not know, such as bfloat16."""
     file = io.BytesIO()
     header = {"about": about, "types": [(str(array.dtype), array.shape) for array in arrays]}
     raw = (np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8) for array in arrays)

@@ -12,7 +12,7 @@ from fedjax_priv.engine import processes
 
 
 def digest(tree: PyTree) -> str:
-    """Of the shapes, types and bits of all leaves, 64 hexadecimal digits.
+    """Digest of the shapes, types and bits of all leaves: 64 hexadecimal digits.
 
     A leaf's rows are hashed with their numbers and the hashes added, so that each process hashes the rows it has.
     """

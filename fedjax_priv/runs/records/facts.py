@@ -27,7 +27,7 @@ def read(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Compare what a folder says of its run with what a new call says.
+    """Check that the run in a folder is the one that a new call describes.
 
     Raises:
       ValueError: they differ; each difference is named.
@@ -40,7 +40,7 @@ def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str
 
 
 def _told_apart(here: Any, there: Any) -> tuple[str, str]:
-    """Two values as text; of long ones the part where they begin to differ."""
+    """Two values as text; long ones are cut to where they begin to differ."""
     texts = ["not given" if value is None else str(value) for value in (here, there)]
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))
     start = max(sum(1 for _ in same) - 20, 0)

@@ -1,6 +1,6 @@
 """`log.jsonl`: a line for each run after each chunk of rounds.
 
-Its lines are whole, but for the last one of a process that was killed.
+Every line is whole, except perhaps the last one of a killed process.
 """
 
 import errno
@@ -16,7 +16,7 @@ LOG = "log.jsonl"
 
 
 def append(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
-    """Add a line, in one write. What a killed process left of a line is cut off first.
+    """Add a line in one write, after cutting off a partial line that a killed process left.
 
     Raises:
       OSError: the folder is read-only, or the disk is full; the log then has the lines it had.
@@ -31,7 +31,7 @@ def append(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
 
 
 def read(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The lines, oldest first, without what a killed process left of a last one.
+    """The lines, oldest first, without a partial last one that a killed process left.
 
     Raises:
       ValueError: a line is broken.
@@ -47,7 +47,7 @@ def read(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def truncate(folder: pathlib.Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """Rewrite the log with the lines `keep` is true of, as when a run starts again from an earlier round."""
+    """Rewrite the log with the lines for which `keep` is true, as when a run starts again from an earlier round."""
     lines = [atomic_file.to_json(record, indent=None) for record in read(folder) if keep(record)]
     with atomic_file.explained("write the log", folder / LOG):
         atomic_file.write(folder / LOG, b"".join(lines))

@@ -1,4 +1,4 @@
-"""What `manifest.json` says, and every result: versions, devices, commit, key and arguments. `run_folder` writes it."""
+"""What `manifest.json` and every result state: versions, devices, commit, key and arguments."""
 
 import datetime
 import json
@@ -58,7 +58,7 @@ def manifest_with(config: Mapping[str, Any], **arguments: Any) -> dict[str, str 
     """
     own = manifest(**arguments)
     if taken := sorted(config.keys() & own.keys()):
-        raise ValueError(f"keep.config must name other things than the manifest does by itself, got {taken}")
+        raise ValueError(f"keep.config must not use names of the manifest, got {taken}")
     return {name: plain(value) for name, value in config.items()} | own
 
 

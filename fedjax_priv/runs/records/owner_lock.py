@@ -21,5 +21,5 @@ def only_owner(path: pathlib.Path) -> IO[bytes]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            raise BlockingIOError(f"folder {path.parent.parent} is in use by a run that is under way") from None
+            raise BlockingIOError(f"folder {path.parent.parent} is in use by another run") from None
     return file

@@ -29,7 +29,7 @@ class Chunk(NamedTuple):
 
 
 def add(chunk: Chunk, finished: list[Chunk]) -> None:
-    """Keep a chunk, in one step: an interrupt comes before or after it. Only the last parameters are wanted."""
+    """Keep a chunk in one step, which no interrupt can split. Only the last parameters are kept."""
     finished.append(chunk)
     if len(finished) > 1:
         finished[-2] = finished[-2]._replace(params=())
@@ -46,7 +46,7 @@ def flat_measured(measured: PyTree) -> dict[str, Any]:
       ValueError: a name is taken.
     """
     if taken := sorted(RESERVED & {*dict(measured)}):
-        raise ValueError(f"layers must measure under names other than those of the result, got {taken}")
+        raise ValueError(f"layers must measure under names that the result does not use, got {taken}")
     return {MEASURED + name: value for name, value in dict(measured).items()}
 
 
@@ -106,7 +106,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
 
 
 def megabytes(bits: Bits) -> np.ndarray:
-    """What rounds put on a client's link, both ways, in MB: `[p]`, means over clients of `bits`, `[p, rounds, n]`."""
+    """MB per client, up and down: `[p]`, means over clients of `bits`, `[p, rounds, n]`."""
     ways = [way for link in bits.values() for way in link]
     return np.sum([np.mean(way, axis=2, dtype=np.float64).sum(1) for way in ways], axis=0) / 8e6
 

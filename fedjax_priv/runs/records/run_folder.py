@@ -19,7 +19,7 @@ _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": False}
 
 
 def create(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
-    """Make the folder of a new run, parents too; of several processes that try at once, one succeeds.
+    """Make the folder of a new run, and its parents; if several processes try at once, one succeeds.
 
     Args:
       folder: missing or empty. Files that a process left when it was killed in here do not count.
@@ -44,7 +44,7 @@ def create(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
-    """What `create` was given.
+    """Read the manifest that `create` wrote.
 
     Raises:
       ValueError: the folder is missing or not that of a run, or its manifest is broken.
@@ -91,7 +91,7 @@ def load(folder: pathlib.Path) -> xr.Dataset:
     read_manifest(folder)
     path = folder / RESULT
     if not path.is_file():
-        raise ValueError(f"{folder} has no {RESULT} yet: the run is under way, or was stopped and can be resumed")
+        raise ValueError(f"{folder} has no {RESULT} yet: the run is in progress, or was stopped and can be resumed")
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
     except (OSError, ValueError, KeyError) as error:
@@ -102,7 +102,7 @@ def load(folder: pathlib.Path) -> xr.Dataset:
 
 
 def _claim(part: pathlib.Path, path: pathlib.Path) -> None:
-    """Give a whole file a name that must be new. Without hard links, an empty file has the name for a moment."""
+    """Give a finished file a name that must be new. Without hard links, the name holds an empty file for a moment."""
     try:
         os.link(part, path)
     except FileExistsError:

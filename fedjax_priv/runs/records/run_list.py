@@ -1,4 +1,4 @@
-"""The runs below a folder, and how far each of them is."""
+"""The runs below a folder, and how far each has come."""
 
 import math
 import os
@@ -55,7 +55,7 @@ def _summary(folder: pathlib.Path) -> RunSummary:
 
 
 def _rounds_done(log: list[dict[str, Any]]) -> int:
-    """In a sweep, each run of a wave has a line for a chunk."""
+    """Rounds done by the log; in a sweep, each run of a wave has a line per chunk."""
     waves: dict[int, list[int]] = {}
     for line in log:
         waves.setdefault(line.get("wave", 0), []).append(line["round"])

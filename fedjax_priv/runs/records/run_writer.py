@@ -1,4 +1,4 @@
-"""Everything a run writes to its folder while it goes on, and what it reads there to be resumed."""
+"""Everything a run writes to its folder, and what it reads there when it is resumed."""
 
 import contextlib
 import json
@@ -21,10 +21,10 @@ from fedjax_priv.runs.records.result_dataset import Chunk
 
 
 class Keep(NamedTuple):
-    """The folder to write a run to: `manifest.json`, `log.jsonl`, checkpoints while it goes on, then `result.nc`.
+    """The folder to write a run to: `manifest.json`, `log.jsonl`, checkpoints during the run, then `result.nc`.
 
     A folder that is not empty is refused, unless it holds the same run and `resume` is set. A run that was killed then
-    goes on from its last checkpoint and ends with the same bits; the result of one that had ended is read.
+    continues from its last checkpoint and ends with the same bits; a finished run's result is read.
     """
 
     folder: str | pathlib.Path
@@ -34,7 +34,7 @@ class Keep(NamedTuple):
 
 
 class RunWriter:
-    """Owns the folder of a run that goes on. All processes of a run call its methods at the same places."""
+    """Owns the folder of a run in progress. All processes of a run call its methods at the same places."""
 
     def __init__(self, keep: Keep, asked: Mapping[str, Any], every: int):
         """Make the folder, or find the run in it.
@@ -73,7 +73,7 @@ class RunWriter:
         return facts.read(self.folder), Position()
 
     def _last_position(self, inside: pathlib.Path) -> Position:
-        """The log has an entry for each chunk; those of chunks after the last checkpoint will come again."""
+        """Go back to the last checkpoint: log lines of later chunks are removed, as these will run again."""
         _remove_parts(self.folder, inside)
         position = checkpoint.read(inside)
         done = [sum(len(checkpoint.read_chunks(inside / name)) for name in names) for names in position.files]
@@ -82,7 +82,7 @@ class RunWriter:
         return position
 
     def fact(self, name: str, value: Any) -> None:
-        """Write down what the run depends on; the first number written stays.
+        """Record what the run depends on; a number that was recorded before stays.
 
         Raises:
           ValueError: a digest, which is a string, was another one when the run began.
@@ -155,7 +155,7 @@ class RunWriter:
 
 
 def _remove_parts(*folders: pathlib.Path) -> None:
-    """Remove what a killed process was about to write."""
+    """Remove unfinished files of a killed process."""
     for folder in folders:
         for path in folder.glob(".*.part"):
             path.unlink()

@@ -26,7 +26,7 @@ def fedavg(
       local: training of a client, such as `local_sgd(...)`; `fedsgd(...)` with `optax.sgd(lr)` is FedSGD.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
-      exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
+      exact: sum in fixed point, with the same bits for every block and number of devices; otherwise in float.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
     """
     if cohort_size is not None:

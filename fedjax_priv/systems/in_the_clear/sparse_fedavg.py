@@ -34,13 +34,13 @@ def sparse_fedavg(
     Args:
       local: training of a client.
       num_params: parameters of the model, d.
-      k: coordinates a client sends.
+      k: coordinates that each client sends.
       sparsifier: "top_k" sends those largest in magnitude, "rand_k" random ones.
       error_feedback: a client adds what it did not send to its next update.
-      num_clients: clients in the data; needed with `cohort_size`, which updates are then scaled up by.
+      num_clients: clients in the data; needed with `cohort_size`, to scale updates up by their ratio.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
-      exact: sum in fixed point, so that blocks and devices change no bit of it; False is a float sum.
+      exact: sum in fixed point, with the same bits for every block and number of devices; otherwise in float.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:

@@ -36,11 +36,11 @@ def cdp_fl(
     Args:
       local: training of a device.
       num_clients: devices in the data, n.
-      cohort_size: r, devices of a round, drawn uniformly without replacement; all if not given.
+      cohort_size: devices drawn each round (r), uniformly without replacement; all if not given.
       cohort: another draw of at most r devices a round, such as `clients.scheduled`.
-      dropout: probability that a device is lost before its upload; the mean is that of the others.
-      leave: probability that a survivor is gone when round keys are asked for; this fails a round with losses.
-      levels: grid points c of the quantizer to a unit; the grid should be far below the learning rate times sigma.
+      dropout: probability that a device is lost before its upload; the mean is over the others.
+      leave: probability that a survivor is gone when asked for its round key; a round with lost devices then fails.
+      levels: grid points of the quantizer per unit (c); make 1/c far smaller than the learning rate times sigma.
       secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
       **how: `threshold` and `elide` of `enrolled_masks`; `server`, `block`, `mesh` and `observe` of `federated_round`.

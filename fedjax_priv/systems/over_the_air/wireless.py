@@ -44,16 +44,17 @@ def wireless(
 
     Args:
       local: what a client computes; a regulariser belongs in its loss.
-      clip: L, largest norm of what it sends before noise.
-      noise_variance: sigma_k^2 of the privacy noise, of every client or `[n]`.
-      receiver_noise: N0, variance of the receiver's noise.
-      participation: p, probability of joining a round: a number, `[n]`, or a function of the round; 1 if not given.
-      threshold: h_th of channel-aware sampling, `p_k = min(1, h_k / h_th)`, instead of `participation`.
-      snr_db: transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no power limit if not given.
-      power_control: what gives way where power does not suffice, see `layers.align`. Under "signal" a client whose
-        noise takes all its power does not join.
-      access: one "multiple" access channel, or an "orthogonal" link for each client.
-      known_count: whether the server knows how many clients sent; it divides by their expected number if not.
+      clip: largest Euclidean norm of what a client sends, before noise (L).
+      noise_variance: variance of the privacy noise at each coordinate (sigma_k^2), of every client or `[n]`.
+      receiver_noise: variance of the receiver's noise (N0).
+      participation: probability of joining a round (p): a number, `[n]`, or a function of the round; 1 if not given.
+      threshold: gain h_th from which a client always joins, `p_k = min(1, h_k / h_th)`; replaces `participation`.
+      snr_db: power limit as transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no limit if not given.
+      power_control: how a client stays within `snr_db`, see `layers.align`. "gradient" and "bound" scale update and
+        noise, by the norm of the update or by `clip`. "signal" scales the update alone; a client whose noise takes all
+        its power does not join.
+      access: "multiple": one channel on which uploads add up; "orthogonal": a separate link for each client.
+      known_count: the server knows how many clients sent; otherwise it divides by their expected number.
       fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
@@ -96,7 +97,7 @@ def _draw(participation: Any, threshold: Any, fading: Fading) -> Draw:
 
 
 def _decibels(**values: float) -> None:
-    """What float32 holds as a power."""
+    """Check that float32 can hold these powers."""
     for name, value in values.items():
         if not -300 <= value <= 300:
             raise ValueError(f"{name} must be a number of dB in [-300, 300], got {value!r}")

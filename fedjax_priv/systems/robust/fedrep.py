@@ -43,24 +43,23 @@ def fedrep(
 
     Args:
       local: training of a client; momentum is the client's own (`carry_momentum=True`).
-      num_clients: m.
+      num_clients: clients in the data, m.
       num_params: parameters of the model, d.
-      ratio: K / d; K = m floor(ratio d / m), at least m.
-      k: K itself instead of `ratio`, a multiple of m.
-      buffer_size: s, clients of a buffer, a divisor of m; the rule gets m / s rows.
+      ratio: fraction of the d coordinates that all proposals together name: K = m floor(ratio d / m), at least m.
+      k: number K of coordinates that all proposals together name, a multiple of m; replaces `ratio`.
+      buffer_size: clients in a buffer (s), a divisor of m; the rule gets m / s rows.
       aggregate: rule across buffers; `centered_clipping()` if not given.
       alpha: fraction of its largest coordinates that a client replaces by random ones in its proposal, in [0, 1].
       num_byzantine: clients 0 to f - 1 are Byzantine; they can corrupt f buffers.
-      attack: on values that Byzantine clients send.
-      coordinate_attack: on coordinates that they propose.
+      attack: attack on the values that Byzantine clients send.
+      coordinate_attack: attack on the coordinates that they propose.
       dropout: probability that a client is lost after the union is known and before its upload.
-      leave: probability that a survivor is gone when shares are opened.
-      levels: grid points of the quantizer to a unit.
+      leave: probability that a survivor is gone when the server asks for shares.
+      levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a buffer may hold a single client.
-      clip: largest Euclidean norm of the values on I that an honest client sends; the memory does not keep what is cut
-        off. None leaves them as they are.
+      clip: largest Euclidean norm of an honest client's values; no clipping if not given. The memory drops what is cut.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking; a buffer
-        holds the noise of its s clients. Needs `clip`; in a sweep it is static. Proposals stay in the clear.
+        holds the noise of its s clients. Needs `clip`; static in a sweep. Proposals stay in the clear.
       **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.
 

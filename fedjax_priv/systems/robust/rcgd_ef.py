@@ -27,17 +27,17 @@ def rcgd_ef(
 ) -> Algorithm:
     """`w <- w - mean of the messages Q(e_k + y_k) of smallest norm`, Q = top-K; `e_k` is what was not sent.
 
-    The server sees each client's message: rows are `[m, d]`. What an attack says is cut to its K largest coordinates,
+    The server sees each client's message: rows are `[m, d]`. What an attack sends is cut to its K largest coordinates,
     so that the message is legal.
 
     Args:
       local: training of a client.
-      num_clients: m.
+      num_clients: clients in the data, m.
       num_params: parameters of the model, d.
-      ratio: K / d; K = floor(ratio d), at least 1.
-      trimmed: share of messages left out, below 1/2; num_byzantine / num_clients if not given.
+      ratio: fraction of the d coordinates that a client sends: K = floor(ratio d), at least 1.
+      trimmed: fraction of the messages left out, below 1/2; num_byzantine / num_clients if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
-      attack: on values that Byzantine clients send.
+      attack: attack on the values that Byzantine clients send.
       dropout: probability that a client's message is lost.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 

@@ -1,4 +1,4 @@
-"""FedAvg with a robust rule in place of the mean; updates in the clear, one row a client."""
+"""FedAvg with a robust rule instead of the mean; updates in the clear, one row per client."""
 
 from jaxtyping import Array
 
@@ -29,10 +29,10 @@ def robust_fedavg(
 
     Args:
       local: training of a client.
-      num_clients: m.
+      num_clients: clients in the data, m.
       aggregate: rule across clients; `centered_clipping()` if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine.
-      attack: on values that Byzantine clients send.
+      attack: attack on the values that Byzantine clients send.
       dropout: probability that a client's update is lost.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 

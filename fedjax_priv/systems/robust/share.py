@@ -31,14 +31,14 @@ def share(
 
     Args:
       local: training of a client.
-      num_clients: m.
-      buffer_size: clients of a cluster, a divisor of m; clusters are drawn anew each round.
+      num_clients: clients in the data, m.
+      buffer_size: clients in a cluster, a divisor of m; clusters are drawn anew each round.
       aggregate: rule across clusters; `centered_clipping()` if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine; they can corrupt f clusters.
-      attack: on values that Byzantine clients send.
+      attack: attack on the values that Byzantine clients send.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when shares are opened.
-      levels: grid points of the quantizer to a unit.
+      leave: probability that a survivor is gone when the server asks for shares.
+      levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a cluster may hold a single client.
       **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.

@@ -35,12 +35,11 @@ def common_secagg(
       local: training of a client.
       num_clients: clients in the data.
       num_params: parameters of the model, d.
-      alpha: fraction of the parameters that is sent, in (0, 1]: round(alpha d) of them, at least one. In a sweep it is
-        static.
+      alpha: fraction of the parameters that is sent, in (0, 1]; at least one is sent. Static in a sweep.
       error_feedback: a client adds what it did not send to its next update.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when shares are opened.
-      levels: grid points of the quantizer to a unit.
+      leave: probability that a survivor is gone when the server asks for shares.
+      levels: grid points of the quantizer per unit.
       secure_sum: another innermost layer than `pairwise_masks(...)`, as in `secagg`.
       **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.

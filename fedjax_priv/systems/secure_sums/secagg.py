@@ -39,14 +39,14 @@ def secagg(
       num_clients: clients in the data.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when shares are opened.
-      levels: grid points c of the quantizer to a unit (eqs. 15-17 of SparseSecAgg; c is not published).
-      normalize: "expected" scales updates by beta_i / (1 - dropout) (eq. 16 with p = 1), and by clients / cohort; the
-        mean of the sum over draws and dropouts is then `sum_i beta_i y_i`. "survivors" divides by the survivors' total
-        weight instead.
-      clip: largest Euclidean norm of a client's weighted and scaled update; None leaves updates as they are.
+      leave: probability that a survivor is gone when the server asks for shares.
+      levels: grid points of the quantizer per unit (c in eqs. 15-17 of SparseSecAgg, which gives no value).
+      normalize: "expected" scales each update by its weight beta_i / (1 - dropout) (eq. 16 with p = 1) and by clients /
+        cohort, so that the sum has the mean `sum_i beta_i y_i` over draws and dropouts. "survivors" divides the sum by
+        the survivors' total weight.
+      clip: largest Euclidean norm of a client's weighted and scaled update; no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking, so that the
-        sum is differentially private. Needs `clip` and `normalize="expected"`; in a sweep it is static.
+        sum is differentially private. Needs `clip` and `normalize="expected"`; static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
         the clear.
       **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
@@ -59,7 +59,7 @@ def secagg(
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
     if noise_variance is not None and normalize == "survivors":
-        raise ValueError("normalize must be 'expected' with noise_variance, or the sum of weights is noisy as well")
+        raise ValueError("normalize must be 'expected' with noise_variance, got 'survivors': weights get noise")
     masks, run = MASKS.split(how)
     secure = secure_sum is None
     mask = pairwise_masks(group_size=size, **masks) if secure_sum is None else secure_sum

@@ -41,19 +41,18 @@ def sparse_secagg(
     Args:
       local: training of a client.
       num_clients: clients in the data.
-      alpha: upper bound of the fraction of coordinates that a client sends, in (0, 1]; in a sweep it is static unless
+      alpha: upper bound of the fraction of coordinates that a client sends, in (0, 1]; static in a sweep unless
         `expand` is "dense".
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when shares are opened.
-      levels: grid points c of the quantizer to a unit (eqs. 15-17; c is not published).
-      normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16), and by clients / cohort; the mean of
-        the sum is then `sum_i beta_i y_i` (Lemma 1). "survivors" scales by beta_i / p and divides by the survivors'
+      leave: probability that a survivor is gone when the server asks for shares.
+      levels: grid points of the quantizer per unit (c in eqs. 15-17 of the paper, which gives no value).
+      normalize: "expected" scales updates by beta_i / (p (1 - dropout)) (eq. 16) and by clients / cohort, so that the
+        sum has the mean `sum_i beta_i y_i` (Lemma 1). "survivors" scales by beta_i / p and divides by the survivors'
         total weight, which clients tell the server.
-      clip: largest Euclidean norm of a client's weighted and scaled update, on all coordinates, sent or not; None
-        leaves updates as they are.
+      clip: largest Euclidean norm of a scaled update on all coordinates, sent or not; no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking. Needs
-        `clip`; in a sweep it is static. The server may read an upload alone, so the noise of one client must suffice.
+        `clip`; static in a sweep. The server may read an upload alone, so the noise of one client must suffice.
       **how: `neighbours`, `threshold`, `expand` and `elide` of `layers.sparse_mask.sparse_protocol`; `server`, `block`,
         `mesh` and `observe` of `federated_round`.
 

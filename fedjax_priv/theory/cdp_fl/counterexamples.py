@@ -1,8 +1,8 @@
 """Three cases in which Theorem 1 is false: the exact law of the released sum, and its true delta at the stated eps.
 
-Device i takes part in one round with r - 1 others; neighbours differ in the sign of the gradient +-G of one of its m
-samples; all is one-dimensional. The released sum S = sum_j (theta_j - theta^t) is in units of eta sigma;
-its laws under the two data sets are mirror images about 0.
+Device i takes part in one round with r - 1 others; adjacent data sets differ in the sign of the gradient +-G of one of
+its m samples; all is one-dimensional. The released sum S = sum_j (theta_j - theta^t) is in units of eta sigma; its laws
+under the two data sets are mirror images about 0.
 """
 
 from typing import NamedTuple

@@ -62,7 +62,7 @@ def convergence_bound(
       num_params: d.
       alpha: the protocol's parameter, in (0, 1].
       dropout: theta, in [0, 1/2), the theorem's condition.
-      levels: c, grid points of the quantizer to a unit.
+      levels: c, grid points of the quantizer per unit.
       local_steps: E, plain SGD steps with `learning_rate` between two aggregations.
       steps: J, local steps in all, E times the rounds.
     """
@@ -125,4 +125,4 @@ def _check(problem: Problem) -> None:
 def _check_weights(weights: np.ndarray) -> None:
     shares = _validate.real("[0, 1]", weights=weights)
     if shares.ndim != 1 or len(shares) < 2 or abs(shares.sum() - 1) > 1e-6:
-        _validate.fail("weights", weights, "two or more shares whose sum is 1")
+        _validate.fail("weights", weights, "two or more fractions whose sum is 1")

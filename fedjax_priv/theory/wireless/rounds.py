@@ -38,9 +38,7 @@ def checked(setting: Round) -> Checked:
     size = int(_validate.integer(num_users=setting.num_users))
     clip, variance, receiver_noise = noises(setting)
     if variance.shape not in ((), (size,)):
-        _validate.fail(
-            "noise_variance", setting.noise_variance, f"a number, or one per user, num_users = {size} of them"
-        )
+        _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per user: num_users = {size}")
     return Checked(size, users(size, setting.participation), clip, variance, receiver_noise)
 
 
@@ -49,9 +47,7 @@ def distinct(setting: Round, rounds: Numbers) -> list[tuple[Checked, int]]:
     size, total = int(_validate.integer(num_users=setting.num_users)), int(_validate.integer(rounds=rounds))
     p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
     if variance.shape not in ((), (total,)):
-        _validate.fail(
-            "noise_variance", setting.noise_variance, f"a number, or one per round, rounds = {total} of them"
-        )
+        _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per round: rounds = {total}")
     if p.ndim < 2 and variance.ndim == 0:
         return [(Checked(size, np.broadcast_to(p, size), clip, variance, receiver_noise), total)]
     settings = np.column_stack([np.broadcast_to(variance, total), np.broadcast_to(p, (total, size))])

@@ -158,7 +158,7 @@ def test_what_clients_did_is_compressed(folder):
 
 @pytest.mark.parametrize("broken", [b"", b"no netCDF", "half"])
 def test_a_result_that_is_missing_or_broken_is_said(folder, broken):
-    with pytest.raises(ValueError, match=r"has no result.nc yet: the run is under way, or was stopped"):
+    with pytest.raises(ValueError, match=r"has no result.nc yet: the run is in progress, or was stopped"):
         run_folder.load(folder)
     run_folder.save(folder, result())
     content = (folder / "result.nc").read_bytes()
