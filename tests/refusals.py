@@ -1,17 +1,11 @@
 """Tables of bad arguments as tests."""
 
-import pytest
+from helpers import refuses
 
 
 def refused(*cases, by=lambda call: call(), pattern="^{}"):
     """A test for each `(given, message)`: `by(given)` raises a ValueError that matches `pattern` with the message."""
-
-    @pytest.mark.parametrize(("given", "message"), cases)
-    def test(given, message):
-        with pytest.raises(ValueError, match=pattern.format(message)):
-            by(given)
-
-    return test
+    return refuses(by, *((given, pattern.format(message)) for given, message in cases))
 
 
 def each(**values):
