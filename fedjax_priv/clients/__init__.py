@@ -2,7 +2,6 @@
 
 - `participation`: draws of a round's cohort.
 - `local_training`: local SGD and FedSGD.
-- `noisy_steps`: what a theorem has to know of local steps.
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
 - `noisy_steps`: the noise of local steps, as privacy theorems need it.

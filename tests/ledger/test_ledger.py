@@ -63,11 +63,10 @@ def simulated(algorithm):
 
 
 @functools.cache
-def concentrated(secure=True, colluding=0, steps=2, **noise):
+def concentrated(secure=True, colluding=0, steps=2, size=3, **noise):
     training = local(num_steps=steps, **({"sample_clip": 0.5, "gradient_noise": 0.3} | noise))
-    algorithm = systems.cdp_fl(
-        training, num_clients=N, cohort_size=3, cohort=scheduled(SCHEDULE), secure_sum=None if secure else plain_field()
-    )
+    who = dict(num_clients=N, cohort_size=size, cohort=scheduled(SCHEDULE))
+    algorithm = systems.cdp_fl(training, secure_sum=None if secure else plain_field(), **who)
     return entries(algorithm, made(SCHEDULE), colluding=colluding)
 
 
@@ -93,6 +92,8 @@ def test_concentrated_dp_by_client_and_adversary():
         assert proved.assumptions[0] in entry.proved.why
     assert worst(coalition.proved) == worst(device.proved) >= worst(server.proved) > worst(server.claimed)
     assert server.proved.epsilon[5] == 0  # which took part in no round
+    for entry, same in zip(concentrated(colluding=1, size=None), (server, device, coalition, everybody), strict=True):
+        np.testing.assert_array_equal(entry.proved.epsilon, same.proved.epsilon)  # three in a sum, of six at most
 
 
 def test_without_secure_aggregation_uploads_are_seen_alone():

@@ -35,7 +35,7 @@ def rcgd_ef(
       num_clients: m.
       num_params: parameters of the model, d.
       ratio: K / d; K = floor(ratio d), at least 1.
-      trimmed: share of messages left out, below 1/2; num_byzantine / num_clients if not given.
+      trimmed: fraction of messages left out, below 1/2; num_byzantine / num_clients if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
       attack: on values that Byzantine clients send.
       dropout: probability that a client's message is lost.
