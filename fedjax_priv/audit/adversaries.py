@@ -78,8 +78,8 @@ def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_n
         deviation = jnp.sqrt(number * noise_variance + receiver_noise)
         shift = 2 * clip / deviation
         z = (received.value[0] @ toward(seen.before) + number * clip) / deviation
-        share = number / size
-        return jnp.logaddexp(jnp.log1p(-share), jnp.log(share) + shift * z - jnp.square(shift) / 2)
+        fraction = number / size
+        return jnp.logaddexp(jnp.log1p(-fraction), jnp.log(fraction) + shift * z - jnp.square(shift) / 2)
 
     return score
 

@@ -27,7 +27,7 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     if isinstance(sizes, str):
         return [no_guarantee("anybody", ADJACENT, sizes)]
     clip, sigma = np.asarray(steps.clip), np.asarray(steps.sigma)
-    training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, release.num_selected, *sizes, sigma)
+    training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, run.sizes["client"], *sizes, sigma)
     claim = _claimed(training, question.delta, release.secure, steps)
     rows = [("everybody", "every local step, all other clients colluding", 0)]
     if release.secure:

@@ -47,8 +47,7 @@ def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
 
 def loss_rate(dropout: float | Array) -> float | Array:
     """A probability in [0, 1); a traced one outside is NaN."""
-    _validate.fraction(below_one=True, dropout=dropout)
-    return _validate.or_nan(dropout, at_least=0, below=1)
+    return _validate.fraction(below_one=True, dropout=dropout)
 
 
 def minority(num_byzantine: int, num_clients: int) -> None:

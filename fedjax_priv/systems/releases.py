@@ -62,7 +62,7 @@ class LocalNoise(NamedTuple):
     """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD)."""
 
     secure: bool  # only the sum is seen; otherwise each upload is
-    num_selected: int  # r, clients of a round
+    num_selected: int  # r, clients of a round at most
     steps: NoisySteps | None  # None: nothing is known of local training
 
 

@@ -69,8 +69,9 @@ def simulated(algorithm):
 
 
 @functools.cache
-def concentrated(secure=True, colluding=0, steps=2, **noise):
-    algorithm = systems.cdp_fl(noisy(steps, **noise), **MEMBERS, secure_sum=None if secure else plain_field())
+def concentrated(secure=True, colluding=0, steps=2, size=3, **noise):
+    who = MEMBERS | {"cohort_size": size}
+    algorithm = systems.cdp_fl(noisy(steps, **noise), **who, secure_sum=None if secure else plain_field())
     return entries(algorithm, made(SCHEDULE), colluding=colluding)
 
 
@@ -95,6 +96,8 @@ def test_concentrated_dp_by_client_and_adversary():
         assert proved.assumptions[0] in entry.proved.why
     assert worst(coalition.proved) == worst(device.proved) >= worst(server.proved) > worst(server.claimed)
     assert server.proved.epsilon[5] == 0  # which took part in no round
+    for entry, same in zip(concentrated(colluding=1, size=None), (server, device, coalition, everybody), strict=True):
+        np.testing.assert_array_equal(entry.proved.epsilon, same.proved.epsilon)  # three in a sum, of six at most
 
 
 def test_without_secure_aggregation_uploads_are_seen_alone():

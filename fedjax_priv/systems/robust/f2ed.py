@@ -11,7 +11,8 @@ from fedjax_priv.systems.robust.share import share
 
 SHARE = HandsOn(
     share,
-    ("num_clients", "buffer_size", "num_byzantine", "attack", "dropout", "leave", "levels", "in_the_clear", *MASKS[1]),
+    ("num_clients", "buffer_size", "num_byzantine", "attack", "dropout", "leave", "levels", "in_the_clear",
+     *MASKS.names),
 )  # fmt: skip
 
 

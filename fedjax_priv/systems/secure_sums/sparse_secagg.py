@@ -61,7 +61,7 @@ def sparse_secagg(
     """
     _validate.one_of(("expected", "survivors"), normalize=normalize)
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
-    alpha = _validate.or_nan(alpha, above=0, at_most=1)
+    alpha = _validate.fraction(above_zero=True, alpha=alpha)
     masks, run = MASKS.split(how)
     peers = size - 1 if (k := masks.get("neighbours", "all")) == "all" else k
     mask = sparse_masks(alpha=alpha, group_size=size, **masks)

@@ -39,10 +39,10 @@ def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Num
     Returns:
       `[...]`.
     """
-    share = check_selected(num_selected, num_devices) / np.asarray(num_devices)
+    fraction = check_selected(num_selected, num_devices) / np.asarray(num_devices)
     by_count = _validate.real("[0, 1]", delta=delta)
     rounds = by_count.shape[-1] - 1
-    return (by_count * _binomial.pmf(np.arange(rounds + 1), rounds, np.asarray(share)[..., None])).sum(-1)
+    return (by_count * _binomial.pmf(np.arange(rounds + 1), rounds, np.asarray(fraction)[..., None])).sum(-1)
 
 
 def _amplified(rounds: float, noise_multiplier: float, num_samples: float, batch_size: float, delta: float) -> float:

@@ -46,8 +46,8 @@ def rigorous_sampled_orthogonal_delta(setting: Round, epsilon: Numbers) -> Resul
 
 def rigorous_sampled_orthogonal_epsilon(setting: Round, delta: Numbers) -> Result:
     """The inverse of `rigorous_sampled_orthogonal_delta`."""
-    share = _validate.real("[0, 1]", delta=delta) / _most(setting)
-    return rigorous_orthogonal_epsilon(setting, np.minimum(share, 1))
+    of_sender = _validate.real("[0, 1]", delta=delta) / _most(setting)
+    return rigorous_orthogonal_epsilon(setting, np.minimum(of_sender, 1))
 
 
 def rigorous_unsampled_delta(setting: Round, epsilon: Numbers) -> Result:
