@@ -57,7 +57,7 @@ def test_the_options_of_a_system_are_those_of_its_signature():
         "normalize", "block", "clip", "noise_variance",
     }  # fmt: skip
     assert typing.get_args(secagg["normalize"].type) == ("expected", "survivors")
-    assert secagg["leave"].help == "probability that a survivor is gone when shares are opened."
+    assert secagg["leave"].help == "probability that a survivor is gone when the server asks for shares."
     training = options_by_part("fedavg")["training"]
     assert (training["learning_rate"].default, training["batch_size"].default) == (0.1, 10)
 
@@ -90,7 +90,7 @@ def test_the_size_of_the_model_is_no_option(monkeypatch):
 
 
 def test_every_option_has_help():
-    short = {"hidden": "mlp: units of each hidden layer.", "padding": "mcmahan_cnn: of its convolutions"}
+    short = {"hidden": "mlp: units of each hidden layer.", "padding": "mcmahan_cnn: padding of the convolutions"}
     for system in systems.__all__:
         for options in options_by_part(system).values():
             for name, option in options.items():

@@ -31,7 +31,7 @@ def test_processes_are_told_or_found_in_the_environment(started):
             "coordinator, num_processes, process_id must be given together, got only coordinator",
         ),
         (Launch(num_processes=2, process_id=0), "must be given together, got only num_processes, process_id"),
-        (Launch(distributed=True, process_id=0), "distributed finds .* environment: leave out process_id"),
+        (Launch(distributed=True, process_id=0), "distributed reads .* environment, so leave out process_id"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(started, launch, message):
