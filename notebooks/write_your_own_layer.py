@@ -101,7 +101,7 @@ def case_of(layer, **how):
 
 
 check_layer(case_of(int8()), unbiased=True)
-check_layer(case_of(int8(num_groups=2), groups=2))
+check_layer(case_of(int8(num_groups=2), num_groups=2))
 print("int8 keeps the laws")
 
 # %% [markdown]
