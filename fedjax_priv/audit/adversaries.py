@@ -30,11 +30,11 @@ def server(toward: Toward) -> Score:
 
 
 def coalition(toward: Toward, colluding: int) -> Score:
-    """The server of a mean and the last clients of each round, who subtract their own updates from the sum."""
+    """The server of a mean and the last clients of each round, never the first, who subtract their own updates."""
 
     def score(seen: Seen) -> Array:
         counted = seen.info.counted
-        theirs = counted & (jnp.arange(counted.size) >= counted.size - colluding)
+        theirs = counted & (jnp.arange(counted.size) >= max(counted.size - colluding, 1))
         number = counted.sum().astype(jnp.float32)
         return toward(seen.before) @ (number * _direction(seen) - theirs.astype(jnp.float32) @ seen.updates)
 

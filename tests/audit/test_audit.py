@@ -1,6 +1,7 @@
 """The auditor, audited: from below on mechanisms whose eps is known, and above the claim of broken ones."""
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +32,15 @@ from fedjax_priv.audit import (
     uploads,
 )
 from fedjax_priv.audit.adversaries import upload_of
+from fedjax_priv.audit.by_release import PLANS
+from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.base import ClientData, View
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd, local_sgd
 from fedjax_priv.layers import plain_field
 from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.systems import dp_sgd, fedavg, fedrep, wireless
+from fedjax_priv.systems.releases import DistributedNoise, LocalNoise, Sum
 from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory.fedrep import coordinate_epsilon
@@ -251,6 +255,25 @@ def fedavg_of(local, observe):
 def test_an_upload_in_the_clear_is_read(sent, value):
     view = View(sent, (), (), (), (), ())
     np.testing.assert_array_equal(upload_of(view, 1, 3), value)
+
+
+def test_each_view_subtracts_what_it_knows():
+    """Three updates of which client 0's is the canary; a cohort may be smaller than `num_selected`."""
+    updates, plan = jnp.array([[1.0], [10.0], [100.0]]), PLANS[LocalNoise]
+    info = types.SimpleNamespace(counted=jnp.ones(3, bool), direction=updates.mean(0), status=jnp.int32(0))
+    seen = Seen(jnp.zeros(1), jnp.zeros(1), info, updates)
+    look = lambda view, size=3: plan.score(
+        lambda params: jnp.ones(1), release=LocalNoise(True, size, None), view=view, colluding=2, kind="label"
+    )(seen)
+    found = [float(look(view)) for view in ("server", "device", "coalition", "everybody")]
+    np.testing.assert_allclose([*found, look("everybody", 6)], [111, 11, 1, 1, 1], rtol=1e-6)
+
+
+def test_a_direction_canary_is_long_enough_to_be_clipped():
+    """Updates are clipped after they are weighted by one over the number of clients."""
+    noise = DistributedNoise(1.0, 8.0, 0.5, group_size=4)
+    assert [PLANS[Sum].norm(Sum(noise), heard) for heard in (4, 8)] == [6.0, 12.0]
+    assert PLANS[Sum].norm(Sum(), 4) == 1.0
 
 
 test_bad_arguments = refused(
