@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 
+from experiments.kept import keep
 from experiments.problem import Task, load, model_of, num_params
 from experiments.sparse_secagg.protocol import SYSTEMS
 from fedjax_priv import data, losses, metrics
@@ -127,13 +128,17 @@ def _one(
         {"system": list(systems), "seed": list(range(config.repeats))},
         key, model.init, clients, rounds=rounds, every=config.every, progress=False, over="clients",
         evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
+        keep=keep(config.setting.partition, num_clients, setting=config.setting),
     )  # fmt: skip
     parts = []
     for system in systems:
         one, whole = run.sel(system=system), None
         if config.timed_rounds:
             secure = make(system, elide=False)
-            whole = simulate(secure, key, model.init(key), clients, rounds=config.timed_rounds, progress=False)
+            whole = simulate(
+                secure, key, model.init(key), clients, rounds=config.timed_rounds, progress=False,
+                keep=keep("timed", config.setting.partition, num_clients, system, setting=config.setting),
+            )  # fmt: skip
         parts.append(_summary(config, one, _seconds(one if whole is None else whole)))
     return cast(xr.Dataset, xr.concat(parts, "system", join="outer"))
 
