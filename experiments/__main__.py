@@ -6,7 +6,7 @@
 import argparse
 import pathlib
 
-from experiments import cards, harness, kept
+from experiments import cards, harness
 
 
 def main() -> None:
@@ -16,16 +16,14 @@ def main() -> None:
     parser.add_argument("figure")
     parser.add_argument("--scale", choices=cards.SCALES, default="quick")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the results; default: results/PAPER/FIGURE-SCALE")
-    about = "folder of the runs of a long experiment; the same command continues them if it was stopped"
-    parser.add_argument("--keep", type=pathlib.Path, help=about)
+    parser.add_argument("--runs", type=pathlib.Path, help="folder to write runs to; given again, they continue there")
     args = parser.parse_args()
     try:
         (card,) = cards.chosen(args.paper, args.figure)
     except ValueError as error:
         parser.error(str(error))
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
-    with kept.keeping(args.keep):
-        harness.make(cards.experiments(card.paper)[card.name], card.paper, card.name, args.scale, out)
+    harness.make(cards.experiments(card.paper)[card.name], card.paper, card.name, args.scale, out, args.runs)
 
 
 if __name__ == "__main__":

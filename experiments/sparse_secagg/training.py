@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 
-from experiments.kept import keep
 from experiments.problem import Task, load, model_of, num_params
+from experiments.resuming import next_run
 from experiments.sparse_secagg.protocol import SYSTEMS
 from fedjax_priv import data, losses, metrics
 from fedjax_priv.analysis import wall_clock
@@ -126,9 +126,8 @@ def _one(
     run = sweep(
         functools.partial(make, elide=True),
         {"system": list(systems), "seed": list(range(config.repeats))},
-        key, model.init, clients, rounds=rounds, every=config.every, progress=False, over="clients",
+        key, model.init, clients, rounds=rounds, every=config.every, keep=next_run(), progress=False, over="clients",
         evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
-        keep=keep(config.setting.partition, num_clients, setting=config.setting),
     )  # fmt: skip
     parts = []
     for system in systems:
@@ -136,9 +135,8 @@ def _one(
         if config.timed_rounds:
             secure = make(system, elide=False)
             whole = simulate(
-                secure, key, model.init(key), clients, rounds=config.timed_rounds, progress=False,
-                keep=keep("timed", config.setting.partition, num_clients, system, setting=config.setting),
-            )  # fmt: skip
+                secure, key, model.init(key), clients, rounds=config.timed_rounds, keep=next_run(), progress=False
+            )
         parts.append(_summary(config, one, _seconds(one if whole is None else whole)))
     return cast(xr.Dataset, xr.concat(parts, "system", join="outer"))
 

@@ -13,8 +13,8 @@ import numpy as np
 import optax
 import xarray as xr
 
-from experiments.kept import keep
 from experiments.problem import Task, load, model_of, num_params
+from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics
 from fedjax_priv.base import Algorithm
 from fedjax_priv.clients import local_sgd
@@ -74,18 +74,12 @@ def run(setting: Setting, axes: Mapping[str, Sequence[float]], *, rounds: int, s
     whole = sweep(
         functools.partial(algorithm, setting), {**axes, "seed": range(setting.repeats)},
         jax.random.key(seed), model.init, data.federate(dataset, setting.num_users, seed=seed),
-        rounds=rounds, every=max(1, rounds // setting.evaluations), progress=False,
+        rounds=rounds, every=max(1, rounds // setting.evaluations), keep=next_run(), progress=False,
         evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
-        keep=keep(_name(setting, axes), setting=setting),
     )  # fmt: skip
     names = {"join_probability": "probability", "failed_rounds": "failed", "evaluation": "iteration"}
     kept = ["accuracy", "counted", "gain", "amplitude", "join_probability", "failed_rounds"]
     return whole[kept].rename(names).assign_attrs(num_params=num_params(setting.task))
-
-
-def _name(setting: Setting, axes: Mapping[str, Sequence[float]]) -> str:
-    points = (f"{name}-{'-'.join(f'{value:g}' for value in values)}" for name, values in axes.items())
-    return "-".join(("known" if setting.known_count else "unknown", str(setting.num_users), *points))
 
 
 def describe(setting: Setting) -> str:
