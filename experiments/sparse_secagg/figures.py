@@ -43,7 +43,7 @@ FIGURES = {
         {
             "quick": QUICK,
             "cpu": Config(Setting(DENSE), 0.92, (25, 50, 100), (12, 24, 48), repeats=1),
-            "paper": Config(Setting(), target=0.97),
+            "paper": Config(Setting(block=1), 0.97, (25, 100), (8, 30), repeats=1, timed_rounds=1),
         }, functools.partial(comparison.run, paper=Paper(upload=17.9, clock=1.8), more=comparison.revealed),
     ),
     "fig6": Experiment(

@@ -1,8 +1,7 @@
 """Tables II and III as the paper prints them, and what gives each leakage in them.
 
-One rule gives all sixteen leakages of the uniform columns: eps_l is Lemma 2's with the receiver's noise counted; eps_c is
-eq. 13's where its log has an argument of at most 2, and log(2A) + x, which is weaker, elsewhere (A is max p/(1-delta'),
-x the exponent). The rule is inferred from the numbers. Channel-aware columns depend on the channel's draws: printed is
+One rule gives all sixteen leakages of the uniform columns: eps_l is Lemma 2's with the receiver's noise counted; eps_c
+is eq. 13's where its log has an argument of at most 2, and log(2A) + x elsewhere (A is max p/(1-delta'), x the exponent). The rule is inferred from the numbers. Channel-aware columns depend on the channel's draws: printed is
 one number for each, and two determine the largest p_k and the mean number m of participants of a round.
 """
 

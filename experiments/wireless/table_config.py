@@ -6,6 +6,8 @@ from experiments.wireless.printed import UNIFORM, USERS, Printed
 from experiments.wireless.training import Setting
 
 AWARE = "channel-aware"
+CHOSEN = 2500
+"""T of Table III, which the paper does not print: that of Table II(b)."""
 
 
 class Panel(NamedTuple):
