@@ -17,7 +17,7 @@ Form = Literal["plain", "momentum from zero", "remembering"]
 class LocalSteps(NamedTuple):
     """The steps of a client in a round. Local training that states nothing has no guarantee.
 
-    Steps of any other kind, such as another optimizer's or gradients clipped by another norm, need a form of their own,
+    Steps of any other kind, such as another optimizer's or gradients clipped by another norm, need another form,
     and a theorem that names it (`ledger.local_noise`).
     """
 

@@ -48,6 +48,7 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
         return [no_guarantee("anybody", ADJACENT, known)]
     training, steps = known
     claim = _claimed(training, question.delta, release.secure, steps)
+    elsewhere = none("the paper's eps is about the sum, seen by one who knows nobody's noise")
     rows = [(*EVERYBODY, 0)]
     if release.secure:
         rows = [
@@ -65,7 +66,14 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
         lipschitz = None if uncovered(steps, "rows 3 and 4") else question.lipschitz
         return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
-    return [Entry(who, ADJACENT, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
+    claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
+    whole = bool(np.equal(training.num_samples, training.batch_size).all())
+    alone = bool(np.equal(training.local_steps, 1).all()) and not uncovered(steps, "row 2")
+    gaussian = lambda name: whole and (name == "everybody" or alone)
+    return [
+        Entry(who, ADJACENT, said, proved(name, number), ROUNDING, name, gaussian(name))
+        for said, (name, who, number) in zip(claims, rows, strict=True)
+    ]
 
 
 def every_step(question: Question) -> list[Entry]:
@@ -75,13 +83,13 @@ def every_step(question: Question) -> list[Entry]:
         return []
     claim = none("no paper adds noise to the local steps of this system")
     note = "whatever the system does with the updates"
-    entry = lambda proved: [Entry(who, ADJACENT, claim, proved, note, view)]
-    known = trainings(question)
+    known = uncovered(steps, "row 1") or trainings(question)
     if isinstance(known, str):
-        return entry(none(known))
-    if why := uncovered(steps, "row 1"):
-        return entry(none(why))
-    return entry(_proved(known[0], question.delta, view, 0, 0, None, fresh_batches=False))
+        return [Entry(who, ADJACENT, claim, none(known), note, view)]
+    training, _ = known
+    proved = _proved(training, question.delta, view, 0, 0, None, fresh_batches=False)
+    whole = bool(np.equal(training.num_samples, training.batch_size).all())
+    return [Entry(who, ADJACENT, claim, proved, note, view, whole)]
 
 
 def trainings(question: Question) -> tuple[cdp_fl.Training, LocalSteps] | str:

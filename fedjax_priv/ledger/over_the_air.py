@@ -21,14 +21,20 @@ DELTA_LOCAL = 1e-5
 
 def entries(release: OverTheAir, question: Question) -> list[Entry]:
     """Entries for the server (or an outsider in its place), alone and with colluding users."""
-    run, delta, colluding = question.run, question.delta, question.colluding
-    p = run.join_probability.values.astype(np.float64)
+    delta, colluding = question.delta, question.colluding
+    p = question.run.join_probability.values.astype(np.float64)
     claim = _claimed(release, p, delta)
-    seen = [("server", "the server, which knows gains, probabilities and how many sent", p)]
+    seen = [("server", "the server, which knows gains, probabilities and how many sent", p, claim)]
     if colluding:
-        rest = p[:, : p.shape[1] - colluding]
-        seen.append(("coalition", f"the server and the last {colluding} users, whose coins and noise it knows", rest))
-    return [Entry(who, ADJACENT, claim, _proved(release, question, part), view=view) for view, who, part in seen]
+        rest, elsewhere = p[:, : p.shape[1] - colluding], none("the paper's eps is about a server that is alone")
+        who = f"the server and the last {colluding} users, whose coins and noise it knows"
+        seen.append(("coalition", who, rest, elsewhere))
+    scaled = release.power is not None and release.control == "gradient"  # noise depends on data
+    gaussian = not scaled and bool((p == 1).all())
+    return [
+        Entry(who, ADJACENT, said, _proved(release, question, part), view=view, gaussian=gaussian)
+        for view, who, part, said in seen
+    ]
 
 
 def _claimed(release: OverTheAir, p: np.ndarray, delta: float) -> Figure:

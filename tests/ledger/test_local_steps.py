@@ -11,6 +11,7 @@ import xarray as xr
 
 from fedjax_priv import systems
 from fedjax_priv.aggregators import mean
+from fedjax_priv.audit.by_release import Subject, _kind_of
 from fedjax_priv.base import ClientData, Local, Stated
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd, local_sgd, scheduled
@@ -267,3 +268,12 @@ def test_what_a_client_remembers_may_show_the_coins_of_earlier_rounds():
         assert worst(air(local)) == pytest.approx(secret, rel=1e-5)
     for local in (*(noisy(gradient_noise=0.0, **how) for how in REMEMBERING.values()), wrapped(fedsgd(loss))):
         assert worst(air(local)) == pytest.approx(known, rel=1e-5) and "remember" in air(local).why
+
+
+def test_noisy_steps_are_audited_by_samples():
+    """A canary that replaces the update would go round the noise."""
+    (entry,) = entries(systems.robust_fedavg(noisy(), num_clients=N))
+    about = Subject(*[None] * 5, release=None)
+    assert _kind_of(about, entry, None, 1) == "label"
+    with pytest.raises(ValueError, match="canary must be 'sample' or 'label'"):
+        _kind_of(about, entry, "direction", 1)
