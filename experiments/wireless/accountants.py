@@ -43,9 +43,10 @@ def _bounds(config: Config, result: xr.Dataset) -> list[Claim]:
     total = result.isel(T=-1)
     return [
         Claim(
-            "replacement", "Theorem 1 holds for replacement, uniform p", "stated for removal",
+            "replacement", "Theorem 1, stated for removal, holds for replacement, uniform p", "",
             f"eq. 13 is {np.nanmin(ratio):.3g} to {np.nanmax(ratio):.3g} times the exact eps",
             bool(true["replacement"].all()), "not below the exact figure at its delta, at any p and L shown",
+            source=Source.OURS,
         ),
         Claim(
             "removal", "Theorem 1 holds for removal, once R is known, as the paper lets it be", "holds",

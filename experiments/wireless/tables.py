@@ -94,6 +94,7 @@ def _table(axes: Axes, config: Config, panel: Panel, of: xr.Dataset) -> None:
         "at delta": mean.local_delta.values,
         "eps_c, eq. 13 (printed)": both(mean.central.values, panel.printed.central, ".4g"),
         "eps_c, log(2A) + x": mean.printed.values,
+        "eps_c, eq. 13, first iteration": mean.frozen.values,
         "at delta_c": mean.central_delta.values,
         "exact eps at delta_c": mean.rigorous.values,
         "2 dB users limited, %": 100 * mean.limited.isel(group=0).values,
