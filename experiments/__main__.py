@@ -17,6 +17,7 @@ def main() -> None:
     parser.add_argument("--scale", choices=cards.SCALES, default="quick")
     parser.add_argument("--judge", action="store_true", help="only state the claims again, from the data of a run")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the results; default: results/PAPER/FIGURE-SCALE")
+    parser.add_argument("--runs", type=pathlib.Path, help="folder to write runs to; given again, they continue there")
     args = parser.parse_args()
     try:
         (card,) = cards.chosen(args.paper, args.figure)
@@ -25,7 +26,7 @@ def main() -> None:
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
     experiment = cards.experiments(card.paper)[card.name]
     if not args.judge:
-        harness.make(experiment, card.paper, card.name, args.scale, out)
+        harness.make(experiment, card.paper, card.name, args.scale, out, args.runs)
     elif experiment.judge is None:
         parser.error(f"judge needs a figure whose claims follow from its data alone; got {card.name}")
     else:

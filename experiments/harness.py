@@ -5,7 +5,6 @@ import json
 import pathlib
 import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.claims import Claim, Open, Source, joined
+from experiments.resuming import resuming, stopwatch
 from experiments.setting import differences
 from fedjax_priv.runs.records.manifest import commit, manifest, plain
 
@@ -48,20 +48,22 @@ class Experiment(NamedTuple):
     differs: Callable[[Any, Any], str] = differences  # in what a configuration is not the paper's, the second
 
 
-def make(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path) -> None:
-    """Run an experiment, write its results to `out`, and print its claims."""
+def make(
+    experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path, runs: pathlib.Path | None = None
+) -> None:
+    """Run an experiment, write its results to `out`, and print its claims; `runs`: folder of runs to continue."""
     config = experiment.scales[scale]
     command = shlex.join(["python", "-m", "experiments", *sys.argv[1:]])
-    start = time.perf_counter()
-    outcome = settled(experiment, scale, experiment.run(config))
-    seconds = round(time.perf_counter() - start, 1)
+    with resuming(runs), stopwatch(runs) as elapsed:
+        outcome = settled(experiment, scale, experiment.run(config))
+        seconds = round(elapsed(), 1)
     about = manifest(key=jax.random.key(config.seed), command=command, scale=scale, seconds=seconds)
     save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
     show(outcome, f"{paper} {name}, scale {scale}", out)
 
 
 def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path) -> None:
-    """State the claims of a finished run again, from its data, by the rules of today; figure and verdicts are rewritten.
+    """State the claims of a finished run again, from its data, by today's rules; figure and verdicts are rewritten.
 
     Raises:
       OSError: there is no data.
