@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from experiments.cards import HERE, Result
-from experiments.claims import Open
+from experiments.claims import Claim, Open
 from experiments.expected import AT_QUICK
 
 _DESCRIBED = {"commit", "device_kind", "date", "jax_version", "command", "seed", "scale", "seconds", "caveats"}
@@ -69,11 +69,15 @@ def _of_claims(result: Result) -> Iterator[str]:
 
 def _unexpected(result: Result) -> Iterator[str]:
     found = {claim.id: claim for claim in result.claims}
-    for id, expected in AT_QUICK.get(f"{result.card.paper}.{result.card.name}", {}).items():
+    for id, verdict in AT_QUICK.get(f"{result.card.paper}.{result.card.name}", {}).items():
         if id not in found:
             yield f"claim '{id}' is missing"
-        elif (claim := found[id]).why != expected if claim.verdict is None else claim.verdict != expected:
-            yield f"claim '{id}' came out as '{claim.said}', expected {expected}"
+        elif found[id].said != (expected := _with(found[id], verdict).said):
+            yield f"claim '{id}' came out as '{found[id].said}', expected '{expected}'"
+
+
+def _with(claim: Claim, verdict: bool | Open) -> Claim:
+    return claim._replace(verdict=verdict) if isinstance(verdict, bool) else claim._replace(verdict=None, why=verdict)
 
 
 def _places() -> set[str]:

@@ -63,7 +63,7 @@ def make(
 
 
 def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path) -> None:
-    """State the claims of a finished run again, from its data, by the rules of today; figure and verdicts are rewritten.
+    """State the claims of a finished run again, from its data, by today's rules; figure and verdicts are rewritten.
 
     Raises:
       OSError: there is no data.

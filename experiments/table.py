@@ -21,8 +21,8 @@ verdict computed from the data by the rule in `verdicts.json`. There are three k
 together:
 
 - **At the paper's setting** a claim *holds* or *does not hold*.
-- **At another setting** (another data set, model, number of clients or rounds, as the card's line says) a run *agrees in
-  trend* or *differs in trend*. That says nothing against the paper.
+- **At another setting** (another data set, model, number of clients or rounds, as the card's line says) a run *agrees
+  in trend* or *differs in trend*. That says nothing against the paper.
 - **Not testable here**: a control shows that the effect is not there to be tested, such as an attack that costs an
   undefended mean less than 10 points.
 

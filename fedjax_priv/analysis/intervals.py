@@ -34,4 +34,4 @@ def half_width(values: ArrayLike, axis: int = 0, *, confidence: float = 0.95) ->
     if number == 1:
         return np.full(np.delete(values.shape, axis), np.inf)
     t = stats.t.ppf((1 + confidence) / 2, number - 1)
-    return t * values.std(axis, ddof=1) / np.sqrt(number)
+    return np.asarray(t * values.std(axis, ddof=1) / np.sqrt(number))
