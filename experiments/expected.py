@@ -29,10 +29,12 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "fedrep.grid": {"robust-rules-keep": True, "mean-fails": True, "heterogeneous-is-harder": True},
     "sparse_secagg.fig2": {"random": True, "top-above-random": True},
     "sparse_secagg.fig3": {"bytes-a-round": True, "rounds-grow-with-n": Open.NOT_RUN},
-    "sparse_secagg.fig4": {"linear": True, "mean": True, "floor": False, "revealed-formula": True},
+    "sparse_secagg.fig4": {
+        "linear": True, "mean": True, "floor": False, "revealed-formula": True, "revealed-digits": True,
+    },
     "sparse_secagg.fig5": {"bytes-a-round": True, "rounds": False},
     "sparse_secagg.fig6": {"bytes-a-round": True, "rounds": False},
-    "sparse_secagg.table1": {"ratio": True, "secagg-upload": True, "selected": True},
+    "sparse_secagg.table1": {"ratio": False, "secagg-upload": True, "sparse-upload": False, "selected": True},
     "sparse_secagg.convergence": {"bound": True, "rate": False, "rounding-settles": True},
     "sparse_secagg.repair": {"sums-over-t": False, "repair-reads-nothing": True, "equal-bytes": True},
     "wireless.fig2": {
@@ -45,7 +47,9 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "a-eps_c uniform p = 0.9": True, "b-eps_c channel-aware": True, "a-lemma-2": False, "a-eq-13": False,
         "b-eq-13": True, "b-accuracy channel-aware": Open.NOT_RUN,
     },
-    "wireless.fig5": {"a-eps_l channel-aware": True, "b-eps_c uniform p = 0.3": True, "a-accuracy channel-aware": Open.NOT_RUN},
+    "wireless.fig5": {
+        "a-eps_l channel-aware": True, "b-eps_c uniform p = 0.3": True, "a-accuracy channel-aware": Open.NOT_RUN,
+    },
     "wireless.fig6": {"rises-with-p": False, "best-p-by-c": False},
     "wireless.fig7": {"falls-with-noise": Open.UNDECIDED},
     "wireless.accountants": {

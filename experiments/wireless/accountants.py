@@ -13,7 +13,11 @@ from experiments.wireless.training import RECEIVER_NOISE
 
 def run(config: Config) -> Outcome:
     parts = (by_participation(config), by_users(config), by_rounds(config), audited(config))
-    result = xr.merge(parts)
+    return judge(config, xr.merge(parts))
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """Figure and claims, from the data of a run."""
     caveats = [
         f"by p: K = {config.num_users}, sigma^2 = {config.noise_variance:g}, N0 = {RECEIVER_NOISE:g}, delta' = "
         "2 exp(-2 m^2/K) + 1e-5, every curve at eq. 13's delta_c; by K: the noise of Fig. 2, p = p*(K)",

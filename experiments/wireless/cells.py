@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 
 from experiments.claims import Claim, Open, untestable
-from experiments.comparison import decided, last
+from experiments.comparison import as_printed, decided, last
 from experiments.wireless import curves, printed
-from experiments.wireless.printed import PARTICIPANTS, Law
+from experiments.wireless.printed import PARTICIPANTS
 from experiments.wireless.table_config import AWARE, CHOSEN, Config, Panel
 
 NEAR = 2.0
@@ -30,7 +30,7 @@ def participants(config: Config, name: str, of: xr.Dataset) -> list[Claim]:
         Claim(
             f"{name}-participants {column}", f"({name}) mean participants, {column}", said,
             f"{law:.2f}" + (f", {mean:.1f} in the runs" if ours else ""),
-            printed.agrees(law, said) and (not ours or bool(abs(mean - law) < error)),
+            as_printed(law, said) and (not ours or bool(abs(mean - law) < error)),
             f"{DIGITS}; runs within 4 standard errors", f"K E min(1, h / h_th), K p; K = {printed.USERS}", differs="",
         )
         for column, said, law, mean in zip(config.columns, PARTICIPANTS, printed.participants(), means, strict=True)
@@ -56,7 +56,7 @@ def _uniform(name: str, panel: Panel, column: str, i: int, one: dict[str, float]
     return [
         Claim(
             f"{name}-{what} {column}", f"({name}) {what}, {column}", said, f"{value:.5g}",
-            printed.agrees(value, said), DIGITS,
+            as_printed(value, said), DIGITS,
             f"by {formula}; as the paper states it, {one[other]:.5g}; at delta {delta:.2g}", differs="",
         )
         for what, said, value, delta, formula, other in rows
@@ -65,13 +65,13 @@ def _uniform(name: str, panel: Panel, column: str, i: int, one: dict[str, float]
 
 def _formulas(name: str, panel: Panel, found: list[dict[str, float]]) -> list[Claim]:
     """What the formulas that the text states give for the uniform cells."""
-    rows = (("lemma-2", "eps_l", "Lemma 2", "lemma", panel.printed.local, "the tables count N0, the lemma does not"),
-            ("eq-13", "eps_c", "eq. 13", "central", panel.printed.central, "the cells above name the formula that does"))  # fmt: skip
+    rows = (("lemma-2", "eps_l", "Lemma 2", "lemma", panel.printed.local, "the tables count N0, it does not"),
+            ("eq-13", "eps_c", "eq. 13", "central", panel.printed.central, "each cell names its formula"))  # fmt: skip
     return [
         Claim(
             f"{name}-{id}", f"({name}) the uniform {what} follow from {formula} as stated", " / ".join(cells[1:]),
             " / ".join(f"{one[key]:.5g}" for one in found),
-            all(printed.agrees(one[key], said) for one, said in zip(found, cells[1:], strict=True)),
+            all(as_printed(one[key], said) for one, said in zip(found, cells[1:], strict=True)),
             f"both {DIGITS}", note, differs="",
         )
         for id, what, formula, key, cells, note in rows
@@ -84,9 +84,9 @@ def _aware(name: str, panel: Panel, noise_variance: float) -> list[Claim]:
     cells = panel.printed.local[0], panel.printed.central[0]
     most, mean = printed.of_a_round(*cells, panel.clip, noise_variance)
     note = (
-        f"eps_l and eps_c together are those of a round with max p = {most:.4f} (above {_part(most, law.most)} of rounds) "
-        f"and m = {mean:.3f} ({_part(mean, law.mean)}); no test to digits, since gains are drawn; the largest of many "
-        "rounds of a moving channel is larger: a frozen channel, or few rounds"
+        f"eps_l and eps_c together are those of a round with max p = {most:.4f} (above {_part(most, law.most)} of "
+        f"rounds) and m = {mean:.3f} ({_part(mean, law.mean)}); no test to digits, since gains are drawn; the largest "
+        "of many rounds of a moving channel is larger: a frozen channel, or few rounds"
     )
     return [_of_law(name, what, said, values, note) for what, said, values in
             zip(("eps_l", "eps_c"), cells, (law.local, law.central), strict=True)]  # fmt: skip

@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from scipy import optimize
 
 from experiments.claims import Claim, Source
+from experiments.comparison import as_printed
 from experiments.harness import Outcome
 from experiments.wireless import fig3, fig6, leakage, printed
 from experiments.wireless.leakage import DELTA_LOCAL
@@ -51,12 +52,13 @@ def published() -> list[Claim]:
             ("eq-13", "eps_c is eq. 13's", "central", "central", Source.PAPER),
             ("with-n0", "eps_l is Lemma 2's with N0 counted", "local", "local", Source.OURS),
             ("weaker", "eps_c is log(2 max p/(1-delta')) + c/sqrt(m - beta K)", "printed", "central", Source.OURS),
-            ("one-rule", "eps_c is that where max p (e^x - 1)/(1-delta') > 1, else eq. 13's", "rule", "central", Source.OURS))  # fmt: skip
+            ("one-rule", "eps_c is that where max p (e^x - 1)/(1-delta') > 1, else eq. 13's",
+             "rule", "central", Source.OURS))  # fmt: skip
     return [_counted(*row, [(one[row[2]], getattr(said, row[3])[i]) for one, said, i in cells]) for row in rows]
 
 
 def _counted(id: str, text: str, name: str, kind: str, source: Source, cells: list[tuple[float, str]]) -> Claim:
-    met = [printed.agrees(*cell) for cell in cells]
+    met = [as_printed(*cell) for cell in cells]
     return Claim(
         id, f"Tables II and III, uniform: {text}", f"{len(met)} of {len(met)} cells", f"{sum(met)} of {len(met)}",
         all(met), "every cell to the printed digits", "; ".join(f"{value:.5g} ({said})" for value, said in cells),

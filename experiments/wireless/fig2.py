@@ -143,7 +143,7 @@ def crossing(noise: Noise) -> int:
 
 def _is_least_from(result: xr.Dataset, first: int) -> bool:
     """Whether the last scheme's eps is the least at every K of the figure from `first` on, and there is such a K."""
-    eps = result.eps.sel(K=result.K >= first)
+    eps = result.eps.isel(K=np.flatnonzero(result.K.values >= first))
     return bool(eps.K.size and (eps.sel(scheme=SCHEMES[-1]) <= eps.min("scheme")).all())
 
 

@@ -126,7 +126,8 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "accuracy", "3b: and is more accurate, always", "above, at every p",
             "; ".join(f"{place}: {gap.text()}" for place, gap in gaps.items()),
-            never and bool(clear), f"nowhere worse by {100 * TIE:g} points or more, and better somewhere: a tie is no failure",
+            never and bool(clear),
+            f"nowhere worse by {100 * TIE:g} points or more, and better somewhere: a tie is no failure",
             f"points at the end, unknown less known; better at {'; '.join(clear) or 'none'}; "
             f"worse at {'; '.join(named[-1]) or 'none'}", why=Open.UNDECIDED,
         ),

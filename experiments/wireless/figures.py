@@ -76,7 +76,7 @@ FIGURES = {
             ),
             "cpu": Accounting(removed=Trials(Round(50, 0.9, 0.1, 0.5, 1.0), num_params=1000, rounds=5000, seeds=4)),
             "paper": Accounting(),
-        }, accountants.run,
+        }, accountants.run, accountants.judge,
     ),
     "errata": Experiment(
         "", "What the paper prints next to what its own formulas, or exact ones, give",

@@ -1,10 +1,12 @@
 """Tables II and III as the paper prints them, and what gives each leakage in them.
 
 One rule gives all sixteen leakages of the uniform columns: eps_l is Lemma 2's with the receiver's noise counted; eps_c
-is eq. 13's where its log has an argument of at most 2, and log(2A) + x elsewhere (A is max p/(1-delta'), x the exponent). The rule is inferred from the numbers. Channel-aware columns depend on the channel's draws: printed is
-one number for each, and two determine the largest p_k and the mean number m of participants of a round.
+is eq. 13's where its log has an argument of at most 2, and log(2A) + x elsewhere (A is max p/(1-delta'), x the
+exponent). The rule is inferred from the numbers. Channel-aware columns depend on the channel's draws: a pair of printed
+numbers determines the largest p_k and the mean number m of participants of a round.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,19 +43,14 @@ class Law(NamedTuple):
     central: np.ndarray  # eps_c by the rule
 
 
-def agrees(value: float, printed: str) -> bool:
-    """Whether a value is a printed number to its digits."""
-    digits = len(printed.partition(".")[2])
-    return bool(abs(value - float(printed)) <= 0.5 * 10.0**-digits * (1 + 1e-9))
-
-
 def uniform(p: float, clip: float, noise_variance: float) -> dict[str, float]:
     """`leakage.of_round` of a uniform column, and `rule`, eps_c by the rule above."""
     found = of_round(np.full(USERS, p), clip, noise_variance)
     return found | {"rule": float(_rule(p, USERS * p, clip, noise_variance))}
 
 
-def law(clip: float, noise_variance: float, rounds: int = 20_000, seed: int = 0) -> Law:
+@functools.cache
+def law(clip: float, noise_variance: float, rounds: int = 10_000, seed: int = 0) -> Law:
     """Leakages of one round over the draws of the channel, Rician with G = 5."""
     gain = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12)).rvs((rounds, USERS), random_state=seed)
     p = np.minimum(1, gain / THRESHOLD)

@@ -10,6 +10,7 @@ import xarray as xr
 from papers import round_shapes, verdicts
 from scipy import stats
 
+from experiments.comparison import as_printed
 from experiments.problem import model_of, num_params
 from fedjax_priv.base import ClientData
 from fedjax_priv.theory.wireless import Round
@@ -85,6 +86,16 @@ def accuracies(ends, spread=0.001, **dims):
     return xr.DataArray(values, dims, tuple(dims))
 
 
+def test_a_gap_is_clear_beyond_its_noise():
+    ahead, base = script("curves").ahead, accuracies(0.5)
+    noisy = base + xr.DataArray([-0.05, 0.05], dims="seed")
+    assert ahead(accuracies(0.51), base).above() == 1 and ahead(base, accuracies(0.51)).above() == -1
+    found = ahead(noisy, base - 0.03)
+    np.testing.assert_allclose(100 * np.array(found), [3, 63.531], atol=1e-3)  # t std / sqrt(2), std = 5 sqrt(2)
+    assert found.above() == 0 and ahead(base, base).above() == -1
+    assert ahead(base.pad(iteration=(0, 1)), 0 * base).mean.item() == pytest.approx(0.5)
+
+
 def test_every_printed_leakage_follows_from_one_rule_and_from_the_stated_formulas_where_they_say():
     """All sixteen uniform cells, written again from the paper; Lemma 2 as stated gives none, eq. 13 four."""
     printed, root = script("printed"), np.sqrt(2 * np.log(1.25e5))
@@ -107,12 +118,12 @@ def test_every_printed_leakage_follows_from_one_rule_and_from_the_stated_formula
             assert abs(found["rule"] - want) < 1e-4 and abs(found["central"] - np.log1p(y)) < 1e-4
             assert abs(found["local"] - 2 * clip * root / np.sqrt(senders * noise + 1)) < 1e-4
             names = (("local", local), ("rule", central), ("lemma", local), ("central", central))
-            met.append([printed.agrees(found[name], cell) for name, cell in names])
+            met.append([as_printed(found[name], cell) for name, cell in names])
     np.testing.assert_array_equal(np.sum(met, 0), [8, 8, 0, 4])
 
 
 def test_a_number_is_compared_to_its_digits():
-    agrees = script("printed").agrees
+    agrees = as_printed
     assert agrees(2.4649, "2.46") and agrees(2.455, "2.46") and not agrees(2.4549, "2.46")
     assert agrees(0.24596, "0.2460") and not agrees(0.2464, "0.2460") and not agrees(0.0829, "0.082")
 
