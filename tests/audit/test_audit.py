@@ -78,7 +78,7 @@ def test_worlds_that_never_meet():
     found = two_worlds(np.ones(1000), np.zeros(1000), confidence=0.9)
     low = 0.05 ** (1 / 500)  # Clopper and Pearson's where all of 500 are hits
     assert found.epsilon == pytest.approx(np.log(low / (1 - low)), rel=1e-6)
-    assert found.why == "500 of 500 against 0 of 500 runs"
+    assert found.why == "0 of 500 and 0 of 500 runs guessed wrong"
     assert found.limit == found.epsilon
     assert two_worlds(*gaussian_worlds(1.0, 1000), confidence=0.9).limit == found.limit
 
@@ -263,7 +263,7 @@ def test_each_view_subtracts_what_it_knows():
     info = types.SimpleNamespace(counted=jnp.ones(3, bool), direction=updates.mean(0), status=jnp.int32(0))
     seen = Seen(jnp.zeros(1), jnp.zeros(1), info, updates)
     look = lambda view, size=3: plan.score(
-        lambda params: jnp.ones(1), release=LocalNoise(True, size, None), view=view, colluding=2, kind="label"
+        lambda params: jnp.ones(1), release=LocalNoise(True, size), view=view, colluding=2, kind="label"
     )(seen)
     found = [float(look(view)) for view in ("server", "device", "coalition", "everybody")]
     np.testing.assert_allclose([*found, look("everybody", 6)], [111, 11, 1, 1, 1], rtol=1e-6)
