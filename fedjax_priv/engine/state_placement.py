@@ -1,4 +1,4 @@
-"""Where the state of a run lies on the devices: `init` puts it where every round leaves it, so a round is compiled once.
+"""Where a state lies on the devices: `init` puts it where every round leaves it, so a round is compiled once.
 
 Rows of clients are spread over the mesh if its size divides their number; everything else is whole on every device.
 """
