@@ -32,7 +32,7 @@ def placed(state: RoundState, mesh: Mesh | None) -> RoundState:
 
 
 def first(state: RoundState, mesh: Mesh | None, inputs: PyTree) -> RoundState:
-    """A state that was just made, in arrays of its own, so that it can be donated; placed as rounds leave it.
+    """A state that was just made, in arrays that are its own, so that it can be donated; placed as rounds leave it.
 
     Without a mesh, rounds leave it on the device that `inputs`, the arguments of the round, are committed to, if any.
     """
