@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from jaxtyping import Array, PyTree
 
@@ -32,7 +33,7 @@ def placed(state: RoundState, mesh: Mesh | None) -> RoundState:
 
 
 def first(state: RoundState, mesh: Mesh | None, inputs: PyTree) -> RoundState:
-    """A state that was just made, in arrays that are its own, so that it can be donated; placed as rounds leave it.
+    """A state that was just made, in arrays that nobody else holds, so it can be donated; placed as rounds leave it.
 
     Without a mesh, rounds leave it on the device that `inputs`, the arguments of the round, are committed to, if any.
     """
@@ -50,9 +51,9 @@ def _own(a: Any) -> Array:
 
 
 def _is_array(a: Any) -> bool:
-    return isinstance(a, jax.Array) and not isinstance(a, jax.core.Tracer)
+    return isinstance(a, jax.Array) and not isinstance(a, Tracer)
 
 
 def _put(a: Array, where: Sharding) -> Array:
     """A traced array is only told where to be once the program is split over the devices."""
-    return jax.lax.with_sharding_constraint(a, where) if isinstance(a, jax.core.Tracer) else processes.place(a, where)
+    return jax.lax.with_sharding_constraint(a, where) if isinstance(a, Tracer) else processes.place(a, where)

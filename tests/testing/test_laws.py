@@ -16,7 +16,7 @@ import fedjax_priv.attacks
 import fedjax_priv.layers
 from fedjax_priv import systems
 from fedjax_priv.aggregators import mean
-from fedjax_priv.attacks import foe, on_sparse, on_updates
+from fedjax_priv.attacks import foe, on_field_elements, on_sparse, on_updates, random_elements
 from fedjax_priv.base import Algorithm, Layer
 from fedjax_priv.layers import (
     align,
@@ -153,6 +153,9 @@ LAYERS = {
     "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),
     "on_sparse": Case(
         stack(top=every_coordinate(), it=on_sparse(foe(), D), send=plain_sparse(D)), total, wire=sparse_wire(D)
+    ),
+    "on_field_elements": Case(
+        stack(it=on_field_elements(random_elements()), send=plain_field(2)), total, num_groups=2, field=True
     ),
 }  # fmt: skip
 BUILDERS = {"masked_sum", "sparsifier", "stateless"}  # of layers: they are no layer themselves
