@@ -71,10 +71,15 @@ class Received(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What a layer sends in addition to the payload, and how encoding went."""
+    """What a layer sends in addition to the payload, and how encoding went.
+
+    The server rejects the group of a client with a bit set in `status` or `refused`. No server sees what a client finds
+    out about itself, and a Byzantine client does not report itself, so its `status` does not count.
+    """
 
     bits: Any = 0  # uint32 [b], or one number for all
-    status: Any = 0  # int32 [b], bits of `Status`; the server rejects the client's group if any is set
+    status: Any = 0  # int32 [b], bits of `Status` by checks that a client makes of itself
+    refused: Any = 0  # int32 [b], bits of `Status` whoever sent it: seen by the server in the clear, or no message
     clear: PyTree = ()  # [b, ...], not summed: the server gets each client's
     measured: PyTree = ()  # name -> numbers [b], for the reader of a run; not sent
 

@@ -95,12 +95,12 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
 def show(title: str, found: Sequence[Finding]) -> None:
     """Print it as a table."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
-    for heading in ("adversary", "adjacent inputs", "canary", "claimed", "proved", "at least", "verdict"):
+    for heading in ("adversary", "adjacent inputs", "shown by", "claimed", "proved", "at least", "verdict"):
         table.add_column(heading, overflow="fold")
     for one in found:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
         least = f"{one.at_least:.4g} of {one.limit:.4g}"
-        table.add_row(one.adversary, one.adjacent, one.canary, claimed, proved, least, verdict(one))
+        table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
     console.print(
@@ -136,7 +136,7 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
         raise ValueError(f"rounds must be 1 with cohort_size, got {options.rounds}")
     if values.get("num_byzantine"):
         raise ValueError(f"num_byzantine must be 0, since client 0 has the canary, got {values['num_byzantine']}")
-    if attack := values.get("attack") or values.get("coordinate_attack"):
+    if attack := values.get("attack") or values.get("field_attack") or values.get("coordinate_attack"):
         raise ValueError(f"attack must not be given, since nobody is Byzantine in an audit, got {attack}")
     noisy = values.get("noise_variance") is not None or values.get("gradient_noise")
     if values.get("dropout") and noisy:

@@ -32,10 +32,11 @@ class Entry(NamedTuple):
 
     adversary: str  # who looks, and what it sees
     adjacent: str  # what two inputs that it should not tell apart differ in
-    claimed: Figure  # the paper's
+    claimed: Figure  # the paper's about this view; none if it is about another one
     proved: Figure
     note: str = ""
     view: str = "server"  # or "proposal", "device", "coalition", "everybody": who looks, in one word
+    gaussian: bool = False  # every round is a Gaussian mechanism: nobody is sampled, nothing else is random
 
 
 def none(why: str) -> Figure:

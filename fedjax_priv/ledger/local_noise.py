@@ -29,6 +29,7 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     clip, sigma = np.asarray(steps.clip), np.asarray(steps.sigma)
     training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, run.sizes["client"], *sizes, sigma)
     claim = _claimed(training, question.delta, release.secure, steps)
+    elsewhere = none("the paper's eps is about the sum, seen by one who knows nobody's noise")
     rows = [("everybody", "every local step, all other clients colluding", 0)]
     if release.secure:
         rows = [
@@ -45,7 +46,13 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
             return none(why if name == "everybody" else f"{why}: noise in a sum is not of one size")
         return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
-    return [Entry(who, ADJACENT, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
+    claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
+    whole = bool((sizes[0] == sizes[1]).all())
+    gaussian = lambda name: whole and (name == "everybody" or bool((training.local_steps == 1).all()))
+    return [
+        Entry(who, ADJACENT, said, proved(name, number), ROUNDING, name, gaussian(name))
+        for said, (name, who, number) in zip(claims, rows, strict=True)
+    ]
 
 
 def uncovered(steps: NoisySteps, covered: Set[str]) -> str:

@@ -17,12 +17,16 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
     run, delta, colluding = question.run, question.delta, question.colluding
     p, rounds = run.join_probability.values.astype(np.float64), run.sizes["round"]
     claim = _claimed(release, p, delta)
-    seen = [("server", "the server, which knows gains, probabilities and how many sent", p)]
+    seen = [("server", "the server, which knows gains, probabilities and how many sent", p, claim)]
     if colluding:
-        rest = p[:, : p.shape[1] - colluding]
-        seen.append(("coalition", f"the server and the last {colluding} users, whose coins and noise it knows", rest))
+        rest, elsewhere = p[:, : p.shape[1] - colluding], none("the paper's eps is about a server that is alone")
+        who = f"the server and the last {colluding} users, whose coins and noise it knows"
+        seen.append(("coalition", who, rest, elsewhere))
+    scaled = release.power is not None and release.control == "gradient"  # noise depends on data
+    gaussian = not scaled and bool((p == 1).all())
     return [
-        Entry(who, ADJACENT, claim, _proved(release, run, part, rounds, delta), view=view) for view, who, part in seen
+        Entry(who, ADJACENT, said, _proved(release, run, part, rounds, delta), view=view, gaussian=gaussian)
+        for view, who, part, said in seen
     ]
 
 

@@ -87,8 +87,9 @@ def test_a_run_as_it_is_made_has_what_a_ledger_reads():
 
 def test_concentrated_dp_by_client_and_adversary():
     server, device, coalition, everybody = concentrated(colluding=1)
-    for entry in (server, device, coalition, everybody):
-        np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.epsilon(TRAINING, DELTA))
+    np.testing.assert_allclose(server.claimed.epsilon, cdp_fl.epsilon(TRAINING, DELTA))
+    for entry in (device, coalition, everybody):
+        assert entry.claimed.epsilon is None and "about the sum" in entry.claimed.why
     adversaries = {"server": server, "device": device, "everybody": everybody}
     for name, entry in adversaries.items():
         proved = cdp_fl.proved_epsilon(cdp_fl.proved_rho(TRAINING, adversary=name), DELTA)
@@ -186,6 +187,18 @@ def over_the_air(colluding=0, **how):
     )
 
 
+def test_which_views_are_gaussian_mechanisms():
+    """Whole batches and one step, or every step seen; on the air everybody sends."""
+    views = lambda system: {one.view for one in entries(system, made(SCHEDULE), colluding=1) if one.gaussian}
+    private = lambda steps, size: systems.cdp_fl(noisy(steps, batch_size=size), **MEMBERS)
+    assert views(private(1, M)) == {"server", "device", "coalition", "everybody"}
+    assert views(private(2, M)) == {"everybody"}
+    assert views(private(2, 2)) == set()
+    assert [one.gaussian for one in over_the_air(participation=1.0)] == [True]
+    assert [one.gaussian for one in over_the_air()] == [False]
+    assert [one.gaussian for one in over_the_air(participation=1.0, snr_db=3.0)] == [False]  # scaled by gradients
+
+
 def test_over_the_air():
     server, with_users = over_the_air(colluding=2)
     every = wireless.Round(N, 0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0)
@@ -194,6 +207,7 @@ def test_over_the_air():
         assert worst(entry.proved) == pytest.approx(exact, rel=1e-5)
     prime = 2 * np.exp(-2 * (0.9 * N) ** 2 / N) + 1e-5
     each = [of(every, 1e-5, prime) for of in (wireless.central_epsilon, wireless.central_delta)]
+    assert with_users.claimed.epsilon is None and "a server that is alone" in with_users.claimed.why
     claimed = wireless.compose_heterogeneous(np.full(ROUNDS, each[0]), each[1], DELTA)
     assert (worst(server.claimed), server.claimed.delta) == pytest.approx((claimed.epsilon, claimed.delta), rel=1e-5)
 
