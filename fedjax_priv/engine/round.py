@@ -81,7 +81,15 @@ def federated_round(
         )
         of = functools.partial
         return base.Algorithm(
-            of(_init, parts), of(_step, parts), mesh, size, None, of(_draw, parts), layers.caveats, release
+            of(_init, parts),
+            of(_step, parts),
+            mesh,
+            size,
+            None,
+            of(_draw, parts),
+            layers.caveats,
+            release,
+            local.steps,
         )
 
     if isinstance(block, str):
