@@ -35,6 +35,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "sparse_secagg.fig5": {"bytes-a-round": True, "rounds": False},
     "sparse_secagg.fig6": {"bytes-a-round": True, "rounds": False},
     "sparse_secagg.table1": {"ratio": False, "secagg-upload": True, "sparse-upload": False, "selected": True},
+    "sparse_secagg.statements": {
+        "naive-rand-k": True, "pairs-cancel": True, "corollary-2": True, "theorem-3-server": True,
+        "theorem-3-user": False,
+    },
     "sparse_secagg.convergence": {"bound": True, "rate": False, "rounding-settles": True},
     "sparse_secagg.repair": {"sums-over-t": False, "repair-reads-nothing": True, "equal-bytes": True},
     "wireless.fig2": {

@@ -39,6 +39,12 @@ class Config(NamedTuple):
     seed: int = 0
 
 
+def differs(config: Config, papers: Config) -> str:
+    """Nothing: the paper gives no d, rounds and grid, and fractions of coordinates do not depend on them."""
+    del config, papers
+    return ""
+
+
 def system(config: Config, num_clients: int, alpha: float | jax.Array, dropout: float | jax.Array) -> Algorithm:
     return sparse_secagg(
         idle(config.num_params), num_clients=num_clients, alpha=alpha, dropout=dropout, expand="dense", elide=True,

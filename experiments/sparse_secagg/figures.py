@@ -2,7 +2,7 @@
 
 from experiments.harness import Experiment
 from experiments.problem import Task
-from experiments.sparse_secagg import comparison, convergence, fig2, fig4, leakage, repair, table1
+from experiments.sparse_secagg import comparison, convergence, fig2, fig4, leakage, repair, statements, table1
 from experiments.sparse_secagg.comparison import Paper
 from experiments.sparse_secagg.training import Config, Setting
 
@@ -15,8 +15,8 @@ FIGURES = {
     "fig2": Experiment(
         "Fig. 2", "how many selected coordinates two users have in common, rand-K and top-K, by round",
         {
-            "quick": fig2.Config(SMALL._replace(batch_size=10), 10, shards=(20,), rounds=10),
-            "cpu": fig2.Config(Setting(DENSE), rounds=20),
+            "quick": fig2.Config(SMALL._replace(batch_size=10, dropout=0.0), 10, shards=(20,), rounds=10),
+            "cpu": fig2.Config(Setting(DENSE, dropout=0.0), rounds=20),
             "paper": fig2.Config(),
         }, fig2.run, fig2.judge,
     ),
@@ -34,7 +34,7 @@ FIGURES = {
             "quick": fig4.Config((25, 50), (0.05, 0.1, 0.3, 0.5), (0.0, 0.3), num_params=1000, rounds=4),
             "cpu": fig4.Config(num_params=5000, rounds=10),
             "paper": fig4.Config(),
-        }, fig4.run, fig4.judge,
+        }, fig4.run, fig4.judge, fig4.differs,
     ),
     "fig5": Experiment(
         "Fig. 5", "MNIST, IID, to 97%: total upload, time and revealed fraction of SecAgg and SparseSecAgg",
@@ -58,6 +58,10 @@ FIGURES = {
         "upload of a user in a round, SecAgg against SparseSecAgg, a model as large as the paper's for CIFAR-10",
         {"quick": table1.Config((8,), rounds=3), "cpu": table1.Config(rounds=10), "paper": table1.Config()},
         table1.run,
+    ),
+    "statements": Experiment(
+        "", "What the paper states without a figure: why rand-K needs pairs, Theorem 3, Corollary 2",
+        dict.fromkeys(("quick", "cpu", "paper"), statements.Config()), statements.run,
     ),
     "convergence": Experiment(
         "", "Theorem 4: measured loss under the bound on a strongly convex problem, and what rounding adds in the end",
