@@ -13,8 +13,8 @@ SERVER = ("params", "server", "aggregate")
 """What the server computes of a round, among the fields of `RoundState`."""
 
 
-def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out each group that a member's status makes fail, that was not recovered, or that is not finite.
+def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
+    """Leaves out each group that is refused for a member's upload or by the server, not recovered, or not finite.
 
     Returns:
       The groups, `count` 0 where left out, and their status `[g]`: the reasons, 0 for a group without members. A client
@@ -22,16 +22,17 @@ def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[R
     """
     num_groups = groups.count.shape[0]
     flags = jnp.array([bit for bit in Status if bit], jnp.int32)
-    raised = alive[:, None] & (status[:, None] & flags[None, :] > 0)
+    raised = alive[:, None] & (refused[:, None] & flags[None, :] > 0)
     members = jax.ops.segment_sum(
         jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
     )
     reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
-    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0), int(Status.NOT_RECOVERED), 0)
+    told = jnp.zeros(num_groups, jnp.int32) if isinstance(groups.status, tuple) else groups.status
+    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0) & (told == 0), int(Status.NOT_RECOVERED), 0)
     finite = [jnp.isfinite(rows.reshape(num_groups, -1)).all(1) for rows in jax.tree.leaves(groups.value)]
     broken = jnp.where((groups.count > 0) & ~jnp.stack(finite).all(0), int(Status.NOT_FINITE), 0)
     stray = (who.selected & ((who.group < 0) | (who.group >= num_groups))).any()
-    group_status = reasons | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
+    group_status = reasons | told | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 
@@ -48,10 +49,14 @@ def round_status(groups: Received, group_status: Array, moved: RoundState) -> Ar
 def commit(
     state: RoundState, who: Cohort, counted: Array, status: Array, uploaded: Uploaded, moved: RoundState
 ) -> RoundState:
-    """The state after the round; `moved` is the old one except for the draw and for what the server computed."""
+    """The state after the round; `moved` is the old one except for the draw and for what the server computed.
+
+    A Byzantine client whose own checks failed keeps its state, as an honest one does, whose upload was rejected.
+    """
     server = {name: _unless(status, getattr(moved, name), getattr(state, name)) for name in SERVER}
-    memory = put_rows(who, counted, uploaded.memory, state.memory)
-    layers = _next_layers(who, counted, status, uploaded.layers, state.layers)
+    moves = counted & (uploaded.sent.status == 0)
+    memory = put_rows(who, moves, uploaded.memory, state.memory)
+    layers = _next_layers(who, moves, status, uploaded.layers, state.layers)
     return moved._replace(round=state.round + 1, memory=memory, layers=layers, **server)
 
 

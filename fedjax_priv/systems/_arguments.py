@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
-from fedjax_priv.attacks import Attack, on_updates
+from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain_field
@@ -66,6 +66,11 @@ def attacked(attack: Attack | None) -> dict[str, Layer]:
     return {} if attack is None else {"attack": on_updates(attack)}
 
 
+def attacked_elements(attack: FieldAttack | None) -> dict[str, Layer]:
+    """The layer of an attack on field elements, by name; none without one."""
+    return {} if attack is None else {"field_attack": on_field_elements(attack)}
+
+
 def buffers(
     num_clients: int, buffer_size: int, num_byzantine: int, aggregate: Aggregator, *, in_the_clear: bool
 ) -> int:
@@ -92,9 +97,26 @@ def buffers(
     return number
 
 
+def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
+    """A layer in place of masks.
+
+    Raises:
+      ValueError: there are options of masks; `instead` is the argument that makes them meaningless.
+    """
+    for name, value in masks.items():
+        raise ValueError(f"{name} must not be given with {instead}, got {value!r}")
+    return layer
+
+
 def buffer_sum(number: int, buffer_size: int, masks: dict[str, Any], *, in_the_clear: bool) -> Layer:
-    """The exact sum of each buffer, masked among its members with the options `masks`."""
-    return plain_field(number) if in_the_clear else pairwise_masks(number, group_size=buffer_size, **masks)
+    """The exact sum of each buffer, masked among its members with the options `masks`.
+
+    Raises:
+      ValueError: options of masks with `in_the_clear`.
+    """
+    if in_the_clear:
+        return unmasked(plain_field(number), masks, "in_the_clear")
+    return pairwise_masks(number, group_size=buffer_size, **masks)
 
 
 def coordinates(num_params: int, ratio: float, clients: int = 1) -> int:
