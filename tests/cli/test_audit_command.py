@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from fedjax_priv import systems
-from fedjax_priv.audit import Finding, Worlds, ledger_entries
+from fedjax_priv.audit import Worlds, ledger_entries
 from fedjax_priv.audit.worlds import watched
 from fedjax_priv.cli import audit_command, main
 from fedjax_priv.cli.options import REQUIRED
