@@ -14,7 +14,7 @@ from fedjax_priv.audit import adversaries, canaries
 from fedjax_priv.audit.adversaries import Toward
 from fedjax_priv.audit.worlds import Canary, Look, Make, Score
 from fedjax_priv.base import ClientData, Key, Local, Release
-from fedjax_priv.ledger import Entry
+from fedjax_priv.ledger import Entry, local_noise
 from fedjax_priv.losses import Loss
 from fedjax_priv.systems import releases
 
@@ -102,7 +102,7 @@ def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> 
         if rounds > 1:
             raise ValueError(f"rounds must be 1 for proposals, whose eps is that of one round, got {rounds}")
         return "proposal"
-    allowed = _plan(subject).kinds
+    allowed = ("label", "sample") if entry.adjacent == local_noise.ADJACENT else _plan(subject).kinds
     kind = kind or allowed[0]
     _validate.one_of(("direction", "sample", "label"), canary=kind)
     if kind not in allowed:

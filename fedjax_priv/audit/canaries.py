@@ -101,7 +101,7 @@ def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, clie
 
 def sample_gradient(loss: Loss, local: Local) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
     """`(params, example [...]) -> gradient [d]` of one sample, clipped as in local training."""
-    clip = None if local.noise is None else local.noise.clip
+    clip = None if local.steps is None else local.steps.clip
 
     def gradient(params: PyTree, example: PyTree) -> Array:
         alone = jax.tree.map(lambda a: jnp.asarray(a)[None], example)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from fedjax_priv.clients import LocalSteps
+
 
 class Question(NamedTuple):
     """A finished run, and the adversaries to protect it from; see `ledger`."""
@@ -14,6 +16,7 @@ class Question(NamedTuple):
     delta: float
     colluding: int
     lipschitz: float | None
+    steps: LocalSteps | None  # of local training; None: nothing is known
 
 
 class Figure(NamedTuple):

@@ -263,7 +263,7 @@ def test_each_view_subtracts_what_it_knows():
     info = types.SimpleNamespace(counted=jnp.ones(3, bool), direction=updates.mean(0), status=jnp.int32(0))
     seen = Seen(jnp.zeros(1), jnp.zeros(1), info, updates)
     look = lambda view, size=3: plan.score(
-        lambda params: jnp.ones(1), release=LocalNoise(True, size, None), view=view, colluding=2, kind="label"
+        lambda params: jnp.ones(1), release=LocalNoise(True, size), view=view, colluding=2, kind="label"
     )(seen)
     found = [float(look(view)) for view in ("server", "device", "coalition", "everybody")]
     np.testing.assert_allclose([*found, look("everybody", 6)], [111, 11, 1, 1, 1], rtol=1e-6)
