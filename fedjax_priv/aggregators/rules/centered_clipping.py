@@ -37,7 +37,7 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         del key
-        rows, ok = received
+        rows, ok = received.value, received.count
         origin = state if carries else jnp.zeros_like(rows[0])
         scale = unit_scale(jnp.asarray(tau, rows.dtype))
         coefficients = _coefficients(gram(rows, origin, scale), ok > 0, tau * scale, steps)
