@@ -49,7 +49,7 @@ def survives(n: int, theta: float) -> float:
 
 
 def server_words(n: int, alpha: float, theta: float, *, sparse: bool) -> float:
-    """Mean number that the server expands for each coordinate: survivors' own, and pairs of a dropped and a survivor."""
+    """Mean number the server expands for each coordinate: survivors' own, and pairs of a dropped and a survivor."""
     sent, pair = (float(theory.selection_probability(n, alpha)), alpha / (n - 1)) if sparse else (1.0, 1.0)
     return (1 - theta) * n * sent + theta * (1 - theta) * n * (n - 1) * pair
 
@@ -111,7 +111,8 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "theorem-3-user", "Theorem 3: a user computes O(N + d)", "O(N) at a fixed d", f"N^{user:.3f} for shares",
             bool(user < 1.01), "the exponent for large N is at most 1",
-            "N values of a polynomial of degree N/2; N + d is the order of what a user sends (Bonawitz et al. 2017)", differs="",
+            "N values of a polynomial of degree N/2; N + d is the order of what a user sends (Bonawitz et al. 2017)",
+            differs="",
         ),
     ]  # fmt: skip
 
@@ -120,9 +121,8 @@ def figure(result: xr.Dataset) -> Figure:
     picture = Figure(figsize=(12, 4), layout="constrained")
     left, middle, right = picture.subplots(1, 3)
     for colour, theta in zip(COLOURS, result.theta.values, strict=False):
-        left.plot(
-            result.N, result.survives.sel(theta=theta), "o-", color=colour, markersize=4, label=f"theta = {theta:g}"
-        )
+        values = result.survives.sel(theta=theta)
+        left.plot(result.N, values, "o-", color=colour, markersize=4, label=f"theta = {theta:g}")
     finish(left, "Corollary 2", xscale="log", xlabel="users N", ylabel="P[enough survivors]")
     for colour, cost in zip(COLOURS, result.cost.values, strict=False):
         middle.plot(result.N, result.work.sel(cost=cost), "o-", color=colour, markersize=4, label=str(cost))
