@@ -1,0 +1,140 @@
+"""Masked uploads against random words: what a secure sum promises of each upload alone.
+
+An upload is a value plus a pad in F_q. If pads are uniform and fresh, an upload could as well be random words, whatever
+the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their place. Pads are known here
+from a twin of the system with its masks elided, which sends the same values in the clear.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.audit.canaries import no_samples, sending
+from fedjax_priv.audit.readings import looked_at
+from fedjax_priv.audit.worlds import Make, Worlds
+from fedjax_priv.base import Key, View
+from fedjax_priv.crypto import field
+from fedjax_priv.keys import named
+from fedjax_priv.layers.secure_sum import bitmap, sharing
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_mask
+
+ROUNDS, _WORDS = 2, 32
+"""Rounds of a trial, and words of an upload that are looked at."""
+
+
+class Pads(NamedTuple):
+    """Of trials, at some coordinates: `[trials, rounds, w]`."""
+
+    pad: UInt32[np.ndarray, "t r w"]  # of the first client of the cohort
+    opened: UInt32[np.ndarray, "t r w"]  # the same, less every mask that opened values let the server compute
+    other: UInt32[np.ndarray, "t r w"]  # of the last client
+    differs: np.ndarray  # bool [trials], whether masks changed the aggregate
+
+
+def pads(
+    make: Make,
+    unmasked: Make,
+    key: Key,
+    *,
+    params: PyTree,
+    num_clients: int,
+    trials: int,
+    protocol: Protocol | None = None,
+    layer: str = "mask",
+    at_once: int = 20,
+) -> Pads:
+    """Runs the system and its twin without masks on the same random updates.
+
+    Args:
+      make: the system, as in `worlds.scores`; its uploads are field elements.
+      unmasked: the same with masks elided, or with the same field elements in the clear.
+      key: root key of all trials.
+      params: of the first model.
+      num_clients: n.
+      trials: of two rounds each, at least 4.
+      protocol: how uploads are masked; None: the server computes no mask from what is opened.
+      layer: name of the mask layer.
+      at_once: trials computed side by side.
+    """
+    _validate.integer(at_least=4, trials=trials)
+    size, data = sum(leaf.size for leaf in jax.tree.leaves(params)), no_samples(num_clients)
+
+    def trial(key: Key) -> tuple:
+        sent = sending(jax.random.normal(named(key, "updates"), (num_clients, size)))
+        systems = [make(sent, lambda view: view), unmasked(sent, lambda view: view)]
+
+        def step(states: tuple, t: Array) -> tuple:
+            after, infos = zip(*(s.step(key, state, data) for s, state in zip(systems, states, strict=True)), strict=True)
+            found = _pads(*(info.observed for info in infos), protocol, layer, jax.random.fold_in(key, t))
+            return after, (*found, (infos[0].direction != infos[1].direction).any())
+
+        start = tuple(s.init(key, params, data) for s in systems)
+        *words, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
+        return *words, differs.any()
+
+    run = jax.jit(lambda keys: jax.lax.map(trial, keys, batch_size=at_once))
+    return Pads(*(np.asarray(found) for found in run(jax.random.split(key, trials))))
+
+
+def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array, Array]:
+    """Of one round; random words where nothing was sent."""
+    pad = field.sub(masked.uploads, plain.uploads)
+    d = pad.shape[1]
+    at, located = looked_at(d, _WORDS), masked.clear[layer]
+    chosen = jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
+    chosen &= masked.alive[:, None]
+    known = jnp.zeros(d, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
+    rows = jnp.stack([pad[0], field.sub(pad[0], jnp.where(chosen[0], known, 0)), pad[-1]])
+    there = chosen[jnp.array([0, 0, -1])]
+    first, second, third = jnp.where(there, rows, jax.random.bits(named(key, "nothing"), rows.shape))[:, at]
+    return first, second, third
+
+
+def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, " d"]:
+    """The masks on the first client's upload that the server computes: its private mask, and those with lost peers."""
+    roster, header = view.public[layer], view.header[layer]
+    secrets, recovered = sharing.reconstruct(protocol.quorum, header, roster)
+    first = jnp.arange(recovered.size) == 0
+    lost = roster.selected & ~header.alive & recovered
+
+    def with_lost(total: Array, slot: Array) -> tuple[Array, None]:
+        theirs = pairs_of(protocol, roster, slot, secrets[slot], first, d).mask
+        return field.sub(total, jnp.where(lost[slot], theirs, 0)), None
+
+    own = private_mask(protocol, roster, secrets[0], d)
+    return jax.lax.scan(with_lost, jnp.where(recovered[0], own, 0), jnp.arange(first.size))[0]
+
+
+def against_uniform(found: Pads, seed: int) -> Worlds:
+    """Columns `[trials, s]` of real pads, and of uniform words in their place; they have one law where pads are good.
+
+    Words that are zero (the upload is in the clear), zero once opened masks are taken off, equal or opposite in two
+    rounds, of two clients or in two trials; their lowest and highest bytes, and chi-square of these; and whether masks
+    changed the aggregate.
+    """
+    rng = np.random.default_rng(seed)
+    words = lambda: rng.integers(0, int(field.Q), found.pad.shape, dtype=np.uint32)
+    ideal = Pads(words(), words(), words(), np.zeros(len(found.differs), bool))
+    return Worlds(_columns(found), _columns(ideal))
+
+
+def _columns(found: Pads) -> np.ndarray:
+    pad, opened, other, differs = found
+    flags = [
+        pad == 0, opened == 0, pad == other, pad == np.roll(pad, 1, axis=0), pad == np.roll(pad, 1, axis=2),
+        *(pad[:, :1] == again for again in (pad[:, 1:], (int(field.Q) - pad[:, 1:].astype(np.int64)))),
+    ]  # fmt: skip
+    numbers = [opened & 255, opened >> 24, _chi_square(opened & 255), _chi_square(opened >> 24), differs]
+    flags += [flag.mean((1, 2)) for flag in flags]
+    return np.concatenate([np.asarray(a, np.float64).reshape(len(pad), -1) for a in (*flags, *numbers)], axis=1)
+
+
+def _chi_square(values: np.ndarray) -> np.ndarray:
+    """Of the bytes of each trial against the uniform law, `[trials]`."""
+    rows = values.reshape(len(values), -1)
+    counts = np.stack([np.bincount(row, minlength=256) for row in rows.astype(np.int64)])
+    return np.square(counts - rows.shape[1] / 256).sum(1)
