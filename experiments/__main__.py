@@ -16,13 +16,14 @@ def main() -> None:
     parser.add_argument("figure")
     parser.add_argument("--scale", choices=cards.SCALES, default="quick")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the results; default: results/PAPER/FIGURE-SCALE")
+    parser.add_argument("--runs", type=pathlib.Path, help="folder to write runs to; given again, they continue there")
     args = parser.parse_args()
     try:
         (card,) = cards.chosen(args.paper, args.figure)
     except ValueError as error:
         parser.error(str(error))
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
-    harness.make(cards.experiments(card.paper)[card.name], card.paper, card.name, args.scale, out)
+    harness.make(cards.experiments(card.paper)[card.name], card.paper, card.name, args.scale, out, args.runs)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import json
 import pathlib
 import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.claims import Claim, said
+from experiments.resuming import resuming, stopwatch
 from fedjax_priv.runs.records.manifest import manifest, plain
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -44,13 +44,15 @@ class Experiment(NamedTuple):
     run: Callable[[Any], Outcome]
 
 
-def make(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path) -> None:
-    """Run an experiment, write its results to `out`, and print its claims."""
+def make(
+    experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path, runs: pathlib.Path | None = None
+) -> None:
+    """Run an experiment, write its results to `out`, and print its claims; `runs`: folder of runs to continue."""
     config = experiment.scales[scale]
     command = shlex.join(["python", "-m", "experiments", *sys.argv[1:]])
-    start = time.perf_counter()
-    outcome = experiment.run(config)
-    seconds = round(time.perf_counter() - start, 1)
+    with resuming(runs), stopwatch(runs) as elapsed:
+        outcome = experiment.run(config)
+        seconds = round(elapsed(), 1)
     about = manifest(key=jax.random.key(config.seed), command=command, scale=scale, seconds=seconds)
     save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
     show(outcome.claims, f"{paper} {name}, scale {scale}")

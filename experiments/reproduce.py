@@ -71,7 +71,7 @@ def _rows(cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, 
         yield _row(card, scale, out, [])
     left = [card for card in cards if card not in done]
     with tempfile.TemporaryDirectory(prefix="programs-") as programs:
-        runner = _Runner(scale, out, _environment(scale, programs), captured=len(cards) > 1)
+        runner = _Runner(scale, out, environment(scale, programs), captured=len(cards) > 1)
         yield from runner.run(left, processes)
 
 
@@ -86,7 +86,7 @@ def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
     return made is not None and made.manifest["commit"] == current and not problems(made)
 
 
-def _environment(scale: str, programs: str) -> dict[str, str]:
+def environment(scale: str, programs: str) -> dict[str, str]:
     """Share compiled programs; at scale `quick` do not optimize them, since nearly all run only once."""
     ours = {
         "JAX_COMPILATION_CACHE_DIR": programs,
@@ -104,7 +104,7 @@ class _Runner:
     """Runs experiments in processes, which end when this one is interrupted."""
 
     def __init__(self, scale: str, out: pathlib.Path, environment: Mapping[str, str], captured: bool):
-        self._scale, self._out, self._environment, self._captured = scale, out, environment, captured
+        self._scale, self._out, self.environment, self._captured = scale, out, environment, captured
         self._running: set[subprocess.Popen] = set()
 
     def run(self, cards: Sequence[Card], processes: int) -> Iterator[Row]:
@@ -126,7 +126,7 @@ class _Runner:
         place = os.path.relpath(folder)  # results must not name folders of this machine
         arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, "--out", place]
         process = subprocess.Popen(
-            [sys.executable, "-P", *arguments], env=self._environment, text=True, errors="replace",
+            [sys.executable, "-P", *arguments], env=self.environment, text=True, errors="replace",
             stdout=subprocess.PIPE if self._captured else None, stderr=subprocess.STDOUT if self._captured else None,
         )  # fmt: skip
         self._running.add(process)

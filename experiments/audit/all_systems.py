@@ -79,7 +79,7 @@ def claims(rows: dict[str, Finding]) -> list[Claim]:
 
 def of_row(name: str, one: Finding) -> list[Claim]:
     found = f"at least {one.at_least:.3g}"
-    note = f"{one.counted}; {one.canary} canary; at most {one.limit:.3g} could have been shown"
+    note = f"{one.counted}; shown by: {one.look}; at most {one.limit:.3g} could have been shown"
     if one.claimed is None is one.proved:
         shown = bool(one.at_least > UNBOUNDED * one.limit)
         rule = f"the audit shows more than {UNBOUNDED:.0%} of what its trials could"

@@ -14,6 +14,7 @@ import numpy as np
 import xarray as xr
 
 from experiments.cdp_fl.problem import Problem, Setting, evaluation, loss_of, start
+from experiments.resuming import next_run
 from fedjax_priv.base import Algorithm
 from fedjax_priv.clients import local_sgd, scheduled
 from fedjax_priv.runs.sweep import sweep
@@ -81,7 +82,7 @@ def train(setting: Setting, plan: Plan, sigmas: Sequence[float], problem: Proble
         functools.partial(algorithm, setting, plan, members),
         {"sigma": [float(sigma) for sigma in sigmas], "seed": list(range(setting.repeats))},
         jax.random.key(seed), start(setting), problem.data, rounds=plan.rounds, every=plan.every,
-        evaluate=evaluation(setting, problem), progress=False,
+        evaluate=evaluation(setting, problem), keep=next_run(), progress=False,
     )  # fmt: skip
     kept = whole[["accuracy", "training_loss", "gradient_norm"]].assign(failed=(whole.status != 0).sum("round"))
     return kept.rename(evaluation="step").assign_coords(step=whole.evaluation.values * plan.local_steps)

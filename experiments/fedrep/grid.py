@@ -13,6 +13,7 @@ from experiments.claims import Claim, Source
 from experiments.fedrep.cells import ATTACKS, HONEST, RULES, Setting, cell, problem
 from experiments.harness import Outcome, span
 from experiments.problem import Task
+from experiments.resuming import next_run
 from fedjax_priv import aggregators
 from fedjax_priv.aggregators import by_name
 from fedjax_priv.analysis.worst_attack import worst_case
@@ -78,7 +79,7 @@ def train(config: Config) -> xr.Dataset:
     runs = sweep(
         functools.partial(cell, config.setting, shared, rules, config.attacks), axes, jax.random.key(config.seed),
         shared.model.init, shared.clients, rounds=config.rounds, every=config.every, evaluate=shared.evaluate,
-        progress=False,
+        keep=next_run(), progress=False,
     )  # fmt: skip
     kept = runs[["validation", "test"]].assign(failed=(runs.status > 0).sum("round"))
     seconds = float(runs.seconds.isel(evaluation=-1).sum()) + runs.attrs["compile_seconds"]

@@ -14,6 +14,7 @@ import xarray as xr
 
 from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
 from experiments.problem import Task, load, model_of, num_params
+from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics
 from fedjax_priv.base import Algorithm, Local, View
 from fedjax_priv.clients import local_sgd
@@ -107,7 +108,7 @@ def _one(config: Config, method: Method, dataset: data.Dataset, observe: Observe
         functools.partial(algorithm, setting, method, rounds, elide=True, observe=observe), numbers,
         jax.random.key(config.seed), model_of(setting.task).init,
         data.federate(dataset, setting.num_clients, seed=config.seed),
-        rounds=rounds, every=every, at_once=setting.at_once, over="clients", progress=False,
+        rounds=rounds, every=every, at_once=setting.at_once, over="clients", keep=next_run(), progress=False,
         evaluate=metrics.accuracy(model_of(setting.task), dataset.x_test, dataset.y_test),
     )  # fmt: skip
     whole = whole.assign_coords(attack=list(config.attacks), evaluation=whole.evaluation * setting.epochs / rounds)

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Source
 from experiments.drawing import band, finish
 from experiments.harness import COLOURS, Outcome, span
+from experiments.resuming import next_run
 from experiments.sparse_secagg.logistic import Logistic, constants, evaluate, gradient, users
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Local
 from fedjax_priv.keys import per_client
@@ -44,7 +45,7 @@ def run(config: Config) -> Outcome:
         lambda levels: algorithm(config, problem, known.smoothness, levels),
         {"levels": list(config.levels), "seed": list(range(config.repeats))},
         jax.random.key(config.seed), jnp.zeros(problem.num_params), data,
-        rounds=config.rounds, every=config.every, progress=False, over="clients",
+        rounds=config.rounds, every=config.every, keep=next_run(), progress=False, over="clients",
         evaluate=functools.partial(evaluate, data, known, config.batch_size),
     )  # fmt: skip
     kept = result[["gap", "variance", "second_moment"]]

@@ -11,6 +11,7 @@ from experiments.claims import Claim
 from experiments.drawing import finish
 from experiments.harness import COLOURS, Outcome
 from experiments.problem import load, model_of, num_params
+from experiments.resuming import next_run
 from experiments.sparse_secagg.training import Setting, clients_of, local_of
 from fedjax_priv.base import Algorithm
 from fedjax_priv.leakage import observe_overlap, sparse_selections
@@ -57,7 +58,7 @@ def run(config: Config) -> Outcome:
         {"sparsifier": list(LABEL), "partition": list(settings)},
         jax.random.key(config.seed), model_of(task).init,
         lambda partition: clients_of(settings[partition], dataset, config.num_clients, config.seed),
-        rounds=config.rounds, every=config.rounds, progress=False,
+        rounds=config.rounds, every=max(1, config.rounds // 10), keep=next_run(), progress=False,
     )[["overlap_mean", "overlap_std"]]  # fmt: skip
     caveats = [
         f"{task}, K = d / {1 / config.fraction:g}, N = {config.num_clients}; one run",

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim
 from experiments.drawing import finish
 from experiments.harness import COLOURS, Outcome, span
+from experiments.resuming import next_run
 from experiments.sparse_secagg.protocol import idle, nothing
 from experiments.sparse_secagg.training import adversaries, gamma, honest
 from fedjax_priv.base import Algorithm
@@ -59,7 +60,7 @@ def _sweep(config: Config, num_clients: int, dropouts: tuple[float, ...]) -> xr.
         lambda alpha, dropout: system(config, num_clients, alpha, dropout),
         {"alpha": list(config.alphas), "dropout": list(dropouts)},
         jax.random.key(config.seed), jnp.zeros(config.num_params), nothing(num_clients),
-        rounds=config.rounds, every=config.rounds, progress=False,
+        rounds=config.rounds, every=max(1, config.rounds // 10), keep=next_run(), progress=False,
     )  # fmt: skip
     return run[["honest_mean", "honest_min", "revealed", "revealed_all"]].drop_vars("client", errors="ignore")
 

@@ -12,6 +12,7 @@ from experiments.claims import Claim, Source
 from experiments.drawing import band, finish
 from experiments.harness import COLOURS, Outcome
 from experiments.problem import load, model_of, num_params
+from experiments.resuming import next_run
 from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, gamma, honest, local_of, rounds_to
 from fedjax_priv import leakage, metrics
 from fedjax_priv.base import Algorithm, ClientData
@@ -44,8 +45,9 @@ def run(config: Config) -> Outcome:
     result = sweep(
         lambda system: algorithm(config, system, elide=True, observe=observe),
         {"system": list(SYSTEMS), "seed": list(range(config.repeats))},
-        jax.random.key(config.seed), model.init, clients, rounds=config.rounds, every=config.every, progress=False,
-        over="clients", evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
+        jax.random.key(config.seed), model.init, clients, rounds=config.rounds, every=config.every,
+        keep=next_run(), progress=False, over="clients",
+        evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
     )  # fmt: skip
     kept = result[["accuracy", "honest_mean"]].drop_vars("client", errors="ignore")
     upload = result.up_bytes.sel(phase="upload", drop=True)

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim
 from experiments.drawing import finish
 from experiments.harness import COLOURS, Outcome, span
+from experiments.resuming import next_run
 from experiments.sparse_secagg.protocol import SYSTEMS, idle, nothing
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.theory import sparse_secagg as theory
@@ -48,7 +49,7 @@ def _sizes(config: Config, num_clients: int, name: str) -> xr.Dataset:
     system = SYSTEMS[name](idle(config.num_params), num_clients=num_clients, dropout=config.dropout, **more)
     run = simulate(
         system, jax.random.key(config.seed), jnp.zeros(config.num_params), nothing(num_clients),
-        rounds=config.rounds, progress=False,
+        rounds=config.rounds, keep=next_run(), progress=False,
     )  # fmt: skip
     return xr.Dataset({
         "largest_upload": run.up_bytes.sel(phase="upload", drop=True).max(),

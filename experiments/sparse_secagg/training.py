@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import xarray as xr
 
 from experiments.problem import Task, load, model_of, num_params
+from experiments.resuming import next_run
 from experiments.sparse_secagg.protocol import SYSTEMS
 from fedjax_priv import data, losses, metrics
 from fedjax_priv.analysis import wall_clock
@@ -125,7 +126,7 @@ def _one(
     run = sweep(
         functools.partial(make, elide=True),
         {"system": list(systems), "seed": list(range(config.repeats))},
-        key, model.init, clients, rounds=rounds, every=config.every, progress=False, over="clients",
+        key, model.init, clients, rounds=rounds, every=config.every, keep=next_run(), progress=False, over="clients",
         evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
     )  # fmt: skip
     parts = []
@@ -133,7 +134,9 @@ def _one(
         one, whole = run.sel(system=system), None
         if config.timed_rounds:
             secure = make(system, elide=False)
-            whole = simulate(secure, key, model.init(key), clients, rounds=config.timed_rounds, progress=False)
+            whole = simulate(
+                secure, key, model.init(key), clients, rounds=config.timed_rounds, keep=next_run(), progress=False
+            )
         parts.append(_summary(config, one, _seconds(one if whole is None else whole)))
     return cast(xr.Dataset, xr.concat(parts, "system", join="outer"))
 

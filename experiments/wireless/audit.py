@@ -14,6 +14,7 @@ import xarray as xr
 from jaxtyping import Array
 from scipy import stats
 
+from experiments.resuming import next_run
 from fedjax_priv.audit import sending
 from fedjax_priv.base import Algorithm, ClientData, Local, View
 from fedjax_priv.channels import constant
@@ -110,7 +111,7 @@ def _simulate(spec: Trials, system: Callable[..., Algorithm], name: str, values:
     nothing = ClientData((np.zeros((users, 1), np.float32),), jnp.ones(users, jnp.int32))
     return sweep(
         system, {name: values, "seed": range(spec.seeds)}, jax.random.key(seed), jnp.zeros(spec.num_params), nothing,
-        rounds=spec.rounds, every=spec.rounds, progress=False,
+        rounds=spec.rounds, every=spec.rounds, keep=next_run(), progress=False,
     )  # fmt: skip
 
 

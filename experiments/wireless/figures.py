@@ -8,7 +8,7 @@ from experiments.wireless.audit import Trials
 from experiments.wireless.training import Setting
 from fedjax_priv.theory.wireless import Round
 
-ONE_LAYER, TWO_LAYERS = Setting(), Setting(Task("mnist", "mlp16"), repeats=3)
+ONE_LAYER, TWO_LAYERS = Setting(), Setting(Task("mnist", "mlp16"))
 ONE_GROUP = {"groups": (200,), "snr_db": (10.0,)}
 
 
@@ -51,7 +51,7 @@ FIGURES = {
         {
             "quick": tables.config("III", few(TWO_LAYERS), 60, 60),
             "cpu": tables.config("III", fewer(TWO_LAYERS, repeats=1), 500, 500),
-            "paper": tables.config("III", TWO_LAYERS, 1000, 1000),
+            "paper": tables.config("III", TWO_LAYERS, 2500, 2500),
         }, tables.run,
     ),
     "fig6": Experiment(
@@ -63,7 +63,7 @@ FIGURES = {
         {
             "quick": fig7.Config(few(TWO_LAYERS), (0.1, 1.6), rounds=100),
             "cpu": fig7.Config(fewer(TWO_LAYERS, repeats=1)),
-            "paper": fig7.Config(TWO_LAYERS),
+            "paper": fig7.Config(TWO_LAYERS._replace(repeats=3)),
         }, fig7.run,
     ),
     "accountants": Experiment(

@@ -14,6 +14,7 @@ import optax
 import xarray as xr
 
 from experiments.problem import Task, load, model_of, num_params
+from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics
 from fedjax_priv.base import Algorithm
 from fedjax_priv.clients import local_sgd
@@ -73,7 +74,7 @@ def run(setting: Setting, axes: Mapping[str, Sequence[float]], *, rounds: int, s
     whole = sweep(
         functools.partial(algorithm, setting), {**axes, "seed": range(setting.repeats)},
         jax.random.key(seed), model.init, data.federate(dataset, setting.num_users, seed=seed),
-        rounds=rounds, every=max(1, rounds // setting.evaluations), progress=False,
+        rounds=rounds, every=max(1, rounds // setting.evaluations), keep=next_run(), progress=False,
         evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
     )  # fmt: skip
     names = {"join_probability": "probability", "failed_rounds": "failed", "evaluation": "iteration"}

@@ -13,10 +13,10 @@ from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.canaries import direction_canary, label_canary, proposal_canary, sample_canary, sending
 from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
 from fedjax_priv.audit.ledger_entries import Finding, findings
-from fedjax_priv.audit.worlds import Canary, Seen, Worlds, scores
+from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
 
 __all__ = [
-    "Canary", "Crowd", "Finding", "LowerBound", "Seen", "Subject", "Worlds",
+    "Canary", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds",
     "client_crowd", "coalition", "crowd_scores", "direction_canary", "findings", "label_canary", "label_crowd",
     "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal", "proposal_canary", "sample_canary", "scores",
     "sending", "server", "two_worlds", "uploads",

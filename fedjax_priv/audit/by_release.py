@@ -1,6 +1,6 @@
 """How an entry of a ledger is audited: its adjacent inputs and what its adversary looks at, from one table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import NoneType
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ from jaxtyping import PyTree
 from fedjax_priv import _validate
 from fedjax_priv.audit import adversaries, canaries
 from fedjax_priv.audit.adversaries import Toward
-from fedjax_priv.audit.worlds import Canary, Make, Score
+from fedjax_priv.audit.worlds import Canary, Look, Make, Score
 from fedjax_priv.base import ClientData, Key, Local, Release
 from fedjax_priv.ledger import Entry
 from fedjax_priv.losses import Loss
@@ -74,7 +74,29 @@ PLANS: Mapping[type, Plan] = {
 """By the type of `Subject.release`."""
 
 
-def kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
+def looks(
+    subject: Subject,
+    entries: Sequence[Entry],
+    key: Key,
+    *,
+    kind: Kind | None,
+    rounds: int,
+    colluding: int,
+    outsider: bool,
+) -> list[list[Look]]:
+    """What each entry's adversary tries; arguments as in `findings`. Entries share canaries where they can."""
+    made: dict[tuple[str, int], Canary] = {}
+
+    def of(entry: Entry) -> list[Look]:
+        about = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
+        if about not in made:
+            made[about] = _canary_for(subject, *about, key)
+        return [Look(about[0], made[about], _score_of(subject, entry, made[about], about[0], colluding, outsider))]
+
+    return [of(entry) for entry in entries]
+
+
+def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
     """Kind of the canary: the one asked for, or the release's first."""
     if entry.view == "proposal":
         if rounds > 1:
@@ -88,13 +110,13 @@ def kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> s
     return kind
 
 
-def heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
+def _heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
     """Clients in the two inputs; on the air, a coalition can subtract its own updates, so they are left out."""
     n = int(subject.data.count.size)
     return n - colluding if entry.view == "coalition" and _plan(subject).on_the_air else n
 
 
-def canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
+def _canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
     """Adjacent inputs of this kind."""
     release, d = subject.release, num_params(subject)
     if kind == "proposal":
@@ -111,7 +133,7 @@ def canary_for(subject: Subject, kind: str, heard: int, key: Key) -> Canary:
     return canaries.sample_canary(subject.local, subject.loss, subject.data, example)
 
 
-def score_of(subject: Subject, entry: Entry, canary: Canary, kind: str, colluding: int, outsider: bool) -> Score:
+def _score_of(subject: Subject, entry: Entry, canary: Canary, kind: str, colluding: int, outsider: bool) -> Score:
     """The score that an entry's adversary computes from a round; of a noisy sum always the server's score."""
     if outsider:
         return adversaries.outsider(canary.toward)

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
-from fedjax_priv.audit.bounds import LowerBound, two_worlds
-from fedjax_priv.audit.by_release import Kind, Subject, canary_for, heard_by, kind_of, num_params, score_of
-from fedjax_priv.audit.worlds import Score, Worlds, scores
+from fedjax_priv.audit.bounds import two_worlds
+from fedjax_priv.audit.by_release import Kind, Subject, looks, num_params
+from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, Figure, worst
@@ -22,7 +21,7 @@ class Finding(NamedTuple):
 
     adversary: str
     adjacent: str
-    canary: str
+    look: str  # that showed the most
     claimed: float | None  # eps, None where there is no guarantee
     proved: float | None
     at_least: float  # eps, at this delta and confidence
@@ -50,6 +49,8 @@ def findings(
 ) -> list[Finding]:
     """Audits each entry with runs on two adjacent inputs.
 
+    Of all that its adversary tries, what shows the most counts: its looks share the probability of error.
+
     Args:
       subject: the system, of which `entries` is the ledger for as many rounds.
       entries: at `delta`.
@@ -68,45 +69,62 @@ def findings(
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.
     """
-    alike = [(kind_of(subject, entry, kind, rounds), heard_by(subject, entry, colluding)) for entry in entries]
+    about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider}
+    tried = looks(subject, entries, named(key, "canary"), **about)
+    seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)
+    result = []
+    for entry, mine in zip(entries, tried, strict=True):
+        share = 1 - (1 - confidence) / len(mine)
+        own = [seen.pop(0) for _ in mine]
+        result.append(_finding(entry, mine, own, delta, confidence, share, held, outsider))
+    return result
+
+
+def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:
+    """Scores of each look; those with the same canary share their runs."""
     size = int(subject.data.count.size) * num_params(subject)
-    found: dict[int, Finding] = {}
-    for number, (name, heard) in enumerate(dict.fromkeys(alike)):
-        canary = canary_for(subject, name, heard, named(key, "canary"))
-        mine = [i for i, each in enumerate(alike) if each == (name, heard)]
-        looks = [score_of(subject, entries[i], canary, name, colluding, outsider) for i in mine]
+    found: list[Worlds] = [Worlds(None, None)] * len(tried)
+    for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):
+        mine = [i for i, look in enumerate(tried) if look.canary is canary]
         worlds = scores(
-            subject.make, canary, _together(looks), jax.random.fold_in(key, number), params=subject.params,
-            trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
+            subject.make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
+            params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
-        for column, i in enumerate(mine):
-            own = Worlds(*(world[:, column] for world in worlds))
-            bound = two_worlds(*own, delta=delta, confidence=confidence)
-            found[i] = _finding(entries[i], name, own, bound, held, outsider)
-    return [found[i] for i in range(len(entries))]
+        for i, *own in zip(mine, *worlds, strict=True):
+            found[i] = Worlds(*own)
+    return found
 
 
-def _together(looks: Sequence[Score]) -> Score:
-    return lambda seen: jnp.stack([look(seen) for look in looks])
+def _together(several: Sequence[Score]) -> Score:
+    return lambda seen: tuple(score(seen) for score in several)
 
 
 def _finding(
-    entry: Entry, canary: str, worlds: Worlds, bound: LowerBound, held: float | None, outsider: bool
+    entry: Entry,
+    tried: Sequence[Look],
+    seen: Sequence[Worlds],
+    delta: float,
+    confidence: float,
+    share: float,
+    held: float | None,
+    outsider: bool,
 ) -> Finding:
-    contradicts = [
-        name for name in ("claimed", "proved") if _contradicted(getattr(entry, name), worlds, bound.confidence)
-    ]
+    """`share`: confidence of each look, so that all of them hold with `confidence`."""
+    bounds = [two_worlds(*worlds, delta=delta, confidence=share) for worlds in seen]
+    best = max(range(len(tried)), key=lambda i: bounds[i].epsilon)
+    bound = bounds[best]
+    contradicts = [name for name in ("claimed", "proved") if _contradicted(getattr(entry, name), seen, share)]
     if held is not None and bound.epsilon > held:
         contradicts.append("held")
     who = f"an outsider, who sees less than {entry.adversary}" if outsider else entry.adversary
     return Finding(
-        who, entry.adjacent, canary, worst(entry.claimed), worst(entry.proved), bound.epsilon, bound.delta,
-        bound.confidence, bound.limit, bound.why, contradicts, entry.view,
+        who, entry.adjacent, tried[best].name, worst(entry.claimed), worst(entry.proved), bound.epsilon, delta,
+        confidence, bound.limit, bound.why, contradicts, entry.view,
     )  # fmt: skip
 
 
-def _contradicted(figure: Figure, worlds: Worlds, confidence: float) -> bool:
-    epsilon = worst(figure)
-    if epsilon is None or figure.delta is None or figure.delta >= 1:
+def _contradicted(figure: Figure, seen: Sequence[Worlds], share: float) -> bool:
+    epsilon, delta = worst(figure), figure.delta
+    if epsilon is None or delta is None or delta >= 1:
         return False
-    return two_worlds(*worlds, delta=figure.delta, confidence=confidence).epsilon > epsilon
+    return any(two_worlds(*worlds, delta=delta, confidence=share).epsilon > epsilon for worlds in seen)

@@ -22,8 +22,11 @@ class Seen(NamedTuple):
     updates: Float[Array, "k d"]  # of the cohort; a score uses those of colluding clients only
 
 
-Score = Callable[[Seen], Array]
-"""A statistic of a round, higher for the first input; those of several rounds are added up."""
+Score = Callable[[Seen], PyTree]
+"""A number of a round, or `[s]` of which an audit chooses one; those of several rounds are added up.
+
+A tuple holds the scores of several looks.
+"""
 Make = Callable[[Local, Callable[[View], PyTree]], Algorithm]
 """`make(local, observe)` is the system."""
 
@@ -37,11 +40,19 @@ class Canary(NamedTuple):
     toward: Callable[[PyTree], Float[Array, " d"]]  # parameters -> unit vector, where the first input pulls uploads
 
 
-class Worlds(NamedTuple):
-    """Scores of the two inputs, `[trials]` each, or `[trials, s]` of a score of s numbers."""
+class Look(NamedTuple):
+    """One thing that an adversary may try: what it looks at, of runs on which adjacent inputs."""
 
-    first: np.ndarray
-    second: np.ndarray
+    name: str
+    canary: Canary  # looks with the same one share their runs
+    score: Score
+
+
+class Worlds(NamedTuple):
+    """Scores of the two inputs, `[trials]` or `[trials, s]` each."""
+
+    first: PyTree
+    second: PyTree
 
 
 def scores(
@@ -75,11 +86,12 @@ def scores(
     one = watched(make, canary.local, canary.data, score, params, rounds)
 
     @jax.jit
-    def world(key: Key, given: PyTree) -> Array:
+    def world(key: Key, given: PyTree) -> PyTree:
         return jax.lax.map(lambda key: one(key, given), jax.random.split(key, trials), batch_size=at_once)
 
     keys = jax.random.split(key)
-    return Worlds(*(np.asarray(world(key, given)) for key, given in zip(keys, canary.inputs, strict=True)))
+    first, second = (jax.tree.map(np.asarray, world(*each)) for each in zip(keys, canary.inputs, strict=True))
+    return Worlds(first, second)
 
 
 def watched(
@@ -89,19 +101,20 @@ def watched(
     score: Score,
     params: PyTree,
     rounds: int,
-) -> Callable[[Key, PyTree], Array]:
+) -> Callable[[Key, PyTree], PyTree]:
     """`(key, input) -> score`, the sum over some rounds."""
 
-    def run(key: Key, given: PyTree) -> Array:
+    def run(key: Key, given: PyTree) -> PyTree:
         training, samples = local(given), data(given)
         system = make(training, lambda view: view)
 
-        def step(state: RoundState, _: None) -> tuple[RoundState, Array]:
+        def step(state: RoundState, _: None) -> tuple[RoundState, PyTree]:
             after, info = system.step(key, state, samples)
             updates = _updates(system, training, key, state, samples)
             return after, score(Seen(state.params, after.params, info, updates))
 
-        return jax.lax.scan(step, system.init(key, params, samples), length=rounds)[1].sum(0)
+        found = jax.lax.scan(step, system.init(key, params, samples), length=rounds)[1]
+        return jax.tree.map(lambda scores: scores.sum(0), found)
 
     return run
 

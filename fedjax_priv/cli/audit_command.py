@@ -95,12 +95,12 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
 def show(title: str, found: Sequence[Finding]) -> None:
     """Print it as a table."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
-    for heading in ("adversary", "adjacent inputs", "canary", "claimed", "proved", "at least", "verdict"):
+    for heading in ("adversary", "adjacent inputs", "shown by", "claimed", "proved", "at least", "verdict"):
         table.add_column(heading, overflow="fold")
     for one in found:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
         least = f"{one.at_least:.4g} of {one.limit:.4g}"
-        table.add_row(one.adversary, one.adjacent, one.canary, claimed, proved, least, verdict(one))
+        table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
     console.print(

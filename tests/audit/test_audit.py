@@ -78,7 +78,7 @@ def test_worlds_that_never_meet():
     found = two_worlds(np.ones(1000), np.zeros(1000), confidence=0.9)
     low = 0.05 ** (1 / 500)  # Clopper and Pearson's where all of 500 are hits
     assert found.epsilon == pytest.approx(np.log(low / (1 - low)), rel=1e-6)
-    assert found.why == "500 of 500 against 0 of 500 runs"
+    assert found.why == "0 of 500 and 0 of 500 runs guessed wrong"
     assert found.limit == found.epsilon
     assert two_worlds(*gaussian_worlds(1.0, 1000), confidence=0.9).limit == found.limit
 

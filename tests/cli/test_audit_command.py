@@ -46,8 +46,9 @@ def traced(monkeypatch):
     def scores(make, canary, score, key, *, params, trials, rounds, at_once):
         one = watched(make, canary.local, canary.data, score, params, rounds)
         first, second = (jax.eval_shape(one, key, given) for given in canary.inputs)
-        assert first == second and first.dtype == np.float32 and first.ndim == 1
-        return Worlds(np.ones((trials, *first.shape)), np.zeros((trials, *first.shape)))
+        assert first == second and all(each.dtype == np.float32 and each.ndim < 2 for each in first)
+        full = lambda value: tuple(np.full((trials, *each.shape), value) for each in first)
+        return Worlds(full(1.0), full(0.0))
 
     monkeypatch.setattr(ledger_entries, "scores", scores)
 
@@ -68,8 +69,8 @@ def test_every_system_can_be_audited(system, traced, monkeypatch, capsys, tmp_pa
     assert len(rows) >= 1 and all(row["at_least"] == row["limit"] > 2 for row in rows)
     assert status == (1 if any(row["contradicts"] for row in rows) else 0)
     assert "at least" in capsys.readouterr().out
-    canaries = {row["canary"] for row in rows}
-    assert canaries <= ({"label"} if system in ("cdp_fl", "dp_sgd") else {"direction", "proposal"})
+    looks = {row["look"] for row in rows}
+    assert looks <= ({"label"} if system in ("cdp_fl", "dp_sgd") else {"direction", "proposal"})
 
 
 @pytest.mark.parametrize("adversary", ["server", "device", "coalition", "everybody", "outsider"])
@@ -80,7 +81,7 @@ def test_an_adversary_is_chosen(adversary, traced, monkeypatch, tmp_path):
     (row,) = json.loads(place.read_text())
     said = {"server": "the server or", "device": "a client", "coalition": "2 clients", "everybody": "every local step"}
     assert row["adversary"].startswith(said.get(adversary, "an outsider, who sees less"))
-    assert row["canary"] == "sample" and row["claimed"] > 0
+    assert row["look"] == "sample" and row["claimed"] > 0
 
 
 def test_users_that_collude_on_the_air_are_left_out(traced, monkeypatch, tmp_path):

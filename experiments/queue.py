@@ -1,0 +1,122 @@
+"""Make cards at scale `paper`, the most valuable first, for a given time: `python -m experiments.queue --minutes 30`.
+
+A card that time does not suffice for is stopped at a checkpoint. The same command later continues it, and makes the
+cards that follow. Cards that have results are left as they are.
+"""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from experiments.cards import Card, chosen, folder_of, result
+from experiments.reproduce import environment
+
+SCALE = "paper"
+ORDER = (
+    "wireless.fig5", "wireless.fig4", "sparse_secagg.table1", "sparse_secagg.fig4", "sparse_secagg.fig5",
+    "sparse_secagg.fig2", "sparse_secagg.fig6", "fedrep.fig6", "fedrep.fig1", "fedrep.grid", "sparse_secagg.repair",
+    "sparse_secagg.leakage", "sparse_secagg.fig3", "fedrep.fig2", "fedrep.fig12", "fedrep.fig8", "fedrep.fig5",
+    "fedrep.fig4", "fedrep.fig3", "fedrep.fig7", "fedrep.table1", "wireless.fig7", "wireless.fig3", "cdp_fl.fig7",
+    "cdp_fl.fig8", "cdp_fl.fig5", "cdp_fl.fig6", "cdp_fl.fig3", "cdp_fl.fig4", "sparse_secagg.convergence",
+    "audit.all_systems", "wireless.accountants", "cdp_fl.counterexamples", "wireless.fig2", "wireless.fig6", "wireless.errata",
+)  # fmt: skip
+"""Every card with a scale `paper`. First what the papers' main claims rest on, cheap before costly; what two cores make
+in minutes comes last."""
+_TERMINATED = 143
+"""Exit status of a run that SIGTERM ended after a checkpoint."""
+_GRACE = 120.0
+"""Seconds for a checkpoint, after which a card is killed; it then continues from the checkpoint before."""
+
+
+class Done(NamedTuple):
+    """What became of a card."""
+
+    card: Card
+    state: str  # "made", "had results", "stopped", "not reached", or how it failed
+
+
+def work(cards: Sequence[Card], out: pathlib.Path, runs: pathlib.Path, seconds: float) -> list[Done]:
+    """Make cards one after the other until the time is over, and print a line for each.
+
+    Args:
+      cards: in the order to make them.
+      out: folder for the results, which go to `PAPER/FIGURE-paper` in it.
+      runs: folder for unfinished runs and compiled programs.
+      seconds: from now on.
+    """
+    end = time.monotonic() + seconds
+    done = []
+    for card in cards:
+        done.append(Done(card, _one(card, out, runs, end - time.monotonic())))
+        print(f"{done[-1].state:<12} {card.paper} {card.name}: {card.title}", flush=True)
+    return done
+
+
+def _one(card: Card, out: pathlib.Path, runs: pathlib.Path, seconds: float) -> str:
+    if result(card, SCALE, out) is not None:
+        return "had results"
+    if seconds <= 0:
+        return "not reached"
+    places = [
+        word for name, root in (("--out", out), ("--runs", runs))
+        for word in (name, os.path.relpath(folder_of(card, SCALE, root)))
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "experiments", card.paper, card.name, "--scale", SCALE, *places],
+        env=environment(SCALE, str(runs.absolute() / "programs")),
+    )  # fmt: skip
+    if status := _wait(process, seconds):
+        return "stopped" if status < 0 or status == _TERMINATED else f"failed with exit status {status}"
+    return "made"
+
+
+def _wait(process: subprocess.Popen, seconds: float) -> int:
+    """Exit status, of a process that is ended when its time is over."""
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+    try:
+        return process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def in_order() -> list[Card]:
+    """The cards of `ORDER`."""
+    return [card for name in ORDER for card in chosen(*name.split("."))]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line; 1 if a card failed."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.queue", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--minutes", type=float, required=True, help="time for all cards together")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder for the results")
+    parser.add_argument("--runs", type=pathlib.Path, default=pathlib.Path("results/runs"), help="for unfinished runs")
+    parser.add_argument("cards", nargs="*", metavar="PAPER.FIGURE", help="make these, in this order; default: all")
+    args = parser.parse_args(arguments)
+    if not args.minutes > 0:
+        parser.error(f"minutes must be above 0, got {args.minutes:g}")
+    try:
+        cards = [card for name in args.cards for card in chosen(*_named(name))] or in_order()
+    except ValueError as error:
+        parser.error(str(error))
+    done = work(cards, args.out, args.runs, 60 * args.minutes)
+    return int(any(one.state.startswith("failed") for one in done))
+
+
+def _named(name: str) -> tuple[str, str]:
+    paper, dot, figure = name.partition(".")
+    if not dot:
+        raise ValueError(f"cards must be named PAPER.FIGURE, such as {ORDER[0]}; got {name}")
+    return paper, figure
+
+
+if __name__ == "__main__":
+    sys.exit(main())

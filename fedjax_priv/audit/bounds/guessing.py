@@ -1,0 +1,104 @@
+"""A test that guesses which of two inputs was there, from a score: half of the runs choose it, the others count errors.
+
+Errors under either input bound what no test of a private mechanism can do. A statistic of both error rates says how
+much that is.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv
+
+Rate = float | np.ndarray
+Statistic = Callable[[Rate, Rate], Rate]
+"""`(alpha, beta) -> value` falls in the rates of false alarms (the second input is taken for the first) and misses."""
+_MARGIN = 3.0
+"""Standard deviations that error rates are raised by where the best of many tests is chosen: fewer fall for luck."""
+
+
+class Errors(NamedTuple):
+    """Of a test on runs that did not choose it."""
+
+    false_alarms: int
+    second: int  # runs on the second input
+    misses: int
+    first: int
+
+    def __str__(self) -> str:
+        return f"{self.false_alarms} of {self.second} and {self.misses} of {self.first} runs guessed wrong"
+
+    def rates(self, confidence: float) -> tuple[float, float]:
+        """Both rates are at most these, with this confidence for both together (Clopper and Pearson)."""
+        return (
+            _upper_end(self.false_alarms, self.second, (1 - confidence) / 2),
+            _upper_end(self.misses, self.first, (1 - confidence) / 2),
+        )
+
+
+class _Test(NamedTuple):
+    """Guesses the first input where a coordinate of the score is on one side of a threshold."""
+
+    coordinate: int
+    threshold: float
+    above: bool
+
+    def errors(self, first: np.ndarray, second: np.ndarray) -> Errors:
+        guessed = lambda scores: (scores[:, self.coordinate] > self.threshold) == self.above
+        return Errors(int(guessed(second).sum()), len(second), int((~guessed(first)).sum()), len(first))
+
+
+def count_errors(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Errors:
+    """Of the test for which a statistic is largest.
+
+    Args:
+      first: `[k]` or `[k, s]`, at least 4 scores, finite.
+      second: `[l]` or `[l, s]`, of the other input.
+      statistic: vectorised.
+
+    Raises:
+      ValueError: scores of another shape, or not finite.
+    """
+    first, second = _scores(first=first), _scores(second=second)
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"second must have {first.shape[1]} scores a run, as first has, got {second.shape[1]}")
+    return _best_test(first[::2], second[::2], statistic).errors(first[1::2], second[1::2])
+
+
+def no_errors(first: int, second: int) -> Errors:
+    """The best that can come of so many runs on each input."""
+    return Errors(0, second // 2, 0, first // 2)
+
+
+def _best_test(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> _Test:
+    best, found = -np.inf, _Test(0, 0.0, True)
+    for coordinate, (one, other) in enumerate(zip(first.T, second.T, strict=True)):
+        places = np.unique(np.concatenate([one, other]))
+        alarms = 1 - np.searchsorted(np.sort(other), places, side="right") / len(other)
+        misses = np.searchsorted(np.sort(one), places, side="right") / len(one)
+        for above in (True, False):
+            rates = (alarms, misses) if above else (1 - alarms, 1 - misses)
+            raised = (_raised(rate, len(runs)) for rate, runs in zip(rates, (other, one), strict=True))
+            value = np.asarray(statistic(*raised))
+            place = int(np.argmax(value))
+            if value[place] > best:
+                best, found = value[place], _Test(coordinate, float(places[place]), above)
+    return found
+
+
+def _raised(rate: np.ndarray, runs: int) -> np.ndarray:
+    """Wilson's upper end."""
+    square = _MARGIN**2 / runs
+    return (rate + square / 2 + np.sqrt(square * rate * (1 - rate) + square**2 / 4)) / (1 + square)
+
+
+def _upper_end(errors: int, runs: int, level: float) -> float:
+    return float(betaincinv(errors + 1, runs - errors, 1 - level)) if errors < runs else 1.0
+
+
+def _scores(**named: np.ndarray) -> np.ndarray:
+    ((name, value),) = named.items()
+    scores = np.asarray(value, np.float64)
+    if scores.ndim not in (1, 2) or len(scores) < 4 or not scores.size or not np.isfinite(scores).all():
+        raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
+    return scores.reshape(len(scores), -1)

@@ -1,0 +1,71 @@
+"""Eps from one run with many canaries, each included by its own coin."""
+
+import numpy as np
+from scipy import stats
+
+from fedjax_priv import _validate
+from fedjax_priv.audit.bounds.one_event import LowerBound
+
+
+def one_run(
+    scores: np.ndarray, included: np.ndarray, *, guesses: int, delta: float = 0.0, confidence: float = 0.95
+) -> LowerBound:
+    """A bound from one run with many canaries, each included by a fair coin (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
+
+    The canaries with the highest scores are guessed to be in, those with the lowest to be out, half of the guesses
+    each; the others are left open. Of r guesses about m canaries v are right with a probability of at most
+    `P[Bin(r, e^eps / (1 + e^eps)) >= v]` and a term in `m delta`.
+
+    Args:
+      scores: `[m]`, higher where a canary seems to be in.
+      included: bool `[m]`, the coins.
+      guesses: r, an even number up to m, chosen before the scores are seen.
+      delta: in [0, 1).
+      confidence: of the bound, in (0, 1).
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    _check(delta, confidence)
+    _validate.integer(at_least=2, guesses=guesses)
+    values, coins = _scores(scores=scores), np.asarray(included)
+    if coins.dtype != bool or coins.shape != values.shape:
+        raise ValueError(f"included must be a bool array of shape {values.shape}, got {coins.dtype} {coins.shape}")
+    if guesses % 2 or guesses > values.size:
+        raise ValueError(f"guesses must be an even number up to {values.size}, got {guesses}")
+    order = np.argsort(values, kind="stable")
+    half = guesses // 2
+    right = int(coins[order[-half:]].sum() + (~coins[order[:half]]).sum())
+    epsilon, limit = (_one_run(found, guesses, values.size, delta, confidence) for found in (right, guesses))
+    return LowerBound(epsilon, delta, confidence, f"{right} of {guesses} guesses right", limit)
+
+
+def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
+    """The largest probability of so many right guesses under (eps, delta): the algorithm of the same paper."""
+    chance = 1 / (1 + np.exp(-epsilon))
+    mass = np.cumsum(stats.binom.pmf(right - np.arange(1, right + 1), guesses, chance))
+    most = float(np.max(mass / np.arange(1, right + 1), initial=0.0))
+    return min(1.0, float(stats.binom.sf(right - 1, guesses, chance)) + 2 * canaries * delta * most)
+
+
+def _one_run(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
+    tried = np.linspace(0, 20, 20_001)
+    fits = lambda eps: one_run_p_value(right, guesses, canaries, eps, delta) > 1 - confidence
+    low, high = 0, tried.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(tried[middle]) else (middle + 1, high)
+    return float(tried[max(low - 1, 0)])
+
+
+def _check(delta: float, confidence: float) -> None:
+    _validate.fraction(below_one=True, delta=delta)
+    _validate.fraction(below_one=True, above_zero=True, confidence=confidence)
+
+
+def _scores(**named: np.ndarray) -> np.ndarray:
+    ((name, value),) = named.items()
+    scores = np.asarray(value, np.float64)
+    if scores.ndim != 1 or scores.size < 4 or not np.isfinite(scores).all():
+        raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
+    return scores
