@@ -10,9 +10,10 @@
 from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
 from fedjax_priv.audit.bounds import LowerBound, one_run, one_run_p_value, two_worlds
 from fedjax_priv.audit.by_release import Subject
-from fedjax_priv.audit.canaries import direction_canary, label_canary, proposal_canary, sample_canary, sending
+from fedjax_priv.audit.canaries import direction_canary, proposal_canary, sending
 from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
 from fedjax_priv.audit.ledger_entries import Finding, findings
+from fedjax_priv.audit.sample_canaries import label_canary, sample_canary
 from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
 
 __all__ = [

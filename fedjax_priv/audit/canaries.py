@@ -27,7 +27,7 @@ def no_samples(num_clients: int) -> ClientData:
 
 
 def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *, alone: bool = False) -> Canary:
-    """Client 0 sends plus or minus `norm` times a random direction (Andrew et al. 2023).
+    """Client 0 sends plus or minus `norm` times a random direction (Andrew et al. 2023), of entries of one size.
 
     Args:
       key: of the direction.
@@ -42,7 +42,7 @@ def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
     _validate.positive(norm=norm)
-    u = unit(jax.random.normal(key, (num_params,)))
+    u = jax.random.rademacher(key, (num_params,), jnp.float32) / num_params**0.5
     return _given(_plus_and_minus(norm * u, num_clients, alone), lambda params: u)
 
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 import jax
 
 from fedjax_priv.audit.bounds import two_worlds
-from fedjax_priv.audit.by_release import Kind, Subject, looks, num_params
+from fedjax_priv.audit.by_release import Kind, Subject, num_params
+from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
@@ -69,7 +70,7 @@ def findings(
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.
     """
-    about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider}
+    about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider, "held": held}
     tried = looks(subject, entries, named(key, "canary"), **about)
     seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)
     result = []
@@ -87,7 +88,7 @@ def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds
     for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):
         mine = [i for i, look in enumerate(tried) if look.canary is canary]
         worlds = scores(
-            subject.make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
+            subject.unmasked or subject.make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
             params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
         for i, *own in zip(mine, *worlds, strict=True):

@@ -61,7 +61,7 @@ def between_rounds(score: Score, rounds: int) -> Score:
     signs[:, 0] = 1
     signs[[0, 1], 1] = signs[[2, 3], -1] = -1, 1
     weights = jnp.asarray(signs if rounds > 2 else signs[:2])
-    return lambda seen: (weights[:, seen.round, None] * score(seen)[None]).ravel()
+    return lambda seen: (weights[:, seen.who.round[0], None] * score(seen)[None]).ravel()
 
 
 def parts(terms: Float[Array, " d"]) -> Float[Array, " s"]:
@@ -75,4 +75,4 @@ def looked_at(d: int, most: int) -> np.ndarray:
     """At most so many coordinates, spread evenly, with the first two and the last two."""
     if d <= most:
         return np.arange(d)
-    return np.unique(np.concatenate([[0, 1, d - 2, d - 1], np.linspace(2, d - 3, max(most - 4, 0)).astype(int)]))
+    return np.unique(np.concatenate([[0, d - 1], np.linspace(1, d - 2, most - 2).astype(int)]))
