@@ -7,6 +7,7 @@ import jax
 
 from fedjax_priv.audit.bounds import two_worlds
 from fedjax_priv.audit.by_release import Kind, Subject, num_params
+from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
@@ -92,7 +93,7 @@ def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds
             params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
         for i, *own in zip(mine, *worlds, strict=True):
-            found[i] = Worlds(*own)
+            found[i] = with_learned(Worlds(*own))
     return found
 
 

@@ -1,0 +1,163 @@
+"""The auditor contradicts the eps of systems that are broken, and not that of the same systems when they are sound."""
+
+import broken
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv import losses, models
+from fedjax_priv.audit import Subject, findings
+from fedjax_priv.audit.canaries import no_samples, sending
+from fedjax_priv.base import ClientData
+from fedjax_priv.channels import constant
+from fedjax_priv.clients import batch_gradients, clipped_gradients, local_sgd, local_training
+from fedjax_priv.layers import analog_alignment, clipping, noise_skellam, plain_field
+from fedjax_priv.ledger import Entry, ledger
+from fedjax_priv.ledger.entry import Figure, none
+from fedjax_priv.systems import _distributed_noise, dp_sgd, secagg, wireless
+from fedjax_priv.systems.over_the_air import wireless as wireless_module
+from fedjax_priv.theory import gaussian
+
+KEY, DELTA = jax.random.key(5), 1e-3
+CLIENTS, PARAMS, ROUNDS, TRIALS = 3, 33, 2, 2000
+CONFIDENCE = 0.999
+"""An honest control fails with a probability of at most 1 - CONFIDENCE for each entry."""
+NOISE = [
+    "sound", "none on half of the coordinates", "none on one coordinate", "none on the last coordinate",
+    "one key for all clients", "none of the canary client", "the same every round", "clipped by the largest entry",
+    "opposite every other round", "one draw for all coordinates", "every coordinate drawn twice",
+    "a ninth of the variance on one coordinate", "absolute values", "a quarter of the variance",
+    "only with probability 1/2",
+]  # fmt: skip
+
+
+def run_of(n=CLIENTS, rounds=ROUNDS):
+    """A run as a ledger reads it, in which everybody took part."""
+    each, shape = ("round", "client"), (rounds, n)
+    variables = {
+        "client_id": (each, np.tile(np.arange(n), (rounds, 1))), "counted": (each, np.ones(shape, bool)),
+        "join_probability": (each, np.ones(shape)), "gain": (each, np.ones(shape)),
+        "status": ("round", np.zeros(rounds, int)), "up_bytes": (("round", "phase", "client"), np.ones((rounds, 1, n))),
+    }  # fmt: skip
+    return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": PARAMS})
+
+
+def standard_normal(key, x, cohort, real=analog_alignment.standard_normal):
+    frozen = real(broken.frozen_key(), x, cohort)
+    return broken.noise(real(key, x, cohort), frozen, cohort.round[0])
+
+
+def per_client(draw, key, client, real=noise_skellam.per_client):
+    frozen = real(draw, broken.frozen_key(), client)
+    return broken.noise(real(draw, key, client), frozen, broken.NOW["round"])
+
+
+def with_noise(gradient_noise, real=batch_gradients.with_noise):
+    add = real(gradient_noise)
+
+    def noisy(keys, time, grads):
+        flat = jax.vmap(lambda tree: jax.flatten_util.ravel_pytree(tree)[0])
+        unravel = jax.flatten_util.ravel_pytree(jax.tree.map(lambda a: a[0], grads))[1]
+        zero = jax.tree.map(jnp.zeros_like, grads)
+        frozen = jax.vmap(lambda i: jax.random.fold_in(broken.frozen_key(), i))(jnp.arange(len(keys)))
+        spoiled = broken.noise(flat(add(keys, time, zero)), flat(add(frozen, time, zero)), broken.NOW["round"])
+        return jax.tree.map(jnp.add, grads, jax.vmap(unravel)(spoiled))
+
+    return noisy
+
+
+def clip(max_norm):
+    sound = clipping.clip(max_norm)
+
+    def encode(key, private, public, x, cohort):
+        y, *rest = sound.encode(key, private, public, x, cohort)
+        wrong = x * jnp.minimum(1.0, max_norm / jnp.abs(x).max(1))[:, None]
+        return broken.where("clipped by the largest entry", wrong, y), *rest
+
+    return sound._replace(encode=encode)
+
+
+def squares(rows, real=clipped_gradients._squares):
+    return broken.where("clipped by the largest entry", jnp.square(rows).max(1), real(rows))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def switches():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analog_alignment, "standard_normal", standard_normal)
+        patch.setattr(noise_skellam, "per_client", per_client)
+        patch.setattr(local_training, "with_noise", with_noise)
+        patch.setattr(clipped_gradients, "_squares", squares)
+        patch.setattr(wireless_module, "clip_to", clip)
+        patch.setattr(_distributed_noise, "clip_to", clip)
+        yield
+
+
+def on_links():
+    """Noise of each client, seen on a link of its own."""
+    make = lambda local, observe: wireless(
+        local, clip=1.0, noise_variance=36.0, receiver_noise=1e-4, access="orthogonal", fading=constant(),
+        observe=observe, mesh=None, block=CLIENTS,
+    )  # fmt: skip
+    local, data = sending(jnp.zeros((CLIENTS, PARAMS))), no_samples(CLIENTS)
+    system = make(local, None)
+    entries = ledger(system, run_of(), data, delta=DELTA)
+    return Subject(broken.rooted(make), local, None, jnp.zeros(PARAMS), data, system.release), entries
+
+
+def in_a_sum():
+    """Noise of all clients in a secure sum, whose masks are left out."""
+    options = {"num_clients": CLIENTS, "clip": 1.0, "noise_variance": 36.0, "levels": 2.0**6, "mesh": None}
+    make = lambda local, observe: secagg(local, secure_sum=plain_field(), observe=observe, block=CLIENTS, **options)
+    local, data = sending(jnp.zeros((CLIENTS, PARAMS))), no_samples(CLIENTS)
+    system = secagg(local, **options)
+    entries = ledger(system, run_of(), data, delta=DELTA)
+    return Subject(broken.rooted(make), local, None, jnp.zeros(PARAMS), data, system.release), entries
+
+
+def in_training():
+    """Noise in the one local step of each client, on whole batches."""
+    batch, sigma = 8, 0.75
+    model = models.softmax_regression((15,), 2)
+    loss = losses.softmax_cross_entropy(model)
+    training = lambda loss: local_sgd(
+        loss, learning_rate=0.1, batch_size=batch, num_steps=1, sample_clip=1.0, gradient_noise=sigma
+    )
+    make = lambda local, observe: dp_sgd(
+        local, num_clients=CLIENTS, secure_sum=plain_field(), observe=observe, mesh=None, block=CLIENTS
+    )
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(CLIENTS, batch, 15)) / 2
+    examples = jnp.asarray(x, jnp.float32), jnp.asarray(rng.integers(0, 2, x.shape[:2]), jnp.int32)
+    data = ClientData(examples, jnp.full(CLIENTS, batch, jnp.int32))
+    release = dp_sgd(training(loss), num_clients=CLIENTS).release
+
+    def entry(view, hidden):
+        mu = np.sqrt(ROUNDS / hidden) * 2 / batch / sigma
+        return Entry(view, "one sample", none(""), Figure(float(gaussian.epsilon(DELTA, mu)), DELTA, ""), view=view)
+
+    entries = [entry("server", CLIENTS), entry("device", CLIENTS - 1), entry("everybody", 1)]
+    params = jax.tree.map(jnp.zeros_like, model.init(KEY))
+    return Subject(broken.rooted(make), training(loss), loss, params, data, release, training), entries
+
+
+SYSTEMS = {"links": on_links, "sum": in_a_sum, "training": in_training}
+CACHE = {name: {} for name in SYSTEMS}
+
+
+def audited(monkeypatch, system, which):
+    subject, entries = SYSTEMS[system]()
+    broken.switched(monkeypatch, CACHE[system], NOISE, which)
+    return findings(
+        subject, entries, KEY, trials=TRIALS, rounds=ROUNDS, delta=DELTA, confidence=CONFIDENCE
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("which", NOISE)
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_broken(system, which, monkeypatch):
+    found = audited(monkeypatch, system, which)
+    for one in found:
+        print(f"{system:9s} {which:42s} {one.view:10s} {one.proved:.3f} {one.at_least:.3f} of {one.limit:.3f} {one.look} {one.contradicts}")
