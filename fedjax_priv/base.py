@@ -4,6 +4,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 `d` model parameters. The client axis is always the first one.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -70,10 +71,15 @@ class Received(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """What a layer sends in addition to the payload, and how encoding went."""
+    """What a layer sends in addition to the payload, and how encoding went.
+
+    The server rejects the group of a client with a bit set in `status` or `refused`. No server sees what a client finds
+    out about itself, and a Byzantine client does not report itself, so its `status` does not count.
+    """
 
     bits: Any = 0  # uint32 [b], or one number for all
-    status: Any = 0  # int32 [b], bits of `Status`; the server rejects the client's group if any is set
+    status: Any = 0  # int32 [b], bits of `Status` by checks that a client makes of itself
+    refused: Any = 0  # int32 [b], bits of `Status` whoever sent it: seen by the server in the clear, or no message
     clear: PyTree = ()  # [b, ...], not summed: the server gets each client's
     measured: PyTree = ()  # name -> numbers [b], for the reader of a run; not sent
 
@@ -165,12 +171,28 @@ Release = Any
 """What the rounds of a system give away of a client: a type of `systems.releases`, which `ledger` reads."""
 
 
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Stated:
+    """A function, and what its author states of it; a function that wraps or replaces it states nothing."""
+
+    function: Callable
+    about: Any
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result."""
+        return self.function(*args)
+
+
 class Local(NamedTuple):
     """Local training of a block of clients that all start from the same parameters."""
 
     init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]
     apply: Callable[..., tuple]  # (key, memory, params, ClientData, cohort), [b] -> (update [b, d], memory, loss [b])
-    noise: Any = None  # the noise of its steps, a `clients.NoisySteps`; None: nothing is known
+
+    @property
+    def steps(self) -> Any:
+        """What `apply` states of its steps, a `clients.LocalSteps`; None: nothing is known."""
+        return self.apply.about if isinstance(self.apply, Stated) else None
 
 
 class Aggregator(NamedTuple):
@@ -273,3 +295,4 @@ class Algorithm(NamedTuple):
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     release: Release | None = None  # None: updates travel in the clear
+    steps: Any = None  # of local training, a `clients.LocalSteps`; None: nothing is known

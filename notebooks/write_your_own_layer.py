@@ -77,7 +77,7 @@ def int8(num_groups=1, uniform=by_number):
         return total.lift(y.scale[:, None] * y.code, alive, group)
 
     def sent(x, y):
-        return Sent(message_bits(y, len(x)), range_status(x, limit=2.0**15))
+        return Sent(message_bits(y, len(x)), refused=range_status(x, limit=2.0**15))
 
     return stateless(encode, sent=sent, combine=total._replace(lift=lift))
 

@@ -101,9 +101,7 @@ def _with_breaks(canary, names):
         return canary.local(given[0])
 
     inputs = tuple((jax.tree.map(spread, given), numbers) for given in canary.inputs)
-    return canary._replace(
-        inputs=inputs, local=local, data=lambda given: canary.data(given[0]), variants=len(numbers)
-    )
+    return canary._replace(inputs=inputs, local=local, data=lambda given: canary.data(given[0]), variants=len(numbers))
 
 
 def _of_variant(score, canary):

@@ -125,7 +125,7 @@ def cell(
 
 def _attack(label: str, defence: Aggregator) -> attacks.Attack:
     if (found := ATTACKS[label]) is None:
-        return lambda key, updates, honest: updates
+        return lambda key, updates, honest, byzantine: updates
     name, arguments = found
     tried = [functools.partial(_respond, defence)] if name in SEARCHED else []
     return REGISTERED[name](*tried, **arguments)

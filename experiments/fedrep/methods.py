@@ -13,7 +13,7 @@ from fedjax_priv.theory.fedrep import sparse_secagg_alpha
 
 ALIE = ("ALIE (Baruch)", "ALIE (1.5)")
 ATTACKS: dict[str, Attack] = {
-    "none": lambda key, updates, honest: updates,
+    "none": lambda key, updates, honest, byzantine: updates,
     "bit-flip": attacks.sign_flip(),
     ALIE[0]: attacks.alie(),
     ALIE[1]: attacks.alie(1.5),
@@ -65,7 +65,7 @@ def attacked(local: Local, attack: Attack, num_byzantine: int) -> Local:
     def apply(key: Any, memory: Any, params: Any, data: Any, cohort: Any) -> tuple:
         update, memory, loss = local.apply(key, memory, params, data, cohort)
         honest = cohort.client >= num_byzantine
-        return jnp.where(honest[:, None], update, attack(key, update, honest)), memory, loss
+        return jnp.where(honest[:, None], update, attack(key, update, honest, ~honest)), memory, loss
 
     return Local(local.init, apply)
 

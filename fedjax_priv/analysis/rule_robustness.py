@@ -37,7 +37,7 @@ def robustness(
       updates: what all would send if they were honest.
       honest: which rows are.
     """
-    sent = rows_where(honest, updates, attack(named(key, "attack"), updates, honest))
+    sent = rows_where(honest, updates, attack(named(key, "attack"), updates, honest, ~honest))
     direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))
     mean, number = honest_mean(updates, honest)[0], honest.sum().astype(jnp.float32)
     scatter = rows_where(honest, jnp.square(updates - mean[None]), jnp.zeros((), updates.dtype)).sum()

@@ -2,12 +2,14 @@
 
 - `on_values/`: attacks on the values they send, one a file.
 - `on_coordinates`: attacks on the coordinates they propose in consensus sparsification.
+- `field_elements`: attacks on what they put into a secure sum, after the quantizer.
 - `on_labels`: attacks on the labels they train on.
 - `attack_layers`: layers that insert an attack on values into a stack; a system chooses the place.
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
 """
 
 from fedjax_priv.attacks.attack_layers import Attack, on_sparse, on_updates
+from fedjax_priv.attacks.field_elements import FieldAttack, on_field_elements, random_elements, sum_replacement
 from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
 from fedjax_priv.attacks.on_labels import flip_labels
 from fedjax_priv.attacks.on_values.alie import alie, baruch_z
@@ -20,7 +22,7 @@ from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optim
 from fedjax_priv.attacks.on_values.sign_flip import sign_flip
 
 __all__ = [
-    "Attack", "CoordinateAttack", "alie", "baruch_z", "flip_labels", "foe", "furthest", "gaussian", "honest_set",
-    "infinite", "mimic", "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe", "random_set", "same_set",
-    "sign_flip", "smallest",
+    "Attack", "CoordinateAttack", "FieldAttack", "alie", "baruch_z", "flip_labels", "foe", "furthest", "gaussian",
+    "honest_set", "infinite", "mimic", "on_field_elements", "on_sparse", "on_updates", "one_of", "optimal_alie",
+    "optimal_foe", "random_elements", "random_set", "same_set", "sign_flip", "smallest", "sum_replacement",
 ]  # fmt: skip

@@ -11,11 +11,12 @@ from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.layers import stateless
 from fedjax_priv.layers.sparsification import Sparse
 
-Attack = Callable[[Key, Float[Array, "n d"], Bool[Array, " n"]], Float[Array, "m d"]]
-"""`(key, updates [n, d], honest [n]) -> [n, d]` or `[1, d]`: what each client would send if it were Byzantine.
+Attack = Callable[[Key, Float[Array, "n d"], Bool[Array, " n"], Bool[Array, " n"]], Float[Array, "m d"]]
+"""`(key, updates [n, d], honest [n], byzantine [n]) -> [n, d]` or `[1, d]`: what each client would send if it were
+Byzantine.
 
 A row may depend on the honest rows, all of which an attacker sees, and on itself; other rows, finite or not, must make
-no difference. Every row that is not honest counts as Byzantine. Draws are by row.
+no difference. Rows that are neither honest nor Byzantine take no part in the round. Draws are by row.
 """
 
 
@@ -28,8 +29,8 @@ def on_updates(attack: Attack) -> Layer:
     """
 
     def encode(key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
-        sent = attack(key, x, cohort.selected & ~cohort.byzantine)
-        return rows_where(cohort.selected & cohort.byzantine, sent, x)
+        byzantine = cohort.selected & cohort.byzantine
+        return rows_where(byzantine, attack(key, x, cohort.selected & ~cohort.byzantine, byzantine), x)
 
     return stateless(encode, whole=True)
 
@@ -45,9 +46,10 @@ def on_sparse(attack: Attack, num_params: int) -> Layer:
 
     def encode(key: Key, x: Sparse, cohort: Cohort) -> Sparse:
         rows = jax.vmap(lambda one: jnp.zeros(num_params, one.value.dtype).at[one.position].set(one.value))(x)
-        sent = jnp.broadcast_to(attack(key, rows, cohort.selected & ~cohort.byzantine), rows.shape)
+        byzantine = cohort.selected & cohort.byzantine
+        sent = jnp.broadcast_to(attack(key, rows, cohort.selected & ~cohort.byzantine, byzantine), rows.shape)
         position = jax.lax.top_k(jnp.abs(sent), x.position.shape[1])[1]
         forged = Sparse(jnp.take_along_axis(sent, position, axis=1), position)
-        return Sparse(*rows_where(cohort.selected & cohort.byzantine, forged, x))
+        return Sparse(*rows_where(byzantine, forged, x))
 
     return stateless(encode, whole=True)

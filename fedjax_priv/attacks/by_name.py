@@ -14,3 +14,6 @@ SEARCHED = frozenset({"optimal_foe", "optimal_alie"})
 COORDINATE_ATTACKS: Mapping[str, Callable[..., attacks.CoordinateAttack]] = MappingProxyType(
     {each.__name__: each for each in (attacks.same_set, attacks.random_set, attacks.smallest)}
 )
+FIELD_ATTACKS: Mapping[str, Callable[..., attacks.FieldAttack]] = MappingProxyType(
+    {each.__name__: each for each in (attacks.sum_replacement, attacks.random_elements)}
+)

@@ -34,6 +34,12 @@ def upload(seen: Seen, client: int = 0) -> Float[Array, " d"]:
     return jnp.where(here.any(), row, 0.0)
 
 
+def own_update(seen: Seen) -> Float[Array, " d"]:
+    """The update of client 0, for one that sees every local step; 0 if it is not in the round."""
+    here = seen.who.client == 0
+    return jnp.where(here.any(), seen.updates[jnp.argmax(here)], 0.0)
+
+
 def outsider(toward: Toward) -> Score:
     """Anyone who sees the released models: how far the model moved along the canary."""
     return lambda seen: toward(seen.before) @ moved(seen)

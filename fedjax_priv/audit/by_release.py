@@ -54,20 +54,20 @@ def _clear(**_: Any) -> list[Reading]:
 
 
 def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, colluding: int, **_: Any) -> list[Reading]:
-    """Sums of the group, and what the server makes of them; the group's rows count only in sums with noise."""
+    """What the server makes of the sums, or what is left of noisy sums for this view."""
+    if release.noise is None:
+        return [along(adversaries.direction)]
     whole = [along(adversaries.direction)] if view == "server" else []
-    return whole + ([] if release.noise is None else [along(left) for left in left_of_field(_known(view, colluding))])
+    return whole + [along(left) for left in left_of_field(_known(view, colluding))]
 
 
 def _sparse(*, release: releases.SparseSum, **_: Any) -> list[Reading]:
     """The server may read an upload alone, so its noise must suffice."""
-    alone, *_ = left_of_field(_EVERYBODY)
+    alone = left_of_field(_EVERYBODY)[0]
     return [along(adversaries.direction)] + ([] if release.noise is None else [along(alone)])
 
 
-def _sum_clip(
-    release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int
-) -> float | None:
+def _sum_clip(release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int) -> float | None:
     """Updates are clipped after they are weighted by 1 / heard."""
     return None if release.noise is None else release.noise.clip * heard
 

@@ -40,15 +40,17 @@ def scaled_canary(training: Training, loss: Loss, data: ClientData, params: PyTr
     check_sample(data, 0, 0)
     examples = jax.tree.map(_with_ones, data.examples)
     example = jax.tree.map(lambda rows: rows[0, 0], examples)
-    gradient = sample_gradient(loss, training(loss)._replace(noise=None))
+    gradient = sample_gradient(loss)
     times = _times(gradient(params, example), clip_of(training(loss)))
     factor = jnp.ones(jax.tree.leaves(examples)[0].shape[:2])
-    inputs = tuple(data._replace(examples=(examples, factor.at[0, 0].set(sign * times))) for sign in (1, -1))
+    of = lambda sign: data._replace(examples=(examples, factor.at[0, 0].set(sign * times)))
     local = training(lambda params, rows: rows[1] * loss(params, rows[0]))
-    return Canary(inputs, lambda _: local, lambda data: data, lambda params: unit(gradient(params, example)))
+    return Canary((of(1), of(-1)), lambda _: local, lambda data: data, lambda params: unit(gradient(params, example)))
 
 
-def spike_canary(training: Training, loss: Loss, data: ClientData, params: PyTree, coordinates: Sequence[int]) -> Canary:
+def spike_canary(
+    training: Training, loss: Loss, data: ClientData, params: PyTree, coordinates: Sequence[int]
+) -> Canary:
     """The gradient of the first sample of client 0 is a multiple of plus or minus one unit vector e_j (Dirac).
 
     Each trial has one j of `coordinates`. All noise that protects the sample is that of coordinate j. The other
@@ -69,11 +71,9 @@ def spike_canary(training: Training, loss: Loss, data: ClientData, params: PyTre
 
         return training(spiked)
 
-    inputs = tuple(
-        (jax.tree.map(repeat, data._replace(examples=(examples, sign * spikes))), number) for sign in (1, -1)
-    )
+    of = lambda sign: (jax.tree.map(repeat, data._replace(examples=(examples, sign * spikes))), number)
     toward = jax.nn.one_hot(number, size)
-    return Canary(inputs, local, lambda given: given[0], lambda params: toward, variants=len(coordinates))
+    return Canary((of(1), of(-1)), local, lambda given: given[0], lambda params: toward, variants=len(coordinates))
 
 
 def scaled_in_first_round(canary: Canary) -> Canary:
@@ -95,8 +95,8 @@ def scaled_in_first_round(canary: Canary) -> Canary:
 
 def clip_of(local: Local) -> Array:
     """The norm that gradients of samples are clipped to; 1 where they are not."""
-    unclipped = local.noise is None or local.noise.clip is None
-    return jnp.asarray(1.0 if unclipped else local.noise.clip, jnp.float32)
+    clip = None if local.steps is None else local.steps.clip
+    return jnp.asarray(1.0 if clip is None else clip, jnp.float32)
 
 
 def _with_ones(rows: Array) -> Array:
@@ -106,6 +106,6 @@ def _with_ones(rows: Array) -> Array:
 
 
 def _times(gradient: Array, clip: Array) -> Array:
-    """How often the loss counts: beyond the clip in the norm, and just below it in the largest entry if that is more."""
+    """How often the loss counts: its gradient is beyond the clip, its largest entry just below if that is more."""
     norm, largest = jnp.linalg.norm(gradient), jnp.abs(gradient).max()
     return clip * jnp.maximum(BEYOND / jnp.maximum(norm, 1e-30), 0.9 / jnp.maximum(largest, 1e-30))

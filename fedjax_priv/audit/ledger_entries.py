@@ -84,12 +84,12 @@ def findings(
 
 def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:
     """Scores of each look; those with the same canary share their runs."""
-    size = int(subject.data.count.size) * num_params(subject)
+    size, make = int(subject.data.count.size) * num_params(subject), subject.unmasked or subject.make
     found: list[Worlds] = [Worlds(None, None)] * len(tried)
     for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):
         mine = [i for i, look in enumerate(tried) if look.canary is canary]
         worlds = scores(
-            subject.unmasked or subject.make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
+            make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
             params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
         for i, *own in zip(mine, *worlds, strict=True):

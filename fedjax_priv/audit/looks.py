@@ -12,7 +12,8 @@ from fedjax_priv.audit.readings import Reading, along, at_variants, between_roun
 from fedjax_priv.audit.sample_canaries import sample_canary
 from fedjax_priv.audit.worlds import Canary, Look
 from fedjax_priv.base import Key
-from fedjax_priv.ledger import Entry, worst
+from fedjax_priv.ledger import Entry, local_noise, worst
+from fedjax_priv.systems.releases import LocalNoise
 
 _LONG, _BEYOND = 1.0, 3.0
 """Norm of given updates where nothing clips them; in clipping norms, where clipping has to act."""
@@ -45,8 +46,7 @@ def looks(
         if first == "proposal":
             score = adversaries.proposal(subject.release.num_coordinates)
             return [Look(first, canary(first, heard), score)]
-        about = {"release": subject.release, "kind": first, "view": entry.view, "colluding": colluding}
-        readings = [along(adversaries.moved)] if outsider else plan_of(subject).readings(**about)
+        readings = _readings(subject, entry, first, colluding, outsider)
         tested = held is not None or not worst(entry.claimed) is worst(entry.proved) is None
         names = [first, *(_others(subject, first, rounds) if tested and kind is None else [])]
         return [_look(name, canary(name, heard), readings, rounds) for name in names]
@@ -113,18 +113,33 @@ def _spikes(d: int) -> list[int]:
     return looked_at(d, _SPIKES).tolist()
 
 
+def _kinds(subject: Subject, entry: Entry) -> tuple[str, ...]:
+    """What canaries fit: samples, where an entry is about them."""
+    return ("label", "sample") if entry.adjacent == local_noise.ADJACENT else plan_of(subject).kinds
+
+
+def _readings(subject: Subject, entry: Entry, kind: str, colluding: int, outsider: bool) -> list[Reading]:
+    """What the entry's adversary has of a round."""
+    if outsider:
+        return [along(adversaries.moved)]
+    if entry.adjacent == local_noise.ADJACENT and not isinstance(subject.release, LocalNoise):
+        return [along(adversaries.own_update)]
+    about = {"release": subject.release, "kind": kind, "view": entry.view, "colluding": colluding}
+    return plan_of(subject).readings(**about)
+
+
 def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
     """Kind of the first canary: the one asked for, or the release's first."""
     if entry.view == "proposal":
         if rounds > 1:
             raise ValueError(f"rounds must be 1 for proposals, whose eps is that of one round, got {rounds}")
         return "proposal"
-    allowed = plan_of(subject).kinds
-    kind = kind or allowed[0]
-    _validate.one_of(("direction", "sample", "label"), canary=kind)
-    if kind not in allowed:
-        raise ValueError(f"canary must be 'sample' or 'label' where the noise is in local training, got {kind!r}")
-    return kind
+    allowed = _kinds(subject, entry)
+    chosen = kind or allowed[0]
+    _validate.one_of(("direction", "sample", "label"), canary=chosen)
+    if chosen not in allowed:
+        raise ValueError(f"canary must be 'sample' or 'label' where the noise is in local training, got {chosen!r}")
+    return chosen
 
 
 def _heard_by(subject: Subject, entry: Entry, colluding: int) -> int:

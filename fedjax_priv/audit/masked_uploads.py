@@ -26,13 +26,16 @@ ROUNDS, _WORDS = 2, 32
 """Rounds of a trial, and words of an upload that are looked at."""
 
 
+Words = UInt32[Array, "*t r w"] | UInt32[np.ndarray, "*t r w"]
+
+
 class Pads(NamedTuple):
     """Of trials, at some coordinates: `[trials, rounds, w]`."""
 
-    pad: UInt32[np.ndarray, "t r w"]  # of the first client of the cohort
-    opened: UInt32[np.ndarray, "t r w"]  # the same, less every mask that opened values let the server compute
-    other: UInt32[np.ndarray, "t r w"]  # of the last client
-    differs: np.ndarray  # bool [trials], whether masks changed the aggregate
+    pad: Words  # of the first client of the cohort
+    opened: Words  # the same, less every mask that opened values let the server compute
+    other: Words  # of the last client
+    differs: Array | np.ndarray  # bool [trials], whether masks changed the aggregate
 
 
 def pads(
@@ -63,21 +66,24 @@ def pads(
     _validate.integer(at_least=4, trials=trials)
     size, data = sum(leaf.size for leaf in jax.tree.leaves(params)), no_samples(num_clients)
 
-    def trial(key: Key) -> tuple:
+    def trial(key: Key) -> Pads:
         sent = sending(jax.random.normal(named(key, "updates"), (num_clients, size)))
         systems = [make(sent, lambda view: view), unmasked(sent, lambda view: view)]
 
         def step(states: tuple, t: Array) -> tuple:
-            after, infos = zip(*(s.step(key, state, data) for s, state in zip(systems, states, strict=True)), strict=True)
-            found = _pads(*(info.observed for info in infos), protocol, layer, jax.random.fold_in(key, t))
-            return after, (*found, (infos[0].direction != infos[1].direction).any())
+            after, infos = zip(
+                *(s.step(key, state, data) for s, state in zip(systems, states, strict=True)), strict=True
+            )
+            masked, plain = infos
+            found = _pads(masked.observed, plain.observed, protocol, layer, jax.random.fold_in(key, t))
+            return after, (*found, (masked.direction != plain.direction).any())
 
         start = tuple(s.init(key, params, data) for s in systems)
-        *words, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
-        return *words, differs.any()
+        pad, opened, other, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
+        return Pads(pad, opened, other, differs.any())
 
     run = jax.jit(lambda keys: jax.lax.map(trial, keys, batch_size=at_once))
-    return Pads(*(np.asarray(found) for found in run(jax.random.split(key, trials))))
+    return jax.tree.map(np.asarray, run(jax.random.split(key, trials)))
 
 
 def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array, Array]:
@@ -85,7 +91,9 @@ def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key:
     pad = field.sub(masked.uploads, plain.uploads)
     d = pad.shape[1]
     at, located = looked_at(d, _WORDS), masked.clear[layer]
-    chosen = jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
+    chosen = (
+        jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
+    )
     chosen &= masked.alive[:, None]
     known = jnp.zeros(d, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
     rows = jnp.stack([pad[0], field.sub(pad[0], jnp.where(chosen[0], known, 0)), pad[-1]])
@@ -123,7 +131,7 @@ def against_uniform(found: Pads, seed: int) -> Worlds:
 
 
 def _columns(found: Pads) -> np.ndarray:
-    pad, opened, other, differs = found
+    pad, opened, other, differs = (np.asarray(words) for words in found)
     flags = [
         pad == 0, opened == 0, pad == other, pad == np.roll(pad, 1, axis=0), pad == np.roll(pad, 1, axis=2),
         *(pad[:, :1] == again for again in (pad[:, 1:], (int(field.Q) - pad[:, 1:].astype(np.int64)))),

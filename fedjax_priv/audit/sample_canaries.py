@@ -48,9 +48,9 @@ def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, clie
     return sample_canary(local, loss, data, example, client=client, sample=sample)
 
 
-def sample_gradient(loss: Loss, local: Local) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
-    """`(params, example [...]) -> gradient [d]` of one sample, clipped as in local training."""
-    clip = None if local.noise is None else local.noise.clip
+def sample_gradient(loss: Loss, local: Local | None = None) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
+    """`(params, example [...]) -> gradient [d]` of one sample, clipped as in this local training."""
+    clip = None if local is None or local.steps is None else local.steps.clip
 
     def gradient(params: PyTree, example: PyTree) -> Array:
         alone = jax.tree.map(lambda a: jnp.asarray(a)[None], example)
@@ -61,6 +61,7 @@ def sample_gradient(loss: Loss, local: Local) -> Callable[[PyTree, PyTree], Floa
 
 
 def check_sample(data: ClientData, client: int, sample: int) -> None:
+    """Raises ValueError unless the client has this sample."""
     _validate.integer(at_least=0, client=client, sample=sample)
     if client >= data.count.size or sample >= int(data.count[client]):
         raise ValueError(f"data must have sample {sample} of client {client}")

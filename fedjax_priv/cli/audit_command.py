@@ -136,7 +136,7 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
         raise ValueError(f"rounds must be 1 with cohort_size, got {options.rounds}")
     if values.get("num_byzantine"):
         raise ValueError(f"num_byzantine must be 0, since client 0 has the canary, got {values['num_byzantine']}")
-    if attack := values.get("attack") or values.get("coordinate_attack"):
+    if attack := values.get("attack") or values.get("field_attack") or values.get("coordinate_attack"):
         raise ValueError(f"attack must not be given, since nobody is Byzantine in an audit, got {attack}")
     noisy = values.get("noise_variance") is not None or values.get("gradient_noise")
     if values.get("dropout") and noisy:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedjax_priv import aggregators, attacks
 from fedjax_priv.aggregators.by_name import PRE_AGGREGATORS, RULES, TRUSTING, told
-from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, SEARCHED
+from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, FIELD_ATTACKS, SEARCHED
 from fedjax_priv.base import Aggregator
 from fedjax_priv.cli.options import Choice, Option, takes
 
@@ -21,6 +21,7 @@ _RULE, _RULE_OF_CLIENTS = _choice("aggregate", RULES, TRUSTING), _choice("aggreg
 _PRE_AGGREGATOR = _choice("pre_aggregate", PRE_AGGREGATORS)
 _ATTACK, _ATTACK_OR_SEARCH = _choice("attack", ATTACKS, SEARCHED), _choice("attack", ATTACKS)
 _COORDINATE_ATTACK = _choice("coordinate_attack", COORDINATE_ATTACKS)
+_FIELD_ATTACK = _choice("field_attack", FIELD_ATTACKS)
 
 
 def byzantine_options(system: Callable) -> dict[str, Option]:
@@ -35,6 +36,8 @@ def byzantine_options(system: Callable) -> dict[str, Option]:
         found |= _PRE_AGGREGATOR.options(None, "step on the rows before the rule; none if not given.")
     if takes(system, "attack"):
         found |= _attack(system).options(None, "what Byzantine clients send; they act honestly if not given.")
+    if takes(system, "field_attack"):
+        found |= _FIELD_ATTACK.options(None, "what Byzantine clients put into the secure sum, before the masks.")
     if takes(system, "coordinate_attack"):
         found |= _COORDINATE_ATTACK.options(None, "what Byzantine clients propose; honest proposals if not given.")
     return found
@@ -55,6 +58,8 @@ def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, An
         parts["aggregate"] = _rule(_rules(system), values)
     if takes(system, "attack"):
         parts["attack"] = _chosen_attack(_attack(system), values, parts.get("aggregate"))
+    if takes(system, "field_attack"):
+        parts["field_attack"] = _made("field_attack", FIELD_ATTACKS, values, _FIELD_ATTACK.arguments(values))
     if takes(system, "coordinate_attack"):
         arguments = _COORDINATE_ATTACK.arguments(values)
         parts["coordinate_attack"] = _made("coordinate_attack", COORDINATE_ATTACKS, values, arguments)
@@ -72,7 +77,7 @@ def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]
       ValueError: an attack is chosen, and there are no Byzantine clients.
     """
     given = lambda name: axes.get(name, [values.get(name)])
-    for name in ("attack", "coordinate_attack"):
+    for name in ("attack", "field_attack", "coordinate_attack"):
         if any(given(name)) and not any(given("num_byzantine")):
             raise ValueError(f"num_byzantine must be at least 1 with {name}, got 0")
 

@@ -4,12 +4,12 @@
 - `local_training`: local SGD and FedSGD.
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
-- `noisy_steps`: the noise of local steps, as privacy theorems need it.
+- `local_steps`: what local training states of its steps, for privacy theorems.
 - `clipped_gradients`: sums of clipped gradients of single samples.
 """
 
+from fedjax_priv.clients.local_steps import LocalSteps
 from fedjax_priv.clients.local_training import fedsgd, local_sgd
-from fedjax_priv.clients.noisy_steps import NoisySteps
 from fedjax_priv.clients.participation import (
     bernoulli,
     channel_aware,
@@ -21,6 +21,6 @@ from fedjax_priv.clients.participation import (
 )
 
 __all__ = [
-    "NoisySteps", "bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample",
+    "LocalSteps", "bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample",
     "scheduled",
 ]  # fmt: skip

@@ -15,10 +15,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
+from fedjax_priv.clients.local_steps import Form, LocalSteps
 from fedjax_priv.clients.minibatches import next_batch, per_epoch
-from fedjax_priv.clients.noisy_steps import NoisySteps
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import per_client
 from fedjax_priv.losses import Loss
@@ -112,9 +112,10 @@ def local_sgd(
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
         return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
 
-    done = {"momentum": has_velocity, "carried velocity": carries, "schedule": scheduled}
-    beyond = frozenset(name for name, it_is in done.items() if it_is)
-    return Local(init, apply, NoisySteps(sample_clip, gradient_noise, batch_size, num_steps, num_epochs, beyond))
+    plain: Form = "momentum from zero" if has_velocity else "plain"
+    form: Form = "remembering" if carries or scheduled else plain
+    steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs)
+    return Local(init, Stated(apply, steps))
 
 
 def fedsgd(loss: Loss) -> Local:
@@ -136,7 +137,7 @@ def fedsgd(loss: Loss) -> Local:
         update = rows_where(data.count > 0, _ravel(grads), jnp.zeros((), jnp.float32))
         return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
 
-    return Local(lambda n, params: (), apply)
+    return Local(lambda n, params: (), Stated(apply, LocalSteps("plain", None, 0.0, None, 1, None)))
 
 
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:

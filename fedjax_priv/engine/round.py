@@ -81,7 +81,15 @@ def federated_round(
         )
         of = functools.partial
         return base.Algorithm(
-            of(_init, parts), of(_step, parts), mesh, size, None, of(_draw, parts), layers.caveats, release
+            of(_init, parts),
+            of(_step, parts),
+            mesh,
+            size,
+            None,
+            of(_draw, parts),
+            layers.caveats,
+            release,
+            local.steps,
         )
 
     if isinstance(block, str):
@@ -117,7 +125,7 @@ def _step(
     received = parts.channel.receive(named(key, "receive"), parts.combine.lower(sums))
     header, closing = _open_secrets(parts, key, who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)
-    groups, group_status = judge(rows, uploaded.sent.status, uploaded.alive, who)
+    groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
     direction, moved = _descend(parts, key, state, groups)
     status = round_status(groups, group_status, moved)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)

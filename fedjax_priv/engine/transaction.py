@@ -13,8 +13,8 @@ SERVER = ("params", "server", "aggregate")
 """What the server computes of a round, among the fields of `RoundState`."""
 
 
-def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out each group that a member's status makes fail, that was not recovered, or that is not finite.
+def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
+    """Leaves out each group with a member's upload that is refused, that was not recovered, or that is not finite.
 
     Returns:
       The groups, `count` 0 where left out, and their status `[g]`: the reasons, 0 for a group without members. A client
@@ -22,7 +22,7 @@ def judge(groups: Received, status: Array, alive: Array, who: Cohort) -> tuple[R
     """
     num_groups = groups.count.shape[0]
     flags = jnp.array([bit for bit in Status if bit], jnp.int32)
-    raised = alive[:, None] & (status[:, None] & flags[None, :] > 0)
+    raised = alive[:, None] & (refused[:, None] & flags[None, :] > 0)
     members = jax.ops.segment_sum(
         jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
     )
@@ -48,10 +48,14 @@ def round_status(groups: Received, group_status: Array, moved: RoundState) -> Ar
 def commit(
     state: RoundState, who: Cohort, counted: Array, status: Array, uploaded: Uploaded, moved: RoundState
 ) -> RoundState:
-    """The state after the round; `moved` is the old one except for the draw and for what the server computed."""
+    """The state after the round; `moved` is the old one except for the draw and for what the server computed.
+
+    A Byzantine client whose own checks failed keeps its state, as an honest one does, whose upload was rejected.
+    """
     server = {name: _unless(status, getattr(moved, name), getattr(state, name)) for name in SERVER}
-    memory = put_rows(who, counted, uploaded.memory, state.memory)
-    layers = _next_layers(who, counted, status, uploaded.layers, state.layers)
+    moves = counted & (uploaded.sent.status == 0)
+    memory = put_rows(who, moves, uploaded.memory, state.memory)
+    layers = _next_layers(who, moves, status, uploaded.layers, state.layers)
     return moved._replace(round=state.round + 1, memory=memory, layers=layers, **server)
 
 

@@ -53,16 +53,21 @@ def _upload(
 ) -> tuple[PyTree, Uploaded]:
     _, public = shared
     y, carried, sent = parts.layers.encode(named(key, "encode"), private, public, update, who)
-    sent = _by_client(sent, loss)
+    sent = _by_client(sent, loss, who)
     y, alive = parts.channel.transmit(named(key, "transmit"), y, who)
     uploads = only_rows(alive, y) if parts.observe and not parts.channel.superposes else ()
     return parts.combine.lift(y, alive, who.group), Uploaded(memory, carried, loss, sent, alive, uploads)
 
 
-def _by_client(sent: Sent, loss: Array) -> Sent:
-    """Bits and status, one row per client; a training loss that is not finite sets a status bit."""
-    status = jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
-    return sent._replace(bits=jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape), status=sent.status | status)
+def _by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
+    """Bits and status, one row per client; a training loss that is not finite sets a status bit.
+
+    All that `status` says is then the client's own checks, and all that `refused` says is why the upload is rejected.
+    """
+    status = sent.status | jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
+    refused = sent.refused | jnp.where(who.byzantine, 0, status)
+    bits = jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape)
+    return sent._replace(bits=bits, status=status, refused=refused)
 
 
 def model_bits(who: Cohort, d: int) -> Link:

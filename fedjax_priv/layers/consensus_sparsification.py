@@ -69,9 +69,9 @@ def conspar(
         y = v.at[:, position].get(mode="fill", fill_value=0)
         unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
         kept = v.at[:, position].set(0, mode="drop")
-        status = range_status(v, jnp.inf) | jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
+        status, out_of_range = range_status(v, jnp.inf), jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
         go_on = Kept(counted=kept, lost=rows_where(status == 0, v, memory))
-        return y, go_on, Sent(-unused, status, sent)  # the layer below counts K values
+        return y, go_on, Sent(-unused, status, out_of_range, sent)  # the layer below counts K values
 
     def decode(position: Array, public: tuple, received: Received) -> Received:
         value = jnp.where(position < num_params, received.value, 0)

@@ -19,7 +19,7 @@ def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
     """
     limit = MAX_FIXED_POINT if exact else jnp.inf
     return stateless(
-        sent=lambda x, y: Sent(message_bits(y, y.shape[0]), range_status(x, limit)),
+        sent=lambda x, y: Sent(message_bits(y, y.shape[0]), refused=range_status(x, limit)),
         combine=fixed_point_sum(num_groups) if exact else float_sum(num_groups),
     )
 

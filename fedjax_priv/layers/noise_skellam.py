@@ -19,6 +19,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import philox
+from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.secure_sum.alias_table import BITS, AliasTable, alias_table, draw
 from fedjax_priv.layers.stacking import stateless
@@ -39,7 +40,7 @@ def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max
     can make a vector longer, so a client whose `sum_l x_l**2`, computed in integers, is above
     `squared_norm_bound(max_norm, d)` sends only noise. A vector clipped to `max_norm` gets that long with probability
     below 2**-40, which is the only bias this adds. (Kairouz et al. round again instead.) Byzantine clients send
-    anything. A value that could make a sum wrap, noise included, sets `FIELD_OVERFLOW`.
+    anything, and no noise. A value that could make a sum wrap, noise included, sets `FIELD_OVERFLOW`.
 
     Noise is within 2**-40 of Skellam in total variation at each coordinate, for ideal random words; the words are as
     good as `crypto.prg` says. It is drawn from a table, since `jax.random.poisson` computes in float32: at a rate of
@@ -74,7 +75,7 @@ def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max
         z = field.to_signed(x)
         sent = is_within(z, bound) | cohort.byzantine
         noise = per_client(lambda key: skellam(key, x.shape[1], table), key, cohort.client)
-        return field.add(jnp.where(sent[:, None], x, 0), field.from_signed(noise))
+        return field.add(jnp.where(sent[:, None], x, 0), field.from_signed(only_rows(~cohort.byzantine, noise)))
 
     def overflow(x: Array, y: Array) -> Sent:
         fits = (jnp.abs(field.to_signed(x)) <= room).all(1)

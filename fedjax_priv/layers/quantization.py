@@ -11,6 +11,10 @@ from fedjax_priv.crypto.prg import philox
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
+from fedjax_priv.status import Status
+
+LARGEST = 2.0**31 - 128
+"""The largest float32 that is a signed field element."""
 
 
 def quantize(levels: float | Array, max_terms: int) -> Layer:
@@ -22,7 +26,12 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
       levels: grid points c per unit; if c is a power of two, `c x` is exact.
       max_terms: most values in a sum. A client sets `FIELD_OVERFLOW` if a sum of `max_terms` values as large as its own
         could exceed +-(q-1)/2 and wrap; a value that is not finite sets `NOT_FINITE`. Each client checks only itself,
-        so no sum wraps unnoticed, but a sum that other clients would have kept in range is lost too.
+        so no sum of honest clients wraps unnoticed, but a sum that other clients would have kept in range is lost too.
+
+    Byzantine clients do not report themselves. A value of theirs beyond the field saturates at +-(2**31 - 128), the
+    last float32 below (q-1)/2, so one of them can move a sum by q/2 grid points at a coordinate. Two that saturate in
+    one sum wrap, as do a saturated value and an honest one of the same sign: to choose the sum, attack the field
+    elements (`attacks.on_field_elements`). NaN has no element, and is refused whoever sends it.
     """
     levels = _validate.positive(levels=levels)
     _validate.integer(max_terms=max_terms)
@@ -32,12 +41,16 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
         scaled = levels * x
         low = jnp.floor(scaled)
         up = _uniform(key, cohort.client, x.shape[1]) < scaled - low
-        return field.from_signed((low + up.astype(jnp.float32)).astype(jnp.int32))
+        return field.from_signed(jnp.clip(low + up.astype(jnp.float32), -LARGEST, LARGEST).astype(jnp.int32))
 
     def decode(received: Received) -> Received:
         return received._replace(value=field.to_signed(received.value).astype(jnp.float32) / levels)
 
-    return stateless(encode, decode, sent=lambda x, y: Sent(status=range_status(levels * x, limit)))
+    def sent(x: Array, y: Array) -> Sent:
+        no_element = jnp.isnan(levels * x).any(1)
+        return Sent(status=range_status(levels * x, limit), refused=jnp.where(no_element, int(Status.NOT_FINITE), 0))
+
+    return stateless(encode, decode, sent=sent)
 
 
 def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:

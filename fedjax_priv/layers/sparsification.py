@@ -93,7 +93,7 @@ def plain_sparse(num_params: int, num_groups: int = 1, *, exact: bool = True) ->
         return dense.lift(rows, alive, group)
 
     def sent(x: Sparse, y: Sparse) -> Sent:
-        return Sent(sparse_bits(num_params, y.position.shape[1]), range_status(x.value, limit))
+        return Sent(sparse_bits(num_params, y.position.shape[1]), refused=range_status(x.value, limit))
 
     return stateless(sent=sent, combine=dense._replace(lift=lift))
 

@@ -79,13 +79,15 @@ def stack(**layers: Layer) -> Layer:
     def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
         state, clear, measured = {}, {}, {}
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
+        refused = status
         for name, layer in layers.items():
             x, state[name], sent = layer.encode(named(key, name), private[name], public[name], x, cohort)
-            bits, status, clear[name] = bits + sent.bits, status | sent.status, sent.clear
+            bits, clear[name] = bits + sent.bits, sent.clear
+            status, refused = status | sent.status, refused | sent.refused
             if twice := sorted(measured.keys() & dict(sent.measured).keys()):
                 raise ValueError(f"each layer must measure under different names, got {twice} twice")
             measured |= dict(sent.measured)
-        return x, state, Sent(bits, status, clear, measured)
+        return x, state, Sent(bits, status, refused, clear, measured)
 
     def disclose(private: PyTree, public: PyTree, clear: PyTree, alive: Array, online: Array) -> tuple[PyTree, Bits]:
         closed = {

@@ -10,7 +10,7 @@ import xarray as xr
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.ledger import coordinates, local_noise, over_the_air, sums
-from fedjax_priv.ledger.entry import Entry, Question
+from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
 from fedjax_priv.systems import releases
 
 ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
@@ -55,4 +55,11 @@ def ledger(
     if (last := int(run.client_id.max())) >= count.size:
         raise ValueError(f"data must hold all clients of the run, 0 to {last}, got {count.size} clients")
     accountant = ACCOUNTANTS.get(type(algorithm.release), sums.unknown)
-    return accountant(algorithm.release, Question(run, count, delta, colluding, lipschitz))
+    question = Question(run, count, delta, colluding, lipschitz, algorithm.steps)
+    if (np.diff(np.sort(run.client_id.values, axis=1), axis=1) == 0).any():
+        return [
+            no_guarantee("anybody", sums.DATA, "a client is in a round twice: its data count twice, its noise once")
+        ]
+    found = accountant(algorithm.release, question)
+    stated = isinstance(algorithm.release, releases.LocalNoise | NoneType)
+    return found if stated else [*found, *local_noise.every_step(question)]

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from fedjax_priv.clients import LocalSteps
+
 
 class Question(NamedTuple):
     """A finished run, and the adversaries to protect it from; see `ledger`."""
@@ -14,6 +16,7 @@ class Question(NamedTuple):
     delta: float
     colluding: int
     lipschitz: float | None
+    steps: LocalSteps | None  # of local training; None: nothing is known
 
 
 class Figure(NamedTuple):
@@ -32,10 +35,11 @@ class Entry(NamedTuple):
 
     adversary: str  # who looks, and what it sees
     adjacent: str  # what two inputs that it should not tell apart differ in
-    claimed: Figure  # the paper's
+    claimed: Figure  # the paper's about this view; none if it is about another one
     proved: Figure
     note: str = ""
     view: str = "server"  # or "proposal", "device", "coalition", "everybody": who looks, in one word
+    gaussian: bool = False  # every round is a Gaussian mechanism: nobody is sampled, nothing else is random
 
 
 def none(why: str) -> Figure:

@@ -1,35 +1,55 @@
-"""CDP-FL and its baselines: noise on every local step, seen alone or as a sum."""
+"""CDP-FL and its baselines: noise on every local step, seen alone or as a sum.
 
-from collections.abc import Set
+Which rows of `theory.cdp_fl` hold for which form of local steps (`clients.LocalSteps.form`), and why:
+
+- Row 1, every form. Fix the shuffles. A noisy gradient is a Gaussian mechanism at parameters that are a function of
+  earlier noisy gradients and of what is public, and so is whatever a client makes of all of them.
+- Row 2, "plain" and "momentum from zero". Let the adversary see the noisy gradients of the client but the last one, and
+  fix everything else but the clients' last noises. The last velocity is `v = mu v' + g + b`, and v' is known, so the
+  update is known but for `eta (g + b)`: the last noise b enters with the factor eta, momentum or not, and those of the
+  h - 1 other clients do as well. The sum is a Gaussian mechanism of sensitivity 2 eta G / gamma and variance
+  h eta^2 sigma^2. No later upload depends on b but through the sum, since velocities start from zero. With carried
+  velocity one does, and under a schedule the factors differ between clients.
+- Rows 3 and 4, "plain". They follow the distance of two runs that differ in a sample, step by step; with momentum a
+  step depends on the velocity too, and `lipschitz` says nothing of that. At momentum 0.9 row 4 can be 3.4 times too
+  low. Theorem 1 of the paper is for these steps as well.
+
+A form that is not listed here has no figure.
+"""
+
+from collections.abc import Mapping, Set
+from types import MappingProxyType
 
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.clients import NoisySteps
+from fedjax_priv.clients import LocalSteps
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
 
 ADJACENT = "one sample of a client is replaced"
-ROUNDING = "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors"
-_BEYOND_IN_A_SUM = {"momentum"}
-"""Row 2 joins the last noises of all clients, which have one size if velocity starts from zero at one learning rate."""
-_BEYOND_SEEN = {"momentum", "carried velocity", "schedule"}
-"""Row 1 charges the noisy gradients themselves, whatever a client makes of them."""
+ROUNDING = (
+    "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors; clients that do not collude are "
+    "taken to add their noise"
+)
+EVERYBODY = "everybody", "every local step, all other clients colluding"
+PLAIN, MOMENTUM, REMEMBERING = "plain", "momentum from zero", "remembering"
+COVERED: Mapping[str, Set[str]] = MappingProxyType({
+    "Theorem 1": {PLAIN}, "row 1": {PLAIN, MOMENTUM, REMEMBERING}, "row 2": {PLAIN, MOMENTUM}, "rows 3 and 4": {PLAIN},
+})  # fmt: skip
+"""The forms of local steps that each theorem is proved for, as the module says."""
 
 
 def entries(release: LocalNoise, question: Question) -> list[Entry]:
     """Entries for the server or an outsider, for other devices of the round, and for one that sees every local step."""
-    run, steps, colluding = question.run, release.steps, question.colluding
-    if steps is None:
-        return [no_guarantee("anybody", ADJACENT, "nothing is known of the noise in local training")]
-    taken, sizes = rounds_taken(run, question.count.size), batches(steps, question.count)
-    if isinstance(sizes, str):
-        return [no_guarantee("anybody", ADJACENT, sizes)]
-    clip, sigma = np.asarray(steps.clip), np.asarray(steps.sigma)
-    training = cdp_fl.Training(taken, steps_of(steps, sizes), clip, run.sizes["client"], *sizes, sigma)
+    known, colluding = trainings(question), question.colluding
+    if isinstance(known, str):
+        return [no_guarantee("anybody", ADJACENT, known)]
+    training, steps = known
     claim = _claimed(training, question.delta, release.secure, steps)
-    rows = [("everybody", "every local step, all other clients colluding", 0)]
+    elsewhere = none("the paper's eps is about the sum, seen by one who knows nobody's noise")
+    rows = [(*EVERYBODY, 0)]
     if release.secure:
         rows = [
             ("server", "the server or an outsider, who sees the sum of each round", 0),
@@ -37,21 +57,59 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
             *([("coalition", f"{colluding} clients of the round and the server", colluding)] if colluding else []),
             *rows,
         ]
-    dropped = int((run.up_bytes.sel(phase="upload") == 0).sum("client").max())  # in failed rounds too, as if opened
-    lipschitz = None if steps.beyond else question.lipschitz  # of rows 3 and 4, which are for plain steps
+    upload = question.run.up_bytes.sel(phase="upload")
+    dropped = int((upload == 0).sum("client").max())  # in failed rounds too, as if opened
 
     def proved(name: str, number: int) -> Figure:
-        if why := uncovered(steps, _BEYOND_SEEN if name == "everybody" else _BEYOND_IN_A_SUM):
-            return none(why if name == "everybody" else f"{why}: noise in a sum is not of one size")
+        if why := uncovered(steps, "row 1" if name == "everybody" else "row 2"):
+            return none(why)
+        lipschitz = None if uncovered(steps, "rows 3 and 4") else question.lipschitz
         return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
-    return [Entry(who, ADJACENT, claim, proved(name, number), ROUNDING, name) for name, who, number in rows]
+    claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
+    whole = bool(np.equal(training.num_samples, training.batch_size).all())
+    alone = bool(np.equal(training.local_steps, 1).all()) and not uncovered(steps, "row 2")
+    gaussian = lambda name: whole and (name == "everybody" or alone)
+    return [
+        Entry(who, ADJACENT, said, proved(name, number), ROUNDING, name, gaussian(name))
+        for said, (name, who, number) in zip(claims, rows, strict=True)
+    ]
 
 
-def uncovered(steps: NoisySteps, covered: Set[str]) -> str:
-    """Why a theorem that covers plain steps and the given extras does not cover these steps; "" if it does."""
-    foreign = ", ".join(sorted(steps.beyond - covered))
-    return f"no theorem covers local steps with {foreign}" if foreign else ""
+def every_step(question: Question) -> list[Entry]:
+    """The entry of any system whose clients state noise in their local steps: row 1, whatever is made of them after."""
+    steps, (view, who) = question.steps, EVERYBODY
+    if steps is None or not steps.sigma:
+        return []
+    claim = none("no paper adds noise to the local steps of this system")
+    note = "whatever the system does with the updates"
+    known = uncovered(steps, "row 1") or trainings(question)
+    if isinstance(known, str):
+        return [Entry(who, ADJACENT, claim, none(known), note, view)]
+    training, _ = known
+    proved = _proved(training, question.delta, view, 0, 0, None, fresh_batches=False)
+    whole = bool(np.equal(training.num_samples, training.batch_size).all())
+    return [Entry(who, ADJACENT, claim, proved, note, view, whole)]
+
+
+def trainings(question: Question) -> tuple[cdp_fl.Training, LocalSteps] | str:
+    """What the theorems need of each client, and the steps; or why none covers them."""
+    run, steps = question.run, question.steps
+    if steps is None:
+        return "nothing is known of the noise in local training"
+    sizes = batches(steps, question.count)
+    if isinstance(sizes, str):
+        return sizes
+    taken, clip, sigma = rounds_taken(run, question.count.size), np.asarray(steps.clip), np.asarray(steps.sigma)
+    return cdp_fl.Training(taken, steps_of(steps, sizes), clip, run.sizes["client"], *sizes, sigma), steps
+
+
+def uncovered(steps: LocalSteps, theorem: str) -> str:
+    """Why a theorem of `COVERED` is not for these steps; "" if it is."""
+    known = COVERED[theorem]
+    if steps.form in known:
+        return ""
+    return f"no theorem covers these local steps: {theorem} is for {' or '.join(sorted(known))}, these are {steps.form}"
 
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
@@ -59,17 +117,19 @@ def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
     return np.bincount(run.client_id.values.ravel(), minlength=num_clients)
 
 
-def batches(steps: NoisySteps, count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
+def batches(steps: LocalSteps, count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
     """Samples and batch size of each client, or why no theorem covers them."""
-    if steps.clip is None or not steps.sigma:
-        return "gradients of samples are not clipped, or no noise is added"
     size = steps.batch_size
+    if steps.clip is None or size is None or not steps.sigma:
+        return "gradients of samples are not clipped, or no noise is added"
+    if not count.all():
+        return "a client has no samples, so it adds no noise"
     if (count % size).any():
         return f"clients have {sorted(set(count.tolist()))[:5]} samples, not whole batches of {size}"
     return count, np.full_like(count, size)
 
 
-def steps_of(steps: NoisySteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+def steps_of(steps: LocalSteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """Local steps of each client in a round."""
     samples, size = sizes
     if steps.num_epochs is None:
@@ -77,8 +137,8 @@ def steps_of(steps: NoisySteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndar
     return steps.num_epochs * samples // size
 
 
-def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: NoisySteps) -> Figure:
-    if why := uncovered(how, frozenset()):
+def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: LocalSteps) -> Figure:
+    if why := uncovered(how, "Theorem 1"):
         return none(why)
     summed = training if secure else training._replace(num_selected=1)
     if how.num_devices is not None:

@@ -1,28 +1,39 @@
-"""Wireless FedSGD: noise that adds up on the air, and sampling the server does not see."""
+"""Wireless FedSGD: noise that adds up on the air, and sampling the server does not see.
+
+The update of a client is clipped after local training, so its sensitivity is 2L whatever local training does. But
+`wireless.rigorous_epsilon` is for coins that show in the upload of their round only. What a client keeps from a round
+in which it took part can show later that it did. So only local training that states that it keeps nothing has this
+figure; any other has the one for a server that knows who takes part, which holds for it.
+"""
 
 import numpy as np
-import xarray as xr
 
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
-ADJACENT = "all that one user holds is replaced"
+ADJACENT = "all that one user holds is replaced, and its update stays finite"
+FORGETTING = {"plain", "momentum from zero"}
+"""Forms of local training that keep nothing from round to round."""
 DELTA_LOCAL = 1e-5
 """The paper's delta_l, and what its delta' exceeds the least one by."""
 
 
 def entries(release: OverTheAir, question: Question) -> list[Entry]:
     """Entries for the server (or an outsider in its place), alone and with colluding users."""
-    run, delta, colluding = question.run, question.delta, question.colluding
-    p, rounds = run.join_probability.values.astype(np.float64), run.sizes["round"]
+    delta, colluding = question.delta, question.colluding
+    p = question.run.join_probability.values.astype(np.float64)
     claim = _claimed(release, p, delta)
-    seen = [("server", "the server, which knows gains, probabilities and how many sent", p)]
+    seen = [("server", "the server, which knows gains, probabilities and how many sent", p, claim)]
     if colluding:
-        rest = p[:, : p.shape[1] - colluding]
-        seen.append(("coalition", f"the server and the last {colluding} users, whose coins and noise it knows", rest))
+        rest, elsewhere = p[:, : p.shape[1] - colluding], none("the paper's eps is about a server that is alone")
+        who = f"the server and the last {colluding} users, whose coins and noise it knows"
+        seen.append(("coalition", who, rest, elsewhere))
+    scaled = release.power is not None and release.control == "gradient"  # noise depends on data
+    gaussian = not scaled and bool((p == 1).all())
     return [
-        Entry(who, ADJACENT, claim, _proved(release, run, part, rounds, delta), view=view) for view, who, part in seen
+        Entry(who, ADJACENT, said, _proved(release, question, part), view=view, gaussian=gaussian)
+        for view, who, part, said in seen
     ]
 
 
@@ -47,8 +58,11 @@ def _theorem(release: OverTheAir, p: np.ndarray) -> tuple[float, float]:
     return float(wireless.central_epsilon(*claim)), float(wireless.central_delta(*claim))
 
 
-def _proved(release: OverTheAir, run: xr.Dataset, p: np.ndarray, rounds: int, delta: float) -> Figure:
-    size = p.shape[1]
+def _proved(release: OverTheAir, question: Question, p: np.ndarray) -> Figure:
+    run, delta = question.run, question.delta
+    rounds, size = p.shape
+    if not ((p >= 0) & (p <= 1)).all():
+        return none("a probability of taking part is outside [0, 1]")
     if np.ndim(release.noise_variance):
         return none("noise variances differ between users: the accountant is for one")
     noises = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64)
@@ -63,6 +77,9 @@ def _proved(release: OverTheAir, run: xr.Dataset, p: np.ndarray, rounds: int, de
         amplitude = wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"])
         eps = wireless.limited_epsilon(about, delta, amplitudes=amplitude, rounds=rounds)
         return Figure(float(eps), delta, "known set of users, amplitudes scaled by L (replacement)")
+    if question.steps is None or question.steps.form not in FORGETTING:
+        eps = wireless.known_set_epsilon(about, delta, rounds=rounds)
+        return Figure(float(eps), delta, "set of senders known: what clients remember may show it (replacement)")
     eps = wireless.rigorous_epsilon(about, delta, rounds=rounds)
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)")
 

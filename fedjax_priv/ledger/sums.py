@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedjax_priv.ledger import distributed_noise
+from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
 from fedjax_priv.systems.releases import SparseSum, Sum
 from fedjax_priv.theory import sparse_secagg
@@ -12,14 +12,14 @@ DATA = "any of a client's data"
 
 def no_noise(adversary: str, note: str = "") -> Entry:
     """No guarantee about data, against anybody."""
-    why = "no noise is added by the system; noise of local training counts in cdp_fl and dp_sgd only"
+    why = "no noise is added by the system"
     return no_guarantee(adversary, DATA, why, note)
 
 
 def in_the_clear(release: None, question: Question) -> list[Entry]:
-    """The entry of a system that does not state what it releases."""
-    del release, question
-    return [no_noise("the server, which sees every update")]
+    """The entry of a system that does not state what it releases: noise in local steps is all that it has."""
+    del release
+    return local_noise.every_step(question) or [no_noise("the server, which sees every update")]
 
 
 def unknown(release: object, question: Question) -> list[Entry]:

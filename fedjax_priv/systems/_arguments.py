@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
-from fedjax_priv.attacks import Attack, on_updates
+from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain_field
@@ -64,6 +64,11 @@ def minority(num_byzantine: int, num_clients: int) -> None:
 def attacked(attack: Attack | None) -> dict[str, Layer]:
     """The layer of an attack on updates, by name; none without one."""
     return {} if attack is None else {"attack": on_updates(attack)}
+
+
+def attacked_elements(attack: FieldAttack | None) -> dict[str, Layer]:
+    """The layer of an attack on field elements, by name; none without one."""
+    return {} if attack is None else {"field_attack": on_field_elements(attack)}
 
 
 def buffers(

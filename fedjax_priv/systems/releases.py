@@ -8,8 +8,6 @@ from typing import Literal, NamedTuple
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-from fedjax_priv.clients import NoisySteps
-
 
 class DistributedNoise(NamedTuple):
     """Skellam noise that every client adds to the field elements it sends."""
@@ -59,11 +57,10 @@ class OverTheAir(NamedTuple):
 
 
 class LocalNoise(NamedTuple):
-    """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD)."""
+    """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD); `Algorithm.steps` has the steps."""
 
     secure: bool  # only the sum is seen; otherwise each upload is
     num_selected: int  # r, clients of a round at most
-    steps: NoisySteps | None  # None: nothing is known of local training
 
 
 Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise

@@ -6,8 +6,8 @@ import numpy as np
 import optax
 import pytest
 
-from fedjax_priv.aggregators import mean
-from fedjax_priv.attacks import alie, foe, gaussian, infinite, on_updates, sign_flip
+from fedjax_priv.aggregators import mean, trimmed_mean
+from fedjax_priv.attacks import alie, foe, gaussian, infinite, on_updates, optimal_alie, optimal_foe, sign_flip
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
@@ -39,6 +39,24 @@ def test_only_byzantine_clients_that_take_part_are_replaced():
         np.testing.assert_allclose(y, expected, rtol=1e-5)
         np.testing.assert_array_equal(np.asarray(y)[1:6], expected[1:6])
         assert state == () and sent.bits == sent.status == 0
+
+
+@pytest.mark.parametrize(
+    "attack", [alie(), optimal_foe(trimmed_mean(2)), optimal_alie(mean())], ids=["alie", "optimal_foe", "optimal_alie"]
+)
+def test_clients_that_take_no_part_are_no_attackers(attack):
+    """As in a cohort that clients join by chance: what is sent is what would be sent if they did not exist."""
+    x = np.random.default_rng(2).normal(1, 2, size=(2 * N, D)).astype(np.float32)
+    joined = np.random.default_rng(3).permutation(2 * N) < N
+    byzantine = np.isin(np.arange(2 * N), [*np.flatnonzero(joined)[:F], *np.flatnonzero(~joined)[:3]])
+    spoilt = np.where(joined[:, None], x, np.nan).astype(np.float32)
+    many = cohort_of(2 * N)._replace(selected=jnp.asarray(joined), byzantine=jnp.asarray(byzantine))
+    few = cohort_of(N)._replace(byzantine=jnp.asarray(byzantine[joined]))
+    layer = on_updates(attack)
+    sent = lambda rows, who: np.asarray(layer.encode(KEY, (), (), jnp.asarray(rows), who)[0])
+    found, expected = sent(spoilt, many)[joined], sent(x[joined], few)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert (found[:F] != x[joined][:F]).all()
 
 
 def test_the_layer_looks_across_clients_and_so_does_its_stack():

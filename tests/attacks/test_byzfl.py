@@ -57,6 +57,6 @@ def test_equal_to_byzfl(name):
     for seed, byzantine in enumerate(([0, 1, 2], [12, 3, 7])):
         updates = np.random.default_rng(seed).normal(1, 3, size=(N, D)).astype(np.float32)
         honest = ~np.isin(np.arange(N), byzantine)
-        rows = ours(KEY, jnp.asarray(updates), jnp.asarray(honest))
+        rows = ours(KEY, jnp.asarray(updates), jnp.asarray(honest), ~jnp.asarray(honest))
         expected = theirs(updates[honest].astype(np.float64))
         np.testing.assert_allclose(rows[0], expected, rtol=1e-5, atol=1e-6 * np.abs(expected).max())

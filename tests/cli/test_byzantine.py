@@ -11,7 +11,7 @@ import pytest
 from fedjax_priv import aggregators, attacks, systems
 from fedjax_priv.aggregators.by_name import PRE_AGGREGATORS, RULES, TRUSTING
 from fedjax_priv.attacks import CoordinateAttack
-from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, SEARCHED
+from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, FIELD_ATTACKS, SEARCHED
 from fedjax_priv.cli.byzantine import byzantine_options, byzantine_parts, check_attackers
 from fedjax_priv.cli.experiment import options_by_part
 from fedjax_priv.cli.options import REQUIRED
@@ -54,6 +54,7 @@ def test_every_public_rule_and_attack_can_be_chosen():
     assert returning(aggregators, aggregators.PreAggregator) == {*PRE_AGGREGATORS}
     assert returning(attacks, annotation(attacks.foe)) == {*ATTACKS, "one_of", "furthest"}
     assert returning(attacks, CoordinateAttack) == {*COORDINATE_ATTACKS, "honest_set"}
+    assert returning(attacks, attacks.FieldAttack) == {*FIELD_ATTACKS}
 
 
 @pytest.mark.parametrize("system", systems.__all__)
@@ -84,10 +85,10 @@ def test_a_step_comes_before_the_rule(name):
 def test_an_attack_has_its_arguments(name):
     given = {"sign_flip": {"magnitude": 3.0}, "foe": {"scale": 2.0}, "alie": {"z": 0.7}, "mimic": {"client": 1}}
     rule = [aggregators.krum(2)] if name in SEARCHED else []
-    expected = getattr(attacks, name)(*rule, **given.get(name, {}))(KEY, ROWS, HONEST)
+    expected = getattr(attacks, name)(*rule, **given.get(name, {}))(KEY, ROWS, HONEST, ~HONEST)
     options = {f"attack_{argument}": value for argument, value in given.get(name, {}).items()}
     np.testing.assert_array_equal(
-        parts(aggregate="krum", attack=name, **options)["attack"](KEY, ROWS, HONEST), expected
+        parts(aggregate="krum", attack=name, **options)["attack"](KEY, ROWS, HONEST, ~HONEST), expected
     )
 
 
@@ -113,12 +114,16 @@ def test_a_rule_without_a_direction_is_refused_whoever_is_honest():
 
 def test_what_a_system_has_is_what_can_be_chosen():
     chosen = lambda system: {name for name in byzantine_options(system) if not name.startswith(tuple(prefixes))}
-    prefixes = {"aggregate_", "pre_aggregate_", "attack_"}
+    prefixes = {"aggregate_", "pre_aggregate_", "attack_", "field_attack_"}
     assert byzantine_options(systems.secagg) == {} == parts(systems.secagg)
-    assert chosen(systems.rcgd_ef) == chosen(systems.f2ed) == {"attack"}
-    assert chosen(systems.share) == {"aggregate", "pre_aggregate", "attack"}
-    assert chosen(systems.fedrep) == {"aggregate", "pre_aggregate", "attack", "coordinate_attack"}
-    assert parts(systems.fedrep, coordinate_attack="smallest").keys() == {"aggregate", "attack", "coordinate_attack"}
+    assert chosen(systems.rcgd_ef) == {"attack"} and chosen(systems.f2ed) == {"attack", "field_attack"}
+    assert chosen(systems.share) == {"aggregate", "pre_aggregate", "attack", "field_attack"}
+    assert chosen(systems.fedrep) == {"aggregate", "pre_aggregate", "attack", "field_attack", "coordinate_attack"}
+    every = {"aggregate", "attack", "field_attack", "coordinate_attack"}
+    assert parts(systems.fedrep, coordinate_attack="smallest").keys() == every
+    sent = parts(systems.share, field_attack="sum_replacement", field_attack_total=7)["field_attack"]
+    elements = jnp.full((9, 3), 5, jnp.uint32)
+    assert sent(KEY, elements, HONEST, ~HONEST, jnp.zeros(9, int))[0].tolist() == [(7 - 35) % (2**32 - 5)] * 3
     names = lambda system, option: {*typing.get_args(typing.get_args(byzantine_options(system)[option].type)[0])}
     assert names(systems.robust_fedavg, "attack") - names(systems.share, "attack") == SEARCHED
 
@@ -134,7 +139,7 @@ def test_the_client_that_is_trusted_is_honest_and_none_is_where_rows_are_buffers
 
 
 def test_an_attack_that_nobody_carries_out_is_refused():
-    for name in ("attack", "coordinate_attack"):
+    for name in ("attack", "field_attack", "coordinate_attack"):
         with pytest.raises(ValueError, match=f"^num_byzantine must be at least 1 with {name}, got 0$"):
             check_attackers({name: "foe", "num_byzantine": 0})
         with pytest.raises(ValueError, match="^num_byzantine must be"):

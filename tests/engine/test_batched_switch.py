@@ -79,7 +79,7 @@ def test_a_choice_bears_what_every_rule_bears():
 def test_attacks_of_a_batch_are_those_chosen():
     among = [attacks.sign_flip(), attacks.foe(0.5), attacks.alie(1.0)]
     honest = np.arange(7) > 1
-    run = lambda index, rows: attacks.one_of(index, among)(KEY, rows, jnp.asarray(honest))
+    run = lambda index, rows: attacks.one_of(index, among)(KEY, rows, jnp.asarray(honest), ~jnp.asarray(honest))
     sent = np.asarray(jax.jit(jax.vmap(run))(INDEX, ROWS))
     mean, std = ROWS[:, honest].mean(1), ROWS[:, honest].std(1)
     np.testing.assert_allclose(sent[1][:2], -ROWS[1][:2], rtol=1e-6)
@@ -93,7 +93,7 @@ def test_a_traced_number_that_is_none_gives_nan():
 
     def both(index):
         direction, _ = aggregators.one_of(index, rules).apply(KEY, ((), ()), Received(jnp.asarray(ROWS[0]), count))
-        return direction, attacks.one_of(index, among)(KEY, jnp.asarray(ROWS[0]), honest)
+        return direction, attacks.one_of(index, among)(KEY, jnp.asarray(ROWS[0]), honest, ~honest)
 
     bad = [2.0, -1.0, 0.5, jnp.nan]
     direction, sent = jax.jit(jax.vmap(both))(jnp.asarray([0.0, 1.0, *bad]))
@@ -123,10 +123,12 @@ def test_what_a_branch_closes_over_may_be_batched():
         return attacks.optimal_foe(respond, evals=5)
 
     def sent(attack, rule, rows):
-        return attacks.one_of(attack, [attacks.foe(), searched(aggregators.one_of(rule, rules))])(KEY, rows, honest)
+        return attacks.one_of(attack, [attacks.foe(), searched(aggregators.one_of(rule, rules))])(
+            KEY, rows, honest, ~honest
+        )
 
     got = jax.jit(jax.vmap(sent))(jnp.ones(4), INDEX % 2, ROWS)
     alone = [jax.jit(searched(rule)) for rule in rules]
     for i, rule in enumerate((0, 0, 1, 0)):
-        expected = alone[rule](KEY, ROWS[i], honest)
+        expected = alone[rule](KEY, ROWS[i], honest, ~honest)
         np.testing.assert_allclose(got[i], np.broadcast_to(expected, (7, 5)), rtol=1e-4, atol=1e-5)

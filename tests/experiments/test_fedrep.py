@@ -173,7 +173,7 @@ def test_attacks_are_what_their_names_say():
     }  # fmt: skip
     table = methods.ATTACKS
     assert list(table) == list(want)
-    forged = lambda rules: jax.jit(lambda: [rule(key, updates, honest) for rule in rules.values()])()
+    forged = lambda rules: jax.jit(lambda: [rule(key, updates, honest, ~honest) for rule in rules.values()])()
     for ours, theirs in zip(forged(table), forged(want), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

@@ -14,4 +14,4 @@ BIG, FIELD, NAN = 2.0**15, Status.FIELD_OVERFLOW, Status.NOT_FINITE
 def test_what_a_sum_cannot_hold_sets_its_bit(exact, expected):
     x = jnp.asarray([[np.nextafter(np.float32(BIG), np.float32(0))], [-BIG], [1e9], [np.inf], [np.nan]], jnp.float32)
     sent = run_layer(plain(exact=exact), jax.random.key(0), x, cohort_of(5), survivors(5))["sent"]
-    assert sent.status.tolist() == expected
+    assert sent.refused.tolist() == expected

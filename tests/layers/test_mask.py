@@ -155,7 +155,7 @@ def test_groups_are_recovered_on_their_own():
 
 def test_a_group_larger_than_it_was_made_for_sets_its_bit():
     sent = run(GROUPS, who=cohort_of(N, group=[0, 0, 0, 0, 1, 0, 1]))["sent"]
-    assert sent.status.tolist() == [Status.CAP_OVERFLOW] * 4 + [0, Status.CAP_OVERFLOW, 0]
+    assert sent.refused.tolist() == [Status.CAP_OVERFLOW] * 4 + [0, Status.CAP_OVERFLOW, 0]
 
 
 def test_elided_masks_change_neither_sum_nor_bits_and_say_so():

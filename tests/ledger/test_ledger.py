@@ -87,8 +87,9 @@ def test_a_run_as_it_is_made_has_what_a_ledger_reads():
 
 def test_concentrated_dp_by_client_and_adversary():
     server, device, coalition, everybody = concentrated(colluding=1)
-    for entry in (server, device, coalition, everybody):
-        np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.epsilon(TRAINING, DELTA))
+    np.testing.assert_allclose(server.claimed.epsilon, cdp_fl.epsilon(TRAINING, DELTA))
+    for entry in (device, coalition, everybody):
+        assert entry.claimed.epsilon is None and "about the sum" in entry.claimed.why
     adversaries = {"server": server, "device": device, "everybody": everybody}
     for name, entry in adversaries.items():
         proved = cdp_fl.proved_epsilon(cdp_fl.proved_rho(TRAINING, adversary=name), DELTA)
@@ -105,25 +106,6 @@ def test_without_secure_aggregation_uploads_are_seen_alone():
     np.testing.assert_allclose(entry.claimed.epsilon, cdp_fl.upload_epsilon(TRAINING, DELTA))
     row_one = np.sqrt(TAKEN) * 2 * 0.5 / 2 / 0.3  # each sample once a round: sensitivity 2G/gamma, noise sigma
     np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(DELTA, row_one), rtol=1e-6)
-
-
-def test_rows_three_and_four_are_for_steps_without_momentum():
-    """Nothing is known of the constant of a step that depends on the velocity; the paper's theorem has none either."""
-
-    def found(lipschitz, **how):
-        return entries(systems.cdp_fl(noisy(**how), **MEMBERS), made(SCHEDULE), lipschitz=lipschitz)[0]
-
-    plain, known, rolling = found(None), found(1.0), found(1.0, momentum=0.9)
-    assert "row 0, 3" in known.proved.why
-    assert worst(known.proved) < worst(plain.proved) == worst(rolling.proved) and "row 0, 1" in rolling.proved.why
-    assert worst(known.claimed) > 0 and rolling.claimed.epsilon is None and "momentum" in rolling.claimed.why
-
-
-def test_steps_that_no_theorem_knows_have_no_number():
-    training = noisy()
-    for noise, why in ((training.noise._replace(beyond=frozenset({"luck"})), "luck"), (None, "nothing is known")):
-        for entry in entries(systems.cdp_fl(training._replace(noise=noise), num_clients=N)):
-            assert entry.claimed.epsilon is None is entry.proved.epsilon and why in entry.proved.why
 
 
 def test_every_type_of_release_has_an_accountant_and_a_plan_for_its_audit():
@@ -143,20 +125,6 @@ def test_no_theorem_no_number():
     assert part.claimed.epsilon is None and "whole passes" in part.claimed.why and worst(part.proved) > 0
     (partial,) = entries(systems.cdp_fl(noisy(1, batch_size=3, sample_clip=1.0, gradient_noise=1.0), num_clients=N))
     assert partial.proved.epsilon is None and "whole batches of 3" in partial.proved.why
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"momentum": 0.9, "carry_momentum": True, "learning_rate": 0.1},
-        {"learning_rate": lambda rounds: 1 / (1 + rounds)},
-    ],
-)
-def test_noise_of_several_sizes_in_a_sum_is_no_guarantee(how):
-    """A client that comes for the first time takes larger steps, or has no velocity yet: the others' noise is small."""
-    server, device, everybody = entries(systems.dp_sgd(noisy(1, batch_size=M, **how), **MEMBERS), made(SCHEDULE))
-    assert server.proved.epsilon is None is device.proved.epsilon and "not of one size" in server.proved.why
-    assert worst(everybody.proved) > 0
 
 
 def test_dp_sgd_has_its_own_figures():
@@ -186,6 +154,18 @@ def over_the_air(colluding=0, **how):
     )
 
 
+def test_which_views_are_gaussian_mechanisms():
+    """Whole batches and one step, or every step seen; on the air everybody sends."""
+    views = lambda system: {one.view for one in entries(system, made(SCHEDULE), colluding=1) if one.gaussian}
+    private = lambda steps, size: systems.cdp_fl(noisy(steps, batch_size=size), **MEMBERS)
+    assert views(private(1, M)) == {"server", "device", "coalition", "everybody"}
+    assert views(private(2, M)) == {"everybody"}
+    assert views(private(2, 2)) == set()
+    assert [one.gaussian for one in over_the_air(participation=1.0)] == [True]
+    assert [one.gaussian for one in over_the_air()] == [False]
+    assert [one.gaussian for one in over_the_air(participation=1.0, snr_db=3.0)] == [False]  # scaled by gradients
+
+
 def test_over_the_air():
     server, with_users = over_the_air(colluding=2)
     every = wireless.Round(N, 0.9, clip=0.1, noise_variance=0.5, receiver_noise=1.0)
@@ -194,6 +174,7 @@ def test_over_the_air():
         assert worst(entry.proved) == pytest.approx(exact, rel=1e-5)
     prime = 2 * np.exp(-2 * (0.9 * N) ** 2 / N) + 1e-5
     each = [of(every, 1e-5, prime) for of in (wireless.central_epsilon, wireless.central_delta)]
+    assert with_users.claimed.epsilon is None and "a server that is alone" in with_users.claimed.why
     claimed = wireless.compose_heterogeneous(np.full(ROUNDS, each[0]), each[1], DELTA)
     assert (worst(server.claimed), server.claimed.delta) == pytest.approx((claimed.epsilon, claimed.delta), rel=1e-5)
 
@@ -211,6 +192,46 @@ def test_orthogonal_links_are_seen_one_by_one():
     seen = wireless.known_set_epsilon(wireless.Round(1, 0.9, 0.1, 0.5, 1.0), DELTA, rounds=ROUNDS)
     assert worst(entry.proved) == pytest.approx(seen, rel=1e-5) and entry.claimed.epsilon is None
     assert worst(over_the_air()[0].proved) < worst(entry.proved)
+
+
+USERS, BY_ROUND = np.array([0.2, 0.9, 0.4, 0.6, 0.3, 0.5]), np.array([[0.3], [0.8], [0.5]])
+
+
+@pytest.mark.parametrize("p", [USERS, BY_ROUND, BY_ROUND * USERS, np.array(0.7)], ids=["user", "round", "both", "one"])
+def test_each_user_and_round_has_its_own_probability(p):
+    """A user that joins more often loses more, and on its own link it loses as much alone."""
+    algorithm = systems.wireless(
+        local(num_steps=1), clip=0.1, noise_variance=0.5, receiver_noise=1.0, access="multiple"
+    )
+    seen = np.float32(np.broadcast_to(p, (ROUNDS, N)))
+    run = made().assign(join_probability=(("round", "client"), seen))
+    about = wireless.Round(N, seen.astype(np.float64), clip=0.1, noise_variance=0.5, receiver_noise=1.0)
+    for entry, size in zip(entries(algorithm, run, colluding=2), (N, N - 2), strict=True):
+        part = about._replace(num_users=size, participation=about.participation[:, :size])
+        assert worst(entry.proved) == pytest.approx(wireless.rigorous_epsilon(part, DELTA, rounds=ROUNDS), rel=1e-6)
+    apart = entries(systems.wireless(local(num_steps=1), clip=0.1, noise_variance=0.5, access="orthogonal"), run)[0]
+    most = about._replace(num_users=1, participation=seen.astype(np.float64).max(1, keepdims=True))
+    assert worst(apart.proved) == pytest.approx(wireless.known_set_epsilon(most, DELTA, rounds=ROUNDS), rel=1e-6)
+
+
+def test_links_of_their_own_with_limited_power_have_no_guarantee():
+    for control in ("bound", "signal", "gradient"):
+        (entry,) = over_the_air(access="orthogonal", snr_db=20.0, power_control=control)
+        assert entry.proved.epsilon is None and "power" in entry.proved.why
+
+
+def test_a_failed_round_on_the_air_is_charged_like_any_other():
+    algorithm = systems.wireless(local(num_steps=1), clip=0.1, noise_variance=0.5, participation=0.9)
+    run = made(p=0.9)
+    failed = run.assign(status=run.status + 1, counted=run.counted & False)
+    (whole,), (none,) = entries(algorithm, run), entries(algorithm, failed)
+    assert worst(whole.proved) == worst(none.proved) > worst(entries(algorithm, run.isel(round=[0]))[0].proved) > 0
+    assert worst(whole.claimed) == worst(none.claimed)
+
+
+def test_a_probability_that_is_none_has_no_figure():
+    (entry,) = entries(systems.wireless(local(num_steps=1)), made(p=np.nan))
+    assert entry.claimed.epsilon is None is entry.proved.epsilon and "outside [0, 1]" in entry.proved.why
 
 
 def test_rare_participation_has_no_theorem():

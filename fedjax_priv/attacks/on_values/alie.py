@@ -18,7 +18,7 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
 
     Args:
       z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
-        compute it from the number of rows (`baruch_z`).
+        compute it from the numbers of clients and of Byzantine ones that take part (`baruch_z`).
       ddof: 0 for the standard deviation of a population, 1 for that of a sample.
       sign: side of the mean: -1 below it, 1 above it.
 
@@ -28,20 +28,22 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     given = None if z is None else _validate.non_negative(z=z)
     check_line(ddof, sign)
 
-    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "1 d"]:
         del key
-        factor = baruch_z(honest.size, honest.size - honest.sum()) if given is None else given
+        factor = baruch_z((honest | byzantine).sum(), byzantine.sum()) if given is None else given
         mean, std = honest_mean(updates, honest), honest_std(updates, honest, ddof)
         return mean + sign * factor * std
 
     return attack
 
 
-def baruch_z(num_clients: int, num_byzantine: int | Int[Array, ""]) -> Float[Array, ""]:
+def baruch_z(num_clients: int | Int[Array, ""], num_byzantine: int | Int[Array, ""]) -> Float[Array, ""]:
     """The quantile z with Phi(z) = (m - f - s) / (m - f), s = floor(m/2 + 1) - f: s honest clients are further out.
 
     Args:
-      num_clients: m.
+      num_clients: m; may be traced.
       num_byzantine: f, from 1 to less than m/2; may be traced.
     """
     honest = num_clients - jnp.asarray(num_byzantine)

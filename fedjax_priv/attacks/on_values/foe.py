@@ -19,4 +19,4 @@ def foe(scale: float | Array = 0.5) -> Attack:
       ValueError: `scale` is not a finite number >= 0; a traced one is sent as NaN.
     """
     factor = _validate.non_negative(scale=scale)
-    return lambda key, updates, honest: -factor * honest_mean(updates, honest)
+    return lambda key, updates, honest, byzantine: -factor * honest_mean(updates, honest)

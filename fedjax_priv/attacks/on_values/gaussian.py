@@ -23,7 +23,9 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
     _validate.finite(mean=mean)
     scale = _validate.non_negative(std=std)
 
-    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "n d"]:
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "n d"]:
         del honest
         n, d = updates.shape
         noise = per_client(lambda key: jax.random.normal(key, (d,), updates.dtype), key, jnp.arange(n))

@@ -6,5 +6,5 @@ from fedjax_priv.attacks.attack_layers import Attack
 
 
 def infinite() -> Attack:
-    """`+inf` everywhere (ByzFL's `Inf`). A layer that checks the range of uploads sets a status bit instead."""
-    return lambda key, updates, honest: jnp.full_like(updates[:1], jnp.inf)
+    """`+inf` everywhere (ByzFL's `Inf`). A server that sees it in the clear leaves it out; in a field it saturates."""
+    return lambda key, updates, honest, byzantine: jnp.full_like(updates[:1], jnp.inf)

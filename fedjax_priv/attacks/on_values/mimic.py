@@ -20,7 +20,9 @@ def mimic(client: int = 0) -> Attack:
     """
     _validate.integer(at_least=0, client=client)
 
-    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "1 d"]:
         del key
         row = honest_row(honest, jnp.int32(client))
         return jnp.where(honest[row], updates[row], jnp.zeros((), updates.dtype))[None]

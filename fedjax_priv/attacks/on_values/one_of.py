@@ -23,9 +23,11 @@ def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
     """
     at, known = batched_switch.number(index, attacks)
 
-    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "n d"]:
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "n d"]:
         as_rows = lambda one: lambda *args: jnp.broadcast_to(one(*args), updates.shape)
-        sent = batched_switch.switch(at, [as_rows(one) for one in attacks], key, updates, honest)
+        sent = batched_switch.switch(at, [as_rows(one) for one in attacks], key, updates, honest, byzantine)
         return jnp.where(known, sent, jnp.nan)
 
     return attack

@@ -25,7 +25,8 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
     """`foe` with the scale that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
     Args:
-      respond: the server's defence, `[n, d] -> [d]`; rows that are not honest hold the attack.
+      respond: the server's defence, `[n, d] -> [d]`; Byzantine rows hold the attack, and rows of clients that take no
+        part in the round are NaN, which an aggregation rule leaves out.
       **search: `evals`, `start`, `step` and `ratio` of `furthest`; the defaults are ByzFL's.
 
     Raises:
@@ -77,12 +78,15 @@ def furthest(
     _validate.positive(step=step)
     _validate.fraction(below_one=True, above_zero=True, ratio=ratio)
 
-    def attack(key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "1 d"]:
         del key
+        present = rows_where(honest | byzantine, updates, jnp.full((), jnp.nan, updates.dtype))
         mean, (base, slope) = honest_mean(updates, honest), line(updates, honest)
 
         def distance(factor: Array) -> Array:
-            return jnp.linalg.norm(respond(rows_where(honest, updates, base + factor * slope)) - mean[0])
+            return jnp.linalg.norm(respond(rows_where(byzantine, base + factor * slope, present)) - mean[0])
 
         def search(state: tuple, _: None) -> tuple[tuple, None]:
             best, largest, step, ahead = state

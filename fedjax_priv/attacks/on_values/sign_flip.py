@@ -18,4 +18,4 @@ def sign_flip(magnitude: float | Array = 1.0) -> Attack:
       ValueError: `magnitude` is not a finite number >= 0; a traced one is sent as NaN.
     """
     factor = _validate.non_negative(magnitude=magnitude)
-    return lambda key, updates, honest: -factor * updates
+    return lambda key, updates, honest, byzantine: -factor * updates

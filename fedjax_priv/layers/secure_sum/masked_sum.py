@@ -96,12 +96,12 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
     pairs = pairs_of(protocol, roster, slot, private.key, roster.selected, d)
     own = x if protocol.elide else field.add(private_mask(protocol, roster, private.seed, d), x)
     full = pairs.overflow | sharing.is_crowded(protocol.quorum, roster, slot)
-    status = jnp.where(full, int(Status.CAP_OVERFLOW), 0)
+    refused = jnp.where(full, int(Status.CAP_OVERFLOW), 0)
     if not protocol.expansion.located:
-        return field.add(own, pairs.mask), Sent(message_bits(x), status)
+        return field.add(own, pairs.mask), Sent(message_bits(x), refused=refused)
     located = bitmap.pack(pairs.chosen)
     bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(dtype=jnp.uint32)
-    return field.add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, located)
+    return field.add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, refused=refused, clear=located)
 
 
 def _unmask(

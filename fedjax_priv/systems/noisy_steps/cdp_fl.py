@@ -63,6 +63,6 @@ def cdp_fl(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=LocalNoise(secure_sum is None, size, local.noise),
+        release=LocalNoise(secure_sum is None, size),
         **run,
     )

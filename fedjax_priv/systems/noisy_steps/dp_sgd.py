@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.base import Algorithm, Local, Stated
 from fedjax_priv.systems._arguments import ROUND, HandsOn
 from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
 
@@ -22,8 +22,8 @@ def dp_sgd(local: Local, *, num_clients: int, **how: Annotated[Any, CDP_FL, ROUN
     Raises:
       ValueError: local training of more than one step, or as `cdp_fl`.
     """
-    if local.noise is not None:
-        if (steps := local.noise.num_steps) != 1:
-            raise ValueError(f"local must take one step a round, num_steps=1, got num_steps={steps}")
-        local = local._replace(noise=local.noise._replace(num_devices=num_clients))
+    if (steps := local.steps) is not None:
+        if steps.num_steps != 1:
+            raise ValueError(f"local must take one step a round, num_steps=1, got num_steps={steps.num_steps}")
+        local = local._replace(apply=Stated(local.apply, steps._replace(num_devices=num_clients)))
     return cdp_fl(local, num_clients=num_clients, **how)

@@ -3,14 +3,23 @@
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates
-from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks import Attack, FieldAttack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
-from fedjax_priv.systems._arguments import MASKS, Masked, attacked, buffer_sum, buffers, loss_rate, proposed
+from fedjax_priv.systems._arguments import (
+    MASKS,
+    Masked,
+    attacked,
+    attacked_elements,
+    buffer_sum,
+    buffers,
+    loss_rate,
+    proposed,
+)
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import ProposedCoordinates
 
@@ -27,6 +36,7 @@ def fedrep(
     alpha: float | Array = 0.0,
     num_byzantine: int = 0,
     attack: Attack | None = None,
+    field_attack: FieldAttack | None = None,
     coordinate_attack: CoordinateAttack | None = None,
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
@@ -51,7 +61,8 @@ def fedrep(
       aggregate: rule across buffers; `centered_clipping()` if not given.
       alpha: fraction of its largest coordinates that a client replaces by random ones in its proposal, in [0, 1].
       num_byzantine: clients 0 to f - 1 are Byzantine; they can corrupt f buffers.
-      attack: attack on the values that Byzantine clients send.
+      attack: attack on the values that Byzantine clients send, before the quantizer.
+      field_attack: attack on the field elements that they put into the sum; nobody sees them, so any will do.
       coordinate_attack: attack on the coordinates that they propose.
       dropout: probability that a client is lost after the union is known and before its upload.
       leave: probability that a survivor is gone when the server asks for shares.
@@ -74,7 +85,7 @@ def fedrep(
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=mask.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
-        condition="" if attack is coordinate_attack is None else "Byzantine clients know no other's update",
+        condition="Byzantine clients know no other's update" if attack or field_attack or coordinate_attack else "",
     )  # fmt: skip
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
@@ -86,6 +97,7 @@ def fedrep(
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
             **noise.below,
+            **attacked_elements(field_attack),
             mask=mask,
         ),
         channel=erasure(dropout, leave=leave),

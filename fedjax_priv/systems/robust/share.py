@@ -3,13 +3,13 @@
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
-from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks import Attack, FieldAttack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
-from fedjax_priv.systems._arguments import MASKS, Masked, attacked, buffer_sum, buffers, loss_rate
+from fedjax_priv.systems._arguments import MASKS, Masked, attacked, attacked_elements, buffer_sum, buffers, loss_rate
 from fedjax_priv.systems.releases import Sum
 
 
@@ -21,6 +21,7 @@ def share(
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
     attack: Attack | None = None,
+    field_attack: FieldAttack | None = None,
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     levels: float | Array = 2.0**20,
@@ -35,7 +36,8 @@ def share(
       buffer_size: clients in a cluster, a divisor of m; clusters are drawn anew each round.
       aggregate: rule across clusters; `centered_clipping()` if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine; they can corrupt f clusters.
-      attack: attack on the values that Byzantine clients send.
+      attack: attack on the values that Byzantine clients send, before the quantizer.
+      field_attack: attack on the field elements that they put into the sum; nobody sees them, so any will do.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when the server asks for shares.
       levels: grid points of the quantizer per unit.
@@ -56,6 +58,7 @@ def share(
             **attacked(attack),
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
+            **attacked_elements(field_attack),
             mask=buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear),
         ),
         channel=erasure(dropout, leave=leave),

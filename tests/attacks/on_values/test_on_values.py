@@ -66,7 +66,7 @@ REFERENCES = {  # (own [d], honest [h, d]) -> [d]
 
 
 def sent(name, updates, honest):
-    rows = JITTED[name](KEY, jnp.asarray(updates, jnp.float32), jnp.asarray(honest))
+    rows = JITTED[name](KEY, jnp.asarray(updates, jnp.float32), jnp.asarray(honest), ~jnp.asarray(honest))
     return np.broadcast_to(np.asarray(rows), updates.shape)
 
 
@@ -109,15 +109,15 @@ def test_honest_rows_do_make_a_difference(name, seed):
 def test_scales_may_be_traced_and_mapped_over(family):
     updates, honest = jnp.asarray(updates_of(0)), jnp.arange(N) >= 3
     factors = jnp.array([0.0, 0.7, 2.0])
-    mapped = jax.jit(jax.vmap(lambda factor: family(factor)(KEY, updates, honest)))(factors)
+    mapped = jax.jit(jax.vmap(lambda factor: family(factor)(KEY, updates, honest, ~honest)))(factors)
     for factor, rows in zip([0.0, 0.7, 2.0], mapped, strict=True):
-        np.testing.assert_allclose(rows, family(factor)(KEY, updates, honest), rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(rows, family(factor)(KEY, updates, honest, ~honest), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("family", [sign_flip, foe, alie, lambda std: gaussian(0.5, std)])
 def test_a_traced_scale_out_of_range_is_sent_as_nan(family):
     updates, honest = jnp.asarray(updates_of(0)), jnp.arange(N) >= 3
-    assert jnp.isnan(jax.jit(lambda factor: family(factor)(KEY, updates, honest))(-1.0)).all()
+    assert jnp.isnan(jax.jit(lambda factor: family(factor)(KEY, updates, honest, ~honest))(-1.0)).all()
 
 
 @pytest.mark.parametrize(("m", "f", "z"), [(32, 7, 0.2533), (32, 3, 0.0432), (3, 1, 0.0), (50, 24, 1.4261)])
@@ -128,13 +128,13 @@ def test_baruch_z(m, f, z):
 
 def test_gaussian_rows_are_normal_independent_and_bound_to_their_row():
     attack = jax.jit(gaussian(0.5, 2.0))
-    rows = np.asarray(attack(KEY, jnp.zeros((8, 5000)), jnp.ones(8, bool)), np.float64)
+    rows = np.asarray(attack(KEY, jnp.zeros((8, 5000)), jnp.ones(8, bool), jnp.zeros(8, bool)), np.float64)
     assert stats.kstest(rows.ravel(), stats.norm(0.5, 2).cdf).pvalue > 1e-3
     correlation = np.corrcoef(rows) - np.eye(8)
     assert np.abs(correlation).max() < 5 / np.sqrt(5000)
-    fewer = attack(KEY, jnp.ones((5, 5000)), jnp.arange(5) > 2)
+    fewer = attack(KEY, jnp.ones((5, 5000)), jnp.arange(5) > 2, jnp.arange(5) < 3)
     np.testing.assert_array_equal(fewer, rows[:5].astype(np.float32))
-    assert (attack(jax.random.key(6), jnp.zeros((8, 5000)), jnp.ones(8, bool)) != rows).all()
+    assert (attack(jax.random.key(6), jnp.zeros((8, 5000)), jnp.ones(8, bool), jnp.zeros(8, bool)) != rows).all()
 
 
 test_bad_arguments = refuses(

@@ -73,7 +73,7 @@ def test_the_factor_is_that_of_the_search(line, defence, search):
         how = {"evals": 20, "start": 0.0, "step": 10.0, "ratio": 0.8, **search}
         factor = searched(DEFENCES[defence], base, slope, updates, honest, **how)
         spoilt = jnp.where(jnp.asarray(honest)[:, None], UPDATES, jnp.nan)
-        rows = attack(KEY, spoilt, jnp.asarray(honest))
+        rows = attack(KEY, spoilt, jnp.asarray(honest), ~jnp.asarray(honest))
         assert rows.shape == (1, D)
         np.testing.assert_allclose(rows[0], base + factor * slope, rtol=2e-5)
 
@@ -82,7 +82,7 @@ def test_no_fixed_factor_of_a_grid_does_more_harm_to_the_trimmed_mean():
     respond, honest = DEFENCES["trimmed mean"], jnp.asarray(MASKS[0])
 
     def harm(attack):
-        rows = jnp.where(honest[:, None], UPDATES, attack(KEY, jnp.asarray(UPDATES), honest))
+        rows = jnp.where(honest[:, None], UPDATES, attack(KEY, jnp.asarray(UPDATES), honest, ~honest))
         return jnp.linalg.norm(respond(rows) - UPDATES[MASKS[0]].mean(0))
 
     grid = jnp.linspace(0, 40, 81)
@@ -94,14 +94,14 @@ def test_no_fixed_factor_of_a_grid_does_more_harm_to_the_trimmed_mean():
 def test_what_a_defence_refuses_with_nan_is_not_the_best():
     honest = jnp.asarray(MASKS[0])
     attack = optimal_foe(lambda rows: jnp.where(jnp.abs(rows[0]).max() < 9, rows.mean(0), jnp.nan))
-    largest = jnp.abs(jax.jit(attack)(KEY, jnp.asarray(UPDATES), honest)).max()
+    largest = jnp.abs(jax.jit(attack)(KEY, jnp.asarray(UPDATES), honest, ~honest)).max()
     assert 8.5 < largest < 9 < 10 * jnp.abs(UPDATES[MASKS[0]].mean(0)).max(), "the first step is refused"
 
 
 def test_a_defence_that_answers_nan_is_left_at_the_start():
     attack = optimal_alie(lambda rows: jnp.full(D, jnp.nan), start=0.5)
     rows, honest = jnp.asarray(UPDATES), jnp.asarray(MASKS[1])
-    np.testing.assert_array_equal(attack(KEY, rows, honest), alie(0.5)(KEY, rows, honest))
+    np.testing.assert_array_equal(attack(KEY, rows, honest, ~honest), alie(0.5)(KEY, rows, honest, ~honest))
 
 
 test_bad_arguments = refuses(

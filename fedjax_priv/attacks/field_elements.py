@@ -1,0 +1,83 @@
+"""Attacks on field elements: what Byzantine clients put into a secure sum, after the quantizer and before the masks.
+
+Nobody sees what is in a masked upload, so it may be any vector of F_q. The sum of a group with one Byzantine member can
+be any vector too: after division by `levels`, any point of the grid with coordinates within q / (2 levels), whatever
+the honest members hold.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, UInt32
+
+from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.crypto import field
+from fedjax_priv.engine.client_rows import only_rows, rows_where
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers import stateless
+from fedjax_priv.layers.group_sums import field_sum
+
+FieldAttack = Callable[
+    [Key, UInt32[Array, "n d"], Bool[Array, " n"], Bool[Array, " n"], Int[Array, " n"]], UInt32[Array, "m d"]
+]
+"""`(key, elements [n, d], honest [n], byzantine [n], group [n]) -> [n, d]` or `[1, d]`: what each client would send if
+it were Byzantine, any uint32, taken modulo q.
+
+A row may depend on the honest rows, on itself and on who is in which group. Draws are by row.
+"""
+
+MOST = (int(field.Q) - 1) // 2
+
+
+def on_field_elements(attack: FieldAttack) -> Layer:
+    """Byzantine clients that take part send what `attack` returns instead of their input to this layer, `[n, d]`.
+
+    Insert it below the quantizer and all noise, directly above the layer that sums in the field. It looks across
+    clients, so the whole cohort is encoded at once. Honest clients send the same bits as without it.
+    """
+
+    def encode(key: Key, x: UInt32[Array, "n d"], cohort: Cohort) -> UInt32[Array, "n d"]:
+        byzantine = cohort.selected & cohort.byzantine
+        sent = attack(key, x, cohort.selected & ~cohort.byzantine, byzantine, cohort.group)
+        return rows_where(byzantine, field.canonical(sent), x)
+
+    return stateless(encode, whole=True)
+
+
+def random_elements() -> FieldAttack:
+    """Uniform field elements, drawn anew by each client: the sum of its group is uniform, and so is lost."""
+
+    def attack(key: Key, elements: Array, honest: Array, byzantine: Array, group: Array) -> UInt32[Array, "n d"]:
+        n, d = elements.shape
+        return per_client(lambda key: jax.random.bits(key, (d,), jnp.uint32), key, jnp.arange(n))
+
+    return attack
+
+
+def sum_replacement(total: int = MOST) -> FieldAttack:
+    """The sum of a group with a Byzantine member becomes `total` at every coordinate, if no member is lost.
+
+    The attackers of a group know its honest members' elements: one of them sends `total` minus their sum, the others
+    send 0. This is model replacement (Bagdasaryan et al. 2020) without its approximation that honest updates cancel.
+
+    Args:
+      total: the sum, in grid points of the quantizer, from -(q-1)/2 to (q-1)/2; the most that the field allows if not
+        given.
+
+    Raises:
+      ValueError: `total` is no integer in that range.
+    """
+    if isinstance(total, bool) or not isinstance(total, int) or abs(total) > MOST:
+        raise ValueError(f"total must be an integer from -{MOST} to {MOST}, got {total!r}")
+    goal = np.uint32(total % int(field.Q))
+
+    def attack(key: Key, elements: Array, honest: Array, byzantine: Array, group: Array) -> UInt32[Array, "n d"]:
+        n = len(elements)
+        sums = field_sum(n)
+        others = sums.lower(sums.lift(elements, honest, group)).value[group]
+        first = jax.ops.segment_min(jnp.where(byzantine, jnp.arange(n), n), group, n)[group]
+        return only_rows(first == jnp.arange(n), field.sub(jnp.full_like(others, goal), others))
+
+    return attack

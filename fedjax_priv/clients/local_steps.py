@@ -1,0 +1,30 @@
+"""What local training states of its steps: a theorem holds only for what is stated here."""
+
+from typing import Literal, NamedTuple
+
+from jaxtyping import Array
+
+Form = Literal["plain", "momentum from zero", "remembering"]
+"""What an update is made of, from noisy gradients `g_s = (sum of clipped sample gradients) / batch_size + noise`.
+
+- "plain": `w <- w - eta g_s`, with one eta for all clients, rounds and steps; nothing is kept from round to round.
+- "momentum from zero": `v <- mu v + g_s`, `w <- w - eta v` from v = 0 in every round, with one eta and one mu; nothing
+  is kept from round to round.
+- "remembering": any function of the noisy gradients of this round and earlier ones, and of what is public.
+"""
+
+
+class LocalSteps(NamedTuple):
+    """The steps of a client in a round. Local training that states nothing has no guarantee.
+
+    Steps of any other kind, such as another optimizer's or gradients clipped by another norm, need another form,
+    and a theorem that names it (`ledger.local_noise`).
+    """
+
+    form: Form
+    clip: float | Array | None  # G, largest Euclidean norm of a sample's gradient; None: not clipped
+    sigma: float | Array  # standard deviation of the fresh noise on a coordinate of g_s; 0: no noise
+    batch_size: int | None  # gamma, which a batch's sum of gradients is divided by; None: all samples
+    num_steps: int | None  # tau, of every client in a round; None: `num_epochs` passes
+    num_epochs: int | None
+    num_devices: int | None = None  # n of DP-SGD's printed figure; `systems.dp_sgd` fills it in

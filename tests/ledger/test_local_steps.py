@@ -1,0 +1,279 @@
+"""Only steps of a form that a theorem names have its figure: the exact law of a case in which row 4 would be false."""
+
+import functools
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv import systems
+from fedjax_priv.aggregators import mean
+from fedjax_priv.audit.by_release import Subject, _kind_of
+from fedjax_priv.base import ClientData, Local, Stated
+from fedjax_priv.channels import constant
+from fedjax_priv.clients import fedsgd, local_sgd, scheduled
+from fedjax_priv.layers import plain_field
+from fedjax_priv.ledger import ledger, worst
+from fedjax_priv.ledger.by_release import ACCOUNTANTS
+from fedjax_priv.ledger.local_noise import COVERED
+from fedjax_priv.theory import cdp_fl, gaussian, wireless
+
+N, TAU, M, DELTA, MU, PULL = 100, 10, 4, 1e-5, 0.9, 1.9
+SIGMA, CLIP = 0.8, 1.0
+
+
+def loss(params, examples):
+    return (params * examples).sum(-1)
+
+
+def noisy(**how):
+    usual = dict(learning_rate=1.0, batch_size=M, num_steps=TAU, sample_clip=CLIP, gradient_noise=SIGMA)
+    return local_sgd(loss, **{**usual, **how})
+
+
+def run_of(client=None, rounds=1, p=1.0, lost=(), failed=False):
+    """What a ledger reads: everybody in each round, some uploads lost in the first."""
+    client = np.broadcast_to(np.arange(N) if client is None else client, (rounds, N if client is None else len(client)))
+    arrived = np.ones(client.shape, bool)
+    arrived[0, list(lost)] = False
+    each = ("round", "client")
+    variables = {
+        "client_id": (each, client), "counted": (each, arrived & (not failed)), "gain": (each, np.ones(client.shape)),
+        "status": (("round",), np.full(rounds, int(failed))), "up_bytes": (("phase", *each), 8.0 * arrived[None]),
+        "join_probability": (each, np.broadcast_to(np.float32(p), client.shape)),
+    }  # fmt: skip
+    return xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": 1})
+
+
+def entries(algorithm, run=None, count=M, **how):
+    data = ClientData(jnp.zeros((N, M, 1)), np.broadcast_to(count, N))
+    return ledger(algorithm, run_of() if run is None else run, data, delta=DELTA, **how)
+
+
+def by_view(local, run=None, count=M, system=systems.cdp_fl, **how):
+    found = entries(system(local, num_clients=N), run, count, **{"lipschitz": 1.0, **how})
+    return {entry.view: entry for entry in found}
+
+
+def response(pull, momentum):
+    """How far noises of unit size in steps 1, ..., tau move the model by the last step: v <- mu v + pull w + b."""
+    move = np.zeros(TAU)
+    for first in range(TAU):
+        w = v = 0.0
+        for step in range(first, TAU):
+            v = momentum * v + pull * w + (step == first)
+            w -= v
+        move[first] = -w
+    return move
+
+
+def exact_epsilon(momentum, noises):
+    """Of the sum of `noises` devices, a Gaussian mechanism: the first one's gradient is +-G on one sample and 0 on the
+    others, all others pull theirs back to the shared model by (theta - theta^t) PULL / eta.
+    """
+    own, others = response(0.0, momentum), response(PULL, momentum)
+    shift = 2 * CLIP / M * own.sum()
+    return gaussian.epsilon(DELTA, shift / SIGMA / np.sqrt((own**2).sum() + (noises - 1) * (others**2).sum()))
+
+
+def row_four(noises):
+    """Eps of whole passes of one batch by row 4, for steps that contract: rho / rho_1 = k^2 / (k - 1 + h)."""
+    training = cdp_fl.Training(1, TAU, CLIP, noises, M, M, SIGMA)
+    return cdp_fl.proved_epsilon(cdp_fl.proved_rho(training, lipschitz=1.0), DELTA).epsilon
+
+
+def test_no_figure_of_steps_with_momentum_is_below_the_exact_one():
+    """PULL = 1.9 has a constant of 1 without momentum; with it, the sum holds less noise than row 4 counts."""
+    ratio = response(0.0, MU).sum() ** 2 / ((response(0.0, MU) ** 2).sum() + 99 * (response(PULL, MU) ** 2).sum())
+    assert ratio / (TAU**2 / (TAU - 1 + N)) == pytest.approx(3.45, abs=0.01)
+    assert row_four(N) < exact_epsilon(MU, N) - 0.1  # the figure that must not be given
+    assert row_four(N) >= exact_epsilon(0.0, N)
+    found = by_view(noisy(momentum=MU), colluding=2)
+    for view, known in (("server", 0), ("device", 1), ("coalition", 2), ("everybody", N - 1)):
+        assert worst(found[view].proved) >= exact_epsilon(MU, N - known)
+        assert "row 0, 3" not in found[view].proved.why and "row 0, 4" not in found[view].proved.why
+    assert found["server"].claimed.epsilon is None and "momentum" in found["server"].claimed.why
+    plain = by_view(noisy())["server"]
+    assert worst(plain.proved) == pytest.approx(row_four(N)) and worst(plain.claimed) > 0
+
+
+def test_momentum_from_zero_has_row_two_and_no_less():
+    """tau - 1 + 1/h: every noisy gradient but the last is seen, and the last noise is one of h of one size."""
+    mu = np.sqrt((TAU - 1 + 1 / N) * (2 * CLIP / M / SIGMA) ** 2)
+    found = by_view(noisy(momentum=MU))["server"].proved
+    np.testing.assert_allclose(found.epsilon, gaussian.epsilon(DELTA, mu), rtol=1e-6)
+
+
+REMEMBERING = {
+    "carried": dict(momentum=MU, carry_momentum=True),
+    "schedule": dict(learning_rate=lambda rounds: 1 / (1 + rounds)),
+}
+
+
+@pytest.mark.parametrize("how", REMEMBERING.values(), ids=REMEMBERING.keys())
+def test_noise_of_several_sizes_in_a_sum_is_no_guarantee(how):
+    """A client that comes for the first time takes larger steps, or has no velocity yet: the others' noise is small."""
+    found = by_view(noisy(**how))
+    for view in ("server", "device"):
+        assert found[view].proved.epsilon is None and "row 2 is for" in found[view].proved.why
+    assert worst(found["everybody"].proved) == worst(by_view(noisy())["everybody"].proved) > 0
+
+
+def wrapped(local):
+    @functools.wraps(local.apply)
+    def apply(*args):
+        update, memory, loss = local.apply(*args)
+        return 2 * update, memory, loss
+
+    return local._replace(apply=apply)
+
+
+FOREIGN = {
+    "wrapped": wrapped,
+    "compiled": lambda local: local._replace(apply=jax.jit(local.apply)),
+    "own": lambda local: Local(lambda n, params: (), lambda *args: local.apply(*args)),
+    "unknown form": lambda local: local._replace(apply=Stated(local.apply.function, local.steps._replace(form="luck"))),
+}
+
+
+@pytest.mark.parametrize("change", FOREIGN.values(), ids=FOREIGN.keys())
+def test_what_is_not_stated_has_no_figure(change):
+    local = change(noisy())
+    for system in (systems.cdp_fl, systems.robust_fedavg):
+        for entry in by_view(local, system=system).values():
+            assert entry.claimed.epsilon is None is entry.proved.epsilon
+    assert local.steps is None or local.steps.form == "luck"
+    for theorem in COVERED.values():
+        assert "luck" not in theorem
+
+
+def test_each_argument_of_local_training_is_known_to_the_form():
+    """An option that is added must be stated: by the form, or as a number that the theorems read."""
+    assert {*inspect.signature(local_sgd).parameters} == {
+        "loss", "batch_size", "num_epochs", "num_steps", "sample_clip", "gradient_noise",  # numbers, or any
+        "learning_rate", "momentum", "carry_momentum",  # the form
+    }  # fmt: skip
+    form = lambda **how: noisy(**how).steps.form
+    assert form() == form(momentum=0) == form(momentum=0.0, carry_momentum=True) == fedsgd(loss).steps.form == "plain"
+    assert form(momentum=jnp.float32(0)) == form(momentum=0.1) == "momentum from zero"
+    assert {form(**how) for how in REMEMBERING.values()} == {"remembering"}
+    assert form(learning_rate=lambda rounds: 1.0) == "remembering"
+    assert fedsgd(loss).steps.clip is None
+
+
+BUFFERS = dict(num_params=1, k=N, buffer_size=2, aggregate=mean())
+IN_THE_CLEAR = {
+    "fedavg": (systems.fedavg, {}), "robust": (systems.robust_fedavg, dict(num_clients=N, num_byzantine=3)),
+    "rcgd": (systems.rcgd_ef, dict(num_clients=N, num_params=1)),
+    "share": (systems.share, dict(num_clients=N, aggregate=mean(), in_the_clear=True)),
+    "secagg": (systems.secagg, dict(num_clients=N, secure_sum=plain_field())),
+}  # fmt: skip
+HIDDEN = {
+    "secagg": (systems.secagg, dict(num_clients=N)), "sparse": (systems.sparse_secagg, dict(num_clients=N)),
+    "fedrep": (systems.fedrep, dict(num_clients=N, **BUFFERS)), "wireless": (systems.wireless, {}),
+    "skellam": (systems.secagg, dict(num_clients=N, clip=1.0, noise_variance=1.0, levels=2.0**10)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("system", "how"), [*IN_THE_CLEAR.values(), *HIDDEN.values()])
+def test_noisy_steps_protect_a_sample_in_every_system(system, how):
+    """Uploads in the clear, and whatever else is made of noisy gradients, are seen by everybody: row 1."""
+    reference = by_view(noisy())["everybody"].proved
+    *others, entry = entries(system(noisy(momentum=MU, carry_momentum=True), **how))
+    assert entry.view == "everybody" and entry.adjacent == "one sample of a client is replaced"
+    np.testing.assert_array_equal(entry.proved.epsilon, reference.epsilon)
+    exact = gaussian.epsilon(DELTA, np.sqrt(TAU) * 2 * CLIP / M / SIGMA)
+    np.testing.assert_allclose(entry.proved.epsilon, exact, rtol=1e-6)
+    assert bool(others) == ((system, how) in HIDDEN.values())
+    without = entries(system(noisy(gradient_noise=0.0), **how))
+    assert len(without) == max(len(others), 1) and all(each.view != "everybody" or others for each in without)
+
+
+def test_noise_that_no_theorem_covers_says_why():
+    for how, why in ((dict(sample_clip=None), "not clipped"), (dict(batch_size=3), "whole batches of 3")):
+        (entry,) = entries(systems.robust_fedavg(noisy(**how), num_clients=N))
+        assert entry.proved.epsilon is None and why in entry.proved.why
+
+
+def test_a_client_without_samples_adds_no_noise():
+    empty = np.where(np.arange(N) == 7, 0, M)
+    for entry in by_view(noisy(), count=empty).values():
+        assert entry.proved.epsilon is None and "no samples" in entry.proved.why
+
+
+def test_every_noise_that_is_lost_is_missed():
+    """Of three users that the server did not hear, the noise is not in the sum; of those that it knows neither."""
+    for view, known in (("server", 0), ("device", 1), ("coalition", 2)):
+        lost = by_view(noisy(), run_of(lost=(4, 5, 6)), colluding=2)[view].proved
+        assert worst(lost) == pytest.approx(row_four(N - 3 - known), rel=1e-9)
+        assert row_four(N - 3 - known) > 1.001 * row_four(N - known)
+    everybody = [by_view(noisy(), run)["everybody"].proved for run in (run_of(lost=(4, 5, 6)), run_of())]
+    assert worst(everybody[0]) == worst(everybody[1])
+    amplified = [
+        by_view(noisy(num_steps=1, batch_size=1), run_of(lost=lost), system=systems.dp_sgd)["server"].proved
+        for lost in ((), (4, 5, 6))
+    ]
+    training = cdp_fl.Training(1, 1, CLIP, N - 3, M, 1, SIGMA)
+    assert worst(amplified[1]) == pytest.approx(cdp_fl.amplified_epsilon(training, DELTA))
+    assert worst(amplified[1]) > worst(amplified[0])
+
+
+FIGURES = {
+    "cdp_fl": (systems.cdp_fl, {}, noisy()), "dp_sgd": (systems.dp_sgd, {}, noisy(num_steps=1)),
+    "skellam": (systems.secagg, dict(clip=1.0, noise_variance=1.0, levels=2.0**10), noisy(gradient_noise=0.0)),
+    "robust": (systems.robust_fedavg, {}, noisy()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("system", "how", "local"), FIGURES.values(), ids=FIGURES.keys())
+def test_a_failed_round_is_charged_like_any_other(system, how, local):
+    """What was sent was seen, whether the server used it or not."""
+    find = lambda **run: entries(system(local, num_clients=N, **how), run_of(**run))
+    for whole, failed, one in zip(find(rounds=3), find(rounds=3, failed=True), find(rounds=1), strict=True):
+        np.testing.assert_array_equal(whole.proved.epsilon, failed.proved.epsilon)
+        assert worst(failed.proved) > worst(one.proved) > 0
+
+
+@pytest.mark.parametrize(
+    "release", [kind for kind in ACCOUNTANTS if kind.__name__ in ("LocalNoise", "NoneType", "Sum")]
+)
+def test_a_client_that_is_drawn_twice_has_no_figure(release):
+    system = {"LocalNoise": systems.cdp_fl, "Sum": systems.secagg}.get(release.__name__, systems.robust_fedavg)
+    (entry,) = entries(system(noisy(), num_clients=N), run_of(client=[3, 1, 3]))
+    assert entry.proved.epsilon is None and "twice" in entry.proved.why
+
+
+def test_rounds_are_counted_by_client():
+    draw = scheduled(np.array([[0, 1], [0, 2]]))
+    algorithm = systems.cdp_fl(noisy(), num_clients=N, cohort_size=2, cohort=draw)
+    run = xr.concat([run_of([0, 1]), run_of([0, 2])], "round")
+    server = entries(algorithm, run)[0].proved.epsilon
+    assert server[0] > server[1] == server[2] > 0 == server[3:].max()
+
+
+def air(local, p=0.6, **how):
+    usual = dict(clip=0.1, noise_variance=0.5, receiver_noise=1.0, participation=0.6, fading=constant())
+    return entries(systems.wireless(local, **{**usual, **how}), run_of(np.arange(10), rounds=3, p=p))[0].proved
+
+
+def test_what_a_client_remembers_may_show_the_coins_of_earlier_rounds():
+    """A client that keeps something of the rounds it took part in: the figure in which coins are known."""
+    about = wireless.Round(10, 0.6, 0.1, 0.5, 1.0)
+    secret, known = (f(about, DELTA, rounds=3) for f in (wireless.rigorous_epsilon, wireless.known_set_epsilon))
+    assert known > 1.1 * secret
+    for local in (noisy(gradient_noise=0.0), fedsgd(loss), noisy(gradient_noise=0.0, momentum=MU)):
+        assert worst(air(local)) == pytest.approx(secret, rel=1e-5)
+    for local in (*(noisy(gradient_noise=0.0, **how) for how in REMEMBERING.values()), wrapped(fedsgd(loss))):
+        assert worst(air(local)) == pytest.approx(known, rel=1e-5) and "remember" in air(local).why
+
+
+def test_noisy_steps_are_audited_by_samples():
+    """A canary that replaces the update would go round the noise."""
+    (entry,) = entries(systems.robust_fedavg(noisy(), num_clients=N))
+    about = Subject(*[None] * 5, release=None)
+    assert _kind_of(about, entry, None, 1) == "label"
+    with pytest.raises(ValueError, match="canary must be 'sample' or 'label'"):
+        _kind_of(about, entry, "direction", 1)
