@@ -56,12 +56,12 @@ def machinery(folder: pathlib.Path) -> str:
 
 
 def contradicted() -> str:
-    """A table of the four papers' own claims whose verdict is false."""
+    """A table of the four papers' own claims whose verdict is false at the paper's own setting."""
     lines = ["| paper | run | claim | printed | found |", "|---|---|---|---|---|"]
     for paper in ("sparse_secagg", "wireless", "fedrep", "cdp_fl"):
         for file in sorted((ROOT / "experiments" / "results" / paper).glob("*/verdicts.json")):
             for one in json.loads(file.read_text()):
-                if one["verdict"] is False and one["source"] == "paper":
+                if one["verdict"] is False and one["source"] == "paper" and not one["differs"]:
                     cells = paper, file.parent.name, one["text"], one["expected"], one["found"]
                     lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Make a figure or table: `python -m experiments PAPER FIGURE --scale SCALE`.
+"""Make a figure or table: `python -m experiments PAPER FIGURE --scale SCALE`, or `--judge` what was made.
 
 `fedjax-priv reproduce` runs this once for each figure, in separate processes.
 """
@@ -15,6 +15,7 @@ def main() -> None:
     parser.add_argument("paper", choices=list(cards.PAPERS))
     parser.add_argument("figure")
     parser.add_argument("--scale", choices=cards.SCALES, default="quick")
+    parser.add_argument("--judge", action="store_true", help="only state the claims again, from the data of a run")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the results; default: results/PAPER/FIGURE-SCALE")
     parser.add_argument("--runs", type=pathlib.Path, help="folder to write runs to; given again, they continue there")
     args = parser.parse_args()
@@ -23,7 +24,13 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
-    harness.make(cards.experiments(card.paper)[card.name], card.paper, card.name, args.scale, out, args.runs)
+    experiment = cards.experiments(card.paper)[card.name]
+    if not args.judge:
+        harness.make(experiment, card.paper, card.name, args.scale, out, args.runs)
+    elif experiment.judge is None:
+        parser.error(f"judge needs a figure whose claims follow from its data alone; got {card.name}")
+    else:
+        harness.judge(experiment, card.paper, card.name, args.scale, out)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from experiments.claims import Claim, Source, said
-from experiments.harness import Experiment
+from experiments.claims import Claim, Open, Source
+from experiments.harness import Experiment, read_claim
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCALES = ("quick", "cpu", "paper")
@@ -61,19 +61,30 @@ class Result(NamedTuple):
     manifest: dict[str, Any]
 
     @property
+    def counted(self) -> list[Claim]:
+        """The claims of which the card's verdict speaks.
+
+        The paper's at its own setting, if one has a verdict there; else the paper's at another setting; all if none
+        is the paper's.
+        """
+        of_paper = [claim for claim in self.claims if claim.source == Source.PAPER]
+        own = [claim for claim in of_paper if not claim.elsewhere]
+        return own if any(claim.verdict is not None for claim in own) else of_paper or self.claims
+
+    @property
     def counts(self) -> tuple[int, int]:
-        """Claims that hold, and claims tested: the paper's, or all if none is the paper's."""
-        counted = [claim for claim in self.claims if claim.source == Source.PAPER] or self.claims
-        tested = [claim.verdict for claim in counted if claim.verdict is not None]
-        return sum(tested), len(tested)
+        """Of the counted claims, those that hold (elsewhere: agree in trend), and those that have a verdict."""
+        verdicts = [claim.verdict for claim in self.counted if claim.verdict is not None]
+        return sum(verdicts), len(verdicts)
 
     @property
     def verdict(self) -> str:
-        """The verdict of the claims that count."""
-        held, tested = self.counts
-        if held and held < tested:
-            return "holds in part"
-        return said(held == tested if tested else None)
+        """The verdict of the claims that count; why there is none, if none of them has one."""
+        words = {claim.said for claim in self.counted if claim.verdict is not None}
+        if len(words) > 1:
+            return "agrees in part" if "agrees in trend" in words else "holds in part"
+        open_words = [why.value for why in (Open.UNTESTABLE, Open.UNDECIDED) if why in {c.why for c in self.counted}]
+        return next(iter([*words, *open_words, Open.NOT_RUN.value]))
 
 
 def experiments(paper: str) -> Mapping[str, Experiment]:
@@ -116,14 +127,10 @@ def result(card: Card, scale: str, root: pathlib.Path) -> Result | None:
     if not (folder / "verdicts.json").exists():
         return None
     try:
-        claims = [_claim(**fields) for fields in _read(folder / "verdicts.json")]
+        claims = [read_claim(**fields) for fields in _read(folder / "verdicts.json")]
     except TypeError as error:
         raise ValueError(f"verdicts.json: {error}") from None
     return Result(card, scale, folder, claims, _read(folder / "manifest.json"))
-
-
-def _claim(*, source: str, **fields: Any) -> Claim:
-    return Claim(**fields, source=Source(source))
 
 
 def _read(file: pathlib.Path) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from experiments.cards import HERE, Result
-from experiments.claims import said
+from experiments.claims import Claim, Open
 from experiments.expected import AT_QUICK
 
 _DESCRIBED = {"commit", "device_kind", "date", "jax_version", "command", "seed", "scale", "seconds", "caveats"}
@@ -61,15 +61,23 @@ def _of_claims(result: Result) -> Iterator[str]:
     for claim in result.claims:
         if claim.verdict not in (True, False, None) or not claim.found:
             yield f"claim without a verdict: {claim.id}"
+        if claim.differs is None:
+            yield f"claim that does not say how its setting differs from the paper's: {claim.id}"
+        if claim.verdict is None and claim.why == Open.UNTESTABLE and not claim.control:
+            yield f"claim that is not testable without a control that shows it: {claim.id}"
 
 
 def _unexpected(result: Result) -> Iterator[str]:
-    verdicts = {claim.id: claim.verdict for claim in result.claims}
+    found = {claim.id: claim for claim in result.claims}
     for id, verdict in AT_QUICK.get(f"{result.card.paper}.{result.card.name}", {}).items():
-        if id not in verdicts:
+        if id not in found:
             yield f"claim '{id}' is missing"
-        elif verdicts[id] != verdict:
-            yield f"claim '{id}' came out as '{said(verdicts[id])}', expected '{said(verdict)}'"
+        elif found[id].said != (expected := _with(found[id], verdict).said):
+            yield f"claim '{id}' came out as '{found[id].said}', expected '{expected}'"
+
+
+def _with(claim: Claim, verdict: bool | Open) -> Claim:
+    return claim._replace(verdict=verdict) if isinstance(verdict, bool) else claim._replace(verdict=None, why=verdict)
 
 
 def _places() -> set[str]:

@@ -1,4 +1,9 @@
-"""A claim: what a paper says of a figure, or what we add to it, and what came out."""
+"""A claim: what a paper says of a figure, or what we add to it, and what came out.
+
+A verdict speaks of the setting of its run. There are three kinds: at the paper's setting a claim "holds" or "does not
+hold"; elsewhere a run "agrees in trend" or "differs in trend", which says nothing against the paper; and where a
+control shows that an effect is not there, nothing follows: "not testable here".
+"""
 
 import enum
 from typing import NamedTuple
@@ -11,6 +16,14 @@ class Source(enum.StrEnum):
     OURS = "ours"  # the paper says nothing of it
 
 
+class Open(enum.StrEnum):
+    """Why a claim has no verdict."""
+
+    NOT_RUN = "not tested at this scale"
+    UNDECIDED = "not decided"  # the interval is too wide
+    UNTESTABLE = "not testable here"  # a control failed
+
+
 class Claim(NamedTuple):
     """A statement, what it predicts, what was found, and a verdict computed from the data.
 
@@ -21,12 +34,39 @@ class Claim(NamedTuple):
     text: str
     expected: str  # the value that is claimed, as the paper prints it; may be empty if the claim is ours
     found: str
-    verdict: bool | None  # None: not tested at this scale
+    verdict: bool | None  # None: neither, for the reason `why`
     rule: str = ""  # when the verdict is true
     note: str = ""
     source: Source = Source.PAPER
+    why: Open = Open.NOT_RUN
+    differs: str | None = None  # from the paper's setting; "": nothing that matters; None: what the card says
+    control: str = ""  # what a control showed, if the claim needs one
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a claim of the paper's was run at another setting than the paper's."""
+        return self.source == Source.PAPER and bool(self.differs)
+
+    @property
+    def said(self) -> str:
+        """The verdict in words."""
+        if self.verdict is None:
+            return self.why.value
+        if self.elsewhere:
+            return "agrees in trend" if self.verdict else "differs in trend"
+        return "holds" if self.verdict else "does not hold"
 
 
-def said(verdict: bool | None) -> str:
-    """A verdict in words."""
-    return {True: "holds", False: "does not hold", None: "not tested at this scale"}[verdict]
+def undecided(claim: Claim, missing: str) -> Claim:
+    """Without a verdict, for want of what `missing` says."""
+    return claim._replace(verdict=None, why=Open.UNDECIDED, note=joined(claim.note, missing))
+
+
+def untestable(claim: Claim, control: str) -> Claim:
+    """Without a verdict, since a control showed that the effect is not there."""
+    return claim._replace(verdict=None, why=Open.UNTESTABLE, control=control)
+
+
+def joined(*notes: str) -> str:
+    """Notes one after the other, without the empty ones."""
+    return "; ".join(filter(None, notes))

@@ -1,40 +1,61 @@
-"""By how much one value is above another, and when that is more than chance."""
+"""By how much one value is above another, and whether runs with several seeds decide it.
+
+Answers are numbers: 1 is yes, -1 no, 0 not decided. The least over a dimension is the answer for all of it, the largest
+that for any of it, and `decided` makes it a verdict.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from fedjax_priv.analysis import half_width
+
 CLEAR = 0.01
 """A difference of accuracies is clear above this, one point."""
 SMALL = 0.02
 """A difference of accuracies is small up to this, two points."""
+MARGIN = 0.005
+"""What a reader would call the same accuracy, half a point."""
 
 
 class Gap(NamedTuple):
     """A difference of two values: its mean over seeds and its noise, with whatever other dimensions they have."""
 
     mean: xr.DataArray
-    noise: xr.DataArray  # two standard errors of the mean; 0 for a single seed
+    noise: xr.DataArray  # half the width of Student's 95% interval; infinite for a single seed
 
     @property
-    def real(self) -> xr.DataArray:
-        """Above, beyond noise."""
-        return self.mean > self.noise
+    def low(self) -> xr.DataArray:
+        """Lower end of the interval."""
+        return self.mean - self.noise
 
     @property
+    def high(self) -> xr.DataArray:
+        """Upper end of the interval."""
+        return self.mean + self.noise
+
+    def above(self, by: float = 0.0, margin: float = MARGIN) -> xr.DataArray:
+        """Whether it is above 0, and its mean above `by`.
+
+        Yes if the interval is above 0, and no if it is below 0 or `by`, or holds 0 and is narrower than the margin.
+        """
+        yes = (self.low > 0) & (self.mean > by)
+        no = (self.high <= 0) | (self.high < by) | ((self.low <= 0) & (self.noise < margin))
+        return answer(yes, no)
+
     def clear(self) -> xr.DataArray:
-        """Above by more than `CLEAR`, beyond noise."""
-        return self.mean > np.maximum(CLEAR, self.noise)
+        """Whether it is above 0 by more than `CLEAR`."""
+        return self.above(CLEAR)
 
-    @property
-    def small(self) -> xr.DataArray:
-        """At most `SMALL` apart, with noise of no more than `SMALL` allowed for."""
-        return abs(self.mean) <= SMALL + np.minimum(self.noise, SMALL)
+    def small(self, allowed: float = SMALL) -> xr.DataArray:
+        """Whether values are as good as equal: no more than `allowed` apart, as sure as that."""
+        near = abs(self.mean) <= allowed
+        return answer(near & (self.noise <= allowed), ~near & ((self.low > 0) | (self.high < 0)))
 
-    def not_below(self, allowed: float = SMALL) -> xr.DataArray:
-        """Above, or below by no more than `allowed`, with noise of no more than `SMALL` allowed for."""
-        return self.mean >= -(allowed + np.minimum(self.noise, SMALL))
+    def at_least(self, allowed: float = SMALL) -> xr.DataArray:
+        """Whether it is not below 0 by more than `allowed`; how far it is above does not matter."""
+        return answer(self.low > -allowed, self.high < -allowed)
 
     def sel(self, **places) -> "Gap":
         """A part of it, as `DataArray.sel` selects."""
@@ -42,20 +63,33 @@ class Gap(NamedTuple):
 
     def text(self, scale: float = 100) -> str:
         """Mean and noise of a single gap, in points of accuracy unless `scale` says otherwise."""
-        noise = scale * float(self.noise)
-        return f"{scale * float(self.mean):+.3g}" + (f" +- {noise:.2g}" if noise else "")
+        return f"{scale * float(self.mean):+.3g}{plus_minus(scale * float(self.noise))}"
+
+
+def answer(yes: xr.DataArray, no: xr.DataArray) -> xr.DataArray:
+    """1, -1 or 0."""
+    return yes.astype(int) - (no & ~yes).astype(int)
+
+
+def decided(answers: xr.DataArray) -> bool | None:
+    """A verdict: true if all answers are yes, false if one is no."""
+    least = int(answers.min())
+    return None if least == 0 else least > 0
 
 
 def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
     """Of values with a dimension `seed`: runs of a seed start alike, so differences are taken seed by seed."""
-    apart = one - other
-    return Gap(apart.mean("seed"), two_errors(apart, "seed"))
+    return over_seeds(one - other)
 
 
-def two_errors(values: xr.DataArray, dim: str) -> xr.DataArray:
-    """Two standard errors of the mean over a dimension; 0 if it has one entry."""
-    number = values.sizes[dim]
-    return 2 * values.std(dim, ddof=1) / np.sqrt(number) if number > 1 else xr.zeros_like(values.mean(dim))
+def over_seeds(values: xr.DataArray) -> Gap:
+    """The mean over the dimension `seed`, and its noise."""
+    return Gap(values.mean("seed"), values.reduce(half_width, "seed"))
+
+
+def plus_minus(noise: float) -> str:
+    """The half width of an interval as text; what a single seed says."""
+    return f" +- {noise:.2g}" if np.isfinite(noise) else " (one seed)"
 
 
 def last(values: xr.DataArray, dim: str) -> xr.DataArray:

@@ -1,6 +1,8 @@
 """The verdicts at scale `quick`, by card and id of a claim: a change that moves one must be noticed."""
 
-AT_QUICK: dict[str, dict[str, bool | None]] = {
+from experiments.claims import Open
+
+AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "audit.all_systems": {
         "FedAvg: server: unbounded": True,
         "CDP-FL: server: proved": True,
@@ -18,15 +20,15 @@ AT_QUICK: dict[str, dict[str, bool | None]] = {
     },
     "fedrep.fig1": {"CClip-falls": True},
     "fedrep.fig2": {"equal-bytes": True},
-    "fedrep.fig3": {"unsteady": None},
+    "fedrep.fig3": {"unsteady": Open.NOT_RUN},
     "fedrep.fig6": {"better-both": True},
-    "fedrep.fig7": {"best-rate": None},
-    "fedrep.fig8": {"loses-0.017": None},
+    "fedrep.fig7": {"best-rate": Open.NOT_RUN},
+    "fedrep.fig8": {"loses-0.017": Open.NOT_RUN},
     "fedrep.fig12": {"less-dissimilar": False},
     "fedrep.table1": {"RCGD-EF": True},
     "fedrep.grid": {"robust-rules-keep": True, "mean-fails": True, "heterogeneous-is-harder": True},
     "sparse_secagg.fig2": {"random": True, "top-above-random": True},
-    "sparse_secagg.fig3": {"bytes-a-round": True, "rounds-grow-with-n": None},
+    "sparse_secagg.fig3": {"bytes-a-round": True, "rounds-grow-with-n": Open.NOT_RUN},
     "sparse_secagg.fig4": {"linear": True, "mean": True, "floor": False, "revealed-formula": True},
     "sparse_secagg.fig5": {"bytes-a-round": True, "rounds": False},
     "sparse_secagg.fig6": {"bytes-a-round": True, "rounds": False},
@@ -38,8 +40,8 @@ AT_QUICK: dict[str, dict[str, bool | None]] = {
         "order: wireless, sampled": True, "sampled-wireless-least": False, "falls-with-k": True, "guarantee": False,
     },
     "wireless.fig3": {"bound": False},
-    "wireless.fig4": {"a-between": True, "a-participants": None},
-    "wireless.fig5": {"a-accuracy": None, "b-frozen-channel": False},
+    "wireless.fig4": {"a-between": True, "a-participants": Open.NOT_RUN},
+    "wireless.fig5": {"a-accuracy": Open.NOT_RUN, "b-frozen-channel": False},
     "wireless.fig6": {"rises-with-p": False, "best-p-by-c": False},
     "wireless.fig7": {"falls-with-noise": True},
     "wireless.accountants": {

@@ -1,5 +1,6 @@
 """Run one experiment of a paper, and write its figure, data, manifest and verdicts into a folder."""
 
+import datetime
 import json
 import pathlib
 import shlex
@@ -18,9 +19,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from experiments.claims import Claim, said
+from experiments.claims import Claim, Open, Source, joined
 from experiments.resuming import resuming, stopwatch
-from fedjax_priv.runs.records.manifest import manifest, plain
+from experiments.setting import differences
+from fedjax_priv.runs.records.manifest import commit, manifest, plain
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito (2008): colours that readers with any colour vision tell apart."""
@@ -42,6 +44,8 @@ class Experiment(NamedTuple):
     title: str
     scales: Mapping[str, Any]  # configuration by scale: a NamedTuple with a field `seed`
     run: Callable[[Any], Outcome]
+    judge: Callable[[Any, xr.Dataset], Outcome] | None = None  # the outcome again, from the data of a run
+    differs: Callable[[Any, Any], str] = differences  # in what a configuration is not the paper's, the second
 
 
 def make(
@@ -51,12 +55,35 @@ def make(
     config = experiment.scales[scale]
     command = shlex.join(["python", "-m", "experiments", *sys.argv[1:]])
     with resuming(runs), stopwatch(runs) as elapsed:
-        outcome = experiment.run(config)
+        outcome = settled(experiment, scale, experiment.run(config))
         seconds = round(elapsed(), 1)
     about = manifest(key=jax.random.key(config.seed), command=command, scale=scale, seconds=seconds)
     save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
-    show(outcome.claims, f"{paper} {name}, scale {scale}")
-    Console(soft_wrap=True).print(*outcome.caveats, f"results: {out}", sep="\n")
+    show(outcome, f"{paper} {name}, scale {scale}", out)
+
+
+def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path) -> None:
+    """State the claims of a finished run again, from its data, by today's rules; figure and verdicts are rewritten.
+
+    Raises:
+      OSError: there is no data.
+    """
+    with xr.open_dataset(out / f"{name}.nc", engine="h5netcdf") as file:
+        data = file.load()
+    assert experiment.judge is not None
+    outcome = settled(experiment, scale, experiment.judge(experiment.scales[scale], data))
+    about = json.loads((out / "manifest.json").read_text()) | {"judged": f"{datetime.date.today()} {commit()}"}
+    describe(outcome, out, name, about)
+    show(outcome, f"{paper} {name}, scale {scale}", out)
+
+
+def settled(experiment: Experiment, scale: str, outcome: Outcome) -> Outcome:
+    """With what differs from the paper's setting in all claims that do not say it; a result of ours has no such."""
+    config, papers = experiment.scales[scale], experiment.scales["paper"]
+    differs = experiment.differs(config, papers) if experiment.makes else ""
+    return outcome._replace(
+        claims=[claim._replace(differs=differs) if claim.differs is None else claim for claim in outcome.claims]
+    )
 
 
 def save(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str | int | float]) -> None:
@@ -65,21 +92,43 @@ def save(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str
     Raises:
       ValueError: two claims have the same id.
     """
-    if twice := [id for id, count in Counter(claim.id for claim in outcome.claims).items() if count > 1]:
-        raise ValueError(f"ids of claims must be unique; got {', '.join(twice)} more than once")
+    _unique(outcome.claims)
     out.mkdir(parents=True, exist_ok=True)
-    about = dict(about) | {"caveats": "; ".join(outcome.caveats)}
-    _draw(outcome.figure, out / f"{name}.png")
-    values = outcome.data.assign_attrs(about)
+    values = outcome.data.assign_attrs(dict(about) | {"caveats": "; ".join(outcome.caveats)})
     encoding: dict[Any, Any] = {key: {"zlib": True} for key, value in values.data_vars.items() if value.ndim}
     values.to_netcdf(out / f"{name}.nc", engine="h5netcdf", encoding=encoding)
-    write_json(out / "manifest.json", about)
+    describe(outcome, out, name, about)
+
+
+def describe(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, Any]) -> None:
+    """Write figure, manifest and verdicts.
+
+    Raises:
+      ValueError: two claims have the same id.
+    """
+    _unique(outcome.claims)
+    _draw(outcome.figure, out / f"{name}.png")
+    write_json(out / "manifest.json", dict(about) | {"caveats": "; ".join(outcome.caveats)})
     write_json(out / "verdicts.json", [plain_claim(claim) for claim in outcome.claims])
 
 
+def _unique(claims: Sequence[Claim]) -> None:
+    if twice := [id for id, count in Counter(claim.id for claim in claims).items() if count > 1]:
+        raise ValueError(f"ids of claims must be unique; got {', '.join(twice)} more than once")
+
+
 def plain_claim(claim: Claim) -> dict[str, Any]:
-    """A claim as in `verdicts.json`; its verdict may be a NumPy boolean."""
-    return claim._asdict() | {"verdict": None if claim.verdict is None else bool(claim.verdict)}
+    """A claim as in `verdicts.json`: without `why` if it has a verdict, which may be a NumPy boolean."""
+    fields = claim._asdict()
+    if claim.verdict is None:
+        return fields
+    del fields["why"]
+    return fields | {"verdict": bool(claim.verdict)}
+
+
+def read_claim(*, source: str, why: str = Open.NOT_RUN, **fields: Any) -> Claim:
+    """A claim from its fields in `verdicts.json`."""
+    return Claim(**fields, source=Source(source), why=Open(why))
 
 
 def _draw(figure: Figure, path: pathlib.Path) -> None:
@@ -94,15 +143,18 @@ def write_json(path: pathlib.Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n")
 
 
-def show(claims: Sequence[Claim], title: str) -> None:
-    """Print the claims as a table."""
+def show(outcome: Outcome, title: str, out: pathlib.Path) -> None:
+    """Print the claims as a table, and the caveats."""
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
     for heading in ("claim", "source", "expected", "found", "verdict", "rule", "note"):
         table.add_column(heading, overflow="fold")
-    for claim in claims:
-        verdict = said(plain_claim(claim)["verdict"])
-        table.add_row(claim.text, claim.source, claim.expected, claim.found, verdict, claim.rule, claim.note)
+    for claim in outcome.claims:
+        note = joined(claim.control, claim.note)
+        table.add_row(claim.text, claim.source, claim.expected, claim.found, claim.said, claim.rule, note)
     Console(width=max(Console().width, 150)).print(table)
+    differs = dict.fromkeys(claim.differs for claim in outcome.claims if claim.elsewhere)
+    other = [f"another setting than the paper's: {said}" for said in differs]
+    Console(soft_wrap=True).print(*other, *outcome.caveats, f"results: {out}", sep="\n")
 
 
 def span(values: ArrayLike, digits: int = 3) -> str:

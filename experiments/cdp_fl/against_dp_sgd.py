@@ -13,8 +13,8 @@ from experiments.cdp_fl import privacy
 from experiments.cdp_fl.curves import NAMES, caveats, draw
 from experiments.cdp_fl.problem import Problem, Setting, problem
 from experiments.cdp_fl.training import Plan, passes, train
-from experiments.claims import Claim, Source
-from experiments.comparison import CLEAR, Gap, gap
+from experiments.claims import Claim, Open, Source
+from experiments.comparison import Gap, decided, gap
 from experiments.harness import Outcome
 
 CDP, DP = "CDP-FL", "DP-SGD"
@@ -128,15 +128,22 @@ def above(
     """A claim of ours if the paper expects nothing."""
     found, at = points(result, one, other, x), int(result.x[-1]) if x is None else x
     return Claim(
-        id, text, expected, found.text(), bool(found.clear), f"more than {100 * CLEAR:g} point above, and noise",
-        f"points of accuracy at round {at}{more}", Source.PAPER if expected else Source.OURS,
+        id, text, expected, found.text(), decided(found.above()), "above, 95% interval over seeds",
+        f"points of accuracy at round {at}{more}", Source.PAPER if expected else Source.OURS, Open.UNDECIDED,
     )  # fmt: skip
 
 
 def lower(result: xr.Dataset, measure: str, text: str) -> Claim:
     found = points(result, BASE, PLAIN, measure=measure)
     return Claim(
-        f"lower-{measure}", text, "lower", f"by {found.text(1)}", bool(found.real), "beyond noise", "at the last round"
+        f"lower-{measure}",
+        text,
+        "lower",
+        f"by {found.text(1)}",
+        decided(found.above()),
+        "95% interval over seeds",
+        "at the last round",
+        why=Open.UNDECIDED,
     )
 
 

@@ -37,7 +37,7 @@ def _at_gamma(result: xr.Dataset, measured: xr.DataArray, wanted: float, allowed
     if abs(near - wanted) > wanted / 4:
         return Claim(id, text, words, f"nearest is Gamma = {near:.3f}", None, rule)
     ahead = over_share(result, name)
-    return claim(id, f"{text} ({near:.3f})", words, ahead, ahead.gap.not_below(allowed), rule)
+    return claim(id, f"{text} ({near:.3f})", words, ahead, ahead.gap.at_least(allowed), rule)
 
 
 def over_share(result: xr.Dataset, names: str | list[str]) -> Compared:
@@ -48,7 +48,7 @@ def over_share(result: xr.Dataset, names: str | list[str]) -> Compared:
 def above_under_alie(result: xr.Dataset, names: list[str]) -> Claim:
     ahead = over_share(result.sel(attack=list(ALIE)), names)
     return claim(
-        "above-share", "under ALIE FedREP is above SHARE", "above", ahead, ahead.gap.clear,
+        "above-share", "under ALIE FedREP is above SHARE", "above", ahead, ahead.gap.clear(),
         "at every ratio, more than 1 above, and noise",
     )  # fmt: skip
 

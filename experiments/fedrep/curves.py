@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from experiments.claims import Claim, Source
-from experiments.comparison import Gap, gap
+from experiments.claims import Claim, Open, Source
+from experiments.comparison import Gap, decided, gap
 from experiments.drawing import band, colours_of, label_of, plain
 from experiments.fedrep.methods import ALIE
 from experiments.fedrep.training import ELIDED, Config
@@ -21,7 +21,7 @@ HANGS_ON_Z = "it hangs on z, which the paper does not give"
 class Compared(NamedTuple):
     """By how much one accuracy is above another; with a dimension `attack`, maybe others."""
 
-    gap: Gap  # at the last epoch; noise is pooled over other dimensions than `attack`
+    gap: Gap  # at the last epoch
     best: xr.DataArray  # of the best epochs
 
     def sel(self, **places) -> "Compared":
@@ -33,8 +33,7 @@ def compared(one: xr.DataArray, other: xr.DataArray) -> Compared:
     """Of accuracies with the dimensions `seed` and `epoch`; runs of a seed start alike."""
     ends = gap(*(accuracy.isel(epoch=-1, drop=True) for accuracy in (one, other)))
     bests = [accuracy.max("epoch").mean("seed") for accuracy in (one, other)]
-    pooled = (ends.noise**2).mean([dim for dim in ends.noise.dims if dim != "attack"]) ** 0.5
-    return Compared(Gap(ends.mean, pooled.broadcast_like(ends.noise)), bests[0] - bests[1])
+    return Compared(ends, bests[0] - bests[1])
 
 
 def ahead(result: xr.Dataset, ours: str, other: str, way: str) -> Compared:
@@ -60,10 +59,10 @@ def claim(
     id: str, text: str, expected: str, found: Compared, holds: xr.DataArray, rule: str, more: str = "",
     source: Source = Source.PAPER,
 ) -> Claim:  # fmt: skip
-    """A claim that is true if it holds under every attack; of other dimensions the farthest value is shown."""
+    """A claim that is true if its answer is yes under every attack; of other dimensions the farthest value is shown."""
     others = [dim for dim in holds.dims if dim != "attack"]
-    held = holds.all(others)
-    failed = [str(name) for name in held.attack.values if not held.sel(attack=name)]
+    held = holds.min(others)
+    failed = [str(name) for name in held.attack.values if held.sel(attack=name) < 0]
     shown = ", ".join(
         f"{name} {_farthest(found.gap.mean.sel(attack=name)):+.1f} ({_farthest(found.best.sel(attack=name)):+.1f})"
         for name in held.attack.values
@@ -73,11 +72,11 @@ def claim(
     note += [f"holds under all attacks for {dim}: {_kept(holds, dim)}" for dim in others if failed]
     if len(set(ALIE) & set(failed)) == 1 and set(ALIE) <= {*held.attack.values}:
         note.append(HANGS_ON_Z)
-    return Claim(id, text, expected, shown, not failed, rule, "; ".join(note), source)
+    return Claim(id, text, expected, shown, decided(held), rule, "; ".join(note), source, Open.UNDECIDED)
 
 
 def _kept(holds: xr.DataArray, dim: Hashable) -> str:
-    return _list(holds[dim].values[holds.all([other for other in holds.dims if other != dim]).values]) or "none"
+    return _list(holds[dim].values[(holds > 0).all([other for other in holds.dims if other != dim]).values]) or "none"
 
 
 def _farthest(values: xr.DataArray) -> float:

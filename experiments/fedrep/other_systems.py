@@ -31,12 +31,12 @@ def over_rcgd_ef(by_iteration: Compared, at_equal_bytes: Compared) -> list[Claim
     return [
         claim(
             "comparable", "FedREP is comparable to RCGD-EF under bit-flip and FoE", "comparable", alike,
-            alike.gap.small, "at most 2 apart, and noise",
+            alike.gap.small(), "at most 2 apart, and noise",
         ),
-        claim("better-under-alie", "FedREP is better under ALIE", "better", better, better.gap.clear, ABOVE),
+        claim("better-under-alie", "FedREP is better under ALIE", "better", better, better.gap.clear(), ABOVE),
         claim(
-            "equal-bytes", "at equal bytes up and down FedREP is better", "", at_equal_bytes, at_equal_bytes.gap.clear,
-            ABOVE, "RCGD-EF's model comes down whole", Source.OURS,
+            "equal-bytes", "at equal bytes up and down FedREP is better", "", at_equal_bytes,
+            at_equal_bytes.gap.clear(), ABOVE, "RCGD-EF's model comes down whole", Source.OURS,
         ),
     ]  # fmt: skip
 
@@ -55,7 +55,7 @@ def by_size(config: Config, result: xr.Dataset) -> list[Claim]:
         sides = (xr.concat(side, xr.Variable("curve", list(ours))) for side in zip(*pairs, strict=True))
         found = compared(*(cast(xr.DataArray, side) for side in sides))
         rule = f"in every pair, {ABOVE}"
-        said.append(claim(f"better-{way}", words, "clearly", found, found.gap.clear, rule, "farthest shown"))
+        said.append(claim(f"better-{way}", words, "clearly", found, found.gap.clear(), rule, "farthest shown"))
     return said
 
 
@@ -82,10 +82,10 @@ def by_rate(config: Config, result: xr.Dataset) -> list[Claim]:
     rates = {str(name): float(result.rate.sel(curve=name)) for name in others}
     grid = result.end.sel(curve=others).dropna("tried", how="all").tried.values
     return [
-        claim("like-cost", f"FedREP is better than {others[0]}", "better at like cost", like, like.gap.clear, ABOVE),
+        claim("like-cost", f"FedREP is better than {others[0]}", "better at like cost", like, like.gap.clear(), ABOVE),
         claim(
             "more-cost", f"and still better than {others[-1]}", "it needs far more to be as good", most,
-            most.gap.clear, ABOVE,
+            most.gap.clear(), ABOVE,
         ),
         Claim(
             "best-rate", "SparseSecAgg's best rate is 5, the edge of the grid", "5",

@@ -2,8 +2,10 @@
 
 - `plots`: learning curves. `wall_clock`: modelled time and traffic. `wireless_links`: links of a wireless run.
 - `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
+- `intervals`: how sure a mean over few runs is.
 """
 
+from fedjax_priv.analysis.intervals import half_width
 from fedjax_priv.analysis.plots import learning_curves
 from fedjax_priv.analysis.rule_robustness import Robustness, robustness
 from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
@@ -11,6 +13,6 @@ from fedjax_priv.analysis.wireless_links import link_measures
 from fedjax_priv.analysis.worst_attack import worst_case
 
 __all__ = [
-    "Robustness", "Traffic", "learning_curves", "link_measures", "robustness", "round_bytes", "round_seconds",
-    "run_bytes", "run_seconds", "worst_case",
+    "Robustness", "Traffic", "half_width", "learning_curves", "link_measures", "robustness", "round_bytes",
+    "round_seconds", "run_bytes", "run_seconds", "worst_case",
 ]  # fmt: skip

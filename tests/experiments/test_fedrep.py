@@ -34,22 +34,22 @@ def test_a_gap_is_clear_or_small_only_beyond_its_noise():
     alie = list(methods.ALIE)
     plain = runs([0.5, 0.5], attack=alie)
     noisy = plain + xr.DataArray([-0.05, 0.05], dims="seed")
-    for one, clear, small in ((0.53, True, False), (0.505, False, True), (0.4, False, False)):
+    for one, clear, small in ((0.53, 1, -1), (0.505, -1, 1), (0.4, -1, -1)):
         found = curves.compared(runs([one, one], attack=alie), plain).gap
         np.testing.assert_allclose(found.mean, one - 0.5, atol=1e-9)
-        assert (found.clear == clear).all() and (found.small == small).all()
+        assert (found.clear() == clear).all() and (found.small() == small).all()
         assert float(found.noise.max()) < 1e-9
     found = curves.compared(noisy, plain - 0.03).gap
-    np.testing.assert_allclose(found.noise, 2 * 0.05, atol=1e-9)  # 2 std / sqrt(2), std = 0.05 sqrt(2)
-    assert not found.clear.any() and found.small.all()
+    np.testing.assert_allclose(found.noise, 12.7062 * 0.05, atol=1e-5)  # t std / sqrt(2), std = 0.05 sqrt(2)
+    assert not found.clear().any() and not found.small().any()
 
 
 def test_a_verdict_that_hangs_on_z_says_so():
     found = curves.compared(runs([0.6, 0.6, 0.5, 0.6], attack=attacks()), runs([0.5] * 4, attack=attacks()))
-    said = curves.claim("better", "better", "better", found, found.gap.clear, "above")
+    said = curves.claim("better", "better", "better", found, found.gap.clear(), "above")
     assert said.verdict is False and "hangs on z" in said.note and "under ALIE (1.5)" in said.note
     assert "ALIE (Baruch) +10.0 (+10.0)" in said.found
-    said = curves.claim("better", "better", "better", found, found.gap.not_below(), "not below")
+    said = curves.claim("better", "better", "better", found, found.gap.at_least(), "not below")
     assert said.verdict is True and "hangs" not in said.note
 
 

@@ -38,7 +38,9 @@ def outcome(verdict=True, values=(1.0, 2.0)):
     picture = matplotlib.figure.Figure()
     picture.add_subplot().imshow(np.random.default_rng(0).random((40, 40)))
     data = xr.Dataset({"accuracy": ("round", np.array(values))})
-    return Outcome(picture, data, [Claim("reaches", "reaches 90%", "90%", "91%", verdict, "at least 90%")], ["digits"])
+    return Outcome(
+        picture, data, [Claim("reaches", "reaches 90%", "90%", "91%", verdict, "at least 90%", differs="")], ["digits"]
+    )
 
 
 def saved(folder, verdict=True, values=(1.0, 2.0), **about):
@@ -102,7 +104,7 @@ def test_files_and_claims_are_looked_at(tmp_path, monkeypatch):
     xr.Dataset(attrs={"commit": "another"}).to_netcdf(folder / "fig1.nc", engine="h5netcdf")
     harness.write_json(
         folder / "verdicts.json",
-        [{"id": "x", "text": "", "expected": "", "found": "", "verdict": True, "source": "paper"}] * 2,
+        [{"id": "x", "text": "", "expected": "", "found": "", "verdict": True, "source": "paper", "differs": ""}] * 2,
     )
     assert found(tmp_path) == [
         "fig1.png has 0 bytes", "fig1.nc is empty", "fig1.nc is of another commit than manifest.json",

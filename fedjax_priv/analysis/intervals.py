@@ -1,0 +1,37 @@
+"""How sure a mean over few runs is."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+
+def half_width(values: ArrayLike, axis: int = 0, *, confidence: float = 0.95) -> np.ndarray:
+    """Half the width of Student's interval for a mean: `t_{n-1} sd / sqrt(n)`, sd with n - 1.
+
+    Two standard errors are not that: of three runs they are an 81.6% interval, of five an 88% one.
+
+    Args:
+      values: independent and roughly normal along the axis, such as the same figure of runs with several seeds.
+      axis: of length n.
+      confidence: between 0 and 1, that the interval holds the true mean.
+
+    Returns:
+      By the other axes, float64; infinite if n is 1, since one run says nothing about noise.
+
+    Raises:
+      ValueError: the axis is empty, or the confidence is not between 0 and 1.
+
+    Example:
+      >>> print(half_width([0.90, 0.91, 0.92]).round(4), half_width([0.9, 0.9]), half_width([0.9]))
+      0.0248 0.0 inf
+    """
+    values = np.asarray(values, np.float64)
+    number = values.shape[axis]
+    if number < 1:
+        raise ValueError("values must not be empty along the axis")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be > 0 and < 1, got {confidence}")
+    if number == 1:
+        return np.full(np.delete(values.shape, axis), np.inf)
+    t = stats.t.ppf((1 + confidence) / 2, number - 1)
+    return np.asarray(t * values.std(axis, ddof=1) / np.sqrt(number))
