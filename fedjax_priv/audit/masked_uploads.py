@@ -13,20 +13,30 @@ import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
 from fedjax_priv import _validate
+from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.readings import looked_at
+from fedjax_priv.audit.verdicts import Finding, claims_of, finding
 from fedjax_priv.audit.worlds import Make, Worlds
 from fedjax_priv.base import Key, View
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import named
-from fedjax_priv.layers.secure_sum import bitmap, sharing
+from fedjax_priv.layers.secure_sum import bitmap, opening
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_mask
+from fedjax_priv.ledger import Entry, Figure
+from fedjax_priv.ledger.entry import none
 
 ROUNDS, _WORDS = 2, 32
 """Rounds of a trial, and words of an upload that are looked at."""
 
 
 Words = UInt32[Array, "*t r w"] | UInt32[np.ndarray, "*t r w"]
+
+
+ENTRY = Entry(
+    "the server, of each upload alone", "an upload, or random words in its place", none("no paper states an eps"),
+    Figure(0.0, 0.0, "words of the generator of masks as good as uniform"), view="upload",
+)  # fmt: skip
 
 
 class Pads(NamedTuple):
@@ -86,6 +96,36 @@ def pads(
     return jax.tree.map(np.asarray, run(jax.random.split(key, trials)))
 
 
+def upload_finding(subject: Subject, key: Key, *, trials: int, confidence: float = 0.95) -> Finding:
+    """Audits the masks of a secure sum: is each upload alone as good as random words?
+
+    Args:
+      subject: with `unmasked`.
+      key: of all runs.
+      trials: of two rounds each, with masks.
+      confidence: of the comparison with eps = 0.
+
+    Raises:
+      ValueError: a subject without a twin, or too few trials.
+    """
+    if subject.unmasked is None:
+        raise ValueError("subject must have unmasked, the same system with its masks elided, got None")
+    found = pads(
+        subject.make, subject.unmasked, named(key, "pads"), params=subject.params,
+        num_clients=int(subject.data.count.size), trials=trials, protocol=getattr(subject.release, "masks", None),
+    )  # fmt: skip
+    return judged(found, int(jax.random.bits(named(key, "words"))), confidence)
+
+
+def judged(found: Pads, seed: int, confidence: float) -> Finding:
+    """The finding of these pads; `seed` draws the uniform words."""
+    words = against_uniform(found, seed)
+    return finding(
+        ENTRY, claims_of(ENTRY, [], None), [("masked upload", words)], delta=0.0, confidence=confidence,
+        who=ENTRY.adversary,
+    )  # fmt: skip
+
+
 def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array, Array]:
     """Of one round; random words where nothing was sent."""
     pad = field.sub(masked.uploads, plain.uploads)
@@ -105,16 +145,17 @@ def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key:
 def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, " d"]:
     """The masks on the first client's upload that the server computes: its private mask, and those with lost peers."""
     roster, header = view.public[layer], view.header[layer]
-    secrets, recovered = sharing.reconstruct(protocol.quorum, header, roster)
-    first = jnp.arange(recovered.size) == 0
-    lost = roster.selected & ~header.alive & recovered
+    rebuilt = opening.reconstruct(protocol.quorum, header, roster)
+    first = jnp.arange(header.alive.size) == 0
+    lost = roster.selected & ~header.alive & rebuilt.known
 
     def with_lost(total: Array, slot: Array) -> tuple[Array, None]:
-        theirs = pairs_of(protocol, roster, slot, secrets[slot], first, d).mask
+        theirs = pairs_of(protocol, roster, slot, rebuilt.secrets[slot], first, d).mask
         return field.sub(total, jnp.where(lost[slot], theirs, 0)), None
 
-    own = private_mask(protocol, roster, secrets[0], d)
-    return jax.lax.scan(with_lost, jnp.where(recovered[0], own, 0), jnp.arange(first.size))[0]
+    own = private_mask(protocol, roster, rebuilt.secrets[0], d)
+    opened = header.alive[0] & rebuilt.known[0]
+    return jax.lax.scan(with_lost, jnp.where(opened, own, 0), jnp.arange(first.size))[0]
 
 
 def against_uniform(found: Pads, seed: int) -> Worlds:

@@ -1,5 +1,6 @@
 """The command `audit`."""
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedjax_priv import _validate
-from fedjax_priv.audit import Finding, Subject, findings
+from fedjax_priv.audit import Finding, Subject, findings, upload_finding, verdict
 from fedjax_priv.base import ClientData
 from fedjax_priv.cli.commands import Outcome
 from fedjax_priv.cli.experiment import experiment, options_by_part
@@ -20,8 +21,10 @@ from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.runs.simulation import simulate
 
-SMALL = {"num_clients": 10, "model": "softmax", "elide": True}
-"""Defaults that differ from those of `run`: an audit simulates thousands of rounds, and masks change no aggregate."""
+SMALL = {"num_clients": 10, "model": "softmax"}
+"""Defaults that differ from those of `run`: an audit simulates thousands of rounds."""
+_MASKED_TRIALS = 200
+"""Trials with true masks, at most: each word of an upload tells masks from none."""
 
 
 class AuditOptions(NamedTuple):
@@ -81,13 +84,22 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     _check_one_law(values, options)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     about = {"delta": options.delta, "colluding": options.colluding}
-    entries = _seen_by(options.adversary, ledger(algorithm, run, data, lipschitz=options.lipschitz, **about))
-    make = lambda local, observe: chosen.make(parts={"local": local, "observe": observe, "mesh": None})
-    found = findings(
-        Subject(make, chosen.local, chosen.loss, params, data, algorithm.release), entries, named(key, "audit"),
-        trials=options.trials, rounds=options.rounds, confidence=options.confidence, kind=options.canary,
-        held=options.epsilon, outsider=options.adversary == "outsider", **about,
+    states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
+    at = lambda delta: _seen_by(options.adversary, states(delta=delta))
+    make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, "mesh": None, **more})
+    masked = values.get("elide") is False and not values.get("in_the_clear")
+    subject = Subject(
+        make, chosen.local, chosen.loss, params, data, algorithm.release, chosen.training,
+        functools.partial(make, elide=True) if masked else None,
     )  # fmt: skip
+    found = findings(
+        subject, at(options.delta), named(key, "audit"), trials=options.trials, rounds=options.rounds,
+        confidence=options.confidence, kind=options.canary, held=options.epsilon,
+        outsider=options.adversary == "outsider", at=at, **about,
+    )  # fmt: skip
+    if masked and options.adversary in ("all", "server"):
+        trials = min(options.trials, _MASKED_TRIALS)
+        found.append(upload_finding(subject, named(key, "uploads"), trials=trials, confidence=options.confidence))
     show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
     return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
 
@@ -99,22 +111,19 @@ def show(title: str, found: Sequence[Finding]) -> None:
         table.add_column(heading, overflow="fold")
     for one in found:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
-        least = f"{one.at_least:.4g} of {one.limit:.4g}"
+        least = f"{one.at_least:.4g} of {one.limit:.4g}" + (" (Gaussian)" if one.gaussian else "")
         table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
+    if any(one.view == "upload" for one in found):
+        console.print(
+            "Masks change no aggregate, which the row on each upload alone checks; they were left out of the runs of all "
+            "other rows."
+        )
     console.print(
         f"at least: a lower bound on eps at delta {found[0].delta:g} and {found[0].confidence:.0%} confidence, of the "
-        "largest that so many trials could have shown."
+        "largest that so many trials could have shown. Gaussian: if it is a Gaussian mechanism, as its ledger says."
     )
-
-
-def verdict(one: Finding) -> str:
-    """The verdict in words."""
-    if one.contradicts:
-        what = {"claimed": "what is claimed", "proved": "what is proved", "held": "the eps it is held to"}
-        return "contradicts " + " and ".join(what[name] for name in one.contradicts)
-    return "no guarantee to contradict" if one.claimed is None is one.proved else "stands"
 
 
 def _options(values: Mapping[str, Any]) -> AuditOptions:

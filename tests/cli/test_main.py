@@ -82,7 +82,7 @@ def test_a_row_of_the_demo_is_what_the_run_left():
     system = secagg(towards_target(), num_clients=6, dropout=0.45, mesh=None, elide=True)
     evaluate = lambda params: {"accuracy": params.sum()}
     result = simulate(system, jax.random.key(1), jnp.zeros(10), targets(6, 10), rounds=8, evaluate=evaluate, every=4)
-    found = Finding("", "", "", None, None, 3.5, 1e-5, 0.95, 3.6, "", [])
+    found = Finding("", "", "", None, None, 3.5, 1e-5, 0.95, 3.6, "", [], [], {})
     row, failed = table.row("name", result, result, found, 0.0), int((result.status > 0).sum())
     assert 0 < failed < 8
     assert row.status == f"{failed} failed: too few survivors to recover the sum"
