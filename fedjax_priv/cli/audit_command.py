@@ -97,7 +97,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
         confidence=options.confidence, kind=options.canary, held=options.epsilon,
         outsider=options.adversary == "outsider", at=at, **about,
     )  # fmt: skip
-    if masked and options.adversary in ("all", "server"):
+    if masked and options.adversary == "all":
         trials = min(options.trials, _MASKED_TRIALS)
         found.append(upload_finding(subject, named(key, "uploads"), trials=trials, confidence=options.confidence))
     show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
@@ -117,8 +117,8 @@ def show(title: str, found: Sequence[Finding]) -> None:
     console.print(table)
     if any(one.view == "upload" for one in found):
         console.print(
-            "Masks change no aggregate, which the row on each upload alone checks; they were left out of the runs of all "
-            "other rows."
+            "masks: left out of the runs of all rows but the one on each upload alone, which checks that they change "
+            "no aggregate."
         )
     console.print(
         f"at least: a lower bound on eps at delta {found[0].delta:g} and {found[0].confidence:.0%} confidence, of the "
