@@ -43,7 +43,7 @@ def spread(readings: Sequence[Reading], toward: Toward) -> Score:
 
 
 def at_variants(readings: Sequence[Reading], toward: Toward, variants: int) -> Score:
-    """Of each reading: the statistic along the variant's own direction, in a column of its own; 0 in the others."""
+    """Of each reading: the statistic along the variant's own direction, in one column; 0 in the others."""
 
     def score(seen: Seen) -> Array:
         own = jax.nn.one_hot(seen.variant, variants)

@@ -10,6 +10,7 @@ from fedjax_priv.audit import masked_uploads
 from fedjax_priv.audit.masked_uploads import Pads, judged, pads
 from fedjax_priv.crypto import prg
 from fedjax_priv.keys import named
+from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.secure_sum import expansion, masked_sum, sharing
 from fedjax_priv.systems import secagg
 
@@ -61,10 +62,10 @@ def found():
             patch.setattr(module, "expand", expand)
         patch.setattr(sharing, "open_round", open_round)
         patch.setattr(masked_uploads, "named", switch)
-        protocol = system(masked_uploads.sending(jnp.zeros((CLIENTS, PARAMS))), None).release.masks
         every = pads(
             broken.rooted(system), lambda local, observe: system(local, observe, elide=True), KEY,
-            params=jnp.zeros(PARAMS), num_clients=CLIENTS, trials=TRIALS, protocol=protocol, at_once=TRIALS,
+            params=jnp.zeros(PARAMS), num_clients=CLIENTS, trials=TRIALS, at_once=TRIALS,
+            protocol=secagg_protocol(group_size=CLIENTS),
         )  # fmt: skip
         broken.NOW.clear()
     which = np.asarray(jax.vmap(number_of)(jax.random.split(KEY, TRIALS)))

@@ -95,7 +95,8 @@ def test_an_adversary_is_chosen(adversary, traced, monkeypatch, tmp_path):
     (row,) = json.loads(place.read_text())
     said = {"server": "the server or", "device": "a client", "coalition": "2 clients", "everybody": "every local step"}
     assert row["adversary"].startswith(said.get(adversary, "an outsider, who sees less"))
-    assert row["look"] == "sample" and row["claimed"] > 0
+    assert row["look"] == "sample"
+    assert (row["claimed"] is not None) == (adversary in ("server", "outsider"))  # the paper's figure is about the sum
 
 
 def test_users_that_collude_on_the_air_are_left_out(traced, monkeypatch, tmp_path):
@@ -116,8 +117,8 @@ def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path)
         assert row["gaussian"] and (row["at_least"] > max(row["proved"], row["claimed"])) == bool(status)
         assert row["contradicts"] == (["claimed", "proved", "held"] if status else [])
         assert list(row["untestable"]) == ([] if status else ["claimed", "proved", "held"])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "not testable: what is claimed needs" in shown and "contradicts what is" in shown and "(Gaussian)" in shown
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("testable", "trials", "contradicts", "(Gaussian)"))
 
 
 @pytest.mark.parametrize(
