@@ -26,7 +26,7 @@ PAPERS = tuple(ATTACKS)[1:5]
 
 AGGREGATES: dict[str, Aggregator] = {
     "CClip": aggregators.centered_clipping(),
-    "geoMed": aggregators.geometric_median(),
+    "geoMed": aggregators.weiszfeld(steps=5),
     "TMean": aggregators.trimmed_mean(fraction=7 / 16),
 }
 COORDINATES: dict[str, CoordinateAttack | None] = {

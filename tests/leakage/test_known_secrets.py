@@ -2,12 +2,16 @@
 
 import functools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.keys import named
 from fedjax_priv.layers import pairwise_masks
-from fedjax_priv.leakage import secagg_protocol, separate
-from helpers import neighbours_of
+from fedjax_priv.leakage import Colluders, colluders_of_round, secagg_protocol, separate
+from helpers import cohort_of, neighbours_of, same_bits
 
 N, D, BOUND = 10, 40, 1000
 
@@ -80,3 +84,14 @@ def test_a_colluder_s_wrong_share_gives_no_secret(play):
     round = play(layer, N, D, colluding=two)
     wrong = round.colluders._replace(shares=round.colluders.shares ^ np.uint32(1))
     assert read_alone(round._replace(colluders=wrong), protocol) == {}
+
+
+def test_colluders_of_a_round_bring_what_they_drew_and_were_dealt_in_it():
+    layer, protocol = ring(2)
+    key, who = jax.random.key(2), cohort_of(N, round=3)
+    stage = named(named(jax.random.fold_in(key, 3), "advertise"), "mask")
+    private, roster, _ = jax.jit(lambda: layer.advertise(stage, (), who))()
+    member = jnp.arange(N) % 3 == 1
+    found = colluders_of_round(protocol, key, roster, member)
+    assert same_bits(found, Colluders(member, *only_rows(member, (private.key, private.shares))))
+    assert found.shares[1].any() and not found.shares[0].any()

@@ -32,6 +32,7 @@ class Row(NamedTuple):
     at_least: float  # eps, a lower bound by audit
     limit: float  # the largest bound that the audit's trials could have shown
     difference: float | None  # largest |secure sum - plain sum|, in grid points; None: no secure sum
+    failed_rounds: int  # of the honest run
     status: str
 
 
@@ -52,6 +53,7 @@ def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, dif
         at_least=found.at_least,
         limit=found.limit,
         difference=difference,
+        failed_rounds=len(failed),
         status="; ".join(said) or "ok",
     )
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv.base import Placement
 from fedjax_priv.crypto import field, shamir
 from fedjax_priv.layers.secure_sum import opening, sharing
 from helpers import Q, cohort_of, refuses, same_bits, survivors
@@ -219,6 +220,21 @@ def test_secrets_come_from_a_client_s_number_and_polynomials_from_the_round():
     again = run(QUORUMS["complete"], key=jax.random.fold_in(KEY, 1))
     slope = lambda private: field.sub(private.shares[1, 8], private.shares[0, 0])  # of user 0; whatever its secret
     assert not (slope(first) == slope(again["private"])).any()
+
+
+def test_no_two_draws_come_from_one_random_key(monkeypatch):
+    """Keys, seeds, polynomials and the graph: of one that is opened, nothing can be learned about another."""
+    used, bits = [], jax.random.bits
+
+    def recorded(key, *args):
+        jax.debug.callback(lambda data: used.append(tuple(np.asarray(data).tolist())), jax.random.key_data(key))
+        return bits(key, *args)
+
+    monkeypatch.setattr(jax.random, "bits", recorded)
+    open_ = functools.partial(sharing.open_round, quorum_of("k-regular"), placement=Placement(block=N))
+    jax.block_until_ready(jax.jit(open_)(KEY, WHO))
+    jax.effects_barrier()
+    assert len(used) == len(set(used)) == 3 * N + 1
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
