@@ -34,7 +34,7 @@ def with_positions(rule):
     return rule._replace(apply=apply)
 
 
-AGGREGATORS = {name: rule.made for name, rule in RULES.items()} | {
+AGGREGATORS = {name: rule.made for name, rule in RULES.items() if "," not in name} | {
     "from_host": aggregators.from_host(lambda rows: rows.mean(0)),
     "on_coordinates": with_positions(aggregators.on_coordinates(aggregators.mean(), D)),
     "one_of": aggregators.one_of(1, [aggregators.mean(), aggregators.krum(2)]),
