@@ -43,13 +43,15 @@ def looks(
 
     def of(entry: Entry) -> list[Look]:
         first, heard = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
+        happened = adversaries.stood_still if outsider else adversaries.what_happened
+        counted = Look(f"{first}, who was counted", canary(first, heard), happened)
         if first == "proposal":
             score = adversaries.proposal(subject.release.num_coordinates)
-            return [Look(first, canary(first, heard), score)]
+            return [Look(first, canary(first, heard), score), counted]
         readings = _readings(subject, entry, first, colluding, outsider)
         tested = held is not None or not worst(entry.claimed) is worst(entry.proved) is None
         names = [first, *(_others(subject, first, rounds) if tested and kind is None else [])]
-        return [_look(name, canary(name, heard), readings, rounds) for name in names]
+        return [*(_look(name, canary(name, heard), readings, rounds) for name in names), counted]
 
     return [of(entry) for entry in entries]
 
