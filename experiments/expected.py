@@ -6,7 +6,6 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "audit.all_systems": {
         "FedAvg: server: unbounded": True,
         "CDP-FL: server: proved": True,
-        "CDP-FL: everybody: claimed": False,
         "CDP-FL: everybody: proved": True,
         "CDP-FL, counterexample (i): server: proved": True,
     },
@@ -21,27 +20,38 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "fedrep.fig8": {"loses-0.017": Open.NOT_RUN},
     "sparse_secagg.fig2": {"random": True, "top-above-random": True},
     "sparse_secagg.fig3": {"bytes-a-round": True, "rounds-grow-with-n": Open.NOT_RUN},
-    "sparse_secagg.fig4": {"linear": True, "mean": True, "floor": False, "revealed-formula": True},
+    "sparse_secagg.fig4": {
+        "linear": True, "mean": True, "floor": False, "revealed-formula": True, "revealed-digits": True,
+    },
     "sparse_secagg.fig5": {"bytes-a-round": True, "rounds": False},
     "sparse_secagg.fig6": {"bytes-a-round": True, "rounds": False},
-    "sparse_secagg.table1": {"ratio": True, "secagg-upload": True, "selected": True},
+    "sparse_secagg.table1": {"ratio": False, "secagg-upload": True, "sparse-upload": False, "selected": True},
+    "sparse_secagg.statements": {
+        "naive-rand-k": True, "pairs-cancel": True, "corollary-2": True, "theorem-3-server": True,
+        "theorem-3-user": False,
+    },
     "sparse_secagg.convergence": {"bound": True, "rate": False, "rounding-settles": True},
     "sparse_secagg.repair": {"sums-over-t": False, "repair-reads-nothing": True, "equal-bytes": True},
     "wireless.fig2": {
-        "order: orthogonal, all users": True, "order: orthogonal, sampled": False, "order: wireless, all users": True,
-        "order: wireless, sampled": True, "sampled-wireless-least": False, "falls-with-k": True, "guarantee": False,
+        "order: orthogonal, all users": True, "order: orthogonal, sampled": True, "order: wireless, all users": True,
+        "order: wireless, sampled": True, "sampled-wireless-least": True, "falls-with-k": True, "guarantee": False,
     },
-    "wireless.fig3": {"bound": False},
-    "wireless.fig4": {"a-between": True, "a-participants": Open.NOT_RUN},
-    "wireless.fig5": {"a-accuracy": Open.NOT_RUN, "b-frozen-channel": False},
+    "wireless.fig3": {"bound": False, "accuracy": Open.UNDECIDED},
+    "wireless.fig4": {
+        "a-between": Open.UNDECIDED, "a-participants channel-aware": True, "a-eps_l uniform p = 0.3": True,
+        "a-eps_c uniform p = 0.9": True, "b-eps_c channel-aware": True, "a-lemma-2": False, "a-eq-13": False,
+        "b-eq-13": True, "b-accuracy channel-aware": Open.NOT_RUN,
+    },
+    "wireless.fig5": {
+        "a-eps_l channel-aware": True, "b-eps_c uniform p = 0.3": True, "a-accuracy channel-aware": Open.NOT_RUN,
+    },
     "wireless.fig6": {"rises-with-p": False, "best-p-by-c": False},
-    "wireless.fig7": {"falls-with-noise": True},
+    "wireless.fig7": {"falls-with-noise": Open.UNDECIDED},
     "wireless.accountants": {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,
         "exact-replacement-audit": True, "known-participants": False,
     },
     "wireless.errata": {
-        "participants": True, "lemma-2 II(a), p = 0.3": False, "eq-13 II(a), p = 0.9": False, "removal": False,
-        "unknown-number": False,
+        "with-n0": True, "one-rule": True, "lemma-2": False, "eq-13": False, "removal": False, "unknown-number": False,
     },
 }  # fmt: skip

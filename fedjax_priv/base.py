@@ -68,6 +68,7 @@ class Received(NamedTuple):
 
     value: PyTree  # [g, ...]
     count: Int[Array, " g"]  # number of uploads in the row; 0: none, or not recovered
+    status: PyTree = ()  # int32 [g], bits of `Status` that the server sets while it decodes; (): none
 
 
 class Sent(NamedTuple):

@@ -11,6 +11,7 @@ class Status(enum.IntFlag):
     CAP_OVERFLOW = 2
     FIELD_OVERFLOW = 4
     NOT_FINITE = 8
+    WRONG_SHARES = 16
 
 
 _TEXT = {
@@ -18,6 +19,7 @@ _TEXT = {
     Status.CAP_OVERFLOW: "more coordinates selected, or more clients in a group, than the system allows",
     Status.FIELD_OVERFLOW: "a value so large that the sum could leave its range",
     Status.NOT_FINITE: "a value that is not finite",
+    Status.WRONG_SHARES: "shares that do not give the secret their owner published",
 }
 
 

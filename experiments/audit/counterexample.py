@@ -6,7 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from experiments.cdp_fl.audit import AT_ONCE, algorithm, samples, training
-from fedjax_priv.audit import Canary, Finding, scores, server, two_worlds
+from fedjax_priv.audit import Canary, Finding, scores, server
+from fedjax_priv.audit.ledger_entries import DELTAS
+from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.ledger import Entry, Figure
 from fedjax_priv.theory import cdp_fl as theory
 
 SAMPLES = 20
@@ -15,8 +18,6 @@ SAMPLES = 20
 def audited(config: Any) -> Finding:
     """At the sigma for which Theorem 1 states an eps."""
     case = theory.smooth_convex(config.stated, config.delta, num_samples=SAMPLES)
-    rho = theory.proved_rho(case.training, lipschitz=1.0)
-    proved = float(theory.proved_epsilon(rho, config.delta).epsilon)
     local = training(case.sigma, SAMPLES)
     inputs = samples(1, SAMPLES), samples(-1, SAMPLES)
     canary = Canary(inputs, lambda _: local, lambda data: data, lambda params: jnp.ones(1))
@@ -24,10 +25,16 @@ def audited(config: Any) -> Finding:
         algorithm, canary, server(canary.toward), jax.random.key(config.seed), params=jnp.zeros(1),
         trials=config.trials, at_once=AT_ONCE,
     )  # fmt: skip
-    bound = two_worlds(*worlds, delta=config.delta, confidence=config.confidence)
-    above = {"claimed": config.stated, "proved": proved}
-    return Finding(
-        "the server, who sees the sum", "one sample of a client is replaced", "sample", config.stated, proved,
-        bound.epsilon, bound.delta, bound.confidence, bound.limit, bound.why,
-        [name for name, eps in above.items() if bound.epsilon > eps],
+    entries = [_entry(case, delta) for delta in (config.delta, *DELTAS)]
+    return finding(
+        entries[0], claims_of(entries[0], entries[1:], None), [("sample", worlds)], delta=config.delta,
+        confidence=config.confidence, who=entries[0].adversary,
     )  # fmt: skip
+
+
+def _entry(case: Any, delta: float) -> Entry:
+    """Of its ledger: the sum is a Gaussian mechanism."""
+    stated = theory.epsilon(case.training, delta)
+    proved = theory.proved_epsilon(theory.proved_rho(case.training, lipschitz=1.0), delta).epsilon
+    figures = Figure(float(stated), delta, "Theorem 1"), Figure(float(proved), delta, "proved")
+    return Entry("the server, who sees the sum", "one sample of a client is replaced", *figures, gaussian=True)

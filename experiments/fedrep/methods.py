@@ -27,7 +27,7 @@ PAPERS = tuple(ATTACKS)[1:5]
 AGGREGATES: dict[str, Aggregator] = {
     "mean": aggregators.mean()._replace(most_byzantine=None),  # defends against nothing: a control
     "CClip": aggregators.centered_clipping(),
-    "geoMed": aggregators.geometric_median(),
+    "geoMed": aggregators.weiszfeld(steps=5),
     "TMean": aggregators.trimmed_mean(fraction=7 / 16),
 }
 COORDINATES: dict[str, CoordinateAttack | None] = {

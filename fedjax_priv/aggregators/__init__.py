@@ -27,9 +27,11 @@ from fedjax_priv.aggregators.rules.mean import mean
 from fedjax_priv.aggregators.rules.monna import monna
 from fedjax_priv.aggregators.rules.norm_trimming import norm_trimming
 from fedjax_priv.aggregators.rules.trimmed_mean import trimmed_mean
+from fedjax_priv.aggregators.rules.weiszfeld import weiszfeld
 
 __all__ = [
     "PreAggregator", "arc", "bucketing", "caf", "centered_clipping", "clipping", "coordinate_median", "filter_l2",
     "from_host", "geometric_median", "krum", "mda", "meamed", "mean", "monna", "multi_krum", "nearest_neighbour_mixing",
     "norm_trimming", "on_coordinates", "one_of", "pre_aggregated", "smea", "trimmed_mean",
+    "weiszfeld",
 ]  # fmt: skip

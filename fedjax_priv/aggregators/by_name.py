@@ -29,7 +29,8 @@ def _named(*functions: Callable) -> dict[str, Callable]:
 
 
 RULES: Mapping[str, Callable[..., Aggregator]] = MappingProxyType({"mean": unprotected_mean} | _named(
-    aggregators.coordinate_median, aggregators.trimmed_mean, aggregators.geometric_median, aggregators.krum,
+    aggregators.coordinate_median, aggregators.trimmed_mean, aggregators.geometric_median, aggregators.weiszfeld,
+    aggregators.krum,
     aggregators.multi_krum, aggregators.centered_clipping, aggregators.mda, aggregators.meamed, aggregators.caf,
     aggregators.smea, aggregators.norm_trimming, aggregators.filter_l2, monna,
 ))  # fmt: skip

@@ -4,20 +4,21 @@
 - `crowds`: many canaries in one run.
 - `adversaries`: what the server, an outsider or colluding clients make of a round.
 - `bounds`: from that to a lower bound on epsilon at a stated confidence.
-- `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited.
+- `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited, `verdicts` what came out.
 """
 
 from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
-from fedjax_priv.audit.bounds import LowerBound, one_run, one_run_p_value, two_worlds
+from fedjax_priv.audit.bounds import Comparison, LowerBound, compare, one_run, one_run_p_value, two_worlds
 from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.canaries import direction_canary, label_canary, proposal_canary, sample_canary, sending
 from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
-from fedjax_priv.audit.ledger_entries import Finding, findings
+from fedjax_priv.audit.ledger_entries import findings
+from fedjax_priv.audit.verdicts import Finding, verdict
 from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
 
 __all__ = [
-    "Canary", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds",
-    "client_crowd", "coalition", "crowd_scores", "direction_canary", "findings", "label_canary", "label_crowd",
-    "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal", "proposal_canary", "sample_canary", "scores",
-    "sending", "server", "two_worlds", "uploads",
+    "Canary", "Comparison", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds",
+    "client_crowd", "coalition", "compare", "crowd_scores", "direction_canary", "findings", "label_canary",
+    "label_crowd", "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal", "proposal_canary",
+    "sample_canary", "scores", "sending", "server", "two_worlds", "uploads", "verdict",
 ]  # fmt: skip

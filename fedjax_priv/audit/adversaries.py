@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
@@ -27,6 +28,22 @@ def outsider(toward: Toward) -> Score:
 def server(toward: Toward) -> Score:
     """The server of a sum: the direction it gives to its optimizer; 0 in a round that failed."""
     return lambda seen: toward(seen.before) @ _direction(seen)
+
+
+def what_happened(seen: Seen) -> Float[Array, " 3"]:
+    """The server: whether the round failed, how many uploads counted, and whether none did.
+
+    A client whose data make a round fail, or its upload drop out, shows it here, whatever the noise.
+    """
+    counted = jnp.where(seen.info.status == 0, seen.info.counted.sum(), 0)
+    return jnp.stack([each.astype(jnp.float32) for each in (seen.info.status != 0, counted, counted == 0)])
+
+
+def stood_still(seen: Seen) -> Float[Array, ""]:
+    """Anyone who sees the released models: whether a round changed nothing, as a failed or an empty one does."""
+    pairs = zip(jax.tree.leaves(seen.before), jax.tree.leaves(seen.after), strict=True)
+    same = [(before == after).all() for before, after in pairs]
+    return jnp.stack(same).all().astype(jnp.float32)
 
 
 def coalition(toward: Toward, colluding: int) -> Score:

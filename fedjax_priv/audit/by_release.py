@@ -91,7 +91,12 @@ def looks(
         about = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
         if about not in made:
             made[about] = _canary_for(subject, *about, key)
-        return [Look(about[0], made[about], _score_of(subject, entry, made[about], about[0], colluding, outsider))]
+        canary = made[about]
+        happened = adversaries.stood_still if outsider else adversaries.what_happened
+        return [
+            Look(about[0], canary, _score_of(subject, entry, canary, about[0], colluding, outsider)),
+            Look(f"{about[0]}, who was counted", canary, happened),
+        ]
 
     return [of(entry) for entry in entries]
 

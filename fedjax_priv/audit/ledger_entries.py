@@ -1,36 +1,20 @@
 """An audit of every entry of a system's privacy ledger: adjacent inputs, as the entry's adversary sees them."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import jax
 
-from fedjax_priv.audit.bounds import two_worlds
 from fedjax_priv.audit.by_release import Kind, Subject, looks, num_params
+from fedjax_priv.audit.verdicts import Finding, claims_of, finding
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
-from fedjax_priv.ledger import Entry, Figure, worst
+from fedjax_priv.ledger import Entry
 
+DELTAS = (1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
+"""Where a curve is tested: in the tails, and where errors of both kinds are common."""
 _AT_ONCE, _WORK = 1000, 2**21
 """Most rounds computed side by side, and numbers of their updates."""
-
-
-class Finding(NamedTuple):
-    """The result of an audit of one ledger entry."""
-
-    adversary: str
-    adjacent: str
-    look: str  # that showed the most
-    claimed: float | None  # eps, None where there is no guarantee
-    proved: float | None
-    at_least: float  # eps, at this delta and confidence
-    delta: float
-    confidence: float
-    limit: float  # the largest eps that so many trials could have shown
-    counted: str
-    contradicts: list[str]  # "claimed", "proved", "held"
-    view: str = "server"  # as in `Entry`
 
 
 def findings(
@@ -46,6 +30,7 @@ def findings(
     colluding: int = 0,
     outsider: bool = False,
     held: float | None = None,
+    at: Callable[[float], Sequence[Entry]] | None = None,
 ) -> list[Finding]:
     """Audits each entry with runs on two adjacent inputs.
 
@@ -58,13 +43,14 @@ def findings(
       trials: runs on each input.
       rounds: of a run.
       delta: of the bound that is reported; a figure at another delta is compared with a bound at that one.
-      confidence: of each comparison.
+      confidence: of the bound, and of the comparison with each figure.
       kind: of the canary: an update in a random direction in place of local training, or a sample, or a sample with
         another label, and true local training. "label" where the system's noise is in local training, "direction"
         elsewhere, if not given.
       colluding: as in `ledger`.
       outsider: look through the eyes of who sees the released models only, whoever the entry is about.
       held: an eps to test, in addition to the figures of the ledger.
+      at: the same entries at another delta. A figure is then a curve, and is tested at many deltas at once.
 
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.
@@ -72,12 +58,14 @@ def findings(
     about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider}
     tried = looks(subject, entries, named(key, "canary"), **about)
     seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)
-    result = []
-    for entry, mine in zip(entries, tried, strict=True):
-        share = 1 - (1 - confidence) / len(mine)
-        own = [seen.pop(0) for _ in mine]
-        result.append(_finding(entry, mine, own, delta, confidence, share, held, outsider))
-    return result
+    elsewhere = [at(other) for other in DELTAS] if at else []
+    found = []
+    for number, (entry, mine) in enumerate(zip(entries, tried, strict=True)):
+        claims = claims_of(entry, [other[number] for other in elsewhere], None if held is None else (held, delta))
+        who = f"an outsider, who sees less than {entry.adversary}" if outsider else entry.adversary
+        own = [(look.name, seen.pop(0)) for look in mine]
+        found.append(finding(entry, claims, own, delta=delta, confidence=confidence, who=who))
+    return found
 
 
 def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:
@@ -97,34 +85,3 @@ def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds
 
 def _together(several: Sequence[Score]) -> Score:
     return lambda seen: tuple(score(seen) for score in several)
-
-
-def _finding(
-    entry: Entry,
-    tried: Sequence[Look],
-    seen: Sequence[Worlds],
-    delta: float,
-    confidence: float,
-    share: float,
-    held: float | None,
-    outsider: bool,
-) -> Finding:
-    """`share`: confidence of each look, so that all of them hold with `confidence`."""
-    bounds = [two_worlds(*worlds, delta=delta, confidence=share) for worlds in seen]
-    best = max(range(len(tried)), key=lambda i: bounds[i].epsilon)
-    bound = bounds[best]
-    contradicts = [name for name in ("claimed", "proved") if _contradicted(getattr(entry, name), seen, share)]
-    if held is not None and bound.epsilon > held:
-        contradicts.append("held")
-    who = f"an outsider, who sees less than {entry.adversary}" if outsider else entry.adversary
-    return Finding(
-        who, entry.adjacent, tried[best].name, worst(entry.claimed), worst(entry.proved), bound.epsilon, delta,
-        confidence, bound.limit, bound.why, contradicts, entry.view,
-    )  # fmt: skip
-
-
-def _contradicted(figure: Figure, seen: Sequence[Worlds], share: float) -> bool:
-    epsilon, delta = worst(figure), figure.delta
-    if epsilon is None or delta is None or delta >= 1:
-        return False
-    return any(two_worlds(*worlds, delta=delta, confidence=share).epsilon > epsilon for worlds in seen)

@@ -1,5 +1,6 @@
 """The command `audit`."""
 
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedjax_priv import _validate
-from fedjax_priv.audit import Finding, Subject, findings
+from fedjax_priv.audit import Finding, Subject, findings, verdict
 from fedjax_priv.base import ClientData
 from fedjax_priv.cli.commands import Outcome
 from fedjax_priv.cli.experiment import experiment, options_by_part
@@ -81,12 +82,14 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     _check_one_law(values, options)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     about = {"delta": options.delta, "colluding": options.colluding}
-    entries = _seen_by(options.adversary, ledger(algorithm, run, data, lipschitz=options.lipschitz, **about))
+    states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
+    at = lambda delta: _seen_by(options.adversary, states(delta=delta))
     make = lambda local, observe: chosen.make(parts={"local": local, "observe": observe, "mesh": None})
+    subject = Subject(make, chosen.local, chosen.loss, params, data, algorithm.release)
     found = findings(
-        Subject(make, chosen.local, chosen.loss, params, data, algorithm.release), entries, named(key, "audit"),
-        trials=options.trials, rounds=options.rounds, confidence=options.confidence, kind=options.canary,
-        held=options.epsilon, outsider=options.adversary == "outsider", **about,
+        subject, at(options.delta), named(key, "audit"), trials=options.trials, rounds=options.rounds,
+        confidence=options.confidence, kind=options.canary, held=options.epsilon,
+        outsider=options.adversary == "outsider", at=at, **about,
     )  # fmt: skip
     show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
     return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
@@ -99,22 +102,14 @@ def show(title: str, found: Sequence[Finding]) -> None:
         table.add_column(heading, overflow="fold")
     for one in found:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
-        least = f"{one.at_least:.4g} of {one.limit:.4g}"
+        least = f"{one.at_least:.4g} of {one.limit:.4g}" + (" (Gaussian)" if one.gaussian else "")
         table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
     console.print(
         f"at least: a lower bound on eps at delta {found[0].delta:g} and {found[0].confidence:.0%} confidence, of the "
-        "largest that so many trials could have shown."
+        "largest that so many trials could have shown. Gaussian: if it is a Gaussian mechanism, as its ledger says."
     )
-
-
-def verdict(one: Finding) -> str:
-    """The verdict in words."""
-    if one.contradicts:
-        what = {"claimed": "what is claimed", "proved": "what is proved", "held": "the eps it is held to"}
-        return "contradicts " + " and ".join(what[name] for name in one.contradicts)
-    return "no guarantee to contradict" if one.claimed is None is one.proved else "stands"
 
 
 def _options(values: Mapping[str, Any]) -> AuditOptions:

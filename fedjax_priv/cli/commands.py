@@ -17,7 +17,7 @@ from fedjax_priv.cli.byzantine import check_attackers
 from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.launch import Launch, join
 from fedjax_priv.cli.options import options_of, pick
-from fedjax_priv.cli.result_tables import Row, run_rows, show_runs, show_summaries
+from fedjax_priv.cli.result_tables import Row, all_failed, run_rows, show_runs, show_summaries
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
 from fedjax_priv.runs.ending import SimulationError
@@ -54,7 +54,7 @@ class Outcome(NamedTuple):
 
     rows: Sequence[Any]  # NamedTuples
     interrupted: bool
-    failed: bool = False  # what was checked does not hold
+    failed: bool = False  # what was checked does not hold, or a run has no round that did not fail
 
 
 def run(system: str, values: Mapping[str, Any]) -> Outcome:
@@ -171,7 +171,9 @@ def _outcome(title: str, rows: list[Row], result: xr.Dataset, keep: Keep) -> Out
         show_runs(title, rows)
     if interrupted:
         _say_how_to_resume(keep)
-    return Outcome(rows, interrupted)
+    if (why := all_failed(rows)) and processes.is_first():
+        print(f"fedjax-priv: {why}", file=sys.stderr)
+    return Outcome(rows, interrupted, failed=bool(why))
 
 
 def _say_how_to_resume(keep: Keep) -> None:

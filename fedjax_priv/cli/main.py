@@ -50,7 +50,11 @@ def _demo(
     """
     from fedjax_priv.cli.demo.demo_command import demo
 
-    _save(lambda: demo(out, rounds, seed), json)
+    rows = _save(lambda: demo(out, rounds, seed), json)
+    if failed := [row for row in rows if row.failed_rounds == rounds]:
+        why = "; ".join(f"{row.system}, {row.status}" for row in failed)
+        print(f"fedjax-priv: every round of {len(failed)} of {len(rows)} systems failed: {why}", file=sys.stderr)
+        sys.exit(_FAILED)
 
 
 def _bench(repeats: int = 7, json: _Json = None) -> None:
@@ -131,10 +135,12 @@ def _first_line(system: str) -> str:
     return (sys.modules[getattr(systems, system).__module__].__doc__ or "").partition("\n")[0]
 
 
-def _save(command: Callable[[], list], file: pathlib.Path | None) -> None:
+def _save(command: Callable[[], list], file: pathlib.Path | None) -> list:
     """Run a command and write the table it printed to a file."""
     _check_place(file)
-    _write(file, command())
+    rows = command()
+    _write(file, rows)
+    return rows
 
 
 def _check_place(file: pathlib.Path | None) -> None:
@@ -178,7 +184,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except (ValueError, OSError, SimulationError) as error:
-        if isinstance(error, SimulationError) and not isinstance(error.__cause__, OSError):
+        if isinstance(error, SimulationError) and not isinstance(error.__cause__, OSError | ValueError):
             raise
         print(f"fedjax-priv: {error}", file=sys.stderr)
         sys.exit(_WRONG)

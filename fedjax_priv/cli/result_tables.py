@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedjax_priv.runs.records.run_list import RunSummary
+from fedjax_priv.status import describe
 
 
 class Row(NamedTuple):
@@ -22,6 +23,7 @@ class Row(NamedTuple):
     point: dict[str, Any]  # of a sweep: values by axis
     rounds: int
     failed_rounds: int
+    failed_because: str  # in the words of `status`; "" if none failed
     metrics: dict[str, float]
     up_bytes: float
     down_bytes: float
@@ -59,7 +61,20 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
             f"{np.mean([run.up_bytes for run in runs]):,.0f}", f"{np.mean([run.down_bytes for run in runs]):,.0f}",
             f"{np.mean([run.seconds_per_round for run in runs]):.3g}", str(sum(run.failed_rounds for run in runs)),
         )  # fmt: skip
-    show_table(table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}", *rows[0].caveats)
+    reasons = dict.fromkeys(row.failed_because for row in rows if row.failed_rounds)
+    show_table(
+        table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}",
+        *(f"failed: {reason}" for reason in reasons), *rows[0].caveats,
+    )  # fmt: skip
+
+
+def all_failed(rows: Sequence[Row]) -> str:
+    """In one line, why runs have no round that did not fail; "" if there is no such run."""
+    found = [row for row in rows if row.rounds and row.failed_rounds == row.rounds]
+    if not found:
+        return ""
+    runs = "" if len(rows) == 1 else f" of {len(found)} of {len(rows)} runs"
+    return f"every round{runs} failed: {' / '.join(dict.fromkeys(row.failed_because for row in found))}"
 
 
 def show_summaries(root: pathlib.Path, found: Iterable[RunSummary]) -> None:
@@ -80,6 +95,7 @@ def _row(system: str, point: Mapping[str, Any], failed: int, run: xr.Dataset, fo
         point=dict(point),
         rounds=run.sizes["round"],
         failed_rounds=failed,
+        failed_because=_because(run.status.values) if failed else "",
         metrics={str(name): float(run[name][-1]) for name in metrics},
         up_bytes=_by_user(run.up_bytes),
         down_bytes=_by_user(run.down_bytes),
@@ -87,6 +103,11 @@ def _row(system: str, point: Mapping[str, Any], failed: int, run: xr.Dataset, fo
         folder=folder,
         caveats=[run.attrs["caveats"]] if run.attrs.get("caveats") else [],
     )
+
+
+def _because(status: np.ndarray) -> str:
+    """Bits of all rounds in words; rounds that only other points of a sweep have are NaN."""
+    return describe(int(np.bitwise_or.reduce(np.nan_to_num(status).astype(int))))
 
 
 def _by_user(sent: xr.DataArray) -> float:

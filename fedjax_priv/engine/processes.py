@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
@@ -93,12 +93,12 @@ def distribute(own: ClientData, num_clients: int, mesh: Mesh | None = None) -> C
     return jax.tree.map(lambda a: jax.make_array_from_process_local_data(split, a, (num_clients, *a.shape[1:])), own)
 
 
-def place(tree: PyTree, sharding: NamedSharding) -> PyTree:
+def place(tree: PyTree, sharding: Sharding) -> PyTree:
     """Put arrays on all devices, also of other processes, which hold the same values. Placed arrays stay."""
     return jax.tree.map(functools.partial(_place, sharding=sharding), tree)
 
 
-def _place(array: Any, sharding: NamedSharding) -> jax.Array:
+def _place(array: Any, sharding: Sharding) -> jax.Array:
     if sharding.is_fully_addressable or (isinstance(array, jax.Array) and not array.is_fully_addressable):
         return jax.device_put(array, sharding)
     if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):

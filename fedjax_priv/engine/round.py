@@ -20,6 +20,7 @@ from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
+from fedjax_priv.engine.state_placement import first, placed
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.keys import named
@@ -58,9 +59,10 @@ def federated_round(
       release: what rounds give away, for `ledger`; nothing is computed from it.
 
     Returns:
-      The system. `init` and `step` may be called inside jit, vmap and scan. A round is a transaction. With a bit of
-      `RoundInfo.status` set, only `round` and the state of `cohort` have moved. A client's rows move only if its
-      upload was accepted.
+      The system. `init` and `step` may be called inside jit, vmap and scan. `jax.jit(step)` is compiled once for any
+      number of rounds: `init` places its state where rounds leave it, in arrays that nobody else holds. A round is a
+      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved. A client's
+      rows move only if its upload was accepted.
 
     Raises:
       ValueError: a block below 1, a mesh of other axes, layers that do not say how uploads combine, that combine
@@ -101,15 +103,16 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
     check_clients(data, parts.num_clients)
     n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
     check_size(d)
-    return base.RoundState(
+    state = base.RoundState(
         round=jnp.int32(0),
         draw=parts.cohort.init(named(key, "cohort"), n),
-        params=jax.tree.map(lambda p: jnp.asarray(p, p.dtype), params),  # a weak type would be traced twice
+        params=params,
         memory=parts.local.init(n, params),
         layers=parts.layers.init(named(key, "layers"), n),
         aggregate=parts.aggregate.init(d),
         server=parts.server.init(params),
     )
+    return first(state, parts.placement.mesh, (key, params, data))
 
 
 def _step(
@@ -135,7 +138,7 @@ def _step(
     seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
     measured = dict(uploaded.sent.measured)
     info = base.RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
-    return after, info
+    return placed(after, parts.placement.mesh), info
 
 
 def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: ArrayLike) -> tuple[base.Cohort, PyTree]:

@@ -14,7 +14,7 @@ SERVER = ("params", "server", "aggregate")
 
 
 def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[Received, Array]:
-    """Leaves out each group with a member's upload that is refused, that was not recovered, or that is not finite.
+    """Leaves out each group that is refused for a member's upload or by the server, not recovered, or not finite.
 
     Returns:
       The groups, `count` 0 where left out, and their status `[g]`: the reasons, 0 for a group without members. A client
@@ -27,11 +27,12 @@ def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[
         jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
     )
     reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
-    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0), int(Status.NOT_RECOVERED), 0)
+    told = jnp.zeros(num_groups, jnp.int32) if isinstance(groups.status, tuple) else groups.status
+    lost = jnp.where((groups.count == 0) & (members[:, 0] > 0) & (told == 0), int(Status.NOT_RECOVERED), 0)
     finite = [jnp.isfinite(rows.reshape(num_groups, -1)).all(1) for rows in jax.tree.leaves(groups.value)]
     broken = jnp.where((groups.count > 0) & ~jnp.stack(finite).all(0), int(Status.NOT_FINITE), 0)
     stray = (who.selected & ((who.group < 0) | (who.group >= num_groups))).any()
-    group_status = reasons | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
+    group_status = reasons | told | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 

@@ -87,6 +87,7 @@ def enrolled_masks(
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks, and of the round keys.
 
+    Only a survivor and a lost member know their round key, so a wrong one that a survivor sends goes unnoticed.
     The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
     the enrolment come before the first round and count in no round's bits.
 

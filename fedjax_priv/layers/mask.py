@@ -40,7 +40,8 @@ def secagg_protocol(
       neighbours: an even number k of peers that each client masks with and gives shares to, drawn at random each round
         (SecAgg+: the k nearest on a random circle); "all" is the complete graph.
       threshold: number of shares that reconstruct a secret; fewer reveal nothing. A group is lost if a secret it needs
-        has fewer holders left. More than half of the holders if not given.
+        has fewer holders left, or if a share that is used is wrong (`WRONG_SHARES`). More than half of the holders if
+        not given.
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks.
 

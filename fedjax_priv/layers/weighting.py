@@ -38,7 +38,7 @@ def weighted_mean() -> Layer:
     def decode(received: Received) -> Received:
         total = received.value[:, -1:]
         mean = jnp.where(total > 0, received.value[:, :-1] / jnp.where(total > 0, total, 1), 0)
-        return Received(mean, received.count)
+        return received._replace(value=mean)
 
     return stateless(encode, decode)
 
@@ -73,11 +73,12 @@ def over_the_air_mean(*, known_count: bool = True) -> Layer:
     def decode(header: tuple, public: Array, received: Received) -> Received:
         del header
         if not known_count:
-            return Received(received.value / public, jnp.ones_like(received.count))
+            return received._replace(value=received.value / public, count=jnp.ones_like(received.count))
         number = jnp.maximum(received.count, 1).astype(jnp.float32)
         mean = received.value / (public * number)[:, None]
         empty = jnp.where(jnp.isnan(public), jnp.nan, 0)  # unknown is not zero
-        return Received(jnp.where(received.count[:, None] > 0, mean, empty), jnp.ones_like(received.count))
+        value = jnp.where(received.count[:, None] > 0, mean, empty)
+        return received._replace(value=value, count=jnp.ones_like(received.count))
 
     return stateless()._replace(advertise=advertise, decode=decode, needs_count=known_count)
 

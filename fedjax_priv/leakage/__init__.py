@@ -3,7 +3,8 @@
 - `selection_measures`: the SparseSecAgg paper's privacy measures, from which coordinates clients select.
 - `separation_attack`: reads values and small sums of honest clients from the view of a secure sum.
 - `residual_masks`: uploads without the masks the server knows, the first step of that attack.
-- `colluders`: what colluding users tell the server.
+- `colluders`: what colluding users tell the server: keys and shares.
+- `known_secrets`: the secrets that the server and colluders know together.
 - `component_sampling`: what can be separated, simulated without values or masks for thousands of users.
 - `fraction`: fractions of the values sent, with standard errors.
 """

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.base import Cohort, Key
+from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import sharing
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
@@ -15,10 +16,11 @@ from fedjax_priv.layers.secure_sum.sharing import Quorum, Roster
 
 
 class Colluders(NamedTuple):
-    """Users that tell the server their secrets."""
+    """Users that tell the server their secrets, and their shares of the secrets of others."""
 
     member: Bool[Array, " n"]
     key: UInt32[Array, "n 2"]  # of the key agreement; zero for the others
+    shares: UInt32[Array, "n m 4"]  # of the key and the seed of each peer that dealt them one; zero for the others
 
 
 def colluders_of_round(
@@ -36,12 +38,13 @@ def colluders_of_round(
       layer: name of the mask layer.
     """
     key = named(named(jax.random.fold_in(key, roster.round[0]), "advertise"), layer)
-    own = _keys(protocol.quorum, key, roster)
-    return Colluders(member, jnp.where(member[:, None], own, 0))
+    own, shares = _secrets(protocol.quorum, key, roster)
+    return Colluders(member, *only_rows(member, (own, shares)))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _keys(quorum: Quorum, key: Key, roster: Roster) -> UInt32[Array, "n 2"]:
+def _secrets(quorum: Quorum, key: Key, roster: Roster) -> tuple[Array, Array]:
     ones = jnp.ones(roster.client.shape, jnp.float32)
     who = Cohort(roster.client, roster.round, ones, roster.selected, ~roster.selected, roster.group, ones, ones)
-    return sharing.open_round(quorum, key, who)[0].key
+    private = sharing.open_round(quorum, key, who)[0]
+    return private.key, private.shares

@@ -1,7 +1,8 @@
 """Uploads of honest survivors without the masks the server knows.
 
-It knows the private masks of survivors, the keys of lost clients, which shares reconstruct, and the keys of colluding
-users. What remains of an upload at a coordinate is its value plus the masks `+-b_ij r_ij` with honest surviving peers.
+It knows the private masks of survivors and the keys of lost clients, which shares reconstruct, the keys of colluding
+users, and secrets of which colluders hold enough shares. What remains of an upload at a coordinate is its value plus
+the masks `+-b_ij r_ij` with honest surviving peers, if neither end's key is known.
 """
 
 import functools
@@ -15,11 +16,12 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import View
 from fedjax_priv.crypto import field, key_agreement
-from fedjax_priv.layers.secure_sum import bitmap, sharing
+from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_mask
 from fedjax_priv.layers.secure_sum.sharing import Roster
 from fedjax_priv.leakage.colluders import Colluders
+from fedjax_priv.leakage.known_secrets import KnownSecrets, known_secrets
 
 BLOCK = 8
 """Number of uploads `[d]` on the device at once."""
@@ -35,24 +37,15 @@ class Residuals(NamedTuple):
     num_params: int
 
 
-class _Known(NamedTuple):
-    """What the server and the colluders know together."""
-
-    key: UInt32[Array, "n 2"]
-    of: Bool[Array, " n"]  # whose key it is
-    seed: UInt32[Array, "n 2"]  # of survivors
-    target: Bool[Array, " n"]  # honest survivors of the groups that were recovered
-
-
 def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None, layer: str = "mask") -> Residuals:
-    """Removes the known masks from the uploads of the honest survivors of every recovered group.
+    """Removes the known masks from the uploads of the honest survivors whose private masks are known.
 
     It reads `view.uploads`, `view.public` and `view.header`, no secrets and no ground truth. Runs on the host.
 
     Args:
       view: what the server sees of a round, as kept by `observe=lambda view: view`.
       protocol: public terms of the mask layer.
-      colluders: users that share their knowledge with the server; None: the server alone.
+      colluders: users that tell the server their keys and shares; None: the server alone.
       layer: name of the mask layer.
 
     Raises:
@@ -62,7 +55,7 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
     roster, header = view.public[layer], view.header[layer]
     if colluders is not None:
         _check(colluders, roster)
-    known = _known(protocol, header, roster, colluders)
+    known = _known(protocol.quorum, header, roster, colluders)
     slots = np.flatnonzero(np.asarray(known.target))
     parts = [
         _of_block(protocol, roster, known, header.located, view.uploads, slots[i : i + BLOCK])
@@ -75,6 +68,7 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
     return Residuals(coordinate, client, np.asarray(roster.group)[client], value, view.uploads.shape[1])
 
 
+_known = jax.jit(known_secrets, static_argnums=0)
 _public_keys = jax.jit(jax.vmap(key_agreement.public_key))
 
 
@@ -85,18 +79,9 @@ def _check(colluders: Colluders, roster: Roster) -> None:
         raise ValueError(f"colluders.key must match the round's public keys; those of users {wrong.tolist()} do not")
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _known(protocol: Protocol, header: sharing.Opened, roster: Roster, colluders: Colluders | None) -> _Known:
-    secrets, recovered = sharing.reconstruct(protocol.quorum, header, roster)
-    lost = roster.selected & ~header.alive & recovered
-    target = header.alive & recovered
-    if colluders is None:
-        return _Known(secrets, lost, secrets, target)
-    key = jnp.where(colluders.member[:, None], colluders.key, secrets)
-    return _Known(key, lost | (colluders.member & roster.selected), secrets, target & ~colluders.member)
-
-
-def _of_block(protocol: Protocol, roster: Roster, known: _Known, located: PyTree, uploads: Array, slots: np.ndarray):
+def _of_block(
+    protocol: Protocol, roster: Roster, known: KnownSecrets, located: PyTree, uploads: Array, slots: np.ndarray
+) -> tuple[np.ndarray, ...]:
     """Coordinates, clients and values of the clients `slots`, where anything was sent."""
     padded = jnp.asarray(np.resize(slots, BLOCK))
     rows = padded, uploads[padded], jax.tree.map(lambda a: a[padded], located)
@@ -106,20 +91,22 @@ def _of_block(protocol: Protocol, roster: Roster, known: _Known, located: PyTree
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _take_off(protocol: Protocol, roster: Roster, known: _Known, rows: tuple) -> tuple[Array, Array]:
+def _take_off(protocol: Protocol, roster: Roster, known: KnownSecrets, rows: tuple) -> tuple[Array, Array]:
     return jax.lax.map(lambda row: _one(protocol, roster, known, *row), rows)
 
 
 def _one(
-    protocol: Protocol, roster: Roster, known: _Known, slot: Array, upload: Array, located: PyTree
+    protocol: Protocol, roster: Roster, known: KnownSecrets, slot: Array, upload: Array, located: PyTree
 ) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
     """One upload without the known masks, and where anything was sent."""
     d = upload.size
     near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
     agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
-    seeds = jax.lax.optimization_barrier(jax.vmap(agree)(known.key[peer]))  # as in `pairs_of`
-    meets, plus = near.there[1:] & known.of[peer], roster.client[peer] > roster.client[slot]
+    own = key_agreement.shared_seeds(known.key[slot], roster.key[peer])
+    seeds = jnp.where(known.of[slot], own, jax.vmap(agree)(known.key[peer]))
+    seeds = jax.lax.optimization_barrier(seeds)  # as in `pairs_of`
+    meets, plus = near.there[1:] & (known.of[peer] | known.of[slot]), roster.client[peer] > roster.client[slot]
     pairs = protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
     own = private_mask(protocol, roster, known.seed[slot], d)
     chosen = bitmap.unpack(located, d) if protocol.expansion.located else jnp.ones(d, bool)

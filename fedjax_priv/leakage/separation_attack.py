@@ -60,7 +60,7 @@ def separate(
     layer: str = "mask",
     max_size: int = 3,
 ) -> Reading:
-    """Reads what the server can from one round, in the recovered groups.
+    """Reads what the server can from one round.
 
     A sum of s residuals counts as true if its magnitude is at most s * bound, after smaller sums have been removed. A
     uniform sum passes with probability (2 s bound + 1) / q, which `false_hits` adds up. The number of sums tried grows

@@ -87,6 +87,7 @@ def sweep(
         make, grid, key, params, data, lengths=chunk_lengths(rounds, every), evaluate=evaluate,
         static=frozenset(static), at_once=at_once, memory=memory, over=over,
     )  # fmt: skip
+    waves.check_rounds()
     about = manifest_with(
         keep.config if keep else {}, key=key, rounds=rounds, every=every, runs=len(grid.points), over=over,
         static=json.dumps(sorted(static)), axes=json.dumps(dict(zip(grid.names, grid.labels, strict=True))),

@@ -91,6 +91,22 @@ class Waves:
                 caveats.update(dict.fromkeys(algorithm.caveats))
         return list(caveats)
 
+    def check_rounds(self) -> None:
+        """Trace a round of every program but the first, which is traced before anything runs.
+
+        Raises:
+          ValueError: a point whose arguments do not fit each other, its model or its samples.
+        """
+        own = [(shared, points) for shared in self.shared for points in shared.by_data.values()]
+        for shared, points in own[1:]:
+            algorithm, data = self._algorithm(shared, points[0]), self._data_at(points[0], None)
+            params = jax.eval_shape(self.params, self.key) if callable(self.params) else self.params
+
+            def trace(key: Key, params: PyTree, data: ClientData, algorithm: Algorithm = algorithm) -> PyTree:
+                return algorithm.step(key, algorithm.init(key, params, data), data)
+
+            jax.eval_shape(trace, self.key, params, data)
+
     def run(self, hooks: Hooks) -> Iterator[Wave]:
         """Run wave after wave; waves that the writer's folder holds are read instead."""
         for number, (points, inputs, compiled) in enumerate(self._plan(hooks.writer)):

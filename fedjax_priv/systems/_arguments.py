@@ -97,9 +97,26 @@ def buffers(
     return number
 
 
+def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
+    """A layer in place of masks.
+
+    Raises:
+      ValueError: there are options of masks; `instead` is the argument that makes them meaningless.
+    """
+    for name, value in masks.items():
+        raise ValueError(f"{name} must not be given with {instead}, got {value!r}")
+    return layer
+
+
 def buffer_sum(number: int, buffer_size: int, masks: dict[str, Any], *, in_the_clear: bool) -> Layer:
-    """The exact sum of each buffer, masked among its members with the options `masks`."""
-    return plain_field(number) if in_the_clear else pairwise_masks(number, group_size=buffer_size, **masks)
+    """The exact sum of each buffer, masked among its members with the options `masks`.
+
+    Raises:
+      ValueError: options of masks with `in_the_clear`.
+    """
+    if in_the_clear:
+        return unmasked(plain_field(number), masks, "in_the_clear")
+    return pairwise_masks(number, group_size=buffer_size, **masks)
 
 
 def coordinates(num_params: int, ratio: float, clients: int = 1) -> int:

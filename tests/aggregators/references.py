@@ -5,6 +5,7 @@ import math
 import typing
 
 import numpy as np
+from scipy import optimize
 
 from fedjax_priv import aggregators
 
@@ -16,12 +17,30 @@ def trimmed(x, f):
     return np.sort(x, 0)[f : len(x) - f].mean(0)
 
 
-def geometric_median(x, steps=5, nu=1e-5, start="mean"):
+def weiszfeld(x, steps=5, nu=1e-5, start="mean"):
     v = x.mean(0) if start == "mean" else np.zeros(x.shape[1])
     for _ in range(steps):
         a = np.array([1 / max(nu, np.linalg.norm(row - v)) for row in x])
         v = (a[:, None] * x).sum(0) / a.sum()
     return v
+
+
+def geometric_median(x, nu=0.0):
+    """The least of the sum of Huber's function of the distances, by a general solver, in units of the spread."""
+    centre = np.median(x, 0)
+    unit = np.median(np.linalg.norm(x - centre, axis=1))
+    if unit == 0:
+        return centre
+    x, nu = (x - centre) / unit, max(nu / unit, 1e-12)
+
+    def total(v):
+        r = np.linalg.norm(x - v, axis=1)
+        value = np.where(r >= nu, r, r**2 / (2 * nu) + nu / 2).sum()
+        return value, ((v - x) / np.maximum(r, nu)[:, None]).sum(0)
+
+    solved = optimize.minimize(total, 0 * centre, jac=True, method="BFGS", options={"gtol": 1e-9})
+    at_row = min(x, key=lambda row: total(row)[0])
+    return centre + unit * (solved.x if solved.fun < total(at_row)[0] else at_row)
 
 
 def krum_scores(x, counted):
@@ -148,9 +167,14 @@ RULES = {
         aggregators.trimmed_mean(fraction=7 / 16), lambda x: trimmed(x, 7 * len(x) // 16), "TSPH",
         lambda m: 7 * m // 16,
     ),
-    "geometric_median": Rule(aggregators.geometric_median(), geometric_median, "TPH", half),
-    "geometric_median, byzfl": Rule(
-        aggregators.geometric_median(3, 0.1, "zero"), lambda x: geometric_median(x, 3, 0.1, "zero"), "PH", half
+    "geometric_median": Rule(aggregators.geometric_median(), geometric_median, "TSPH", half),
+    "geometric_median, nu": Rule(
+        aggregators.geometric_median(1.5), lambda x: geometric_median(x, 1.5), "TPH", half
+    ),
+    "weiszfeld": Rule(aggregators.weiszfeld(), weiszfeld, "TPH", half),
+    "weiszfeld, nu": Rule(aggregators.weiszfeld(5, 2.5), lambda x: weiszfeld(x, 5, 2.5), "TPH", half),
+    "weiszfeld, byzfl": Rule(
+        aggregators.weiszfeld(3, 0.1, "zero"), lambda x: weiszfeld(x, 3, 0.1, "zero"), "PH", half
     ),
     "krum": Rule(aggregators.krum(F), krum, "TSPH", krum_tolerates),
     "krum, byzfl": Rule(

@@ -21,8 +21,8 @@ PAIRS = {
     "Average": (aggregators.mean(), lambda: byzfl.Average()),
     "Median": (aggregators.coordinate_median(), lambda: byzfl.Median()),
     "TrMean": (aggregators.trimmed_mean(F), lambda: byzfl.TrMean(F)),
-    "GeometricMedian": (aggregators.geometric_median(3, 0.1, "zero"), lambda: byzfl.GeometricMedian(0.1, 3)),
-    "GeometricMedian, 8": (aggregators.geometric_median(8, 0.5, "zero"), lambda: byzfl.GeometricMedian(0.5, 8)),
+    "GeometricMedian": (aggregators.weiszfeld(3, 0.1, "zero"), lambda: byzfl.GeometricMedian(0.1, 3)),
+    "GeometricMedian, 8": (aggregators.weiszfeld(8, 0.5, "zero"), lambda: byzfl.GeometricMedian(0.5, 8)),
     "Krum": (aggregators.krum(F, neighbours="byzfl"), lambda: byzfl.Krum(F)),
     "MultiKrum": (aggregators.multi_krum(F, neighbours="byzfl"), lambda: byzfl.MultiKrum(F)),
     "CenteredClipping": (

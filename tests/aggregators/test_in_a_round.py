@@ -87,3 +87,10 @@ def test_buckets_are_drawn_anew_each_round(size):
         state, _ = step(KEY, state, data)
         seen.add(np.asarray(state.aggregate).tobytes())
     assert (len(seen) == 1) == (size == 1)
+
+
+def test_any_two_rows_may_share_a_bucket():
+    """All 15 ways to pair six rows are drawn; rotations of one order are 2."""
+    apply = lambda key: aggregators.bucketing(2).apply(key, jnp.eye(6), jnp.ones(6, bool))[0] > 0
+    buckets = jax.jit(jax.vmap(apply))(jax.random.split(KEY, 300))
+    assert len({frozenset(row.tobytes() for row in one) for one in np.asarray(buckets)}) == 15

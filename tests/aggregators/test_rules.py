@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregators import references
 from aggregators.references import COVERED_ELSEWHERE, RULES, F
 from fedjax_priv import aggregators
 from fedjax_priv.base import Received
@@ -126,6 +127,70 @@ def test_scaling(name, seed):
     count[0] = 1
     if enough(name, count):
         alike(direction(name, -4 * rows, count), -4 * direction(name, rows, count), 4.0)
+
+
+@pytest.mark.parametrize("name", keeping("S"))
+def test_huge_and_tiny_rows_are_rows_as_others(name):
+    """Squares of float32 vanish below 1e-19 and overflow above 1e19; the first rows are far, and must not win ties."""
+    rows = some_rows(8)[0]
+    rows[: max(RULES[name].tolerates(G), 0)] *= 30
+    if name == "monna":
+        rows = rows[::-1].copy()
+    expected = RULES[name].reference(rows.astype(np.float64))
+    for scale in (1e-33, 1e-30, 1e-20, 1e20, 1e30, 1e35):
+        found = direction(name, rows * np.float32(scale)).astype(np.float64) / np.float32(scale)
+        close(found, expected, max(1.0, np.abs(expected).max()), 1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in keeping("T") if name in keeping("S")])
+def test_tiny_differences_beside_what_rows_have_in_common(name):
+    rows = some_rows(9)[0]
+    rows[: max(RULES[name].tolerates(G), 0), 1:] *= 30
+    if name == "monna":
+        rows = rows[::-1].copy()
+    rows[:, 0] = 0
+    expected = RULES[name].reference(rows.astype(np.float64))
+    for scale in (1e-30, 1e-20):
+        found = direction(name, np.where(np.arange(D) == 0, 1.0, rows * np.float32(scale))).astype(np.float64)
+        assert found[0] == pytest.approx(1, rel=1e-6)
+        close(found[1:] / np.float32(scale), expected[1:], max(1.0, np.abs(expected).max()), 1e-4)
+
+
+@pytest.mark.parametrize("far", [1e3, 1e9, 1e20])
+def test_the_geometric_median_is_where_it_is_whatever_a_minority_sends(far):
+    """A thousand times FoE, and more: 4 of 9 rows move it no further than in another place; five steps follow them."""
+    rows = some_rows(10)[0]
+    rows[:4] = -far * rows[4:].mean(0)
+    there, same_pull = direction("geometric_median", rows), rows.astype(np.float64)
+    same_pull[:4] *= 1e4 / far  # a far row pulls by its direction alone
+    close(there, RULES["geometric_median"].reference(same_pull), tolerance=1e-3)
+    honest = rows[4:].astype(np.float64)
+    spread = np.linalg.norm(honest - honest.mean(0), axis=1)
+    assert np.linalg.norm(there - honest.mean(0)) <= 2 * spread.sum()  # 2 / (M - 2 f) = 2
+    assert np.linalg.norm(direction("weiszfeld", rows) - honest.mean(0)) > 0.1 * far, "the control"
+
+
+def test_the_geometric_median_of_most_equal_rows_is_that_row():
+    rows = some_rows(11)[0]
+    rows[[0, 2, 4, 5, 8]] = rows[5]
+    close(direction("geometric_median", rows), rows[5])
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_a_radius_is_a_length_at_any_scale(scale):
+    rows = (some_rows(12)[0] * np.float32(scale)).astype(np.float32)
+    x, radius = rows.astype(np.float64), 0.7 * scale
+    for rule, expected in (
+        (aggregators.centered_clipping(radius, 3, "zero"), references.centered_clipping(x / radius, 1.0, 3) * radius),
+        (
+            aggregators.pre_aggregated(aggregators.clipping(radius), aggregators.mean()),
+            references.clipped(x, radius).mean(0),
+        ),
+        (aggregators.geometric_median(radius), references.geometric_median(x / radius, 1.0) * radius),
+        (aggregators.weiszfeld(3, radius, "zero"), references.weiszfeld(x / radius, 3, 1.0, "zero") * radius),
+        (aggregators.filter_l2(radius, bound=0.5), references.filter_l2(x / radius, 1.0, 0.5) * radius),
+    ):
+        close(np.asarray(rule(rows), np.float64) / scale, expected / scale, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("name", RULES)

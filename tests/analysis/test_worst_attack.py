@@ -63,3 +63,11 @@ def test_what_is_missing_is_named():
         worst_case(runs().drop_vars("test"), ["learning_rate", "weight_decay"])
     with pytest.raises(ValueError, match="'validation' with the dimensions.*momentum"):
         worst_case(runs(), ["momentum"])
+
+
+def test_what_is_best_under_the_worst_attack_is_not_what_is_best_on_average():
+    """Accuracies 0.9 and 0.1 under two attacks lose against 0.4 and 0.4."""
+    values = (("learning_rate", "attack", "seed", "evaluation"), np.array([[[[0.9]], [[0.1]]], [[[0.4]], [[0.4]]]]))
+    given = xr.Dataset({"validation": values, "test": values}, {"learning_rate": [1.0, 2.0]})
+    found = worst_case(given, ["learning_rate"])
+    assert found.chosen_learning_rate == 2.0 and found.worst == found.worst_validated == 0.4

@@ -27,12 +27,14 @@ from fedjax_priv.audit import (
     proposal,
     proposal_canary,
     scores,
+    sending,
     server,
     two_worlds,
     uploads,
 )
-from fedjax_priv.audit.adversaries import upload_of
+from fedjax_priv.audit.adversaries import stood_still, upload_of, what_happened
 from fedjax_priv.audit.by_release import PLANS
+from fedjax_priv.audit.canaries import no_samples
 from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.base import ClientData, View
 from fedjax_priv.channels import constant
@@ -102,6 +104,13 @@ def test_one_run_says_what_it_could_have_shown():
     right = np.repeat([0.0, 1.0], 50)
     found = one_run(right, right == 1, guesses=60)
     assert found.epsilon == found.limit == pytest.approx(np.log(1 / (0.05 ** (-1 / 60) - 1)), abs=2e-3)
+
+
+@pytest.mark.parametrize(("right", "mass"), [(1, 1 / 8), (2, 3 / 8), (3, 3 / 8)])
+def test_the_p_value_charges_twice_m_delta(right, mass):
+    """Three guesses at eps 0, of masses 1/8, 3/8, 3/8, 1/8: times the largest mean of those just below v."""
+    tail = stats.binom(3, 0.5).sf(right - 1)
+    assert one_run_p_value(right, 3, 10, 0.0, 1e-3) == pytest.approx(tail + 2 * 10 * 1e-3 * mass, rel=1e-12)
 
 
 def test_p_value_without_delta_is_a_binomial_tail_and_grows_with_delta():
@@ -267,6 +276,28 @@ def test_each_view_subtracts_what_it_knows():
     )(seen)
     found = [float(look(view)) for view in ("server", "device", "coalition", "everybody")]
     np.testing.assert_allclose([*found, look("everybody", 6)], [111, 11, 1, 1, 1], rtol=1e-6)
+
+
+def test_failures_and_counts_are_looked_at():
+    """A round that fails, or counts nobody, or one client less, or leaves the model as it was."""
+
+    def seen(status=0, counted=(True, True, True), after=1.0):
+        info = types.SimpleNamespace(status=jnp.int32(status), counted=jnp.array(counted))
+        return Seen({"w": jnp.zeros(2)}, {"w": jnp.array([0.0, after])}, info, jnp.zeros((3, 2)))
+
+    cases = [{}, {"status": 4}, {"counted": (False, True, True)}, {"counted": (False, False, False), "after": 0.0}]
+    found = [what_happened(seen(**case)).tolist() for case in cases]
+    assert found == [[0, 3, 0], [1, 0, 1], [0, 2, 0], [0, 0, 1]]
+    assert [float(stood_still(seen(after=after))) for after in (1.0, 0.0)] == [0.0, 1.0]
+
+
+def test_a_round_that_one_client_makes_fail_is_caught():
+    """Its upload is not finite, and the server gives up the round: no sum is seen, and all is told."""
+    canary = Canary((jnp.array([[jnp.nan], [1.0]]), jnp.ones((2, 1))), sending, lambda given: no_samples(2), len)
+    worlds = scores(fedavg_of, canary, what_happened, KEY, params=jnp.zeros(1), trials=400)
+    assert two_worlds(*worlds).epsilon == two_worlds(*worlds).limit
+    worlds = scores(fedavg_of, canary, server(lambda params: jnp.ones(1)), KEY, params=jnp.zeros(1), trials=400)
+    assert np.isfinite(worlds.first).all()
 
 
 def test_a_direction_canary_is_long_enough_to_be_clipped():

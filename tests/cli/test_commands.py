@@ -199,6 +199,14 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
         (["demo", "--seed", "-1"], "seed must be an integer >= 0, got -1\n"),
         (["bench", "--repeats", "0"], "repeats must be an integer >= 1, got 0\n"),
         (["sweep", "fedavg", "--axis", "levels=1"], "axis must be one of cohort_size, dropout, exact, block,"),
+        (
+            ["sweep", "robust_fedavg", "--num-byzantine", "40", "--axis", "aggregate=krum,mda"],
+            "num_byzantine must give at most 50000 subsets of the 100 rows to try, got 40",
+        ),
+        (
+            ["sweep", "fedavg", "--num-clients", "3", "--axis", "cohort-size=2,4"],
+            "size must be at most the number of clients, 3, got 4",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(monkeypatch, capsys, tmp_path, arguments, message):
@@ -206,6 +214,20 @@ def test_bad_input_is_one_line_and_leaves_nothing(monkeypatch, capsys, tmp_path,
     said = refused(capsys, *arguments)
     assert said.startswith(f"fedjax-priv: {message}") and said.count("\n") == 1
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_run_without_a_good_round_fails_and_says_why(capsys, tmp_path):
+    """A learning rate at which no update fits the sum; the other run of the sweep is well."""
+    tiny = ["--num-clients", 2, "--model", "softmax", "--batch-size", 700, "--rounds", 1, "--block", 2]
+    with pytest.raises(SystemExit) as stopped:
+        command("sweep", "fedavg", "--axis", "learning-rate=0.1,1e38", *tiny, "--folder", tmp_path / "run")
+    assert stopped.value.code == 1
+    said, printed = (
+        "a value so large that the sum could leave its range; a value that is not finite\n",
+        capsys.readouterr(),
+    )
+    assert printed.err == f"fedjax-priv: every round of 1 of 2 runs failed: {said}"
+    assert f"failed: {said}" in printed.out
 
 
 @pytest.mark.parametrize("name", ["run", "sweep"])

@@ -35,7 +35,7 @@ def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):
     assert (noisy["up_bytes"], noisy["channel_uses"]) == (4 * params, 0)
     assert all(0 <= row["at_least"] < row["limit"] for row in rows)
     assert air["claimed"] > air["proved"] and noisy["claimed"] < noisy["proved"]
-    assert all(row["status"] == "ok" for row in rows)
+    assert all(row["status"] == "ok" or row["status"].startswith("audit: not testable") for row in rows)
     assert "wireless, p" in capsys.readouterr().out
 
 
@@ -82,13 +82,24 @@ def test_a_row_of_the_demo_is_what_the_run_left():
     system = secagg(towards_target(), num_clients=6, dropout=0.45, mesh=None, elide=True)
     evaluate = lambda params: {"accuracy": params.sum()}
     result = simulate(system, jax.random.key(1), jnp.zeros(10), targets(6, 10), rounds=8, evaluate=evaluate, every=4)
-    found = Finding("", "", "", None, None, 3.5, 1e-5, 0.95, 3.6, "", [])
+    found = Finding("", "", "", None, None, 3.5, 1e-5, 0.95, 3.6, "", [], [], {})
     row, failed = table.row("name", result, result, found, 0.0), int((result.status > 0).sum())
     assert 0 < failed < 8
     assert row.status == f"{failed} failed: too few survivors to recover the sum"
+    assert row.failed_rounds == failed
     assert row.accuracy == float(result.params.values.sum())
     assert (row.claimed, row.at_least, row.limit, row.channel_uses) == (None, 3.5, 3.6, 0)
     assert row.down_bytes > 4 * 10 > row.up_bytes - 8 - 16 * 5 - 8 * 6
+
+
+def test_a_demo_in_which_every_round_of_a_system_failed_fails(monkeypatch, capsys, tmp_path):
+    row = table.Row("bad", 0.1, 0.1, 0.0, 0.0, 0.0, None, None, 0.0, 1.0, None, 2, "2 failed: a value")
+    monkeypatch.setattr(demo_command, "demo", lambda *_: [row, row._replace(system="good", failed_rounds=1)])
+    with pytest.raises(SystemExit) as stopped:
+        command("demo", "--rounds", 2, "--json", tmp_path / "table.json")
+    assert stopped.value.code == 1 and (tmp_path / "table.json").is_file()
+    said = "fedjax-priv: every round of 1 of 2 systems failed: bad, 2 failed: a value\n"
+    assert capsys.readouterr().err == said
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_path):

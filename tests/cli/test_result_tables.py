@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.cli.result_tables import Row, run_rows, show_runs, show_summaries
+from fedjax_priv.cli.result_tables import Row, all_failed, run_rows, show_runs, show_summaries
 from fedjax_priv.runs.records.run_list import RunSummary
 
 PHASES, ROUNDS, CLIENTS = 2, 3, 4
@@ -24,6 +24,7 @@ def result(axes=(), **changed):
             "up_bytes": ((*axes, "phase", "round", "client"), sent),
             "down_bytes": ((*axes, "phase", "round", "client"), 2 * sent),
             "accuracy": (by_evaluation, times * [0.1, 0.2]),
+            "status": ((*axes, "round"), np.broadcast_to([0, 0, 8], (*shape, ROUNDS))),
             "seconds": (by_evaluation, times * [0.0, 6.0]),
             **failed,
             **changed,
@@ -35,7 +36,8 @@ def result(axes=(), **changed):
 
 def test_a_run_is_a_row():
     (row,) = run_rows("fedavg", result(), pathlib.Path("a/b"))
-    assert row == Row("fedavg", {}, ROUNDS, 1, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b", [])
+    why = "a value that is not finite"
+    assert row == Row("fedavg", {}, ROUNDS, 1, why, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b", [])
 
 
 def test_each_point_of_a_sweep_is_a_row_and_those_that_were_not_run_are_none():
@@ -48,6 +50,22 @@ def test_each_point_of_a_sweep_is_a_row_and_those_that_were_not_run_are_none():
     assert [row.metrics["accuracy"] for row in rows] == pytest.approx([0.2, 0.4, 0.6, 0.8])
     partly = result(("rate",), failed_rounds=(("rate",), [0.0, math.nan]))
     assert [row.point for row in run_rows("fedavg", partly, "f", ["rate"])] == [{"rate": "rate1"}]
+
+
+def test_runs_whose_rounds_all_failed_say_why(capsys):
+    """Each reason once; rounds that other points of a sweep have are NaN there."""
+    status = (("rate", "round"), [[4.0, 9.0, np.nan], [0.0, 4.0, 0.0]])
+    rows = run_rows("fedavg", result(("rate",), failed_rounds=(("rate",), [2.0, 1.0]), status=status), "f", ["rate"])
+    overflow, lost = "a value so large that the sum could leave its range", "too few survivors to recover the sum"
+    assert rows[0].failed_because == f"{lost}; {overflow}; a value that is not finite"
+    assert rows[1].failed_because == overflow
+    assert all_failed(rows) == ""  # of three rounds
+    one = rows[0]._replace(rounds=2)
+    assert all_failed([one, rows[1]]) == f"every round of 1 of 2 runs failed: {one.failed_because}"
+    assert all_failed([one]) == f"every round failed: {one.failed_because}"
+    assert all_failed([one._replace(rounds=0, failed_rounds=0)]) == ""
+    show_runs("fedavg", rows)
+    assert f"failed: {overflow}\n" in capsys.readouterr().out
 
 
 def test_clients_and_phases_that_only_other_points_have_do_not_count():
@@ -71,7 +89,7 @@ def shown(rows, capsys):
 
 
 def test_the_table_has_a_line_for_runs_that_differ_in_the_seed_alone(capsys):
-    title, heading, _, first, second, last = shown(
+    title, heading, _, first, second, last, why = shown(
         run_rows("fedavg", result(("rate", "seed")), "[f]", ["rate", "seed"]), capsys
     )
     assert title == "title"
@@ -79,6 +97,7 @@ def test_the_table_has_a_line_for_runs_that_differ_in_the_seed_alone(capsys):
     assert first == "rate1 0.3 ± 0.14 16 33 3 1"  # of 0.2 and 0.4; 11 and 22; 22 and 44; 2 and 4; 0 and 1
     assert second == "rate2 0.7 ± 0.14 38 77 7 5"
     assert last.endswith("folder: [f]")
+    assert why == "failed: a value that is not finite"
 
 
 def test_the_table_of_one_run_and_of_one_that_diverged(capsys):

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import stats
 
 from fedjax_priv.crypto import key_agreement
+from helpers import uniform
 
 Q = 2**32 - 5
 N = 300
@@ -23,6 +24,7 @@ def test_secrets_are_exponents_and_field_elements():
     assert ((limbs >= 1) & (limbs <= Q - 2)).all()
     assert np.unique(limbs).size == 2 * N
     assert p_value(secrets) > 1e-3
+    assert uniform(limbs.ravel(), bits=4), "an exponent is as long as the field"
 
 
 def test_public_keys_are_powers_of_two():

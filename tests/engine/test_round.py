@@ -17,6 +17,7 @@ from fedjax_priv.layers import (
     over_the_air_mean,
     pairwise_masks,
     plain,
+    plain_field,
     quantize,
     scale,
     stack,
@@ -323,6 +324,10 @@ test_bad_arguments = refuses(
     (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
     (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
     (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
+    (
+        lambda: secagg(towards_target(), num_clients=4, secure_sum=plain_field(), neighbours=2),
+        "^neighbours must not be given with secure_sum, got 2$",
+    ),
     (lambda: fedavg(towards_target(), cohort_size=0), "cohort_size must be an integer >= 1, got 0"),
     (
         lambda: engine(local=remembering()).step(

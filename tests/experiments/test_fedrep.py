@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from papers import verdicts
 
+from aggregators.references import weiszfeld
 from experiments import problem
 from experiments.claims import Claim
 from experiments.fedrep import (
@@ -294,3 +295,22 @@ def test_the_papers_runs_can_be_built(monkeypatch):
     monkeypatch.setattr(training, "local_of", once)
     for before, after, info in jax.eval_shape(all_runs, (shape((), jnp.float32),) * 4, key, params, data):
         assert jax.tree.structure(before) == jax.tree.structure(after) and info.direction.size == 272_474
+
+
+def test_clients_train_as_eq_182_says_at_a_rate_that_falls_once(monkeypatch):
+    """m <- beta m + (1 - beta) grad at the rate r is a rate r (1 - beta); a tenth of it from epoch 80 of 120 on."""
+    told = {}
+    monkeypatch.setattr(training, "local_sgd", lambda loss, **how: told.update(how))
+    setting = training.Setting(training.Task("digits", "softmax"))
+    training.local_of(setting, methods.Method(), 240, 0.9, 0.5)
+    rates = [float(told["learning_rate"](jnp.int32(done))) for done in (0, 159, 160, 239)]
+    np.testing.assert_allclose(rates, [0.05, 0.05, 0.005, 0.005], rtol=1e-5)
+    assert told["momentum"] == 0.9 and told["carry_momentum"] and told["batch_size"] == 25
+
+
+def test_rules_have_the_papers_parameters():
+    """Seven of 16 buffers are trimmed at each end; five Weiszfeld steps from the mean."""
+    rows = np.random.default_rng(1).normal(size=(16, 3)).astype(np.float32)
+    rows[:7] += 9
+    np.testing.assert_allclose(methods.AGGREGATES["TMean"](rows), np.sort(rows, axis=0)[7:9].mean(0), rtol=1e-5)
+    np.testing.assert_allclose(methods.AGGREGATES["geoMed"](rows), weiszfeld(rows.astype(np.float64)), rtol=1e-4)

@@ -1,211 +1,291 @@
-"""What the figures of FedREP and CDP-FL hand to the systems is what the papers print, and wrong wiring shows."""
+"""What the figures of two papers are built from, against numbers written here from the papers, and what they draw.
 
-import inspect
+Nothing is trained: calls are caught, and a round of six users is compared with NumPy.
+"""
+
+import importlib
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
-from experiments.cdp_fl import against_dp_sgd, by_epsilon
-from experiments.cdp_fl import training as cdp_training
-from experiments.cdp_fl.figures import FIGURES as CDP_FL
-from experiments.fedrep import methods, training
-from experiments.fedrep.figures import FIGURES as FEDREP
-from experiments.problem import Task
-from fedjax_priv import data as datasets
+from experiments.problem import Task, model_of
+from fedjax_priv import data
 
-PAPERS_FEDREP = {  # figure: local steps, buffer size, Byzantine clients, momenta, attacks; from the paper's text
-    "fig1": (1, 2, 7, {0.9}, {"bit-flip", "ALIE (Baruch)", "ALIE (1.5)", "FoE"}),
-    "fig2": (5, 2, 7, {0.9}, {"bit-flip", "ALIE (Baruch)", "ALIE (1.5)", "FoE"}),
-    "fig3": (1, 2, 7, {0.9}, {"bit-flip", "ALIE (Baruch)", "ALIE (1.5)", "FoE"}),
-    "fig4": (1, 2, 7, {0.9}, {"bit-flip", "ALIE (Baruch)", "ALIE (1.5)", "FoE"}),
-    "fig5": (1, 2, 7, {0.0, 0.5, 0.9, 0.99}, {"ALIE (Baruch)", "ALIE (1.5)"}),
-    "fig8": (1, 4, 3, {0.0}, {"none", "bit-flip", "ALIE (Baruch)", "ALIE (1.5)", "FoE"}),
-    "fig12": (1, 2, 7, {0.9}, {"ALIE (Baruch)", "ALIE (1.5)"}),
+
+class Caught(Exception):
+    """The arguments of a call that a test stops at."""
+
+
+def caught(monkeypatch, script, name, run):
+    """The keyword and positional arguments with which `run` calls `script.name` first."""
+
+    def stop(*args, **how):
+        raise Caught(args, how)
+
+    monkeypatch.setattr(script, name, stop)
+    with pytest.raises(Caught) as found:
+        run()
+    monkeypatch.undo()
+    return found.value.args
+
+
+def module(name):
+    return importlib.import_module(f"experiments.{name}")
+
+
+WIRELESS = {  # K, users by SNR, T, seeds, L, sigma^2, uniform p
+    "fig4": ({2: 68, 10: 66, 30: 66}, {"a": (1.0, 400), "b": (0.1, 2500)}, 0.1),
+    "fig5": ({2: 68, 10: 66, 30: 66}, {"a": (1.0, 2500), "b": (0.2, 2500)}, 0.8),
 }
-PAPERS_RATIO = {"fig1": {0.05}, "fig2": {0.05}, "fig3": {0.05}, "fig4": {0.065}, "fig5": {0.05}}
-PAPERS_RULE = {
-    "fig1": {"CClip"}, "fig2": {"CClip"}, "fig3": {"geoMed", "TMean"}, "fig4": {"CClip"},
-    "fig5": {"geoMed", "TMean", "CClip"}, "fig8": {"CClip"}, "fig12": {"CClip"},
-}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PAPERS_FEDREP)
-@pytest.mark.parametrize("scale", ["cpu", "paper"])
-def test_fedrep_s_figures_have_the_paper_s_clients_attacks_and_systems(name, scale):
-    config = FEDREP[name].scales[scale]
-    steps, size, byzantine, momenta, attacks = PAPERS_FEDREP[name]
-    assert {*config.momenta} <= momenta and {*config.attacks} == attacks
-    assert config.setting.num_clients == 32 and config.setting.batch_size == 25
-    for method in config.methods.values():
-        assert (method.local_steps, method.buffer_size, method.num_byzantine) == (steps, size, byzantine)
-    assert {method.aggregate for method in config.methods.values()} == PAPERS_RULE[name]
-    ratios = {method.ratio for method in config.methods.values() if method.system != "SHARE"}
-    assert ratios == PAPERS_RATIO.get(name, ratios)
+@pytest.mark.parametrize("name", WIRELESS)
+def test_the_tables_train_what_the_paper_says(name, monkeypatch):
+    users, panels, noise = WIRELESS[name]
+    tables, config = module("wireless.tables"), module("wireless.figures").FIGURES[name].scales["paper"]
+    calls = []
+
+    def train(setting, axes, *, rounds, seed):
+        calls.append((setting, dict(axes), rounds, seed))
+        (sampling,) = axes.keys() & {"threshold", "participation"}
+        grid = {sampling: axes[sampling], "clip": axes["clip"], "noise_variance": axes["noise_variance"]}
+        marks = np.add.outer(np.array(axes[sampling]), 100 * np.array(axes["clip"]))[..., None, None, None] + rounds
+        values = np.broadcast_to(marks, (*map(len, grid.values()), config.setting.repeats, 2))
+        return xr.Dataset({"accuracy": ((*grid, "seed", "iteration"), values)}, grid | {"iteration": [0, rounds]})
+
+    monkeypatch.setattr(tables.training, "run", train)
+    monkeypatch.setattr(tables, "_summary", lambda config, runs: runs.squeeze("noise_variance", drop=True))
+    parts = dict(zip(config.panels, tables._train(config), strict=True))
+    for setting, axes, rounds, seed in calls:
+        assert seed == 0 and setting.repeats == 5 and axes["noise_variance"] == [noise]
+        assert dict(zip(setting.snr_db, setting.groups, strict=True)) == users
+        assert axes.get("threshold", [2.0]) == [2.0] and axes.get("participation", [0.3, 0.9]) == [0.3, 0.9]
+        assert {(clip, rounds) for clip in axes["clip"]} <= set(panels.values())
+    for panel, (clip, rounds) in panels.items():
+        for column, sampling in (("channel-aware", 2.0), ("uniform p = 0.3", 0.3), ("uniform p = 0.9", 0.9)):
+            found = parts[panel].accuracy.sel(sampling=column)
+            np.testing.assert_allclose(found, sampling + 100 * clip + rounds)
 
 
-def test_fedrep_s_other_axes_are_the_paper_s():
-    paper = lambda name: FEDREP[name].scales["paper"]
-    assert paper("fig1").alphas == paper("fig3").alphas == (0.0, 0.2, 0.5, 0.8, 0.95, 0.99, 1.0)
-    assert {m.coordinates for m in paper("fig4").methods.values()} == {"noAtk", "minAtk", "randAtk", "sameAtk"}
-    sizes = {(m.buffer_size, m.ratio) for m in paper("fig6").methods.values() if m.system == "FedREP"}
-    assert sizes == {(s, ratio) for s in (4, 8, 16) for ratio in (0.05, 0.1)}
-    sparse = {name: m.ratio for name, m in paper("fig7").methods.items() if m.system == "SparseSecAgg"}
-    assert [*sparse.values()] == [0.05, 0.1, 0.2] and paper("fig7").methods["FedREP 0.05"].rates == (0.5,)
-    for name in ("fig6", "fig7"):
-        assert paper(name).attacks == ("none",)
-        assert not any(method.num_byzantine for method in paper(name).methods.values())
-        assert {0.1, 0.2, 0.5, 1.0, 2.0, 5.0} <= {*paper(name).methods["SparseSecAgg 0.05"].rates}
-    for name in PAPERS_FEDREP:
-        assert paper(name).setting.rates == (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-        assert all(not method.rates for method in paper(name).methods.values())
+def test_wireless_training_is_as_the_paper_says(monkeypatch):
+    training, figures = module("wireless.training"), module("wireless.figures")
+    for setting in (figures.ONE_LAYER, figures.TWO_LAYERS):
+        (loss,), local = caught(monkeypatch, training, "local_sgd", lambda: training.algorithm(setting))  # noqa: B023
+        assert callable(loss) and local == {"learning_rate": 1.0, "batch_size": 32, "num_steps": 1}
+        (_,), built = caught(monkeypatch, training, "wireless", lambda: training.algorithm(setting, clip=3))  # noqa: B023
+        assert (built["receiver_noise"], built["known_count"], built["clip"]) == (1.0, False, 3)
+        np.testing.assert_array_equal(built["snr_db"], [2.0] * 68 + [10.0] * 66 + [30.0] * 66)
+        assert set(built) == {"receiver_noise", "known_count", "clip", "snr_db", "server"}, "else what wireless() has"
+    known = figures.ONE_LAYER._replace(known_count=True)
+    assert caught(monkeypatch, training, "wireless", lambda: training.algorithm(known))[1]["known_count"] is True
+    args, how = caught(monkeypatch, training, "sweep", lambda: training.run(SMALL, AXES, rounds=40, seed=3))
+    make, axes, key, _, clients = args
+    assert axes == AXES | {"seed": range(2)} and (how["rounds"], how["every"]) == (40, 10)
+    assert make.args == (SMALL,) and jnp.array_equal(jax.random.key_data(key), jax.random.key_data(jax.random.key(3)))
+    assert clients.count.tolist() == [1437 // 6 + (k < 1437 % 6) for k in range(6)]
 
 
-def test_a_short_run_is_the_paper_s_but_for_epochs():
-    for name in ("fig1", "fig6"):
-        short, paper = (FEDREP[name].scales[scale] for scale in ("short", "paper"))
-        assert short.setting.task == paper.setting.task == Task("cifar10", "resnet20")
-        assert FEDREP[name].differs(short, paper) == "epochs 4 (paper: 120)"
+SMALL = module("wireless.training").Setting(Task("digits"), (2, 4), (200.0, 200.0), 12, evaluations=4, repeats=2)
+AXES = {"participation": [0.7], "clip": [1.0], "noise_variance": [0.1]}
 
 
-def test_the_trimmed_mean_leaves_the_two_middle_rows_of_sixteen_and_the_control_defends_nothing():
-    rows = jnp.asarray(np.random.default_rng(0).normal(size=(16, 5)), jnp.float32)
-    got = lambda name: jax.jit(lambda: methods.AGGREGATES[name](rows, jnp.ones(16, bool), key=jax.random.key(0)))()
-    ranked = np.sort(np.asarray(rows, np.float64), axis=0)
-    np.testing.assert_allclose(got("TMean"), ranked[7:9].mean(0), rtol=1e-5)  # floor(7/16 16) = 7 from each end
-    np.testing.assert_allclose(got("mean"), np.asarray(rows, np.float64).mean(0), rtol=1e-5, atol=1e-7)
-    # tau 0.5, five steps from 0: each row pulls by at most 0.5 / 16 a step
-    v = np.zeros(5)
-    for _ in range(5):
-        apart = np.asarray(rows, np.float64) - v
-        v = v + (apart * np.minimum(1, 0.5 / np.linalg.norm(apart, axis=1))[:, None]).mean(0)
-    np.testing.assert_allclose(got("CClip"), v, rtol=1e-4)
+@pytest.fixture(scope="module")
+def one_round():
+    """A round without noise of users whose batch is all they have, by known R: state before, after, and the info."""
+    training, patch = module("wireless.training"), pytest.MonkeyPatch()
+    patch.setattr(training, "RECEIVER_NOISE", 1e-10)
+    whole, model = data.digits(), model_of(SMALL.task)
+    clients = data.federate(whole._replace(x_train=whole.x_train[:72], y_train=whole.y_train[:72]), 6, seed=0)
+    key, found = jax.random.key(1), {}
+    with jax.numpy_dtype_promotion("standard"):  # optax's Adam
+        for known in (False, True):
+            system = training.algorithm(
+                SMALL._replace(known_count=known), participation=0.7, clip=1e3, noise_variance=1e-12
+            )
+            state = system.init(key, model.init(jax.random.key(0)), clients)
+            found[known] = (state.params, *jax.jit(system.step)(key, state, clients))
+    patch.undo()
+    return clients, found
 
 
-def asked(monkeypatch, where, name):
-    """Keyword arguments of calls."""
-    calls, real = [], getattr(where, name)
-
-    def call(*args, **how):
-        calls.append(inspect.signature(real).bind(*args, **how).arguments)
-        return real(*args, **how)
-
-    monkeypatch.setattr(where, name, call)
-    return calls
-
-
-def test_the_rate_has_the_factor_one_minus_beta_and_falls_after_two_thirds(monkeypatch):
-    calls = asked(monkeypatch, training, "local_sgd")
-    for rounds, steps in ((7500, 1), (1500, 5)):  # 120 epochs; the rate falls at epoch 80
-        training.local_of(training.Setting(), methods.Method(local_steps=steps), rounds, 0.9, 2.0)
-        how = calls[-1]
-        drop = rounds * 2 // 3
-        rates = [float(how["learning_rate"](jnp.asarray(t))) for t in (0, drop - 1, drop, rounds - 1)]
-        np.testing.assert_allclose(rates, [0.2, 0.2, 0.02, 0.02], rtol=1e-6)  # eta (1 - beta) = 2 x 0.1
-        assert (how["momentum"], how["carry_momentum"], how["num_steps"], how["batch_size"]) == (0.9, True, steps, 25)
-        assert how.get("sample_clip") is None and not how.get("nesterov", False)
+def gradients(params, clients):
+    """Of the mean cross entropy of each user, by NumPy in float64; flat like the parameters."""
+    leaves = {leaf.ndim: np.asarray(leaf, np.float64) for leaf in jax.tree.leaves(params)}
+    rows = []
+    for x, y in zip(*(np.asarray(part) for part in clients.examples), strict=True):
+        x = x.reshape(len(y), -1).astype(np.float64)
+        logits = x @ leaves[2] + leaves[1]
+        error = np.exp(logits - logits.max(1, keepdims=True))
+        error = (error / error.sum(1, keepdims=True) - np.eye(10)[y]) / len(y)
+        by_rank = {1: error.sum(0), 2: x.T @ error}
+        rows.append(np.concatenate([by_rank[leaf.ndim].ravel() for leaf in jax.tree.leaves(params)]))
+    return np.array(rows)
 
 
-PARAMETERS = 272_474
-
-
-@pytest.mark.parametrize(
-    ("method", "factory", "wanted"),
-    [
-        (methods.Method(), "fedrep", {"ratio": 0.05, "buffer_size": 2, "num_byzantine": 7, "num_clients": 32}),
-        (methods.Method("SHARE", buffer_size=4, num_byzantine=3), "share", {"buffer_size": 4, "num_byzantine": 3}),
-        (methods.Method("RCGD-EF"), "rcgd_ef", {"ratio": 0.05, "num_byzantine": 7, "num_params": PARAMETERS}),
-        (methods.Method("F2ed-Learning", sigma=0.05), "f2ed", {"sigma": 0.1, "num_byzantine": 7}),
-        (methods.Method("SparseSecAgg", 0.1, num_byzantine=0), "sparse_secagg", {"num_clients": 32, "elide": True}),
-    ],
-)  # fmt: skip
-def test_a_method_s_numbers_reach_its_system(monkeypatch, method, factory, wanted):
-    given = {}
-    monkeypatch.setattr(methods, factory, lambda local, **how: given.update(how))
-    local = training.local_of(training.Setting(), method, 7500, 0.9, 2.0)
-    methods.system_of(method, local, 32, PARAMETERS, 0.5, 0.0, 2.0, elide=True, observe=None)
-    assert {name: given[name] for name in wanted} == pytest.approx(wanted)
-    if factory == "fedrep":
-        assert given["alpha"] == 0.5 and given["coordinate_attack"] is None
-        assert given["aggregate"] is methods.AGGREGATES["CClip"]
-    if factory == "sparse_secagg":  # p = 1 - (1 - alpha / 31)^31
-        assert 1 - (1 - given["alpha"] / 31) ** 31 == pytest.approx(0.1)
-
-
-def test_clients_hold_equal_shares_dealt_at_random(monkeypatch):
-    given = []
-    monkeypatch.setattr(
-        training, "load", lambda task: datasets.Dataset(*(np.zeros((64, 1)), np.zeros(64, int)) * 2, 10)
+@pytest.mark.parametrize("known", [False, True])
+def test_a_round_is_one_gradient_over_the_right_number_and_a_step_of_adam(known, one_round):
+    clients, found = one_round
+    before, after, info = found[known]
+    took_part = np.asarray(info.counted, bool)
+    total = gradients(before, clients)[took_part].sum(0)
+    assert 0 < took_part.sum() < 6
+    divisor = (1 - 0.3**6) * took_part.sum() if known else 6 * 0.7
+    np.testing.assert_allclose(info.direction, total / divisor, rtol=1e-3, atol=1e-4)
+    moved = np.concatenate(
+        [np.ravel(a - b) for a, b in zip(*map(jax.tree.leaves, (after.params, before)), strict=True)]
     )
-    monkeypatch.setattr(training.data, "federate", lambda *args, **how: given.append((args[1:], how)))
-    monkeypatch.setattr(training, "sweep", lambda *args, **how: (_ for _ in ()).throw(StopIteration))
-    with pytest.raises((StopIteration, RuntimeError)):
-        training.compare(FEDREP["fig1"].scales["paper"])
-    assert given == [((32,), {"seed": 0})]  # no `partition`: IID
+    clear = np.abs(total) > 1e-3
+    np.testing.assert_allclose(moved[clear], -1e-3 * np.sign(total[clear]), rtol=1e-2)
 
 
-@pytest.fixture
-def curves(monkeypatch):
-    """Curves against DP-SGD, without the accountant of what is amplified, which has its own tests and takes seconds."""
-    monkeypatch.setattr(against_dp_sgd.privacy, "amplified", lambda setting, plan, sigma: 1 / sigma)
-    monkeypatch.setattr(against_dp_sgd.privacy, "proved", lambda setting, plan, sigma, alone=False: 1 / sigma)
-    return lambda name: against_dp_sgd.curves(CDP_FL[name].scales["paper"])
+def lines(axes):
+    """Labels of drawn lines, and their ends."""
+    return {line.get_label(): line.get_ydata()[-1] for line in axes.get_lines() if not line.get_label().startswith("_")}
 
 
-PAPERS_CDP_FL = {  # figure: T, tau, eps
-    "fig5": (20, 10, 10.0), "fig6": (50, 5, 10.0), "fig7": (20, 2, None), "fig8": (50, 5, None),
-}  # fmt: skip
+def test_curves_have_their_own_names_and_axes():
+    curves, axes = module("wireless.curves"), panel()
+    names, ends = ["channel-aware", "uniform p = 0.3", "uniform p = 0.9"], [0.5, 0.3, 0.9]
+    values = np.array(ends)[:, None, None] * np.ones((1, 2, 3))
+    shape = {"line": names, "seed": [0, 1], "iteration": [0, 5, 10]}
+    curves.draw(axes, xr.DataArray(values, shape, tuple(shape)), "title")
+    assert lines(axes) == dict(zip(names, ends, strict=True))
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("iteration", "test accuracy")
 
 
-@pytest.mark.parametrize("name", PAPERS_CDP_FL)
-def test_cdp_fl_s_figures_train_as_the_paper_says(monkeypatch, curves, name):
-    config = CDP_FL[name].scales["paper"]
-    rounds, steps, eps = PAPERS_CDP_FL[name]
-    plan = by_epsilon.plan_of(config) if eps is None else curves(name)[against_dp_sgd.PLAIN].plan
-    assert (plan.rounds, plan.local_steps, plan.batch_size) == (rounds, steps, 2440 // steps)
-    assert eps is None or config.epsilon == eps
-    calls = asked(monkeypatch, cdp_training, "local_sgd")
-    systems = asked(monkeypatch, cdp_training, "cdp_fl")
-    cdp_training.algorithm(config.setting, plan, cdp_training.schedule(config.setting, rounds, 0), 0.01)
-    how, around = calls[0], systems[0]
-    rate, clip = {"logistic": (4.0, 1.0), "network": (0.3, 20.0)}[config.setting.model]
-    assert (how["learning_rate"], how["sample_clip"], how["gradient_noise"]) == (rate, clip, 0.01)
-    assert (how["num_steps"], how["batch_size"]) == (steps, 2440 // steps) and not how.get("momentum")
-    around = around | around.get("how", {}) | around.get("run", {})
-    assert around["num_clients"] == 16 and around["cohort_size"] == 10
+def panel():
+    from matplotlib.figure import Figure
+
+    return Figure().subplots()
 
 
-def test_dp_sgd_takes_one_step_a_round_and_as_many_in_all(curves):
-    base, many = curves("fig5")[against_dp_sgd.BASE].plan, curves("fig5")[against_dp_sgd.MANY].plan
-    assert (base.rounds, base.local_steps, base.batch_size) == (20, 1, 244)
-    assert (many.rounds, many.local_steps, many.batch_size) == (200, 1, 244)
+SECURE = {  # data set, model, target, N, alpha, theta, non-IID
+    "fig3": ("cifar10", 0.55, (25, 50, 75, 100), "iid"),
+    "fig5": ("mnist", 0.97, (25, 100), "iid"),
+    "fig6": ("mnist", 0.94, (25, 50, 75, 100), "shards"),
+}
 
 
-def test_the_noise_of_figs_5_to_8_is_what_theorem_1_asks_at_eps_10(monkeypatch, curves):
-    """sigma / G as the paper's formula gives it, C = 13 or 32."""
-    for name, wanted in (("fig5", 4.902e-3), ("fig6", 3.845e-3)):
-        config = CDP_FL[name].scales["paper"]
-        sigma = curves(name)[against_dp_sgd.PLAIN].sigma
-        assert sigma / config.setting.clip == pytest.approx(wanted, rel=1e-3)
-    for name, wanted in (("fig7", 9.804e-4), ("fig8", 3.845e-3)):
-        config = CDP_FL[name].scales["paper"]._replace(epsilons=(10.0,))
-        sigma = by_epsilon.noise(config).sel(panel=by_epsilon.PAPER, line=by_epsilon.WITH).item()
-        assert sigma / config.setting.clip == pytest.approx(wanted, rel=1e-3)
+@pytest.mark.parametrize("name", SECURE)
+def test_the_secure_sums_train_what_the_paper_says(name, monkeypatch):
+    dataset, target, sizes, partition = SECURE[name]
+    training, config = module("sparse_secagg.training"), module("sparse_secagg.figures").FIGURES[name].scales["paper"]
+    setting = config.setting
+    assert (setting.task.dataset, setting.task.model, setting.task.samples) == (dataset, "cnn", None)
+    assert (config.target, config.num_clients, setting.partition) == (target, sizes, partition)
+    (_,), local = caught(monkeypatch, training, "local_sgd", lambda: training.local_of(setting, model_of(setting.task)))
+    assert local == {"learning_rate": 0.01, "batch_size": 28, "num_epochs": 5, "momentum": 0.5}
+    args, how = caught(monkeypatch, training.data, "federate", lambda: training.clients_of(setting, None, 50, 7))
+    assert args[1:] == ((50,) if partition == "iid" else (50, "shards"))
+    assert how == {"seed": 7} | ({} if partition == "iid" else {"num_shards": 300})
+    for system, extra in (("SecAgg", {}), ("SparseSecAgg", {"alpha": 0.1})):
+        built = []
+        monkeypatch.setattr(training, "SYSTEMS", {system: lambda local, built=built, **how: built.append(how)})
+        training.algorithm(setting, None, 50, system, elide=False)
+        want = {"num_clients": 50, "dropout": 0.3, "levels": 2.0**20, "block": setting.block, "elide": False}
+        assert built == [want | extra]
+        monkeypatch.undo()
 
 
-def test_every_device_takes_part_equally_often_and_ten_of_sixteen_a_round():
-    setting = CDP_FL["fig6"].scales["paper"].setting
-    table = cdp_training.schedule(setting, 50, 0)
-    assert table.shape == (50, 10) and {*np.bincount(table.ravel())} == {31, 32}
-    assert {*np.bincount(cdp_training.schedule(setting, 20, 0).ravel())} == {12, 13}
+def test_every_n_is_trained_with_its_rounds_both_systems_and_every_seed(monkeypatch):
+    training = module("sparse_secagg.training")
+    config = training.Config(training.Setting(Task("digits", "softmax")), 0.9, (4, 6), (2, 3), repeats=2, seed=5)
+    monkeypatch.setattr(training, "_one", lambda *args: (_ for _ in ()).throw(Caught(args)))
+    with pytest.raises(Caught) as found:
+        training.compare(config)
+    assert found.value.args[0][-2:] == (4, 2)
+    monkeypatch.undo()
+    (make, axes, key, *_), how = caught(monkeypatch, training, "sweep", lambda: training.compare(config))
+    assert axes == {"system": ["SecAgg", "SparseSecAgg"], "seed": [0, 1]} and how["rounds"] == 2 and how["every"] == 1
+    assert make.keywords == {"elide": True} and make.args[2] == 4
+    assert jnp.array_equal(jax.random.key_data(key), jax.random.key_data(jax.random.key(5)))
 
 
-def test_figs_3_and_4_have_the_paper_s_noises_and_steps():
-    for name, batch, steps, sigmas in (
-        ("fig3", 61, (1, 5, 10, 40), (1e-5, 1e-4, 5e-4, 1e-3)), ("fig4", 122, (1, 5, 10, 20), (1e-4, 1e-3, 5e-3, 1e-2)),
-    ):  # fmt: skip
-        config = CDP_FL[name].scales["paper"]
-        assert (config.batch_size, config.local_steps, config.sigmas) == (batch, steps, sigmas)
-        assert config.rounds == 100 and min(config.added) > max(sigmas)
-        assert "scale of features" in CDP_FL[name].differs(config, config)
+def test_totals_count_what_survivors_upload_and_nothing_else():
+    training = module("sparse_secagg.training")
+    phases = {"phase": ["advertise", "upload"]}
+    up = np.zeros((2, 2, 3))  # round, phase, client
+    up[:, 0], up[:, 1] = 1000.0, [[5, 7, 0], [5, 0, 9]]
+    run = xr.Dataset(
+        {"up_bytes": (("round", "phase", "client"), up), "down_bytes": (("round", "phase", "client"), up * 50),
+         "accuracy": ("evaluation", [0.1, 0.2, 0.3]), "seconds": ("evaluation", [0.0, 1.0, 2.0]),
+         "status": ("round", [0, 2]), "revealed": ("round", [0.5, 0.5]), "revealed_all": ("round", [0.1, 0.1])},
+        phases | {"evaluation": [0, 1, 2], "round": [1, 2]},
+    )  # fmt: skip
+    config = SimpleNamespace(setting=SimpleNamespace(dropout=0.3), bandwidth=1e8)
+    patch = pytest.MonkeyPatch()
+    patch.setattr(training.wall_clock, "run_seconds", lambda run, **how: xr.DataArray(0.0))
+    kept = training._summary(config, run, 1.0)
+    patch.undo()
+    assert kept.upload.values.tolist() == [12, 14] and kept.largest_upload.values.tolist() == [7, 9]
+    assert (
+        kept.revealed.values[0] == 0.5 and kept.revealed_all.values[0] == 0.1 and kept.failed.values.tolist() == [0, 1]
+    )
+
+
+def test_fig_2_selects_what_the_paper_says(monkeypatch):
+    fig2, config = module("sparse_secagg.fig2"), module("sparse_secagg.figures").FIGURES["fig2"].scales["paper"]
+    assert (config.num_clients, config.rounds, config.shards, config.setting.task.dataset) == (
+        30,
+        100,
+        (300, 60),
+        "mnist",
+    )
+    for sparsifier in ("rand_k", "top_k"):
+        (_,), how = caught(monkeypatch, fig2, "sparse_fedavg", lambda: fig2.system(config, sparsifier))  # noqa: B023
+        assert (how["k"], how["num_params"], how["sparsifier"]) == (166_337, 1_663_370, sparsifier)
+    assert [setting.num_shards for setting in fig2.partitions(config).values()][1:] == [300, 60]
+    values = np.array([[0.3, 0.1], [0.1, 0.11]])  # top-K and rand-K by round
+    shape = {"sparsifier": ["top_k", "rand_k"], "partition": ["IID"], "round": [1, 2]}
+    result = xr.Dataset({name: (tuple(shape), values[:, None]) for name in ("overlap_mean", "overlap_std")}, shape)
+    (axes,) = fig2.figure(config, result, "title").axes
+    assert lines(axes) == {"top-K, IID": 0.1, "rand-K, IID": 0.11, "K / d": 0.1}
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("round", "shared coordinates of two users / K")
+
+
+def test_fig_4_varies_alpha_and_theta_and_keeps_them_apart(monkeypatch):
+    fig4, config = module("sparse_secagg.fig4"), module("sparse_secagg.figures").FIGURES["fig4"].scales["paper"]
+    assert config.num_clients == (25, 50, 75, 100) and config.dropout == 0.3 and 0.1 in config.alphas
+    (_,), how = caught(monkeypatch, fig4, "sparse_secagg", lambda: fig4.system(config, 75, alpha=0.2, dropout=0.4))
+    assert (how["num_clients"], how["alpha"], how["dropout"]) == (75, 0.2, 0.4)
+    (make, axes, *_), _ = caught(monkeypatch, fig4, "sweep", lambda: fig4._sweep(config, 75, (0.0, 0.3)))
+    assert axes == {"alpha": list(config.alphas), "dropout": [0.0, 0.3]}
+    (_,), how = caught(monkeypatch, fig4, "sparse_secagg", lambda: make(0.2, 0.4))
+    assert (how["alpha"], how["dropout"]) == (0.2, 0.4)
+    assert [module("sparse_secagg.training").adversaries(n) for n in (25, 50, 75, 100)] == [8, 17, 25, 33]
+
+
+def test_table_i_runs_both_systems_at_the_papers_alpha_and_theta(monkeypatch):
+    table1, config = module("sparse_secagg.table1"), module("sparse_secagg.figures").FIGURES["table1"].scales["paper"]
+    assert (config.num_clients, config.num_params, config.alpha, config.dropout) == (
+        (25, 50, 75, 100),
+        165_354,
+        0.1,
+        0.3,
+    )
+    for system, extra in (("SecAgg", {}), ("SparseSecAgg", {"alpha": 0.1})):
+        stop = lambda *args, **how: (_ for _ in ()).throw(Caught(how))
+        monkeypatch.setattr(table1, "SYSTEMS", {system: stop})
+        with pytest.raises(Caught) as found:
+            table1._sizes(config, 50, system)
+        assert found.value.args[0] == {"num_clients": 50, "dropout": 0.3, "elide": True} | extra
+
+
+def test_fig_3_and_fig_7_train_what_they_draw(monkeypatch):
+    fig3, fig7, figures = module("wireless.fig3"), module("wireless.fig7"), module("wireless.figures").FIGURES
+    config = figures["fig3"].scales["paper"]
+    for name, known in (("unknown", False), ("known", True)):
+        (setting, axes), how = caught(monkeypatch, fig3.training, "run", lambda: fig3._train(config, 20, name))  # noqa: B023
+        assert (setting.known_count, setting.groups, setting.snr_db) == (known, (20,), (10.0,))
+        assert axes == {"participation": config.participation, "clip": [2.0], "noise_variance": [0.1]}
+        assert how == {"rounds": 400, "seed": 0}
+    found = fig3._moments(config, 20, 0.3)
+    m, v = 6.0, 20 * 0.3 * 0.7
+    assert found[0] == pytest.approx(4 * (m**2 + v) / m**2 + 30 / m**2 * (0.1 * m + 1))
+    (_, axes), how = caught(monkeypatch, fig7.training, "run", lambda: fig7.run(figures["fig7"].scales["paper"]))
+    assert axes == {"noise_variance": (0.1, 0.2, 0.4, 0.8, 1.6), "threshold": [2.0], "clip": [1.0]}
+    assert how == {"rounds": 1000, "seed": 0}

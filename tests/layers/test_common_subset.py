@@ -113,12 +113,12 @@ def test_what_was_sent_and_what_is_kept_are_the_updates_that_counted():
 def test_the_secure_sum_is_the_plain_sum_of_the_same_field_elements():
     """All bits of all rounds, through dropouts and users gone before disclosure."""
     data, rounds = targets(N, D), 6
-    make = lambda secure_sum: common_secagg(
+    make = lambda mask: common_secagg(
         towards_target(), num_clients=N, num_params=D, alpha=0.4, error_feedback=True, dropout=0.2, leave=0.1,
-        levels=2.0**16, threshold=2, secure_sum=secure_sum, block=4, mesh=None,
+        levels=2.0**16, block=4, mesh=None, **mask,
     )  # fmt: skip
-    run = lambda secure_sum: rounds_of(make(secure_sum), KEY, jnp.zeros(D), data, rounds)
-    (secure, info), (clear, info_clear) = run(None), run(plain_field())
+    run = lambda **mask: rounds_of(make(mask), KEY, jnp.zeros(D), data, rounds)
+    (secure, info), (clear, info_clear) = run(threshold=2), run(secure_sum=plain_field())
     assert (info.status == 0).all() and not info.counted.all()
     assert same_bits(secure, clear) and same_bits(info.direction, info_clear.direction)
     up = np.asarray(info.bits["upload"].up)
@@ -149,6 +149,7 @@ test_bad_arguments = refuses(
     ({"num_params": 0}, "num_params must be an integer >= 1, got 0"),
     ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
+    ({"secure_sum": plain_field(), "elide": True}, "elide must not be given with secure_sum, got True"),
     whole=True,
 )
 

@@ -41,6 +41,20 @@ def test_mean_and_variance(levels):
     assert (variance <= 1 / (4 * levels**2)).all()
 
 
+def test_every_value_is_rounded_by_itself():
+    """Half of the values go up, whatever others of the client, other clients or other rounds do.
+
+    The norm of a rounded update is bounded as that of a sum of independent errors.
+    """
+    n = 128
+    halves, layer = jnp.full((n, n), 0.5), quantize(1.0, n)
+    up = lambda key: np.asarray(layer.encode(key, (), (), halves, cohort_of(n))[0]).astype(int) * 2 - 1
+    first, second = up(KEY), up(jax.random.key(2))
+    away = lambda products: np.abs(products / n - np.eye(n) * (products[0, 0] == n)).max()
+    for products in (first @ first.T, first.T @ first, first @ second.T, first.T @ second):
+        assert away(products) < 6 / np.sqrt(n)
+
+
 @pytest.mark.parametrize(("x", "status"), [(1.0, 0), (np.nan, Status.NOT_FINITE), (-np.inf, Status.NOT_FINITE)])
 def test_what_is_not_finite_sets_its_bit(x, status):
     assert encoded([[0.0, x], [0.0, 1.0]], 8.0)["sent"].status.tolist() == [status, 0]

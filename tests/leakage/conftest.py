@@ -28,20 +28,26 @@ class Round(NamedTuple):
     private: Secrets
 
     def components(self, protocol):
-        """{(coordinate, clients): sum of their values}: of b_ij = 1 between honest survivors, from all their keys."""
+        """{(coordinate, clients): sum of their values}: of b_ij = 1 between honest survivors, from all their keys.
+
+        A pair hides nothing if as many holders of one's key collude as reconstruct it.
+        """
         edges, chosen = self._pairs(protocol)
-        truth = {}
+        held = np.asarray(self.colluders.member).astype(int)
+        for one, other in ((0, 1), (1, 0)):
+            np.add.at(held, edges[:, one], np.asarray(self.colluders.member)[edges[:, other]])
+        hides, truth = self.honest & (held < protocol.quorum.threshold), {}
         for coordinate in range(self.value.shape[1]):
-            for clients in self._parts(edges, chosen, coordinate):
+            for clients in self._parts(edges, chosen, coordinate, hides):
                 truth[coordinate, clients] = int(self.value[list(clients), coordinate].sum())
         return truth
 
-    def _parts(self, edges, chosen, coordinate):
+    def _parts(self, edges, chosen, coordinate, hides):
         n = len(self.honest)
         joined, sends = np.zeros((n, n), bool), np.zeros(n, bool)
         for i, j in edges[chosen[:, coordinate]]:
             sends[[i, j]] = True
-            joined[i, j] = self.honest[i] and self.honest[j]
+            joined[i, j] = hides[i] and hides[j]
         label = connected_components(joined, directed=False)[1]
         members = np.flatnonzero(self.honest & sends)
         return [tuple(members[label[members] == part].tolist()) for part in np.unique(label[members])]
@@ -91,7 +97,7 @@ def play():
         without = lambda away: ~np.isin(np.arange(n), list(away))
         alive, member, cohort = without(lost), ~without(colluding), cohort_of(n, group=group, round=3)
         view, private = _run(layer, KEY, value.astype(np.int32), cohort, alive, alive & without(gone))
-        keys = np.where(member[:, None], private.key, np.uint32(0))
-        return Round(view, value, Colluders(jnp.asarray(member), jnp.asarray(keys)), alive & ~member, private)
+        colluders = Colluders(jnp.asarray(member), *only_rows(jnp.asarray(member), (private.key, private.shares)))
+        return Round(view, value, colluders, alive & ~member, private)
 
     return one

@@ -129,7 +129,8 @@ test_bad_arguments = refuses(
     (lambda: scheduled(np.array([[1, 1]])), INCREASE),
     (lambda: scheduled(np.array([[2, 1, 0]], np.uint32)), INCREASE),
     (lambda: scheduled(np.zeros((2, 0), int)), INCREASE),
-    (lambda: system(local(), secure_sum=plain_field(), elide=True), "elide must not be given with secure_sum"),
+    (lambda: system(local(), secure_sum=plain_field(), elide=True), "^elide must not be given with secure_sum, got"),
+    (lambda: system(local(), secure_sum=CLEAR, threshold=2), "^threshold must not be given with secure_sum, got 2$"),
     (
         lambda: ran(system(local(), cohort=scheduled(np.array([[3, 5]])))),
         "members must be below the number of clients, 5",

@@ -8,6 +8,7 @@ import pytest
 from fedjax_priv import leakage
 from fedjax_priv.aggregators import krum, mean, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
+from fedjax_priv.status import Status
 from fedjax_priv.systems import fedrep, rcgd_ef, share
 from fedjax_priv.systems._arguments import coordinates
 from helpers import of_the_round, refuses, rounds_of, same_bits, targets, towards_target
@@ -177,6 +178,7 @@ test_bad_compositions = refuses(
     ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
+    ({"in_the_clear": True, "threshold": 2}, "threshold must not be given with in_the_clear, got 2"),
     whole=True,
 )
 
@@ -202,3 +204,23 @@ def test_single_updates_in_the_clear_may_be_asked_for_by_name():
     fedrep_of(buffer_size=1, in_the_clear=True, aggregate=krum(1), num_byzantine=1, attack=alie())
     with pytest.raises(ValueError, match="^buffer_size must be at least 2"):
         share(towards_target(), num_clients=M, buffer_size=1)
+
+
+def test_a_value_that_two_of_its_size_would_wrap_costs_its_buffer():
+    """The largest value sent is beyond q / (4 levels): one fits the field, two of a buffer would not."""
+    g = VECTORS[:, 0]
+    sent = np.abs(g[:, np.unique(top(g, N))]).max(1)
+    largest = np.sort(sent)[-1]
+    levels = (2**32 - 6) / 2 / (1.3 * largest)
+    info = usual(levels=levels, in_the_clear=True)[1]
+    group = np.asarray(fedrep_of().draw(KEY, (), jnp.int32(0), DATA.count)[0].group)
+    beyond = sent > (2**32 - 6) / 4 / levels
+    expected = [Status.FIELD_OVERFLOW * bool(beyond[group == b].any()) for b in range(M // S)]
+    assert info.group_status[0].tolist() == expected and any(expected)
+
+
+def test_any_two_clients_may_share_a_buffer():
+    """All 15 ways to pair six clients are drawn; rotations of one order are 2."""
+    draw = fedrep_of(in_the_clear=True).draw
+    groups = jax.jit(jax.vmap(lambda t: draw(KEY, (), t, DATA.count)[0].group))(jnp.arange(300))
+    assert len({frozenset(frozenset(np.flatnonzero(g == b)) for b in range(3)) for g in np.asarray(groups)}) == 15

@@ -92,7 +92,7 @@ def test_by_survivors_the_sum_is_divided_by_their_weight():
     weight, update = np.asarray(DATA.count)[:, None], -np.asarray(DATA.examples, np.float64)
     expected = (weight * update * (selected(info.observed) & counted[:, None])).sum(0) / weight[counted].sum()
     np.testing.assert_allclose(info.direction, expected / (1 - (1 - 0.6 / 7) ** 7), atol=1e-3)
-    assert info.bits["advertise"].up.tolist() == [64 + 32] * N
+    assert info.bits["advertise"].up.tolist() == [128 + 32] * N
 
 
 @jax.jit

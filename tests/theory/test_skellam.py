@@ -47,6 +47,15 @@ def test_eps_is_enough_and_not_far_from_what_is_needed(variance, shifts):
         assert exact_delta(rounds, variance, shifts) <= delta
 
 
+@pytest.mark.parametrize(("distance", "d", "longest"), [(7.0, 100, 49.0), (30.0, 9, 90.0), (30.0, 10**6, 900.0)])
+def test_the_corollary_with_the_longest_l1_norm(distance, d, longest):
+    """An integer vector of Euclidean norm D2 has an L1 norm of at most D2^2 and of at most sqrt(d) D2."""
+    for variance in (0.5, 3.0, 40.0, 1e4):
+        first = ((2 * skellam.ORDERS - 1) * distance**2 + 6 * longest) / (4 * variance**2)
+        want = skellam.ORDERS * distance**2 / (2 * variance) + np.minimum(first, 3 * longest / (2 * variance))
+        np.testing.assert_allclose(skellam.rdp(distance, d, variance), want, rtol=1e-12)
+
+
 @pytest.mark.parametrize("relative", [0.05, 0.5, 2.0])
 def test_on_a_fine_grid_it_is_the_gaussian_mechanism(relative):
     eps = skellam.epsilon(skellam.rdp(1e4, 10_000, (1e4 / relative) ** 2), 1e-5)

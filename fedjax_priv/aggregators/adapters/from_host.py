@@ -37,6 +37,6 @@ def from_host(function: Callable[[np.ndarray], Any]) -> Aggregator:
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
         del key
         shape = jax.ShapeDtypeStruct(received.value.shape[1:], jnp.float32)
-        return jax.pure_callback(call, shape, *received, vmap_method="sequential"), state
+        return jax.pure_callback(call, shape, received.value, received.count, vmap_method="sequential"), state
 
     return Aggregator(lambda d: (), apply)

@@ -69,12 +69,12 @@ def _product(weights: Array, rows: Array, keep: Array) -> Array:
     return map_columns(lambda block: dot(weights, jnp.where(keep[:, None], block, zero)), rows)
 
 
-def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, "g g"]:
-    """Inner products of `rows - origin`."""
+def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"], scale: float | Array = 1.0) -> Float[Array, "g g"]:
+    """Inner products of `(rows - origin) * scale`."""
     width, num_blocks = _cut(rows)
 
     def products(block: Array, origin: Array) -> Array:
-        away = block - origin[None, :]
+        away = (block - origin[None, :]) * scale
         return dot(away, away.T)
 
     def add(i: Array, total: Array) -> Array:
@@ -84,11 +84,21 @@ def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"]) -> Float[Array, 
     return lax.fori_loop(0, num_blocks, add, left) if num_blocks else left
 
 
-def squared_norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Sums of squares."""
-    return jnp.square(rows).sum(1)
+def largest_entries(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
+    """Largest magnitude of each row; NaN if any is."""
+    return jnp.abs(rows).max(1, initial=0.0)
 
 
 def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Euclidean norms of rows. A norm above 1e19, whose square overflows float32, is infinite."""
-    return jnp.sqrt(squared_norms(rows))
+    """Euclidean norms of rows, which are scaled before squares can overflow or vanish."""
+    scale = unit_scale(largest_entries(rows))
+    return jnp.sqrt(jnp.square(rows * scale[:, None]).sum(1)) / scale
+
+
+def unit_scale(size: Float[Array, "..."], top: int = 0) -> Float[Array, "..."]:
+    """The power of two that brings a size to the binade below `2**top`, if it is within 2**-126 to 2**126.
+
+    A size that is 0 or not finite counts as 1/2.
+    """
+    exponent = jnp.frexp(jnp.where(jnp.isfinite(size) & (size > 0), size, 0.5))[1]
+    return jnp.ldexp(jnp.ones_like(size), jnp.clip(top - exponent, -126, 126))

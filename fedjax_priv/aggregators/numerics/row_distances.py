@@ -1,40 +1,60 @@
-"""Inner products and distances of rows, robust to a few rows that are far away or not finite."""
+"""Inner products and distances of rows, robust to a few rows that are far away or not finite.
+
+Squares of float32 vanish below 1e-19 and overflow above 1e19, so rows are scaled by a power of two first: by the size
+of the middle row, and then by the middle size of what is left of them relative to a central row. A minority of rows
+cannot move either. Distances from 1e-10 to 1e23 times the middle one are kept; beyond that a row is infinitely far.
+"""
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.aggregators.numerics.column_blocks import dot, gram
+from fedjax_priv.aggregators.numerics.column_blocks import dot, gram, largest_entries, unit_scale
 
 FAR = float(jnp.finfo(jnp.float32).max) / 8
 """From this squared distance on, a row counts as infinitely far: sums of a few such numbers overflow float32."""
 
+MIDDLE = -30
+"""The middle size is scaled to 2**MIDDLE: there is more room above it than below."""
+
 
 class Geometry(NamedTuple):
-    """Inner products of rows relative to a central row.
+    """Inner products of scaled rows relative to a central row.
 
     Rounding errors scale with distances from that origin, so Byzantine rows must not be able to move it, as they move a
     mean.
     """
 
     near: Bool[Array, " g"]  # present and not infinitely far
-    gram: Float[Array, "g g"]  # 0 where a row is not near
-    norm: Float[Array, " g"]  # squared norm of the row itself
+    gram: Float[Array, "g g"]  # of `(row - central row) * scale`; 0 where a row is not near
+    scale: Float[Array, ""]
 
 
 def geometry(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Geometry:
-    """Rows that are not finite, or whose squared distance exceeds `FAR` (4e37), are not `near`."""
-    about_zero = gram(rows, jnp.zeros_like(rows[0]))
-    norm = jnp.diagonal(about_zero)
-    distance = squared_distances(about_zero, ok & (norm < FAR))
-    about = gram(rows, rows[_amid(distance)])
+    """Rows that are not finite, or whose scaled squared distance exceeds `FAR` (4e37), are not `near`."""
+    about_zero = gram(rows, jnp.zeros_like(rows[0]), _scale(largest_entries(rows), ok))
+    distance = squared_distances(about_zero, ok & (jnp.diagonal(about_zero) < FAR))
+    origin = rows[jnp.argmin(median_distances(distance))]
+    scale = _scale(largest_entries(rows - origin[None, :]), ok)
+    about = gram(rows, origin, scale)
     near = ok & (jnp.diagonal(about) < FAR)
-    return Geometry(near, jnp.where(both(near), about, 0.0), norm)
+    return Geometry(near, jnp.where(both(near), about, 0.0), scale)
+
+
+def _scale(size: Float[Array, " g"], ok: Bool[Array, " g"]) -> Float[Array, ""]:
+    """Of the middle size; of the middle one of those that are not 0 if it is 0."""
+    middle = _middle(size, ok)
+    return unit_scale(jnp.where(middle > 0, middle, _middle(size, ok & (size > 0))), MIDDLE)
+
+
+def _middle(size: Float[Array, " g"], ok: Bool[Array, " g"]) -> Float[Array, ""]:
+    known = ok & jnp.isfinite(size)
+    return jnp.sort(jnp.where(known, size, jnp.inf))[jnp.maximum(known.sum() - 1, 0) // 2]
 
 
 def distances(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Float[Array, "g g"]:
-    """Squared distances between rows; infinite where one is missing or infinitely far, also to itself."""
+    """Squared distances between scaled rows; infinite where one is missing or infinitely far, also to itself."""
     places = geometry(rows, ok)
     return squared_distances(places.gram, places.near)
 
@@ -58,7 +78,7 @@ def both(mask: Bool[Array, " g"]) -> Bool[Array, "g g"]:
     return mask[:, None] & mask[None, :]
 
 
-def _amid(distance: Array) -> Array:
-    """The row with the smallest median distance to near rows."""
+def median_distances(distance: Float[Array, "g g"]) -> Float[Array, " g"]:
+    """Median of each row's distances to near rows, itself included; infinite for a row that is not near."""
     near = jnp.isfinite(jnp.diagonal(distance)).sum()
-    return jnp.argmin(jnp.sort(distance, 1)[:, (near - 1) // 2])
+    return jnp.sort(distance, 1)[:, (near - 1) // 2]

@@ -13,7 +13,7 @@ from fedjax_priv.base import Key
 def arc(num_byzantine: int) -> PreAggregator:
     """Adaptive robust clipping: clips the `floor(2f (M - f) / M)` longest rows to the next norm (Allouah et al. 2025).
 
-    A row with a norm above 1e19, whose square overflows float32, becomes zero; a row that is not finite becomes NaN.
+    A row that is not finite becomes NaN.
 
     Args:
       num_byzantine: `f`, which the rule that follows must tolerate too; if `2f >= M`, the direction is NaN.

@@ -12,7 +12,7 @@ from fedjax_priv.base import Key
 def clipping(radius: float | Array) -> PreAggregator:
     """Multiplies each row by `min(1, radius / norm)`.
 
-    A row with a norm above 1e19, whose square overflows float32, becomes zero; a row that is not finite becomes NaN.
+    A row that is not finite becomes NaN.
 
     Args:
       radius: largest Euclidean norm left unchanged; may be traced.

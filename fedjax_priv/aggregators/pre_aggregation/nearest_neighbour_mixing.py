@@ -13,7 +13,7 @@ from fedjax_priv.base import Key
 def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
     """Each row becomes the mean of its `M - f` nearest rows, itself included (Allouah et al. 2023, NNM).
 
-    Ties go to the first row. A row that is not finite, or has a norm above 1e19, is infinitely far and becomes NaN.
+    Ties go to the first row. A row that is not finite, or 1e23 times as far as the middle one, becomes NaN.
 
     Args:
       num_byzantine: `f`, which the rule that follows must tolerate too; if `2f >= M`, the direction is NaN.

@@ -31,7 +31,7 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
     All weights start at 1. While they sum to more than `M - 2f`: `w_l <- w_l (1 - tau_l / max tau)`, where `tau_l` is
     the squared component of the row minus the mean along the top eigenvector of the weighted covariance. The direction
     is the weighted mean of the pass with the least top eigenvalue. The eigenvector is exact; ByzFL takes one step of a
-    power iteration from a random start. Rows that are not finite, or have norms above 1e19, start with weight 0.
+    power iteration from a random start. Rows that are not finite, or infinitely far, start with weight 0.
 
     Args:
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN. 0 gives the mean.

@@ -5,7 +5,7 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.column_blocks import gram, weighted_sum
+from fedjax_priv.aggregators.numerics.column_blocks import gram, unit_scale, weighted_sum
 from fedjax_priv.aggregators.numerics.row_distances import FAR, both, distances_to_sum
 from fedjax_priv.aggregators.rule_parts import fewer_than_half
 from fedjax_priv.base import Aggregator, Key, Received
@@ -15,7 +15,7 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
     """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021).
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold, and returns the last `v`. A row
-    that is not finite, or whose squared distance overflows float32 (near 1e19), counts in `M` but does not move `v`.
+    that is not finite, or farther than 1e18 times the radius, counts in `M` but does not move `v`.
     The rule tolerates any minority of Byzantine rows, with an error proportional to the radius.
 
     Args:
@@ -37,9 +37,10 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         del key
-        rows, ok = received
+        rows, ok = received.value, received.count
         origin = state if carries else jnp.zeros_like(rows[0])
-        coefficients = _coefficients(gram(rows, origin), ok > 0, tau, steps)
+        scale = unit_scale(jnp.asarray(tau, rows.dtype))
+        coefficients = _coefficients(gram(rows, origin, scale), ok > 0, tau * scale, steps)
         moved = (1 - coefficients.sum()) * origin + weighted_sum(coefficients, rows)
         return jnp.where((ok > 0).any(), moved, jnp.zeros_like(moved)), moved if carries else ()
 

@@ -31,7 +31,7 @@ def filter_l2(
     All weights start at 1. While the top eigenvalue of the weighted covariance is above `bound sigma^2`:
     `w_l <- w_l (1 - tau_l / max tau)`, where `tau_l` is the squared component of the row minus the mean along the top
     eigenvector, and the maximum is over rows that still have a weight. Each pass removes a row for good; a pass that
-    would remove all is not made. Rows that are not finite, or have norms above 1e19, start with weight 0.
+    would remove all is not made. Rows that are not finite, or infinitely far, start with weight 0.
 
     It tolerates a minority of Byzantine rows if honest rows have a standard deviation of at most `sigma` in any
     direction. The authors' code has `squared=True, block=1000`, a `fraction`, and `sigma=1`, which filters nothing at
@@ -47,28 +47,31 @@ def filter_l2(
     Raises:
       ValueError: an argument is out of range.
     """
-    limit = _validate.non_negative(sigma=sigma) ** 2 * _validate.positive(bound=bound)
+    sigma, bound = _validate.non_negative(sigma=sigma), _validate.positive(bound=bound)
     if fraction is not None:
         _validate.known(fraction=fraction)
         _validate.fraction(fraction=fraction)
     if block is not None:
         _validate.integer(block=block)
 
+    widest = jnp.sqrt(jnp.sqrt(bound) * sigma) if squared else jnp.sqrt(bound) * sigma
+
     def direct(rows: Array, ok: Array) -> Array:
         most = by_count(lambda m: m if fraction is None else 2 * part_of(fraction, m), ok)
-        one = lambda rows: _filtered(rows, ok, lambda value: (value * value if squared else value) > limit, most)
+        one = lambda rows: _filtered(rows, ok, widest, most)
         direction = one(rows) if block is None else _in_blocks(one, rows, block)
-        return jnp.where(jnp.isnan(limit), jnp.nan, direction)
+        return jnp.where(jnp.isnan(widest), jnp.nan, direction)
 
     return rule(direct, fewer_than_half)
 
 
-def _filtered(rows: Array, ok: Array, too_large: Callable[[Array], Array], most_passes: Array) -> Array:
+def _filtered(rows: Array, ok: Array, widest: Array, most_passes: Array) -> Array:
     places = geometry(rows, ok)
+    largest = widest * places.scale  # the square of it may not be a float32
 
     def unfinished(now: tuple) -> Array:
         passes, _, value, _ = now
-        return too_large(value) & (passes < most_passes)
+        return (jnp.sqrt(value) > largest) & (passes < most_passes)
 
     def one_more(now: tuple) -> tuple:
         passes, weights, _, along = now

@@ -18,8 +18,8 @@ def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
     """The row `[d]` with the least sum of squared distances to its nearest other rows (Blanchard et al. 2017).
 
     Ties go to the first row. It tolerates `f` Byzantine rows of `M` if `2f + 2 < M` (their condition); for `2f < M <=
-    2f + 2` it returns a direction without a guarantee. A row that is not finite, or has a norm above 1e19, is
-    infinitely far.
+    2f + 2` it returns a direction without a guarantee. A row that is not finite, or
+    1e23 times as far as the middle one, is infinitely far.
 
     Args:
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M` or a score counts no neighbour, the direction is NaN.

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.column_blocks import squared_norms
+from fedjax_priv.aggregators.numerics.column_blocks import norms
 from fedjax_priv.aggregators.rule_parts import mean_of_smallest, minority, rule
 from fedjax_priv.base import Aggregator
 
@@ -27,7 +27,7 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
             raise ValueError(f"pivot must be the index of a row, below {len(rows)}, got {pivot}")
-        distance = squared_norms(rows - rows[pivot][None, :])
+        distance = norms(rows - rows[pivot][None, :])
         known = jnp.where(ok & ok[pivot], distance, jnp.inf)
         return mean_of_smallest(known, ok.sum() - num_byzantine, rows)
 

@@ -13,7 +13,7 @@ def norm_trimming(fraction: float) -> Aggregator:
     """The mean of the `ceil((1 - fraction) M)` rows `[g, d]` of smallest norm (Ghosh et al. 2021, RCGD).
 
     It tolerates `floor(fraction M)` Byzantine rows; each of them can still be as long as an honest row. Ties go to the
-    first row. A row that is not finite, or has a norm above 1e19, counts as the longest.
+    first row. A row that is not finite counts as the longest.
 
     Args:
       fraction: fraction of the rows left out, those of largest norm, in [0, 1/2).

@@ -4,11 +4,12 @@ A bound holds whatever the score: a poor one only makes it small. Where it excee
 the confidence.
 
 - `guessing`: a test that guesses the input from a score: chosen on half of the runs, its errors counted on the others.
-- `one_event`: eps from the error rates of many runs on each of two adjacent inputs.
-- `right_guesses`: eps from one run with many canaries.
+- `one_event`, `gaussian_curve`: what error rates say of any mechanism, and of a Gaussian one.
+- `many_runs`: many runs on each of two adjacent inputs. `right_guesses`: one run with many canaries.
+- `curve_guesses`: what right guesses in one run say of a trade-off curve.
 """
 
-from fedjax_priv.audit.bounds.one_event import LowerBound, two_worlds
+from fedjax_priv.audit.bounds.many_runs import NEVER, Comparison, LowerBound, compare, two_worlds
 from fedjax_priv.audit.bounds.right_guesses import one_run, one_run_p_value
 
-__all__ = ["LowerBound", "one_run", "one_run_p_value", "two_worlds"]
+__all__ = ["NEVER", "Comparison", "LowerBound", "compare", "one_run", "one_run_p_value", "two_worlds"]

@@ -16,6 +16,8 @@ Statistic = Callable[[Rate, Rate], Rate]
 _MARGIN = 3.0
 """Standard deviations that error rates are raised by where the best of many tests is chosen: fewer fall for luck."""
 
+_TAIL = 500
+
 
 class Errors(NamedTuple):
     """Of a test on runs that did not choose it."""
@@ -73,7 +75,7 @@ def no_errors(first: int, second: int) -> Errors:
 def _best_test(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> _Test:
     best, found = -np.inf, _Test(0, 0.0, True)
     for coordinate, (one, other) in enumerate(zip(first.T, second.T, strict=True)):
-        places = np.unique(np.concatenate([one, other]))
+        places = _places(np.unique(np.concatenate([one, other])))
         alarms = 1 - np.searchsorted(np.sort(other), places, side="right") / len(other)
         misses = np.searchsorted(np.sort(one), places, side="right") / len(one)
         for above in (True, False):
@@ -84,6 +86,14 @@ def _best_test(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> _
             if value[place] > best:
                 best, found = value[place], _Test(coordinate, float(places[place]), above)
     return found
+
+
+def _places(scores: np.ndarray) -> np.ndarray:
+    """Thresholds to try: all in the tails, some in between."""
+    if scores.size <= 4 * _TAIL:
+        return scores
+    middle = np.linspace(_TAIL, scores.size - _TAIL - 1, 2 * _TAIL).astype(int)
+    return np.concatenate([scores[:_TAIL], scores[middle], scores[-_TAIL:]])
 
 
 def _raised(rate: np.ndarray, runs: int) -> np.ndarray:

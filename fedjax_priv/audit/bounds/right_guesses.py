@@ -4,17 +4,24 @@ import numpy as np
 from scipy import stats
 
 from fedjax_priv import _validate
-from fedjax_priv.audit.bounds.one_event import LowerBound
+from fedjax_priv.audit.bounds import curve_guesses
+from fedjax_priv.audit.bounds.many_runs import LowerBound
 
 
 def one_run(
-    scores: np.ndarray, included: np.ndarray, *, guesses: int, delta: float = 0.0, confidence: float = 0.95
+    scores: np.ndarray,
+    included: np.ndarray,
+    *,
+    guesses: int,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    gaussian: bool = False,
 ) -> LowerBound:
-    """A bound from one run with many canaries, each included by a fair coin (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
+    """A bound from one run with many canaries, each included by a fair coin.
 
     The canaries with the highest scores are guessed to be in, those with the lowest to be out, half of the guesses
     each; the others are left open. Of r guesses about m canaries v are right with a probability of at most
-    `P[Bin(r, e^eps / (1 + e^eps)) >= v]` and a term in `m delta`.
+    `P[Bin(r, e^eps / (1 + e^eps)) >= v]` and a term in `m delta` (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
 
     Args:
       scores: `[m]`, higher where a canary seems to be in.
@@ -22,6 +29,8 @@ def one_run(
       guesses: r, an even number up to m, chosen before the scores are seen.
       delta: in [0, 1).
       confidence: of the bound, in (0, 1).
+      gaussian: the mechanism is a Gaussian one without sampling, whose whole trade-off curve counts (Mahloujifar,
+        Melis, Chaudhuri 2024); the bound is larger, and holds for no other.
 
     Raises:
       ValueError: an argument outside its range.
@@ -36,7 +45,8 @@ def one_run(
     order = np.argsort(values, kind="stable")
     half = guesses // 2
     right = int(coins[order[-half:]].sum() + (~coins[order[:half]]).sum())
-    epsilon, limit = (_one_run(found, guesses, values.size, delta, confidence) for found in (right, guesses))
+    bound = curve_guesses.gaussian_epsilon if gaussian else _steinke
+    epsilon, limit = (bound(found, guesses, values.size, delta, confidence) for found in (right, guesses))
     return LowerBound(epsilon, delta, confidence, f"{right} of {guesses} guesses right", limit)
 
 
@@ -48,7 +58,7 @@ def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, del
     return min(1.0, float(stats.binom.sf(right - 1, guesses, chance)) + 2 * canaries * delta * most)
 
 
-def _one_run(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
+def _steinke(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
     tried = np.linspace(0, 20, 20_001)
     fits = lambda eps: one_run_p_value(right, guesses, canaries, eps, delta) > 1 - confidence
     low, high = 0, tried.size - 1

@@ -25,11 +25,11 @@ def audited(case: Case, run: xr.Dataset, small: Setting) -> Finding:
       small: the setting with that model.
     """
     system = case.make(small.local(case))
-    entries = [each for each in ledger(system, run, small.clients, delta=DELTA) if each.view == "server"]
+    at = lambda delta: [each for each in ledger(system, run, small.clients, delta=delta) if each.view == "server"][:1]
     make = lambda local, observe: case.make(local, observe=observe, mesh=None, **case.audited)
     subject = Subject(make, small.local(case), small.loss, small.params, small.clients, system.release)
     (found,) = findings(
-        subject, entries[:1], named(small.key, "audit"), trials=small.size.trials,
-        rounds=min(small.size.watched, run.sizes["round"]), delta=DELTA, confidence=CONFIDENCE,
+        subject, at(DELTA), named(small.key, "audit"), trials=small.size.trials,
+        rounds=min(small.size.watched, run.sizes["round"]), delta=DELTA, confidence=CONFIDENCE, at=at,
     )  # fmt: skip
     return found

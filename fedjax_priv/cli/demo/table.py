@@ -9,7 +9,7 @@ import xarray as xr
 from rich.console import Console
 
 from fedjax_priv.analysis import learning_curves
-from fedjax_priv.audit import Finding
+from fedjax_priv.audit import Finding, verdict
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
@@ -32,6 +32,7 @@ class Row(NamedTuple):
     at_least: float  # eps, a lower bound by audit
     limit: float  # the largest bound that the audit's trials could have shown
     difference: float | None  # largest |secure sum - plain sum|, in grid points; None: no secure sum
+    failed_rounds: int  # of the honest run
     status: str
 
 
@@ -39,7 +40,7 @@ def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, dif
     """What two runs of a system, its audit and its twin came to."""
     failed = honest.status.values[honest.status.values > 0]
     said = [f"{len(failed)} failed: {describe(int(np.bitwise_or.reduce(failed)))}"] if len(failed) else []
-    said += [f"the audit contradicts what is {figure}" for figure in found.contradicts]
+    said += [f"audit: {verdict(found)}"] if found.contradicts or found.untestable else []
     return Row(
         system=name,
         accuracy=float(honest.accuracy[-1]),
@@ -52,6 +53,7 @@ def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, dif
         at_least=found.at_least,
         limit=found.limit,
         difference=difference,
+        failed_rounds=len(failed),
         status="; ".join(said) or "ok",
     )
 

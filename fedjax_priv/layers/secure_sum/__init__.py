@@ -1,7 +1,8 @@
 """What is inside a secure sum: graph, shares, masks and their expansion.
 
 - `circle`: which peers mask together.
-- `sharing`: Shamir shares of keys and seeds, and their opening.
+- `sharing`: keys, seeds and their Shamir shares, as a round opens.
+- `opening`: what survivors open, and what the server rebuilds and checks.
 - `expansion`: masks from seeds, dense or only where a pair selects.
 - `masked_sum`: the protocol over a group.
 - `bitmap`: sets of coordinates, one bit each.

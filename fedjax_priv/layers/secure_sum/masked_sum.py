@@ -18,10 +18,11 @@ from fedjax_priv.crypto import field, key_agreement
 from fedjax_priv.crypto.prg import Prg, expand
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.layers.group_sums import field_sum, message_bits, sum_by_group
-from fedjax_priv.layers.secure_sum import bitmap, sharing
+from fedjax_priv.layers.secure_sum import bitmap, opening, sharing
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.expansion import Expansion, Pairs
-from fedjax_priv.layers.secure_sum.sharing import Opened, Quorum, Roster, Secrets
+from fedjax_priv.layers.secure_sum.opening import Opened
+from fedjax_priv.layers.secure_sum.sharing import Quorum, Roster, Secrets
 from fedjax_priv.status import Status
 
 ELIDED = "masks were elided: uploads are in the clear; aggregates and bytes are those of the protocol"
@@ -58,15 +59,17 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         return y, (), sent
 
     def disclose(private: Secrets, roster: Roster, clear: PyTree, alive: Array, online: Array) -> tuple[Opened, Bits]:
-        return sharing.disclose(quorum, private, roster, clear, alive, online)
+        return opening.disclose(quorum, private, roster, clear, alive, online)
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
-        secrets, recovered = sharing.reconstruct(quorum, header, roster)
-        groups = sum_by_group((recovered & header.alive).astype(jnp.int32), roster.group, num_groups) > 0
+        rebuilt = opening.reconstruct(quorum, header, roster)
+        some = lambda users: sum_by_group((users & header.alive).astype(jnp.int32), roster.group, num_groups) > 0
         value = received.value
         if not protocol.elide:
-            value = field.add(value, _correction(secrets, recovered, header, roster, value.shape[1], placement))
-        return Received(value, jnp.where(groups, received.count, 0))
+            correction = _correction(rebuilt.secrets, rebuilt.recovered, header, roster, value.shape[1], placement)
+            value = field.add(value, correction)
+        status = jnp.where(some(rebuilt.wrong), int(Status.WRONG_SHARES), 0)
+        return Received(value, jnp.where(some(rebuilt.recovered), received.count, 0), status)
 
     def _correction(
         secrets: Array, recovered: Array, header: Opened, roster: Roster, d: int, placement: Placement

@@ -9,6 +9,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedjax_priv.base import CLIENTS, RoundState
 from fedjax_priv.engine import processes
+from fedjax_priv.engine.state_placement import rows_over
 
 RUNS = "runs"
 """Name of the mesh axis of a sweep whose devices take whole runs."""
@@ -43,7 +44,7 @@ class Layout(NamedTuple):
 def one_run(mesh: Mesh, num_clients: int) -> Layout:
     """One run; its clients are spread over the mesh if its size divides their number."""
     whole = NamedSharding(mesh, PartitionSpec())
-    rows = NamedSharding(mesh, PartitionSpec(CLIENTS)) if num_clients % mesh.size == 0 else whole
+    rows = rows_over(mesh, num_clients)
     return Layout(lambda fn, shared: fn, False, whole, whole, rows, _state(whole, rows), whole)
 
 

@@ -10,7 +10,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort, unmasked
 from fedjax_priv.systems.releases import LocalNoise
 
 MASKS = HandsOn(enrolled_masks, ("threshold", "elide"))
@@ -50,19 +50,19 @@ def cdp_fl(
     """
     size = secure_cohort(num_clients, cohort_size)
     masks, run = MASKS.split(how)
-    if secure_sum is not None and masks.get("elide"):
-        raise ValueError("elide must not be given with secure_sum, which has no masks to leave out, got True")
+    own = secure_sum is None
+    mask = enrolled_masks(group_size=size, **masks) if own else unmasked(secure_sum, masks, "secure_sum")
     return federated_round(
         cohort=sample(size) if cohort is None else cohort,
         local=local,
         layers=stack(
             mean=average(),
             quantize=quantize(levels, max_terms=size),
-            mask=enrolled_masks(group_size=size, **masks) if secure_sum is None else secure_sum,
+            mask=mask,
         ),
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=LocalNoise(secure_sum is None, size),
+        release=LocalNoise(own, size),
         **run,
     )

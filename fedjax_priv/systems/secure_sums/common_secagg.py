@@ -9,7 +9,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
 from fedjax_priv.systems.releases import Sum
 
 
@@ -51,6 +51,8 @@ def common_secagg(
     _validate.integer(num_params=num_params)
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
     masks, run = MASKS.split(how)
+    own = secure_sum is None
+    mask = pairwise_masks(group_size=size, **masks) if own else unmasked(secure_sum, masks, "secure_sum")
     return federated_round(
         cohort=everyone(),
         local=local,
@@ -58,12 +60,12 @@ def common_secagg(
             weigh=scale(1 / (1 - dropout)),
             common=common,
             quantize=quantize(levels, max_terms=size),
-            mask=pairwise_masks(group_size=size, **masks) if secure_sum is None else secure_sum,
+            mask=mask,
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum() if secure_sum is None else None,
+        release=Sum() if own else None,
         **run,
     )
 

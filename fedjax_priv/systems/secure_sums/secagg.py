@@ -11,7 +11,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import Sum
 
@@ -62,7 +62,7 @@ def secagg(
         raise ValueError("normalize must be 'expected' with noise_variance, got 'survivors': weights get noise")
     masks, run = MASKS.split(how)
     secure = secure_sum is None
-    mask = pairwise_masks(group_size=size, **masks) if secure_sum is None else secure_sum
+    mask = pairwise_masks(group_size=size, **masks) if secure else unmasked(secure_sum, masks, "secure_sum")
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
         threshold=mask.threshold,

@@ -98,6 +98,21 @@ def test_what_a_defence_refuses_with_nan_is_not_the_best():
     assert 8.5 < largest < 9 < 10 * jnp.abs(UPDATES[MASKS[0]].mean(0)).max(), "the first step is refused"
 
 
+def test_a_step_that_was_cut_never_doubles_again():
+    """Harm grows up to the factor 2.5, where the defence gives no answer: 1, then 2.458 by shorter steps, then more."""
+    honest, mean = jnp.asarray(MASKS[0]), np.abs(UPDATES[MASKS[0]].mean(0)).max()
+    defence = lambda rows: jnp.where(jnp.abs(rows[0]).max() < 2.5 * mean, rows.mean(0), jnp.nan)
+    attack = jax.jit(optimal_foe(defence, evals=42, step=1.0, ratio=0.9))
+    found = jnp.abs(attack(KEY, jnp.asarray(UPDATES), honest, ~honest)).max() / mean
+    best, step, grows = 0.0, 1.0, True
+    for _ in range(41):
+        better = best + step < 2.5
+        best, grows = best + step * better, grows and better
+        step *= 2.0 if grows else 0.9
+    assert best > 2.48
+    np.testing.assert_allclose(found, best, rtol=1e-5)
+
+
 def test_a_defence_that_answers_nan_is_left_at_the_start():
     attack = optimal_alie(lambda rows: jnp.full(D, jnp.nan), start=0.5)
     rows, honest = jnp.asarray(UPDATES), jnp.asarray(MASKS[1])

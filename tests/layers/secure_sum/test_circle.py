@@ -61,7 +61,7 @@ def test_the_graph_is_k_regular_symmetric_and_connected_within_a_group(name, k):
             assert table[user].sum() == min(k, mine.sum() - 1)
             assert (reached(table, user) == mine).all()
             assert int(places.members[user]) == mine.sum()
-            assert found.slot[user, 0] == user
+            assert found.slot[user, 0] == user and found.there[user, 0]
 
 
 @pytest.mark.parametrize("name", COHORTS)

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv.base import Placement
 from fedjax_priv.crypto import field, shamir
-from fedjax_priv.layers.secure_sum import sharing
+from fedjax_priv.layers.secure_sum import opening, sharing
 from helpers import Q, cohort_of, refuses, same_bits, survivors
 
 N = 9
@@ -33,8 +34,8 @@ def open_round(quorum, key, who):
 
 @functools.partial(jax.jit, static_argnames="quorum")
 def close_round(quorum, private, roster, alive, online):
-    header, bits = sharing.disclose(quorum, private, roster, (), alive, online)
-    return header, *sharing.reconstruct(quorum, header, roster), bits
+    header, bits = opening.disclose(quorum, private, roster, (), alive, online)
+    return header, opening.reconstruct(quorum, header, roster), bits
 
 
 def run(quorum, lost=(), gone=(), who=WHO, key=KEY, spoil=None):
@@ -42,10 +43,10 @@ def run(quorum, lost=(), gone=(), who=WHO, key=KEY, spoil=None):
     alive = survivors(N, lost) & who.selected
     private, roster, peers, opening = open_round(quorum, key, who)
     held = spoil(private) if spoil else private
-    header, secrets, recovered, closing = close_round(quorum, held, roster, alive, alive & survivors(N, gone))
+    header, rebuilt, closing = close_round(quorum, held, roster, alive, alive & survivors(N, gone))
     return {
-        "private": private, "roster": roster, "peers": peers, "header": header, "secrets": secrets,
-        "recovered": recovered, "bits": {**opening, **closing},
+        "private": private, "roster": roster, "peers": peers, "header": header, "secrets": rebuilt.secrets,
+        "recovered": rebuilt.recovered, "bits": {**opening, **closing},
     }  # fmt: skip
 
 
@@ -74,12 +75,15 @@ def test_what_is_recovered_of_every_user_whoever_survives(graph):
     for _ in range(200):
         alive = chosen & (rng.random(N) < rng.random())
         online = alive & (rng.random(N) < rng.random() ** 0.3)
-        _, secrets, recovered, _ = close_round(quorum, private, roster, jnp.asarray(alive), jnp.asarray(online))
+        _, rebuilt, _ = close_round(quorum, private, roster, jnp.asarray(alive), jnp.asarray(online))
+        secrets, recovered = rebuilt.secrets, rebuilt.recovered
         met = (holds & ~np.eye(N, dtype=bool))[alive].any(0)  # by a survivor other than oneself
-        lacking = chosen & (alive | met) & (holds[online].sum(0) < 2)
+        answers = online & (holds[alive].sum(0) >= 2)
+        lacking = chosen & (alive | met) & (holds[answers].sum(0) < 2)
         fine = np.array([alive[group == g].any() and not lacking[group == g].any() for g in group])
         assert np.asarray(recovered).tolist() == fine.tolist()
-        expected, known = np.where(alive[:, None], private.seed, private.key), chosen & (holds[online].sum(0) >= 2)
+        expected, known = np.where(alive[:, None], private.seed, private.key), chosen & (holds[answers].sum(0) >= 2)
+        assert np.asarray(rebuilt.known).tolist() == known.tolist() and not rebuilt.wrong.any()
         assert (np.asarray(secrets)[known] == expected[known]).all()
         assert (np.asarray(secrets)[~known] != expected[~known]).any(1).all()
         outcomes += fine.tolist()
@@ -154,17 +158,17 @@ def test_fewer_survivors_than_the_threshold_open_nothing():
     assert not opened[:, ~odd].any()
 
 
-def test_a_user_with_too_few_surviving_holders_is_opened_by_none_of_them():
+def test_a_user_answers_if_enough_of_its_own_holders_survived():
     """The threshold is one of each user's holders: a neighbour's may be met where one's own is not."""
     quorum = QUORUMS["k-regular"]
     roster, poor = run(quorum)["roster"], 5
     at = lambda step: int(roster.circle.order[(int(roster.circle.place[poor]) + step) % N])
-    result = run(quorum, lost=[poor, at(-2), at(1)])  # 2 of its 5 holders are left, 3 are needed
+    result = run(quorum, lost=[at(-2), at(-1), at(1)])  # itself and one more of its 5 holders are left, 3 are needed
     held, opened = who_holds(result["peers"]), by_owner(result["header"].shares, result["peers"])
-    assert not opened[:, poor].any()
-    assert not result["recovered"].any(), "its survivors' masks with it stay in the sum"
-    assert opened[at(2), at(4)].all(), "of others shares are opened"
-    assert held[at(2), poor]
+    assert not opened[poor].any()
+    assert not result["header"].online[poor]
+    assert not result["recovered"].any(), "its own private mask stays in the sum"
+    assert held[at(2), at(4)] and opened[at(2), at(4)].all(), "others answer"
 
 
 @pytest.mark.parametrize(("gone", "recovered"), [([0], True), ([0, 3, 5, 7], True), ([0, 3, 5, 7, 8], False)])
@@ -218,6 +222,21 @@ def test_secrets_come_from_a_client_s_number_and_polynomials_from_the_round():
     assert not (slope(first) == slope(again["private"])).any()
 
 
+def test_no_two_draws_come_from_one_random_key(monkeypatch):
+    """Keys, seeds, polynomials and the graph: of one that is opened, nothing can be learned about another."""
+    used, bits = [], jax.random.bits
+
+    def recorded(key, *args):
+        jax.debug.callback(lambda data: used.append(tuple(np.asarray(data).tolist())), jax.random.key_data(key))
+        return bits(key, *args)
+
+    monkeypatch.setattr(jax.random, "bits", recorded)
+    open_ = functools.partial(sharing.open_round, quorum_of("k-regular"), placement=Placement(block=N))
+    jax.block_until_ready(jax.jit(open_)(KEY, WHO))
+    jax.effects_barrier()
+    assert len(used) == len(set(used)) == 3 * N + 1
+
+
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_the_secrets_of_users_are_their_own(graph):
     private = run(QUORUMS[graph])["private"]
@@ -248,11 +267,11 @@ def test_a_user_that_is_not_selected_neither_holds_nor_shares(graph):
 
 @pytest.mark.parametrize(("graph", "holders"), [("complete", N), ("k-regular", 5)])
 def test_bits_of_each_phase(graph, holders):
-    """Keys are two words; a share of two secrets is four; opened shares are two; survivors are a bitmap of bytes."""
+    """Keys and commitments are two words, shares of two secrets four, opened ones two; survivors a bitmap of bytes."""
     result = run(QUORUMS[graph], lost=[2], gone=[3])
     alive, online = (np.asarray(survivors(N, away)) for away in ([2], [2, 3]))
     expected = {
-        "advertise": (np.full(N, 64), np.full(N, 64 * (holders - 1))),
+        "advertise": (np.full(N, 128), np.full(N, 64 * (holders - 1))),
         "share": (np.full(N, 128 * (holders - 1)), np.full(N, 128 * (holders - 1))),
         "unmask": (64 * holders * online, (16 if holders == N else 8) * alive),
     }

@@ -1,0 +1,114 @@
+"""Eps from many runs on each of two adjacent inputs, and what contradicts a claim."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_priv import _validate
+from fedjax_priv.audit.bounds import gaussian_curve, one_event
+from fedjax_priv.audit.bounds.guessing import Errors, count_errors, no_errors
+
+NEVER = 2**60
+"""Stands for more trials than anybody can run."""
+
+
+class LowerBound(NamedTuple):
+    """Eps is at least this, with this confidence, at this delta."""
+
+    epsilon: float
+    delta: float
+    confidence: float
+    why: str  # what was counted
+    limit: float  # the largest eps that so many runs or guesses could have shown
+
+
+class Comparison(NamedTuple):
+    """Of a claim with what was seen."""
+
+    contradicted: bool
+    needed: int  # runs on each input that contradict it if no guess is wrong, `NEVER`, or 0 if there were as many
+
+
+def two_worlds(
+    first: np.ndarray,
+    second: np.ndarray,
+    *,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    gaussian: bool = False,
+) -> LowerBound:
+    """A bound from the scores of many runs on each of two adjacent inputs.
+
+    Half of the runs choose a test, `score > t` or its complement, at one coordinate if there are many, and the others
+    count its errors; their rates are known up to Clopper and Pearson's intervals.
+
+    Args:
+      first: `[k]` or `[k, s]`, at least 4 scores, finite.
+      second: `[l]` or `[l, s]`, of the other input.
+      delta: in [0, 1).
+      confidence: of the bound, in (0, 1).
+      gaussian: the mechanism is a Gaussian one without sampling; the bound is much larger, and holds for no other.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    _check(delta, confidence)
+    epsilon = (gaussian_curve if gaussian else one_event).epsilon
+    choose = gaussian_curve.mu if gaussian else lambda alpha, beta: epsilon(alpha, beta, delta)
+    errors = count_errors(first, second, choose)
+    most = no_errors(len(first), len(second))
+    found, limit = (float(epsilon(*each.rates(confidence), delta)) for each in (errors, most))
+    return LowerBound(found, delta, confidence, str(errors), limit)
+
+
+def compare(
+    first: np.ndarray,
+    second: np.ndarray,
+    claim: Sequence[tuple[float, float]],
+    *,
+    confidence: float = 0.95,
+    gaussian: bool = False,
+) -> Comparison:
+    """A test of a whole claim: all of its (eps, delta) at once, that is of its trade-off curve.
+
+    Args:
+      first: as in `two_worlds`.
+      second: as in `two_worlds`.
+      claim: pairs (eps, delta), all of which are said to hold; eps >= 0, delta in [0, 1).
+      confidence: of a contradiction, in (0, 1).
+      gaussian: as in `two_worlds`.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    eps, deltas = np.array(claim, np.float64).reshape(-1, 2).T
+    if not eps.size or not (eps >= 0).all():
+        raise ValueError(f"claim must be pairs (eps, delta) with eps >= 0, got {claim!r}")
+    for delta in deltas:
+        _check(float(delta), confidence)
+    excess = functools.partial((gaussian_curve if gaussian else one_event).excess, epsilons=eps, deltas=deltas)
+    errors = count_errors(first, second, gaussian_curve.mu if gaussian else excess)
+    contradicts = lambda errors: bool(excess(*errors.rates(confidence)) > 0)
+    return Comparison(contradicts(errors), _needed(contradicts, len(first), len(second)))
+
+
+def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> int:
+    """The least number of runs that could contradict, or 0 if those that there were could."""
+    if contradicts(no_errors(first, second)):
+        return 0
+    low = high = 4
+    while not contradicts(no_errors(high, high)):
+        low, high = high, 2 * high
+        if high > NEVER:
+            return NEVER
+    while high - low > max(2, low // 100):
+        middle = (low + high) // 2
+        low, high = (low, middle) if contradicts(no_errors(middle, middle)) else (middle, high)
+    return high
+
+
+def _check(delta: float, confidence: float) -> None:
+    _validate.fraction(below_one=True, delta=delta)
+    _validate.fraction(below_one=True, above_zero=True, confidence=confidence)

@@ -1,0 +1,112 @@
+"""What is opened once the survivors are known, and what the server rebuilds from it.
+
+Survivors open the shares of the seeds of survivors and of the keys of the lost, never both of one user. Each acts on
+what the server tells it: which of its own holders' uploads arrived. The server checks every secret it rebuilds against
+the public key or the commitment of its owner, so a wrong share costs its group and corrupts no sum.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, PyTree, UInt32
+
+from fedjax_priv.base import Bits, Link
+from fedjax_priv.crypto import key_agreement, shamir
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.secure_sum.circle import Peers, in_group
+from fedjax_priv.layers.secure_sum.sharing import (
+    Quorum,
+    Roster,
+    Secrets,
+    all_peers,
+    commitment,
+    group_holders,
+    num_holders,
+)
+
+
+class Opened(NamedTuple):
+    """What the server is sent once the survivors are known, and what it kept of their uploads."""
+
+    shares: UInt32[Array, "n m 2"]  # of a lost peer's key or a surviving peer's seed; zero: not sent
+    alive: Bool[Array, " n"]
+    online: Bool[Array, " n"]  # sent shares
+    located: PyTree  # location sets of the uploads
+
+
+class Rebuilt(NamedTuple):
+    """What the server makes of the shares."""
+
+    secrets: UInt32[Array, "n 2"]  # the key of each lost user, the seed of each survivor
+    known: Bool[Array, " n"]  # the secret is what its owner published
+    recovered: Bool[Array, " n"]  # all that the user's group needs is known
+    wrong: Bool[Array, " n"]  # the group needs a secret whose shares were enough and did not give it
+
+
+def disclose(
+    quorum: Quorum, private: Secrets, roster: Roster, located: PyTree, alive: Array, online: Array
+) -> tuple[Opened, Bits]:
+    """The server tells each survivor which of its holders survived; those that are still there open shares."""
+    peers = all_peers(quorum, roster)
+    told = only_rows(alive, alive[peers.slot] & peers.there)
+    shares, sent = jax.vmap(functools.partial(_answer, quorum))(private.shares, peers.there, told, online)
+    up = sent.sum(1, dtype=jnp.uint32) * message_bits(shares[0, 0])
+    listed = jnp.where(alive, 8 * ((group_holders(quorum, roster) + 7) // 8), 0)  # a bit each, in whole bytes
+    return Opened(shares, alive, sent.any(1), only_rows(alive, located)), {"unmask": Link(up, listed)}
+
+
+def _answer(
+    quorum: Quorum, shares: UInt32[Array, "m 4"], there: Bool[Array, " m"], told: Bool[Array, " m"], online: Array
+) -> tuple[UInt32[Array, "m 2"], Bool[Array, " m"]]:
+    """What one user opens: a share of each peer's seed or key, if enough of its own holders survived; or nothing."""
+    sent = there & online & (told.sum() >= quorum.threshold)
+    return only_rows(sent, jnp.where(told[:, None], shares[:, 2:], shares[:, :2])), sent
+
+
+def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> Rebuilt:
+    """The key of each lost user and the seed of each survivor, each checked against what its owner published."""
+    secrets, enough = rebuild(quorum, roster, header.shares, header.online)
+    known = enough & fits(roster, secrets, header.alive)
+    met = num_holders(all_peers(quorum, roster), header.alive) > 0
+    needed = roster.selected & (header.alive | met)
+    some = lambda users: in_group(users, roster.group) > 0
+    return Rebuilt(secrets, known, some(header.alive) & ~some(needed & ~known), some(needed & enough & ~known))
+
+
+def rebuild(
+    quorum: Quorum, roster: Roster, shares: UInt32[Array, "n m 2"], holders: Bool[Array, " n"]
+) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:
+    """The secret of each user from the shares of its first holders, unchecked, and whether there are enough of them.
+
+    Args:
+      quorum: who holds shares.
+      roster: of the round.
+      shares: row i holds those that user i has of its peers' secrets.
+      holders: whose shares are there.
+    """
+    peers = all_peers(quorum, roster)
+    answers = holders[peers.slot] & peers.there
+    weights = _weights(quorum, holders, peers, answers, roster)
+    secrets = jax.vmap(shamir.reconstruct)(shares[peers.slot, peers.back], weights)
+    return secrets, answers.sum(1) >= quorum.threshold
+
+
+def fits(roster: Roster, secrets: UInt32[Array, "n 2"], seed: Bool[Array, " n"]) -> Bool[Array, " n"]:
+    """Whether each secret is the one its owner published: the private mask's `seed`, else the key."""
+    key = (jax.vmap(key_agreement.public_key)(secrets) == roster.key).all(1)
+    return jnp.where(seed, (commitment(secrets) == roster.commitment).all(1), key)
+
+
+def _weights(quorum: Quorum, holders: Array, peers: Peers, answers: Array, roster: Roster) -> UInt32[Array, "n m"]:
+    """Of each user's holders. On the complete graph the same ones answer for everybody."""
+    if quorum.complete:
+        chosen = shamir.first(quorum.threshold, holders, roster.group)
+        points = (roster.circle.place - roster.circle.start + 1).astype(jnp.uint32)
+        weights = shamir.lagrange_weights(points, chosen, roster.group)
+        return jnp.where(peers.there, weights[peers.slot], 0)
+    chosen = jax.vmap(functools.partial(shamir.first, quorum.threshold))(answers)
+    points = jnp.arange(1, quorum.holders + 1, dtype=jnp.uint32)
+    return jax.vmap(shamir.lagrange_weights, (None, 0))(points, chosen)

@@ -1,0 +1,92 @@
+"""What an audit says of the figures of an entry: contradicted, standing, or out of reach of its trials."""
+
+import numpy as np
+import pytest
+
+from fedjax_priv.audit import Finding, Worlds, verdict
+from fedjax_priv.audit.bounds import NEVER
+from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.ledger import Entry
+from fedjax_priv.ledger.entry import Figure, none
+from fedjax_priv.theory import gaussian
+
+DELTA = 1e-4
+
+
+def entry(claimed=None, proved=None, delta=DELTA, kind=False):
+    figure = lambda eps: none("") if eps is None else Figure(eps, delta, "")
+    return Entry("the server", "one sample", figure(claimed), figure(proved), gaussian=kind)
+
+
+def said(entry, mu, trials, elsewhere=(), held=None, looks=1):
+    """Of scores that tell the inputs apart by mu standard deviations."""
+    noise = np.random.default_rng(0).normal(size=(2, trials))
+    noise[0] += mu
+    claims = claims_of(entry, elsewhere, held)
+    return finding(entry, claims, [("score", Worlds(*noise))] * looks, delta=DELTA, confidence=0.95, who="the server")
+
+
+def test_a_figure_is_contradicted_stands_or_is_out_of_reach():
+    """400 runs on each input, of which half count, can show an eps of 4 at most, and show 2.6."""
+    found = said(entry(1.0, 3.5), 3.0, 400, held=(50.0, DELTA))
+    assert 1.0 < found.at_least < 3.5 < found.limit < 50
+    assert (found.contradicts, found.stands, found.untestable) == (["claimed"], ["proved"], {"held": NEVER})
+
+
+def test_nothing_below_the_limit_is_said_to_stand():
+    """The verdict says how many trials could have contradicted it, and so many can."""
+    one = entry(proved=6.0)
+    found = said(one, 0.0, 1000)
+    assert found.limit < 6.0 and found.stands == [] and found.contradicts == []
+    needed = found.untestable["proved"]
+    assert needed > 1000 and said(one, 0.0, needed).stands == ["proved"]
+    assert said(one, 0.0, needed // 2).stands == []
+    assert said(one, 20.0, needed).contradicts == ["proved"]
+
+
+def test_a_curve_is_tested_where_its_figure_cannot_be():
+    mu = 1.0
+    at = lambda delta: entry(proved=float(gaussian.epsilon(delta, mu)), delta=delta)
+    elsewhere = [at(delta) for delta in (1e-3, 0.01, 0.1, 0.2, 0.3)]
+    alone, whole = said(at(DELTA), 2.5, 300), said(at(DELTA), 2.5, 300, elsewhere)
+    assert alone.untestable == {"proved": 336} and not alone.contradicts
+    assert whole.contradicts == ["proved"] and whole.at_least < alone.at_least  # two tests share the error
+    assert said(at(DELTA), mu, 300, elsewhere).stands == ["proved"]
+
+
+def test_a_gaussian_mechanism_has_a_bound_on_mu():
+    plain, whole = (said(entry(proved=14.0, kind=kind), 2.5, 1000) for kind in (False, True))
+    assert plain.at_least < 4 < 8 < whole.at_least < gaussian.epsilon(DELTA, 2.5)
+    assert not plain.gaussian and whole.gaussian and whole.limit > 3 * plain.limit
+    assert plain.untestable and whole.stands == ["proved"]
+
+
+def test_looks_share_the_error():
+    one, many = said(entry(proved=3.0), 4.0, 1000), said(entry(proved=3.0), 4.0, 1000, looks=50)
+    assert many.at_least < one.at_least and many.limit < one.limit
+
+
+def test_a_figure_that_is_none_elsewhere_is_tested_where_it_is_not():
+    claims = claims_of(entry(2.0), [entry(None, delta=0.1), entry(1.0, delta=0.2)], (3.0, DELTA))
+    assert claims == {"claimed": [(2.0, DELTA), (1.0, 0.2)], "held": [(3.0, DELTA)]}
+    assert claims_of(entry(), [], None) == {}
+    vacuous = said(entry(2.0, delta=1.0), 4.0, 400)
+    assert vacuous.untestable == {"claimed": NEVER}
+
+
+@pytest.mark.parametrize(
+    ("contradicts", "stands", "untestable", "words"),
+    [
+        (["claimed", "proved"], [], {}, "contradicts what is claimed and what is proved"),
+        ([], ["claimed", "proved"], {}, "stands"),
+        (["claimed"], ["proved"], {}, "contradicts what is claimed; what is proved stands"),
+        ([], [], {"proved": 12345}, "not testable: what is proved needs 12,345 trials"),
+        ([], ["claimed"], {"proved": NEVER, "held": 99},
+         "not testable: what is proved needs more trials than there can be, the eps it is held to needs 99 trials; "
+         "what is claimed stands"),
+        ([], [], {}, "no guarantee to contradict"),
+    ],
+)  # fmt: skip
+def test_verdicts_in_words(contradicts, stands, untestable, words):
+    one = Finding("who", "what", "label", 1.0, 2.0, 3.0, 1e-3, 0.95, 5.0, "", contradicts, stands, untestable)
+    assert verdict(one) == words
