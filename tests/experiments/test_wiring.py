@@ -188,6 +188,9 @@ def test_the_secure_sums_train_what_the_paper_says(name, monkeypatch):
         training.algorithm(setting, None, 50, system, elide=False)
         want = {"num_clients": 50, "dropout": 0.3, "levels": 2.0**20, "block": setting.block, "elide": False}
         assert built == [want | extra]
+        monkeypatch.setattr(training, "observe_privacy", np.asarray)
+        training.algorithm(setting, None, 50, system, elide=True)
+        assert built[1]["observe"].tolist() == [True] * 33 + [False] * 17 and built[1]["elide"]
         monkeypatch.undo()
 
 
@@ -329,5 +332,7 @@ def test_bars_are_those_of_their_system_and_n():
     shape = {"num_clients": [25, 100], "system": ["SecAgg", "SparseSecAgg"], "seed": [0]}
     comparison._bars(axes, xr.DataArray([[[8.0], [1.0]], [[16.0], [2.0]]], shape, tuple(shape)))
     bars = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    first, second = (bars[0].get_facecolor() for bars in axes.containers)
+    assert first != second
     assert bars == {"SecAgg": [8, 16], "SparseSecAgg": [1, 2]}
     assert [label.get_text() for label in axes.get_xticklabels()] == ["N = 25", "N = 100"]
