@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--runs", type=pathlib.Path, help="folder to write runs to; given again, they continue there")
     args = parser.parse_args()
     try:
-        (card,) = cards.chosen(args.paper, args.figure)
+        (card,) = cards.chosen(args.paper, args.figure, args.scale)
     except ValueError as error:
         parser.error(str(error))
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))

@@ -13,7 +13,8 @@ from experiments.claims import Claim, Open, Source
 from experiments.harness import Experiment, read_claim
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCALES = ("quick", "cpu", "paper")
+SCALES = ("quick", "cpu", "short", "paper")
+"""`short`, which some experiments have, is the paper's data and models for few epochs."""
 
 
 class Paper(NamedTuple):
@@ -97,11 +98,11 @@ def cards() -> list[Card]:
     return [Card(paper, name, of.makes, of.title) for paper in PAPERS for name, of in experiments(paper).items()]
 
 
-def chosen(paper: str | None, figure: str | None) -> list[Card]:
-    """The cards of a paper, or one of them; all if neither is given.
+def chosen(paper: str | None, figure: str | None, scale: str = "paper") -> list[Card]:
+    """The cards of a paper, or one of them; all if neither is given; only those that have the scale.
 
     Raises:
-      ValueError: there is no such paper or figure.
+      ValueError: there is no such paper or figure, or none of them has the scale.
     """
     if paper is not None and paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}; got {paper}")
@@ -110,7 +111,11 @@ def chosen(paper: str | None, figure: str | None) -> list[Card]:
     if not found:
         allowed = ", ".join(card.label for card in of_paper)
         raise ValueError(f"figure must be one of {allowed} for {paper}; got {figure}")
-    return found
+    with_scale = [card for card in found if scale in experiments(card.paper)[card.name].scales]
+    if not with_scale:
+        scales = dict.fromkeys(name for card in found for name in experiments(card.paper)[card.name].scales)
+        raise ValueError(f"scale must be one of {', '.join(scales)} for {found[0].name}; got {scale}")
+    return with_scale
 
 
 def folder_of(card: Card, scale: str, root: pathlib.Path) -> pathlib.Path:

@@ -95,3 +95,9 @@ def plus_minus(noise: float) -> str:
 def last(values: xr.DataArray, dim: str) -> xr.DataArray:
     """The last entry of a dimension at which there is a value."""
     return values.dropna(dim, how="all").isel({dim: -1}, drop=True)
+
+
+def as_printed(value: float, printed: str) -> bool:
+    """Whether a value is a printed number, such as "2.46", to its digits."""
+    digits = len(printed.partition(".")[2])
+    return bool(abs(value - float(printed)) <= 0.5 * 10.0**-digits * (1 + 1e-9))

@@ -1,4 +1,4 @@
-"""Lines of runs: their mean over seeds, and a band for their range."""
+"""Lines of runs: their mean over seeds, and a band for how sure it is."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -9,7 +9,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from experiments.comparison import over_seeds
 from experiments.harness import COLOURS
+
+BANDS = "lines are means over seeds, bands their 95% intervals (Student's t)"
 
 
 def colours_of(lines: Sequence, *, shaded: bool | None = None) -> dict:
@@ -31,9 +34,12 @@ def label_of(line: Any) -> str:
 
 
 def band(axes: Axes, runs: xr.DataArray, along: str, label: str, colour: Any, style: str = "-") -> None:
-    """The mean over `seed` as a line over the dimension `along`, and the range as a band."""
-    axes.plot(runs[along], runs.mean("seed"), style, color=colour, linewidth=1.5, label=label)
-    axes.fill_between(runs[along], runs.min("seed"), runs.max("seed"), color=colour, alpha=0.18, linewidth=0)
+    """The mean over `seed` as a line over the dimension `along`, and its 95% interval, if seeds are several."""
+    mean, noise = over_seeds(runs)
+    axes.plot(runs[along], mean, style, color=colour, linewidth=1.5, label=label)
+    low, high = mean - noise, mean + noise
+    seen = np.asarray(noise) < float(abs(mean).max())  # two seeds may say nothing
+    axes.fill_between(runs[along], low, high, where=seen, color=colour, alpha=0.18, linewidth=0)
 
 
 def plain(axes: Axes) -> None:

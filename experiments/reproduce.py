@@ -49,7 +49,7 @@ def reproduce(
       ValueError: an argument is out of its range.
     """
     _validate.integer(processes=processes)
-    cards = chosen(paper, figure)
+    cards = chosen(paper, figure, scale)
     rows = []
     try:
         for row in _rows(cards, scale, out, processes, resume):

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-PRECISION = frozenset({"seed", "repeats", "evaluations", "every", "at_once", "points", "rates"})
+PRECISION = frozenset(
+    {"block", "timed_rounds", "seed", "repeats", "evaluations", "every", "at_once", "points", "rates"}
+)
 """Fields that change how sure a result is and how finely it is drawn, not what is run."""
 
 

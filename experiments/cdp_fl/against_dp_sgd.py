@@ -42,9 +42,12 @@ class Curve(NamedTuple):
 
 
 def run(config: Config) -> Outcome:
-    of = curves(config)
-    result = runs(config, of)
-    said = caveats(config.setting, int(result.failed.sum()), budgets(config, of))
+    return judge(config, runs(config, curves(config)))
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """The outcome from the data of the runs."""
+    said = caveats(config.setting, result, budgets(config, curves(config)))
     return Outcome(draw({"": result}, ("accuracy", config.measure), said[0]), result, claims(config, result), said)
 
 

@@ -44,6 +44,12 @@ def run(config: Config) -> Outcome:
         | {name: ("audited", [getattr(one, name) for one in audits]) for name in Audit._fields},
         {"case": list(found), "stated": list(config.epsilons), "audited": [eps for eps, _ in config.audits]},
     )
+    return judge(config, result)
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """The outcome from the data of the audits and the laws."""
+    audits = [Audit(*(result[name].values[i].item() for name in Audit._fields)) for i in range(len(config.audits))]
     said = [
         f"one round, r = 10, delta = {config.delta:g}; sigma is that for which Theorem 1 states eps",
         "true: exact laws of the released sum, P[E] - e^eps P'[E] of the worst event E; (ii) leaves out a clipping "

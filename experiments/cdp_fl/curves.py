@@ -8,21 +8,20 @@ from matplotlib.figure import Figure
 
 from experiments.cdp_fl.problem import Setting
 from experiments.cdp_fl.training import ELIDED
-from experiments.drawing import band, colours_of, is_number, label_of, plain
+from experiments.drawing import BANDS, band, colours_of, is_number, label_of, plain
 
 NAMES = {"accuracy": "test accuracy", "training_loss": "training loss", "gradient_norm": "gradient norm"}
 
 
-def caveats(setting: Setting, failed: int, more: Sequence[str]) -> list[str]:
+def caveats(setting: Setting, result: xr.Dataset, more: Sequence[str]) -> list[str]:
     """The setting first, then `more`, then what holds for every figure."""
     return [
         f"{setting.dataset}, {setting.model}; {setting.num_devices} devices with {setting.num_train:,} training and "
         f"{setting.num_test} test rows, r = {setting.num_selected}, eta = {setting.rate:g}, G = {setting.clip:g}, "
-        f"delta = {setting.delta:g}; {setting.repeats} repeat(s)",
+        f"delta = {setting.delta:g}; {result.sizes['seed']} repeat(s)",
         *more, ELIDED,
-        "lines are means over repeats, bands their range; noise is two standard errors over repeats, of one split and "
-        "one schedule",
-        f"{failed} rounds of all runs failed and left the model unchanged",
+        f"{BANDS}; of one split and one schedule",
+        f"{int(result.failed.sum())} rounds of all runs failed and left the model unchanged",
     ]  # fmt: skip
 
 

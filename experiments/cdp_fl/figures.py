@@ -32,6 +32,7 @@ FIGURES = {
             batch_size=16, local_steps=(1, 10), sigmas=(1e-5, 1e-3), added=(1e-1, 1.0), rounds=20, every=2,
         ),
         partial(noise_and_steps.run, turns=noise_and_steps.falls_then_rises),
+        partial(noise_and_steps.judge, turns=noise_and_steps.falls_then_rises), noise_and_steps.differs,
     ),
     "fig4": Experiment(
         "Fig. 4", "a network by noise and by local steps",
@@ -43,26 +44,27 @@ FIGURES = {
             batch_size=16, local_steps=(1, 10), sigmas=(1e-4, 1e-2), added=(1.0,), rounds=20, every=2,
         ),
         partial(noise_and_steps.run, turns=noise_and_steps.drops_then_rises),
+        partial(noise_and_steps.judge, turns=noise_and_steps.drops_then_rises), noise_and_steps.differs,
     ),
     "fig5": Experiment(
         "Fig. 5", "logistic regression against DP-SGD",
         scales(against_dp_sgd.Config(LOGISTIC, "training_loss", rounds=20, local_steps=10), rounds=8),
-        against_dp_sgd.run,
+        against_dp_sgd.run, against_dp_sgd.judge,
     ),
     "fig6": Experiment(
         "Fig. 6", "a network against DP-SGD",
         scales(against_dp_sgd.Config(NETWORK, "gradient_norm", rounds=50, local_steps=5, every=2), rounds=8, every=1),
-        against_dp_sgd.run,
+        against_dp_sgd.run, against_dp_sgd.judge,
     ),
     "fig7": Experiment(
         "Fig. 7", "logistic regression, accuracy by eps, with and without secure aggregation",
         scales(by_epsilon.Config(LOGISTIC, rounds=20, local_steps=2), rounds=8, epsilons=(0.1, 1.0, 10.0)),
-        by_epsilon.run,
+        by_epsilon.run, by_epsilon.judge,
     ),
     "fig8": Experiment(
         "Fig. 8", "a network, accuracy by eps, with and without secure aggregation",
         scales(by_epsilon.Config(NETWORK, rounds=50, local_steps=5), rounds=8, epsilons=(0.1, 1.0, 10.0)),
-        by_epsilon.run,
+        by_epsilon.run, by_epsilon.judge,
     ),
     "counterexamples": Experiment(
         "", "Theorem 1's counterexamples: claimed against true delta and eps, and an audit of the first by simulation",
@@ -71,6 +73,6 @@ FIGURES = {
             "cpu": counterexamples.Config(),
             "paper": counterexamples.Config(),
         },
-        counterexamples.run,
+        counterexamples.run, counterexamples.judge,
     ),
 }  # fmt: skip

@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from experiments.claims import Claim, Open, Source
-from experiments.comparison import Gap, decided, gap
-from experiments.drawing import band, colours_of, label_of, plain
+from experiments.claims import Claim, Open, Source, joined
+from experiments.comparison import Gap, decided, gap, plus_minus
+from experiments.drawing import BANDS, band, colours_of, label_of, plain
+from experiments.fedrep import control
 from experiments.fedrep.methods import ALIE
 from experiments.fedrep.training import ELIDED, Config
 
@@ -57,22 +58,29 @@ def _until(accuracy: xr.DataArray, fraction: float) -> xr.DataArray:
 
 def claim(
     id: str, text: str, expected: str, found: Compared, holds: xr.DataArray, rule: str, more: str = "",
-    source: Source = Source.PAPER,
+    source: Source = Source.PAPER, controlled_by: xr.Dataset | None = None,
 ) -> Claim:  # fmt: skip
-    """A claim that is true if its answer is yes under every attack; of other dimensions the farthest value is shown."""
+    """A claim that is true if its answer is yes under every attack; of other dimensions the farthest value is shown.
+
+    With the result that it is `controlled_by`, only attacks that bite are judged.
+    """
     others = [dim for dim in holds.dims if dim != "attack"]
     held = holds.min(others)
-    failed = [str(name) for name in held.attack.values if held.sel(attack=name) < 0]
+    attacks = [str(name) for name in held.attack.values]
+    judged = attacks if controlled_by is None else control.biting(controlled_by, attacks)
+    failed = [name for name in judged if held.sel(attack=name) < 0]
     shown = ", ".join(
         f"{name} {_farthest(found.gap.mean.sel(attack=name)):+.1f} ({_farthest(found.best.sel(attack=name)):+.1f})"
-        for name in held.attack.values
+        for name in attacks
     )
-    note = [POINTS, *([more] if more else []), f"noise up to {100 * float(found.gap.noise.max()):.1f}"]
-    note += [f"does not hold under {' and '.join(failed)}"] if failed else []
-    note += [f"holds under all attacks for {dim}: {_kept(holds, dim)}" for dim in others if failed]
-    if len(set(ALIE) & set(failed)) == 1 and set(ALIE) <= {*held.attack.values}:
+    note = [POINTS, more, f"noise {plus_minus(100 * float(found.gap.noise.max())).strip()} at most"]
+    note += [f"not so under {' and '.join(failed)}"] if failed else []
+    note += [f"so under all attacks for {dim}: {_kept(holds, dim)}" for dim in others if failed]
+    if len(set(ALIE) & set(failed)) == 1 and set(ALIE) <= set(judged):
         note.append(HANGS_ON_Z)
-    return Claim(id, text, expected, shown, decided(held), rule, "; ".join(note), source, Open.UNDECIDED)
+    verdict = decided(held.sel(attack=judged)) if judged else None
+    said = Claim(id, text, expected, shown, verdict, rule, joined(*note), source, Open.UNDECIDED)
+    return said if controlled_by is None else control.controlled(controlled_by, said, attacks, judged)
 
 
 def _kept(holds: xr.DataArray, dim: Hashable) -> str:
@@ -90,9 +98,10 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
     rates = "; ".join(
         f"{name} {_list(result.rate.sel(curve=name).values)} of {_list(tried(name))}" for name in result.curve.values
     )
+    repeats = result.sizes["seed"]
     return [
-        f"{setting.task}; {setting.num_clients} clients, {setting.epochs} epochs; {setting.repeats} seed(s)", ELIDED,
-        "lines are means over seeds, bands their range; accuracy is on the test set, the last epoch is judged",
+        f"{setting.task}; {setting.num_clients} clients, {setting.epochs} epochs; {repeats} seed(s)", ELIDED,
+        f"{BANDS}; accuracy is on the test set, the last epoch is judged",
         f"learning rate of each method, best at the end, averaged over attacks and seeds: {rates}",
         f"{int(result.failed.sum())} rounds of all runs failed and left the model unchanged",
     ]  # fmt: skip

@@ -1,38 +1,43 @@
 """The FedREP paper's figures and its Table 1, and the robustness grid."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from experiments.fedrep import against_share, grid, other_systems, table1, variants
 from experiments.fedrep.methods import ALIE, ATTACKS, PAPERS, Method
-from experiments.fedrep.outcome import run
+from experiments.fedrep.outcome import experiment
 from experiments.fedrep.training import Config, Setting
 from experiments.harness import Experiment
 from experiments.problem import Task
 
 QUICK = Setting(
-    Task("digits", "mlp16", samples=1400), num_clients=8, epochs=9, evaluations=6, rates=(1.0,), repeats=1, at_once=8
+    Task("digits", "mlp16", samples=1400), num_clients=8, epochs=9, evaluations=6, rates=(1.0,), repeats=3, at_once=8
 )
 CPU = Setting(
-    Task("mnist", "mlp16", samples=16_000, pool=2), epochs=15, evaluations=10, rates=(0.2, 0.5, 1.0), repeats=2,
+    Task("mnist", "mlp16", samples=16_000, pool=2), epochs=15, evaluations=10, rates=(0.2, 0.5, 1.0), repeats=3,
     at_once=8,
 )  # fmt: skip
+SHORT = Setting(epochs=4, evaluations=4, rates=(0.5,), at_once=1)
+"""The paper's data, model and clients for few epochs, at the rate that the paper gives for FedREP in Fig. 7."""
 PAPER = Setting()
 FEW = 1
 """Byzantine clients at scale quick, of 8."""
 
 
 def scales(
-    methods: Mapping[str, Method], quick: dict[str, Any], cpu: dict[str, Any] | None = None, *,
-    rates: tuple[float, ...] = CPU.rates, **common: Any,
+    methods: Mapping[str, Method], quick: dict[str, Any], cpu: dict[str, Any] | None = None,
+    short: dict[str, Any] | None = None, *, rates: tuple[float, ...] = CPU.rates, **common: Any,
 ) -> dict[str, Config]:  # fmt: skip
-    """Configurations by scale: what they share, and changes at `quick` and `cpu`; `rates` are those at `cpu`."""
+    """Configurations by scale: what they share, and changes at `quick`, `cpu` and `short`, which few figures have.
+
+    `rates` are those at `cpu`.
+    """
     paper = Config(PAPER, dict(methods), **common)
     few = {name: method._replace(num_byzantine=min(method.num_byzantine, FEW)) for name, method in methods.items()}
     return {
         "quick": paper._replace(**{"setting": QUICK, "methods": few} | quick),
         "cpu": paper._replace(**{"setting": CPU._replace(rates=rates)} | (cpu or {})),
+        **({"short": paper._replace(**{"setting": SHORT} | short)} if short else {}),
         "paper": paper,
     }
 
@@ -72,91 +77,91 @@ def by_rate(gammas: tuple[float, ...], rates: tuple[float, ...]) -> dict[str, Me
 
 
 FIGURES = {
-    "fig1": Experiment(
+    "fig1": experiment(
         "Fig. 1", "FedREP with centered clipping under attacks, for fractions alpha of coordinates proposed at random",
-        scales(rules("CClip"), {"alphas": (0.0, 0.5, 1.0)}, rates=(0.1, 0.2, 0.5, 1.0), alphas=ALPHAS),
-        partial(run, claims=variants.alpha, line="alpha"),
+        scales(
+            rules("CClip"), {"alphas": (0.0, 0.5, 1.0)},
+            short={"alphas": (0.0, 0.95), "attacks": ("ALIE (1.5)",)}, rates=(0.1, 0.2, 0.5, 1.0), alphas=ALPHAS,
+        ),
+        variants.alpha, line="alpha",
     ),
-    "fig2": Experiment(
+    "fig2": experiment(
         "Fig. 2", "FedREP and RCGD-EF at the same fraction of coordinates, five local steps, under attacks",
         scales(LOCAL_STEPS, {}, rates=(0.5, 1.0, 2.0, 5.0)),
-        partial(run, claims=other_systems.against_rcgd_ef),
+        other_systems.against_rcgd_ef,
     ),
-    "fig3": Experiment(
+    "fig3": experiment(
         "Fig. 3", "as Fig. 1, with the geometric median and the trimmed mean",
         scales(
             rules("geoMed", "TMean"), few(rules("geoMed"), "geoMed") | {"alphas": (0.0, 0.5, 1.0)},
             {"alphas": (0.0, 0.5, 0.8, 0.95, 1.0)}, rates=(0.1, 0.2, 0.5), alphas=ALPHAS,
         ),
-        partial(run, claims=variants.alpha_and_unsteady, line="alpha"),
+        variants.alpha_and_unsteady, line="alpha",
     ),
-    "fig4": Experiment(
+    "fig4": experiment(
         "Fig. 4", "FedREP when Byzantine clients attack the coordinates they propose, as well as the values they send",
         scales(COORDINATES, few(COORDINATES, "noAtk", "minAtk"), rates=(0.2, 0.5)),
-        partial(run, claims=variants.coordinates),
+        variants.coordinates,
     ),
-    "fig5": Experiment(
+    "fig5": experiment(
         "Fig. 5", "momentum of local training under ALIE",
         scales(
             rules("geoMed", "TMean", "CClip"), few(rules("CClip"), "CClip") | {"momenta": MOMENTA},
             {"momenta": MOMENTA}, attacks=ALIE, momenta=(*MOMENTA, 0.99),
         ),
-        partial(run, claims=variants.momentum, line="momentum"),
+        variants.momentum, line="momentum",
     ),
-    "fig6": Experiment(
+    "fig6": experiment(
         "Fig. 6", "FedREP and SparseSecAgg without attacks, for buffers of 4, 8 and 16 clients",
         scales(
             by_size((4, 8, 16), (0.05, 0.1), (*PAPER.rates, 10.0, 20.0)),
             {"methods": by_size((4,), (0.05,), QUICK.rates)},
-            {"methods": by_size((4, 8, 16), (0.05, 0.1), (0.5, 1.0, 2.0))}, rates=(0.5, 1.0, 2.0), attacks=("none",),
+            {"methods": by_size((4, 8, 16), (0.05, 0.1), (0.5, 1.0, 2.0))},
+            {"methods": by_size((4,), (0.05,), (1.0, 2.0, 5.0))}, rates=(0.5, 1.0, 2.0), attacks=("none",),
         ),
-        partial(
-            run, claims=other_systems.by_size, picture=other_systems.sizes,
+        other_systems.by_size, picture=other_systems.sizes,
             more=(
                 "bytes are those of every message; keys, shares and bitmaps weigh more the smaller d is",
                 "at equal bytes the costlier run is read where it has spent as many, maybe before its rate falls",
             ),
-        ),
     ),
-    "fig7": Experiment(
+    "fig7": experiment(
         "Fig. 7", "FedREP at rate 0.5 and SparseSecAgg at several fractions of coordinates and rates, without attacks",
         scales(
             by_rate((0.05, 0.1, 0.2), (*PAPER.rates, 10.0, 20.0)), {"methods": by_rate((0.05,), (0.5, 1.0))},
             {"methods": by_rate((0.05, 0.1, 0.2), (0.2, 0.5, 1.0, 2.0, 5.0))}, attacks=("none",),
         ),
-        partial(run, claims=other_systems.by_rate, picture=other_systems.rates),
+        other_systems.by_rate, picture=other_systems.rates,
     ),
-    "fig8": Experiment(
+    "fig8": experiment(
         "Fig. 8 to 11", "FedREP at several ratios and SHARE, plain SGD, without attack and with 3 Byzantine clients",
         scales(
             with_share((0.02, 0.06, 0.13), buffer_size=4, num_byzantine=3),
             {"methods": with_share((0.13,), num_byzantine=FEW)},
             rates=(0.5, 1.0), attacks=("none", *PAPERS), momenta=(0.0,),
         ),
-        partial(run, claims=against_share.at_gammas),
+        against_share.at_gammas,
     ),
-    "fig12": Experiment(
+    "fig12": experiment(
         "Fig. 12",
         "FedREP and SHARE with momentum, 7 Byzantine clients, ALIE; and how dissimilar the buffers' means are",
         scales(
             with_share((0.03, 0.06, 0.13)), {"methods": with_share((0.13,), num_byzantine=FEW)}, attacks=ALIE
         ),
-        partial(
-            run, claims=against_share.dissimilar, observe=against_share.dissimilarity_of,
+        against_share.dissimilar, observe=against_share.dissimilarity_of,
             more=(
                 "dissimilarity: mean squared distance of two buffers without a Byzantine client; relative: over their "
                 "mean's squared length",
             ),
-        ),
     ),
     "table1": Experiment(
         "Table 1", "which systems are robust, efficient and private, from runs of each",
         scales(SYSTEMS | RULES, few(SYSTEMS, "RCGD-EF", "FedREP"), rates=(0.5,), attacks=tuple(ATTACKS)),
-        table1.run,
+        table1.run, table1.report,
     ),
     "grid": Experiment(
         "",
         "Aggregators, attacks, heterogeneity and seeds as one program, and accuracy under the worst attack",
-        grid.SCALES, grid.run,
+        grid.SCALES, grid.run, grid.judge,
     ),
 }  # fmt: skip

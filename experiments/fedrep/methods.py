@@ -25,6 +25,7 @@ last one is ours."""
 PAPERS = tuple(ATTACKS)[1:5]
 
 AGGREGATES: dict[str, Aggregator] = {
+    "mean": aggregators.mean()._replace(most_byzantine=None),  # defends against nothing: a control
     "CClip": aggregators.centered_clipping(),
     "geoMed": aggregators.weiszfeld(steps=5),
     "TMean": aggregators.trimmed_mean(fraction=7 / 16),
@@ -71,7 +72,17 @@ def attacked(local: Local, attack: Attack, num_byzantine: int) -> Local:
 
 
 def system_of(
-    method: Method, local: Local, m: int, d: int, alpha: Any, attack: Any, rate: Any, *, elide: bool, observe: Any
+    method: Method,
+    local: Local,
+    m: int,
+    d: int,
+    alpha: Any,
+    attack: Any,
+    rate: Any,
+    *,
+    elide: bool,
+    observe: Any,
+    dropout: float = 0.0,
 ) -> Algorithm:
     """A method for m clients and d parameters, on one device.
 
@@ -85,9 +96,10 @@ def system_of(
       rate: the learning rate, a unit for `sigma`.
       elide: expand no masks.
       observe: as in `federated_round`.
+      dropout: probability that a client is lost.
     """
     f = method.num_byzantine
-    how: dict[str, Any] = dict(num_clients=m, block=m, mesh=None, observe=observe)
+    how: dict[str, Any] = dict(num_clients=m, block=m, mesh=None, observe=observe, dropout=dropout)
     forge = attacks.one_of(attack, list(ATTACKS.values()))
     if method.system == "SparseSecAgg":
         part = float(sparse_secagg_alpha(method.ratio, m))

@@ -7,12 +7,14 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 
 from experiments.claims import Claim, Source
+from experiments.comparison import MARGIN
 from experiments.drawing import plain
 from experiments.fedrep.curves import Compared, ahead, at_equal, claim, compared, draw
 from experiments.fedrep.methods import ALIE, Method
 from experiments.fedrep.training import Config
 
-ABOVE = "more than 1 above, and noise"
+ABOVE = "more than 1 above, 95% interval above 0"
+BETTER = "above, 95% interval"
 SPARSE = "SparseSecAgg"
 
 
@@ -22,18 +24,21 @@ def sparse(fractions: tuple[float, ...], rates: tuple[float, ...]) -> dict[str, 
 
 
 def against_rcgd_ef(config: Config, result: xr.Dataset) -> list[Claim]:
-    return over_rcgd_ef(*(ahead(result, "FedREP", "RCGD-EF", way) for way in ("iteration", "both")))
+    return over_rcgd_ef(result, *(ahead(result, "FedREP", "RCGD-EF", way) for way in ("iteration", "both")))
 
 
-def over_rcgd_ef(by_iteration: Compared, at_equal_bytes: Compared) -> list[Claim]:
-    """FedREP's accuracy less RCGD-EF's."""
+def over_rcgd_ef(result: xr.Dataset, by_iteration: Compared, at_equal_bytes: Compared) -> list[Claim]:
+    """FedREP's accuracy less RCGD-EF's; being better than comparable is no failure."""
     alike, better = (by_iteration.sel(attack=list(names)) for names in (("bit-flip", "FoE"), ALIE))
     return [
         claim(
             "comparable", "FedREP is comparable to RCGD-EF under bit-flip and FoE", "comparable", alike,
-            alike.gap.small(), "at most 2 apart, and noise",
+            alike.gap.at_least(), "no more than 2 below, 95% interval; above does not matter", controlled_by=result,
         ),
-        claim("better-under-alie", "FedREP is better under ALIE", "better", better, better.gap.clear(), ABOVE),
+        claim(
+            "better-under-alie", "FedREP is better under ALIE", "better", better, better.gap.above(), BETTER,
+            controlled_by=result,
+        ),
         claim(
             "equal-bytes", "at equal bytes up and down FedREP is better", "", at_equal_bytes,
             at_equal_bytes.gap.clear(), ABOVE, "RCGD-EF's model comes down whole", Source.OURS,
@@ -82,10 +87,10 @@ def by_rate(config: Config, result: xr.Dataset) -> list[Claim]:
     rates = {str(name): float(result.rate.sel(curve=name)) for name in others}
     grid = result.end.sel(curve=others).dropna("tried", how="all").tried.values
     return [
-        claim("like-cost", f"FedREP is better than {others[0]}", "better at like cost", like, like.gap.clear(), ABOVE),
+        claim("like-cost", f"FedREP is better than {others[0]}", "better at like cost", like, like.gap.above(), BETTER),
         claim(
-            "more-cost", f"and still better than {others[-1]}", "it needs far more to be as good", most,
-            most.gap.clear(), ABOVE,
+            "more-cost", f"and at least as good as {others[-1]}", "it needs far more to be as good", most,
+            most.gap.at_least(MARGIN), f"no more than {100 * MARGIN:g} below, 95% interval",
         ),
         Claim(
             "best-rate", "SparseSecAgg's best rate is 5, the edge of the grid", "5",

@@ -12,7 +12,9 @@ import jax
 import jax.numpy as jnp
 import xarray as xr
 
+from experiments.fedrep import control
 from experiments.fedrep.methods import ATTACKS, PAPERS, Method, system_of
+from experiments.fedrep.tuning import tuned
 from experiments.problem import Task, load, model_of, num_params
 from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics
@@ -80,28 +82,45 @@ def algorithm(
 
 
 def compare(config: Config, observe: Observe | None = None) -> xr.Dataset:
-    """Run all methods, each at the rate that is best for it.
+    """Run all methods, each at the rate that is best for it, and an undefended mean as a control of the attacks.
 
     Returns:
       `accuracy` `[curve, alpha, momentum, attack, seed, epoch]`; without `epoch` the means over rounds and clients of
       `gamma`, |I| / d, and of bytes of an iteration, `up` and `down`, as well as `failed` rounds and what `observe`
-      gave; `rate` `[curve, alpha, momentum]`; and `end` `[curve, alpha, momentum, tried]`, the last accuracy at each
-      of the rates.
+      gave; `rate` `[curve, alpha, momentum]`; `end` `[curve, alpha, momentum, tried]`, the last accuracy at each of
+      the rates; and, if clients are Byzantine, `undefended` `[attacked, seed]`, the last accuracy of the control.
     """
     dataset = load(config.setting.task)
     parts = [_one(config, method, dataset, observe) for method in config.methods.values()]
     result = xr.concat(parts, xr.Variable("curve", list(config.methods)), join="outer")
+    if (mean := control.undefended(config.methods)) is not None:
+        result["undefended"] = undefended(config, mean, dataset)
     return result.assign_attrs(num_params=num_params(config.setting.task))
 
 
+def undefended(config: Config, mean: Method, dataset: data.Dataset) -> xr.DataArray:
+    """The last accuracies of the control `[attacked, seed]`, with no attack first."""
+    attacks = (control.NONE, *(name for name in config.attacks if name != control.NONE))
+    usual = 0.9 if 0.9 in config.momenta else config.momenta[0]
+    plain = config._replace(attacks=attacks, alphas=(0.0,), momenta=(usual,))
+    runs = _runs(plain, mean, dataset, None, mean.rates or config.setting.rates)
+    return control.ends(runs.squeeze(("alpha", "momentum"), drop=True))
+
+
 def _one(config: Config, method: Method, dataset: data.Dataset, observe: Observe | None) -> xr.Dataset:
+    return tuned(functools.partial(_runs, config, method, dataset, observe), method.rates or config.setting.rates)
+
+
+def _runs(
+    config: Config, method: Method, dataset: data.Dataset, observe: Observe | None, rates: Sequence[float]
+) -> xr.Dataset:
     setting, samples = config.setting, len(dataset.x_train)
     rounds, every = lengths(setting, method, samples)
     numbers: Mapping[str, Sequence[float | int]] = {
         "alpha": config.alphas,
         "momentum": config.momenta,
         "attack": [float(list(ATTACKS).index(name)) for name in config.attacks],
-        "rate": method.rates or setting.rates,
+        "rate": rates,
         "seed": range(setting.repeats),
     }
     whole = sweep(
@@ -112,7 +131,7 @@ def _one(config: Config, method: Method, dataset: data.Dataset, observe: Observe
         evaluate=metrics.accuracy(model_of(setting.task), dataset.x_test, dataset.y_test),
     )  # fmt: skip
     whole = whole.assign_coords(attack=list(config.attacks), evaluation=whole.evaluation * setting.epochs / rounds)
-    return best(summary(whole.rename(evaluation="epoch"), method, num_params(setting.task)))
+    return summary(whole.rename(evaluation="epoch"), method, num_params(setting.task))
 
 
 def summary(runs: xr.Dataset, method: Method, d: int) -> xr.Dataset:
@@ -129,9 +148,3 @@ def summary(runs: xr.Dataset, method: Method, d: int) -> xr.Dataset:
 
 OBSERVED = ("dissimilarity", "length")
 """Names of what may be observed."""
-
-
-def best(runs: xr.Dataset) -> xr.Dataset:
-    """Runs at the rate with the best accuracy at the end, a mean over attacks and seeds."""
-    end = runs.accuracy.isel(epoch=-1, drop=True).mean(("attack", "seed"))
-    return runs.isel(rate=end.argmax("rate")).reset_coords("rate").assign(end=end.rename(rate="tried"))

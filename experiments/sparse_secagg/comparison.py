@@ -1,7 +1,8 @@
 """Fig. 3, 5 and 6: total upload, rounds and time to a target accuracy, SecAgg against SparseSecAgg."""
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -26,9 +27,25 @@ class Paper(NamedTuple):
     clock: float  # the same ratio of time
 
 
+def of(**paper: Any) -> tuple[Callable, Callable]:
+    """`run` and `judge` of a figure."""
+    return functools.partial(run, **paper), functools.partial(judge, **paper)
+
+
 def run(config: Config, paper: Paper, more: Callable[[Config, xr.Dataset], list[Claim]]) -> Outcome:
     """A figure; `more` makes the claims that the other two do not have."""
     result = compare(config)
+    if config.setting.partition != "iid":
+        iid = config._replace(setting=config.setting._replace(partition="iid"), timed_rounds=0)
+        runs = compare(iid, systems=["SparseSecAgg"])
+        result["accuracy_iid"] = runs.accuracy.sel(system="SparseSecAgg", drop=True)
+    return judge(config, result, paper, more)
+
+
+def judge(
+    config: Config, result: xr.Dataset, paper: Paper, more: Callable[[Config, xr.Dataset], list[Claim]]
+) -> Outcome:
+    """Figure and claims, from the data of a run."""
     found = [*claims(config, paper, result), *more(config, result)]
     return Outcome(figure(config, result), result, found, caveats(config, result))
 
@@ -123,17 +140,15 @@ def revealed(config: Config, result: xr.Dataset) -> list[Claim]:
 
 
 def below_iid(config: Config, result: xr.Dataset) -> list[Claim]:
-    """Fig. 6: accuracy at the end of non-IID runs and of IID runs of as many rounds, which it adds to the data."""
-    setting = config.setting._replace(partition="iid")
-    iid = compare(config._replace(setting=setting, timed_rounds=0), systems=["SparseSecAgg"])
-    of = lambda runs: runs.accuracy.sel(system="SparseSecAgg", drop=True)
-    ends = lambda runs: np.array([last(one, "evaluation").item() for one in of(runs).mean("seed")])
-    result["accuracy_iid"] = of(iid)
-    lost = ends(iid) - ends(result)
+    """Fig. 6: accuracy at the end of non-IID runs and of IID runs of as many rounds."""
+    sparse = result.accuracy.sel(system="SparseSecAgg", drop=True)
+    ends = lambda runs: np.array([last(one, "evaluation").item() for one in runs.mean("seed")])
+    lost = ends(result.accuracy_iid) - ends(sparse)
     return [
         Claim(
-            "below-iid", "accuracy below IID at comparable upload", "3%", f"{span(100 * lost)}%",
-            bool((abs(lost - 0.03) <= 0.02).all()), "1 to 5 points", "SparseSecAgg after the last round, range over N",
+            "below-iid", "only 3% below IID at comparable upload", "at most 3%", f"{span(100 * lost)}%",
+            bool((100 * lost < 3.5).all()), "at most 3 points, to the printed digit, at every N: less is better",
+            "SparseSecAgg after the last round, range over N",
         )
     ]  # fmt: skip
 

@@ -60,6 +60,12 @@ def run(config: Config) -> Outcome:
         lambda partition: clients_of(settings[partition], dataset, config.num_clients, config.seed),
         rounds=config.rounds, every=max(1, config.rounds // 10), keep=next_run(), progress=False,
     )[["overlap_mean", "overlap_std"]]  # fmt: skip
+    return judge(config, result)
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """Figure and claims, from the data of a run."""
+    task = config.setting.task
     caveats = [
         f"{task}, K = d / {1 / config.fraction:g}, N = {config.num_clients}; one run",
         "bands: standard deviation over pairs of users, of |U_i and U_j| / K",

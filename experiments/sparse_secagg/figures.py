@@ -1,10 +1,8 @@
 """The figures and tables of the SparseSecAgg paper, and three results of ours."""
 
-import functools
-
 from experiments.harness import Experiment
 from experiments.problem import Task
-from experiments.sparse_secagg import comparison, convergence, fig2, fig4, leakage, repair, table1
+from experiments.sparse_secagg import comparison, convergence, fig2, fig4, leakage, repair, statements, table1
 from experiments.sparse_secagg.comparison import Paper
 from experiments.sparse_secagg.training import Config, Setting
 
@@ -17,10 +15,10 @@ FIGURES = {
     "fig2": Experiment(
         "Fig. 2", "how many selected coordinates two users have in common, rand-K and top-K, by round",
         {
-            "quick": fig2.Config(SMALL._replace(batch_size=10), 10, shards=(20,), rounds=10),
-            "cpu": fig2.Config(Setting(DENSE), rounds=20),
+            "quick": fig2.Config(SMALL._replace(batch_size=10, dropout=0.0), 10, shards=(20,), rounds=10),
+            "cpu": fig2.Config(Setting(DENSE, dropout=0.0), rounds=20),
             "paper": fig2.Config(),
-        }, fig2.run,
+        }, fig2.run, fig2.judge,
     ),
     "fig3": Experiment(
         "Fig. 3", "CIFAR-10, IID, to 55%: total upload, accuracy by round and time of SecAgg and SparseSecAgg",
@@ -28,7 +26,7 @@ FIGURES = {
             "quick": QUICK,
             "cpu": Config(Setting(Task("cifar10", "mlp64", samples=10_000)), 0.35, (10, 20), (20, 40), repeats=1),
             "paper": Config(Setting(CIFAR), target=0.55),
-        }, functools.partial(comparison.run, paper=Paper(upload=7.8, clock=1.13), more=comparison.rounds),
+        }, *comparison.of(paper=Paper(upload=7.8, clock=1.13), more=comparison.rounds),
     ),
     "fig4": Experiment(
         "Fig. 4", "honest users summed at a coordinate, and coordinates that one honest user sends, against alpha",
@@ -36,15 +34,15 @@ FIGURES = {
             "quick": fig4.Config((25, 50), (0.05, 0.1, 0.3, 0.5), (0.0, 0.3), num_params=1000, rounds=4),
             "cpu": fig4.Config(num_params=5000, rounds=10),
             "paper": fig4.Config(),
-        }, fig4.run,
+        }, fig4.run, fig4.judge, fig4.differs,
     ),
     "fig5": Experiment(
         "Fig. 5", "MNIST, IID, to 97%: total upload, time and revealed fraction of SecAgg and SparseSecAgg",
         {
             "quick": QUICK,
             "cpu": Config(Setting(DENSE), 0.92, (25, 50, 100), (12, 24, 48), repeats=1),
-            "paper": Config(Setting(), target=0.97),
-        }, functools.partial(comparison.run, paper=Paper(upload=17.9, clock=1.8), more=comparison.revealed),
+            "paper": Config(Setting(block=1), 0.97, (25, 100), (8, 30), repeats=1, timed_rounds=1),
+        }, *comparison.of(paper=Paper(upload=17.9, clock=1.8), more=comparison.revealed),
     ),
     "fig6": Experiment(
         "Fig. 6",
@@ -53,13 +51,17 @@ FIGURES = {
             "quick": QUICK._replace(setting=SMALL._replace(partition="shards", num_shards=36), target=0.8),
             "cpu": Config(Setting(DENSE, partition="shards"), 0.9, (25, 50), (16, 32), repeats=1),
             "paper": Config(Setting(partition="shards"), target=0.94),
-        }, functools.partial(comparison.run, paper=Paper(upload=12, clock=1.2), more=comparison.below_iid),
+        }, *comparison.of(paper=Paper(upload=12, clock=1.2), more=comparison.below_iid),
     ),
     "table1": Experiment(
         "Table I",
         "upload of a user in a round, SecAgg against SparseSecAgg, a model as large as the paper's for CIFAR-10",
-        {"quick": table1.Config((8,), rounds=3), "cpu": table1.Config(rounds=3), "paper": table1.Config(rounds=100)},
+        {"quick": table1.Config((8,), rounds=3), "cpu": table1.Config(rounds=10), "paper": table1.Config()},
         table1.run,
+    ),
+    "statements": Experiment(
+        "", "What the paper states without a figure: why rand-K needs pairs, Theorem 3, Corollary 2",
+        dict.fromkeys(("quick", "cpu", "paper"), statements.Config()), statements.run,
     ),
     "convergence": Experiment(
         "", "Theorem 4: measured loss under the bound on a strongly convex problem, and what rounding adds in the end",

@@ -173,14 +173,14 @@ def _trends(config: Config) -> list[Claim]:
     pairs = _theory(config.point(dropout=0.0, adversarial=0.0))[1]
     return [
         Claim(
-            "grows-with-n", "privacy grows with N", "T grows as N",
-            f"read alone: {few:.1%} at N = {sizes[0]}, {many:.1%} at N = {sizes[1]}", bool(many < 0.5 * few),
-            "at least halved", "theory",
+            "grows-with-n", "privacy grows with N: less is read alone", "T grows as N",
+            f"read alone: {few:.1%} at N = {sizes[0]}, {many:.1%} at N = {sizes[1]}", bool(many < 0.9 * few),
+            "a tenth less or better", "theory",
         ),
         Claim(
-            "grows-with-alpha", "privacy grows with alpha", "T nearly linear in alpha",
-            f"read alone: {low:.1%} at alpha = {ALPHA}, {high:.1%} at alpha = 1", bool(high < 0.5 * low),
-            "at least halved", "theory",
+            "grows-with-alpha", "privacy grows with alpha: less is read alone", "T nearly linear in alpha",
+            f"read alone: {low:.1%} at alpha = {ALPHA}, {high:.1%} at alpha = 1", bool(high < 0.9 * low),
+            "a tenth less or better", "theory",
         ),
         Claim(
             "no-dropouts", "without dropouts and colluders the server learns only the sum", "T = N p",

@@ -28,6 +28,7 @@ class Config(NamedTuple):
 
 
 EXPERIMENTS, LIMIT = "experiments", "beta = 0"
+DIFFERS = "delta', which the paper does not publish for this figure, is that of the experiments"
 
 
 def run(config: Config) -> Outcome:
@@ -85,24 +86,22 @@ def best(eps: xr.DataArray) -> xr.DataArray:
 
 def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     where, first = best(result.eps), config.exponents[0]
-    usual = [EXPERIMENTS, *(f"{delta:g}" for delta in config.deltas if delta <= 0.01)]
     ours = where.sel(delta_prime=EXPERIMENTS).values
     text = ", ".join(
         f"{where.sel(delta_prime=kind, c=first).item():.2f} ({kind})" for kind in result.delta_prime.values
     )
     return [
         Claim(
-            "rises-with-p", f"c = {first:g}: eps_c rises with p", "rises", f"least at p = {text}",
-            bool((where.sel(c=first, delta_prime=usual) < 0.99).any()),
-            "below 1 for the delta' of the experiments, or one of at most 0.01",
-            "the p with the least eps_c, by delta'",
+            "rises-with-p", f"c = {first:g}: sampling fewer users leaks less, eps_c rises with p", "rises",
+            f"least at p = {text}", bool(where.sel(c=first, delta_prime=EXPERIMENTS) < 0.99),
+            "the least eps_c is below p = 0.99", "the p with the least eps_c, by delta'", differs=DIFFERS,
         ),
         Claim(
             "best-p-by-c", "sampling less stops helping for large c", "the larger c, the larger the best p",
             f"least at p = {_by_c(config, ours)}", bool((np.diff(ours) >= 0).all() and ours[-1] > ours[0]),
-            "for the delta' of the experiments, it never falls with c and is larger in the end",
+            "it never falls with c and is larger in the end",
             f"with beta = 0 {_by_c(config, where.sel(delta_prime=LIMIT).values)}; exact figures "
-            f"{_by_c(config, best(result.exact).values)}",
+            f"{_by_c(config, best(result.exact).values)}", differs=DIFFERS,
         ),
     ]  # fmt: skip
 

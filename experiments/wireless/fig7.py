@@ -28,7 +28,12 @@ def run(config: Config) -> Outcome:
     runs = training.run(config.setting, axes, rounds=config.rounds, seed=config.seed).squeeze(["threshold", "clip"])
     limited = leakage.limited(runs, config.setting)
     result = xr.Dataset({"accuracy": runs.accuracy, "limited": limited, "failed": runs.failed}, attrs=runs.attrs)
-    weakest = 100 * limited.isel(group=0).mean("seed").values
+    return judge(config, result)
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """Figure and claims, from the data of a run."""
+    weakest = 100 * result.limited.isel(group=0).mean("seed").values
     caveats = [
         training.describe(config.setting),
         f"channel-aware sampling, L = {config.clip:g}, T = {config.rounds:,}; lines are means over seeds, bands their "
@@ -43,12 +48,12 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     ends = 100 * last(result.accuracy, "iteration").mean("seed").values
     by_noise = [result.accuracy.sel(noise_variance=noise) for noise in config.noise_variances]
     steps = [curves.ahead(*pair) for pair in itertools.pairwise(by_noise)]
+    falls = decided(xr.concat([step.above() for step in steps], "step"))
     return [
         Claim(
             "falls-with-noise", "accuracy falls as the privacy noise grows", "falls",
             ", ".join(f"{end:.1f}% ({noise:g})" for noise, end in zip(config.noise_variances, ends, strict=True)),
-            decided(xr.concat([step.above() for step in steps], "step")),
-            "every step of sigma^2 costs accuracy, 95% intervals over seeds",
+            falls, "every step of sigma^2 costs: the interval of the difference is above 0",
             f"at the end, by sigma^2; steps {', '.join(step.text() for step in steps)}", why=Open.UNDECIDED,
         )
     ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from experiments.harness import Experiment
 from experiments.problem import Task
-from experiments.wireless import accountants, errata, fig2, fig3, fig6, fig7, tables
+from experiments.wireless import accountants, errata, fig2, fig3, fig6, fig7, table_config, tables
 from experiments.wireless.accounting import Config as Accounting
 from experiments.wireless.audit import Trials
 from experiments.wireless.training import Setting
@@ -36,23 +36,23 @@ FIGURES = {
             "quick": fig3.Config(few(ONE_LAYER, **ONE_GROUP), (20,), (0.1, 0.9), rounds=20),
             "cpu": fig3.Config(fewer(ONE_LAYER, **ONE_GROUP), rounds=200),
             "paper": fig3.Config(ONE_LAYER._replace(**ONE_GROUP)),
-        }, fig3.run,
+        }, fig3.run, fig3.judge,
     ),
     "fig4": Experiment(
         "Fig. 4 and Table II", "channel-aware and uniform sampling, softmax regression, sigma^2 = 0.1",
         {
-            "quick": tables.config("II", few(ONE_LAYER), 80, 80),
-            "cpu": tables.config("II", fewer(ONE_LAYER), 400, 1000),
-            "paper": tables.config("II", ONE_LAYER, 400, 2500),
-        }, tables.run,
+            "quick": table_config.config("II", few(ONE_LAYER), 80, 80),
+            "cpu": table_config.config("II", fewer(ONE_LAYER), 400, 1000),
+            "paper": table_config.config("II", ONE_LAYER, 400, 2500),
+        }, tables.run, tables.judge,
     ),
     "fig5": Experiment(
         "Fig. 5 and Table III", "channel-aware and uniform sampling, a network with a hidden layer, sigma^2 = 0.8",
         {
-            "quick": tables.config("III", few(TWO_LAYERS), 60, 60),
-            "cpu": tables.config("III", fewer(TWO_LAYERS, repeats=1), 500, 500),
-            "paper": tables.config("III", TWO_LAYERS, 2500, 2500),
-        }, tables.run,
+            "quick": table_config.config("III", few(TWO_LAYERS), 60, 60),
+            "cpu": table_config.config("III", fewer(TWO_LAYERS, repeats=1), 500, 500),
+            "paper": table_config.config("III", TWO_LAYERS, table_config.CHOSEN, table_config.CHOSEN),
+        }, tables.run, tables.judge,
     ),
     "fig6": Experiment(
         "Fig. 6", "leakage against the participation probability, for several c",
@@ -64,7 +64,7 @@ FIGURES = {
             "quick": fig7.Config(few(TWO_LAYERS), (0.1, 1.6), rounds=100),
             "cpu": fig7.Config(fewer(TWO_LAYERS, repeats=1)),
             "paper": fig7.Config(TWO_LAYERS._replace(repeats=3)),
-        }, fig7.run,
+        }, fig7.run, fig7.judge,
     ),
     "accountants": Experiment(
         "", "The paper's bounds next to exact accounting, and an audit of both by simulation",
@@ -76,7 +76,7 @@ FIGURES = {
             ),
             "cpu": Accounting(removed=Trials(Round(50, 0.9, 0.1, 0.5, 1.0), num_params=1000, rounds=5000, seeds=4)),
             "paper": Accounting(),
-        }, accountants.run,
+        }, accountants.run, accountants.judge,
     ),
     "errata": Experiment(
         "", "What the paper prints next to what its own formulas, or exact ones, give",

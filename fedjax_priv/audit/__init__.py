@@ -1,8 +1,10 @@
 """Audits: lower bounds on epsilon from what an adversary sees, which can contradict a claim and never prove one.
 
-- `canaries`: adjacent inputs. `worlds`: the same rounds on two adjacent inputs, many times.
+- `canaries`, `sample_canaries`, `crafted_canaries`: adjacent inputs. `worlds`: the same rounds on both, many times.
 - `crowds`: many canaries in one run.
-- `adversaries`: what the server, an outsider or colluding clients make of a round.
+- `adversaries`, `coalitions`: what the server, an outsider or colluding clients have of a round. `readings`: scores of
+  it by coordinate, block and round; `learned_score`: the best one of them together.
+- `masked_uploads`: masked uploads against random words.
 - `bounds`: from that to a lower bound on epsilon at a stated confidence.
 - `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited, `verdicts` what came out.
 """
@@ -10,9 +12,11 @@
 from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
 from fedjax_priv.audit.bounds import Comparison, LowerBound, compare, one_run, one_run_p_value, two_worlds
 from fedjax_priv.audit.by_release import Subject
-from fedjax_priv.audit.canaries import direction_canary, label_canary, proposal_canary, sample_canary, sending
+from fedjax_priv.audit.canaries import direction_canary, proposal_canary, sending
 from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
 from fedjax_priv.audit.ledger_entries import findings
+from fedjax_priv.audit.masked_uploads import upload_finding
+from fedjax_priv.audit.sample_canaries import label_canary, sample_canary
 from fedjax_priv.audit.verdicts import Finding, verdict
 from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
 
@@ -20,5 +24,5 @@ __all__ = [
     "Canary", "Comparison", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds",
     "client_crowd", "coalition", "compare", "crowd_scores", "direction_canary", "findings", "label_canary",
     "label_crowd", "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal", "proposal_canary",
-    "sample_canary", "scores", "sending", "server", "two_worlds", "uploads", "verdict",
+    "sample_canary", "scores", "sending", "server", "two_worlds", "upload_finding", "uploads", "verdict",
 ]  # fmt: skip

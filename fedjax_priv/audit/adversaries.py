@@ -3,31 +3,52 @@
 `toward` comes from a canary: parameters -> `[d]`, or `[m, d]` of many canaries at once.
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float
 
+from fedjax_priv.audit.coalitions import left_of_updates
+from fedjax_priv.audit.readings import Reading, Toward
 from fedjax_priv.audit.worlds import Score, Seen
 from fedjax_priv.base import View
 from fedjax_priv.crypto import field
 from fedjax_priv.layers.sparsification import Sparse
 
-Toward = Callable[[PyTree], Array]
+
+def moved(seen: Seen) -> Float[Array, " d"]:
+    """How far the released model moved."""
+    flat = lambda params: ravel_pytree(params)[0]
+    return flat(seen.before) - flat(seen.after)
+
+
+def direction(seen: Seen) -> Float[Array, " d"]:
+    """What the server of a sum gives to its optimizer; 0 in a round that failed."""
+    return jnp.where(seen.info.status == 0, seen.info.direction, 0.0)
+
+
+def upload(seen: Seen, client: int = 0) -> Float[Array, " d"]:
+    """The upload of a client that travelled in the clear; 0 if it is not in the round."""
+    here = seen.info.client == client
+    row = upload_of(seen.info.observed, jnp.argmax(here), seen.info.direction.size)
+    return jnp.where(here.any(), row, 0.0)
+
+
+def own_update(seen: Seen) -> Float[Array, " d"]:
+    """The update of client 0, for one that sees every local step; 0 if it is not in the round."""
+    here = seen.who.client == 0
+    return jnp.where(here.any(), seen.updates[jnp.argmax(here)], 0.0)
 
 
 def outsider(toward: Toward) -> Score:
     """Anyone who sees the released models: how far the model moved along the canary."""
-    flat = lambda params: ravel_pytree(params)[0]
-    return lambda seen: toward(seen.before) @ (flat(seen.before) - flat(seen.after))
+    return lambda seen: toward(seen.before) @ moved(seen)
 
 
 def server(toward: Toward) -> Score:
     """The server of a sum: the direction it gives to its optimizer; 0 in a round that failed."""
-    return lambda seen: toward(seen.before) @ _direction(seen)
+    return lambda seen: toward(seen.before) @ direction(seen)
 
 
 def what_happened(seen: Seen) -> Float[Array, " 3"]:
@@ -47,27 +68,14 @@ def stood_still(seen: Seen) -> Float[Array, ""]:
 
 
 def coalition(toward: Toward, colluding: int) -> Score:
-    """The server of a mean and the last clients of each round, never the first, who subtract their own updates."""
-
-    def score(seen: Seen) -> Array:
-        counted = seen.info.counted
-        theirs = counted & (jnp.arange(counted.size) >= max(counted.size - colluding, 1))
-        number = counted.sum().astype(jnp.float32)
-        return toward(seen.before) @ (number * _direction(seen) - theirs.astype(jnp.float32) @ seen.updates)
-
-    return score
+    """The server of a mean and the last clients of each round, never client 0, who subtract their own updates."""
+    left, *_ = left_of_updates(colluding)
+    return lambda seen: toward(seen.before) @ left(seen)
 
 
 def uploads(toward: Toward, client: int = 0) -> Score:
     """A server that sees each upload: the upload of the client with the canary."""
-
-    def score(seen: Seen) -> Array:
-        u = toward(seen.before)
-        here = seen.info.client == client
-        row = upload_of(seen.info.observed, jnp.argmax(here), u.shape[-1])
-        return jnp.where(here.any(), u @ row, 0.0)
-
-    return score
+    return lambda seen: toward(seen.before) @ upload(seen, client)
 
 
 def upload_of(view: View, place: ArrayLike, num_params: int) -> Float[Array, " d"]:
@@ -82,23 +90,30 @@ def upload_of(view: View, place: ArrayLike, num_params: int) -> Float[Array, " d
     return row
 
 
-def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:
+def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: float) -> Reading:
     """The server of a multiple-access channel that knows how many sent: the log of the ratio of the two laws.
 
-    Of a direction canary among clients that join with one probability, all at the clipping norm; receiving R signals it
-    is one of them with probability R / n.
+    Of a canary of given updates among clients that join with one probability, all at the clipping norm; receiving R
+    signals it is one of them with probability R / n.
     """
 
-    def score(seen: Seen) -> Array:
+    def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
         received, size = seen.info.observed.received, seen.info.client.size
         number = received.count[0].astype(jnp.float32)
         deviation = jnp.sqrt(number * noise_variance + receiver_noise)
         shift = 2 * clip / deviation
-        z = (received.value[0] @ toward(seen.before) + number * clip) / deviation
+        terms = u * (received.value[0] + number * clip * u)
         fraction = number / size
-        return jnp.logaddexp(jnp.log1p(-fraction), jnp.log(fraction) + shift * z - jnp.square(shift) / 2)
+        of_one = jnp.log(fraction) + shift * terms.sum() / deviation - jnp.square(shift) / 2
+        return jnp.logaddexp(jnp.log1p(-fraction), of_one), terms
 
-    return score
+    return reading
+
+
+def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:
+    """The statistic of `ratio_on_the_air`."""
+    reading = ratio_on_the_air(clip=clip, noise_variance=noise_variance, receiver_noise=receiver_noise)
+    return lambda seen: reading(seen, toward(seen.before))[0]
 
 
 def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
@@ -115,7 +130,3 @@ def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
         return (first - second) * jnp.maximum(first, second)
 
     return score
-
-
-def _direction(seen: Seen) -> Array:
-    return jnp.where(seen.info.status == 0, seen.info.direction, 0.0)

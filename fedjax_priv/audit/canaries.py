@@ -1,16 +1,14 @@
-"""Adjacent inputs: given updates, or samples on which local training runs."""
+"""Adjacent inputs in which clients send given updates, without local training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.audit.worlds import Canary
 from fedjax_priv.base import ClientData, Cohort, Key, Local
-from fedjax_priv.losses import Loss
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:
@@ -29,7 +27,7 @@ def no_samples(num_clients: int) -> ClientData:
 
 
 def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *, alone: bool = False) -> Canary:
-    """Client 0 sends plus or minus `norm` times a random direction (Andrew et al. 2023).
+    """Client 0 sends plus or minus `norm` times a random direction (Andrew et al. 2023), of entries of one size.
 
     Args:
       key: of the direction.
@@ -44,10 +42,48 @@ def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
     _validate.positive(norm=norm)
-    u = unit(jax.random.normal(key, (num_params,)))
-    second = jnp.zeros((num_clients, num_params)) if alone else jnp.broadcast_to(-norm * u, (num_clients, num_params))
-    second = second.at[0].set(-norm * u)
-    return _given((second.at[0].multiply(-1), second), lambda params: u)
+    u = jax.random.rademacher(key, (num_params,), jnp.float32) / num_params**0.5
+    return _given(_plus_and_minus(norm * u, num_clients, alone), lambda params: u)
+
+
+def dirac_canary(num_clients: int, num_params: int, coordinates: Sequence[int], norm: float, *, alone: bool) -> Canary:
+    """Client 0 sends plus or minus `norm` at one coordinate and 0 elsewhere; each trial has one of `coordinates`.
+
+    All noise that protects it is that of the one coordinate. Score it with `adversaries.at_coordinates`.
+
+    Args:
+      num_clients: n.
+      num_params: d.
+      coordinates: of the variants, each below d.
+      norm: above 0.
+      alone: as in `direction_canary`.
+
+    Raises:
+      ValueError: a size below 1, a norm that is not above 0, or a coordinate outside the update.
+    """
+    _validate.integer(num_clients=num_clients, num_params=num_params)
+    _validate.positive(norm=norm)
+    if not coordinates or not all(0 <= j < num_params for j in coordinates):
+        raise ValueError(f"coordinates must be from 0 to {num_params - 1}, got {list(coordinates)}")
+    spikes = norm * jax.nn.one_hot(jnp.asarray(coordinates), num_params)
+    inputs = jax.vmap(lambda spike: _plus_and_minus(spike, num_clients, alone))(spikes)
+    return _given(inputs, lambda params: spikes / norm)._replace(variants=len(coordinates))
+
+
+def in_first_round(canary: Canary) -> Canary:
+    """A canary of given updates whose client 0 sends 0 in all rounds but the first."""
+
+    def local(given: PyTree) -> Local:
+        sent = canary.local(given)
+
+        def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
+            update, *rest = sent.apply(key, memory, params, data, cohort)
+            silent = (cohort.client == 0) & (cohort.round > 0)
+            return jnp.where(silent[:, None], 0.0, update), *rest
+
+        return sent._replace(apply=apply)
+
+    return canary._replace(local=local)
 
 
 def proposal_canary(num_clients: int, num_params: int, num_coordinates: int) -> Canary:
@@ -65,61 +101,15 @@ def proposal_canary(num_clients: int, num_params: int, num_coordinates: int) -> 
     return _given(pair, lambda params: unit(pair[0][0] - pair[1][0]))
 
 
-def sample_canary(
-    local: Local, loss: Loss, data: ClientData, example: PyTree, *, client: int = 0, sample: int = 0
-) -> Canary:
-    """Real local training in which one sample of a client is `example`, or stays as it is in `data`.
-
-    Args:
-      local: training, such as `clients.local_sgd(...)`.
-      loss: that it descends.
-      data: of all clients.
-      example: `[...]`, in place of a sample of `data.examples`, crafted or real.
-      client: who has it.
-      sample: which one it replaces.
-
-    Raises:
-      ValueError: there is no such sample.
-    """
-    _check_sample(data, client, sample)
-    put = lambda rows, own: jnp.asarray(rows).at[client, sample].set(own)
-    first = data._replace(examples=jax.tree.map(put, data.examples, example))
-    second = jax.tree.map(jnp.asarray, data)
-    original = jax.tree.map(lambda rows: rows[client, sample], second.examples)
-    gradient = sample_gradient(loss, local)
-    toward = lambda params: unit(gradient(params, example) - gradient(params, original))
-    return Canary((first, second), lambda _: local, lambda data: data, toward)
-
-
-def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, client: int = 0, sample: int = 0) -> Canary:
-    """As `sample_canary`; the same example with another label. `data.examples` are `(x, y)`."""
-    _check_sample(data, client, sample)
-    x, y = (jnp.asarray(rows) for rows in data.examples)
-    example = x[client, sample], jnp.asarray(label, y.dtype)
-    return sample_canary(local, loss, data, example, client=client, sample=sample)
-
-
-def sample_gradient(loss: Loss, local: Local) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
-    """`(params, example [...]) -> gradient [d]` of one sample, clipped as in local training."""
-    clip = None if local.steps is None else local.steps.clip
-
-    def gradient(params: PyTree, example: PyTree) -> Array:
-        alone = jax.tree.map(lambda a: jnp.asarray(a)[None], example)
-        flat = ravel_pytree(jax.grad(lambda params: loss(params, alone)[0])(params))[0]
-        return flat if clip is None else flat * jnp.minimum(1.0, clip / jnp.maximum(jnp.linalg.norm(flat), 1e-30))
-
-    return gradient
-
-
 def unit(vector: Float[Array, " d"]) -> Float[Array, " d"]:
     """Of norm 1; zero stays zero."""
     return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-30)
 
 
-def _check_sample(data: ClientData, client: int, sample: int) -> None:
-    _validate.integer(at_least=0, client=client, sample=sample)
-    if client >= data.count.size or sample >= int(data.count[client]):
-        raise ValueError(f"data must have sample {sample} of client {client}")
+def _plus_and_minus(canary: Array, num_clients: int, alone: bool) -> tuple[Array, Array]:
+    """Updates `[n, d]` of all clients in either world."""
+    second = jnp.broadcast_to(0 * canary if alone else -canary, (num_clients, canary.size)).at[0].set(-canary)
+    return second.at[0].multiply(-1), second
 
 
 def _given(updates: tuple[Array, Array], toward: Callable[[PyTree], Array]) -> Canary:

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.audit.canaries import no_samples, sample_gradient, sending, unit
+from fedjax_priv.audit.canaries import no_samples, sending, unit
+from fedjax_priv.audit.sample_canaries import sample_gradient
 from fedjax_priv.audit.worlds import Make, Score, watched
 from fedjax_priv.base import ClientData, Key, Local
 from fedjax_priv.losses import Loss

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 
 import jax
 
-from fedjax_priv.audit.by_release import Kind, Subject, looks, num_params
+from fedjax_priv.audit.by_release import Kind, Subject, num_params
+from fedjax_priv.audit.learned_score import with_learned
+from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.verdicts import Finding, claims_of, finding
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
@@ -55,7 +57,7 @@ def findings(
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.
     """
-    about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider}
+    about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider, "held": held}
     tried = looks(subject, entries, named(key, "canary"), **about)
     seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)
     elsewhere = [at(other) for other in DELTAS] if at else []
@@ -70,16 +72,16 @@ def findings(
 
 def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:
     """Scores of each look; those with the same canary share their runs."""
-    size = int(subject.data.count.size) * num_params(subject)
+    size, make = int(subject.data.count.size) * num_params(subject), subject.unmasked or subject.make
     found: list[Worlds] = [Worlds(None, None)] * len(tried)
     for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):
         mine = [i for i, look in enumerate(tried) if look.canary is canary]
         worlds = scores(
-            subject.make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
+            make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
             params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
         for i, *own in zip(mine, *worlds, strict=True):
-            found[i] = Worlds(*own)
+            found[i] = with_learned(Worlds(*own))
     return found
 
 

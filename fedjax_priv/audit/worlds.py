@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, ClientData, Key, Local, RoundInfo, RoundState, View
+from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, RoundInfo, RoundState, View
 from fedjax_priv.engine.client_rows import rows_of
 from fedjax_priv.keys import named
 
@@ -20,6 +22,8 @@ class Seen(NamedTuple):
     after: PyTree
     info: RoundInfo  # `observed` is the server's `View`
     updates: Float[Array, "k d"]  # of the cohort; a score uses those of colluding clients only
+    who: Cohort
+    variant: Int[Array, ""]  # of the canary, which everybody knows
 
 
 Score = Callable[[Seen], PyTree]
@@ -37,7 +41,8 @@ class Canary(NamedTuple):
     inputs: tuple[PyTree, PyTree]  # of one structure
     local: Callable[[PyTree], Local]  # training on an input
     data: Callable[[PyTree], ClientData]  # of an input
-    toward: Callable[[PyTree], Float[Array, " d"]]  # parameters -> unit vector, where the first input pulls uploads
+    toward: Callable[[PyTree], Array]  # parameters -> unit vector [d], where the first input pulls uploads; [v, d]
+    variants: int | None = None  # v: inputs have an axis of variants, which trials take in turn; None: there is one
 
 
 class Look(NamedTuple):
@@ -87,7 +92,13 @@ def scores(
 
     @jax.jit
     def world(key: Key, given: PyTree) -> PyTree:
-        return jax.lax.map(lambda key: one(key, given), jax.random.split(key, trials), batch_size=at_once)
+        def trial(row: tuple[Key, Array]) -> PyTree:
+            key, variant = row
+            own = given if canary.variants is None else jax.tree.map(lambda rows: rows[variant], given)
+            return one(key, own, variant)
+
+        variant = jnp.arange(trials) // 2 % (canary.variants or 1)  # half of the trials choose a test: every other one
+        return jax.lax.map(trial, (jax.random.split(key, trials), variant), batch_size=at_once)
 
     keys = jax.random.split(key)
     first, second = (jax.tree.map(np.asarray, world(*each)) for each in zip(keys, canary.inputs, strict=True))
@@ -101,17 +112,17 @@ def watched(
     score: Score,
     params: PyTree,
     rounds: int,
-) -> Callable[[Key, PyTree], PyTree]:
-    """`(key, input) -> score`, the sum over some rounds."""
+) -> Callable[..., PyTree]:
+    """`(key, input, variant) -> score`, the sum over some rounds."""
 
-    def run(key: Key, given: PyTree) -> PyTree:
+    def run(key: Key, given: PyTree, variant: ArrayLike = 0) -> PyTree:
         training, samples = local(given), data(given)
         system = make(training, lambda view: view)
 
         def step(state: RoundState, _: None) -> tuple[RoundState, PyTree]:
             after, info = system.step(key, state, samples)
-            updates = _updates(system, training, key, state, samples)
-            return after, score(Seen(state.params, after.params, info, updates))
+            updates, who = _updates(system, training, key, state, samples)
+            return after, score(Seen(state.params, after.params, info, updates, who, jnp.asarray(variant)))
 
         found = jax.lax.scan(step, system.init(key, params, samples), length=rounds)[1]
         return jax.tree.map(lambda scores: scores.sum(0), found)
@@ -119,9 +130,10 @@ def watched(
     return run
 
 
-def _updates(system: Algorithm, local: Local, key: Key, state: RoundState, data: ClientData) -> Array:
+def _updates(system: Algorithm, local: Local, key: Key, state: RoundState, data: ClientData) -> tuple[Array, Cohort]:
     """Compute the updates of a round's clients once more."""
     assert system.draw is not None
     who, _ = system.draw(key, state.draw, state.round, data.count)
     memory, mine = rows_of(who, (state.memory, data))
-    return local.apply(named(jax.random.fold_in(key, state.round), "local"), memory, state.params, mine, who)[0]
+    key = named(jax.random.fold_in(key, state.round), "local")
+    return local.apply(key, memory, state.params, mine, who)[0], who

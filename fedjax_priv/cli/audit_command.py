@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fedjax_priv import _validate
-from fedjax_priv.audit import Finding, Subject, findings, verdict
+from fedjax_priv.audit import Finding, Subject, findings, upload_finding, verdict
 from fedjax_priv.base import ClientData
 from fedjax_priv.cli.commands import Outcome
 from fedjax_priv.cli.experiment import experiment, options_by_part
@@ -21,8 +21,10 @@ from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.runs.simulation import simulate
 
-SMALL = {"num_clients": 10, "model": "softmax", "elide": True}
-"""Defaults that differ from those of `run`: an audit simulates thousands of rounds, and masks change no aggregate."""
+SMALL = {"num_clients": 10, "model": "softmax"}
+"""Defaults that differ from those of `run`: an audit simulates thousands of rounds."""
+_MASKED_TRIALS = 200
+"""Trials with true masks, at most: each word of an upload tells masks from none."""
 
 
 class AuditOptions(NamedTuple):
@@ -84,13 +86,20 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
     at = lambda delta: _seen_by(options.adversary, states(delta=delta))
-    make = lambda local, observe: chosen.make(parts={"local": local, "observe": observe, "mesh": None})
-    subject = Subject(make, chosen.local, chosen.loss, params, data, algorithm.release)
+    make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, "mesh": None, **more})
+    masked = values.get("elide") is False and not values.get("in_the_clear")
+    subject = Subject(
+        make, chosen.local, chosen.loss, params, data, algorithm.release, chosen.training,
+        functools.partial(make, elide=True) if masked else None,
+    )  # fmt: skip
     found = findings(
         subject, at(options.delta), named(key, "audit"), trials=options.trials, rounds=options.rounds,
         confidence=options.confidence, kind=options.canary, held=options.epsilon,
         outsider=options.adversary == "outsider", at=at, **about,
     )  # fmt: skip
+    if masked and options.adversary == "all":
+        trials = min(options.trials, _MASKED_TRIALS)
+        found.append(upload_finding(subject, named(key, "uploads"), trials=trials, confidence=options.confidence))
     show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
     return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
 
@@ -106,6 +115,11 @@ def show(title: str, found: Sequence[Finding]) -> None:
         table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
+    if any(one.view == "upload" for one in found):
+        console.print(
+            "masks: left out of the runs of all rows but the one on each upload alone, which checks that they change "
+            "no aggregate."
+        )
     console.print(
         f"at least: a lower bound on eps at delta {found[0].delta:g} and {found[0].confidence:.0%} confidence, of the "
         "largest that so many trials could have shown. Gaussian: if it is a Gaussian mechanism, as its ledger says."

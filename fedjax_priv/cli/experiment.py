@@ -29,6 +29,7 @@ class Experiment(NamedTuple):
 
     make: Callable[..., Algorithm]
     local: Local
+    training: Callable[[Loss], Local]  # `local` for another loss
     loss: Loss
     model: Model
     data: ClientData
@@ -75,7 +76,8 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
         return _algorithm(system, model, loss, {**values, **point}, parts)
 
     evaluate = metrics.accuracy(model, dataset.x_test, dataset.y_test)
-    return Experiment(make, _local(system, loss, values), loss, model, _clients(dataset, values), evaluate)
+    training = lambda loss: _local(system, loss, values)
+    return Experiment(make, training(loss), training, loss, model, _clients(dataset, values), evaluate)
 
 
 def _dataset(

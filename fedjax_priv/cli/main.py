@@ -73,7 +73,7 @@ def _reproduce(
     paper: Annotated[_Positional, tyro.conf.arg(metavar="[PAPER]", help_behavior_hint="")] = None,
     figure: Annotated[_Positional, tyro.conf.arg(metavar="[FIGURE]", help_behavior_hint="")] = None,
     all: _Flag = False,
-    scale: Literal["quick", "cpu", "paper"] = "quick",
+    scale: Literal["quick", "cpu", "short", "paper"] = "quick",
     out: pathlib.Path = pathlib.Path("results"),
     processes: int = 2,
     resume: _Flag = False,
@@ -85,8 +85,8 @@ def _reproduce(
       paper: a folder of experiments/, such as fedrep; needed unless you give --all.
       figure: a script in that folder, without .py; by default all of them.
       all: make every figure of every paper.
-      scale: quick uses data that come with the package; cpu uses real data and smaller models or fewer runs; paper
-        has the sizes of the paper.
+      scale: quick uses data that come with the package; cpu uses real data and smaller models or fewer runs; short,
+        which few figures have, the paper's data and models for few epochs; paper has the sizes of the paper.
       out: folder for the results; each figure has its own folder PAPER/FIGURE-SCALE there.
       processes: scripts that run at the same time.
       resume: skip figures whose results exist and were made by the same commit.

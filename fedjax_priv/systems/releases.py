@@ -8,6 +8,8 @@ from typing import Literal, NamedTuple
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol
+
 
 class DistributedNoise(NamedTuple):
     """Skellam noise that every client adds to the field elements it sends."""
@@ -26,6 +28,7 @@ class Sum(NamedTuple):
     """A secure sum of the updates of a group, on all coordinates or on public ones."""
 
     noise: DistributedNoise | None = None
+    masks: Protocol | None = None  # how uploads are masked; None: by a protocol of another kind
 
 
 class SparseSum(NamedTuple):
@@ -33,6 +36,7 @@ class SparseSum(NamedTuple):
 
     alpha: float | Array  # upper bound of the fraction of coordinates a client sends
     noise: DistributedNoise | None = None
+    masks: Protocol | None = None  # as in `Sum`
 
 
 class ProposedCoordinates(NamedTuple):
@@ -43,6 +47,7 @@ class ProposedCoordinates(NamedTuple):
     alpha: float | Array  # fraction of its largest coordinates that a client replaces by random ones
     masked: bool  # the sums are secure
     noise: DistributedNoise | None = None
+    masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
 
 
 class OverTheAir(NamedTuple):

@@ -2,19 +2,22 @@
 
 A `Case` is a layer that ends in a sum, and what it must decode to. Put a layer without a `combine` above one that has
 it: `stack(it=..., send=plain())`. All checks use the same updates, `[NUM_CLIENTS, NUM_PARAMS]`, and raise
-AssertionError with the law that is broken.
+AssertionError with the number and the name of the law that is broken.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import stats
 
-from fedjax_priv.base import Cohort, Key, Layer, Sent
+from fedjax_priv.base import Cohort, Kept, Key, Layer, Sent
 from fedjax_priv.crypto import field
-from fedjax_priv.testing.single_layer_round import cohort_of, run_layer, survivors, wire
+from fedjax_priv.testing.laws import is_compiled, law, require
+from fedjax_priv.testing.single_layer_round import cohort_of, layer_round, run_layer, survivors, wire
 
 NUM_CLIENTS = 7
 NUM_PARAMS = 33
@@ -22,6 +25,8 @@ GROUP = np.array([0, 1, 0, 1, 1, 0, 0])
 WEIGHT = np.array([1, 2, 3, 4, 5, 6, 7]) / 28
 LOST = ([], [3], [0, 1], [2, 5, 4])
 DRAWS = 400
+VIEWS = 60
+"""Rounds of which one client's upload is seen."""
 
 
 def everywhere(sent: Sent) -> np.ndarray:
@@ -61,54 +66,133 @@ class Case(NamedTuple):
         return rng.normal(size=(NUM_CLIENTS, NUM_PARAMS)).astype(np.float32)
 
 
-def check_layer(case: Case, *, unbiased: bool = False) -> None:
-    """All checks; `check_unbiased` only if the layer claims to be `unbiased`."""
+def check_layer(
+    case: Case, *, unbiased: bool = False, masked: bool = False, by_number: bool = True, variant: Callable = jax.jit
+) -> None:
+    """All laws of a layer.
+
+    Args:
+      case: the layer, and what it must decode to.
+      unbiased: whether it claims to be; then `check_unbiased`.
+      masked: whether an upload claims to be uniform in the field; then `check_views`.
+      by_number: whether a client's upload depends on nobody else, as before any mask; then `check_draws`.
+      variant: how the layer is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+
+    Raises:
+      AssertionError: a law is broken, which the message names by number and name.
+    """
+    if not is_compiled(variant):
+        check_variant(case, variant)
+        return
     check_round_trip(case)
-    check_draws(case)
     check_bits(case)
+    check_state(case)
+    check_disclosure(case)
+    if by_number:
+        check_draws(case)
     if unbiased:
         check_unbiased(case)
+    if masked:
+        check_views(case)
+
+
+def check_variant(case: Case, variant: Callable) -> None:
+    """Law 14: run in another way, such as without jit, a layer does what it does when it is compiled."""
+    x, alive = jnp.asarray(case.updates), survivors(NUM_CLIENTS, LOST[1])
+    compiled = run_layer(case.layer, _key(), x, case.cohort, alive)
+    other = variant(lambda *args: layer_round(case.layer, *args))(_key(), x, case.cohort, alive)
+    with law(14, "the round of a layer must be the same with and without jit"):
+        chex.assert_trees_all_equal_shapes_and_dtypes(other, compiled)
+        exact, close = (_numbers((other, compiled), kind) for kind in (jnp.integer, jnp.floating))
+        chex.assert_trees_all_equal(*exact)
+        chex.assert_trees_all_close(*close, rtol=1e-5, atol=1e-6)
+
+
+def check_state(case: Case) -> None:
+    """Laws 3 and 15: client state keeps its structure, and the server's rows are finite, `[g, d]`."""
+    result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, survivors(NUM_CLIENTS))
+    first = jax.jit(lambda key: case.layer.init(key, NUM_CLIENTS))(_key())
+    for name in Kept._fields:
+        with law(3, "client state must keep its structure, shapes and dtypes"):
+            state = jax.tree.map(lambda a, name=name: getattr(a, name, a), result["state"], is_leaf=_is_kept)
+            chex.assert_trees_all_equal_shapes_and_dtypes(state, first)
+    with law(15, "the server's rows must be finite, [g, d] of the dtype of the updates, with counts [g]"):
+        chex.assert_shape(result["received"].value, (case.num_groups, NUM_PARAMS))
+        chex.assert_shape(result["received"].count, (case.num_groups,))
+        chex.assert_type(result["received"].value, case.updates.dtype)
+        chex.assert_tree_all_finite(result["received"].value)
+
+
+def check_disclosure(case: Case) -> None:
+    """Law 10: what is disclosed depends on no private row of a lost client, and on nothing that it sent."""
+    lost = LOST[1]
+    alive = survivors(NUM_CLIENTS, lost)
+    result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive)
+    disclose = jax.jit(case.layer.disclose)
+    told = result["private"], result["public"], result["sent"].clear
+    ruined = _ruin(told[0], lost), told[1], _ruin(told[2], lost)
+    with law(10, "what is disclosed must not depend on rows of lost clients"):
+        chex.assert_trees_all_equal(disclose(*ruined, alive, alive), disclose(*told, alive, alive))
+
+
+def check_views(case: Case) -> None:
+    """Law 7: an upload is uniform on the field whatever the update, by a chi-square test over keys."""
+    require(7, case.field, "only an upload of field elements can be uniform")
+    alive = survivors(NUM_CLIENTS)
+    for x in (jnp.zeros_like(jnp.asarray(case.updates)), jnp.asarray(case.updates)):
+        words = []
+        for seed in range(VIEWS):
+            result = run_layer(case.layer, jax.random.key(seed), x, case.cohort, alive)
+            sent = case.sends(result["sent"])[0]
+            words.append(np.asarray(jax.tree.leaves(result["upload"])[0])[0][sent])
+        counts = np.bincount(np.concatenate(words) >> 28, minlength=16)
+        require(7, stats.chisquare(counts).pvalue > 1e-6, "an upload must be uniform on the field, whatever it masks")
 
 
 def check_round_trip(case: Case) -> None:
-    """The decoded value is each group's sum over survivors within the stated error; in the field it is exact."""
+    """Law 1: the decoded value is each group's sum over survivors within the stated error; in the field it is exact."""
     for lost in LOST:
         alive = np.asarray(survivors(NUM_CLIENTS, lost))
         result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, jnp.asarray(alive))
         received, x = result["received"], np.where(case.sends(result["sent"]), case.updates, 0)
         for row in range(case.num_groups):
             mine = alive & (case.group == row)
-            _require(
+            require(
+                1,
                 received.count[row] == case.counted(mine.sum()),
                 f"row {row} must have the number of its survivors as count",
             )
             got = np.asarray(received.value[row])
             if case.field:
                 exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % int(field.Q)
-                _require((got == exact).all(), f"row {row} must be the survivors' sum in the field, {lost} lost")
+                require(1, (got == exact).all(), f"row {row} must be the survivors' sum in the field, {lost} lost")
             else:
                 away = np.abs(got - case.reference(x[mine].astype(np.float64), WEIGHT[mine])).max()
                 bound = mine.sum() * case.error + 1e-6
-                _require(away <= bound, f"row {row} must be within {bound:.3g} of the sum, not {away:.3g}, {lost} lost")
+                require(
+                    1, away <= bound, f"row {row} must be within {bound:.3g} of the sum, not {away:.3g}, {lost} lost"
+                )
 
 
 def check_unbiased(case: Case) -> None:
-    """The mean over draws is within 5 standard errors of the sum, and a coarser grid would break this."""
-    _require(case.error > 0, "error must be > 0: it is the scale at which a bias is looked for")
+    """Law 2: the mean over draws is within 5 standard errors of the sum, and a coarser grid would break this."""
+    require(2, case.error > 0, "error must be > 0: it is the scale at which a bias is looked for")
     x, alive = jnp.asarray(case.updates), survivors(NUM_CLIENTS)
     decode = lambda key, x: run_layer(case.layer, key, x, case.cohort, alive)["received"].value[0]
     draws = np.asarray(jax.jit(jax.vmap(decode, (0, None)))(jax.random.split(_key(), DRAWS), x), np.float64)
     error = draws.std(0, ddof=1) / np.sqrt(DRAWS)
     mine = case.group == 0
     away = np.abs(draws.mean(0) - case.reference(case.updates[mine].astype(np.float64), WEIGHT[mine]))
-    _require((away <= 5 * error + 1e-7).all(), "the mean over draws must be the sum, within 5 standard errors")
+    require(2, (away <= 5 * error + 1e-7).all(), "the mean over draws must be the sum, within 5 standard errors")
     coarse = np.floor(draws / (4 * case.error)) * 4 * case.error
     seen = (np.abs(coarse.mean(0) - draws.mean(0)) > 5 * error).mean()
-    _require(seen > 0.5, "error must be large enough, compared with the spread of draws, to detect a bias of its size")
+    require(
+        2, seen > 0.5, "error must be large enough, compared with the spread of draws, to detect a bias of its size"
+    )
 
 
 def check_draws(case: Case) -> None:
-    """A client's upload depends on its number, not on its place or on who else takes part.
+    """Law 5: a client's upload depends on its number, not on its place or on who else takes part.
 
     The law holds before masking only: a mask depends on all peers.
     """
@@ -117,24 +201,37 @@ def check_draws(case: Case) -> None:
     for rows in (slice(None, -1), slice(1, None)):
         of = lambda tree, rows=rows: jax.tree.map(lambda a: a[rows], tree)
         same = jax.tree.map(np.array_equal, send(case.updates[rows], of(case.cohort)), of(everybody))
-        _require(all(jax.tree.leaves(same)), "a client must draw by its number (keys.per_client), not by its place")
+        require(5, all(jax.tree.leaves(same)), "a client must draw by its number (keys.per_client), not by its place")
 
 
 def check_bits(case: Case) -> None:
-    """The bits reported are those of the message."""
+    """Law 6: the bits reported are those of the message."""
     alive = survivors(NUM_CLIENTS)
     result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive)
-    _require(
-        result["sent"].status.shape in ((), (NUM_CLIENTS,)), f"status must be one number or have shape ({NUM_CLIENTS},)"
+    require(
+        15,
+        result["sent"].status.shape in ((), (NUM_CLIENTS,)),
+        f"status must be one number or have shape ({NUM_CLIENTS},)",
     )
     bits, built = np.broadcast_to(result["sent"].bits, NUM_CLIENTS), case.wire(result["upload"])
-    _require((bits == built).all(), f"bits must be the size of the message, {built}, got {bits}")
+    require(6, (bits == built).all(), f"bits must be the size of the message, {built}, got {bits}")
 
 
 def _key() -> Key:
     return jax.random.key(7)
 
 
-def _require(holds: Any, law: str) -> None:
-    if not holds:
-        raise AssertionError(law)
+def _numbers(tree: Any, kind: Any) -> Any:
+    """The leaves of a kind; bools are integers here."""
+    whole = lambda a: jnp.issubdtype(a.dtype, jnp.integer) or a.dtype == bool
+    fits = whole if kind is jnp.integer else lambda a: jnp.issubdtype(a.dtype, kind)
+    return tuple([a for a in jax.tree.leaves(side) if fits(a)] for side in tree)
+
+
+def _is_kept(node: Any) -> bool:
+    return isinstance(node, Kept)
+
+
+def _ruin(tree: Any, lost: list[int]) -> Any:
+    """Rows of lost clients hold something else."""
+    return jax.tree.map(lambda a: jnp.asarray(a).at[jnp.array(lost)].set(jnp.asarray(a)[jnp.array(lost)] + 1), tree)

@@ -1,6 +1,5 @@
 """A cohort by hand, and one round of a single layer."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -31,8 +30,7 @@ def survivors(n: int, lost: Any = ()) -> Bool[Array, " n"]:
     return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
 
 
-@functools.partial(jax.jit, static_argnames=("layer", "spoil"))
-def run_layer(
+def layer_round(
     layer: Layer,
     key: Key,
     x: PyTree,
@@ -62,6 +60,10 @@ def run_layer(
         "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
         "bits": {**opening, **closing}, "state": state,
     }  # fmt: skip
+
+
+run_layer = jax.jit(layer_round, static_argnames=("layer", "spoil"))
+"""`layer_round`, compiled once for each layer and shapes."""
 
 
 def wire(upload: PyTree) -> int:

@@ -270,12 +270,13 @@ def test_each_view_subtracts_what_it_knows():
     """Three updates of which client 0's is the canary; a cohort may be smaller than `num_selected`."""
     updates, plan = jnp.array([[1.0], [10.0], [100.0]]), PLANS[LocalNoise]
     info = types.SimpleNamespace(counted=jnp.ones(3, bool), direction=updates.mean(0), status=jnp.int32(0))
-    seen = Seen(jnp.zeros(1), jnp.zeros(1), info, updates)
-    look = lambda view, size=3: plan.score(
-        lambda params: jnp.ones(1), release=LocalNoise(True, size), view=view, colluding=2, kind="label"
-    )(seen)
-    found = [float(look(view)) for view in ("server", "device", "coalition", "everybody")]
-    np.testing.assert_allclose([*found, look("everybody", 6)], [111, 11, 1, 1, 1], rtol=1e-6)
+    who = types.SimpleNamespace(client=jnp.arange(3))
+    seen = Seen(jnp.zeros(1), jnp.zeros(1), info, updates, who, jnp.int32(0))
+    read = lambda view: plan.readings(release=LocalNoise(True, 3), view=view, colluding=2, kind="label")
+    found = [[float(one(seen, jnp.ones(1))[0]) for one in read(view)] for view in ("server", "device", "everybody")]
+    np.testing.assert_allclose(found[0], [111], rtol=1e-6)
+    np.testing.assert_allclose(found[1:], [[11, 11 - 2 * 100], [1, 1 - 10]], rtol=1e-5)
+    assert [float(one(seen, jnp.ones(1))[0]) for one in read("coalition")] == found[2]
 
 
 def test_failures_and_counts_are_looked_at():
@@ -303,8 +304,8 @@ def test_a_round_that_one_client_makes_fail_is_caught():
 def test_a_direction_canary_is_long_enough_to_be_clipped():
     """Updates are clipped after they are weighted by one over the number of clients."""
     noise = DistributedNoise(1.0, 8.0, 0.5, group_size=4)
-    assert [PLANS[Sum].norm(Sum(noise), heard) for heard in (4, 8)] == [6.0, 12.0]
-    assert PLANS[Sum].norm(Sum(), 4) == 1.0
+    assert [PLANS[Sum].clip(Sum(noise), heard) for heard in (4, 8)] == [2.0, 4.0]
+    assert PLANS[Sum].clip(Sum(), 4) is None
 
 
 test_bad_arguments = refused(

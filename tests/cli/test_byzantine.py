@@ -152,9 +152,7 @@ def test_an_attack_that_nobody_carries_out_is_refused():
 def test_what_would_be_ignored_is_refused():
     with pytest.raises(ValueError, match="^attack_scale is for attack foe, got it without one$"):
         parts(attack_scale=2.0)
-    with pytest.raises(
-        ValueError, match="^aggregate_nu is for aggregate geometric_median or weiszfeld, got it"
-    ):
+    with pytest.raises(ValueError, match="^aggregate_nu is for aggregate geometric_median or weiszfeld, got it"):
         parts(aggregate="krum", aggregate_nu=1.0)
     with pytest.raises(ValueError, match="^pre_aggregate clipping: radius must be a finite number > 0, got -1"):
         parts(pre_aggregate="clipping", pre_aggregate_radius=-1.0)

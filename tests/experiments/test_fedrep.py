@@ -8,7 +8,19 @@ from papers import verdicts
 
 from aggregators.references import weiszfeld
 from experiments import problem
-from experiments.fedrep import against_share, curves, figures, methods, other_systems, table1, training, variants
+from experiments.claims import Claim
+from experiments.fedrep import (
+    against_share,
+    curves,
+    figures,
+    methods,
+    other_systems,
+    outcome,
+    table1,
+    training,
+    tuning,
+    variants,
+)
 from fedjax_priv.attacks import alie, foe, sign_flip
 from fedjax_priv.base import ClientData, Local, View
 from fedjax_priv.crypto import field
@@ -25,6 +37,14 @@ def runs(ends, **dims):
     ends = np.asarray(ends, float)
     values = ends[..., None, None] * (EPOCHS / EPOCHS[-1]) + np.array([[-0.001], [0.001]])
     return xr.DataArray(values, dims=(*dims, "seed", "epoch"), coords={**dims, "seed": [0, 1], "epoch": EPOCHS})
+
+
+def bitten(accuracy, lost=0.2):
+    """Accuracies with a control: every attack costs an undefended mean so much."""
+    names = ["none", *(str(name) for name in accuracy.attack.values if name != "none")]
+    ends = np.tile(np.r_[0.9, np.full(len(names) - 1, 0.9 - lost)][:, None], 2)
+    control = xr.DataArray(ends, {"attacked": names}, ("attacked", "seed"))
+    return xr.Dataset({"accuracy": accuracy, "undefended": control})
 
 
 def attacks():
@@ -57,7 +77,7 @@ def test_a_verdict_that_hangs_on_z_says_so():
 def test_the_best_rate_is_that_of_the_best_end_over_attacks_and_seeds():
     ends = [[[0.1, 0.9], [0.6, 0.6]], [[0.2, 0.3], [0.1, 0.1]]]
     accuracy = runs(ends, alpha=[0.0, 1.0], rate=[0.1, 0.5], attack=["none", "FoE"])
-    chosen = training.best(xr.Dataset({"accuracy": accuracy}))
+    chosen = tuning.best(xr.Dataset({"accuracy": accuracy}))
     np.testing.assert_array_equal(chosen.rate, [0.5, 0.1])
     np.testing.assert_allclose(chosen.accuracy.isel(epoch=-1).mean("seed"), [[0.6, 0.6], [0.2, 0.3]])
     np.testing.assert_allclose(chosen.end, [[0.5, 0.6], [0.25, 0.1]])
@@ -88,21 +108,27 @@ def test_an_unsteady_rule_is_recognised():
     steady = runs(np.full((2, 1, 4), 0.9), curve=["geoMed", "TMean"], alpha=[0.0], attack=attacks())
     shaken = steady.copy()
     shaken.loc[{"curve": "TMean", "attack": list(methods.ALIE), "epoch": [2.0, 4.0]}] = 0.1
-    assert [variants.unsteady(of).verdict for of in (steady, shaken)] == [False, True]
-    assert variants.unsteady(steady.sel(curve=["geoMed"])).verdict is None
+    assert [variants.unsteady(bitten(of)).verdict for of in (steady, shaken)] == [False, True]
+    assert variants.unsteady(bitten(steady.sel(curve=["geoMed"]))).verdict is None
 
 
 def test_comparisons_of_systems_follow_from_the_data():
     other = runs([0.5] * 4, attack=attacks())
     by = lambda ends: curves.compared(runs(ends, attack=attacks()), other)
-    assert verdicts(other_systems.over_rcgd_ef(by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))) == [True, True, True]
-    assert verdicts(other_systems.over_rcgd_ef(by([0.6, 0.6, 0.5, 0.5]), by([0.5] * 4))) == [False, False, False]
+    said = lambda *both, lost=0.2: other_systems.over_rcgd_ef(bitten(other, lost), *map(by, both))
+    assert verdicts(said([0.5, 0.6, 0.6, 0.5], [0.6] * 4)) == [True, True, True]
+    assert verdicts(said([0.4, 0.6, 0.5, 0.5], [0.5] * 4)) == [False, False, False]
+    assert verdicts(said([0.6, 0.6, 0.6, 0.6], [0.5] * 4))[0]  # more than comparable is no failure
+    untested = said([0.4, 0.6, 0.5, 0.5], [0.5] * 4, lost=0.02)
+    assert [claim.said for claim in untested[:2]] == ["not testable here"] * 2 and "2.0 under FoE" in untested[
+        0
+    ].control
 
     result = lambda end, up: result_of([[0.5], [end]], ["noAtk", "minAtk"], ["FoE"], up=[100.0, up])
     coordinates = lambda end, up: variants.coordinates(paper("fig4"), result(end, up))
     assert verdicts(coordinates(0.49, 110.0)) == [True, True] and verdicts(coordinates(0.4, 150.0)) == [False, False]
 
-    momentum = lambda end: variants.helps("", runs([[0.5], [end]], momentum=[0.0, 0.9], attack=["FoE"])).verdict
+    momentum = lambda end: variants.helps("", bitten(runs([[0.5], [end]], momentum=[0.0, 0.9], attack=["FoE"]))).verdict
     assert momentum(0.6) and not momentum(0.5)
 
     def sparse(ours, rate):
@@ -119,10 +145,16 @@ def test_fedrep_at_a_gamma_is_held_against_share():
     of = lambda low, high, gamma: result_of(
         np.tile([[low], [high], [0.8]], (1, 5)), names, ["none", *attacks()], gamma=[gamma, 0.08, 1.0]
     )
-    said = lambda *args: verdicts(against_share.at_gammas(paper("fig8"), of(*args)))
+
+    def said(*args, lost=0.2):
+        result = of(*args)
+        control = bitten(result.accuracy, lost).undefended
+        return verdicts(against_share.at_gammas(paper("fig8"), result.assign(undefended=control)))
+
     assert said(0.76, 0.79, 0.018) == [True, True, False]
     assert said(0.70, 0.75, 0.018) == [False, False, False]
     assert said(0.85, 0.85, 0.03) == [True, None, True]
+    assert said(0.70, 0.79, 0.018, lost=0.02) == [True, False, None]  # judged without attack only
 
 
 def test_the_guessed_reason_is_true_only_if_it_holds_everywhere():
@@ -150,14 +182,40 @@ def test_dissimilarity_is_of_the_means_of_honest_buffers():
 
 
 def test_table_1_is_said_of_a_system_that_has_the_aspects():
-    attack = ["none", "FoE"]
+    def said(end, up, read, lost, mean=0.5):
+        names = ["FedREP", "SparseSecAgg"]
+        result = result_of([[0.9, end], [0.9, mean]], names, ["none", "FoE"], up=up).assign_attrs(num_params=1000)
+        reads = {"read_alone": ("curve", [read] * 2), "read_lost": ("curve", [lost] * 2)}
+        return table1.claims(result.assign(reads))
 
-    def said(name, end, up, read):
-        result = result_of([[0.9, end]], [name], attack, up=up).assign_attrs(num_params=1000)
-        return table1.claims(result.assign(read_alone=("curve", [read])))
+    ours, theirs = said(0.89, 400.0, 0.0, 0.0)
+    assert ours.verdict and theirs.verdict and "40.0 (FoE)" in theirs.control
+    assert said(0.5, 4000.0, 1.0, 1.0)[0].found == "no no no" and not said(0.5, 400.0, 0.0, 0.0)[0].verdict
+    assert said(0.89, 400.0, 0.0, 0.3)[1].found == "no yes no"  # values of lost users are read
+    open_, _ = said(0.89, 400.0, 0.0, 0.0, mean=0.88)
+    assert open_.said == "not testable here" and open_.found == "open yes yes"
 
-    assert said("FedREP", 0.89, 400.0, 0.0).verdict and said("SparseSecAgg", 0.5, 400.0, 0.0).verdict
-    assert said("FedREP", 0.5, 4000.0, 1.0).found == "no no no" and not said("FedREP", 0.5, 400.0, 0.0).verdict
+
+def test_a_rate_at_an_edge_is_widened_until_it_is_not():
+    asked = []
+
+    def run(best):
+        def runs_at(rates):
+            asked.append([float(rate) for rate in rates])
+            ends = [[[0.9 - abs(np.log(rate / best)) / 10] for rate in rates]]
+            return xr.Dataset({"accuracy": runs(ends, alpha=[0.0], rate=list(rates), attack=["none"])})
+
+        return runs_at
+
+    found = tuning.tuned(run(10.0), (0.5, 1.0, 2.0))
+    assert asked == [[0.5, 1.0, 2.0], [5.0], [10.0], [20.0]] and found.rate.item() == 10.0
+    assert found.end.tried.values.tolist() == [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
+    assert tuning.tuned(run(0.05), (0.1, 0.2)).rate.item() == 0.05 and tuning.tuned(run(9.0), (0.1,)).rate.item() == 0.1
+    far = tuning.tuned(run(1e6), (1.0, 2.0)).expand_dims(curve=["FedREP"])
+    assert far.rate.item() == 50.0 and tuning.at_edge(far) == ["FedREP"]
+    assert tuning.at_edge(found.expand_dims(curve=["FedREP"])) == []
+    (claim,) = outcome.inside(far, [Claim("x", "x", "", "", True, differs="")])
+    assert claim.said == "not decided" and "FedREP is at the edge" in claim.note
 
 
 def test_the_server_reads_single_values_where_nothing_hides_them():

@@ -89,7 +89,7 @@ def planted(**worst):
     rules = ["mean", "median", "NNM, mean", "NNM, median"]
     values = [[worst["mean"], 0.1], [worst["median"], worst["apart"]], [0.8, 0.1], [0.8, worst["mixed"]]]
     array = xr.DataArray(values, {"rule": rules, "gamma": ["1.0", "0.0"]}, ("rule", "gamma"))
-    return xr.Dataset({"worst": array, "honest": xr.full_like(array, 0.9)})
+    return xr.Dataset({"worst": array, "honest": xr.full_like(array, 0.9)}, attrs={"repeats": 3})
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,10 @@ def planted(**worst):
 )
 def test_verdicts_follow_from_the_data(values, said):
     config = grid.SCALES["quick"]._replace(rules=("mean", "median"))
-    assert verdicts(grid.claims(config, planted(**values))) == said
+    found = planted(**values)
+    assert verdicts(grid.claims(config, found)) == said
+    few = grid.claims(config, found.assign_attrs(repeats=2))
+    assert verdicts(few) == [None] * len(said) and {claim.said for claim in few} == {"not decided"}
 
 
 def test_the_papers_grid_can_be_built():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 from papers import round_shapes, verdicts
+from scipy import stats
 
 from experiments.problem import model_of
 from fedjax_priv.base import ClientData
@@ -29,8 +30,21 @@ def test_a_verdict_follows_from_the_data():
         coords={"system": list(table1.SYSTEMS), "num_clients": [8], "phase": ["upload"]},
     )  # fmt: skip
     said = lambda sparse: verdicts(table1.claims(config, upload(sparse)))
-    assert said(84_000.0) == [True, True, True]
-    assert said(120_000.0) == [False, True, False]
+    assert said(83_700.0) == [False, True, False, True], "the paper's own formula"
+    assert said(82_200.0) == [False, True, True, True] and said(80_500.0) == [True, True, False, True]
+    assert said(120_000.0) == [False, True, False, False]
+
+
+def test_a_smaller_loss_than_the_papers_is_no_failure():
+    comparison, config = script("comparison"), FIGURES["fig6"].scales["paper"]
+    ends = lambda value: (("num_clients", "seed", "evaluation"), [[[0.1, value]]])
+
+    def said(lost):
+        both = (("num_clients", "system", "seed", "evaluation"), [[[[0.1, 0.5]], [[0.1, 0.9 - lost]]]])
+        runs = xr.Dataset({"accuracy": both, "accuracy_iid": ends(0.9)}, {"system": ["SecAgg", "SparseSecAgg"]})
+        return verdicts(comparison.below_iid(config, runs))
+
+    assert said(0.0) == said(0.03) == [True] and said(0.04) == [False]
 
 
 def test_totals_stop_at_the_round_that_reaches_the_target():
@@ -102,7 +116,8 @@ def traced_once(local_of):
 def test_the_papers_comparisons_can_be_built(name, samples, shape, d):
     config, training = FIGURES[name].scales["paper"], script("training")
     setting, model = config.setting, model_of(config.setting.task)
-    assert (config.num_clients, setting.alpha, setting.dropout) == ((25, 50, 75, 100), 0.1, 0.3)
+    sizes = {"fig3": (25, 50, 75, 100), "fig5": (25, 100)}[name]
+    assert (config.num_clients, setting.alpha, setting.dropout) == (sizes, 0.1, 0.3)
     params, local = jax.eval_shape(model.init, jax.random.key(0)), traced_once(training.local_of)(setting, model)
     for system in training.SYSTEMS:
         for elide in (True, False):
@@ -115,7 +130,7 @@ def test_the_papers_non_iid_users_have_as_many_samples_of_few_labels():
     for name, numbers in printed.items():
         assert (*FIGURES[name].run.keywords["paper"], FIGURES[name].scales["paper"].target) == numbers
     setting, iid = (FIGURES[name].scales["paper"].setting for name in ("fig6", "fig5"))
-    assert setting == iid._replace(partition="shards")
+    assert setting == iid._replace(partition="shards", block=setting.block)
     labels = np.random.default_rng(0).integers(0, 10, 60_000).astype(np.int32)
     dataset = Dataset(np.zeros((60_000, 1), np.float32), labels, np.zeros((1, 1), np.float32), labels[:1], 10)
     for n in (25, 50, 75, 100):
@@ -140,3 +155,23 @@ def test_the_papers_other_experiments_can_be_built(monkeypatch):
     params = jax.ShapeDtypeStruct((last.num_params,), jnp.float32)
     data = clients_like(100, 100, (1,))
     assert direction_size(fig4.system(last, 100, 0.1, 0.3), params, data) == last.num_params
+
+
+def test_statements_are_counted_and_can_fail():
+    statements = script("statements")
+    config = FIGURES["statements"].scales["paper"]._replace(naive_users=6, naive_params=400)
+    assert statements.wrong_part(config, shared=False) > 0.9 and statements.wrong_part(config, shared=True) == 0
+    assert statements.survives(100, 0.45) == pytest.approx(stats.binom.sf(50, 100, 0.55))
+    assert statements.user_operations(7) == 7 * 3
+    dense = 0.7 * 50 + 0.3 * 0.7 * 50 * 49
+    assert statements.server_words(50, 0.1, 0.3, sparse=False) == pytest.approx(dense)
+    sizes, cost = np.array(config.sizes, float), ["server", "user"]
+
+    def said(power, survives, wrong):
+        work = np.stack([sizes**power, sizes ** (power - 1)], 1)
+        values = np.broadcast_to(survives, (len(config.dropouts), len(sizes)))
+        data = {"work": (("N", "cost"), work), "survives": (("theta", "N"), values), "wrong": ("protocol", wrong)}
+        coordinates = {"N": list(config.sizes), "cost": cost, "theta": list(config.dropouts)}
+        return verdicts(statements.claims(config, xr.Dataset(data, coordinates)))
+
+    assert said(2.0, 1.0, [1.0, 0.0]) == [True] * 5 and said(3.0, 0.9, [0.1, 0.2]) == [False] * 5

@@ -1,15 +1,42 @@
-"""The checks of layers find what they are for."""
+"""The checks of the laws find what they are for: each law has a part that breaks it, and the message names the law."""
+
+import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from fedjax_priv.base import Sent
+from fedjax_priv import attacks, channels
+from fedjax_priv.base import Aggregator, Kept, Link, Received, Sent
+from fedjax_priv.crypto import field
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers import plain, stack, stateless
-from fedjax_priv.testing import Case, check_bits, check_draws, check_layer, check_round_trip, check_unbiased
+from fedjax_priv.layers import plain, plain_field, stack, stateless
+from fedjax_priv.testing import (
+    LAWS,
+    NUM_PARAMS,
+    Case,
+    check_aggregator,
+    check_attack,
+    check_bits,
+    check_channel,
+    check_disclosure,
+    check_draws,
+    check_fading,
+    check_fading_by_number,
+    check_layer,
+    check_round_trip,
+    check_state,
+    check_system,
+    check_unbiased,
+    check_variant,
+    check_views,
+)
+from helpers import engine, mesh_of, remembering, targets
 
 STEP = 0.25
+N, D = 4, 3
+KEY = jax.random.key(7)
 
 
 def by_number(key, x, who):
@@ -24,6 +51,10 @@ def down(key, x, who):
     return jnp.ones_like(x)
 
 
+def total(x, weight):
+    return x.sum(0)
+
+
 def rounding(uniform=by_number, factor=1.0, bits=0):
     """To a multiple of `STEP` at random."""
 
@@ -33,33 +64,203 @@ def rounding(uniform=by_number, factor=1.0, bits=0):
         return factor * STEP * (low + up.astype(jnp.float32))
 
     it = stateless(encode, sent=lambda x, y: Sent(bits))
-    return Case(stack(it=it, send=plain()), lambda x, weight: x.sum(0), error=STEP)
+    return Case(stack(it=it, send=plain()), total, error=STEP)
 
 
 GOOD = rounding()
 
 
-def test_a_layer_that_keeps_the_laws():
+def above(**halves):
+    """A layer that changes nothing, with other halves."""
+    return Case(stack(it=stateless()._replace(**halves), send=plain()), total)
+
+
+def padded(most=field.Q):
+    """A pad below `most`; the control of a view, which nobody takes out of the sum."""
+
+    def advertise(key, state, cohort):
+        words = jax.random.bits(key, (cohort.client.size, NUM_PARAMS), jnp.uint32)
+        return words % jnp.uint32(most), (), {}
+
+    def encode(key, private, public, x, cohort):
+        return field.add(x, private), (), Sent()
+
+    it = stateless()._replace(advertise=advertise, encode=encode)
+    return Case(stack(it=it, send=plain_field()), total, field=True)
+
+
+def counting(state):
+    """A layer whose clients count their uploads in `state(n)`, or in what becomes of it."""
+    return above(
+        init=lambda key, n: jnp.zeros(n, jnp.int32),
+        advertise=lambda key, state, cohort: (state, (), {}),
+        encode=lambda key, private, public, x, cohort: (x, state(private), Sent()),
+    )
+
+
+def telling(rows):
+    """A layer whose survivors disclose `rows(private, online)`."""
+    return above(
+        init=lambda key, n: jnp.arange(n),
+        advertise=lambda key, state, cohort: (state, (), {}),
+        encode=lambda key, private, public, x, cohort: (x, private, Sent()),
+        disclose=lambda private, public, clear, alive, online: (rows(private, online), {}),
+    )
+
+
+def compiled_only(key, x, who):
+    return x + 1.0 if isinstance(x, jax.core.Tracer) else x
+
+
+def test_layers_that_keep_the_laws():
     check_layer(GOOD, unbiased=True)
+    check_views(padded())
+    check_state(counting(lambda state: Kept(state + 1, state)))
+    check_disclosure(telling(lambda private, online: jnp.where(online, private, 0)))
 
 
 @pytest.mark.parametrize(
     ("check", "case", "message"),
     [
-        (check_round_trip, rounding(factor=2.0), "^row 0 must be within 1.75 of the sum, not "),
-        (check_round_trip, GOOD._replace(counted=lambda uploads: 1), "^row 0 must have the number of its survivors"),
-        (check_unbiased, rounding(down), "^the mean over draws must be the sum"),
-        (check_unbiased, GOOD._replace(error=0.0), "^error must be > 0"),
-        (check_unbiased, GOOD._replace(error=1e-4), "^error must be large enough"),
-        (check_draws, rounding(by_place), "^a client must draw by its number"),
-        (check_bits, rounding(bits=1), "^bits must be the size of the message, 1056, got "),
+        (check_round_trip, rounding(factor=2.0), "law 1 .round trip.: row 0 must be within 1.75 of the sum, not "),
+        (check_round_trip, GOOD._replace(counted=lambda uploads: 1), "law 1 .*: row 0 must have the number of"),
+        (check_unbiased, rounding(down), "law 2 .unbiased.: the mean over draws must be the sum"),
+        (check_unbiased, GOOD._replace(error=0.0), "law 2 .*: error must be > 0"),
+        (check_unbiased, GOOD._replace(error=1e-4), "law 2 .*: error must be large enough"),
+        (check_state, counting(lambda state: state.astype(jnp.float32)), "law 3 .state keeps its structure.: client"),
+        (check_state, counting(lambda state: Kept(state, state.astype(jnp.float32))), "law 3 .state keeps"),
+        (check_draws, rounding(by_place), "law 5 .draws are by number.: a client must draw by its number"),
+        (check_bits, rounding(bits=1), "law 6 .bits reported are bits built.: bits must be the size of the message"),
+        (check_views, padded(2**30), "law 7 .views are uniform.: an upload must be uniform"),
+        (check_disclosure, telling(lambda private, online: private), "law 10 .disclosure reads survivors only.: what"),
+        (lambda case: check_variant(case, lambda fn: fn), Case(stack(it=stateless(compiled_only), send=plain()), total),
+         "law 14 .the same with and without jit.: the round of a layer"),
+        (check_state, above(decode=lambda header, public, received: received._replace(value=received.value / 0)),
+         "law 15 .shapes, dtypes and finite numbers.: the server's rows"),
     ],
-)
-def test_what_is_broken_is_named(check, case, message):
-    with pytest.raises(AssertionError, match=message):
+)  # fmt: skip
+def test_what_a_layer_breaks_is_named(check, case, message):
+    with pytest.raises(AssertionError, match=f"^{message}"):
         check(case)
 
 
 def test_a_layer_that_does_not_combine_is_refused():
     with pytest.raises(ValueError, match="^layer must end in one with a `combine`"):
-        check_bits(Case(stateless(), lambda x, weight: x.sum(0)))
+        check_bits(Case(stateless(), total))
+
+
+def rule(apply, init=lambda d: ()):
+    return Aggregator(init, apply)
+
+
+def over(fn):
+    """A rule without state, from all rows, absent ones zero, and how many there are."""
+
+    def apply(key, state, received):
+        there = (received.count > 0)[:, None]
+        return fn(jnp.where(there, received.value, 0), there.sum().astype(jnp.float32)), state
+
+    return rule(apply)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (rule(lambda key, state, received: (received.value.mean(0), state)), "law 16 .who takes no part"),
+        (over(lambda rows, m: rows.sum(0)[:3]), "law 15 .shapes"),
+        (over(lambda rows, m: (rows > 0).sum(0)), "law 15 .shapes"),
+        (over(lambda rows, m: rows.sum(0) / (m - m)), "law 15 .shapes"),
+        (
+            rule(lambda key, state, received: (jnp.zeros(7), jnp.float32(state)), lambda d: jnp.int32(0)),
+            "law 3 .state keeps",
+        ),
+        (rule(lambda key, state, received: (jnp.zeros(7), 0.0), lambda d: jnp.zeros(())), "law 4 .one trace"),
+    ],
+)
+def test_what_a_rule_breaks_is_named(part, message):
+    check_aggregator(over(lambda rows, m: rows.sum(0) / m))
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check_aggregator(part)
+
+
+@pytest.mark.parametrize(
+    ("attack", "message"),
+    [
+        (lambda key, x, honest, byzantine: -x.mean(0, keepdims=True), "law 16 .who takes no part"),
+        (lambda key, x, honest, byzantine: jax.random.normal(key, x.shape)[::-1], "law 5 .draws are by number"),
+        (lambda key, x, honest, byzantine: x[:, :2], "law 15 .shapes"),
+        (lambda key, x, honest, byzantine: x * jnp.inf, "law 15 .shapes"),
+    ],
+)
+def test_what_an_attack_breaks_is_named(attack, message):
+    check_attack(attacks.foe())
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check_attack(attack)
+
+
+def channel(**halves):
+    return channels.erasure(0.5, leave=0.5)._replace(**halves)
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (channel(transmit=lambda key, y, who: (y, jnp.ones_like(who.selected))), "law 16 .*: an upload must"),
+        (channel(respond=lambda key, alive, who: who.selected), "law 16 .*: only clients whose upload arrived"),
+        (channel(transmit=lambda key, y, who: (y + jax.random.normal(key, y.shape), who.selected)), "law 5 .draws"),
+        (channel(receive=lambda key, rows: Received(rows.value.sum(0), rows.count)), "law 15 .shapes"),
+        (channel(receive=lambda key, rows: rows._replace(value=rows.value * jnp.nan)), "law 15 .shapes"),
+    ],
+)  # fmt: skip
+def test_what_a_channel_breaks_is_named(part, message):
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check_channel(part)
+
+
+def test_what_fading_breaks_is_named():
+    drawn = lambda key, n: jax.random.uniform(key, (n,)) + 0.5
+    by_place = channels.Fading(lambda key, n: (), lambda key, state, round, n: (drawn(key, n), state))
+    check_fading(by_place)
+    with pytest.raises(AssertionError, match=r"^law 5 .draws are by number.: another client must move no gain"):
+        check_fading_by_number(by_place._replace(apply=lambda key, state, round, n: (drawn(key, n)[::-1], state)))
+    silent = by_place._replace(apply=lambda key, state, round, n: (0 * drawn(key, n), state))
+    with pytest.raises(AssertionError, match=r"^law 15 .shapes"):
+        check_fading(silent)
+
+
+def system(step=lambda state, info: (state, info), init=lambda state: state, mesh=None):
+    """A system of which rounds, or the first state, are changed."""
+    made = engine(local=remembering(), mesh=mesh)
+    return made._replace(init=lambda *args: init(made.init(*args)), step=lambda *args: step(*made.step(*args)))
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (system(lambda state, info: (state._replace(memory=jnp.float32(state.memory)), info)), "law 3 .state keeps"),
+        (system(lambda state, info: (state._replace(round=state.round - 1), info)), "law 8 .a round is a transaction"),
+        (system(lambda state, info: (state._replace(memory=state.memory + 1), info)), "law 8 .a round is a"),
+        (system(lambda state, info: (state, info._replace(status=info.status * 0))), "law 8 .*must set the bit"),
+        (system(lambda state, info: (state, info._replace(counted=info.counted | True))), "law 8 .*accept no"),
+        (system(lambda state, info: (state, info._replace(loss=info.loss[1:]))), "law 15 .shapes"),
+        (system(lambda state, info: (state, info._replace(bits={"upload": Link(*[info.loss] * 2)}))), "law 15"),
+        (system(init=jax.device_get, mesh=mesh_of(2)), "law (4 .one trace|13 .one compilation)"),
+    ],
+)  # fmt: skip
+def test_what_a_system_breaks_is_named(part, message):
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check_system(part, KEY, jnp.zeros(D), targets(N, D), rounds=2)
+
+
+def test_a_system_that_keeps_the_laws_in_other_places_and_one_that_does_not():
+    data = targets(N, D)
+    check_system(system(), KEY, jnp.zeros(D), data, rounds=2, elsewhere=[system(mesh=mesh_of(2))])
+    other = system(lambda state, info: (state, info._replace(loss=info.loss + 1e-6)))
+    with pytest.raises(AssertionError, match=r"^law 11 .blocks and devices change no bit"):
+        check_system(system(), KEY, jnp.zeros(D), data, rounds=2, elsewhere=[other])
+
+
+def test_the_page_of_laws_has_each_by_number_and_name():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "laws.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", page, re.MULTILINE)
+    assert {int(number): name for number, name in rows} == LAWS and list(LAWS) == list(range(1, len(LAWS) + 1))

@@ -10,6 +10,7 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
+from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import (
     MASKS,
     Masked,
@@ -103,6 +104,13 @@ def fedrep(
         channel=erasure(dropout, leave=leave),
         aggregate=on_coordinates(aggregate, num_params),
         num_clients=num_clients,
-        release=ProposedCoordinates(num_params, n, alpha, masked=not in_the_clear, noise=noise.released),
+        release=ProposedCoordinates(
+            num_params,
+            n,
+            alpha,
+            not in_the_clear,
+            noise.released,
+            None if in_the_clear else secagg_protocol(group_size=buffer_size, **masks),
+        ),
         **run,
     )

@@ -9,6 +9,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
+from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
 from fedjax_priv.systems.releases import Sum
 
@@ -65,7 +66,7 @@ def common_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum() if own else None,
+        release=Sum(masks=secagg_protocol(group_size=size, **masks)) if own else None,
         **run,
     )
 

@@ -11,6 +11,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
+from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import Sum
@@ -68,6 +69,7 @@ def secagg(
         threshold=mask.threshold,
         condition="" if masks.get("neighbours", "all") == "all" else CONNECTED,
     )  # fmt: skip
+    protocol = secagg_protocol(group_size=size, **masks) if secure else None
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
@@ -75,6 +77,6 @@ def secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(noise.released) if secure or noise.released else None,
+        release=Sum(noise.released, protocol) if secure or noise.released else None,
         **run,
     )

@@ -79,7 +79,7 @@ def sparse_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=SparseSum(alpha, noise.released),
+        release=SparseSum(alpha, noise.released, sparse_protocol(alpha=alpha, group_size=size, **masks)),
         **run,
     )
 

@@ -1,0 +1,150 @@
+"""What the adversary of a ledger's entry tries: canaries, and what it reads of runs with them."""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedjax_priv import _validate
+from fedjax_priv.audit import adversaries, canaries, crafted_canaries
+from fedjax_priv.audit.by_release import Kind, Subject, num_params, plan_of
+from fedjax_priv.audit.readings import Reading, along, at_variants, between_rounds, looked_at, spread
+from fedjax_priv.audit.sample_canaries import sample_canary
+from fedjax_priv.audit.worlds import Canary, Look
+from fedjax_priv.base import Key
+from fedjax_priv.ledger import Entry, local_noise, worst
+from fedjax_priv.systems.releases import LocalNoise
+
+_LONG, _BEYOND = 1.0, 3.0
+"""Norm of given updates where nothing clips them; in clipping norms, where clipping has to act."""
+_SPIKES = 5
+"""Coordinates that a Dirac canary is tried at: the first two, the last two, one in the middle."""
+
+
+def looks(
+    subject: Subject,
+    entries: Sequence[Entry],
+    key: Key,
+    *,
+    kind: Kind | None,
+    rounds: int,
+    colluding: int,
+    outsider: bool,
+    held: float | None = None,
+) -> list[list[Look]]:
+    """What each entry's adversary tries; arguments as in `findings`. Entries share canaries where they can.
+
+    With `kind` given, or where there is no eps to contradict, that is the canary of this kind alone.
+    """
+
+    @functools.cache
+    def canary(name: str, heard: int) -> Canary:
+        return _canary(subject, name, heard, key)
+
+    def of(entry: Entry) -> list[Look]:
+        first, heard = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
+        happened = adversaries.stood_still if outsider else adversaries.what_happened
+        counted = Look(f"{first}, who was counted", canary(first, heard), happened)
+        if first == "proposal":
+            score = adversaries.proposal(subject.release.num_coordinates)
+            return [Look(first, canary(first, heard), score), counted]
+        readings = _readings(subject, entry, first, colluding, outsider)
+        tested = held is not None or not worst(entry.claimed) is worst(entry.proved) is None
+        names = [first, *(_others(subject, first, rounds) if tested and kind is None else [])]
+        return [*(_look(name, canary(name, heard), readings, rounds) for name in names), counted]
+
+    return [of(entry) for entry in entries]
+
+
+def _others(subject: Subject, kind: str, rounds: int) -> list[str]:
+    """Names of further canaries, for all that one along a direction or of a label does not see."""
+    if kind == "direction":
+        return ["Dirac", *(["direction, first round"] if rounds > 1 else [])]
+    if subject.training is None:
+        return []
+    return ["gradient", "Dirac gradient", *(["gradient, first round"] if rounds > 1 else [])]
+
+
+def _look(name: str, canary: Canary, readings: Sequence[Reading], rounds: int) -> Look:
+    if canary.variants is not None:
+        return Look(name, canary, at_variants(readings, canary.toward, canary.variants))
+    score = spread(readings, canary.toward)
+    return Look(name, canary, between_rounds(score, rounds) if name.endswith("first round") else score)
+
+
+def _canary(subject: Subject, name: str, heard: int, key: Key) -> Canary:
+    """Adjacent inputs of this name among so many clients."""
+    if name == "proposal":
+        return canaries.proposal_canary(heard, num_params(subject), subject.release.num_coordinates)
+    if name.endswith(", first round"):
+        silenced = canaries.in_first_round if name.startswith("direction") else crafted_canaries.scaled_in_first_round
+        return silenced(_canary(subject, name.removesuffix(", first round"), heard, key))
+    if name in ("direction", "Dirac"):
+        return _given(subject, name, heard, key)
+    if name in ("gradient", "Dirac gradient"):
+        return _crafted(subject, name)
+    x, y = subject.data.examples
+    example = x[-1, 0], y[-1, 0]
+    if name == "label":
+        if not np.max(y):
+            raise ValueError("canary must be 'sample' where all samples have one label, got 'label'")
+        example = x[0, 0], (y[0, 0] + 1) % (int(np.max(y)) + 1)
+    return sample_canary(subject.local, subject.loss, subject.data, example)
+
+
+def _given(subject: Subject, name: str, heard: int, key: Key) -> Canary:
+    """Given updates, far beyond the clip in the norm; those of all signs hardly beyond it in the largest entry."""
+    plan, d = plan_of(subject), num_params(subject)
+    clip = plan.clip(subject.release, heard)
+    if name == "Dirac":
+        norm = _LONG if clip is None else _BEYOND * clip
+        return canaries.dirac_canary(heard, d, _spikes(d), norm, alone=not plan.on_the_air)
+    norm = _LONG if clip is None else max(_BEYOND, 0.9 * d**0.5) * clip
+    return canaries.direction_canary(key, heard, d, norm, alone=not plan.on_the_air)
+
+
+def _crafted(subject: Subject, name: str) -> Canary:
+    assert subject.training is not None
+    about = subject.training, subject.loss, subject.data, subject.params
+    if name == "gradient":
+        return crafted_canaries.scaled_canary(*about)
+    return crafted_canaries.spike_canary(*about, _spikes(num_params(subject)))
+
+
+def _spikes(d: int) -> list[int]:
+    return looked_at(d, _SPIKES).tolist()
+
+
+def _kinds(subject: Subject, entry: Entry) -> tuple[str, ...]:
+    """What canaries fit: samples, where an entry is about them."""
+    return ("label", "sample") if entry.adjacent == local_noise.ADJACENT else plan_of(subject).kinds
+
+
+def _readings(subject: Subject, entry: Entry, kind: str, colluding: int, outsider: bool) -> list[Reading]:
+    """What the entry's adversary has of a round."""
+    if outsider:
+        return [along(adversaries.moved)]
+    if entry.adjacent == local_noise.ADJACENT and not isinstance(subject.release, LocalNoise):
+        return [along(adversaries.own_update)]
+    about = {"release": subject.release, "kind": kind, "view": entry.view, "colluding": colluding}
+    return plan_of(subject).readings(**about)
+
+
+def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
+    """Kind of the first canary: the one asked for, or the release's first."""
+    if entry.view == "proposal":
+        if rounds > 1:
+            raise ValueError(f"rounds must be 1 for proposals, whose eps is that of one round, got {rounds}")
+        return "proposal"
+    allowed = _kinds(subject, entry)
+    chosen = kind or allowed[0]
+    _validate.one_of(("direction", "sample", "label"), canary=chosen)
+    if chosen not in allowed:
+        raise ValueError(f"canary must be 'sample' or 'label' where the noise is in local training, got {chosen!r}")
+    return chosen
+
+
+def _heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
+    """Clients in the two inputs; on the air, a coalition can subtract its own updates, so they are left out."""
+    n = int(subject.data.count.size)
+    return n - colluding if entry.view == "coalition" and plan_of(subject).on_the_air else n

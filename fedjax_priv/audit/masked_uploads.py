@@ -1,0 +1,189 @@
+"""Masked uploads against random words: what a secure sum promises of each upload alone.
+
+An upload is a value plus a pad in F_q. If pads are uniform and fresh, an upload could as well be random words, whatever
+the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their place. Pads are known here
+from a twin of the system with its masks elided, which sends the same values in the clear.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.audit.by_release import Subject
+from fedjax_priv.audit.canaries import no_samples, sending
+from fedjax_priv.audit.readings import looked_at
+from fedjax_priv.audit.verdicts import Finding, claims_of, finding
+from fedjax_priv.audit.worlds import Make, Worlds
+from fedjax_priv.base import Key, View
+from fedjax_priv.crypto import field
+from fedjax_priv.keys import named
+from fedjax_priv.layers.secure_sum import bitmap, opening
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_mask
+from fedjax_priv.ledger import Entry, Figure
+from fedjax_priv.ledger.entry import none
+
+ROUNDS, _WORDS = 2, 32
+"""Rounds of a trial, and words of an upload that are looked at."""
+
+
+Words = UInt32[Array, "*t r w"] | UInt32[np.ndarray, "*t r w"]
+
+
+ENTRY = Entry(
+    "the server, of each upload alone", "an upload, or random words in its place", none("no paper states an eps"),
+    Figure(0.0, 0.0, "words of the generator of masks as good as uniform"), view="upload",
+)  # fmt: skip
+
+
+class Pads(NamedTuple):
+    """Of trials, at some coordinates: `[trials, rounds, w]`."""
+
+    pad: Words  # of the first client of the cohort
+    opened: Words  # the same, less every mask that opened values let the server compute
+    other: Words  # of the last client
+    differs: Array | np.ndarray  # bool [trials], whether masks changed the aggregate
+
+
+def pads(
+    make: Make,
+    unmasked: Make,
+    key: Key,
+    *,
+    params: PyTree,
+    num_clients: int,
+    trials: int,
+    protocol: Protocol | None = None,
+    layer: str = "mask",
+    at_once: int = 20,
+) -> Pads:
+    """Runs the system and its twin without masks on the same random updates.
+
+    Args:
+      make: the system, as in `worlds.scores`; its uploads are field elements.
+      unmasked: the same with masks elided, or with the same field elements in the clear.
+      key: root key of all trials.
+      params: of the first model.
+      num_clients: n.
+      trials: of two rounds each, at least 4.
+      protocol: how uploads are masked; None: the server computes no mask from what is opened.
+      layer: name of the mask layer.
+      at_once: trials computed side by side.
+    """
+    _validate.integer(at_least=4, trials=trials)
+    size, data = sum(leaf.size for leaf in jax.tree.leaves(params)), no_samples(num_clients)
+
+    def trial(key: Key) -> Pads:
+        sent = sending(jax.random.normal(named(key, "updates"), (num_clients, size)))
+        systems = [make(sent, lambda view: view), unmasked(sent, lambda view: view)]
+
+        def step(states: tuple, t: Array) -> tuple:
+            after, infos = zip(
+                *(s.step(key, state, data) for s, state in zip(systems, states, strict=True)), strict=True
+            )
+            masked, plain = infos
+            found = _pads(masked.observed, plain.observed, protocol, layer, jax.random.fold_in(key, t))
+            return after, (*found, (masked.direction != plain.direction).any())
+
+        start = tuple(s.init(key, params, data) for s in systems)
+        pad, opened, other, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
+        return Pads(pad, opened, other, differs.any())
+
+    run = jax.jit(lambda keys: jax.lax.map(trial, keys, batch_size=at_once))
+    return jax.tree.map(np.asarray, run(jax.random.split(key, trials)))
+
+
+def upload_finding(subject: Subject, key: Key, *, trials: int, confidence: float = 0.95) -> Finding:
+    """Audits the masks of a secure sum: is each upload alone as good as random words?
+
+    Args:
+      subject: with `unmasked`.
+      key: of all runs.
+      trials: of two rounds each, with masks.
+      confidence: of the comparison with eps = 0.
+
+    Raises:
+      ValueError: a subject without a twin, or too few trials.
+    """
+    if subject.unmasked is None:
+        raise ValueError("subject must have unmasked, the same system with its masks elided, got None")
+    found = pads(
+        subject.make, subject.unmasked, named(key, "pads"), params=subject.params,
+        num_clients=int(subject.data.count.size), trials=trials, protocol=getattr(subject.release, "masks", None),
+    )  # fmt: skip
+    return judged(found, int(jax.random.bits(named(key, "words"))), confidence)
+
+
+def judged(found: Pads, seed: int, confidence: float) -> Finding:
+    """The finding of these pads; `seed` draws the uniform words."""
+    words = against_uniform(found, seed)
+    return finding(
+        ENTRY, claims_of(ENTRY, [], None), [("masked upload", words)], delta=0.0, confidence=confidence,
+        who=ENTRY.adversary,
+    )  # fmt: skip
+
+
+def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array, Array]:
+    """Of one round; random words where nothing was sent."""
+    pad = field.sub(masked.uploads, plain.uploads)
+    d = pad.shape[1]
+    at, located = looked_at(d, _WORDS), masked.clear[layer]
+    chosen = (
+        jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
+    )
+    chosen &= masked.alive[:, None]
+    known = jnp.zeros(d, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
+    rows = jnp.stack([pad[0], field.sub(pad[0], jnp.where(chosen[0], known, 0)), pad[-1]])
+    there = chosen[jnp.array([0, 0, -1])]
+    first, second, third = jnp.where(there, rows, jax.random.bits(named(key, "nothing"), rows.shape))[:, at]
+    return first, second, third
+
+
+def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, " d"]:
+    """The masks on the first client's upload that the server computes: its private mask, and those with lost peers."""
+    roster, header = view.public[layer], view.header[layer]
+    rebuilt = opening.reconstruct(protocol.quorum, header, roster)
+    first = jnp.arange(header.alive.size) == 0
+    lost = roster.selected & ~header.alive & rebuilt.known
+
+    def with_lost(total: Array, slot: Array) -> tuple[Array, None]:
+        theirs = pairs_of(protocol, roster, slot, rebuilt.secrets[slot], first, d).mask
+        return field.sub(total, jnp.where(lost[slot], theirs, 0)), None
+
+    own = private_mask(protocol, roster, rebuilt.secrets[0], d)
+    opened = header.alive[0] & rebuilt.known[0]
+    return jax.lax.scan(with_lost, jnp.where(opened, own, 0), jnp.arange(first.size))[0]
+
+
+def against_uniform(found: Pads, seed: int) -> Worlds:
+    """Columns `[trials, s]` of real pads, and of uniform words in their place; they have one law where pads are good.
+
+    Words that are zero (the upload is in the clear), zero once opened masks are taken off, equal or opposite in two
+    rounds, of two clients or in two trials; their lowest and highest bytes, and chi-square of these; and whether masks
+    changed the aggregate.
+    """
+    rng = np.random.default_rng(seed)
+    words = lambda: rng.integers(0, int(field.Q), found.pad.shape, dtype=np.uint32)
+    ideal = Pads(words(), words(), words(), np.zeros(len(found.differs), bool))
+    return Worlds(_columns(found), _columns(ideal))
+
+
+def _columns(found: Pads) -> np.ndarray:
+    pad, opened, other, differs = (np.asarray(words) for words in found)
+    flags = [
+        pad == 0, opened == 0, pad == other, pad == np.roll(pad, 1, axis=0), pad == np.roll(pad, 1, axis=2),
+        *(pad[:, :1] == again for again in (pad[:, 1:], (int(field.Q) - pad[:, 1:].astype(np.int64)))),
+    ]  # fmt: skip
+    numbers = [opened & 255, opened >> 24, _chi_square(opened & 255), _chi_square(opened >> 24), differs]
+    flags += [flag.mean((1, 2)) for flag in flags]
+    return np.concatenate([np.asarray(a, np.float64).reshape(len(pad), -1) for a in (*flags, *numbers)], axis=1)
+
+
+def _chi_square(values: np.ndarray) -> np.ndarray:
+    """Of the bytes of each trial against the uniform law, `[trials]`."""
+    rows = values.reshape(len(values), -1)
+    counts = np.stack([np.bincount(row, minlength=256) for row in rows.astype(np.int64)])
+    return np.square(counts - rows.shape[1] / 256).sum(1)

@@ -1,0 +1,78 @@
+"""Scores with many columns: one number is not all an adversary can make of what it reads.
+
+A reading is a vector `[d]` that an adversary has, along a direction u in which the two inputs differ. Its sum over all
+coordinates has the most power against noise that is right. Noise that is missing somewhere shows in a block of
+coordinates or in a single one, and noise that is used twice in the difference of two rounds.
+"""
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from fedjax_priv.audit.worlds import Score, Seen
+
+Toward = Callable[[PyTree], Array]
+Vector = Callable[[Seen], Float[Array, " d"]]
+Reading = Callable[[Seen, Float[Array, " d"]], tuple[Array, Float[Array, " d"]]]
+"""`(seen, u) -> (statistic, terms)`: of the whole vector along u, and what each coordinate adds to it."""
+_MOST_COORDINATES = 1024
+"""That are looked at one by one."""
+
+
+def along(vector: Vector) -> Reading:
+    """The vector's part along u."""
+
+    def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
+        terms = u * vector(seen)
+        return terms.sum(), terms
+
+    return reading
+
+
+def spread(readings: Sequence[Reading], toward: Toward) -> Score:
+    """Of each reading: the statistic, sums over four blocks, and single coordinates (all up to 1,024)."""
+
+    def score(seen: Seen) -> Array:
+        found = [reading(seen, toward(seen.before)) for reading in readings]
+        return jnp.concatenate([column for total, terms in found for column in (total[None], parts(terms))])
+
+    return score
+
+
+def at_variants(readings: Sequence[Reading], toward: Toward, variants: int) -> Score:
+    """Of each reading: the statistic along the variant's own direction, in one column; 0 in the others."""
+
+    def score(seen: Seen) -> Array:
+        own = jax.nn.one_hot(seen.variant, variants)
+        return jnp.concatenate([own * reading(seen, toward(seen.before)[seen.variant])[0] for reading in readings])
+
+    return score
+
+
+def between_rounds(score: Score, rounds: int) -> Score:
+    """Differences and sums of the first round and another, the second or the last, of a canary of the first round.
+
+    Noise that is used twice cancels in one of them (antithetic noise in a sum).
+    """
+    signs = np.zeros((4, rounds), np.float32)
+    signs[:, 0] = 1
+    signs[[0, 1], 1] = signs[[2, 3], -1] = -1, 1
+    weights = jnp.asarray(signs if rounds > 2 else signs[:2])
+    return lambda seen: (weights[:, seen.who.round[0], None] * score(seen)[None]).ravel()
+
+
+def parts(terms: Float[Array, " d"]) -> Float[Array, " s"]:
+    """Sums over the first and second half, the even and odd places; then single places."""
+    d = terms.size
+    blocks = [terms[: d // 2], terms[d // 2 :], terms[::2], terms[1::2]]
+    return jnp.concatenate([jnp.stack([block.sum() for block in blocks]), terms[looked_at(d, _MOST_COORDINATES)]])
+
+
+def looked_at(d: int, most: int) -> np.ndarray:
+    """At most so many coordinates, spread evenly, with the first two and the last two."""
+    if d <= most:
+        return np.arange(d)
+    return np.unique(np.concatenate([[0, d - 1], np.linspace(1, d - 2, most - 2).astype(int)]))

@@ -1,0 +1,67 @@
+"""Adjacent inputs that differ in a sample, on which local training runs."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.audit.canaries import unit
+from fedjax_priv.audit.worlds import Canary
+from fedjax_priv.base import ClientData, Local
+from fedjax_priv.losses import Loss
+
+
+def sample_canary(
+    local: Local, loss: Loss, data: ClientData, example: PyTree, *, client: int = 0, sample: int = 0
+) -> Canary:
+    """Real local training in which one sample of a client is `example`, or stays as it is in `data`.
+
+    Args:
+      local: training, such as `clients.local_sgd(...)`.
+      loss: that it descends.
+      data: of all clients.
+      example: `[...]`, in place of a sample of `data.examples`, crafted or real.
+      client: who has it.
+      sample: which one it replaces.
+
+    Raises:
+      ValueError: there is no such sample.
+    """
+    check_sample(data, client, sample)
+    put = lambda rows, own: jnp.asarray(rows).at[client, sample].set(own)
+    first = data._replace(examples=jax.tree.map(put, data.examples, example))
+    second = jax.tree.map(jnp.asarray, data)
+    original = jax.tree.map(lambda rows: rows[client, sample], second.examples)
+    gradient = sample_gradient(loss, local)
+    toward = lambda params: unit(gradient(params, example) - gradient(params, original))
+    return Canary((first, second), lambda _: local, lambda data: data, toward)
+
+
+def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, client: int = 0, sample: int = 0) -> Canary:
+    """As `sample_canary`; the same example with another label. `data.examples` are `(x, y)`."""
+    check_sample(data, client, sample)
+    x, y = (jnp.asarray(rows) for rows in data.examples)
+    example = x[client, sample], jnp.asarray(label, y.dtype)
+    return sample_canary(local, loss, data, example, client=client, sample=sample)
+
+
+def sample_gradient(loss: Loss, local: Local | None = None) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
+    """`(params, example [...]) -> gradient [d]` of one sample, clipped as in this local training."""
+    clip = None if local is None or local.steps is None else local.steps.clip
+
+    def gradient(params: PyTree, example: PyTree) -> Array:
+        alone = jax.tree.map(lambda a: jnp.asarray(a)[None], example)
+        flat = ravel_pytree(jax.grad(lambda params: loss(params, alone)[0])(params))[0]
+        return flat if clip is None else flat * jnp.minimum(1.0, clip / jnp.maximum(jnp.linalg.norm(flat), 1e-30))
+
+    return gradient
+
+
+def check_sample(data: ClientData, client: int, sample: int) -> None:
+    """Raises ValueError unless the client has this sample."""
+    _validate.integer(at_least=0, client=client, sample=sample)
+    if client >= data.count.size or sample >= int(data.count[client]):
+        raise ValueError(f"data must have sample {sample} of client {client}")

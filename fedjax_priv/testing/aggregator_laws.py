@@ -1,0 +1,58 @@
+"""The laws of an aggregation rule, as a check."""
+
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv.base import Aggregator, Received
+from fedjax_priv.testing.laws import is_compiled, law, traced_once
+
+DRAWS = 5
+"""Sets of rows that are tried."""
+
+
+def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7, variant: Callable = jax.jit) -> None:
+    """Laws 3, 4, 14, 15 and 16: a direction `[d]` that absent rows do not reach.
+
+    Args:
+      rule: it must accept `num_rows - 1` rows, any of which may be Byzantine or not.
+      num_rows: rows the server holds, g; in most of the sets that are tried, the last one is absent.
+      num_params: d.
+      variant: how the rule is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+
+    Raises:
+      AssertionError: a law is broken, which the message names by number and name.
+    """
+    key, first = jax.random.key(7), rule.init(num_params)
+    run = variant(traced_once(rule.apply))
+    state = first
+    compiled = is_compiled(variant)
+    for seed in range(DRAWS if compiled else 1):
+        rows, count = _rows(seed, num_rows, num_params)
+        with law(4, "a rule must be traced once for all rounds"):
+            direction, after = run(key, state, Received(rows, count))
+        with law(15, "the direction must be finite, float32 [d]"):
+            chex.assert_shape(direction, (num_params,))
+            chex.assert_type(direction, jnp.float32)
+            chex.assert_tree_all_finite(direction)
+        with law(3, "the state of a rule must keep its structure, shapes and dtypes"):
+            chex.assert_trees_all_equal_shapes_and_dtypes(*jax.tree.map(jnp.asarray, (after, first)))
+        for garbage in (np.nan, 1e30) if compiled else ():
+            spoilt = jnp.where(count[:, None] > 0, rows, jnp.float32(garbage))
+            with law(16, "rows with count 0 must not reach the direction"):
+                chex.assert_trees_all_equal(run(key, state, Received(spoilt, count))[0], direction)
+        if not compiled:
+            with law(14, "the direction must be the same with and without jit"):
+                expected = jax.jit(rule.apply)(key, state, Received(rows, count))[0]
+                chex.assert_trees_all_close(direction, expected, rtol=1e-4, atol=1e-4)
+        state = after
+
+
+def _rows(seed: int, num_rows: int, num_params: int) -> tuple[jax.Array, jax.Array]:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(num_rows, num_params)) + rng.normal(size=num_params)
+    count = rng.integers(1, 4, num_rows) * ((np.arange(num_rows) < num_rows - 1) | (seed == 0))
+    return jnp.asarray(rows, jnp.float32), jnp.asarray(count, jnp.int32)

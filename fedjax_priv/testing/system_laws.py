@@ -1,0 +1,104 @@
+"""The laws of a system, as a check: a plain loop over `jax.jit(algorithm.step)` from what `init` returns."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from fedjax_priv.base import Algorithm, ClientData, Key, RoundInfo, RoundState
+from fedjax_priv.status import Status
+from fedjax_priv.testing.laws import law, require, traced_once
+
+
+def check_system(
+    algorithm: Algorithm,
+    key: Key,
+    params: PyTree,
+    data: ClientData,
+    *,
+    rounds: int = 3,
+    elsewhere: Sequence[Algorithm] = (),
+    variant: Callable = jax.jit,
+) -> tuple[RoundState, list[RoundInfo]]:
+    """Laws 3, 4, 8, 11, 13 and 15, in rounds from the state that `init` returns.
+
+    Args:
+      algorithm: of any origin, with client data whose floats, if NaN, fail the round.
+      key: of the run.
+      params: the first parameters.
+      data: float samples of every client.
+      rounds: how many succeed before one is made to fail.
+      elsewhere: the same system in other blocks or on other devices. Give them with local training whose bits do not
+        depend on the block.
+      variant: how a step is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+
+    Returns:
+      The state after the rounds that succeeded, and what they tell.
+
+    Raises:
+      AssertionError: a law is broken, which the message names by number and name.
+    """
+    run = variant(traced_once(algorithm.step))
+    state, infos = _loop(run, algorithm.init(key, params, data), key, data, rounds)
+    _check_transaction(run, key, state, data)
+    _check_compiled_once(run)
+    for other in elsewhere:
+        step = jax.jit(other.step)
+        same = _loop(step, other.init(key, params, data), key, data, rounds)
+        with law(11, "blocks and devices must change no bit"):
+            chex.assert_trees_all_equal(*jax.device_get(((state, infos), same)))
+        _check_compiled_once(step)
+    return state, infos
+
+
+def _loop(
+    run: Callable, state: RoundState, key: Key, data: ClientData, rounds: int
+) -> tuple[RoundState, list[RoundInfo]]:
+    infos = []
+    for _ in range(rounds):
+        with law(4, "a step must be traced once for all rounds"):
+            after, info = run(key, state, data)
+        with law(3, "the state must keep its structure, shapes and dtypes"):
+            chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
+        _check_info(after, info)
+        require(8, after.round == state.round + 1, "`round` must count every round, failed ones included")
+        state, infos = after, [*infos, info]
+    return state, infos
+
+
+def _check_info(state: RoundState, info: RoundInfo) -> None:
+    size = sum(jnp.size(p) for p in jax.tree.leaves(state.params))
+    with law(15, "the state must be finite, and `RoundInfo` as `base` says"):
+        chex.assert_tree_all_finite(state.params)
+        chex.assert_shape(info.direction, (size,))
+        chex.assert_equal_shape([info.client, info.loss, info.counted])
+        chex.assert_type([info.counted, info.status, info.group_status], [bool, jnp.int32, jnp.int32])
+        chex.assert_rank([info.client, info.status, info.group_status], [1, 0, 1])
+        for link in info.bits.values():
+            chex.assert_equal_shape([info.client, *link])
+            chex.assert_type([*link], jnp.uint32)
+
+
+def _check_transaction(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:
+    """A NaN of every client fails the round."""
+    ruined = jax.tree.map(_not_a_number, data.examples)
+    after, info = run(key, before, data._replace(examples=ruined))
+    require(8, int(info.status) & Status.NOT_FINITE, "a round of NaN must set the bit NOT_FINITE")
+    require(8, not np.asarray(info.counted).any(), "a round that failed must accept no upload")
+    with law(8, "a round that failed must change nothing but `round` and `draw`"):
+        chex.assert_trees_all_equal(*jax.device_get((after, before._replace(round=before.round + 1, draw=after.draw))))
+
+
+def _check_compiled_once(run: Any) -> None:
+    """Only a jitted function counts its programs."""
+    if count := getattr(run, "_cache_size", None):
+        require(13, count() == 1, f"`init` must return a state as rounds return it: {count()} programs were compiled")
+
+
+def _not_a_number(a: Any) -> Any:
+    a = jnp.asarray(a)
+    return a * jnp.asarray(jnp.nan, a.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a

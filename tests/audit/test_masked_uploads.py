@@ -1,0 +1,94 @@
+"""Masked uploads are as good as random words where masks are sound, and not where they are broken."""
+
+import broken
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.audit import masked_uploads
+from fedjax_priv.audit.masked_uploads import Pads, judged, pads
+from fedjax_priv.crypto import prg
+from fedjax_priv.keys import named
+from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.layers.secure_sum import expansion, masked_sum, sharing
+from fedjax_priv.systems import secagg
+
+CLIENTS, PARAMS, TRIALS = 3, 8, 560
+CONFIDENCE = 0.999
+"""A sound system is contradicted with a probability of at most 1 - CONFIDENCE."""
+MASKS = [
+    "sound", "all masks zero", "pairwise masks zero", "the last word is not masked", "one word for all coordinates",
+    "masks of 24 bits", "the same masks every round", "the same masks in every run",
+]  # fmt: skip
+KEY = jax.random.key(3)
+
+
+def expand(seed, name, round, d, how, part=0):
+    round = broken.where("the same masks every round", 0, round)
+    words = prg.expand(seed, name, round, d, how, part)
+    zero = jnp.zeros_like(words)
+    words = broken.where("all masks zero", zero, words)
+    words = broken.where("pairwise masks zero", zero if name == "pairwise mask" else words, words)
+    words = broken.where("the last word is not masked", words.at[-1].set(0), words)
+    words = broken.where("one word for all coordinates", jnp.broadcast_to(words[:1], words.shape), words)
+    return broken.where("masks of 24 bits", words & 0xFFFFFF, words)
+
+
+def open_round(quorum, key, *rest, real=sharing.open_round):
+    key = jax.lax.select(broken.on("the same masks every round"), broken.frozen_key(), key)
+    key = jax.lax.select(broken.on("the same masks in every run"), jax.random.fold_in(KEY, broken.NOW["round"]), key)
+    return real(quorum, key, *rest)
+
+
+def number_of(key):
+    return jax.random.randint(jax.random.fold_in(key, 7), (), 0, len(MASKS))
+
+
+def system(local, observe, *, elide=False):
+    return secagg(local, num_clients=CLIENTS, elide=elide, observe=observe, mesh=None, block=CLIENTS)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """Pads of systems with each break, in one run: the break of a trial comes from its key."""
+
+    def switch(key, name):
+        broken.NOW["number"], broken.NOW["names"] = number_of(key), MASKS
+        return named(key, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (expansion, masked_sum):
+            patch.setattr(module, "expand", expand)
+        patch.setattr(sharing, "open_round", open_round)
+        patch.setattr(masked_uploads, "named", switch)
+        every = pads(
+            broken.rooted(system), lambda local, observe: system(local, observe, elide=True), KEY,
+            params=jnp.zeros(PARAMS), num_clients=CLIENTS, trials=TRIALS, at_once=TRIALS,
+            protocol=secagg_protocol(group_size=CLIENTS),
+        )  # fmt: skip
+        broken.NOW.clear()
+    which = np.asarray(jax.vmap(number_of)(jax.random.split(KEY, TRIALS)))
+    return {name: Pads(*(words[which == i] for words in every)) for i, name in enumerate(MASKS)}
+
+
+@pytest.mark.parametrize("which", MASKS)
+def test_broken_masks_are_contradicted_and_sound_ones_are_not(which, found):
+    said = judged(found[which], 0, CONFIDENCE)
+    assert said.contradicts == ([] if which == "sound" else ["proved"])
+    assert said.limit > 0.5
+    assert which == "sound" or said.at_least > 0.5
+
+
+def test_uploads_in_the_clear_are_known(found):
+    """All words, and all once the private mask is off; masks that are sound hide every one."""
+    share = lambda name: [(words == 0).mean() for words in found[name][:2]]
+    assert share("all masks zero") == [1, 1] and share("pairwise masks zero")[1] == 1
+    assert share("pairwise masks zero")[0] == 0 and share("sound") == [0, 0]
+
+
+def test_true_masks_change_no_aggregate(found):
+    """The reason why other audits may leave them out; masks that do not cancel would."""
+    assert not found["sound"].differs.any()
+    odd = found["sound"]._replace(differs=~found["sound"].differs)
+    assert judged(odd, 0, CONFIDENCE).contradicts

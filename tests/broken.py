@@ -1,0 +1,113 @@
+"""Systems with switches for what can break in them, so that all breaks of a system are one program.
+
+A switch is a traced number. Code of the system is replaced by code that does as before, or as a break does where its
+number is set. Each trial has its break as an input; `switched` runs the trials of all breaks at once.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedjax_priv.audit import ledger_entries
+from fedjax_priv.audit.worlds import Worlds
+from fedjax_priv.audit.worlds import scores as real_scores
+from fedjax_priv.keys import named
+
+NOW = {}  # "number": of the break, traced; "names": of all; "root": key of the run
+
+
+def on(name):
+    """Whether this break is set; False where the system has no such switch."""
+    names = NOW.get("names", ())
+    return NOW["number"] == names.index(name) if name in names and "number" in NOW else False
+
+
+def where(name, broken, sound):
+    return jax.tree.map(functools.partial(jnp.where, on(name)), broken, sound)
+
+
+def noise(sound, frozen, round):
+    """Noise `[n, d]` of the clients in order; `frozen`: of the run, the same in every round."""
+    kind, d = sound.dtype, sound.shape[1]
+    sound, frozen = sound.astype(jnp.float32), frozen.astype(jnp.float32)
+    breaks = {
+        "none on half of the coordinates": sound.at[:, d // 2 :].set(0),
+        "none on one coordinate": sound.at[:, 4].set(0),
+        "none on the last coordinate": sound.at[:, -1].set(0),
+        "one key for all clients": jnp.broadcast_to(sound[:1], sound.shape),
+        "none of the canary client": sound.at[0].set(0),
+        "the same every round": frozen,
+        "opposite every other round": jnp.where(round % 2 == 0, frozen, -frozen),
+        "one draw for all coordinates": jnp.broadcast_to(sound[:, :1], sound.shape),
+        "every coordinate drawn twice": sound[:, jnp.arange(d) // 2],
+        "a ninth of the variance on one coordinate": sound.at[:, 0].divide(3),
+        "absolute values": jnp.abs(sound),
+        "half of the variance": 0.7 * sound,
+        "a quarter of the variance": 0.5 * sound,
+        "only with probability 1/2": jnp.where(frozen[:1, :1] > 0, sound, jnp.zeros_like(sound)),
+    }
+    for name, broken in breaks.items():
+        sound = where(name, broken, sound)
+    return jnp.round(sound).astype(kind) if kind == jnp.int32 else sound
+
+
+def rooted(make):
+    """The system, whose runs tell their root key to the switches."""
+
+    def made(local, observe):
+        system = make(local, observe)
+
+        def step(key, state, data):
+            NOW["root"], NOW["round"] = key, state.round
+            return system.step(key, state, data)
+
+        return system._replace(step=step)
+
+    return made
+
+
+def switched(monkeypatch, cache, names, broken):
+    """`ledger_entries.scores` that runs all breaks with the first canary that is asked for, and keeps the scores."""
+    calls = iter(range(100))
+
+    def scores(make, canary, score, key, *, params, trials, rounds, at_once):
+        number = next(calls)
+        if number not in cache:
+            every = real_scores(
+                make, _with_breaks(canary, names), _of_variant(score, canary), key, params=params,
+                trials=trials * len(names), rounds=rounds, at_once=at_once,
+            )  # fmt: skip
+            NOW.pop("number")
+            cache[number] = every
+        own = np.arange(trials * len(names)) // 2 % (len(names) * (canary.variants or 1)) // (canary.variants or 1)
+        return Worlds(*(jax.tree.map(lambda a: a[own == names.index(broken)], world) for world in cache[number]))
+
+    monkeypatch.setattr(ledger_entries, "scores", scores)
+
+
+def _with_breaks(canary, names):
+    own = canary.variants or 1
+    numbers = jnp.repeat(jnp.arange(len(names)), own)
+
+    def spread(rows):
+        rows = jnp.asarray(rows)
+        rows = rows[None] if canary.variants is None else rows
+        return jnp.tile(rows, (len(names), *(1,) * (rows.ndim - 1)))
+
+    def local(given):
+        NOW["number"], NOW["names"] = given[1], names
+        return canary.local(given[0])
+
+    inputs = tuple((jax.tree.map(spread, given), numbers) for given in canary.inputs)
+    return canary._replace(inputs=inputs, local=local, data=lambda given: canary.data(given[0]), variants=len(numbers))
+
+
+def _of_variant(score, canary):
+    return lambda seen: score(seen._replace(variant=seen.variant % (canary.variants or 1)))
+
+
+def frozen_key():
+    """Of the run, whatever the round."""
+    return named(NOW["root"], "frozen")

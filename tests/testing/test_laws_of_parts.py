@@ -1,0 +1,124 @@
+"""The laws of rules, attacks, channels and fading, with jit, without, and on a device; a public part that is missing
+from the tables fails.
+"""
+
+import typing
+
+import chex
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from absl.testing import parameterized
+
+from aggregators.references import RULES
+from fedjax_priv import aggregators, attacks, channels
+from fedjax_priv.base import Aggregator, Channel
+from fedjax_priv.testing import check_aggregator, check_attack, check_channel, check_fading, check_fading_by_number
+
+VARIANTS = dict(with_jit=True, without_jit=True, with_device=True)
+
+G, D = 9, 7
+
+
+def median(updates):
+    return jnp.sort(updates, axis=0)[3]
+
+
+def with_positions(rule):
+    """A rule on pairs of values and positions: all of them, in another order."""
+
+    def apply(key, state, received):
+        position = jnp.broadcast_to(jnp.arange(D)[::-1], received.value.shape)
+        return rule.apply(key, state, received._replace(value=(received.value, position)))
+
+    return rule._replace(apply=apply)
+
+
+AGGREGATORS = {name: rule.made for name, rule in RULES.items() if "," not in name} | {
+    "from_host": aggregators.from_host(lambda rows: rows.mean(0)),
+    "on_coordinates": with_positions(aggregators.on_coordinates(aggregators.mean(), D)),
+    "one_of": aggregators.one_of(1, [aggregators.mean(), aggregators.krum(2)]),
+    "bucketing": aggregators.pre_aggregated(aggregators.bucketing(2), aggregators.mean()),
+    "pre_aggregated": aggregators.pre_aggregated(aggregators.clipping(2), aggregators.mean()),
+}
+STEPS = {"bucketing", "clipping", "arc", "nearest_neighbour_mixing"}
+"""They are no rules; each stands before one."""
+ATTACKS = {
+    "sign_flip": attacks.sign_flip(2.0),
+    "foe": attacks.foe(),
+    "alie": attacks.alie(1.2),
+    "mimic": attacks.mimic(4),
+    "gaussian": attacks.gaussian(),
+    "infinite": attacks.infinite(),
+    "optimal_foe": attacks.optimal_foe(median, evals=3),
+    "optimal_alie": attacks.optimal_alie(median, evals=3),
+    "one_of": attacks.one_of(1, [attacks.foe(), attacks.gaussian()]),
+}
+CHANNELS = {
+    "erasure": channels.erasure(0.4, leave=0.3),
+    "multiple_access": channels.multiple_access(1.0),
+    "orthogonal": channels.orthogonal(1.0),
+}
+FADING = {
+    "constant": channels.constant(2.0),
+    "rician": channels.rician(),
+    "rayleigh": channels.rayleigh(correlation=0.5),
+    "recorded": channels.recorded(np.random.default_rng(0).uniform(0.5, 2, (5, 7))),
+}
+
+
+def named(table):
+    return [(name.replace(", ", "_").replace(" ", "_"), name) for name in table]
+
+
+def returning(module, type_):
+    """Public functions of a module whose result is of a type."""
+    public = {name: getattr(module, name) for name in module.__all__}
+    return {
+        name
+        for name, part in public.items()
+        if not isinstance(part, type) and callable(part) and typing.get_type_hints(part).get("return") == type_
+    }
+
+
+@pytest.mark.parametrize(
+    ("module", "type_", "table", "others"),
+    [
+        (aggregators, Aggregator, AGGREGATORS, STEPS),
+        (attacks, attacks.Attack, ATTACKS, {"furthest"}),  # tried by those that are called optimal
+        (channels, Channel, CHANNELS, set()),
+        (channels, channels.Fading, FADING, set()),
+    ],
+)
+def test_every_public_part_is_in_a_table(module, type_, table, others):
+    found = returning(module, type_)
+    assert len(found) >= 3 and found - others == {name.split(",")[0] for name in table} - STEPS
+
+
+class TestParts(chex.TestCase):
+    """Each with jit, without, and with its arguments put on a device."""
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(AGGREGATORS))
+    def test_aggregator(self, name):
+        check_aggregator(AGGREGATORS[name], num_rows=G, num_params=D, variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(ATTACKS))
+    def test_attack(self, name):
+        check_attack(ATTACKS[name], finite=name != "infinite", variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(CHANNELS))
+    def test_channel(self, name):
+        check_channel(CHANNELS[name], variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(FADING))
+    def test_fading(self, name):
+        check_fading(FADING[name], variant=self.variant)
+
+
+@pytest.mark.parametrize("name", [name for name in FADING if name != "recorded"])
+def test_another_client_moves_no_gain(name):
+    check_fading_by_number(FADING[name])
