@@ -86,7 +86,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
             "sparse-upload", "SparseSecAgg's largest upload", f"{SPARSE} MB", f"{span(sparse / 1e6)} MB",
             every(sparse / 1e6, SPARSE), DIGITS,
             f"by the paper's formula, (32 p + 1) d bits, {span(dense / formula / 1e6)} MB; for any d that prints as "
-            f"{DENSE} MB, {least.min() / 1e6:.4f} to {largest.max() / 1e6:.4f} MB", differs="",
+            f"{DENSE} MB, {np.min(least) / 1e6:.4f} to {np.max(largest) / 1e6:.4f} MB", differs="",
         ),
         Claim(
             "selected", "a user sends at most alpha d coordinates (Theorem 1)", f"<= {config.alpha}", span(selected),

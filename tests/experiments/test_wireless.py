@@ -79,9 +79,9 @@ def test_there_is_no_leakage_to_show_where_delta_is_1():
     assert np.isnan(list(script("leakage").of_round(np.full(200, 0.04), 1.0, 0.1).values())).all()
 
 
-def accuracies(ends, spread=0.001, **dims):
-    """That rise evenly to `ends`, of two seeds that lie `spread` to both sides; differences of runs have no noise."""
-    values = np.asarray(ends, float)[..., None, None] * np.linspace(0, 1, 3) + np.array([[-spread], [spread]])
+def accuracies(ends, **dims):
+    """That rise evenly to `ends`, of two seeds 0.2 points apart; differences of runs have no noise."""
+    values = np.asarray(ends, float)[..., None, None] * np.linspace(0, 1, 3) + np.array([[-0.001], [0.001]])
     dims = {**dims, "seed": [0, 1], "iteration": [0, 5, 10]}
     return xr.DataArray(values, dims, tuple(dims))
 
@@ -151,10 +151,10 @@ def test_channel_aware_cells_are_those_of_a_round(clip, noise, cells, round_):
     )
 
 
-def table(config, ends, participants, spread=0.001):
+def table(config, ends, participants):
     columns = {"sampling": config.columns}
     counted = xr.DataArray(np.tile(np.asarray(participants, float)[:, None], 2), columns, ("sampling", "seed"))
-    accuracy = accuracies(ends, spread, **columns)
+    accuracy = accuracies(ends, **columns)
     return xr.Dataset({"participants": counted, "accuracy": accuracy}, columns)
 
 
@@ -167,6 +167,8 @@ def test_verdicts_of_the_tables_follow_from_the_data():
     config = FIGURES["fig4"].scales["paper"]
     good = of_cells(config, "a", [0.85, 0.84, 0.865])
     assert len(good) == 15 and all(good[f"accuracy {column}"].verdict for column in config.columns)
+    said = [good[f"accuracy {column}"].expected for column in config.columns]
+    assert said == ["85.27%", "83.98%", "86.42%"] and good["eps_c uniform p = 0.9"].expected == "3.132"
     assert good["between"].verdict and [good[id].verdict for id in ("lemma-2", "eq-13")] == [False, False]
     bad = of_cells(config, "a", [0.80, 0.84, 0.865], [90.0, 60.2, 179.9])
     columns = ("channel-aware", "uniform p = 0.3")
@@ -189,14 +191,14 @@ def test_a_panel_that_chose_t_is_no_evidence_and_the_other_is_a_trend():
     assert other["between"].said == "agrees in trend" and other["eps_l uniform p = 0.3"].said == "holds"
 
 
-def fig3_of(unknown, known, moments, spread=0.001):
+def fig3_of(unknown, known, moments):
     fig3 = script("fig3")
     config = FIGURES["fig3"].scales["paper"]._replace(num_users=(20,), participation=(0.1, 0.9))
     axes = {"K": [20], "p": [0.1, 0.9]}
     ends = np.moveaxis(np.array([[unknown, known]]), 1, 2)
     return verdicts(fig3.claims(config, xr.Dataset({
         "moment": (("K", "p", "estimate"), [moments]), "taylor": (("K", "p"), [[1.0, 1.0]]),
-        "accuracy": accuracies(ends, spread, **axes, estimate=list(fig3.ESTIMATES)),
+        "accuracy": accuracies(ends, **axes, estimate=list(fig3.ESTIMATES)),
     }, axes | {"estimate": list(fig3.ESTIMATES)})))  # fmt: skip
 
 

@@ -188,6 +188,9 @@ def test_the_secure_sums_train_what_the_paper_says(name, monkeypatch):
         training.algorithm(setting, None, 50, system, elide=False)
         want = {"num_clients": 50, "dropout": 0.3, "levels": 2.0**20, "block": setting.block, "elide": False}
         assert built == [want | extra]
+        monkeypatch.setattr(training, "observe_privacy", np.asarray)
+        training.algorithm(setting, None, 50, system, elide=True)
+        assert built[1]["observe"].tolist() == [True] * 33 + [False] * 17 and built[1]["elide"]
         monkeypatch.undo()
 
 
@@ -289,3 +292,47 @@ def test_fig_3_and_fig_7_train_what_they_draw(monkeypatch):
     (_, axes), how = caught(monkeypatch, fig7.training, "run", lambda: fig7.run(figures["fig7"].scales["paper"]))
     assert axes == {"noise_variance": (0.1, 0.2, 0.4, 0.8, 1.6), "threshold": [2.0], "clip": [1.0]}
     assert how == {"rounds": 1000, "seed": 0}
+
+
+def test_the_tables_print_each_panel_next_to_its_own_numbers():
+    tables, config = module("wireless.tables"), module("wireless.figures").FIGURES["fig5"].scales["paper"]
+    names = (
+        "participants",
+        "lemma",
+        "local",
+        "local_delta",
+        "central",
+        "printed",
+        "frozen",
+        "central_delta",
+        "rigorous",
+    )
+    shape = {"panel": ["a", "b"], "sampling": config.columns, "seed": [0, 1]}
+    marks = np.add.outer([100.0, 200.0], [1.0, 2.0, 3.0])[..., None] * np.ones(2)
+    values = {name: (tuple(shape), 10 * i + marks) for i, name in enumerate(names)}
+    values["limited"] = (*[("panel", "sampling", "seed", "group")], np.zeros((2, 3, 2, 1)))
+    values["accuracy"] = (("panel", "sampling", "seed", "iteration"), (marks / 1000)[..., None] * np.ones(2))
+    picture = tables.figure(config, xr.Dataset(values, shape | {"iteration": [0, 2500]}))
+    above, below = picture.axes[:2], picture.axes[2:]
+    for i, (axes, panel) in enumerate(zip(below, ("a", "b"), strict=True)):
+        text = {cell: of.get_text().get_text() for cell, of in axes.tables[0].get_celld().items()}
+        rows = {text[row, -1]: [text[row, column] for column in range(3)] for row in range(1, 11)}
+        said = config.panels[panel].printed
+        local, central = (100 * (i + 1) + 10 * names.index(name) + 2 for name in ("local", "central"))
+        assert rows["eps_l with N0 (printed)"][1] == f"{local:.4g} ({said.local[1]})"
+        assert rows["eps_c, eq. 13 (printed)"][1] == f"{central:.4g} ({said.central[1]})"
+        assert rows["accuracy, % (printed)"][2] == f"{10 * (i + 1) + 0.3:.1f} ({said.accuracy[2]})"
+        assert [text[0, column] for column in range(3)] == config.columns
+        assert above[i].get_title() == f"({panel}) L = {(1, 0.2)[i]:g}, sigma^2 = 0.8, T = 2,500"
+        assert lines(above[i]) == pytest.approx(dict(zip(config.columns, (marks / 1000)[i, :, 0], strict=True)))
+
+
+def test_bars_are_those_of_their_system_and_n():
+    comparison, axes = module("sparse_secagg.comparison"), panel()
+    shape = {"num_clients": [25, 100], "system": ["SecAgg", "SparseSecAgg"], "seed": [0]}
+    comparison._bars(axes, xr.DataArray([[[8.0], [1.0]], [[16.0], [2.0]]], shape, tuple(shape)))
+    bars = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
+    first, second = (bars[0].get_facecolor() for bars in axes.containers)
+    assert first != second
+    assert bars == {"SecAgg": [8, 16], "SparseSecAgg": [1, 2]}
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["N = 25", "N = 100"]
