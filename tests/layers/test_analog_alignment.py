@@ -80,9 +80,16 @@ def test_clipping_bounds_norms_and_leaves_shorter_updates_alone():
     assert (y[norm <= L] == x[norm <= L].astype(np.float32)).all()
 
 
+@pytest.mark.parametrize("bound", [1e-33, 1e-21, 1e21])
+def test_clipping_bounds_norms_whose_squares_vanish_or_overflow(bound):
+    x = G[:4] / np.linalg.norm(G[:4], axis=1, keepdims=True) * bound * np.array([[0.5], [2], [10], [1e10]])
+    norm = np.linalg.norm(sent(clip(bound), x, cohort_of(4))[0] / bound, axis=1)
+    np.testing.assert_allclose(norm, [0.5, 1, 1, 1], rtol=1e-5)
+
+
 def test_what_cannot_be_clipped_is_not_finite():
     x = np.ones((3, 4), np.float32)
-    x[0, 0], x[1, 0], x[2] = np.nan, np.inf, 1e30
+    x[0, 0], x[1, 0], x[2] = np.nan, np.inf, 3e38
     assert np.isnan(sent(clip(1.0), x, cohort_of(3))[0]).all()
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.column_blocks import norms
+from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.aggregators.rule_parts import mean_of_smallest, minority, rule
 from fedjax_priv.base import Aggregator
 
