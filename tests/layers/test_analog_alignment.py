@@ -111,6 +111,12 @@ def test_a_waveform_too_large_for_the_exact_sum_is_told():
     assert told.status.tolist() == [Status.FIELD_OVERFLOW, 0, 0, Status.FIELD_OVERFLOW] and told.bits == 0
 
 
+def test_only_a_waveform_that_arrived_can_be_too_large_for_the_sum():
+    total, received = waveform().combine, jnp.array([[1.0], [2.0**15], [3.0]])
+    sum_of = lambda alive: total.lower(total.lift(received, jnp.array(alive), jnp.zeros(3, jnp.int32))).value
+    assert sum_of([True, False, True]).tolist() == [[4.0]] and np.isnan(sum_of([True, True, True])).all()
+
+
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: clip(0.0), "max_norm must be a finite number > 0, got 0.0"),
