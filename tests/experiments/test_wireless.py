@@ -167,6 +167,8 @@ def test_verdicts_of_the_tables_follow_from_the_data():
     config = FIGURES["fig4"].scales["paper"]
     good = of_cells(config, "a", [0.85, 0.84, 0.865])
     assert len(good) == 15 and all(good[f"accuracy {column}"].verdict for column in config.columns)
+    said = [good[f"accuracy {column}"].expected for column in config.columns]
+    assert said == ["85.27%", "83.98%", "86.42%"] and good["eps_c uniform p = 0.9"].expected == "3.132"
     assert good["between"].verdict and [good[id].verdict for id in ("lemma-2", "eq-13")] == [False, False]
     bad = of_cells(config, "a", [0.80, 0.84, 0.865], [90.0, 60.2, 179.9])
     columns = ("channel-aware", "uniform p = 0.3")
