@@ -179,6 +179,15 @@ def test_a_curve_is_contradicted_where_its_printed_figure_cannot_be():
     assert compare(*apart, CLAIM) == (True, 0)
 
 
+def test_a_gaussian_mechanism_has_to_keep_every_pair_of_a_claim():
+    """One pair is that of much noise, the other that of little."""
+    tight, loose = curve(0.3)[3:4], curve(4.0)[:1]
+    said = [
+        compare(*worlds(1.5, 1000, 0), claim, gaussian=True).contradicted for claim in (tight, loose, loose + tight)
+    ]
+    assert said == [True, False, True]
+
+
 def test_how_many_runs_a_claim_needs():
     """The least number whose limit is above it."""
     few = worlds(0.0, 10, 0)
