@@ -20,12 +20,9 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "fedrep.fig1": {"CClip-flat": Open.UNDECIDED},
     "fedrep.fig2": {"comparable": Open.UNTESTABLE, "better-under-alie": Open.UNTESTABLE},
     "fedrep.fig3": {"unsteady": Open.NOT_RUN},
-    "fedrep.fig5": {"CClip": Open.UNTESTABLE},
     "fedrep.fig7": {"best-rate": Open.NOT_RUN},
-    "fedrep.fig8": {"loses-0.017": Open.NOT_RUN, "above-share": Open.UNTESTABLE},
+    "fedrep.fig8": {"loses-0.017": Open.NOT_RUN},
     "fedrep.fig12": {"less-dissimilar": False, "above-share": Open.UNTESTABLE},
-    "fedrep.table1": {"RCGD-EF": Open.UNTESTABLE, "FedREP": Open.UNTESTABLE},
-    "fedrep.grid": {"robust-rules-keep": True, "mean-fails": True, "heterogeneous-is-harder": True},
     "sparse_secagg.fig2": {"random": True, "top-above-random": True},
     "sparse_secagg.fig3": {"bytes-a-round": True, "rounds-grow-with-n": Open.NOT_RUN},
     "sparse_secagg.fig4": {
