@@ -18,7 +18,7 @@ def drawn(draw, key=KEY, round=3):
 
 
 def test_a_schedule_begins_with_its_first_row_and_repeats():
-    draw = scheduled([[0, 1], [1, 2], [0, 2]])
+    draw = scheduled(np.array([[0, 1], [1, 2], [0, 2]]))
     assert [drawn(draw, round=round).client.tolist() for round in (0, 1, 3)] == [[0, 1], [1, 2], [0, 1]]
 
 
