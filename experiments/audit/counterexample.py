@@ -10,6 +10,7 @@ from fedjax_priv.audit import Canary, Finding, scores, server
 from fedjax_priv.audit.ledger_entries import DELTAS
 from fedjax_priv.audit.verdicts import claims_of, finding
 from fedjax_priv.ledger import Entry, Figure
+from fedjax_priv.ledger.local_noise import ADJACENT
 from fedjax_priv.theory import cdp_fl as theory
 
 SAMPLES = 20
@@ -37,4 +38,4 @@ def _entry(case: Any, delta: float) -> Entry:
     stated = theory.epsilon(case.training, delta)
     proved = theory.proved_epsilon(theory.proved_rho(case.training, lipschitz=1.0), delta).epsilon
     figures = Figure(float(stated), delta, "Theorem 1"), Figure(float(proved), delta, "proved")
-    return Entry("the server, who sees the sum", "one sample of a client is replaced", *figures, gaussian=True)
+    return Entry("the server, who sees the sum", ADJACENT, *figures, gaussian=True)

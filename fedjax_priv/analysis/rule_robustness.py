@@ -9,6 +9,7 @@ from fedjax_priv.attacks import Attack
 from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.row_norms import largest_entries, unit_scale
 from fedjax_priv.keys import named
 
 
@@ -18,11 +19,12 @@ class Robustness(NamedTuple):
     error: Float[Array, ""]  # ||Agg - honest mean||^2
     spread: Float[Array, ""]  # rho^2, mean of ||v_k - v_k'||^2 over pairs of honest rows
     share: Float[Array, ""]  # delta, of Byzantine rows
+    ratio: Float[Array, ""]  # error / spread, also of rows so small that both vanish
 
     @property
     def c(self) -> Float[Array, ""]:
-        """`error / (delta spread)`; infinite or NaN without Byzantine rows, where the definition asks for no error."""
-        return self.error / (self.share * self.spread)
+        """`ratio / delta`; infinite or NaN without Byzantine rows, where the definition asks for no error."""
+        return self.ratio / self.share
 
 
 def robustness(
@@ -40,9 +42,13 @@ def robustness(
     sent = rows_where(honest, updates, attack(named(key, "attack"), updates, honest, ~honest))
     direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))
     mean, number = honest_mean(updates, honest)[0], honest.sum().astype(jnp.float32)
-    scatter = rows_where(honest, jnp.square(updates - mean[None]), jnp.zeros((), updates.dtype)).sum()
+    away = rows_where(honest, updates - mean[None], jnp.zeros((), updates.dtype))
+    scale = unit_scale(largest_entries(away).max())
+    squares = lambda rows: jnp.square(rows * scale).sum()
+    error, spread = squares(direction - mean), 2 * squares(away) / jnp.maximum(number - 1, 1)
     return Robustness(
-        error=jnp.square(direction - mean).sum(),
-        spread=2 * scatter / jnp.maximum(number - 1, 1),
+        error=error / scale / scale,
+        spread=spread / scale / scale,
         share=1 - number / len(updates),
+        ratio=error / spread,
     )

@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from fedjax_priv.engine.row_norms import unit_scale
+
 
 def honest_mean(updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
     """Mean of the honest rows; 0 if there are none."""
@@ -13,10 +15,14 @@ def honest_mean(updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Floa
 
 
 def honest_std(updates: Float[Array, "n d"], honest: Bool[Array, " n"], ddof: int = 0) -> Float[Array, "1 d"]:
-    """Standard deviation of the honest rows by coordinate, with divisor `max(number of rows - ddof, 1)`."""
+    """Standard deviation of the honest rows by coordinate, with divisor `max(number of rows - ddof, 1)`.
+
+    A coordinate is scaled by its largest magnitude before squares can overflow or vanish.
+    """
     mean = honest_mean(updates, honest)[0]
-    squares = _total(updates, honest, lambda row, part: jnp.square(row - mean[part]))
-    return jnp.sqrt(squares / jnp.maximum(honest.sum() - ddof, 1).astype(updates.dtype))
+    scale = unit_scale(_reduce(jnp.maximum, updates, honest, lambda row, part: jnp.abs(row)))
+    squares = _total(updates, honest, lambda row, part: jnp.square((row - mean[part]) * scale[0, part]))
+    return jnp.sqrt(squares / jnp.maximum(honest.sum() - ddof, 1).astype(updates.dtype)) / scale
 
 
 def honest_row(honest: Bool[Array, " n"], rank: Int[Array, "*k"]) -> Int[Array, "*k"]:
@@ -26,7 +32,14 @@ def honest_row(honest: Bool[Array, " n"], rank: Int[Array, "*k"]) -> Int[Array, 
 
 
 def _total(updates: Array, honest: Array, summand: Callable[[Array, slice], Array]) -> Array:
-    """The sum `[1, d]` of `summand(row[part], part)` over honest rows.
+    """The sum `[1, d]` of `summand(row[part], part)` over honest rows."""
+    return _reduce(jnp.add, updates, honest, summand)
+
+
+def _reduce(
+    two: Callable[[Array, Array], Array], updates: Array, honest: Array, value: Callable[[Array, slice], Array]
+) -> Array:
+    """`two`, the sum or the larger, over `value(row[part], part)` of honest rows: `[1, d]`, starting from 0.
 
     A scan over rows is 4 to 9 times faster on a CPU than a product with ones. Two parts, because loops of odd length
     are 14 times slower in XLA of JAX 0.10.
@@ -36,7 +49,7 @@ def _total(updates: Array, honest: Array, summand: Callable[[Array, slice], Arra
 
     def add(total: list[Array], row: tuple[Array, Array]) -> tuple[list[Array], None]:
         keep, values = row
-        return [t + jnp.where(keep, summand(values[p], p), 0) for t, p in zip(total, parts, strict=True)], None
+        return [two(t, jnp.where(keep, value(values[p], p), 0)) for t, p in zip(total, parts, strict=True)], None
 
     start = [jnp.zeros(part.stop - part.start, updates.dtype) for part in parts]
     return jnp.concatenate(jax.lax.scan(add, start, (honest, updates))[0])[None]

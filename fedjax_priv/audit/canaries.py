@@ -49,7 +49,7 @@ def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *
 def dirac_canary(num_clients: int, num_params: int, coordinates: Sequence[int], norm: float, *, alone: bool) -> Canary:
     """Client 0 sends plus or minus `norm` at one coordinate and 0 elsewhere; each trial has one of `coordinates`.
 
-    All noise that protects it is that of the one coordinate. Score it with `adversaries.at_coordinates`.
+    All noise that protects it is that of the one coordinate. Score it with `readings.at_variants`.
 
     Args:
       num_clients: n.

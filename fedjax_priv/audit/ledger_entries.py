@@ -42,13 +42,13 @@ def findings(
       subject: the system, of which `entries` is the ledger for as many rounds.
       entries: at `delta`.
       key: of all runs.
-      trials: runs on each input.
+      trials: runs on each input of every canary.
       rounds: of a run.
       delta: of the bound that is reported; a figure at another delta is compared with a bound at that one.
       confidence: of the bound, and of the comparison with each figure.
       kind: of the canary: an update in a random direction in place of local training, or a sample, or a sample with
-        another label, and true local training. "label" where the system's noise is in local training, "direction"
-        elsewhere, if not given.
+        another label, and true local training. If not given, "label" where the system's noise is in local training
+        and "direction" elsewhere, and crafted ones in addition.
       colluding: as in `ledger`.
       outsider: look through the eyes of who sees the released models only, whoever the entry is about.
       held: an eps to test, in addition to the figures of the ledger.

@@ -49,7 +49,7 @@ def looks(
             score = adversaries.proposal(subject.release.num_coordinates)
             return [Look(first, canary(first, heard), score), counted]
         readings = _readings(subject, entry, first, colluding, outsider)
-        tested = held is not None or not worst(entry.claimed) is worst(entry.proved) is None
+        tested = held is not None or any(worst(figure) is not None for figure in (entry.claimed, entry.proved))
         names = [first, *(_others(subject, first, rounds) if tested and kind is None else [])]
         return [*(_look(name, canary(name, heard), readings, rounds) for name in names), counted]
 
@@ -93,7 +93,7 @@ def _canary(subject: Subject, name: str, heard: int, key: Key) -> Canary:
 
 
 def _given(subject: Subject, name: str, heard: int, key: Key) -> Canary:
-    """Given updates, far beyond the clip in the norm; those of all signs hardly beyond it in the largest entry."""
+    """Given updates, far beyond the clip in the norm; of many coordinates, each entry of a direction is below it."""
     plan, d = plan_of(subject), num_params(subject)
     clip = plan.clip(subject.release, heard)
     if name == "Dirac":

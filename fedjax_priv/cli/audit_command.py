@@ -31,7 +31,7 @@ class AuditOptions(NamedTuple):
     """How a system is audited.
 
     Args:
-      trials: runs with each of two adjacent inputs; more runs can show a larger eps.
+      trials: runs with each of two adjacent inputs, for every such pair; more runs can show a larger eps.
       rounds: rounds in each of these runs.
       samples: samples that each client keeps; theorems need a multiple of the batch size.
       delta: delta at which every eps is stated, in (0, 1).
@@ -40,7 +40,8 @@ class AuditOptions(NamedTuple):
       adversary: whose view is audited. "all" is everyone in the ledger; "outsider" sees only the released models.
       colluding: clients that tell the server all they know, for the adversary "coalition".
       canary: how the two inputs differ: in an update of random direction, in a sample or in its label. If not given,
-        "label" for a system whose noise is in local training, "direction" for any other.
+        several ways are tried: "label" for a system whose noise is in local training, "direction" for any other, and
+        crafted updates or gradients.
       lipschitz: a known Lipschitz constant of a clipped local step; some proofs need it.
       seed: seed of the initial model and of every draw.
       json: new file for the printed table, as JSON.

@@ -11,6 +11,10 @@ Form = Literal["plain", "momentum from zero", "remembering"]
 - "momentum from zero": `v <- mu v + g_s`, `w <- w - eta v` from v = 0 in every round, with one eta and one mu; nothing
   is kept from round to round.
 - "remembering": any function of the noisy gradients of this round and earlier ones, and of what is public.
+
+In all of them batches are cut from a uniform shuffle of the client's samples, a new one in each round and whenever all
+samples are used, so a sample is in one batch of an epoch. Batches drawn with replacement or by independent coins have
+no form here.
 """
 
 
@@ -27,4 +31,4 @@ class LocalSteps(NamedTuple):
     batch_size: int | None  # gamma, which a batch's sum of gradients is divided by; None: all samples
     num_steps: int | None  # tau, of every client in a round; None: `num_epochs` passes
     num_epochs: int | None
-    num_devices: int | None = None  # n of DP-SGD's printed figure; `systems.dp_sgd` fills it in
+    num_devices: int | None = None  # n of DP-SGD's printed figure, for one step a round; `systems.dp_sgd` fills it in

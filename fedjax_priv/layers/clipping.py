@@ -5,13 +5,14 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.layers.stacking import stateless
 
 
 def clip(max_norm: float | Array) -> Layer:
     """`x -> x min(1, L / ||x||)`: Euclidean norms of updates `[b, d]` are at most L, within float32 rounding.
 
-    An update whose squared norm overflows float32 sets `NOT_FINITE`.
+    An update whose norm overflows float32 sets `NOT_FINITE`.
 
     Args:
       max_norm: L, > 0; may be traced.
@@ -23,7 +24,7 @@ def clip(max_norm: float | Array) -> Layer:
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         del key, cohort
-        norm = jnp.linalg.norm(x, axis=1)
+        norm = norms(x)
         factor = jnp.where(norm > bound, bound / norm, jnp.where(norm <= bound, 1.0, jnp.nan))
         return x * jnp.where(jnp.isfinite(norm), factor, jnp.nan)[:, None]
 

@@ -38,7 +38,7 @@ class Entry(NamedTuple):
     claimed: Figure  # the paper's about this view; none if it is about another one
     proved: Figure
     note: str = ""
-    view: str = "server"  # or "proposal", "device", "coalition", "everybody": who looks, in one word
+    view: str = "server"  # or "proposal", "device", "coalition", "everybody", "upload": who looks, or at what
     gaussian: bool = False  # every round is a Gaussian mechanism: nobody is sampled, nothing else is random
 
 

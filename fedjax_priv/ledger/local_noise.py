@@ -28,7 +28,7 @@ from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
 
-ADJACENT = "one sample of a client is replaced"
+ADJACENT = "one sample of a client is replaced, and losses and gradients stay finite"
 ROUNDING = (
     "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors; clients that do not collude are "
     "taken to add their noise"
@@ -97,6 +97,8 @@ def trainings(question: Question) -> tuple[cdp_fl.Training, LocalSteps] | str:
     run, steps = question.run, question.steps
     if steps is None:
         return "nothing is known of the noise in local training"
+    if steps.num_devices is not None and steps.num_steps != 1:
+        return f"figures of DP-SGD are for one step a round, num_steps=1, not {steps.num_steps}"
     sizes = batches(steps, question.count)
     if isinstance(sizes, str):
         return sizes

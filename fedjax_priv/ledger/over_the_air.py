@@ -12,7 +12,7 @@ from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
-ADJACENT = "all that one user holds is replaced, and its update stays finite"
+ADJACENT = "all that one user holds is replaced, and its loss and update stay finite"
 FORGETTING = {"plain", "momentum from zero"}
 """Forms of local training that keep nothing from round to round."""
 DELTA_LOCAL = 1e-5

@@ -6,7 +6,7 @@ client, without padding, as a fraction of the rate of a large matmul: ordinary c
 gradient 0.3 as an ordinary convolution with the flipped kernel and 0.6 as a matmul; its kernel gradient 0.02 as XLA
 derives it and 0.65 as matmuls; all by shifted slices and matmul for 4 clients at once 0.3. So on a CPU, a convolution
 with one kernel for all clients folds them into its batch, one with a kernel each loops over clients, and gradients are
-matmuls. Other backends were not measured and use the ordinary convolution.
+matmuls. Other platforms were not measured: a program for one has the ordinary convolution and its derivatives.
 """
 
 import functools
@@ -39,8 +39,7 @@ def conv(
 ) -> Float[Array, "b oh ow o"]:
     """Two-dimensional convolution, fast under `vmap` with shared and with per-client kernels.
 
-    It takes the arguments that flax passes to `jax.lax.conv_general_dilated`. On a CPU it has reverse-mode derivatives
-    only.
+    It takes the arguments that flax passes to `jax.lax.conv_general_dilated`. It has reverse-mode derivatives only.
 
     Raises:
       ValueError: dilation, groups, a precision, or another layout than NHWC, HWIO is requested.
@@ -51,8 +50,6 @@ def conv(
     _validate.one_of((None,), precision=precision)
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
     _validate.one_of((jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, _LAYOUT),), dimension_numbers=numbers)
-    if jax.default_backend() != "cpu":
-        return jax.lax.conv_general_dilated(lhs, rhs, window_strides, padding, dimension_numbers=_LAYOUT)
     if isinstance(padding, str):
         padding = jax.lax.padtype_to_pads(lhs.shape[1:3], rhs.shape[:2], window_strides, padding)
     return _client_convolution(window_strides, padding)(lhs, rhs)
@@ -60,17 +57,25 @@ def conv(
 
 def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
     """`(x, kernel) -> y`, whose derivatives are fast under `vmap` too."""
-    forward = _batched_convolution(strides, pads)
+    batched = _batched_convolution(strides, pads)
+    ordinary = functools.partial(
+        jax.lax.conv_general_dilated, window_strides=strides, padding=pads, dimension_numbers=_LAYOUT
+    )
 
-    @jax.custom_vjp
-    def convolve(x: Array, kernel: Array) -> Array:
-        return forward(x, kernel)
+    def forward(x: Array, kernel: Array) -> Array:
+        return jax.lax.platform_dependent(x, kernel, cpu=batched, default=ordinary)
 
-    def backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
-        x, kernel = saved
+    def gradients(x: Array, kernel: Array, cotangent: Array) -> tuple[Array, Array]:
         by_input = _input_gradient(x.shape, cotangent.shape, strides, pads)
         return by_input(cotangent, kernel), _kernel_gradient(kernel.shape, strides, pads)(x, cotangent)
 
+    def ordinary_gradients(x: Array, kernel: Array, cotangent: Array) -> tuple[Array, Array]:
+        return jax.vjp(ordinary, x, kernel)[1](cotangent)
+
+    def backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
+        return jax.lax.platform_dependent(*saved, cotangent, cpu=gradients, default=ordinary_gradients)
+
+    convolve = jax.custom_vjp(forward)
     convolve.defvjp(lambda x, kernel: (forward(x, kernel), (x, kernel)), backward)
     return convolve
 

@@ -29,6 +29,13 @@ def test_the_mean_under_foe_in_closed_form():
     assert found.c == pytest.approx(float(found.error) / share / np.mean(pairs), rel=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-20, 1e18])
+def test_c_does_not_depend_on_the_scale_of_rows(scale):
+    """Though the squares of such rows are no float32."""
+    expected = float(measured(mean(), foe(0.5)).c)
+    assert measured(mean(), foe(0.5), UPDATES * np.float32(scale)).c == pytest.approx(expected, rel=1e-4)
+
+
 def test_rules_that_bear_the_attack_have_a_small_c():
     for rule in (coordinate_median(), trimmed_mean(F)):
         found = measured(rule, infinite(), np.where(np.asarray(HONEST)[:, None], UPDATES, np.nan))

@@ -40,6 +40,7 @@ def test_shapes_are_a_template_and_float64_is_cast():
 
 test_what_does_not_fit_is_named = refused(
     ({"a.w": ARRAYS["a.w"], "c": 0, "b.0": 0}, r"missing \['b.1'\], unknown \['c'\]"),
+    (ARRAYS | {"c": 0}, r"missing \[\], unknown \['c'\]"),
     (ARRAYS | {"a.w": ARRAYS["a.w"].T}, r"a.w must have shape \(2, 3\), got \(3, 2\)"),
     by=lambda arrays: from_numpy(PARAMS, arrays),
     pattern="{}",

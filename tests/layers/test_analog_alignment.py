@@ -80,9 +80,16 @@ def test_clipping_bounds_norms_and_leaves_shorter_updates_alone():
     assert (y[norm <= L] == x[norm <= L].astype(np.float32)).all()
 
 
+@pytest.mark.parametrize("bound", [1e-33, 1e-21, 1e21])
+def test_clipping_bounds_norms_whose_squares_vanish_or_overflow(bound):
+    x = G[:4] / np.linalg.norm(G[:4], axis=1, keepdims=True) * bound * np.array([[0.5], [2], [10], [1e10]])
+    norm = np.linalg.norm(sent(clip(bound), x, cohort_of(4))[0] / bound, axis=1)
+    np.testing.assert_allclose(norm, [0.5, 1, 1, 1], rtol=1e-5)
+
+
 def test_what_cannot_be_clipped_is_not_finite():
     x = np.ones((3, 4), np.float32)
-    x[0, 0], x[1, 0], x[2] = np.nan, np.inf, 1e30
+    x[0, 0], x[1, 0], x[2] = np.nan, np.inf, 3e38
     assert np.isnan(sent(clip(1.0), x, cohort_of(3))[0]).all()
 
 
@@ -102,6 +109,12 @@ def test_a_waveform_too_large_for_the_exact_sum_is_told():
     who = cohort_of(4)._replace(gain=jnp.array([1.0, 1.0, 1e-3, 1e4]))
     _, told = sent(waveform(), np.array([[1.0, 2.0**15], [1.0, -1.0], [1e5, 0.0], [0.0, -4.0]]), who)
     assert told.status.tolist() == [Status.FIELD_OVERFLOW, 0, 0, Status.FIELD_OVERFLOW] and told.bits == 0
+
+
+def test_only_a_waveform_that_arrived_can_be_too_large_for_the_sum():
+    total, received = waveform().combine, jnp.array([[1.0], [2.0**15], [3.0]])
+    sum_of = lambda alive: total.lower(total.lift(received, jnp.array(alive), jnp.zeros(3, jnp.int32))).value
+    assert sum_of([True, False, True]).tolist() == [[4.0]] and np.isnan(sum_of([True, True, True])).all()
 
 
 test_bad_arguments = refuses(

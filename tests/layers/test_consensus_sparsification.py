@@ -117,6 +117,15 @@ def test_an_attack_moves_only_byzantine_proposals():
     assert proposals[1].tolist() == [0, 1, 2]
 
 
+def test_an_attack_is_told_who_is_honest_and_takes_part():
+    """Client 1 is Byzantine, 3 was not drawn; the set of the others, {0, 2}, as a binary number is 5."""
+    members = lambda honest: jnp.where(honest, 2 ** jnp.arange(M), 0).sum()
+    attack = lambda key, v, proposals, honest: jnp.broadcast_to(members(honest) + jnp.arange(K), proposals.shape)
+    who = cohort_of(M)._replace(byzantine=jnp.arange(M) == 1, selected=survivors(M, [3]))
+    found = ran(vectors(), who=who, alive=survivors(M, [3]), attack=attack)["sent"].clear["it"]
+    assert found[1].tolist() == [5, 6, 7]
+
+
 def test_bits_are_those_of_the_messages():
     """Indices below 20 have 5 bits; values on I up, and the aggregate on I down."""
     who, x = cohort_of(M)._replace(selected=survivors(M, [3])), vectors()
@@ -132,6 +141,12 @@ def test_what_is_not_finite_is_told():
     x = vectors()
     x[2, 7] = np.nan
     assert ran(x)["sent"].status.tolist() == [0, 0, Status.NOT_FINITE, 0]
+
+
+@pytest.mark.parametrize("alpha", [1.5, -0.1])
+def test_a_traced_alpha_out_of_range_is_told(alpha):
+    refused = jax.jit(lambda alpha: ran(vectors(), alpha=alpha)["sent"].refused)(alpha)
+    assert (np.asarray(refused) == Status.NOT_FINITE).all()
 
 
 test_bad_arguments = refuses(

@@ -11,6 +11,7 @@ from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named
 from fedjax_priv.layers import pairwise_masks
 from fedjax_priv.leakage import Colluders, colluders_of_round, secagg_protocol, separate
+from fedjax_priv.leakage.known_secrets import known_secrets
 from helpers import cohort_of, neighbours_of, same_bits
 
 N, D, BOUND = 10, 40, 1000
@@ -84,6 +85,9 @@ def test_a_colluder_s_wrong_share_gives_no_secret(play):
     round = play(layer, N, D, colluding=two)
     wrong = round.colluders._replace(shares=round.colluders.shares ^ np.uint32(1))
     assert read_alone(round._replace(colluders=wrong), protocol) == {}
+    header, roster = round.view.header["mask"], round.view.public["mask"]
+    assert known_secrets(protocol.quorum, header, roster, round.colluders).of.sum() > 2
+    assert np.flatnonzero(known_secrets(protocol.quorum, header, roster, wrong).of).tolist() == sorted(two)
 
 
 def test_colluders_of_a_round_bring_what_they_drew_and_were_dealt_in_it():

@@ -11,7 +11,8 @@ import xarray as xr
 
 from fedjax_priv import systems
 from fedjax_priv.aggregators import mean
-from fedjax_priv.audit.by_release import Subject, _kind_of
+from fedjax_priv.audit.by_release import Subject
+from fedjax_priv.audit.looks import _kind_of
 from fedjax_priv.base import ClientData, Local, Stated
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd, local_sgd, scheduled
@@ -131,11 +132,16 @@ def wrapped(local):
     return local._replace(apply=apply)
 
 
+def stating(local, **other):
+    return local._replace(apply=Stated(local.apply.function, local.steps._replace(**other)))
+
+
 FOREIGN = {
     "wrapped": wrapped,
     "compiled": lambda local: local._replace(apply=jax.jit(local.apply)),
     "own": lambda local: Local(lambda n, params: (), lambda *args: local.apply(*args)),
-    "unknown form": lambda local: local._replace(apply=Stated(local.apply.function, local.steps._replace(form="luck"))),
+    "unknown form": lambda local: stating(local, form="luck"),
+    "DP-SGD of several steps": lambda local: stating(local, num_devices=N),
 }
 
 
@@ -145,7 +151,7 @@ def test_what_is_not_stated_has_no_figure(change):
     for system in (systems.cdp_fl, systems.robust_fedavg):
         for entry in by_view(local, system=system).values():
             assert entry.claimed.epsilon is None is entry.proved.epsilon
-    assert local.steps is None or local.steps.form == "luck"
+    assert local.steps is None or local.steps.form == "luck" or local.steps.num_devices == N
     for theorem in COVERED.values():
         assert "luck" not in theorem
 
@@ -183,7 +189,7 @@ def test_noisy_steps_protect_a_sample_in_every_system(system, how):
     """Uploads in the clear, and whatever else is made of noisy gradients, are seen by everybody: row 1."""
     reference = by_view(noisy())["everybody"].proved
     *others, entry = entries(system(noisy(momentum=MU, carry_momentum=True), **how))
-    assert entry.view == "everybody" and entry.adjacent == "one sample of a client is replaced"
+    assert entry.view == "everybody" and entry.adjacent.startswith("one sample of a client is replaced")
     np.testing.assert_array_equal(entry.proved.epsilon, reference.epsilon)
     exact = gaussian.epsilon(DELTA, np.sqrt(TAU) * 2 * CLIP / M / SIGMA)
     np.testing.assert_allclose(entry.proved.epsilon, exact, rtol=1e-6)

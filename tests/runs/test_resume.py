@@ -115,6 +115,9 @@ def test_a_stopped_run_goes_on_with_the_same_bits(half, whole):
 def test_sigterm_writes_a_checkpoint_between_those_that_are_due(tmp_path, whole):
     records, before = [], signal.getsignal(signal.SIGTERM)
     stopped(tmp_path / "a", checkpoint=4, at=3)
+    assert [path.name for path in (tmp_path / "a" / run_folder.CHECKPOINT).glob("chunks*")] == [
+        "chunks-00000-00000003.npz"
+    ], "none of the rounds before was due"
     assert signal.getsignal(signal.SIGTERM) == before
     xr.testing.assert_identical(
         plain(run(keep=Keep(tmp_path / "a", every=4, resume=True), log=records.append)), plain(whole)

@@ -1,14 +1,14 @@
 """Work on rows `[g, d]` in blocks of columns that fit a core's cache."""
 
+import functools
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
 BLOCK = 2**15
-"""Elements in a block: 32 rows of 1,024 columns. On other devices than a CPU one block holds all columns."""
+"""Elements in a block: 32 rows of 1,024 columns. A program for another platform than a CPU has one block."""
 
 LEAST_WIDTH = 256
 MOST_UNROLLED = 64
@@ -21,21 +21,22 @@ def dot(a: Array, b: Array) -> Array:
 
 
 def _cut(rows: Array) -> tuple[int, int]:
-    """Width of a block and number of whole blocks; the columns that remain come after them.
+    """Width of a block and number of whole blocks, at least two; the columns that remain come after them.
 
-    On a CPU there are at least two blocks: XLA may recompute a value that no loop produces for every use of it.
+    XLA may recompute a value that no loop produces for every use of it.
     """
     num_rows, num_columns = rows.shape
-    if jax.default_backend() != "cpu":
-        return num_columns, 0
     width = min(max(LEAST_WIDTH, BLOCK // max(num_rows, 1)), max(1, num_columns // 2))
     return width, num_columns // width
 
 
 def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Float[Array, " d"]) -> Array:
     """`f(rows [g, w], *vectors [w]) -> [..., w]` block by block: `[..., d]`. `f` works column by column."""
-    width, num_blocks = _cut(rows)
-    arrays = (rows, *vectors)
+    return lax.platform_dependent(rows, *vectors, cpu=functools.partial(_map_blocks, f), default=f)
+
+
+def _map_blocks(f: Callable[..., Array], *arrays: Array) -> Array:
+    width, num_blocks = _cut(arrays[0])
     left = f(*(a[..., num_blocks * width :] for a in arrays))
     if num_blocks == 0:
         return left
@@ -44,7 +45,7 @@ def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Fl
         block = f(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in arrays))
         return lax.dynamic_update_slice_in_dim(out, block, i * width, -1)
 
-    out = jnp.zeros((*left.shape[:-1], rows.shape[-1]), left.dtype).at[..., num_blocks * width :].set(left)
+    out = jnp.zeros((*left.shape[:-1], arrays[0].shape[-1]), left.dtype).at[..., num_blocks * width :].set(left)
     return lax.fori_loop(0, num_blocks, fill, out)
 
 
@@ -71,34 +72,19 @@ def _product(weights: Array, rows: Array, keep: Array) -> Array:
 
 def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"], scale: float | Array = 1.0) -> Float[Array, "g g"]:
     """Inner products of `(rows - origin) * scale`."""
+    return lax.platform_dependent(rows, origin, jnp.float32(scale), cpu=_sum_of_blocks, default=_products)
+
+
+def _products(rows: Array, origin: Array, scale: Array) -> Array:
+    away = (rows - origin[None, :]) * scale
+    return dot(away, away.T)
+
+
+def _sum_of_blocks(rows: Array, origin: Array, scale: Array) -> Array:
     width, num_blocks = _cut(rows)
 
-    def products(block: Array, origin: Array) -> Array:
-        away = (block - origin[None, :]) * scale
-        return dot(away, away.T)
-
     def add(i: Array, total: Array) -> Array:
-        return total + products(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in (rows, origin)))
+        return total + _products(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in (rows, origin)), scale)
 
-    left = products(rows[:, num_blocks * width :], origin[num_blocks * width :])
+    left = _products(rows[:, num_blocks * width :], origin[num_blocks * width :], scale)
     return lax.fori_loop(0, num_blocks, add, left) if num_blocks else left
-
-
-def largest_entries(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Largest magnitude of each row; NaN if any is."""
-    return jnp.abs(rows).max(1, initial=0.0)
-
-
-def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Euclidean norms of rows, which are scaled before squares can overflow or vanish."""
-    scale = unit_scale(largest_entries(rows))
-    return jnp.sqrt(jnp.square(rows * scale[:, None]).sum(1)) / scale
-
-
-def unit_scale(size: Float[Array, "..."], top: int = 0) -> Float[Array, "..."]:
-    """The power of two that brings a size to the binade below `2**top`, if it is within 2**-126 to 2**126.
-
-    A size that is 0 or not finite counts as 1/2.
-    """
-    exponent = jnp.frexp(jnp.where(jnp.isfinite(size) & (size > 0), size, 0.5))[1]
-    return jnp.ldexp(jnp.ones_like(size), jnp.clip(top - exponent, -126, 126))

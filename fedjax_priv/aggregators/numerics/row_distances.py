@@ -10,7 +10,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.aggregators.numerics.column_blocks import dot, gram, largest_entries, unit_scale
+from fedjax_priv.aggregators.numerics.column_blocks import dot, gram
+from fedjax_priv.engine.row_norms import largest_entries, unit_scale
 
 FAR = float(jnp.finfo(jnp.float32).max) / 8
 """From this squared distance on, a row counts as infinitely far: sums of a few such numbers overflow float32."""

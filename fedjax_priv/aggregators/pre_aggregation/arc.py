@@ -3,11 +3,11 @@
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.column_blocks import norms
 from fedjax_priv.aggregators.pre_aggregation.clipping import clipped
 from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
 from fedjax_priv.aggregators.rule_parts import by_count, minority
 from fedjax_priv.base import Key
+from fedjax_priv.engine.row_norms import norms
 
 
 def arc(num_byzantine: int) -> PreAggregator:

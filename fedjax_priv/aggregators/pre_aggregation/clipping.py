@@ -4,9 +4,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.column_blocks import norms
 from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
 from fedjax_priv.base import Key
+from fedjax_priv.engine.row_norms import norms
 
 
 def clipping(radius: float | Array) -> PreAggregator:

@@ -5,10 +5,11 @@ from jax import lax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.column_blocks import gram, unit_scale, weighted_sum
+from fedjax_priv.aggregators.numerics.column_blocks import gram, weighted_sum
 from fedjax_priv.aggregators.numerics.row_distances import FAR, both, distances_to_sum
 from fedjax_priv.aggregators.rule_parts import fewer_than_half
 from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.engine.row_norms import unit_scale
 
 
 def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:

@@ -29,8 +29,8 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
     """The point of least total distance to the rows `[g, d]` (Pillutla et al. 2022, "RFA").
 
     Smoothed Weiszfeld steps `v <- sum_l a_l b_l / sum_l a_l`, `a_l = 1 / max(nu, ||b_l - v||)`, until a step is shorter
-    than 1e-7 of the typical distance between rows, but at most 1,000. Steps need only inner products of rows; they are
-    repeated with those relative to the row nearest to the point found, where small distances are exact. The start
+    than 1e-7 of the typical distance between rows, but at most 1,000. Steps need only inner products of rows. From
+    where they end, at most 1,000 more use those relative to the nearest row, where small distances are exact. The start
     weighs each row by one over its median distance to the others, which a minority cannot move. If the rows lie on a
     line and their number is even, any point between the two in the middle is a solution; the start decides.
 

@@ -5,10 +5,11 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.numerics.column_blocks import norms, weighted_sum
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.aggregators.numerics.row_distances import Geometry, distances_to_sum, geometry
 from fedjax_priv.aggregators.rule_parts import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
+from fedjax_priv.engine.row_norms import norms
 
 LEAST = 2.0**-60
 """Distances below this, in the units of `Geometry`, count as this, so that a weight is finite."""

@@ -13,6 +13,7 @@ from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.attacks.on_values.alie import check_line
 from fedjax_priv.base import Key
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.row_norms import norms
 
 Respond = Callable[[Float[Array, "n d"]], Float[Array, " d"]]
 """The server's defence: from all updates to the direction."""
@@ -86,7 +87,7 @@ def furthest(
         mean, (base, slope) = honest_mean(updates, honest), line(updates, honest)
 
         def distance(factor: Array) -> Array:
-            return jnp.linalg.norm(respond(rows_where(byzantine, base + factor * slope, present)) - mean[0])
+            return norms(respond(rows_where(byzantine, base + factor * slope, present))[None] - mean)[0]
 
         def search(state: tuple, _: None) -> tuple[tuple, None]:
             best, largest, step, ahead = state

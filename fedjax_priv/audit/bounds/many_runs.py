@@ -54,7 +54,7 @@ def two_worlds(
     Raises:
       ValueError: an argument outside its range.
     """
-    _check(delta, confidence)
+    check_levels(delta, confidence)
     epsilon = (gaussian_curve if gaussian else one_event).epsilon
     choose = gaussian_curve.mu if gaussian else lambda alpha, beta: epsilon(alpha, beta, delta)
     errors = count_errors(first, second, choose)
@@ -87,7 +87,7 @@ def compare(
     if not eps.size or not (eps >= 0).all():
         raise ValueError(f"claim must be pairs (eps, delta) with eps >= 0, got {claim!r}")
     for delta in deltas:
-        _check(float(delta), confidence)
+        check_levels(float(delta), confidence)
     excess = functools.partial((gaussian_curve if gaussian else one_event).excess, epsilons=eps, deltas=deltas)
     errors = count_errors(first, second, gaussian_curve.mu if gaussian else excess)
     contradicts = lambda errors: bool(excess(*errors.rates(confidence)) > 0)
@@ -109,6 +109,7 @@ def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> i
     return high
 
 
-def _check(delta: float, confidence: float) -> None:
+def check_levels(delta: float, confidence: float) -> None:
+    """Raises ValueError unless delta is in [0, 1) and confidence in (0, 1)."""
     _validate.fraction(below_one=True, delta=delta)
     _validate.fraction(below_one=True, above_zero=True, confidence=confidence)

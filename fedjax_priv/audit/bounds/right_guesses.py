@@ -5,7 +5,7 @@ from scipy import stats
 
 from fedjax_priv import _validate
 from fedjax_priv.audit.bounds import curve_guesses
-from fedjax_priv.audit.bounds.many_runs import LowerBound
+from fedjax_priv.audit.bounds.many_runs import LowerBound, check_levels
 
 
 def one_run(
@@ -35,7 +35,7 @@ def one_run(
     Raises:
       ValueError: an argument outside its range.
     """
-    _check(delta, confidence)
+    check_levels(delta, confidence)
     _validate.integer(at_least=2, guesses=guesses)
     values, coins = _scores(scores=scores), np.asarray(included)
     if coins.dtype != bool or coins.shape != values.shape:
@@ -66,11 +66,6 @@ def _steinke(right: int, guesses: int, canaries: int, delta: float, confidence: 
         middle = (low + high) // 2
         low, high = (low, middle) if fits(tried[middle]) else (middle + 1, high)
     return float(tried[max(low - 1, 0)])
-
-
-def _check(delta: float, confidence: float) -> None:
-    _validate.fraction(below_one=True, delta=delta)
-    _validate.fraction(below_one=True, above_zero=True, confidence=confidence)
 
 
 def _scores(**named: np.ndarray) -> np.ndarray:

@@ -85,6 +85,16 @@ def test_closed_form(name):
             np.testing.assert_allclose(rows[i], expected, rtol=2e-6, atol=2e-6)
 
 
+@pytest.mark.parametrize("name", ["alie", "alie, byzfl", "alie, baruch", "optimal"])
+@pytest.mark.parametrize("scale", [2.0**-100, 2.0**100])
+def test_scaled_updates_give_the_scaled_attack(name, scale):
+    """Squares of such deviations vanish or overflow in float32."""
+    updates, honest = updates_of(0), np.arange(N) >= 3
+    expected = sent(name, updates, honest) * np.float32(scale)
+    np.testing.assert_array_equal(sent(name, updates * np.float32(scale), honest), expected)
+    assert (expected[0] != updates[honest].mean(0) * np.float32(scale)).any()
+
+
 @given(name=NAMES, honest=MASKS, seed=st.integers(0, 100), garbage=st.sampled_from((np.nan, np.inf, -np.inf, 1e38)))
 def test_rows_of_other_byzantine_clients_make_no_difference(name, honest, seed, garbage):
     updates = updates_of(seed)

@@ -30,6 +30,15 @@ def test_runs_are_found_with_what_became_of_them(tmp_path):
         summaries(tmp_path / "missing")
 
 
+def test_rounds_of_a_sweep_are_those_of_all_its_runs(tmp_path):
+    """Two waves of two runs; the second has come to round 1."""
+    run_folder.create(tmp_path / "a", MANIFEST | {"runs": 4})
+    for wave, round in ((0, 2), (0, 2), (0, 4), (0, 4), (1, 1), (1, 1)):
+        log_file.append(tmp_path / "a", {"wave": wave, "round": round})
+    (found,) = summaries(tmp_path)
+    assert (found.rounds_done, found.rounds) == (4 + 4 + 1 + 1, 16)
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [

@@ -1,0 +1,56 @@
+"""Law 12: what a program does depends on the platform it is lowered for, never on the process that traces it."""
+
+import pathlib
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import fedjax_priv
+from fedjax_priv.aggregators.numerics.column_blocks import gram, map_columns
+from fedjax_priv.models.client_convolution import conv
+
+ROWS = np.zeros((4, 600), np.float32)
+IMAGES, KERNELS = np.zeros((5, 2, 6, 6, 3), np.float32), np.zeros((5, 3, 3, 3, 4), np.float32)
+REPORTS = {"runs/records/manifest.py", "cli/bench.py"}
+"""Modules that say where a run was; they trace nothing."""
+
+
+def convolution(x, kernel):
+    y, pull = jax.vjp(jax.vmap(lambda x, kernel: conv(x, kernel, (1, 1), "SAME")), x, kernel)
+    return y, pull(y)
+
+
+def lowered(function, platform, *args):
+    return jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [(lambda rows: map_columns(lambda block: block.sum(0), rows), (ROWS,)), (gram, (ROWS, ROWS[0]))],
+    ids=["map_columns", "gram"],
+)
+def test_only_a_cpu_takes_columns_in_blocks(function, args):
+    whole = "x".join(map(str, ROWS.shape))
+    for platform, blocks in {"cpu": True, "cuda": False, "tpu": False}.items():
+        text = lowered(function, platform, *args)
+        assert ("stablehlo.while" in text) == blocks
+        assert (re.search(rf"(reduce|subtract)\b.*tensor<{whole}xf32>", text) is None) == blocks
+
+
+def test_only_a_cpu_loops_over_kernels_of_clients():
+    """Elsewhere the convolution and its gradients are grouped, as JAX derives them."""
+    for platform, own in {"cpu": True, "cuda": False, "tpu": False}.items():
+        text = lowered(convolution, platform, IMAGES, KERNELS)
+        groups = [int(n) for n in re.findall(r"(?:feature|batch)_group_count = (\d+)", text)]
+        assert ("stablehlo.while" in text) == own
+        assert max(groups) == (1 if own else len(KERNELS))
+        assert sum(n > 1 for n in groups) == (0 if own else 3)
+
+
+def test_no_module_asks_the_process_where_it_runs():
+    root = pathlib.Path(fedjax_priv.__file__).parent
+    asks = re.compile(r"\.(default_backend|platform|device_kind)\b")
+    asking = {path.relative_to(root).as_posix() for path in root.rglob("*.py") if asks.search(path.read_text())}
+    assert asking == REPORTS
