@@ -123,7 +123,7 @@ def figure(result: xr.Dataset) -> Figure:
     height = np.arange(result.sizes["row"])[::-1]
     axes.hlines(height, 0, result.at_least, color=COLOURS[2], linewidth=5, alpha=0.45, label="audit: eps is at least")
     axes.plot(result.limit, height, "|", color="grey", markersize=11, label="most that the trials could show")
-    axes.plot(result.proved, height, "o", color=COLOURS[0], markersize=7, label="proved")
+    axes.plot(result.proved, height, "o", color=COLOURS[0], markersize=7, label="proved", clip_on=False)
     hollow: Any = {"markersize": 7, "fillstyle": "none"}
     axes.plot(result.claimed, height, "s", color=COLOURS[1], label="claimed by the paper", **hollow)
     _mark(axes, result, height)
