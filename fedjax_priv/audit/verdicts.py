@@ -84,9 +84,15 @@ def verdict(one: Finding) -> str:
 
 
 def _compare(claim: Claim, seen: Sequence[Worlds], *, confidence: float, gaussian: bool) -> Comparison:
-    """The figure alone and the whole claim; of a Gaussian mechanism both are one test."""
+    """The figure alone and the whole claim; of a Gaussian mechanism both are one test.
+
+    A test of the curve may contradict the claim. It does not make the printed figure testable.
+    """
     if not claim:
         return Comparison(False, NEVER)
     tests = [claim] if gaussian or len(claim) == 1 else [claim[:1], claim]
-    each = [compare(*worlds, test, confidence=confidence, gaussian=gaussian) for test in tests for worlds in seen]
-    return Comparison(any(one.contradicted for one in each), min(one.needed for one in each))
+    figure, *curve = (
+        [compare(*worlds, test, confidence=confidence, gaussian=gaussian) for worlds in seen] for test in tests
+    )
+    contradicted = any(one.contradicted for each in (figure, *curve) for one in each)
+    return Comparison(contradicted, min(one.needed for one in figure))

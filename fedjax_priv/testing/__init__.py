@@ -13,7 +13,12 @@ Each check takes `variant`, so that chex runs a part with jit, without, and on a
 """
 
 from fedjax_priv.testing.aggregator_laws import check_aggregator
-from fedjax_priv.testing.attack_laws import check_attack
+from fedjax_priv.testing.attack_laws import (
+    check_attack,
+    check_coordinate_attack,
+    check_field_attack,
+    check_label_attack,
+)
 from fedjax_priv.testing.channel_laws import check_channel, check_fading, check_fading_by_number
 from fedjax_priv.testing.laws import LAWS
 from fedjax_priv.testing.layer_laws import (
@@ -35,8 +40,8 @@ from fedjax_priv.testing.system_laws import check_system
 
 __all__ = [
     "LAWS", "NUM_CLIENTS", "NUM_PARAMS", "Case",
-    "check_aggregator", "check_attack", "check_bits", "check_channel", "check_disclosure", "check_draws",
-    "check_fading", "check_fading_by_number", "check_layer", "check_round_trip", "check_state", "check_system",
-    "check_unbiased", "check_variant", "check_views",
+    "check_aggregator", "check_attack", "check_bits", "check_channel", "check_coordinate_attack", "check_disclosure",
+    "check_draws", "check_fading", "check_fading_by_number", "check_field_attack", "check_label_attack", "check_layer",
+    "check_round_trip", "check_state", "check_system", "check_unbiased", "check_variant", "check_views",
     "cohort_of", "layer_round", "run_layer", "survivors", "wire",
 ]  # fmt: skip

@@ -1,17 +1,28 @@
-"""The laws of an attack, as a check."""
+"""The laws of an attack on values, on field elements, on proposed coordinates and on labels, as checks."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
-from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks import Attack, CoordinateAttack, FieldAttack
+from fedjax_priv.base import ClientData
+from fedjax_priv.crypto import field
 from fedjax_priv.testing.laws import is_compiled, law, traced_once
 
 DRAWS = 3
-"""Sets of updates that are tried."""
+"""Sets of rows that are tried."""
+
+
+class _Told(NamedTuple):
+    """What an attack is told of `n` clients, of which 0 and 3 are Byzantine and the last one takes no part."""
+
+    rows: PyTree  # [n, ...], what they hold
+    masks: tuple  # of [n]
 
 
 def check_attack(
@@ -29,31 +40,148 @@ def check_attack(
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
     """
-    key, place = jax.random.key(7), np.arange(num_clients)
-    byzantine, out = (place == 0) | (place == 3), place == num_clients - 1
-    told = jnp.asarray(~byzantine & ~out), jnp.asarray(byzantine)
-    run = variant(traced_once(attack))
-    compiled = is_compiled(variant)
-    for seed in range(DRAWS if compiled else 1):
-        updates = jnp.asarray(np.random.default_rng(seed).normal(3, 2, (num_clients, num_params)), jnp.float32)
-        with law(4, "an attack must be traced once for all rounds"):
-            sent = run(key, updates, *told)
+    masks = _honest(num_clients), _byzantine(num_clients)
+
+    def is_sound(sent: Any, told: _Told) -> None:
         with law(15, "an attack must return float32 [n, d] or [1, d]" + ", finite" * finite):
             chex.assert_shape(sent, ({num_clients, 1}, num_params))
             chex.assert_type(sent, jnp.float32)
             if finite:
                 chex.assert_tree_all_finite(sent)
-        for other, mine in ((3, 0), (num_clients - 1, 0)) if compiled else ():
-            changed = run(key, updates.at[other].set(jnp.nan), *told)
+
+    draw = lambda rng: jnp.asarray(rng.normal(3, 2, (num_clients, num_params)), jnp.float32)
+    _check(attack, [_Told((draw(rng),), masks) for rng in _generators()], is_sound, lambda rows: jnp.nan, variant)
+
+
+def check_field_attack(
+    attack: FieldAttack, *, num_clients: int = 9, num_params: int = 7, variant: Callable = jax.jit
+) -> None:
+    """Laws 4, 5, 14, 15 and 16, as `check_attack` says: uint32 rows `[n, d]` or `[1, d]`.
+
+    Args:
+      attack: of clients in two groups.
+      num_clients: n, at least 8. Clients 0 and 3 are Byzantine, and the last one takes no part.
+      num_params: d.
+      variant: how the attack is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+
+    Raises:
+      AssertionError: a law is broken, which the message names by number and name.
+    """
+    masks = _honest(num_clients), _byzantine(num_clients), jnp.arange(num_clients) % 2
+
+    def is_sound(sent: Any, told: _Told) -> None:
+        with law(15, "an attack on field elements must return uint32 [n, d] or [1, d]"):
+            chex.assert_shape(sent, ({num_clients, 1}, num_params))
+            chex.assert_type(sent, jnp.uint32)
+
+    draw = lambda rng: jnp.asarray(rng.integers(0, field.Q, (num_clients, num_params)), jnp.uint32)
+    _check(attack, [_Told((draw(rng),), masks) for rng in _generators()], is_sound, lambda rows: rows + 1, variant)
+
+
+def check_coordinate_attack(
+    attack: CoordinateAttack, *, num_clients: int = 9, num_params: int = 7, proposed: int = 3,
+    variant: Callable = jax.jit,
+) -> None:  # fmt: skip
+    """Laws 4, 5, 14, 15 and 16, as `check_attack` says: rows `[n, k]` of distinct coordinates.
+
+    Args:
+      attack: on proposals.
+      num_clients: n, at least 8. Clients 0, 3 and the last one are not honest.
+      num_params: d.
+      proposed: coordinates that each client proposes, k.
+      variant: how the attack is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+
+    Raises:
+      AssertionError: a law is broken, which the message names by number and name.
+    """
+
+    def is_sound(sent: Any, told: _Told) -> None:
+        with law(15, "an attack on coordinates must return int32 [n, k], distinct in a row and from 0 to d - 1"):
+            chex.assert_shape(sent, (num_clients, proposed))
+            chex.assert_type(sent, jnp.int32)
+            assert ((sent >= 0) & (sent < num_params)).all()
+            assert all(len(set(row)) == proposed for row in np.asarray(sent).tolist())
+
+    def draw(rng: np.random.Generator) -> tuple:
+        updates = jnp.asarray(rng.normal(size=(num_clients, num_params)), jnp.float32)
+        return updates, jax.lax.top_k(jnp.abs(updates), proposed)[1]
+
+    told = [_Told(draw(rng), (_honest(num_clients),)) for rng in _generators()]
+    _check(attack, told, is_sound, lambda rows: rows[..., ::-1], variant)
+
+
+def check_label_attack(
+    attack: Callable[[ClientData, Any, int], ClientData], *, num_clients: int = 9, num_classes: int = 5,
+    variant: Callable = jax.jit,
+) -> None:  # fmt: skip
+    """Laws 14, 15 and 16: labels of Byzantine clients stay labels, and nothing else changes.
+
+    Args:
+      attack: `(data, byzantine [n], num_classes)` -> data, whose examples are pairs of inputs and labels.
+      num_clients: n, at least 4. Clients 0 and 3 are Byzantine.
+      num_classes: labels are from 0 to `num_classes - 1`.
+      variant: how the attack is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+
+    Raises:
+      AssertionError: a law is broken, which the message names by number and name.
+    """
+    y = np.random.default_rng(0).integers(0, num_classes, (num_clients, 2), dtype=np.int32)
+    data = ClientData((jnp.ones((num_clients, 2, 3)), jnp.asarray(y)), jnp.full(num_clients, 2, jnp.int32))
+    byzantine = _byzantine(num_clients)
+    after = variant(lambda data, byzantine: attack(data, byzantine, num_classes))(data, byzantine)
+    with law(15, f"data must keep its shapes and dtypes, and labels be from 0 to {num_classes - 1}"):
+        chex.assert_trees_all_equal_shapes_and_dtypes(after, data)
+        assert ((after.examples[1] >= 0) & (after.examples[1] < num_classes)).all()
+    with law(16, "only labels of Byzantine clients may change"):
+        labels = jnp.where(byzantine[:, None], data.examples[1], after.examples[1])
+        chex.assert_trees_all_equal(after._replace(examples=(after.examples[0], labels)), data)
+    with law(14, "an attack on labels must do the same on arrays of NumPy"):
+        chex.assert_trees_all_equal(attack(jax.device_get(data), np.asarray(byzantine), num_classes), after)
+
+
+def _check(
+    attack: Callable[..., Any], cases: list[_Told], is_sound: Callable, spoil: Callable, variant: Callable
+) -> None:
+    """`is_sound(what is sent, told)` raises; `spoil(rows of one client)` are others."""
+    key, compiled = jax.random.key(7), is_compiled(variant)
+    run = variant(traced_once(lambda key, told: attack(key, *told.rows, *told.masks)))
+    for number, told in enumerate(cases if compiled else cases[:1]):
+        with law(4, "an attack must be traced once for all rounds"):
+            sent = run(key, told)
+        is_sound(sent, told)
+        n = len(told.masks[0])
+        for other, mine in ((3, 0), (n - 1, 0)) if compiled else ():
+            rows = jax.tree.map(lambda a, other=other: a.at[other].set(spoil(a[other])), told.rows)
             with law(16, "a row may depend on honest rows and on itself, and on no other"):
-                chex.assert_trees_all_equal(_row(changed, mine), _row(sent, mine))
-        if compiled and seed == 0:
+                chex.assert_trees_all_equal(_row(run(key, told._replace(rows=rows)), mine), _row(sent, mine))
+        if compiled and number == 0:
             with law(5, "a client's draws must not depend on how many others there are"):
-                fewer = jax.jit(attack)(key, updates[:-1], *(mask[:-1] for mask in told))
-                chex.assert_trees_all_close(_row(fewer, 3), _row(sent, 3), rtol=1e-5, atol=1e-5)
+                fewer = jax.tree.map(lambda a: a[:-1], told)
+                found = jax.jit(attack)(key, *fewer.rows, *fewer.masks)
+                _assert_close(_row(found, 3), _row(sent, 3))
         if not compiled:
             with law(14, "an attack must send the same with and without jit"):
-                chex.assert_trees_all_close(sent, jax.jit(attack)(key, updates, *told), rtol=1e-4, atol=1e-4)
+                _assert_close(sent, jax.jit(attack)(key, *told.rows, *told.masks))
+
+
+def _assert_close(one: jax.Array, other: jax.Array) -> None:
+    """Integers are equal."""
+    if jnp.issubdtype(one.dtype, jnp.integer):
+        chex.assert_trees_all_equal(one, other)
+    else:
+        chex.assert_trees_all_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def _generators() -> list[np.random.Generator]:
+    return [np.random.default_rng(seed) for seed in range(DRAWS)]
+
+
+def _byzantine(n: int) -> jax.Array:
+    return (jnp.arange(n) == 0) | (jnp.arange(n) == 3)
+
+
+def _honest(n: int) -> jax.Array:
+    return ~_byzantine(n) & (jnp.arange(n) < n - 1)
 
 
 def _row(sent: jax.Array, client: int) -> jax.Array:

@@ -51,7 +51,9 @@ def test_a_curve_is_tested_where_its_figure_cannot_be():
     alone, whole = said(at(DELTA), 2.5, 300), said(at(DELTA), 2.5, 300, elsewhere)
     assert alone.untestable == {"proved": 336} and not alone.contradicts
     assert whole.contradicts == ["proved"] and whole.at_least < alone.at_least  # two tests share the error
-    assert said(at(DELTA), mu, 300, elsewhere).stands == ["proved"]
+    honest = said(at(DELTA), mu, 300, elsewhere)  # a curve that stands does not make its figure testable
+    assert honest.stands == [] and honest.untestable["proved"] > 300 and not honest.contradicts
+    assert said(at(DELTA), mu, 1000, elsewhere).stands == ["proved"]
 
 
 def test_a_gaussian_mechanism_has_a_bound_on_mu():

@@ -10,6 +10,7 @@ from refusals import each, refused
 
 import fedjax_priv.data
 from fedjax_priv.data import dirichlet, gamma_similarity, iid, quantity_skew, shards
+from fedjax_priv.data.partition import _top_up
 
 PARTITIONS = {
     "iid": iid,
@@ -143,6 +144,11 @@ def test_dirichlet_tops_up_whoever_has_too_little(min_size):
     parts = dirichlet(LABELS, 50, 3, concentration=1e-4, min_size=min_size)
     assert sizes(parts).min() == min_size
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(900))
+
+
+def test_those_with_most_give():
+    parts = _top_up(np.random.default_rng(0), [np.arange(5), np.arange(5, 14), np.arange(0)], 2)
+    assert [len(part) for part in parts] == [5, 7, 2]
 
 
 @pytest.mark.parametrize("name", PARTITIONS)

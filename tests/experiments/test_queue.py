@@ -19,7 +19,7 @@ from experiments.harness import Experiment, Outcome
 from experiments.resuming import next_run, resuming
 from fedjax_priv.base import ClientData
 from fedjax_priv.runs.sweep import sweep
-from tests.helpers import pulling
+from helpers import pulling
 
 NAMES = ("first", "second", "third")
 PROCESS = """

@@ -10,6 +10,7 @@ import pytest
 from refusals import refused
 
 from fedjax_priv import models
+from fedjax_priv.models import resnet
 from fedjax_priv.models.cnn import max_pool
 
 COUNTS = {  # model, shape of an example, d written out layer by layer
@@ -70,6 +71,21 @@ def test_max_pool_is_flaxs(size):
     ours, ours_back = jax.vjp(max_pool, jnp.asarray(x))
     np.testing.assert_array_equal(ours, theirs)
     np.testing.assert_array_equal(ours_back(theirs)[0], theirs_back(theirs)[0])
+
+
+def test_norms_of_resnet_have_eight_groups_of_channels():
+    x = np.random.default_rng(0).normal(2, 3, (2, 4, 4, 16)).astype(np.float32)
+    groups = x.reshape(2, 4, 4, 8, 2).astype(np.float64)
+    mean, var = groups.mean((1, 2, 4), keepdims=True), groups.var((1, 2, 4), keepdims=True)
+    expected = ((groups - mean) / np.sqrt(var + 1e-6)).reshape(x.shape)
+    found = resnet._norm().init_with_output(jax.random.key(0), x)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_block_of_resnet_whose_kernels_are_zero_is_a_relu():
+    block, x = resnet._Block(16, 1), jax.random.normal(jax.random.key(1), (1, 4, 4, 16))
+    zeros = jax.tree.map(lambda p: jnp.zeros(p.shape), jax.eval_shape(block.init, jax.random.key(0), x))
+    np.testing.assert_array_equal(block.apply(zeros, x), np.maximum(x, 0))
 
 
 def test_a_module_with_running_statistics_is_refused():

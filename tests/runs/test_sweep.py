@@ -178,14 +178,19 @@ class Killed(Exception):
 
 
 def test_an_error_keeps_the_finished_runs(whole):
+    seconds = []
+
     def log(record):
         if record["cohort_size"] == 4 and record["round"] == 2:
             raise Killed("no space")
+        seconds.append(record["seconds"] * (record["cohort_size"] == 2))
 
     with pytest.raises(SimulationError, match="after 6 of 12 runs: no space") as caught:
         run(AXES, **WAVES, log=log)
     kept = caught.value.dataset
     assert kept.attrs["runs_done"] == 6 and kept.attrs["interrupted"] == 1
+    shares = kept.seconds.sel(cohort_size=2).isel(evaluation=-1)
+    assert float(shares.sum()) < 0.6 * sum(seconds), "runs of a wave share its time"
     np.testing.assert_array_equal(kept.params.sel(cohort_size=2), whole.params.sel(cohort_size=2))
     assert kept.params.sel(cohort_size=4).isnull().all()
 

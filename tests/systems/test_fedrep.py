@@ -9,7 +9,7 @@ from fedjax_priv import leakage
 from fedjax_priv.aggregators import krum, mean, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
 from fedjax_priv.status import Status
-from fedjax_priv.systems import fedrep, rcgd_ef, share
+from fedjax_priv.systems import f2ed, fedrep, rcgd_ef, share
 from fedjax_priv.systems._arguments import coordinates
 from helpers import of_the_round, refuses, rounds_of, same_bits, targets, towards_target
 
@@ -192,6 +192,11 @@ test_bad_arguments_of_rcgd_ef = refuses(
     ({"ratio": 0.0}, "ratio must be a number in (0, 1], got 0.0"),
     whole=True,
 )
+
+
+def test_f2ed_hands_its_bound_on():
+    with pytest.raises(ValueError, match=r"bound must be a finite number > 0, got -1.0"):
+        made(f2ed, bound=-1.0)
 
 
 def test_a_ratio_of_d_that_is_an_integer_but_for_rounding():

@@ -13,7 +13,16 @@ from absl.testing import parameterized
 from aggregators.references import RULES
 from fedjax_priv import aggregators, attacks, channels
 from fedjax_priv.base import Aggregator, Channel
-from fedjax_priv.testing import check_aggregator, check_attack, check_channel, check_fading, check_fading_by_number
+from fedjax_priv.testing import (
+    check_aggregator,
+    check_attack,
+    check_channel,
+    check_coordinate_attack,
+    check_fading,
+    check_fading_by_number,
+    check_field_attack,
+    check_label_attack,
+)
 
 VARIANTS = dict(with_jit=True, without_jit=True, with_device=True)
 
@@ -54,6 +63,16 @@ ATTACKS = {
     "optimal_alie": attacks.optimal_alie(median, evals=3),
     "one_of": attacks.one_of(1, [attacks.foe(), attacks.gaussian()]),
 }
+FIELD_ATTACKS = {"random_elements": attacks.random_elements(), "sum_replacement": attacks.sum_replacement(5)}
+COORDINATE_ATTACKS = {
+    "honest_set": attacks.honest_set(),
+    "smallest": attacks.smallest(),
+    "random_set": attacks.random_set(),
+    "same_set": attacks.same_set(),
+}
+LABEL_ATTACKS = {"flip_labels": attacks.flip_labels}
+LAYERS_OF_ATTACKS = {"on_updates", "on_sparse", "on_field_elements"}
+"""Those in the table of layers, in test_laws.py."""
 CHANNELS = {
     "erasure": channels.erasure(0.4, leave=0.3),
     "multiple_access": channels.multiple_access(1.0),
@@ -65,6 +84,13 @@ FADING = {
     "rayleigh": channels.rayleigh(correlation=0.5),
     "recorded": channels.recorded(np.random.default_rng(0).uniform(0.5, 2, (5, 7))),
 }
+
+
+def test_every_public_attack_is_in_a_table():
+    """Whatever it attacks; the two others help to choose the strength of one."""
+    found = {name for name in attacks.__all__ if not name.endswith("Attack")}
+    tables = ATTACKS | FIELD_ATTACKS | COORDINATE_ATTACKS | LABEL_ATTACKS
+    assert found == set(tables) | LAYERS_OF_ATTACKS | {"baruch_z", "furthest"}
 
 
 def named(table):
@@ -85,7 +111,6 @@ def returning(module, type_):
     ("module", "type_", "table", "others"),
     [
         (aggregators, Aggregator, AGGREGATORS, STEPS),
-        (attacks, attacks.Attack, ATTACKS, {"furthest"}),  # tried by those that are called optimal
         (channels, Channel, CHANNELS, set()),
         (channels, channels.Fading, FADING, set()),
     ],
@@ -107,6 +132,21 @@ class TestParts(chex.TestCase):
     @parameterized.named_parameters(*named(ATTACKS))
     def test_attack(self, name):
         check_attack(ATTACKS[name], finite=name != "infinite", variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(FIELD_ATTACKS))
+    def test_field_attack(self, name):
+        check_field_attack(FIELD_ATTACKS[name], variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(COORDINATE_ATTACKS))
+    def test_coordinate_attack(self, name):
+        check_coordinate_attack(COORDINATE_ATTACKS[name], variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(LABEL_ATTACKS))
+    def test_label_attack(self, name):
+        check_label_attack(LABEL_ATTACKS[name], variant=self.variant)
 
     @chex.variants(**VARIANTS)
     @parameterized.named_parameters(*named(CHANNELS))

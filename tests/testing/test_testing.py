@@ -20,10 +20,13 @@ from fedjax_priv.testing import (
     check_attack,
     check_bits,
     check_channel,
+    check_coordinate_attack,
     check_disclosure,
     check_draws,
     check_fading,
     check_fading_by_number,
+    check_field_attack,
+    check_label_attack,
     check_layer,
     check_round_trip,
     check_state,
@@ -196,6 +199,28 @@ def test_what_an_attack_breaks_is_named(attack, message):
     check_attack(attacks.foe())
     with pytest.raises(AssertionError, match=f"^{message}"):
         check_attack(attack)
+
+
+@pytest.mark.parametrize(
+    ("check", "attack", "message"),
+    [
+        (check_field_attack, lambda key, x, honest, byzantine, group: x[::-1], "law 16 .*: a row may depend"),
+        (check_field_attack, lambda key, x, *who: x + jax.random.bits(key, x.T.shape).T, "law 5 .draws are by number"),
+        (check_field_attack, lambda key, x, *who: x.astype(jnp.int32), "law 15 .shapes"),
+        (check_coordinate_attack, lambda key, x, proposals, honest: proposals[::-1], "law 16 .*: a row may depend"),
+        (check_coordinate_attack, lambda key, x, proposals, honest: proposals * 0, "law 15 .shapes"),
+        (check_coordinate_attack, lambda key, x, proposals, honest: proposals + 7, "law 15 .shapes"),
+        (check_label_attack, lambda data, byzantine, classes: relabelled(data, lambda y: y + 1), "law 15 .shapes"),
+        (check_label_attack, lambda data, byzantine, classes: relabelled(data, lambda y: 0 * y), "law 16 .who takes"),
+    ],
+)
+def test_what_another_attack_breaks_is_named(check, attack, message):
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check(attack)
+
+
+def relabelled(data, by):
+    return data._replace(examples=(data.examples[0], by(data.examples[1])))
 
 
 def channel(**halves):
