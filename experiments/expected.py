@@ -7,6 +7,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "FedAvg: server: unbounded": True,
         "CDP-FL: server: proved": True,
         "CDP-FL: everybody: proved": True,
+        "CDP-FL: server, an upload alone: proved": True,
         "CDP-FL, counterexample (i): server: proved": True,
     },
     "cdp_fl.fig3": {"cost-training_loss-added": True, "faster": True, "falls-then-rises": False},

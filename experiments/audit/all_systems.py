@@ -10,14 +10,18 @@ from matplotlib.figure import Figure
 
 from experiments.audit import counterexample
 from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case, cases, subject
-from experiments.claims import Claim, Source
+from experiments.claims import Claim, Source, untestable
 from experiments.harness import COLOURS, Outcome
-from fedjax_priv.audit import Finding, findings, verdict
+from fedjax_priv.audit import Finding, findings, upload_finding, verdict
+from fedjax_priv.audit.bounds import NEVER
 from fedjax_priv.ledger import ledger
 from fedjax_priv.runs.simulation import simulate
 
 ALL = ("FedAvg", "SecAgg", "SparseSecAgg", "FedREP", "wireless", "wireless, orthogonal", "CDP-FL", "DP-SGD")
-WHO = {"server": "server", "proposal": "server, a proposal", "device": "a client", "everybody": "everybody"}
+WHO = {
+    "server": "server", "proposal": "server, a proposal", "device": "a client", "everybody": "everybody",
+    "upload": "server, an upload alone",
+}  # fmt: skip
 """An adversary's name in the figure, by the view of the ledger's entry."""
 UNBOUNDED = 0.9
 """If an audit shows more than this fraction of the largest eps that its trials can show, eps has no bound."""
@@ -28,6 +32,7 @@ class Config(NamedTuple):
 
     names: tuple[str, ...] = ALL
     trials: int = 20_000
+    masked_trials: int = 200  # with true masks: each word of an upload tells masks from none
     delta: float = 1e-4
     confidence: float = 0.99
     stated: float = 3.0  # eps of Theorem 1 in counterexample (i)
@@ -42,12 +47,14 @@ def run(config: Config) -> Outcome:
     rows["CDP-FL, counterexample (i): server"] = counterexample.audited(config)
     result = dataset(rows)
     said = [
-        f"{CLIENTS} clients, one round, delta = {config.delta:g} (wireless, claimed: the theorem's own), "
+        f"{CLIENTS} clients, one round, delta = {config.delta:g} (wireless, claimed: the theorem's own; uploads: 0), "
         f"{config.trials:,} runs with each of two adjacent inputs, {config.confidence:.0%} confidence each",
         "two inputs: sums and wireless, another update of a client, the worst case of all others known; FedREP's "
         f"proposals, another of its {PROPOSED} largest coordinates, alpha = {ALPHA:g}; CDP-FL and DP-SGD, another "
-        f"label of a sample, true local training, sigma = {SIGMA * STEPS**0.5:.3g} and {SIGMA:.3g}",
-        "masks were elided in the runs: the same aggregates bit for bit; an audit bounds eps from below",
+        "label of a sample or a crafted gradient, true local training, "
+        f"sigma = {SIGMA * STEPS**0.5:.3g} and {SIGMA:.3g}",
+        f"an upload alone: {config.masked_trials} runs of two rounds with true masks, against random words; masks were "
+        "elided in all other runs: the same aggregates bit for bit; an audit bounds eps from below",
     ]
     return Outcome(figure(result), result, claims(rows), said)
 
@@ -55,12 +62,14 @@ def run(config: Config) -> Outcome:
 def audited(config: Config, case: Case) -> dict[str, Finding]:
     """Findings by the adversary's name."""
     own, key = subject(case, config.seed), jax.random.key(config.seed)
-    system = case.make(own.local, None)
+    system = (own.unmasked or own.make)(own.local, None)
     ran = simulate(system, key, own.params, own.data, rounds=1, every=1, progress=False)
     at = lambda delta: ledger(system, ran, own.data, delta=delta, lipschitz=case.lipschitz)
     found = findings(
         own, at(config.delta), key, trials=config.trials, delta=config.delta, confidence=config.confidence, at=at
     )
+    if own.unmasked is not None:
+        found.append(upload_finding(own, key, trials=config.masked_trials, confidence=config.confidence))
     return {WHO[one.view]: one for one in found}
 
 
@@ -85,20 +94,27 @@ def of_row(name: str, one: Finding) -> list[Claim]:
     if one.claimed is None is one.proved:
         shown = bool(one.at_least > UNBOUNDED * one.limit)
         rule = f"the audit shows more than {UNBOUNDED:.0%} of what its trials could"
-        return [
-            Claim(
-                f"{name}: unbounded", f"{name}: no bound on eps, as the ledger says", "none", found, shown, rule, note
-            )
-        ]
+        text = f"{name}: no bound on eps, as the ledger says"
+        return [Claim(f"{name}: unbounded", text, "none", found, shown, rule, note, Source.OURS)]
     figures = (("claimed", "the paper's", one.claimed, Source.PAPER), ("proved", "the proved", one.proved, Source.OURS))
-    stands = lambda kind: None if kind in one.untestable else kind in one.stands
-    return [
-        Claim(
-            f"{name}: {kind}", f"{name}: {whose} eps stands", f"{eps:.3g}", found, stands(kind),
-            "no test of the figure, at its delta or at others, contradicts it", f"{note}; {verdict(one)}", source,
+    rule = "no test of the figure, at its delta or at others, contradicts it"
+    made = {
+        kind: Claim(
+            f"{name}: {kind}", f"{name}: {whose} eps stands", f"{eps:.3g}", found, kind in one.stands, rule,
+            f"{note}; {verdict(one)}", source,
         )
         for kind, whose, eps, source in figures if eps is not None
-    ]  # fmt: skip
+    }  # fmt: skip
+    return [judged(kind, claim, one) for kind, claim in made.items()]
+
+
+def judged(kind: str, claim: Claim, one: Finding) -> Claim:
+    """Nothing follows for a figure that these trials could not contradict, whatever they had shown."""
+    needed = one.untestable.get(kind)
+    if needed is None:
+        return claim
+    trials = f"{needed:,} trials" if needed < NEVER else "more trials than there can be"
+    return untestable(claim, f"at most {one.limit:.3g} could have been shown: it takes {trials}")
 
 
 def figure(result: xr.Dataset) -> Figure:
@@ -107,7 +123,7 @@ def figure(result: xr.Dataset) -> Figure:
     height = np.arange(result.sizes["row"])[::-1]
     axes.hlines(height, 0, result.at_least, color=COLOURS[2], linewidth=5, alpha=0.45, label="audit: eps is at least")
     axes.plot(result.limit, height, "|", color="grey", markersize=11, label="most that the trials could show")
-    axes.plot(result.proved, height, "o", color=COLOURS[0], markersize=7, label="proved")
+    axes.plot(result.proved, height, "o", color=COLOURS[0], markersize=7, label="proved", clip_on=False)
     hollow: Any = {"markersize": 7, "fillstyle": "none"}
     axes.plot(result.claimed, height, "s", color=COLOURS[1], label="claimed by the paper", **hollow)
     _mark(axes, result, height)

@@ -1,7 +1,8 @@
 """The audited systems, small: ten clients, and two-class softmax regression if a model is trained."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,7 @@ class Case(NamedTuple):
     """A system with its options, made from local training and an observer."""
 
     make: Callable[..., Algorithm]
+    unmasked: Callable[..., Algorithm] | None = None  # with its masks elided; None: it has none
     lipschitz: float | None = None  # of every local step
     num_steps: int = 1
     sigma: float = 0.0
@@ -34,25 +36,29 @@ class Case(NamedTuple):
 
 def cases() -> dict[str, Case]:
     """By name; c = 1 for a step of the trained model, which is convex with a learning rate below 2/L."""
-    n, d = CLIENTS, 2 * (FEATURES + 1)
-    masked = {"num_clients": n, "elide": True, **USUAL}
-    proposing = {"num_params": d, "k": n * PROPOSED, "alpha": ALPHA, "aggregate": mean()}
+    d = 2 * (FEATURES + 1)
+    proposing = {"num_params": d, "k": CLIENTS * PROPOSED, "alpha": ALPHA, "aggregate": mean()}
     air = {"noise_variance": 1.0, "receiver_noise": 1.0, "participation": 0.8, "fading": constant(), **USUAL}
     return {
         "FedAvg": Case(lambda local, observe: fedavg(local, observe=observe, **USUAL)),
-        "SecAgg": Case(lambda local, observe: secagg(local, observe=observe, **masked)),
-        "SparseSecAgg": Case(lambda local, observe: sparse_secagg(local, alpha=0.5, observe=observe, **masked)),
-        "FedREP": Case(lambda local, observe: fedrep(local, observe=observe, **proposing, **masked)),
+        "SecAgg": _masked(secagg),
+        "SparseSecAgg": _masked(sparse_secagg, alpha=0.5),
+        "FedREP": _masked(fedrep, **proposing),
         "wireless": Case(lambda local, observe: wireless(local, observe=observe, **air)),
         "wireless, orthogonal": Case(
             lambda local, observe: wireless(local, observe=observe, access="orthogonal", **air)
         ),
-        "CDP-FL": Case(
-            lambda local, observe: cdp_fl(local, observe=observe, **masked),
-            lipschitz=1.0, num_steps=STEPS, sigma=SIGMA * STEPS**0.5,
-        ),
-        "DP-SGD": Case(lambda local, observe: dp_sgd(local, observe=observe, **masked), lipschitz=1.0, sigma=SIGMA),
-    }  # fmt: skip
+        "CDP-FL": _masked(cdp_fl)._replace(lipschitz=1.0, num_steps=STEPS, sigma=SIGMA * STEPS**0.5),
+        "DP-SGD": _masked(dp_sgd)._replace(lipschitz=1.0, sigma=SIGMA),
+    }
+
+
+def _masked(system: Callable[..., Algorithm], **options: Any) -> Case:
+    """With its true masks, and without."""
+    make = lambda local, observe, *, elide=False: system(
+        local, num_clients=CLIENTS, observe=observe, elide=elide, **options, **USUAL
+    )
+    return Case(make, partial(make, elide=True))
 
 
 def subject(case: Case, seed: int) -> Subject:
@@ -67,9 +73,11 @@ def subject(case: Case, seed: int) -> Subject:
     data = ClientData(examples, jnp.full(CLIENTS, SAMPLES, jnp.int32))
     model = models.softmax_regression((FEATURES,), 2)
     loss = losses.softmax_cross_entropy(model)
-    local = local_sgd(
+    training = lambda loss: local_sgd(
         loss, learning_rate=0.1, batch_size=SAMPLES, num_steps=case.num_steps, sample_clip=1.0,
         gradient_noise=case.sigma,
     )  # fmt: skip
+    local = training(loss)
     params = jax.tree.map(jnp.zeros_like, model.init(jax.random.key(seed)))
-    return Subject(case.make, local, loss, params, data, case.make(local, None).release)
+    release = case.make(local, None).release
+    return Subject(case.make, local, loss, params, data, release, training, case.unmasked)

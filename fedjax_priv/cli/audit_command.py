@@ -160,12 +160,18 @@ def _few(data: ClientData, samples: int) -> ClientData:
 
 
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:
-    """Keep the entries of one adversary; an outsider sees what the server does, or less."""
+    """Keep the entries of one adversary.
+
+    No entry is about an outsider. It sees less than the server, or than everybody together where the server has
+    no entry, and is held to that one.
+    """
+    views = {entry.view for entry in entries}
     if adversary == "all":
         return entries
-    view = "server" if adversary == "outsider" else adversary
-    kept = [entry for entry in entries if entry.view == view]
-    if not kept:
-        views = sorted({"outsider", *(entry.view for entry in entries)})
-        raise ValueError(f"adversary must be one of {', '.join(views)} for this system, got {adversary}")
-    return kept
+    if adversary == "outsider":
+        adversary = "server" if "server" in views else "everybody"
+    if adversary not in views:
+        raise ValueError(
+            f"adversary must be one of {', '.join(sorted({'outsider', *views}))} for this system, got {adversary}"
+        )
+    return [entry for entry in entries if entry.view == adversary]

@@ -284,7 +284,8 @@ def test_failures_and_counts_are_looked_at():
 
     def seen(status=0, counted=(True, True, True), after=1.0):
         info = types.SimpleNamespace(status=jnp.int32(status), counted=jnp.array(counted))
-        return Seen({"w": jnp.zeros(2)}, {"w": jnp.array([0.0, after])}, info, jnp.zeros((3, 2)))
+        models = {"w": jnp.zeros(2)}, {"w": jnp.array([0.0, after])}
+        return Seen(*models, info, jnp.zeros((3, 2)), types.SimpleNamespace(), jnp.int32(0))
 
     cases = [{}, {"status": 4}, {"counted": (False, True, True)}, {"counted": (False, False, False), "after": 0.0}]
     found = [what_happened(seen(**case)).tolist() for case in cases]

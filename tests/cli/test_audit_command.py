@@ -99,6 +99,17 @@ def test_an_adversary_is_chosen(adversary, traced, monkeypatch, tmp_path):
     assert (row["claimed"] is not None) == (adversary in ("server", "outsider"))  # the paper's figure is about the sum
 
 
+def test_an_outsider_is_held_to_what_everybody_sees_where_the_server_has_no_entry(traced, monkeypatch, tmp_path):
+    def row(adversary):
+        place = tmp_path / f"{adversary}.json"
+        call(monkeypatch, "robust_fedavg", *PRIVATE, "--adversary", adversary, "--trials", 100, "--json", place)
+        return json.loads(place.read_text())[0]
+
+    outsider, everybody = row("outsider"), row("everybody")
+    assert outsider["adversary"] == f"an outsider, who sees less than {everybody['adversary']}"
+    assert outsider["proved"] == everybody["proved"] is not None
+
+
 def test_users_that_collude_on_the_air_are_left_out(traced, monkeypatch, tmp_path):
     place = tmp_path / "table.json"
     call(monkeypatch, "wireless", "--colluding", 3, "--trials", 100, "--noise-variance", 20, "--json", place)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from fedjax_priv.clients import bernoulli, everyone, sample
+from fedjax_priv.clients import bernoulli, everyone, sample, scheduled
 from helpers import p_value_of_subsets, refuses, same_bits
 
 KEY = jax.random.key(4)
@@ -15,6 +15,11 @@ COUNT = jnp.arange(1, 13)
 
 def drawn(draw, key=KEY, round=3):
     return draw.apply(key, draw.init(key, COUNT.size), jnp.int32(round), COUNT)[0]
+
+
+def test_a_schedule_begins_with_its_first_row_and_repeats():
+    draw = scheduled(np.array([[0, 1], [1, 2], [0, 2]]))
+    assert [drawn(draw, round=round).client.tolist() for round in (0, 1, 3)] == [[0, 1], [1, 2], [0, 1]]
 
 
 def test_everyone_in_order_with_weights_by_samples():

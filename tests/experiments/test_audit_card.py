@@ -1,0 +1,44 @@
+"""The card of audits: which of its claims have a verdict, and whose they are."""
+
+import numpy as np
+
+from experiments.audit.all_systems import WHO, of_row
+from experiments.audit.cases import cases, subject
+from experiments.claims import Open, Source
+from fedjax_priv.audit import Worlds
+from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.ledger import Entry, Figure
+from fedjax_priv.ledger.entry import none
+
+
+def row(apart, trials, claimed, proved):
+    """The claims of one entry, after so many runs whose scores are apart by so much."""
+    noise = np.random.default_rng(0).normal(size=(2, trials))
+    figures = [none("") if eps is None else Figure(eps, 1e-4, "") for eps in (claimed, proved)]
+    entry = Entry("the server", "one sample", *figures)
+    about = {"delta": 1e-4, "confidence": 0.99, "who": entry.adversary}
+    one = finding(entry, claims_of(entry, [], None), [("label", Worlds(noise[0] + apart, noise[1]))], **about)
+    return {claim.id.split(": ")[1]: claim for claim in of_row("case", one)}
+
+
+def test_a_figure_that_so_few_trials_cannot_contradict_is_not_testable():
+    found = row(20.0, 400, 88.0, 1.0)
+    assert found["claimed"].verdict is None and found["claimed"].why == Open.UNTESTABLE
+    assert "could have been shown: it takes" in found["claimed"].control
+    assert found["proved"].verdict is False and found["proved"].control == ""
+    assert row(0.0, 400, 2.0, 1.0)["claimed"].verdict is True
+
+
+def test_that_a_sum_without_noise_has_no_bound_is_no_claim_of_a_paper():
+    for apart, verdict in ((20.0, True), (1.0, False)):
+        (claim,) = row(apart, 400, None, None).values()
+        assert claim.verdict is verdict and claim.source == Source.OURS
+
+
+def test_systems_with_masks_are_audited_with_them_too():
+    """Without a twin there is no view of an upload alone."""
+    every = cases()
+    masked = {name for name, case in every.items() if case.unmasked is not None}
+    assert masked == {"SecAgg", "SparseSecAgg", "FedREP", "CDP-FL", "DP-SGD"} and "upload" in WHO
+    own = subject(every["CDP-FL"], 0)
+    assert own.training is not None and own.unmasked is not None
