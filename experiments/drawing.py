@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from experiments.comparison import over_seeds
 from experiments.harness import COLOURS
 
-BANDS = "lines are means over seeds, bands their 95% intervals (Student's t)"
+BANDS = "lines are means over seeds, bands their 95% intervals (Student's t), cut at a line's largest value"
 
 
 def colours_of(lines: Sequence, *, shaded: bool | None = None) -> dict:
@@ -34,17 +34,20 @@ def label_of(line: Any) -> str:
 
 
 def band(axes: Axes, runs: xr.DataArray, along: str, label: str, colour: Any, style: str = "-") -> None:
-    """The mean over `seed` as a line over the dimension `along`, and its 95% interval, if seeds are several."""
+    """The mean over `seed` as a line over the dimension `along`, and its 95% interval, if seeds are several.
+
+    An interval that reaches farther than the largest mean is cut there: two seeds may say nothing.
+    """
     mean, noise = over_seeds(runs)
     axes.plot(runs[along], mean, style, color=colour, linewidth=1.5, label=label)
-    low, high = mean - noise, mean + noise
-    seen = np.asarray(noise) < float(abs(mean).max())  # two seeds may say nothing
-    axes.fill_between(runs[along], low, high, where=seen, color=colour, alpha=0.18, linewidth=0)
+    seen, half = np.isfinite(noise), noise.clip(max=float(abs(mean).max()))
+    axes.fill_between(runs[along], mean - half, mean + half, where=seen, color=colour, alpha=0.18, linewidth=0)
 
 
 def plain(axes: Axes) -> None:
-    """A grid, and no frame at the top and on the right."""
+    """A grid behind what is drawn, and no frame at the top and on the right."""
     axes.grid(alpha=0.3)
+    axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
 
 

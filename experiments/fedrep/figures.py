@@ -11,8 +11,9 @@ from experiments.harness import Experiment
 from experiments.problem import Task
 
 QUICK = Setting(
-    Task("digits", "mlp16", samples=1400), num_clients=8, epochs=9, evaluations=6, rates=(1.0,), repeats=3, at_once=8
-)
+    Task("digits", "mlp16", samples=1000), num_clients=8, epochs=6, evaluations=4, rates=(1.0,), widenings=1, repeats=2,
+    at_once=8,
+)  # fmt: skip
 CPU = Setting(
     Task("mnist", "mlp16", samples=16_000, pool=2), epochs=15, evaluations=10, rates=(0.2, 0.5, 1.0), repeats=3,
     at_once=8,

@@ -38,6 +38,7 @@ class Setting(NamedTuple):
     epochs: int = 120
     evaluations: int = 60
     rates: tuple[float, ...] = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+    widenings: int = 4  # of the rates, at most
     repeats: int = 3
     at_once: int | None = None
 
@@ -108,7 +109,8 @@ def undefended(config: Config, mean: Method, dataset: data.Dataset) -> xr.DataAr
 
 
 def _one(config: Config, method: Method, dataset: data.Dataset, observe: Observe | None) -> xr.Dataset:
-    return tuned(functools.partial(_runs, config, method, dataset, observe), method.rates or config.setting.rates)
+    run = functools.partial(_runs, config, method, dataset, observe)
+    return tuned(run, method.rates or config.setting.rates, config.setting.widenings)
 
 
 def _runs(

@@ -6,22 +6,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
-WIDENINGS = 4
-"""At most so many times; a best rate that is at the edge even then leaves a claim without a verdict."""
 
-
-def tuned(run: Callable[[Sequence[float]], xr.Dataset], rates: Sequence[float]) -> xr.Dataset:
+def tuned(run: Callable[[Sequence[float]], xr.Dataset], rates: Sequence[float], widenings: int) -> xr.Dataset:
     """Runs at the best rate, over as wide a grid as that needs; a single rate is not tuned.
 
     Args:
       run: runs at some rates: `accuracy` with the dimensions `rate`, `attack`, `seed` and `epoch`, among others.
       rates: where to begin.
+      widenings: at most so many; a best rate that is at the edge even then leaves a claim without a verdict.
 
     Returns:
       What `best` returns.
     """
     runs = run(rates)
-    for _ in range(WIDENINGS):
+    for _ in range(widenings):
         more = beyond(best(runs).rate.values, runs.rate.values)
         if not more:
             break

@@ -207,11 +207,13 @@ def test_a_rate_at_an_edge_is_widened_until_it_is_not():
 
         return runs_at
 
-    found = tuning.tuned(run(10.0), (0.5, 1.0, 2.0))
+    found = tuning.tuned(run(10.0), (0.5, 1.0, 2.0), 4)
     assert asked == [[0.5, 1.0, 2.0], [5.0], [10.0], [20.0]] and found.rate.item() == 10.0
     assert found.end.tried.values.tolist() == [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]
-    assert tuning.tuned(run(0.05), (0.1, 0.2)).rate.item() == 0.05 and tuning.tuned(run(9.0), (0.1,)).rate.item() == 0.1
-    far = tuning.tuned(run(1e6), (1.0, 2.0)).expand_dims(curve=["FedREP"])
+    assert tuning.tuned(run(0.05), (0.1, 0.2), 4).rate.item() == 0.05
+    assert tuning.tuned(run(0.05), (0.1, 0.2), 0).rate.item() == 0.1
+    assert tuning.tuned(run(9.0), (0.1,), 4).rate.item() == 0.1
+    far = tuning.tuned(run(1e6), (1.0, 2.0), 4).expand_dims(curve=["FedREP"])
     assert far.rate.item() == 50.0 and tuning.at_edge(far) == ["FedREP"]
     assert tuning.at_edge(found.expand_dims(curve=["FedREP"])) == []
     (claim,) = outcome.inside(far, [Claim("x", "x", "", "", True, differs="")])
