@@ -12,6 +12,8 @@ import numpy as np
 import optax
 import pytest
 from absl.testing import parameterized
+from hypothesis import given
+from hypothesis import strategies as st
 
 import fedjax_priv.attacks
 import fedjax_priv.layers
@@ -49,7 +51,7 @@ from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.status import Status
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
-from fedjax_priv.testing import Case, check_layer, check_system
+from fedjax_priv.testing import Case, check_layer, check_round_trip, check_system
 from helpers import mesh_of, remembering, same_bits, sparse_wire, targets, towards_target
 
 KEY = jax.random.key(7)
@@ -256,6 +258,13 @@ def case_is_masked(name):
 def test_a_layer_keeps_the_laws(name):
     """Compiled; the keys of masks, which depend on all peers, are tested in layers/test_mask.py."""
     check_layer(LAYERS[name], **settings_of(name))
+
+
+@given(lost=st.lists(st.sets(st.integers(0, N - 1), max_size=3).map(sorted), min_size=1, max_size=3))
+@pytest.mark.parametrize("name", [name for name in LAYERS if "," not in name])
+def test_whoever_is_lost_the_rest_is_summed(name, lost):
+    """Law 1, in the program of the test above."""
+    check_round_trip(LAYERS[name], lost)
 
 
 class TestLayersInOtherWays(chex.TestCase):
