@@ -5,9 +5,10 @@ from experiments.claims import Open
 AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "audit.all_systems": {
         "FedAvg: server: unbounded": True,
-        "CDP-FL: server: proved": True,
+        "CDP-FL: server: proved": Open.UNTESTABLE,
         "CDP-FL: everybody: proved": True,
         "CDP-FL: server, an upload alone: proved": True,
+        "CDP-FL, counterexample (i): server: claimed": False,
         "CDP-FL, counterexample (i): server: proved": True,
     },
     "cdp_fl.fig3": {"cost-training_loss-added": True, "faster": True, "falls-then-rises": False},
