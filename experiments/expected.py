@@ -21,6 +21,8 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "fedrep.fig1": {"CClip-flat": Open.UNDECIDED},
     "fedrep.fig2": {"comparable": Open.UNTESTABLE, "better-under-alie": Open.UNTESTABLE, "equal-bytes": True},
     "fedrep.fig3": {"unsteady": Open.NOT_RUN},
+    "fedrep.fig4": {"bytes": True},
+    "fedrep.fig5": {"CClip": Open.UNTESTABLE},
     "fedrep.fig7": {"best-rate": Open.NOT_RUN},
     "fedrep.fig8": {"loses-0.017": Open.NOT_RUN, "above-share": Open.UNTESTABLE},
     "fedrep.fig12": {"less-dissimilar": False, "above-share": Open.UNTESTABLE},
