@@ -31,8 +31,8 @@ Score = Callable[[Seen], PyTree]
 
 A tuple holds the scores of several looks.
 """
-Make = Callable[[Local, Callable[[View], PyTree]], Algorithm]
-"""`make(local, observe)` is the system."""
+Make = Callable[[Local, Callable[[View], PyTree] | None], Algorithm]
+"""`make(local, observe)` is the system; None: nothing is observed."""
 
 
 class Canary(NamedTuple):

@@ -84,7 +84,8 @@ def _sum_of_blocks(rows: Array, origin: Array, scale: Array) -> Array:
     width, num_blocks = _cut(rows)
 
     def add(i: Array, total: Array) -> Array:
-        return total + _products(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in (rows, origin)), scale)
+        block = lambda a: lax.dynamic_slice_in_dim(a, i * width, width, -1)
+        return total + _products(block(rows), block(origin), scale)
 
     left = _products(rows[:, num_blocks * width :], origin[num_blocks * width :], scale)
     return lax.fori_loop(0, num_blocks, add, left) if num_blocks else left
