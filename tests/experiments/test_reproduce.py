@@ -62,7 +62,8 @@ def papers(tmp_path, monkeypatch, made):
     monkeypatch.setattr(reproduce, "HERE", root)
     monkeypatch.setattr(reproduce, "commit", lambda: COMMIT)
     monkeypatch.setattr(cards, "PAPERS", {})
-    monkeypatch.setattr(cards, "experiments", lambda paper: {"fig1": Experiment("Fig. 1", paper, {}, None)})
+    only = {"fig1": Experiment("Fig. 1", "", {"quick": None}, None)}
+    monkeypatch.setattr(cards, "experiments", lambda paper: only)
     monkeypatch.chdir(tmp_path)
 
     def add(paper, work="pass"):

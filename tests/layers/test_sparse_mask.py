@@ -295,7 +295,7 @@ def test_an_overflow_sets_its_bit_at_both_ends_and_masks_cancel(monkeypatch):
     b, _ = single_pairs(expansion.skip(0.25 / 6, 21, philox), result["private"], result["public"], d)
     full = (b.sum(2) > most) & ~np.eye(N, dtype=bool)
     assert (full == full.T).all() and 0 < full.any(1).sum() < N
-    assert result["sent"].status.tolist() == np.where(full.any(1), int(Status.CAP_OVERFLOW), 0).tolist()
+    assert result["sent"].refused.tolist() == np.where(full.any(1), int(Status.CAP_OVERFLOW), 0).tolist()
     kept = np.where(selected(result, d) & np.asarray(survivors(N, [3]))[:, None], X[:, :d], 0).astype(object)
     assert (np.asarray(result["received"].value[0]) == kept.sum(0) % Q).all()
 

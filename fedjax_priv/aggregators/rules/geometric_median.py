@@ -39,8 +39,8 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
     rounding is below 1e-4 of the typical distance between rows.
 
     Args:
-      nu: distances below this count as this; 1e-6 of the typical distance between rows if not given, so that the
-        direction of scaled rows is the scaled direction. May be traced.
+      nu: distances below this count as this, may be traced; 1e-6 of the typical distance between rows if not given, so
+        that the direction of scaled rows is the scaled direction.
 
     Raises:
       ValueError: `nu` is not a finite number > 0.
