@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedjax_priv.audit.bounds import NEVER, Comparison, compare, two_worlds
+from fedjax_priv.audit.bounds import Comparison, compare, two_worlds
+from fedjax_priv.audit.bounds.many_runs import NEVER
 from fedjax_priv.audit.worlds import Worlds
 from fedjax_priv.ledger import Entry, worst
 

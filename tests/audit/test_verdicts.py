@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.audit import Finding, Worlds, verdict
-from fedjax_priv.audit.bounds import NEVER
+from fedjax_priv.audit.bounds.many_runs import NEVER
 from fedjax_priv.audit.verdicts import claims_of, finding
 from fedjax_priv.ledger import Entry
 from fedjax_priv.ledger.entry import Figure, none

@@ -9,7 +9,7 @@ the confidence.
 - `curve_guesses`: what right guesses in one run say of a trade-off curve.
 """
 
-from fedjax_priv.audit.bounds.many_runs import NEVER, Comparison, LowerBound, compare, two_worlds
+from fedjax_priv.audit.bounds.many_runs import Comparison, LowerBound, compare, two_worlds
 from fedjax_priv.audit.bounds.right_guesses import one_run, one_run_p_value
 
-__all__ = ["NEVER", "Comparison", "LowerBound", "compare", "one_run", "one_run_p_value", "two_worlds"]
+__all__ = ["Comparison", "LowerBound", "compare", "one_run", "one_run_p_value", "two_worlds"]
