@@ -13,7 +13,7 @@ from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case
 from experiments.claims import Claim, Source, untestable
 from experiments.harness import COLOURS, Outcome
 from fedjax_priv.audit import Finding, findings, upload_finding, verdict
-from fedjax_priv.audit.bounds import NEVER
+from fedjax_priv.audit.bounds.many_runs import NEVER
 from fedjax_priv.ledger import ledger
 from fedjax_priv.runs.simulation import simulate
 

@@ -9,8 +9,9 @@ from scipy import stats
 from scipy.special import ndtr, ndtri
 
 from fedjax_priv.audit import compare, one_run, two_worlds
-from fedjax_priv.audit.bounds import NEVER, curve_guesses, gaussian_curve, one_event
+from fedjax_priv.audit.bounds import curve_guesses, gaussian_curve, one_event
 from fedjax_priv.audit.bounds.guessing import Errors, count_errors, no_errors
+from fedjax_priv.audit.bounds.many_runs import NEVER
 from fedjax_priv.theory import gaussian
 
 DELTA = 1e-5
