@@ -4,7 +4,8 @@ The rooms of the package. A file imports from its own room and from lines above 
 
     base keys status losses metrics            types, random keys, failure bits, what is minimised, what is measured
     theory                                     closed forms and privacy accountants of the papers, in NumPy
-    crypto engine                              field, pseudorandom words, secret sharing | one round on devices
+    engine                                     one round on devices; how many rows are computed side by side
+    crypto                                     field, pseudorandom words, secret sharing
     data models interchange                    samples of clients | networks | parameters in and out
     layers aggregators                         what happens to an update on its way | robust aggregation rules
     channels attacks                           what happens to messages | what Byzantine clients do
