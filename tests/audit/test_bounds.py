@@ -88,8 +88,8 @@ def test_the_informative_coordinate_is_found_among_many():
     assert lower.epsilon > 2
 
 
-@pytest.mark.parametrize("runs", (200, 500, 2000))
-@pytest.mark.parametrize("gaussian", (True, False))
+@pytest.mark.parametrize("runs", [200, 500, 2000])
+@pytest.mark.parametrize("gaussian", [True, False])
 def test_no_number_of_runs_hides_the_best_test(runs, gaussian):
     """Of some numbers of runs, 500 and 2,000 among them, the upper end of a rate of 1 rounds to more than 1."""
     place = np.arange(1, runs + 1) / (runs + 1)
