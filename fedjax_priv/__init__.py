@@ -22,7 +22,6 @@ one_cpu_device_per_core()
 
 from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems  # noqa: E402
 from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState  # noqa: E402
-from fedjax_priv.engine.fastest_block import fastest_block  # noqa: E402
 from fedjax_priv.engine.mesh import clients_mesh  # noqa: E402
 from fedjax_priv.engine.round import federated_round  # noqa: E402
 from fedjax_priv.runs.records.run_writer import Keep  # noqa: E402
@@ -33,6 +32,6 @@ from fedjax_priv.status import Status, describe  # noqa: E402
 __version__ = "0.1.0"
 __all__ = [
     "Algorithm", "ClientData", "Cohort", "Keep", "RoundInfo", "RoundState", "Status",
-    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "fastest_block",
-    "federated_round", "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
+    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "federated_round",
+    "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
 ]  # fmt: skip
