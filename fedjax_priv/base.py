@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from fedjax_priv._keyless import keyless
+from fedjax_priv.keys import Key, keyless
 
-Key = PRNGKeyArray
 CLIENTS = "clients"
 """Name of the one mesh axis."""
 

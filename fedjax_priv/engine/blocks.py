@@ -41,7 +41,7 @@ def over_clients(
         on an earlier `over_clients` go through `shared`: JAX refuses a closure over them.
       shared: what every block gets whole.
       rows: pytrees of arrays `[n, ...]`.
-      row_bytes: what `fn` holds for a client beside its `rows`, about.
+      row_bytes: what `fn` holds for a client in addition to its `rows`, about.
       block: most clients a block holds; blocks are made as even as possible. None: as many as fit the cache of a CPU
         core, or the memory of an accelerator (`engine.side_by_side`).
       mesh: devices to spread clients over; None is one device.

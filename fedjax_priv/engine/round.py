@@ -79,8 +79,10 @@ def federated_round(
     parts = Parts(
         cohort, local, layers.placed(placement), combine, channel, aggregate, server, num_clients, placement, observe
     )
-    init, step, draw = (functools.partial(stage, parts) for stage in (_init, _step, _draw))
-    return base.Algorithm(init, step, mesh, block, draw, layers.caveats, release, local.steps)
+    of = functools.partial
+    return base.Algorithm(
+        of(_init, parts), of(_step, parts), mesh, block, of(_draw, parts), layers.caveats, release, local.steps
+    )
 
 
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:

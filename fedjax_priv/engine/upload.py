@@ -46,7 +46,7 @@ def train_and_upload(
 
 
 def bytes_of_training(params: PyTree) -> int:
-    """What a client holds beside its rows while it trains: weights, a gradient and an update."""
+    """What a client holds in addition to its rows while it trains: weights, a gradient and an update."""
     return 3 * sum(p.size * p.dtype.itemsize for p in jax.tree.leaves(params))
 
 
