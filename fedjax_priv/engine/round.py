@@ -20,7 +20,7 @@ from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
-from fedjax_priv.engine.state_placement import first, placed
+from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.keys import named
@@ -98,7 +98,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
         aggregate=parts.aggregate.init(d),
         server=parts.server.init(params),
     )
-    return first(state, parts.placement.mesh, (key, params, data))
+    return initial(state, parts.placement.mesh, (key, params, data))
 
 
 def _step(
