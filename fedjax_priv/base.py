@@ -20,8 +20,6 @@ from fedjax_priv.keys import Key, keyless
 
 CLIENTS = "clients"
 """Name of the one mesh axis."""
-DEFAULT_BLOCK = 8
-"""Clients in a block: right for small models on a CPU. A block that was measured, `block="auto"`, can be faster."""
 
 
 class ClientData(NamedTuple):
@@ -95,7 +93,7 @@ class Kept(NamedTuple):
 class Placement(NamedTuple):
     """Where a round is computed. No result depends on it."""
 
-    block: int = DEFAULT_BLOCK  # clients computed at once
+    block: int | None = None  # clients computed at once; None: as many as fit (`engine.side_by_side`)
     mesh: Mesh | None = None  # the devices that clients are spread over; None: one device
 
 
@@ -309,16 +307,14 @@ class RoundInfo(NamedTuple):
 class Algorithm(NamedTuple):
     """A federated system.
 
-    `in_blocks(b)` is the same system in blocks of `b` clients. It is there if the block was left open; `block` is then
-    a guess. `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
+    `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
     draw. It depends on nothing that is trained, so cohorts can be known ahead.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
     step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
     mesh: Mesh | None = None  # the devices that clients are spread over
-    block: int | None = None  # clients trained and encoded at once
-    in_blocks: Callable[[int], "Algorithm"] | None = None
+    block: int | None = None  # clients trained and encoded at once; None: as many as fit
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     release: Release | None = None  # None: updates travel in the clear
