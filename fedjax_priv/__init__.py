@@ -24,7 +24,6 @@ from fedjax_priv._lazy import lazy_names
 if TYPE_CHECKING:
     from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems
     from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState
-    from fedjax_priv.engine.fastest_block import fastest_block
     from fedjax_priv.engine.mesh import clients_mesh
     from fedjax_priv.engine.round import federated_round
     from fedjax_priv.runs.records.run_writer import Keep
@@ -39,6 +38,6 @@ one_cpu_device_per_core()
 __version__ = "0.1.0"
 __all__ = [
     "Algorithm", "ClientData", "Cohort", "Keep", "RoundInfo", "RoundState", "Status",
-    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "fastest_block",
-    "federated_round", "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
+    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "federated_round",
+    "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
 ]  # fmt: skip
