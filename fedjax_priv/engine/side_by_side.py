@@ -39,7 +39,7 @@ def by_platform(
       cpu: the form for a CPU.
       accelerator: the form for a GPU or TPU.
       *args: pytrees of arrays.
-      gpu: the form for a GPU, if it has one of its own.
+      gpu: the form for a GPU, if it is another one.
 
     Example:
       >>> import jax.numpy as jnp
