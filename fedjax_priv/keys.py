@@ -4,13 +4,16 @@ A run has one root key; `round -> fold_in(t)`, `stage -> fold_in(name)`, `client
 key, and no factory captures one.
 """
 
+import functools
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 import jax
-from jaxtyping import Array, Int, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from fedjax_priv.base import Key
+Key = PRNGKeyArray
 
 
 def named(key: Key, name: str) -> Key:
@@ -21,3 +24,25 @@ def named(key: Key, name: str) -> Key:
 def per_client(draw: Callable[[Key], PyTree], key: Key, client: Int[Array, " b"]) -> PyTree:
     """One draw per client, `[b, ...]`, from the client's number: the same in any cohort and block."""
     return jax.vmap(lambda i: draw(jax.random.fold_in(key, i)))(client)
+
+
+def keyless() -> Key:
+    """A key for rules that draw nothing.
+
+    It can be folded but not split; splitting it, or drawing from it, raises ValueError when traced.
+    """
+    return jax.random.key(0, impl=_keyless_implementation())
+
+
+@functools.cache
+def _keyless_implementation() -> Any:
+    from jax.extend.random import define_prng_impl  # imports Pallas
+
+    return define_prng_impl(
+        key_shape=(1,), seed=lambda seed: jnp.zeros(1, jnp.uint32), split=_refuse, random_bits=_refuse,
+        fold_in=lambda key, data: key, name="keyless", tag="keyless",
+    )  # fmt: skip
+
+
+def _refuse(*arguments: Any) -> Any:
+    raise ValueError("key must be given: this rule draws random numbers")

@@ -20,7 +20,7 @@ from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
-from fedjax_priv.engine.state_placement import first, placed
+from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.keys import named
@@ -35,7 +35,7 @@ def federated_round(
     aggregate: base.Aggregator,
     server: optax.GradientTransformation | None = None,
     num_clients: int | None = None,
-    block: int | Literal["auto"] = base.DEFAULT_BLOCK,
+    block: int | None = None,
     mesh: Mesh | Literal["auto"] | None = "auto",
     observe: Callable[[base.View], PyTree] | None = None,
     release: base.Release | None = None,
@@ -51,8 +51,8 @@ def federated_round(
       server: optimizer that takes the direction as a gradient; `optax.sgd(1.0)`, which is `w <- w - direction`, if not
         given.
       num_clients: clients the parts were made for; data of another number are refused. None: any number.
-      block: clients trained, encoded and unmasked at once. "auto" is measured: `simulate` asks `fastest_block`, which
-        compiles and times a few.
+      block: most clients trained, encoded and unmasked at once. None: as many as fit the cache of a CPU core or the
+        memory of an accelerator (`engine.side_by_side`).
       mesh: devices the clients are spread over; "auto" is all of them if there are several.
       observe: `RoundInfo.observed` is this function of what the server sees, such as `lambda view: view`, which takes
         O(n d) memory. `simulate` and `sweep` keep a dict of numbers by name, round by round.
@@ -70,33 +70,19 @@ def federated_round(
         when `init` or `step` is called, data or a state of another number of clients, or a cohort too large for an
         exact sum.
     """
-    if isinstance(block, str):
-        _validate.one_of(("auto",), block=block)
+    if block is not None:
+        _validate.integer(block=block)
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
     server = optax.sgd(1.0) if server is None else server
 
-    def in_blocks(size: int) -> base.Algorithm:
-        _validate.integer(block=size)
-        there = base.Placement(size, mesh)
-        parts = Parts(
-            cohort, local, layers.placed(there), combine, channel, aggregate, server, num_clients, there, observe
-        )
-        of = functools.partial
-        return base.Algorithm(
-            of(_init, parts),
-            of(_step, parts),
-            mesh,
-            size,
-            None,
-            of(_draw, parts),
-            layers.caveats,
-            release,
-            local.steps,
-        )
-
-    if isinstance(block, str):
-        return in_blocks(base.DEFAULT_BLOCK)._replace(in_blocks=in_blocks)
-    return in_blocks(block)
+    placement = base.Placement(block, mesh)
+    parts = Parts(
+        cohort, local, layers.placed(placement), combine, channel, aggregate, server, num_clients, placement, observe
+    )
+    of = functools.partial
+    return base.Algorithm(
+        of(_init, parts), of(_step, parts), mesh, block, of(_draw, parts), layers.caveats, release, local.steps
+    )
 
 
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
@@ -112,7 +98,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
         aggregate=parts.aggregate.init(d),
         server=parts.server.init(params),
     )
-    return first(state, parts.placement.mesh, (key, params, data))
+    return initial(state, parts.placement.mesh, (key, params, data))
 
 
 def _step(

@@ -3,6 +3,7 @@
 import functools
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -33,11 +34,20 @@ def train_and_upload(
     memory, mine = rows_of(who, (state.memory, data))
     train, upload = functools.partial(_train, parts, key), functools.partial(_upload, parts, key)
     spread = functools.partial(
-        over_clients, shared=shared, rows=(who, memory, private, mine), **parts.placement._asdict()
+        over_clients,
+        shared=shared,
+        rows=(who, memory, private, mine),
+        row_bytes=bytes_of_training(state.params),
+        **parts.placement._asdict(),
     )
     if parts.layers.whole:
         return upload(shared, *spread(lambda *block: ((), train(*block)))[1])
     return spread(lambda shared, *block: upload(shared, *train(shared, *block)))
+
+
+def bytes_of_training(params: PyTree) -> int:
+    """What a client holds in addition to its rows while it trains: weights, a gradient and an update."""
+    return 3 * sum(p.size * p.dtype.itemsize for p in jax.tree.leaves(params))
 
 
 def _train(
