@@ -18,7 +18,9 @@ MEETS[[0, 3]] = False  # two that meet nobody, between others
 
 
 def sums(d):
-    return np.asarray(jax.jit(lambda: signed_sum(SEEDS, jnp.asarray(MEETS), jnp.asarray(PLUS), "mask", jnp.int32(3), d, prg.philox))())
+    return np.asarray(
+        jax.jit(lambda: signed_sum(SEEDS, jnp.asarray(MEETS), jnp.asarray(PLUS), "mask", jnp.int32(3), d, prg.philox))()
+    )
 
 
 def expected(d):
