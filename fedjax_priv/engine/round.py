@@ -23,7 +23,7 @@ from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_s
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
-from fedjax_priv.keys import named
+from fedjax_priv.keys import each_named, named
 
 
 def federated_round(
@@ -101,21 +101,25 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
     return initial(state, parts.placement.mesh, (key, params, data))
 
 
+_STAGES = ("advertise", "local", "encode", "transmit", "receive", "respond", "aggregate")
+"""The stages of a round that draw."""
+
+
 def _step(
     parts: Parts, key: base.Key, state: base.RoundState, data: base.ClientData
 ) -> tuple[base.RoundState, base.RoundInfo]:
     check_clients(data, parts.num_clients)
     who, draw_state = _draw(parts, key, state.draw, state.round, data.count)
     check_cohort(state, who, data, parts.combine.max_uploads)
-    key = jax.random.fold_in(key, state.round)
+    keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
 
-    private, public, opening = parts.layers.advertise(named(key, "advertise"), rows_of(who, state.layers), who)
-    sums, uploaded = train_and_upload(parts, key, state, data, who, private, public)
-    received = parts.channel.receive(named(key, "receive"), parts.combine.lower(sums))
-    header, closing = _open_secrets(parts, key, who, private, public, uploaded)
+    private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
+    sums, uploaded = train_and_upload(parts, keys, state, data, who, private, public)
+    received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
+    header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)
     groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
-    direction, moved = _descend(parts, key, state, groups)
+    direction, moved = _descend(parts, keys["aggregate"], state, groups)
     status = round_status(groups, group_status, moved)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
@@ -135,7 +139,7 @@ def _open_secrets(
     parts: Parts, key: base.Key, who: base.Cohort, private: PyTree, public: PyTree, uploaded: Uploaded
 ) -> tuple[PyTree, PyTree]:
     """What the survivors who are still there disclose, and how many bits that takes."""
-    online = parts.channel.respond(named(key, "respond"), uploaded.alive, who)
+    online = parts.channel.respond(key, uploaded.alive, who)
     return parts.layers.disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
 
 
@@ -143,7 +147,7 @@ def _descend(
     parts: Parts, key: base.Key, state: base.RoundState, groups: base.Received
 ) -> tuple[Array, base.RoundState]:
     """One direction from the groups' rows, and a step of the server's optimizer along it."""
-    direction, opinion = parts.aggregate.apply(named(key, "aggregate"), state.aggregate, groups)
+    direction, opinion = parts.aggregate.apply(key, state.aggregate, groups)
     _, unravel = ravel_pytree(state.params)
     delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
     params = optax.apply_updates(state.params, delta)
