@@ -134,7 +134,7 @@ def _sum_of_blocks(
     spare = philox_stream.runs_of_blocks(jnp.asarray(last), spares, jnp.stack(pairs.seed), purpose, round)[3][0]
     spare = lax.optimization_barrier(field.canonical(spare))  # [s, c, m]; as in `expand`
     number = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(1, 1, rows, columns)
-    seed = tuple(half[..., None, None] for half in pairs.seed)
+    seed = pairs.seed[0][..., None, None], pairs.seed[1][..., None, None]
     place = jnp.arange(4 * rows * columns, dtype=jnp.uint32).reshape(rows, 4, columns)
     summands: list[Array] = []
     for lane, words in enumerate(philox_stream.blocks(number, seed, purpose, round)):
