@@ -98,16 +98,16 @@ def fenced(code: str) -> str:
 
 def exported(file: pathlib.Path, package: str) -> dict[str, str]:
     """Names in `__all__`, and where each is defined."""
-    tree = ast.parse(file.read_text()).body
+    tree = ast.parse(file.read_text())
     origin = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in tree
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
     names = [
         ast.literal_eval(node.value)
-        for node in tree
+        for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
     ]
     return {name: origin.get(name, f"{package}.{name}") for name in (names[0] if names else ())}

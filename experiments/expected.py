@@ -7,6 +7,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "FedAvg: server: unbounded": True,
         "CDP-FL: server: proved": Open.UNTESTABLE,
         "CDP-FL: everybody: proved": True,
+        "CDP-FL: server, an upload alone: proved": True,
         "CDP-FL, counterexample (i): server: claimed": False,
         "CDP-FL, counterexample (i): server: proved": True,
     },

@@ -16,23 +16,28 @@ The rooms of the package. A file imports from its own room and from lines above 
     cli                                        everything that parses a command line or prints a table
 """
 
+from typing import TYPE_CHECKING
+
 from fedjax_priv._devices import one_cpu_device_per_core
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems
+    from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState
+    from fedjax_priv.engine.mesh import clients_mesh
+    from fedjax_priv.engine.round import federated_round
+    from fedjax_priv.runs.records.run_writer import Keep
+    from fedjax_priv.runs.simulation import simulate
+    from fedjax_priv.runs.sweep import sweep
+    from fedjax_priv.status import Status, describe
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 one_cpu_device_per_core()
-
-from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems  # noqa: E402
-from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState  # noqa: E402
-from fedjax_priv.engine.fastest_block import fastest_block  # noqa: E402
-from fedjax_priv.engine.mesh import clients_mesh  # noqa: E402
-from fedjax_priv.engine.round import federated_round  # noqa: E402
-from fedjax_priv.runs.records.run_writer import Keep  # noqa: E402
-from fedjax_priv.runs.simulation import simulate  # noqa: E402
-from fedjax_priv.runs.sweep import sweep  # noqa: E402
-from fedjax_priv.status import Status, describe  # noqa: E402
 
 __version__ = "0.1.0"
 __all__ = [
     "Algorithm", "ClientData", "Cohort", "Keep", "RoundInfo", "RoundState", "Status",
-    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "fastest_block",
-    "federated_round", "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
+    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "federated_round",
+    "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
 ]  # fmt: skip

@@ -11,17 +11,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree, UInt32
+from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
-from fedjax_priv._keyless import keyless
+from fedjax_priv.keys import Key, keyless
 
-Key = PRNGKeyArray
 CLIENTS = "clients"
 """Name of the one mesh axis."""
-DEFAULT_BLOCK = 8
-"""Clients in a block: right for small models on a CPU. A block that was measured, `block="auto"`, can be faster."""
 
 
 class ClientData(NamedTuple):
@@ -95,7 +93,7 @@ class Kept(NamedTuple):
 class Placement(NamedTuple):
     """Where a round is computed. No result depends on it."""
 
-    block: int = DEFAULT_BLOCK  # clients computed at once
+    block: int | None = None  # clients computed at once; None: as many as fit (`engine.side_by_side`)
     mesh: Mesh | None = None  # the devices that clients are spread over; None: one device
 
 
@@ -217,17 +215,43 @@ class Aggregator(NamedTuple):
           present: bool `[g]`, which rows are present; others may hold anything. None: the finite ones, as in a round.
           key: for rules that draw, such as those after `bucketing`.
 
+        Returns:
+          A JAX array, finished: `np.asarray` of it copies nothing on a CPU.
+
         Raises:
           ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
         """
-        rows = jnp.asarray(rows, jnp.float32)
+        rows = jnp.asarray(_aligned(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
         if rows.ndim != 2:
             raise ValueError(f"rows must have shape [g, d], got {rows.shape}")
-        there = jnp.isfinite(rows).all(1) if present is None else jnp.asarray(present, bool)
+        there = _finite(rows) if present is None else jnp.asarray(present, bool)
         if there.shape != rows.shape[:1]:
             raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
         received = Received(rows, there.astype(jnp.int32))
-        return jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
+        found = jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
+        return jax.block_until_ready(found)  # rows may lie in the caller's memory
+
+
+@jax.jit
+def _finite(rows: Float[Array, "g d"]) -> Bool[Array, " g"]:
+    """Which rows are finite: a product with zeros is the fastest way to read them, on every core."""
+    zeros = jnp.zeros(rows.shape[1:], rows.dtype)
+    return jnp.isfinite(jnp.matmul(rows, zeros, precision=jax.lax.Precision.HIGHEST))
+
+
+_ALIGNMENT = 64
+"""Bytes: JAX on a CPU reads an array where it lies if its address is a multiple, and copies it, slowly, if not."""
+
+
+def _aligned(rows: np.ndarray) -> Array:
+    """The same numbers as float32 on the device, copied at most once."""
+    if rows.dtype != np.float32 or rows.ctypes.data % _ALIGNMENT or not rows.flags.c_contiguous:
+        space = np.empty(4 * rows.size + _ALIGNMENT, np.uint8)
+        first = -space.ctypes.data % _ALIGNMENT
+        copy = space[first : first + 4 * rows.size].view(np.float32).reshape(rows.shape)
+        np.copyto(copy, rows, casting="unsafe")
+        rows = copy
+    return jax.device_put(rows, may_alias=True)
 
 
 class Model(NamedTuple):
@@ -283,16 +307,14 @@ class RoundInfo(NamedTuple):
 class Algorithm(NamedTuple):
     """A federated system.
 
-    `in_blocks(b)` is the same system in blocks of `b` clients. It is there if the block was left open; `block` is then
-    a guess. `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
+    `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
     draw. It depends on nothing that is trained, so cohorts can be known ahead.
     """
 
     init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
     step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
     mesh: Mesh | None = None  # the devices that clients are spread over
-    block: int | None = None  # clients trained and encoded at once
-    in_blocks: Callable[[int], "Algorithm"] | None = None
+    block: int | None = None  # clients trained and encoded at once; None: as many as fit
     draw: Callable[..., tuple[Cohort, PyTree]] | None = None  # (key, draw state, round, count [n]) -> (Cohort, state)
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     release: Release | None = None  # None: updates travel in the clear

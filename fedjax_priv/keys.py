@@ -4,20 +4,60 @@ A run has one root key; `round -> fold_in(t)`, `stage -> fold_in(name)`, `client
 key, and no factory captures one.
 """
 
+import functools
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
-from jaxtyping import Array, Int, PyTree
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from fedjax_priv.base import Key
+Key = PRNGKeyArray
 
 
 def named(key: Key, name: str) -> Key:
     """The key of a named stage, whichever other stages exist."""
-    return jax.random.fold_in(key, zlib.crc32(name.encode()) & 0x7FFFFFFF)
+    return jax.random.fold_in(key, _number(name))
+
+
+def each_named(key: Key, names: Iterable[str]) -> dict[str, Key]:
+    """The keys of several stages, each as `named` has it.
+
+    They are computed together: on a CPU, XLA compiles a dozen kernels for each call of `named`.
+    """
+    numbers = {name: _number(name) for name in names}
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key, np.array([*numbers.values()], np.uint32))
+    return {name: keys[i] for i, name in enumerate(numbers)}
+
+
+def _number(name: str) -> int:
+    return zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 
 def per_client(draw: Callable[[Key], PyTree], key: Key, client: Int[Array, " b"]) -> PyTree:
     """One draw per client, `[b, ...]`, from the client's number: the same in any cohort and block."""
     return jax.vmap(lambda i: draw(jax.random.fold_in(key, i)))(client)
+
+
+def keyless() -> Key:
+    """A key for rules that draw nothing.
+
+    It can be folded but not split; splitting it, or drawing from it, raises ValueError when traced.
+    """
+    return jax.random.key(0, impl=_keyless_implementation())
+
+
+@functools.cache
+def _keyless_implementation() -> Any:
+    from jax.extend.random import define_prng_impl  # imports Pallas
+
+    return define_prng_impl(
+        key_shape=(1,), seed=lambda seed: jnp.zeros(1, jnp.uint32), split=_refuse, random_bits=_refuse,
+        fold_in=lambda key, data: key, name="keyless", tag="keyless",
+    )  # fmt: skip
+
+
+def _refuse(*arguments: Any) -> Any:
+    raise ValueError("key must be given: this rule draws random numbers")

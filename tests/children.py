@@ -18,14 +18,14 @@ import jax
 import pytest
 from jax._src import xla_bridge
 
-from fedjax_priv import analysis
 from fedjax_priv.cli import main
 
-__all__ = ["Child", "analysis"]  # the second for its imports
-
 HERE = pathlib.Path(__file__).resolve().parent
-LATER = ["sklearn.datasets", "sklearn.model_selection", "scipy.io", "h5netcdf"]
-"""What a run imports only when it needs it."""
+LATER = [
+    "fedjax_priv.cli.commands", "fedjax_priv.analysis.plots", "sklearn.datasets", "sklearn.model_selection", "scipy.io",
+    "h5netcdf",
+]  # fmt: skip
+"""What a command imports only when it needs it."""
 
 
 @functools.cache

@@ -1,8 +1,11 @@
 """Helpers of several test files: local training and data with known answers, statistics, a round in the clear."""
 
+import contextlib
 import itertools
 import math
 import re
+from collections.abc import Iterator
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -97,6 +100,15 @@ def uniform(words, bits=8):
     """Whether field elements pass a chi-square test of uniformity (at 1e-6), on their highest bits."""
     counts = np.bincount(np.asarray(words).astype(np.int64) >> 32 - bits, minlength=2**bits)
     return chi_square(counts, len(words) / 2**bits)[1] > 1e-6
+
+
+@contextlib.contextmanager
+def accelerator_forms() -> Iterator[None]:
+    """Programs traced inside run, on this CPU, the forms that operations take on a GPU or TPU."""
+    with mock.patch.object(jax.lax, "platform_dependent", lambda *args, default, **_: default(*args)):
+        jax.clear_caches()  # a function that is already traced would keep its form
+        yield
+    jax.clear_caches()
 
 
 def silent(purpose):

@@ -26,7 +26,7 @@ from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.keys import named
 from fedjax_priv.layers import pairwise_masks, sparse_masks
 
-ALPHA, DROPOUT, BLOCK = 0.1, 0.3, 8
+ALPHA, DROPOUT = 0.1, 0.3
 SPARSE, DENSE = 165_000, 159_010
 """Parameters: of the CIFAR-10 CNN of SparseSecAgg, and of the MLP 784-200-10."""
 
@@ -46,7 +46,7 @@ CASES = (
 
 def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
     """`run(key, upload [d])` is a round in which all users send the same upload."""
-    placement = Placement(BLOCK, resolve_mesh("auto"))
+    placement = Placement(None, resolve_mesh("auto"))
     layer, combine = layer.placed(placement), layer.combine
     assert combine
 
@@ -60,7 +60,9 @@ def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
             y, _, sent = layer.encode(key, private, public, jnp.broadcast_to(x, (alive.size, x.size)), who)
             return combine.lift(y, alive & valid, who.group), sent
 
-        sums, sent = over_clients(upload, (x, public), (who, private, alive), **placement._asdict())
+        sums, sent = over_clients(
+            upload, (x, public), (who, private, alive), row_bytes=12 * x.size, **placement._asdict()
+        )
         header, _ = layer.disclose(private, public, sent.clear, alive, alive)
         received = layer.decode(header, public, combine.lower(sums))
         return received, sent.status.max(), jnp.where(alive, sent.bits, 0).sum() / alive.sum()

@@ -7,27 +7,34 @@
 - `rule_parts`: what rules have in common: missing rows, too few rows, means of chosen rows.
 """
 
-from fedjax_priv.aggregators.adapters.from_host import from_host
-from fedjax_priv.aggregators.adapters.on_coordinates import on_coordinates
-from fedjax_priv.aggregators.adapters.one_of import one_of
-from fedjax_priv.aggregators.pre_aggregation.arc import arc
-from fedjax_priv.aggregators.pre_aggregation.bucketing import bucketing
-from fedjax_priv.aggregators.pre_aggregation.clipping import clipping
-from fedjax_priv.aggregators.pre_aggregation.nearest_neighbour_mixing import nearest_neighbour_mixing
-from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator, pre_aggregated
-from fedjax_priv.aggregators.rules.caf import caf
-from fedjax_priv.aggregators.rules.centered_clipping import centered_clipping
-from fedjax_priv.aggregators.rules.closest_subset import mda, smea
-from fedjax_priv.aggregators.rules.coordinate_median import coordinate_median
-from fedjax_priv.aggregators.rules.filter_l2 import filter_l2
-from fedjax_priv.aggregators.rules.geometric_median import geometric_median
-from fedjax_priv.aggregators.rules.krum import krum, multi_krum
-from fedjax_priv.aggregators.rules.meamed import meamed
-from fedjax_priv.aggregators.rules.mean import mean
-from fedjax_priv.aggregators.rules.monna import monna
-from fedjax_priv.aggregators.rules.norm_trimming import norm_trimming
-from fedjax_priv.aggregators.rules.trimmed_mean import trimmed_mean
-from fedjax_priv.aggregators.rules.weiszfeld import weiszfeld
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.aggregators.adapters.from_host import from_host
+    from fedjax_priv.aggregators.adapters.on_coordinates import on_coordinates
+    from fedjax_priv.aggregators.adapters.one_of import one_of
+    from fedjax_priv.aggregators.pre_aggregation.arc import arc
+    from fedjax_priv.aggregators.pre_aggregation.bucketing import bucketing
+    from fedjax_priv.aggregators.pre_aggregation.clipping import clipping
+    from fedjax_priv.aggregators.pre_aggregation.nearest_neighbour_mixing import nearest_neighbour_mixing
+    from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator, pre_aggregated
+    from fedjax_priv.aggregators.rules.caf import caf
+    from fedjax_priv.aggregators.rules.centered_clipping import centered_clipping
+    from fedjax_priv.aggregators.rules.closest_subset import mda, smea
+    from fedjax_priv.aggregators.rules.coordinate_median import coordinate_median
+    from fedjax_priv.aggregators.rules.filter_l2 import filter_l2
+    from fedjax_priv.aggregators.rules.geometric_median import geometric_median
+    from fedjax_priv.aggregators.rules.krum import krum, multi_krum
+    from fedjax_priv.aggregators.rules.meamed import meamed
+    from fedjax_priv.aggregators.rules.mean import mean
+    from fedjax_priv.aggregators.rules.monna import monna
+    from fedjax_priv.aggregators.rules.norm_trimming import norm_trimming
+    from fedjax_priv.aggregators.rules.trimmed_mean import trimmed_mean
+    from fedjax_priv.aggregators.rules.weiszfeld import weiszfeld
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "PreAggregator", "arc", "bucketing", "caf", "centered_clipping", "clipping", "coordinate_median", "filter_l2",

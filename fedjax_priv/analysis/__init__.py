@@ -5,12 +5,19 @@
 - `intervals`: how sure a mean over few runs is.
 """
 
-from fedjax_priv.analysis.intervals import half_width
-from fedjax_priv.analysis.plots import learning_curves
-from fedjax_priv.analysis.rule_robustness import Robustness, robustness
-from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
-from fedjax_priv.analysis.wireless_links import link_measures
-from fedjax_priv.analysis.worst_attack import worst_case
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.analysis.intervals import half_width
+    from fedjax_priv.analysis.plots import learning_curves
+    from fedjax_priv.analysis.rule_robustness import Robustness, robustness
+    from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
+    from fedjax_priv.analysis.wireless_links import link_measures
+    from fedjax_priv.analysis.worst_attack import worst_case
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Robustness", "Traffic", "half_width", "learning_curves", "link_measures", "robustness", "round_bytes",

@@ -8,18 +8,25 @@
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
 """
 
-from fedjax_priv.attacks.attack_layers import Attack, on_sparse, on_updates
-from fedjax_priv.attacks.field_elements import FieldAttack, on_field_elements, random_elements, sum_replacement
-from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
-from fedjax_priv.attacks.on_labels import flip_labels
-from fedjax_priv.attacks.on_values.alie import alie, baruch_z
-from fedjax_priv.attacks.on_values.foe import foe
-from fedjax_priv.attacks.on_values.gaussian import gaussian
-from fedjax_priv.attacks.on_values.infinite import infinite
-from fedjax_priv.attacks.on_values.mimic import mimic
-from fedjax_priv.attacks.on_values.one_of import one_of
-from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
-from fedjax_priv.attacks.on_values.sign_flip import sign_flip
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.attacks.attack_layers import Attack, on_sparse, on_updates
+    from fedjax_priv.attacks.field_elements import FieldAttack, on_field_elements, random_elements, sum_replacement
+    from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
+    from fedjax_priv.attacks.on_labels import flip_labels
+    from fedjax_priv.attacks.on_values.alie import alie, baruch_z
+    from fedjax_priv.attacks.on_values.foe import foe
+    from fedjax_priv.attacks.on_values.gaussian import gaussian
+    from fedjax_priv.attacks.on_values.infinite import infinite
+    from fedjax_priv.attacks.on_values.mimic import mimic
+    from fedjax_priv.attacks.on_values.one_of import one_of
+    from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
+    from fedjax_priv.attacks.on_values.sign_flip import sign_flip
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Attack", "CoordinateAttack", "FieldAttack", "alie", "baruch_z", "flip_labels", "foe", "furthest", "gaussian",

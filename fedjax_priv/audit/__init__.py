@@ -9,16 +9,23 @@
 - `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited, `verdicts` what came out.
 """
 
-from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
-from fedjax_priv.audit.bounds import Comparison, LowerBound, compare, one_run, one_run_p_value, two_worlds
-from fedjax_priv.audit.by_release import Subject
-from fedjax_priv.audit.canaries import direction_canary, proposal_canary, sending
-from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
-from fedjax_priv.audit.ledger_entries import findings
-from fedjax_priv.audit.masked_uploads import upload_finding
-from fedjax_priv.audit.sample_canaries import label_canary, sample_canary
-from fedjax_priv.audit.verdicts import Finding, verdict
-from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.audit.adversaries import coalition, on_the_air, outsider, proposal, server, uploads
+    from fedjax_priv.audit.bounds import Comparison, LowerBound, compare, one_run, one_run_p_value, two_worlds
+    from fedjax_priv.audit.by_release import Subject
+    from fedjax_priv.audit.canaries import direction_canary, proposal_canary, sending
+    from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
+    from fedjax_priv.audit.ledger_entries import findings
+    from fedjax_priv.audit.masked_uploads import upload_finding
+    from fedjax_priv.audit.sample_canaries import label_canary, sample_canary
+    from fedjax_priv.audit.verdicts import Finding, verdict
+    from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Canary", "Comparison", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds",

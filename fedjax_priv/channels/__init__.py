@@ -5,8 +5,15 @@
 - `fading`: the gain of each client's link, from round to round.
 """
 
-from fedjax_priv.channels.analog_channels import multiple_access, orthogonal
-from fedjax_priv.channels.erasure_channel import erasure
-from fedjax_priv.channels.fading import Fading, constant, rayleigh, recorded, rician
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.channels.analog_channels import multiple_access, orthogonal
+    from fedjax_priv.channels.erasure_channel import erasure
+    from fedjax_priv.channels.fading import Fading, constant, rayleigh, recorded, rician
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["Fading", "constant", "erasure", "multiple_access", "orthogonal", "rayleigh", "recorded", "rician"]

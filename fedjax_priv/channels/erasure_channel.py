@@ -19,7 +19,9 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
     dropout = _validate.fraction(below_one=True, dropout=dropout)
     leave = _validate.fraction(below_one=True, leave=leave)
 
-    def stays(key: Key, rate: float | Array, cohort: Cohort) -> Array:
+    def stays(key: Key, rate: float | Array, cohort: Cohort) -> bool | Array:
+        if isinstance(rate, float | int) and rate == 0:
+            return True
         return per_client(lambda k: jax.random.bernoulli(k, 1 - rate), key, cohort.client)
 
     def transmit(key: Key, y: PyTree, cohort: Cohort) -> tuple[PyTree, Array]:

@@ -16,8 +16,8 @@ from fedjax_priv.base import CLIENTS, ClientData, Cohort, Key, Local, Model
 from fedjax_priv.cli.result_tables import plain_table, show_table
 from fedjax_priv.clients import everyone, local_sgd
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.engine.fastest_block import fastest_block
 from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.engine.upload import bytes_of_training
 from fedjax_priv.systems import fedavg
 
 MATMUL_SIZE = 2048
@@ -46,7 +46,6 @@ class Rate(NamedTuple):
 
     name: str
     clients_steps_batch: tuple[int, int, int]
-    block: int
     training_seconds: float
     training_rate: float
     round_seconds: float  # of FedAvg, training included
@@ -74,10 +73,10 @@ def bench(repeats: int = 7) -> list[Rate]:
 
 
 def _show(rates: list[Rate], title: str) -> None:
-    table = plain_table(title, "work", "size", "block", "training", "of matmul", "round", "of matmul", left=("work",))
+    table = plain_table(title, "work", "size", "training", "of matmul", "round", "of matmul", left=("work",))
     for rate in rates:
         table.add_row(
-            rate.name, " x ".join(map(str, rate.clients_steps_batch)), str(rate.block),
+            rate.name, " x ".join(map(str, rate.clients_steps_batch)),
             f"{rate.training_seconds:.3f} s", f"{rate.training_rate:.0%}",
             f"{rate.round_seconds:.3f} s", f"{rate.round_rate:.0%}",
         )  # fmt: skip
@@ -89,16 +88,15 @@ def _rate(work: Work, mesh: Mesh, repeats: int) -> Rate:
     params = work.model.init(key)
     loss = losses.softmax_cross_entropy(work.model)
     local = local_sgd(loss, learning_rate=0.05, batch_size=work.batch, num_steps=work.steps)
-    system = fastest_block(fedavg(local, block="auto", mesh=mesh), key, params, data)
-    block = system.block or 1
-    train, step, multiply = _training(local, key, block, mesh), jax.jit(system.step), _matmul(mesh)
+    system = fedavg(local, mesh=mesh)
+    train, step, multiply = _training(local, key, mesh), jax.jit(system.step), _matmul(mesh)
     state = system.init(key, params, data)
     runs = multiply, lambda: train(params, data), lambda: step(key, state, data)
     seconds = _take_turns(runs, repeats)
     matmul = 2.0 * MATMUL_SIZE**3 * mesh.size / seconds[0]
     training_rate, round_rate = (work.flops / s / matmul for s in seconds[1:])
     size = (work.clients, work.steps, work.batch)
-    return Rate(work.name, size, block, seconds[1], training_rate, seconds[2], round_rate, matmul / 1e9)
+    return Rate(work.name, size, seconds[1], training_rate, seconds[2], round_rate, matmul / 1e9)
 
 
 def _images(work: Work, mesh: Mesh) -> ClientData:
@@ -110,7 +108,7 @@ def _images(work: Work, mesh: Mesh) -> ClientData:
     return jax.device_put(data, NamedSharding(mesh, PartitionSpec(CLIENTS) if even else PartitionSpec()))
 
 
-def _training(local: Local, key: Key, block: int, mesh: Mesh) -> Callable[[PyTree, ClientData], PyTree]:
+def _training(local: Local, key: Key, mesh: Mesh) -> Callable[[PyTree, ClientData], PyTree]:
     """Local training alone; the updates are added up so that none is optimised away."""
 
     def train(params: PyTree, valid: Array, who: Cohort, data: ClientData) -> tuple[Array, Array]:
@@ -120,7 +118,7 @@ def _training(local: Local, key: Key, block: int, mesh: Mesh) -> Callable[[PyTre
 
     def run(params: PyTree, data: ClientData) -> PyTree:
         who, _ = everyone().apply(key, (), jnp.int32(0), data.count)
-        return over_clients(train, params, (who, data), block=block, mesh=mesh)
+        return over_clients(train, params, (who, data), row_bytes=bytes_of_training(params), mesh=mesh)
 
     return jax.jit(run)
 

@@ -18,6 +18,7 @@ from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.launch import Launch, join
 from fedjax_priv.cli.options import options_of, pick
 from fedjax_priv.cli.result_tables import Row, all_failed, run_rows, show_runs, show_summaries
+from fedjax_priv.cli.run_options import RunOptions
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
 from fedjax_priv.runs.ending import SimulationError
@@ -25,28 +26,6 @@ from fedjax_priv.runs.records.run_list import RunSummary, summaries
 from fedjax_priv.runs.records.run_writer import Keep
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep as sweep_runs
-
-
-class RunOptions(NamedTuple):
-    """Options of `run` and `sweep` that every system has.
-
-    Args:
-      rounds: number of rounds.
-      every: rounds between two evaluations.
-      seed: seed of the initial model and of every random draw; a sweep combines it with an axis called seed.
-      folder: folder to write the run to; by default results/<system>-<date and time>.
-      resume: continue the run in the folder from its last checkpoint, or start it if the folder holds none.
-      checkpoint_every: rounds between two checkpoints, a multiple of --every; by default one after every evaluation.
-      json: new file for the printed table, as JSON.
-    """
-
-    rounds: int = 100
-    every: int = 10
-    seed: int = 0
-    folder: pathlib.Path | None = None
-    resume: bool = False
-    checkpoint_every: int | None = None
-    json: pathlib.Path | None = None
 
 
 class Outcome(NamedTuple):

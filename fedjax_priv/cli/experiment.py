@@ -185,6 +185,6 @@ _TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch
 })  # fmt: skip
 _DURATION = {"dp_sgd": {"num_steps": 1}}
 """Of local training, if it is not given."""
-_ABOUT = {"block": 'clients trained and encoded at once; "auto" times a few sizes and takes the fastest.'}
+_ABOUT = {"block": "most clients trained and encoded at once. Without it, as many as fit the device."}
 """Other help for options of systems than that of their docstrings."""
 _SERVER = options_of(_server)

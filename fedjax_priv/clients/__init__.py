@@ -9,18 +9,25 @@
 - `ghost_norms`: the norms, for any loss.
 """
 
-from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
-from fedjax_priv.clients.local_steps import LocalSteps
-from fedjax_priv.clients.local_training import fedsgd, local_sgd
-from fedjax_priv.clients.participation import (
-    bernoulli,
-    channel_aware,
-    everyone,
-    independent,
-    only_if,
-    sample,
-    scheduled,
-)
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
+    from fedjax_priv.clients.local_steps import LocalSteps
+    from fedjax_priv.clients.local_training import fedsgd, local_sgd
+    from fedjax_priv.clients.participation import (
+        bernoulli,
+        channel_aware,
+        everyone,
+        independent,
+        only_if,
+        sample,
+        scheduled,
+    )
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "LocalSteps", "bernoulli", "channel_aware", "clipped_gradient", "everyone", "fedsgd", "gradient_norms",

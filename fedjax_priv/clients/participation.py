@@ -44,8 +44,10 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         client = jnp.arange(count.size)
-        group = jax.random.permutation(named(key, "group"), count.size) % num_groups
-        return _cohort(client, round, count)._replace(group=group, byzantine=client < num_byzantine), state
+        who = _cohort(client, round, count)._replace(byzantine=client < num_byzantine)
+        if num_groups == 1:
+            return who, state
+        return who._replace(group=jax.random.permutation(named(key, "group"), count.size) % num_groups), state
 
     return Draw(lambda key, n: (), apply, num_groups)
 

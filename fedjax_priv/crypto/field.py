@@ -1,10 +1,11 @@
 """Arithmetic modulo q = 2**32 - 5, the largest prime of 32 bits.
 
-An element is a uint32 in [0, q). No wider integer is needed: since 2**32 = 5 (mod q), an overflow of 32 bits adds 5.
+An element is a uint32 in [0, q). Since 2**32 = 5 (mod q), an overflow of 32 bits adds 5; only products are wider.
 Sums of many elements add their 16-bit halves (`split`, `join`) by plain + over clients, blocks and devices, in any
 order.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -44,24 +45,32 @@ def sub(a: Words, b: Words) -> Array:
     return jnp.where(a < b, a - b - _FIVE, a - b)
 
 
-def mulhi(a: Words, b: Words) -> Array:
-    """The upper 32 bits of the product of any two uint32, from products of 16-bit halves.
+def product(a: Words, b: Words) -> tuple[Array, Array]:
+    """The upper and the lower 32 bits of the product of any two uint32.
 
-    `lax.mulhi` takes one instruction, but jaxlib 0.10.2 cannot partition a program that contains it over devices.
+    One multiplication of 64-bit integers, whatever `jax_enable_x64` says outside. `lax.mulhi` would take one
+    instruction, but jaxlib 0.10.2 cannot partition a program that contains it over devices.
     """
-    a0, a1 = split(a)
-    b0, b1 = split(b)
-    middle = a1 * b0 + (a0 * b0 >> 16)
-    return a1 * b1 + (middle >> 16) + (a0 * b1 + (middle & 0xFFFF) >> 16)
+    with jax.enable_x64(True):
+        wide = _widened(a) * _widened(b)
+        return _narrowed(wide >> np.uint64(32)), _narrowed(wide)
 
 
 def mul(a: Words, b: Words) -> Array:
-    """a b, exact without 64-bit integers."""
-    high = mulhi(a, b)  # a b = high 2**32 + low = 5 high + low
-    low, five_high = a * b, high * _FIVE
-    total = low + five_high
-    wraps = mulhi(high, _FIVE) + (total < low).astype(jnp.uint32)  # at most 5, and 5 each
-    return _carried(total + wraps * _FIVE, wraps * _FIVE)
+    """a b, exact."""
+    with jax.enable_x64(True):
+        total = _widened(a) * _widened(b)
+        for _ in range(2):  # high 2**32 + low = 5 high + low: below 2**35, then below 2**32 + 30
+            total = (total >> np.uint64(32)) * np.uint64(_FIVE) + (total & np.uint64(2**32 - 1))
+        return _narrowed(lax.min(total, total - np.uint64(Q)))  # below q, total - q wraps to a larger number
+
+
+def _widened(a: Words) -> Array:
+    return lax.convert_element_type(a, jnp.uint64)
+
+
+def _narrowed(a: Array) -> Array:
+    return lax.convert_element_type(a, jnp.uint32)
 
 
 def power(base: Words, exponent: Words) -> Array:

@@ -6,7 +6,7 @@ seed, and its counter is (block, CRC-32 of the purpose's name, round, part): two
 do two parts of a stream, nor two purposes whose names differ in their CRC-32.
 """
 
-import math
+import functools
 import zlib
 from collections.abc import Callable
 from typing import NamedTuple
@@ -26,12 +26,8 @@ Round = int | Integer[Array, ""]
 _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 _ROWS, _MANY = 4, 4096
-"""From `_MANY` words on, Philox blocks are laid out in `_ROWS` rows: XLA on a CPU does not vectorise a single long row,
-which is 40 times slower."""
-_FEW = 32
-"""Up to this many Philox blocks, the ten rounds are a loop, which compiles in a fraction of the time. More blocks
-unroll them, which runs faster.
-"""
+"""From `_MANY` words on, Philox blocks are laid out in `_ROWS` rows. It is an order like any other, but runs depend on
+it."""
 _SHARED_BY = 32
 """Words per spare word: more of them cost less and leave a larger bias, see `expand`."""
 
@@ -48,11 +44,8 @@ class Prg(NamedTuple):
 @jax.jit  # traced once per shape in a program
 def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
     """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, give four words."""
-    shape = jnp.broadcast_shapes(*(word.shape for word in (*counter, *key)))
     alike = sum(jnp.zeros_like(word) for word in (*counter, *key))  # gives all words one shape and placement
     state = tuple(word + alike for word in counter), tuple(word + alike for word in key)
-    if math.prod(shape) <= _FEW:
-        return lax.fori_loop(0, 10, lambda _, state: _philox_round(*state), state)[0]
     for _ in range(10):
         state = _philox_round(*state)
     return state[0]
@@ -61,8 +54,8 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Arra
 def _philox_round(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The next counter and the next key."""
     (c0, c1, c2, c3), (k0, k1) = counter, key
-    high0, low0 = field.mulhi(c0, _MULTIPLIERS[0]), c0 * _MULTIPLIERS[0]
-    high1, low1 = field.mulhi(c2, _MULTIPLIERS[1]), c2 * _MULTIPLIERS[1]
+    high0, low0 = field.product(c0, _MULTIPLIERS[0])
+    high1, low1 = field.product(c2, _MULTIPLIERS[1])
     return (high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0), (k0 + _WEYL[0], k1 + _WEYL[1])
 
 
@@ -71,20 +64,42 @@ def _tag(purpose: str) -> np.uint32:
 
 
 def _philox_words(seed: Seed, purpose: str, round: Round, count: int, part: Round = 0) -> Array:
-    if seed.ndim == 1:
-        return _philox_row(seed, purpose, round, count, part)
-    block = jnp.arange(-(-count // 4), dtype=jnp.uint32).reshape(-1, *(1,) * (seed.ndim - 1))
-    counter = block, jnp.full_like(block, _tag(purpose)), jnp.full_like(block, round), jnp.full_like(block, part)
-    return jnp.concatenate(philox4x32(counter, (seed[0][None], seed[1][None])))[:count]
-
-
-def _philox_row(seed: Seed, purpose: str, round: Round, count: int, part: Round) -> Array:
-    rows = _ROWS if count >= _MANY else 1
+    """Row by row, first words of all blocks, then second words, ...: interleaving is 8 times slower on a CPU."""
+    rows = _ROWS if seed.ndim == 1 and count >= _MANY else 1
     columns = -(-count // (4 * rows))
-    block = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(rows, columns)
-    counter = block, jnp.full_like(block, _tag(purpose)), jnp.full_like(block, round), jnp.full_like(block, part)
-    # Row by row, first words of all blocks, then second words, ...: interleaving is 8 times slower on a CPU.
-    return jnp.concatenate(philox4x32(counter, (seed[0], seed[1])), axis=1).reshape(-1)[:count]
+    tag, round, part = (jnp.asarray(number).astype(jnp.uint32) for number in (_tag(purpose), round, part))
+
+    def words_of(column: Array) -> tuple[Array, ...]:
+        row = jnp.arange(rows, dtype=jnp.uint32).reshape(-1, *(1,) * column.ndim)
+        block = (row * np.uint32(columns) + column[None])[(..., *(None,) * (seed.ndim - 1))]
+        return philox4x32((block, tag, round, part), tuple(limb[(None,) * (column.ndim + 1)] for limb in seed))
+
+    forms = functools.partial(_in_one_loop, columns, words_of), functools.partial(_as_they_are, columns, words_of)
+    words = lax.platform_dependent(cpu=forms[0], default=forms[1])
+    return jnp.concatenate(words, axis=1).reshape(-1, *seed.shape[1:])[:count]
+
+
+def _as_they_are(columns: int, words_of: Callable[[Array], tuple[Array, ...]]) -> tuple[Array, ...]:
+    return words_of(jnp.arange(columns, dtype=jnp.uint32))
+
+
+def _in_one_loop(columns: int, words_of: Callable[[Array], tuple[Array, ...]]) -> tuple[Array, ...]:
+    """The four words of a block from one evaluation of Philox.
+
+    XLA on a CPU writes several arrays in one loop only where they are results of one reduction; else it runs Philox for
+    each of the four. So both halves of the columns are "summed", each with zeros of the other.
+    """
+    half = -(-columns // 2)
+    start = jnp.array([[0], [columns - half]], jnp.uint32)  # halves share a column if their number is odd
+    words = words_of(start + jnp.arange(half, dtype=jnp.uint32)[None])
+    place = lax.broadcasted_iota(jnp.int32, words[0].shape, 1)
+    alone = [jnp.where(place == h, word, 0) for word in words for h in (0, 1)]
+    add = lambda sums, terms: tuple(a | b for a, b in zip(sums, terms, strict=True))
+    sums = lax.reduce(alone, [np.uint32(0)] * len(alone), add, (1,))
+    return tuple(
+        jnp.concatenate([first[:, : columns - half], second], 1)
+        for first, second in zip(sums[::2], sums[1::2], strict=True)
+    )
 
 
 def _threefry_words(seed: Seed, purpose: str, round: Round, count: int, part: Round = 0) -> Array:

@@ -6,12 +6,19 @@
 - `pool`: a population whose samples stay on the host and are fetched by client.
 """
 
-from fedjax_priv.data.client_arrays import federate, stack_clients
-from fedjax_priv.data.dataset import Dataset
-from fedjax_priv.data.images import cifar10, digits, mnist
-from fedjax_priv.data.partition import dirichlet, gamma_similarity, iid, quantity_skew, shards
-from fedjax_priv.data.pool import Pool, pool_of, prefetch
-from fedjax_priv.data.tabular import adult
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.data.client_arrays import federate, stack_clients
+    from fedjax_priv.data.dataset import Dataset
+    from fedjax_priv.data.images import cifar10, digits, mnist
+    from fedjax_priv.data.partition import dirichlet, gamma_similarity, iid, quantity_skew, shards
+    from fedjax_priv.data.pool import Pool, pool_of, prefetch
+    from fedjax_priv.data.tabular import adult
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Dataset", "Pool", "adult", "cifar10", "digits", "dirichlet", "federate", "gamma_similarity", "iid", "mnist",

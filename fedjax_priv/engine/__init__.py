@@ -1,8 +1,7 @@
 """One round on devices: clients in blocks, blocks over devices, and the transaction that commits or rejects a round.
 
 - `round`: the steps of a round. `transaction`: which groups and rounds fail, and what state they leave.
-- `blocks`: clients in blocks over devices. `fastest_block`: measures which block is fastest; the default of all systems
-  is `base.DEFAULT_BLOCK`. `mesh`: the devices.
+- `blocks`: clients in blocks over devices. `mesh`: the devices.
 - `side_by_side`: how many rows are computed at once, and in which form, by sizes and by the platform of a program.
 - `client_rows`: chooses, takes and puts back rows of clients. `batched_switch`: a branch that `vmap` does not merge.
 - `processes`: one run over several processes.

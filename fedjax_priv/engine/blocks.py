@@ -4,8 +4,10 @@ Summands are added over blocks and devices; rows are stacked. Integer sums are t
 number of devices.
 """
 
+import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +16,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import CLIENTS
+from fedjax_priv.engine.side_by_side import on_devices_of, side_by_side
 
 
 def num_rows(rows: PyTree) -> int:
@@ -26,10 +29,11 @@ def over_clients(
     shared: PyTree,
     rows: tuple[PyTree, ...],
     *,
-    block: int,
+    row_bytes: int,
+    block: int | None = None,
     mesh: Mesh | None = None,
 ) -> tuple[PyTree, PyTree]:
-    """Runs `fn` on blocks of at most `block` clients, spread over the devices of `mesh`.
+    """Runs `fn` on blocks of clients, spread over the devices of `mesh`.
 
     Args:
       fn: `(shared, valid [b], *rows [b, ...]) -> (summand, out [b, ...])`. A row that is not `valid` is a ghost: it
@@ -37,45 +41,66 @@ def over_clients(
         on an earlier `over_clients` go through `shared`: JAX refuses a closure over them.
       shared: what every block gets whole.
       rows: pytrees of arrays `[n, ...]`.
-      block: most clients a block holds; blocks are made as even as possible.
+      row_bytes: what `fn` holds for a client in addition to its `rows`, about.
+      block: most clients a block holds; blocks are made as even as possible. None: as many as fit the cache of a CPU
+        core, or the memory of an accelerator (`engine.side_by_side`).
       mesh: devices to spread clients over; None is one device.
 
     Returns:
       The sum of the summands, and `out` stacked to `[n, ...]` without the ghosts.
     """
-    _validate.integer(block=block)
     n, devices = num_rows(rows), mesh.size if mesh else 1
     local = math.ceil(n / devices)
-    count = math.ceil(local / block)
-    size = math.ceil(local / count)
 
-    def shard(shared: PyTree, rows: PyTree) -> tuple[PyTree, PyTree]:
+    def in_blocks(most: int, shared: PyTree, rows: PyTree) -> tuple[PyTree, PyTree]:
         first = jax.lax.axis_index(CLIENTS) * local if mesh else 0
+        sums, out = _run_blocks(fn, first, n, most, shared, rows)
+        return jax.lax.psum(sums, CLIENTS) if mesh else sums, out
 
-        def run(number: Array) -> tuple[PyTree, PyTree]:
-            start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
-            position = start + jnp.arange(size)
-            valid = (position >= number * size) & (first + position < n)
-            return fn(shared, valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
-
-        def body(sums: PyTree, number: Array) -> tuple[PyTree, PyTree]:
-            summand, out = run(number)
-            return jax.tree.map(jnp.add, sums, summand), out
-
-        shapes = jax.eval_shape(run, jnp.int32(0))[0]
-        zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
-        return jax.lax.psum(sums, CLIENTS) if mesh else sums, jax.tree.map(lambda a: _unblock(a, local), out)
-
+    if block is not None:
+        _validate.integer(block=block)
+        shard = functools.partial(in_blocks, block)
+    else:
+        shard = side_by_side(in_blocks, row_bytes + _bytes_of_a_row(rows), local)
     if mesh is None:
         return shard(shared, rows)
     rows = jax.tree.map(lambda a: _pad(a, local * devices), rows)
     split = PartitionSpec(CLIENTS)
     run = jax.shard_map(
-        shard, mesh=mesh, in_specs=(PartitionSpec(), split), out_specs=(PartitionSpec(), split), check_vma=False
-    )
+        lambda *args: on_devices_of(mesh, shard, *args), mesh=mesh, in_specs=(PartitionSpec(), split),
+        out_specs=(PartitionSpec(), split), check_vma=False,
+    )  # fmt: skip
     sums, out = run(shared, rows)
     return sums, jax.tree.map(lambda a: a[:n], out)
+
+
+def _run_blocks(
+    fn: Callable[..., tuple[PyTree, PyTree]], first: Any, n: int, most: int, shared: PyTree, rows: PyTree
+) -> tuple[PyTree, PyTree]:
+    """The rows of one device, of which the first is client `first` of `n`, in blocks of at most `most`."""
+    local = num_rows(rows)
+    count = math.ceil(local / most)
+    size = math.ceil(local / count)
+
+    @functools.partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
+    def run(number: Array) -> tuple[PyTree, PyTree]:
+        start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
+        position = start + jnp.arange(size)
+        valid = (position >= number * size) & (first + position < n)
+        return fn(shared, valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
+
+    def body(sums: PyTree, number: Array) -> tuple[PyTree, PyTree]:
+        summand, out = run(number)
+        return jax.tree.map(jnp.add, sums, summand), out
+
+    shapes = jax.eval_shape(run, jnp.int32(0))[0]
+    zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+    sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
+    return sums, jax.tree.map(lambda a: _unblock(a, local), out)
+
+
+def _bytes_of_a_row(rows: PyTree) -> int:
+    return sum(a.size // a.shape[0] * a.dtype.itemsize for a in jax.tree.leaves(rows))
 
 
 def _pad(rows: Array, size: int) -> Array:

@@ -20,10 +20,10 @@ from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
-from fedjax_priv.engine.state_placement import first, placed
+from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
-from fedjax_priv.keys import named
+from fedjax_priv.keys import each_named, named
 
 
 def federated_round(
@@ -35,7 +35,7 @@ def federated_round(
     aggregate: base.Aggregator,
     server: optax.GradientTransformation | None = None,
     num_clients: int | None = None,
-    block: int | Literal["auto"] = base.DEFAULT_BLOCK,
+    block: int | None = None,
     mesh: Mesh | Literal["auto"] | None = "auto",
     observe: Callable[[base.View], PyTree] | None = None,
     release: base.Release | None = None,
@@ -51,8 +51,8 @@ def federated_round(
       server: optimizer that takes the direction as a gradient; `optax.sgd(1.0)`, which is `w <- w - direction`, if not
         given.
       num_clients: clients the parts were made for; data of another number are refused. None: any number.
-      block: clients trained, encoded and unmasked at once. "auto" is measured: `simulate` asks `fastest_block`, which
-        compiles and times a few.
+      block: most clients trained, encoded and unmasked at once. None: as many as fit the cache of a CPU core or the
+        memory of an accelerator (`engine.side_by_side`).
       mesh: devices the clients are spread over; "auto" is all of them if there are several.
       observe: `RoundInfo.observed` is this function of what the server sees, such as `lambda view: view`, which takes
         O(n d) memory. `simulate` and `sweep` keep a dict of numbers by name, round by round.
@@ -70,33 +70,19 @@ def federated_round(
         when `init` or `step` is called, data or a state of another number of clients, or a cohort too large for an
         exact sum.
     """
-    if isinstance(block, str):
-        _validate.one_of(("auto",), block=block)
+    if block is not None:
+        _validate.integer(block=block)
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
     server = optax.sgd(1.0) if server is None else server
 
-    def in_blocks(size: int) -> base.Algorithm:
-        _validate.integer(block=size)
-        there = base.Placement(size, mesh)
-        parts = Parts(
-            cohort, local, layers.placed(there), combine, channel, aggregate, server, num_clients, there, observe
-        )
-        of = functools.partial
-        return base.Algorithm(
-            of(_init, parts),
-            of(_step, parts),
-            mesh,
-            size,
-            None,
-            of(_draw, parts),
-            layers.caveats,
-            release,
-            local.steps,
-        )
-
-    if isinstance(block, str):
-        return in_blocks(base.DEFAULT_BLOCK)._replace(in_blocks=in_blocks)
-    return in_blocks(block)
+    placement = base.Placement(block, mesh)
+    parts = Parts(
+        cohort, local, layers.placed(placement), combine, channel, aggregate, server, num_clients, placement, observe
+    )
+    of = functools.partial
+    return base.Algorithm(
+        of(_init, parts), of(_step, parts), mesh, block, of(_draw, parts), layers.caveats, release, local.steps
+    )
 
 
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
@@ -112,7 +98,11 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
         aggregate=parts.aggregate.init(d),
         server=parts.server.init(params),
     )
-    return first(state, parts.placement.mesh, (key, params, data))
+    return initial(state, parts.placement.mesh, (key, params, data))
+
+
+_STAGES = ("advertise", "local", "encode", "transmit", "receive", "respond", "aggregate")
+"""The stages of a round that draw."""
 
 
 def _step(
@@ -121,15 +111,15 @@ def _step(
     check_clients(data, parts.num_clients)
     who, draw_state = _draw(parts, key, state.draw, state.round, data.count)
     check_cohort(state, who, data, parts.combine.max_uploads)
-    key = jax.random.fold_in(key, state.round)
+    keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
 
-    private, public, opening = parts.layers.advertise(named(key, "advertise"), rows_of(who, state.layers), who)
-    sums, uploaded = train_and_upload(parts, key, state, data, who, private, public)
-    received = parts.channel.receive(named(key, "receive"), parts.combine.lower(sums))
-    header, closing = _open_secrets(parts, key, who, private, public, uploaded)
+    private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
+    sums, uploaded = train_and_upload(parts, keys, state, data, who, private, public)
+    received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
+    header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)
     groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
-    direction, moved = _descend(parts, key, state, groups)
+    direction, moved = _descend(parts, keys["aggregate"], state, groups)
     status = round_status(groups, group_status, moved)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
@@ -149,7 +139,7 @@ def _open_secrets(
     parts: Parts, key: base.Key, who: base.Cohort, private: PyTree, public: PyTree, uploaded: Uploaded
 ) -> tuple[PyTree, PyTree]:
     """What the survivors who are still there disclose, and how many bits that takes."""
-    online = parts.channel.respond(named(key, "respond"), uploaded.alive, who)
+    online = parts.channel.respond(key, uploaded.alive, who)
     return parts.layers.disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
 
 
@@ -157,7 +147,7 @@ def _descend(
     parts: Parts, key: base.Key, state: base.RoundState, groups: base.Received
 ) -> tuple[Array, base.RoundState]:
     """One direction from the groups' rows, and a step of the server's optimizer along it."""
-    direction, opinion = parts.aggregate.apply(named(key, "aggregate"), state.aggregate, groups)
+    direction, opinion = parts.aggregate.apply(key, state.aggregate, groups)
     _, unravel = ravel_pytree(state.params)
     delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
     params = optax.apply_updates(state.params, delta)

@@ -4,23 +4,30 @@ A CPU core is fastest on what fits its cache. An accelerator runs one kernel aft
 whatever its size, so it is fastest on as many rows as its memory holds.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
+from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 
-CPU_CACHE_BYTES = 2**22
-"""What rows side by side may hold on a CPU core: 4 MiB, a core's own cache and its share of the common one."""
+CPU_CACHE_BYTES = 2**20
+"""What rows side by side may hold on a CPU: 1 MiB, the second-level cache of a core."""
 ACCELERATOR_BYTES = 2**32
 """What rows side by side may hold on a GPU or TPU: 4 GiB, a quarter of the memory of a TPU v5e, the smallest."""
+
+
+_known = jax.make_user_context(None)
+"""Whether what is being traced is for a CPU; None: not known yet."""
 
 
 def by_platform(cpu: Callable[..., PyTree], accelerator: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """`cpu(*args)` in a program that is lowered for a CPU, `accelerator(*args)` in one for anything else.
 
-    Both are traced, one is compiled. Both must return the same structure, shapes and dtypes.
+    Both are traced, one is compiled; where an enclosing choice has been made, only that one is traced. Both must return
+    the same structure, shapes and dtypes.
 
     Args:
       cpu: the form for a CPU.
@@ -32,7 +39,38 @@ def by_platform(cpu: Callable[..., PyTree], accelerator: Callable[..., PyTree], 
       >>> float(by_platform(jnp.sum, jnp.max, jnp.ones(3)))  # here on a CPU
       3.0
     """
-    return jax.lax.platform_dependent(*args, cpu=cpu, default=accelerator)
+    if _known.value is not None:
+        return (cpu if _known.value else accelerator)(*args)
+    return jax.lax.platform_dependent(
+        *args, cpu=functools.partial(_for, True, cpu), default=functools.partial(_for, False, accelerator)
+    )
+
+
+def on_devices_of(mesh: Mesh, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
+    """`function(*args)`, in which the devices of a mesh, not the platform lowered for, decide `by_platform`."""
+    return _for(mesh.devices.flat[0].platform == "cpu", function, *args)
+
+
+def _for(a_cpu: bool, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
+    with _known(a_cpu):
+        return function(*args)
+
+
+def side_by_side(function: Callable[..., PyTree], row_bytes: int, most: int) -> Callable[..., PyTree]:
+    """`function(rows, *args)` as a function of `args`, with as many rows at once as fit where it will run.
+
+    There are at least two: a loop over single rows costs more than the cache saves.
+
+    Args:
+      function: the same for any number of rows at once, an integer from 1 to `most`.
+      row_bytes: what one row holds while it is computed.
+      most: how many rows there are.
+    """
+    fit = (fitting(row_bytes, most, budget) for budget in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
+    cpu, accelerator = (min(most, max(2, rows)) for rows in fit)
+    if cpu == accelerator:
+        return functools.partial(function, cpu)
+    return functools.partial(by_platform, functools.partial(function, cpu), functools.partial(function, accelerator))
 
 
 def fitting(row_bytes: int, most: int, budget: int) -> int:
@@ -48,7 +86,7 @@ def fitting(row_bytes: int, most: int, budget: int) -> int:
 
     Example:
       >>> fitting(row_bytes=2**20, most=100, budget=CPU_CACHE_BYTES)
-      4
+      1
     """
     _validate.integer(row_bytes=row_bytes, most=most, budget=budget)
     return max(1, min(most, budget // row_bytes))

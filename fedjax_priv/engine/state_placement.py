@@ -32,7 +32,7 @@ def placed(state: RoundState, mesh: Mesh | None) -> RoundState:
     return jax.tree.map(whole, state._replace(memory=(), layers=()))._replace(**by_client)
 
 
-def first(state: RoundState, mesh: Mesh | None, inputs: PyTree) -> RoundState:
+def initial(state: RoundState, mesh: Mesh | None, inputs: PyTree) -> RoundState:
     """A state that was just made, in arrays that nobody else holds, so it can be donated; placed as rounds leave it.
 
     Without a mesh, rounds leave it on the device that `inputs`, the arguments of the round, are committed to, if any.

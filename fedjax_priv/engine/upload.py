@@ -1,8 +1,10 @@
 """The clients' half of a round, in blocks: train, encode, transmit and add up."""
 
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
@@ -10,7 +12,6 @@ from fedjax_priv.base import Cohort, Key, Link, RoundState, Sent
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.parts import Parts
-from fedjax_priv.keys import named
 from fedjax_priv.status import Status
 
 
@@ -26,35 +27,58 @@ class Uploaded(NamedTuple):
 
 
 def train_and_upload(
-    parts: Parts, key: Key, state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
+    parts: Parts, keys: Mapping[str, Key], state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
 ) -> tuple[PyTree, Uploaded]:
     """The sum of all lifted uploads that arrived, and what each client did."""
     shared = state.params, public
     memory, mine = rows_of(who, (state.memory, data))
-    train, upload = functools.partial(_train, parts, key), functools.partial(_upload, parts, key)
+    train, upload = functools.partial(_train, parts, keys), functools.partial(_upload, parts, keys)
     spread = functools.partial(
-        over_clients, shared=shared, rows=(who, memory, private, mine), **parts.placement._asdict()
+        over_clients,
+        shared=shared,
+        rows=(who, memory, private, mine),
+        row_bytes=bytes_of_training(state.params),
+        **parts.placement._asdict(),
     )
     if parts.layers.whole:
         return upload(shared, *spread(lambda *block: ((), train(*block)))[1])
     return spread(lambda shared, *block: upload(shared, *train(shared, *block)))
 
 
+def bytes_of_training(params: PyTree) -> int:
+    """What a client holds in addition to its rows while it trains: weights, a gradient and an update."""
+    return 3 * sum(p.size * p.dtype.itemsize for p in jax.tree.leaves(params))
+
+
 def _train(
-    parts: Parts, key: Key, shared: tuple, valid: Array, who: Cohort, memory: PyTree, private: PyTree, data: PyTree
+    parts: Parts,
+    keys: Mapping[str, Key],
+    shared: tuple,
+    valid: Array,
+    who: Cohort,
+    memory: PyTree,
+    private: PyTree,
+    data: PyTree,
 ) -> tuple:
     params, _ = shared
-    update, memory, loss = parts.local.apply(named(key, "local"), memory, params, data, who)
+    update, memory, loss = parts.local.apply(keys["local"], memory, params, data, who)
     return who._replace(selected=who.selected & valid), memory, private, loss, update
 
 
 def _upload(
-    parts: Parts, key: Key, shared: tuple, who: Cohort, memory: PyTree, private: PyTree, loss: Array, update: Array
+    parts: Parts,
+    keys: Mapping[str, Key],
+    shared: tuple,
+    who: Cohort,
+    memory: PyTree,
+    private: PyTree,
+    loss: Array,
+    update: Array,
 ) -> tuple[PyTree, Uploaded]:
     _, public = shared
-    y, carried, sent = parts.layers.encode(named(key, "encode"), private, public, update, who)
+    y, carried, sent = parts.layers.encode(keys["encode"], private, public, update, who)
     sent = _by_client(sent, loss, who)
-    y, alive = parts.channel.transmit(named(key, "transmit"), y, who)
+    y, alive = parts.channel.transmit(keys["transmit"], y, who)
     uploads = only_rows(alive, y) if parts.observe and not parts.channel.superposes else ()
     return parts.combine.lift(y, alive, who.group), Uploaded(memory, carried, loss, sent, alive, uploads)
 

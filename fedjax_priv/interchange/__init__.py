@@ -4,7 +4,14 @@
 - `pytorch_state_dict`: the state dict of a PyTorch model with the same layers.
 """
 
-from fedjax_priv.interchange.numpy_arrays import from_numpy, to_numpy
-from fedjax_priv.interchange.pytorch_state_dict import from_state_dict, to_state_dict
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.interchange.numpy_arrays import from_numpy, to_numpy
+    from fedjax_priv.interchange.pytorch_state_dict import from_state_dict, to_state_dict
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["from_numpy", "from_state_dict", "to_numpy", "to_state_dict"]

@@ -11,21 +11,28 @@
 - `secure_sum/`: what is inside a secure sum.
 """
 
-from fedjax_priv.layers.analog_alignment import align, waveform
-from fedjax_priv.layers.clipping import clip
-from fedjax_priv.layers.common_subset import common_coordinates
-from fedjax_priv.layers.consensus_sparsification import conspar
-from fedjax_priv.layers.enrolled_mask import enrolled_masks
-from fedjax_priv.layers.group_sums import field_sum, fixed_point_sum, float_sum
-from fedjax_priv.layers.in_the_clear import plain, plain_field
-from fedjax_priv.layers.mask import pairwise_masks
-from fedjax_priv.layers.noise_gaussian import gaussian_noise
-from fedjax_priv.layers.noise_skellam import skellam_noise
-from fedjax_priv.layers.quantization import quantize
-from fedjax_priv.layers.sparse_mask import sparse_masks
-from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
-from fedjax_priv.layers.stacking import stack, stateless
-from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.layers.analog_alignment import align, waveform
+    from fedjax_priv.layers.clipping import clip
+    from fedjax_priv.layers.common_subset import common_coordinates
+    from fedjax_priv.layers.consensus_sparsification import conspar
+    from fedjax_priv.layers.enrolled_mask import enrolled_masks
+    from fedjax_priv.layers.group_sums import field_sum, fixed_point_sum, float_sum
+    from fedjax_priv.layers.in_the_clear import plain, plain_field
+    from fedjax_priv.layers.mask import pairwise_masks
+    from fedjax_priv.layers.noise_gaussian import gaussian_noise
+    from fedjax_priv.layers.noise_skellam import skellam_noise
+    from fedjax_priv.layers.quantization import quantize
+    from fedjax_priv.layers.sparse_mask import sparse_masks
+    from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
+    from fedjax_priv.layers.stacking import stack, stateless
+    from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "align", "average", "clip", "common_coordinates", "conspar", "enrolled_masks", "field_sum", "fixed_point_sum",

@@ -191,5 +191,5 @@ def _correction(
         return combine.lift(masks, valid, jnp.zeros_like(slot)), ()
 
     rows = jnp.arange(roster.client.size), jnp.swapaxes(header.keys, 0, 1)
-    sums, _ = over_clients(run, (roster, header.alive), rows, **placement._asdict())
+    sums, _ = over_clients(run, (roster, header.alive), rows, row_bytes=4 * d, **placement._asdict())
     return combine.lower(sums).value

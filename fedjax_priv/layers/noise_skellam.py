@@ -13,7 +13,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
-from scipy import special
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
@@ -118,7 +117,9 @@ def _table(variance: float) -> tuple[AliasTable, int]:
     """Table of magnitudes, `P[|n| = k] = 2 e^-v I_k(v)`, and the largest one; larger ones have probability below
     2**-63.
     """
+    from scipy.special import ive  # slow to import
+
     k = np.arange(int(10 * math.sqrt(variance)) + 60)
-    probability = special.ive(k, variance) * np.where(k > 0, 2, 1)
+    probability = ive(k, variance) * np.where(k > 0, 2, 1)
     largest = int(np.flatnonzero(np.rint(probability * 2.0**BITS))[-1])
     return alias_table(probability[: largest + 1]), largest

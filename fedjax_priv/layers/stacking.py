@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
-from fedjax_priv.keys import named
+from fedjax_priv.keys import each_named
 
 
 def stateless(
@@ -64,24 +64,25 @@ def stack(**layers: Layer) -> Layer:
         raise ValueError("layers must end in one that says how uploads combine (combine=...), and no other may")
 
     def init(key: Key, n: int) -> PyTree:
-        return {name: layer.init(named(key, name), n) for name, layer in layers.items()}
+        keys = each_named(key, layers)
+        return {name: layer.init(keys[name], n) for name, layer in layers.items()}
 
     def advertise(
         key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
     ) -> tuple[PyTree, PyTree, Bits]:
+        keys = each_named(key, layers)
         opened = {
-            name: layer.placed(placement).advertise(named(key, name), state[name], cohort)
-            for name, layer in layers.items()
+            name: layer.placed(placement).advertise(keys[name], state[name], cohort) for name, layer in layers.items()
         }
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
         return private, public, add_bits(*bits.values())
 
     def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
-        state, clear, measured = {}, {}, {}
+        keys, state, clear, measured = each_named(key, layers), {}, {}, {}
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
         refused = status
         for name, layer in layers.items():
-            x, state[name], sent = layer.encode(named(key, name), private[name], public[name], x, cohort)
+            x, state[name], sent = layer.encode(keys[name], private[name], public[name], x, cohort)
             bits, clear[name] = bits + sent.bits, sent.clear
             status, refused = status | sent.status, refused | sent.refused
             if twice := sorted(measured.keys() & dict(sent.measured).keys()):

@@ -9,23 +9,30 @@
 - `fraction`: fractions of the values sent, with standard errors.
 """
 
-from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.layers.secure_sum.masked_sum import Protocol
-from fedjax_priv.layers.sparse_mask import sparse_protocol
-from fedjax_priv.leakage.colluders import Colluders, colluders_of_round
-from fedjax_priv.leakage.component_sampling import sample_components
-from fedjax_priv.leakage.fraction import Fraction, ratio
-from fedjax_priv.leakage.residual_masks import Residuals, residuals
-from fedjax_priv.leakage.selection_measures import (
-    honest_clients,
-    observe_overlap,
-    observe_privacy,
-    overlap,
-    revealed_fraction,
-    selections,
-    sparse_selections,
-)
-from fedjax_priv.leakage.separation_attack import Reading, separate
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.layers.mask import secagg_protocol
+    from fedjax_priv.layers.secure_sum.masked_sum import Protocol
+    from fedjax_priv.layers.sparse_mask import sparse_protocol
+    from fedjax_priv.leakage.colluders import Colluders, colluders_of_round
+    from fedjax_priv.leakage.component_sampling import sample_components
+    from fedjax_priv.leakage.fraction import Fraction, ratio
+    from fedjax_priv.leakage.residual_masks import Residuals, residuals
+    from fedjax_priv.leakage.selection_measures import (
+        honest_clients,
+        observe_overlap,
+        observe_privacy,
+        overlap,
+        revealed_fraction,
+        selections,
+        sparse_selections,
+    )
+    from fedjax_priv.leakage.separation_attack import Reading, separate
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Colluders", "Fraction", "Protocol", "Reading", "Residuals", "colluders_of_round", "honest_clients",

@@ -8,8 +8,15 @@ into figures. A system without a valid guarantee gets "none" and the reason, nev
 - `over_the_air`: noise on a wireless channel. `coordinates`: coordinates that FedREP's clients propose.
 """
 
-from fedjax_priv.ledger.by_release import ledger
-from fedjax_priv.ledger.entry import Entry, Figure, worst
-from fedjax_priv.ledger.printed import show
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.ledger.by_release import ledger
+    from fedjax_priv.ledger.entry import Entry, Figure, worst
+    from fedjax_priv.ledger.printed import show
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["Entry", "Figure", "ledger", "show", "worst"]

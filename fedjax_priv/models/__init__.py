@@ -7,11 +7,18 @@
 - `client_convolution`: a convolution that stays fast when each client has its own kernel.
 """
 
-from fedjax_priv.models.cnn import cifar_cnn, mcmahan_cnn
-from fedjax_priv.models.dense import mlp, softmax_regression
-from fedjax_priv.models.equinox_model import from_equinox
-from fedjax_priv.models.flax_model import from_flax, num_params
-from fedjax_priv.models.resnet import resnet20
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.models.cnn import cifar_cnn, mcmahan_cnn
+    from fedjax_priv.models.dense import mlp, softmax_regression
+    from fedjax_priv.models.equinox_model import from_equinox
+    from fedjax_priv.models.flax_model import from_flax, num_params
+    from fedjax_priv.models.resnet import resnet20
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "cifar_cnn", "from_equinox", "from_flax", "mcmahan_cnn", "mlp", "num_params", "resnet20", "softmax_regression",

@@ -12,7 +12,6 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.data import Pool
 from fedjax_priv.engine import processes
-from fedjax_priv.engine.fastest_block import fastest_block
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.runs import checks
 from fedjax_priv.runs import progress as progress_bar
@@ -48,7 +47,7 @@ def simulate(
     differently in another program.
 
     Args:
-      algorithm: what to run. If it leaves its block open, the fastest one is measured first.
+      algorithm: what to run.
       key: root key, a typed scalar key.
       params: initial parameters, float32 leaves. They are copied, not consumed.
       data: samples of every client, NumPy or JAX arrays. They are put on the devices once, spread over
@@ -86,17 +85,17 @@ def simulate(
     _check(key, params, data, rounds, every)
     about = manifest_with(
         keep.config if keep else {}, key=key, rounds=rounds, every=every, num_clients=len(data.count),
-        block=_block(algorithm), processes=jax.process_count(),
+        block=algorithm.block or "as many as fit", processes=jax.process_count(),
     )  # fmt: skip
     show = progress and processes.is_first()
     with run_writer.opened(keep, about, every) as writer, progress_bar.bar(rounds, show=show) as update:
-        algorithm, inputs = _place(algorithm, key, params, data, writer)
+        inputs = _place(algorithm, key, params, data)
         lowered = _lower(algorithm, inputs, data, rounds, every, evaluate)
-        _write_facts(writer, algorithm, lowered, inputs, data)
+        _write_facts(writer, lowered, inputs, data)
         if writer and writer.is_finished():
             return writer.read_result()
         compiled, chunks = lowered.compile(), list[Chunk]()
-        attrs = about | {"block": _block(algorithm), "caveats": " / ".join(algorithm.caveats)} | compiled.attrs
+        attrs = about | {"caveats": " / ".join(algorithm.caveats)} | compiled.attrs
         return run_to_the_end(
             lambda hooks: _collect(
                 run_chunks(compiled, inputs, chunk_lengths(rounds, every), hooks), chunks, update
@@ -117,26 +116,12 @@ def _check(key: Key, params: PyTree, data: ClientData | Pool, rounds: int, every
         checks.check_data(data)
 
 
-def _block(algorithm: Algorithm) -> int | str:
-    return "auto" if algorithm.in_blocks else algorithm.block or "not known"
-
-
-def _place(
-    algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, writer: RunWriter | None
-) -> tuple[Algorithm, Inputs]:
-    """Put the arguments on the devices, and choose the block if the algorithm leaves it open."""
+def _place(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool) -> Inputs:
+    """Put the arguments on the devices."""
     where = layout.one_run(_mesh(algorithm), len(data.count))
     placed = () if isinstance(data, Pool) else processes.place(data, where.data)
     params = jax.tree.map(lambda p: jnp.asarray(p, p.dtype), params)  # a weak type would make another program
-    inputs = Inputs({}, processes.place(key, where.whole), processes.place(params, where.whole), placed)
-    if algorithm.in_blocks is None:
-        return algorithm, inputs
-    block = writer.facts.get("block") if writer else None
-    if block is not None:
-        return algorithm.in_blocks(block), inputs
-    if isinstance(data, Pool) or jax.process_count() > 1:
-        raise ValueError("block must be a number for a Pool and in a run of several processes, got 'auto'")
-    return fastest_block(algorithm, inputs.key, inputs.params, inputs.data), inputs
+    return Inputs({}, processes.place(key, where.whole), processes.place(params, where.whole), placed)
 
 
 def _mesh(algorithm: Algorithm) -> jax.sharding.Mesh:
@@ -153,13 +138,11 @@ def _lower(
     return lower_runs(lambda: algorithm, inputs, layout=where, lengths=lengths, evaluate=evaluate)
 
 
-def _write_facts(
-    writer: RunWriter | None, algorithm: Algorithm, lowered: Lowered, inputs: Inputs, data: ClientData | Pool
-) -> None:
+def _write_facts(writer: RunWriter | None, lowered: Lowered, inputs: Inputs, data: ClientData | Pool) -> None:
     """What the run depends on. The samples of a pool are not digested: the caller must not change them."""
     if writer is not None:
         samples = digest(data.count if isinstance(data, Pool) else inputs.data)
-        facts = {"data": samples, "params": digest(inputs.params), "block": algorithm.block}
+        facts = {"data": samples, "params": digest(inputs.params)}
         for name, value in (facts | lowered.digests).items():
             writer.fact(name, value)
 

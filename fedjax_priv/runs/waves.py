@@ -85,10 +85,7 @@ class Waves:
         caveats: dict[str, None] = {}
         for shared in self.shared:
             for point in shared.points:
-                algorithm = self._algorithm(shared, point)
-                if algorithm.in_blocks is not None:
-                    raise ValueError("block must be a number in a sweep, got 'auto'")
-                caveats.update(dict.fromkeys(algorithm.caveats))
+                caveats.update(dict.fromkeys(self._algorithm(shared, point).caveats))
         return list(caveats)
 
     def check_rounds(self) -> None:

@@ -6,19 +6,26 @@
 - `_arguments`, `_distributed_noise`: arguments, attacks and noise that several systems take.
 """
 
-from fedjax_priv.systems.in_the_clear.fedavg import fedavg
-from fedjax_priv.systems.in_the_clear.sparse_fedavg import sparse_fedavg
-from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
-from fedjax_priv.systems.noisy_steps.dp_sgd import dp_sgd
-from fedjax_priv.systems.over_the_air.wireless import wireless
-from fedjax_priv.systems.robust.f2ed import f2ed
-from fedjax_priv.systems.robust.fedrep import fedrep
-from fedjax_priv.systems.robust.rcgd_ef import rcgd_ef
-from fedjax_priv.systems.robust.robust_fedavg import robust_fedavg
-from fedjax_priv.systems.robust.share import share
-from fedjax_priv.systems.secure_sums.common_secagg import common_secagg
-from fedjax_priv.systems.secure_sums.secagg import secagg
-from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.systems.in_the_clear.fedavg import fedavg
+    from fedjax_priv.systems.in_the_clear.sparse_fedavg import sparse_fedavg
+    from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
+    from fedjax_priv.systems.noisy_steps.dp_sgd import dp_sgd
+    from fedjax_priv.systems.over_the_air.wireless import wireless
+    from fedjax_priv.systems.robust.f2ed import f2ed
+    from fedjax_priv.systems.robust.fedrep import fedrep
+    from fedjax_priv.systems.robust.rcgd_ef import rcgd_ef
+    from fedjax_priv.systems.robust.robust_fedavg import robust_fedavg
+    from fedjax_priv.systems.robust.share import share
+    from fedjax_priv.systems.secure_sums.common_secagg import common_secagg
+    from fedjax_priv.systems.secure_sums.secagg import secagg
+    from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "cdp_fl", "common_secagg", "dp_sgd", "f2ed", "fedavg", "fedrep", "rcgd_ef", "robust_fedavg", "secagg", "share",

@@ -27,6 +27,20 @@ def test_rows_in_numpy_in_lists_or_with_some_absent():
     assert (median(np.full((3, 4), np.inf)) == 0).all()
 
 
+@pytest.mark.parametrize("first", [0, 1, 4])
+def test_rows_lie_anywhere_and_stay_as_they_are(first):
+    """Rows at an address that JAX reads in place, and at others; what is done to them later changes no direction."""
+    space = np.zeros(64 + 9 * 4, np.float32)
+    aligned = -space.ctypes.data % 64 // 4
+    rows = space[aligned + first :][: 9 * 4].reshape(9, 4)
+    for laid in (rows, rows.T.copy().T, rows[::-1]):
+        laid[...] = HOLED
+        direction = median(laid)
+        np.testing.assert_array_equal(laid, HOLED.astype(np.float32))
+        laid[...] = 7
+        close(direction, np.median(np.delete(ROWS, 5, 0), 0))
+
+
 def test_a_row_said_to_be_there_counts_whatever_it_holds():
     """NaN is the largest value; only rows not present are left out."""
     close(median(HOLED, np.ones(9, bool)), np.median(np.where(np.isnan(HOLED), np.inf, HOLED), 0))

@@ -88,6 +88,17 @@ def test_the_informative_coordinate_is_found_among_many():
     assert lower.epsilon > 2
 
 
+@pytest.mark.parametrize("runs", [200, 500, 2000])
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_no_number_of_runs_hides_the_best_test(runs, gaussian):
+    """Of some numbers of runs, 500 and 2,000 among them, the upper end of a rate of 1 rounds to more than 1."""
+    place = np.arange(1, runs + 1) / (runs + 1)
+    scores = 40 + ndtri(np.repeat(place, 2))  # far from any threshold that is not chosen
+    found = two_worlds(scores + 2, scores, delta=1e-4, gaussian=gaussian)
+    assert found.epsilon > (5.0 if gaussian else 1.5)
+    assert two_worlds(scores, scores, delta=1e-4, gaussian=gaussian).epsilon == 0
+
+
 def test_the_runs_that_choose_a_test_do_not_count():
     """The first half of a score that tells only the choosing runs apart shows nothing."""
     first, second = worlds(0.0, 2000, 1)[..., 0]

@@ -40,7 +40,7 @@ def needed(kind, functions, name):
 
 def returning(module, kind):
     """Public functions of a module whose return annotation is this type."""
-    functions = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
+    functions = {name: value for name, value in inspect.getmembers(module, inspect.isfunction)}
     return {name for name in module.__all__ if name in functions and annotation(functions[name]) is kind}
 
 

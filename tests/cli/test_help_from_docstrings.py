@@ -29,7 +29,7 @@ def shown(*arguments):
     return re.sub(r"[\s│]+", " ", out.getvalue())
 
 
-COMMANDS = [[name] for name in main._commands()]
+COMMANDS = [[name] for name in main._commands(())]
 OF_SYSTEMS = [[command, system] for command in ("run", "sweep", "audit") for system in systems.__all__]
 
 

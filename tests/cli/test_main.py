@@ -35,7 +35,7 @@ def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):
     assert (noisy["up_bytes"], noisy["channel_uses"]) == (4 * params, 0)
     assert all(0 <= row["at_least"] < row["limit"] for row in rows)
     assert air["claimed"] > air["proved"] and noisy["claimed"] < noisy["proved"]
-    assert all(row["status"] == "ok" or row["status"].startswith("audit: not testable") for row in rows)
+    assert all(row["status"] == "ok" and row["verdict"].startswith("not testable") for row in rows)
     assert "wireless, p" in capsys.readouterr().out
 
 
@@ -93,7 +93,7 @@ def test_a_row_of_the_demo_is_what_the_run_left():
 
 
 def test_a_demo_in_which_every_round_of_a_system_failed_fails(monkeypatch, capsys, tmp_path):
-    row = table.Row("bad", 0.1, 0.1, 0.0, 0.0, 0.0, None, None, 0.0, 1.0, None, 2, "2 failed: a value")
+    row = table.Row("bad", 0.1, 0.1, 0.0, 0.0, 0.0, None, None, 0.0, 1.0, "stands", None, 2, "2 failed: a value")
     monkeypatch.setattr(demo_command, "demo", lambda *_: [row, row._replace(system="good", failed_rounds=1)])
     with pytest.raises(SystemExit) as stopped:
         command("demo", "--rounds", 2, "--json", tmp_path / "table.json")

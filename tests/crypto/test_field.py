@@ -56,9 +56,22 @@ def test_many_products():
     assert ints(field.mul(words(a), words(b))).tolist() == expected
 
 
-def test_upper_half_of_a_product_of_any_words():
+def test_both_halves_of_a_product_of_any_words():
     a, b = map(jnp.asarray, grid([*EDGES, Q, 2**32 - 1]))
-    assert (ints(field.mulhi(a, b)) == ints(a) * ints(b) >> 32).all()
+    high, low = map(ints, field.product(a, b))
+    assert (high == ints(a) * ints(b) >> 32).all()
+    assert (low == ints(a) * ints(b) % 2**32).all()
+
+
+def test_products_leave_the_width_of_integers_as_it_was():
+    """Inside jit, vmap, scan, cond and eval_shape, and for scalars of NumPy."""
+    a = jnp.arange(3, dtype=jnp.uint32)
+    scanned = lambda x: jax.lax.scan(lambda c, y: (field.mul(c, y), jnp.arange(2)), np.uint32(3), x)
+    chosen = lambda x: jax.lax.cond(x[0] == 0, lambda: field.mul(x, np.uint32(7)), lambda: x)
+    for program in (jax.vmap(lambda x: field.mul(x, x)), scanned, chosen):
+        assert jax.eval_shape(program, a) == jax.eval_shape(jax.jit(program), a)
+        assert {leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.jit(program)(a))} == {4}
+    assert jnp.arange(2).dtype == jnp.int32
 
 
 def test_every_word_outside_the_field_is_folded():

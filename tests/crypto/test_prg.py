@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from scipy import stats
 
 from fedjax_priv.crypto import prg
+from helpers import accelerator_forms
 
 Q = 2**32 - 5
 SEED = jnp.array([0x12345678, 0x9ABCDEF0], jnp.uint32)
@@ -70,6 +71,22 @@ def test_words_of_seeds_side_by_side(count):
         assert words[:, *at].tolist() == words_in_python((k0, k1), 7, 5, count)
     threefry = prg.threefry.words(seeds.reshape(2, 6), "mask", 7, 43, 5)
     assert (threefry[:, 4] == prg.threefry.words(seeds.reshape(2, 6)[:, 4], "mask", 7, 43, 5)).all()
+
+
+SHAPES = [(42, ()), (4999, ()), (3, (2, 2))]  # words, seeds
+
+
+def test_words_are_the_same_on_every_platform():
+    program = lambda: [
+        prg.philox.words(jax.random.bits(jax.random.key(1), (2, *seeds), jnp.uint32), "mask", 7, count, 5)
+        for count, seeds in SHAPES
+    ]
+    on_cpu, jaxpr = jax.jit(program)(), str(jax.make_jaxpr(lambda: prg.philox.words(SEED, "mask", 7, 9))())
+    with accelerator_forms():
+        elsewhere = jax.jit(program)()
+        assert len(str(jax.make_jaxpr(lambda: prg.philox.words(SEED, "mask", 7, 9))())) < 0.8 * len(jaxpr)
+    for mine, theirs in zip(on_cpu, elsewhere, strict=True):
+        assert (mine == theirs).all()
 
 
 def test_words_in_the_field_are_left_as_they_are():
@@ -149,6 +166,7 @@ def test_the_same_words_on_every_device():
     mesh, split = Mesh(np.array(jax.devices()[:4]), ("clients",)), PartitionSpec("clients")
     spread = jax.jit(jax.shard_map(rows, mesh=mesh, in_specs=split, out_specs=split))
     assert (spread(seeds) == rows(seeds)).all()
+    assert (jax.jit(rows)(jax.device_put(seeds, NamedSharding(mesh, split))) == rows(seeds)).all()
 
 
 def test_bad_size():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.engine.fastest_block import fastest_block
+from fedjax_priv.engine.side_by_side import CPU_CACHE_BYTES
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, same_bits, targets, towards_target
 
@@ -19,7 +19,11 @@ def square_and_count(shared, valid, a, b):
 @pytest.mark.parametrize("block", [1, 5, 100])
 def test_rows_are_stacked_and_summands_added_without_ghosts(n, devices, block):
     a, b = jnp.arange(1, n + 1), jnp.ones((n, 2, 3)) * jnp.arange(n, dtype=jnp.float32)[:, None, None]
-    run = jax.jit(lambda a, b: over_clients(square_and_count, jnp.ones(3), (a, b), block=block, mesh=mesh_of(devices)))
+    run = jax.jit(
+        lambda a, b: over_clients(
+            square_and_count, jnp.ones(3), (a, b), row_bytes=1, block=block, mesh=mesh_of(devices)
+        )
+    )
     (count, total), out = run(a, b)
     assert (int(count), int(total)) == (n, n * (n + 1) // 2)
     assert out["square"].tolist() == [i * i for i in range(1, n + 1)]
@@ -34,40 +38,39 @@ def test_no_block_is_larger_than_asked_and_blocks_are_even():
         return (), a
 
     for n, block, even in ((100, 30, 25), (7, 7, 7), (10, 4, 4), (9, 4, 3)):
-        over_clients(remember, (), (jnp.arange(n),), block=block)
+        over_clients(remember, (), (jnp.arange(n),), row_bytes=1, block=block)
         assert sizes[-1] == even <= block
 
 
 def test_bad_block():
     with pytest.raises(ValueError, match="^block must be an integer >= 1, got 0"):
-        over_clients(square_and_count, (), (jnp.arange(3), jnp.ones(3)), block=0)
+        over_clients(square_and_count, (), (jnp.arange(3), jnp.ones(3)), row_bytes=1, block=0)
 
 
-def test_the_fastest_block_is_measured_once(monkeypatch):
-    times, asked = {4: 3.0, 8: 2.0, 16: 1.0, 20: 1.5}, []
+@pytest.mark.parametrize("devices", [1, 2])
+def test_an_open_block_is_as_large_as_fits_where_the_program_runs(devices):
+    """And both sizes are traced where that is not known, each once."""
+    sizes, rows = [], jnp.ones((101, 2))
 
-    def seconds(algorithm, *_):
-        asked.append(algorithm.block)
-        return times[algorithm.block]
+    def remember(shared, valid, a):
+        sizes.append(a.shape[0])
+        return (), a
 
-    monkeypatch.setattr("fedjax_priv.engine.fastest_block._seconds_of_a_round", seconds)
-    monkeypatch.setattr("fedjax_priv.engine.fastest_block._fastest", {})
-    key, data = jax.random.key(0), targets(20, 3)
-    system = fedavg(towards_target(), block="auto", mesh=None)
-    assert [fastest_block(system, key, jnp.zeros(3), data).block for _ in range(2)] == [16, 16]
-    assert asked == [4, 8, 16, 20]
-    times.update({4: 2.0, 8: 3.0, 2: 1.0, 1: 4.0})
-    small = targets(9, 3)
-    assert fastest_block(system, key, jnp.zeros(3), small).block == 2
-    assert asked[4:] == [4, 8, 2, 1]
+    held = CPU_CACHE_BYTES // 10 - 8  # ten clients fit, with their rows of 8 bytes
+    run = jax.jit(lambda rows: over_clients(remember, (), (rows,), row_bytes=held, mesh=mesh_of(devices)))
+    traced = run.trace(rows)
+    assert sizes == ([10, 101] if devices == 1 else [9]), "blocks are even: 11 of 10, or 6 of 9 on each of two devices"
+    if devices == 1:
+        trips = {platform: traced.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda")}
+        assert {platform: "tensor<11x10x2xf32>" in text for platform, text in trips.items()} == {
+            "cpu": True, "cuda": False,
+        }  # fmt: skip
+    np.testing.assert_array_equal(run(rows)[1], rows)
 
 
-def test_a_measured_block_gives_the_same_system():
+def test_an_open_block_gives_the_same_system():
     key, data = jax.random.key(0), targets(6, 3)
-    system = fedavg(towards_target(), block="auto", mesh=None)
-    chosen = fastest_block(system, key, jnp.zeros(3), data)
-    assert chosen.in_blocks is None
-    run = lambda algorithm: jax.jit(algorithm.step)(key, algorithm.init(key, jnp.zeros(3), data), data)
-    assert same_bits(run(system), run(chosen))
-    with pytest.raises(ValueError, match="block='auto'"):
-        fastest_block(chosen, key, jnp.zeros(3), data)
+    run = lambda system: jax.jit(system.step)(key, system.init(key, jnp.zeros(3), data), data)
+    systems = [fedavg(towards_target(), block=block, mesh=None) for block in (None, 1, 4)]
+    assert [system.block for system in systems] == [None, 1, 4]
+    assert all(same_bits(run(systems[0]), run(system)) for system in systems[1:])

@@ -2,7 +2,14 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, CPU_CACHE_BYTES, by_platform, fitting
+from fedjax_priv.engine.side_by_side import (
+    ACCELERATOR_BYTES,
+    by_platform,
+    fitting,
+    on_devices_of,
+    side_by_side,
+)
+from helpers import mesh_of
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
@@ -27,9 +34,40 @@ def test_as_many_rows_as_fit(row_bytes, most, budget, rows):
     assert fitting(row_bytes, most, budget) == rows
 
 
-def test_an_accelerator_holds_more():
-    rows = [fitting(4 * 159_010, 1_000, budget) for budget in (CPU_CACHE_BYTES, ACCELERATOR_BYTES)]
-    assert rows[0] < 16 and rows[1] == 1_000
+def test_a_choice_inside_a_choice_is_made_already():
+    """Each form is traced once outside and once inside; JAX takes no form traced for one platform for another."""
+    traced = []
+    sine, cosine = lambda x: traced.append("sine") or jnp.sin(x), lambda x: traced.append("cosine") or jnp.cos(x)
+    inner = jax.jit(lambda x: by_platform(sine, cosine, x))
+    both = jax.jit(lambda x: by_platform(inner, lambda x: inner(x) + 1, inner(x))).trace(jnp.ones(3))
+    assert traced == ["sine", "cosine"] * 2
+    for platform, (form, other) in {"cpu": ("sine", "cosine"), "cuda": ("cosine", "sine")}.items():
+        text = both.lower(lowering_platforms=(platform,)).as_text()
+        assert text.count(f"stablehlo.{form}") == 2 and f"stablehlo.{other}" not in text
+
+
+def test_the_devices_of_a_mesh_decide():
+    text = jax.jit(lambda x: on_devices_of(mesh_of(2), lambda x: by_platform(jnp.sin, jnp.cos, x), x))
+    text = text.trace(jnp.ones(3)).lower(lowering_platforms=("cuda",)).as_text()
+    assert "stablehlo.sine" in text and "stablehlo.cosine" not in text, "these devices are a CPU's"
+
+
+@pytest.mark.parametrize(("row_bytes", "rows"), [(1, [50, 50]), (2**16, [16, 50]), (2**28, [2, 16]), (2**40, [2, 2])])
+def test_as_many_rows_at_once_as_fit_the_platform(row_bytes, rows):
+    seen = []
+
+    def function(rows, x):
+        seen.append(rows)
+        return x * rows
+
+    run = jax.jit(side_by_side(function, row_bytes, 50))
+    assert run(jnp.ones(3)).tolist() == [rows[0]] * 3
+    assert seen == sorted(set(rows))
+    text = run.trace(jnp.ones(3)).lower(lowering_platforms=("tpu",)).as_text()
+    assert f"dense<{float(rows[1]):e}>" in text
+    seen.clear()
+    side_by_side(function, row_bytes, 1)(jnp.ones(3))
+    assert seen == [1], "there is one row"
 
 
 @pytest.mark.parametrize("name", ["row_bytes", "most", "budget"])

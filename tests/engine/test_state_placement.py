@@ -8,7 +8,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedjax_priv.engine.mesh import clients_mesh
-from fedjax_priv.engine.state_placement import first
+from fedjax_priv.engine.state_placement import initial
 from helpers import engine, mesh_of, remembering, targets
 
 N, D = 8, 5
@@ -82,6 +82,6 @@ def test_a_donated_state_holds_no_array_of_the_caller_and_none_twice(devices):
 
 def test_a_first_state_may_hold_numbers_and_keys():
     state = system_on().init(KEY, jnp.zeros(D), targets(N, D))._replace(aggregate=(1, KEY))
-    placed = first(state, mesh_of(2), ())
+    placed = initial(state, mesh_of(2), ())
     assert placed.aggregate[0].dtype == jnp.int32 and (placed.aggregate[1] == KEY).all()
     assert len(placed.aggregate[1].devices()) == 2

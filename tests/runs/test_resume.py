@@ -316,8 +316,6 @@ def test_what_a_pool_cannot_run():
     simulate_pool = lambda system, pool=POOL: simulate(system, KEY, jnp.zeros(D), pool, rounds=1, progress=False)
     with pytest.raises(ValueError, match="algorithm must have a draw, as from federated_round"):
         simulate_pool(system._replace(draw=None))
-    with pytest.raises(ValueError, match="block must be a number for a Pool"):
-        simulate_pool(fedavg(velocity(), cohort_size=3, block="auto"))
     uneven = velocity()._replace(init=lambda n, params: jnp.zeros((n, D)) + jnp.arange(n, dtype=jnp.float32)[:, None])
     with pytest.raises(ValueError, match="must give all clients the same initial state"):
         simulate_pool(fedavg(uneven, cohort_size=3))

@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 DATA = ClientData(RNG.normal(size=(N, M, D)).astype(np.float32), np.arange(N, dtype=np.int32) % M + 1)
 
 
-def quadratic(*, cohort=N, mesh=None, traces=None, in_blocks=None, block=None, fails=(3, 4)):
+def quadratic(*, cohort=N, mesh=None, traces=None, fails=(3, 4)):
     """Every client pulls the parameters to the mean of its samples, with a little noise; some rounds fail."""
 
     def init(key, params, data):
@@ -53,7 +53,7 @@ def quadratic(*, cohort=N, mesh=None, traces=None, in_blocks=None, block=None, f
         state = RoundState(state.round + 1, state.draw, params, state.memory + 1, state.layers, (), 0.5 * state.server)
         return state, info
 
-    return Algorithm(init, step, mesh, block, in_blocks)
+    return Algorithm(init, step, mesh)
 
 
 def evaluate(params):
@@ -192,20 +192,6 @@ def test_an_error_keeps_the_chunks(monkeypatch, whole):
         run(every=2)
     assert isinstance(caught.value.__cause__, RuntimeError) and caught.value.dataset.sizes["round"] == 2
     same_prefix(caught.value.dataset, whole)
-
-
-def test_an_open_block_is_chosen_first(monkeypatch):
-    asked = []
-
-    def fastest(algorithm, key, params, data):
-        asked.append((algorithm.in_blocks, data.examples.shape))
-        return algorithm.in_blocks(2)
-
-    monkeypatch.setattr(simulation, "fastest_block", fastest)
-    in_blocks = lambda block: quadratic(cohort=block, block=block)
-    got = run(quadratic(in_blocks=in_blocks))
-    assert got.sizes["client"] == got.attrs["block"] == 2
-    assert asked == [(in_blocks, (N, M, D))]
 
 
 def test_no_evaluation():

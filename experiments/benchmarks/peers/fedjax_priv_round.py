@@ -1,4 +1,4 @@
-"""Ours: `systems.fedavg` as it comes, in the block of clients that is measured to be the fastest."""
+"""Ours: `systems.fedavg` as it comes."""
 
 import jax
 import jax.numpy as jnp
@@ -15,12 +15,11 @@ def train(work: Work, params: Arrays, x: np.ndarray, y: np.ndarray, rounds: int,
     model = models.mlp((28, 28, 1), 10) if work.model == "mlp" else models.mcmahan_cnn(padding="VALID")
     loss = losses.softmax_cross_entropy(model)
     local = clients.local_sgd(loss, learning_rate=LEARNING_RATE, batch_size=work.batch, num_epochs=work.epochs)
-    system, key = systems.fedavg(local, block="auto"), jax.random.key(0)
+    system, key = systems.fedavg(local), jax.random.key(0)
     layers = sorted(model.init(key))
     tree = {name: {"kernel": w, "bias": b} for name, w, b in zip(layers, params[::2], params[1::2], strict=True)}
     data = fedjax_priv.ClientData((x, y), jnp.full(work.clients, work.samples, jnp.int32))
     key, tree, data = _place(system, key, tree, data)
-    system = fedjax_priv.fastest_block(system, key, tree, data)
     step, state = jax.jit(system.step), system.init(key, tree, data)
     for _ in range(rounds):
         state, info = jax.block_until_ready(step(key, state, data))

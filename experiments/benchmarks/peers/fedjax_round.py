@@ -1,14 +1,20 @@
-"""FedJAX: `fed_avg.federated_averaging`, with its default way of going through clients."""
+"""FedJAX: `fed_avg.federated_averaging`, with its default way of going through clients.
+
+FedJAX calls `jax.tree_map`, which JAX dropped in 0.6. With it put back, FedJAX runs on the JAX that the others have.
+"""
 
 # pyright: reportMissingImports=false
 
-import fedjax
 import jax
 import numpy as np
-from fedjax.algorithms import fed_avg
-from jax_models import mean_loss
-from reference import Arrays
-from work import LEARNING_RATE, Clock, Work, main
+
+jax.tree_map = jax.tree.map  # before fedjax is imported
+
+import fedjax  # noqa: E402
+from fedjax.algorithms import fed_avg  # noqa: E402
+from jax_models import mean_loss  # noqa: E402
+from reference import Arrays  # noqa: E402
+from work import LEARNING_RATE, Clock, Work, main  # noqa: E402
 
 
 def train(work: Work, params: Arrays, x: np.ndarray, y: np.ndarray, rounds: int, clock: Clock) -> Arrays:

@@ -9,7 +9,14 @@ the confidence.
 - `curve_guesses`: what right guesses in one run say of a trade-off curve.
 """
 
-from fedjax_priv.audit.bounds.many_runs import Comparison, LowerBound, compare, two_worlds
-from fedjax_priv.audit.bounds.right_guesses import one_run, one_run_p_value
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.audit.bounds.many_runs import Comparison, LowerBound, compare, two_worlds
+    from fedjax_priv.audit.bounds.right_guesses import one_run, one_run_p_value
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = ["Comparison", "LowerBound", "compare", "one_run", "one_run_p_value", "two_worlds"]

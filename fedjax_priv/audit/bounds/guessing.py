@@ -59,9 +59,10 @@ def count_errors(first: np.ndarray, second: np.ndarray, statistic: Statistic) ->
       statistic: vectorised.
 
     Raises:
-      ValueError: scores of another shape, or not finite.
+      ValueError: scores of another shape, or not finite; a statistic that is not a number.
     """
-    first, second = _scores(first=first), _scores(second=second)
+    first, second = checked_scores(1, 2, first=first), checked_scores(1, 2, second=second)
+    first, second = first.reshape(len(first), -1), second.reshape(len(second), -1)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"second must have {first.shape[1]} scores a run, as first has, got {second.shape[1]}")
     return _best_test(first[::2], second[::2], statistic).errors(first[1::2], second[1::2])
@@ -82,6 +83,8 @@ def _best_test(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> _
             rates = (alarms, misses) if above else (1 - alarms, 1 - misses)
             raised = (_raised(rate, len(runs)) for rate, runs in zip(rates, (other, one), strict=True))
             value = np.asarray(statistic(*raised))
+            if np.isnan(value).any():
+                raise ValueError("statistic must be a number at all error rates in (0, 1], got nan")
             place = int(np.argmax(value))
             if value[place] > best:
                 best, found = value[place], _Test(coordinate, float(places[place]), above)
@@ -97,18 +100,27 @@ def _places(scores: np.ndarray) -> np.ndarray:
 
 
 def _raised(rate: np.ndarray, runs: int) -> np.ndarray:
-    """Wilson's upper end."""
+    """Wilson's upper end; of a rate of 1 it may round to more than 1, of which no statistic is a number."""
     square = _MARGIN**2 / runs
-    return (rate + square / 2 + np.sqrt(square * rate * (1 - rate) + square**2 / 4)) / (1 + square)
+    upper = (rate + square / 2 + np.sqrt(square * rate * (1 - rate) + square**2 / 4)) / (1 + square)
+    return np.minimum(upper, 1.0)
 
 
 def _upper_end(errors: int, runs: int, level: float) -> float:
     return float(betaincinv(errors + 1, runs - errors, 1 - level)) if errors < runs else 1.0
 
 
-def _scores(**named: np.ndarray) -> np.ndarray:
+def checked_scores(*axes: int, **named: np.ndarray) -> np.ndarray:
+    """The one named argument as float64.
+
+    Args:
+      axes: numbers of axes that it may have.
+
+    Raises:
+      ValueError: fewer than 4 scores, one that is not finite, or another number of axes.
+    """
     ((name, value),) = named.items()
     scores = np.asarray(value, np.float64)
-    if scores.ndim not in (1, 2) or len(scores) < 4 or not scores.size or not np.isfinite(scores).all():
+    if scores.ndim not in axes or len(scores) < 4 or not scores.size or not np.isfinite(scores).all():
         raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
-    return scores.reshape(len(scores), -1)
+    return scores

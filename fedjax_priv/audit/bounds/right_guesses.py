@@ -5,6 +5,7 @@ from scipy import stats
 
 from fedjax_priv import _validate
 from fedjax_priv.audit.bounds import curve_guesses
+from fedjax_priv.audit.bounds.guessing import checked_scores
 from fedjax_priv.audit.bounds.many_runs import LowerBound, check_levels
 
 
@@ -37,7 +38,7 @@ def one_run(
     """
     check_levels(delta, confidence)
     _validate.integer(at_least=2, guesses=guesses)
-    values, coins = _scores(scores=scores), np.asarray(included)
+    values, coins = checked_scores(1, scores=scores), np.asarray(included)
     if coins.dtype != bool or coins.shape != values.shape:
         raise ValueError(f"included must be a bool array of shape {values.shape}, got {coins.dtype} {coins.shape}")
     if guesses % 2 or guesses > values.size:
@@ -66,11 +67,3 @@ def _steinke(right: int, guesses: int, canaries: int, delta: float, confidence: 
         middle = (low + high) // 2
         low, high = (low, middle) if fits(tried[middle]) else (middle + 1, high)
     return float(tried[max(low - 1, 0)])
-
-
-def _scores(**named: np.ndarray) -> np.ndarray:
-    ((name, value),) = named.items()
-    scores = np.asarray(value, np.float64)
-    if scores.ndim != 1 or scores.size < 4 or not np.isfinite(scores).all():
-        raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
-    return scores

@@ -31,16 +31,15 @@ class Row(NamedTuple):
     proved: float | None
     at_least: float  # eps, a lower bound by audit
     limit: float  # the largest bound that the audit's trials could have shown
+    verdict: str  # of the audit, on both figures
     difference: float | None  # largest |secure sum - plain sum|, in grid points; None: no secure sum
     failed_rounds: int  # of the honest run
-    status: str
+    status: str  # "ok", or why rounds failed
 
 
 def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, difference: float | None) -> Row:
     """What two runs of a system, its audit and its twin came to."""
     failed = honest.status.values[honest.status.values > 0]
-    said = [f"{len(failed)} failed: {describe(int(np.bitwise_or.reduce(failed)))}"] if len(failed) else []
-    said += [f"audit: {verdict(found)}"] if found.contradicts or found.untestable else []
     return Row(
         system=name,
         accuracy=float(honest.accuracy[-1]),
@@ -52,9 +51,10 @@ def row(name: str, honest: xr.Dataset, attacked: xr.Dataset, found: Finding, dif
         proved=found.proved,
         at_least=found.at_least,
         limit=found.limit,
+        verdict=verdict(found),
         difference=difference,
         failed_rounds=len(failed),
-        status="; ".join(said) or "ok",
+        status=f"{len(failed)} failed: {describe(int(np.bitwise_or.reduce(failed)))}" if len(failed) else "ok",
     )
 
 
@@ -62,20 +62,26 @@ def show(rows: Sequence[Row], rounds: int, size: Size) -> None:
     """Print the table and what its columns mean."""
     table = plain_table(
         f"{size.clients} clients, {rounds} rounds, digits", "system", "accuracy", "attacked", "up, B", "down, B",
-        "eps claimed", "proved", "audited", "difference", "status", left=("system", "status"),
+        "eps claimed", "proved", "audited", "verdict", "difference", "status", left=("system", "verdict", "status"),
     )  # fmt: skip
     for each in rows:
         sent = f"{each.channel_uses:,.0f} uses" if each.channel_uses else f"{each.up_bytes:,.0f}"
         table.add_row(
             each.system, f"{each.accuracy:.1%}", f"{each.attacked:.1%}", sent, f"{each.down_bytes:,.0f}",
-            _number(each.claimed), _number(each.proved), f">= {each.at_least:.2g}", _number(each.difference),
-            each.status,
+            _number(each.claimed), _number(each.proved), f">= {each.at_least:.2g}", _short(each),
+            _number(each.difference), each.status,
         )  # fmt: skip
     show_table(table, _meaning(size, max(each.limit for each in rows)))
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3g}"
+
+
+def _short(each: Row) -> str:
+    """The verdict without the numbers of runs it would take, which are in the file."""
+    guaranteed = not (each.claimed is None and each.proved is None)
+    return "; ".join(part.partition(":")[0] for part in each.verdict.split("; ")) if guaranteed else "-"
 
 
 def _meaning(size: Size, limit: float) -> str:
@@ -85,7 +91,7 @@ def _meaning(size: Size, limit: float) -> str:
         f"eps claimed: of all rounds by the paper's theorem, against the server, at delta = {DELTA:g} (wireless: at\n"
         "the theorem's own, larger one); proved: what can be proved of the same run; -: no guarantee. audited: eps is\n"
         f"at least this, with {CONFIDENCE:.0%} confidence, by {size.watched} rounds of {size.trials} runs on each of\n"
-        f"two adjacent inputs, which can show {limit:.2g} at most.\n"
+        f"two adjacent inputs, which can show {limit:.2g} at most; verdict: whether that contradicts a figure.\n"
         "difference: the largest between the secure sum and the plain sum of the same quantized updates, in grid\n"
         f"points, in {size.compared} rounds."
     )

@@ -12,7 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
-from scipy.special import bdtrc  # binomial survival function, precise far in the tail
 
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import Prg, Round, expand
@@ -122,6 +121,8 @@ def most_ones(d: int, probability: float, most_pairs: int) -> int:
 
     All `most_pairs` pairs of a round fit with probability 1 - 1e-12, by a union bound over binomial tails.
     """
+    from scipy.special import bdtrc  # binomial survival function, precise far in the tail; slow to import
+
     allowed = OVERFLOW_PROBABILITY / most_pairs
     return bisect.bisect_left(range(d), True, key=lambda most: bdtrc(most, d, probability) <= allowed)
 

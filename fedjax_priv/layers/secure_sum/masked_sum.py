@@ -84,7 +84,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
         kind = jnp.where(recovered, jnp.where(header.alive, 1, jnp.where(roster.selected, 2, 0)), 0)
         rows = jnp.arange(kind.size), secrets, kind, header.located
-        sums, _ = over_clients(run, (roster, header.alive), rows, **placement._asdict())
+        sums, _ = over_clients(run, (roster, header.alive), rows, row_bytes=4 * d, **placement._asdict())
         return combine.lower(sums).value
 
     return Layer(

@@ -1,7 +1,7 @@
 """`facts.json`: what a run depends on and a resumed run must find again, by name.
 
-A string is a digest, of samples, parameters or a program; a number was measured when the run began, such as the block,
-and is taken over.
+A string is a digest, of samples, parameters or a program; a number was measured when the run began, such as the size of
+a wave, and is taken over.
 """
 
 import itertools

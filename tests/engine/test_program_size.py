@@ -1,0 +1,55 @@
+"""How much of a program a round is before XLA optimizes it: the more, the longer it takes to compile."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from fedjax_priv import aggregators, systems
+from fedjax_priv.keys import each_named, named
+from helpers import targets, towards_target
+
+N, D = 8, 40
+MASKED = dict(num_clients=N, dropout=0.3)
+MOST = {
+    "fedavg": (1100, 0, systems.fedavg),
+    "fedavg, lossy": (1600, 7, functools.partial(systems.fedavg, dropout=0.3)),
+    "secagg": (7800, 21, functools.partial(systems.secagg, **MASKED)),
+    "sparse_secagg": (9000, 21, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
+    "fedrep": (
+        9000,
+        40,
+        functools.partial(systems.fedrep, num_params=D, ratio=0.5, aggregate=aggregators.coordinate_median(), **MASKED),
+    ),
+    "wireless": (
+        2350,
+        19,
+        functools.partial(systems.wireless, clip=1.0, noise_variance=0.1, receiver_noise=0.1, participation=0.9),
+    ),
+    "cdp_fl": (4400, 17, functools.partial(systems.cdp_fl, **MASKED)),
+}
+"""Lines of StableHLO that a round may have, a tenth more than today, and calls of JAX's Threefry, each of which is
+a loop of a dozen kernels on a CPU."""
+
+
+def lines_and_hashes(function, *args):
+    text = jax.jit(function).lower(*args).as_text()
+    return text.count("\n"), len(re.findall(r"call @\w*threefry", text))
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_a_round_stays_small(name):
+    *most, make = MOST[name]
+    system, data, key = make(towards_target(), mesh=None), targets(N, D), jax.random.key(0)
+    state = jax.eval_shape(system.init, key, jnp.zeros(D), data)
+    lines, hashes = lines_and_hashes(system.step, key, state, data)
+    assert lines <= most[0] <= 1.2 * lines and hashes <= most[1], (lines, hashes)
+
+
+def test_each_hash_counts():
+    """The control: names one by one, and together."""
+    names, key = ["cohort", "local", "encode"], jax.random.key(0)
+    assert lines_and_hashes(lambda key: [named(key, name) for name in names], key)[1] == 4
+    assert lines_and_hashes(lambda key: each_named(key, names), key)[1] == 2
