@@ -12,12 +12,14 @@ ones and their derivatives, which move 0.65 times as much there.
 """
 
 import functools
+import json
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jax.custom_batching import custom_vmap, sequential_vmap
 from jaxtyping import Array, Float
 
@@ -25,8 +27,9 @@ from fedjax_priv import _validate
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.models.patch_convolution import by_patches, spread
 
-_LAYOUT = ("NHWC", "HWIO", "NHWC")
+LAYOUT = ("NHWC", "HWIO", "NHWC")
 _Pads = Sequence[tuple[int, int]]
+_NAME = "client_convolution "
 
 
 def conv(
@@ -37,7 +40,7 @@ def conv(
     *,
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Any = _LAYOUT,
+    dimension_numbers: Any = LAYOUT,
     feature_group_count: int = 1,
     precision: None = None,
 ) -> Float[Array, "b oh ow o"]:
@@ -53,23 +56,32 @@ def conv(
     _validate.one_of((1,), feature_group_count=feature_group_count)
     _validate.one_of((None,), precision=precision)
     numbers = jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, dimension_numbers)
-    _validate.one_of((jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, _LAYOUT),), dimension_numbers=numbers)
+    _validate.one_of((jax.lax.conv_dimension_numbers(lhs.shape, rhs.shape, LAYOUT),), dimension_numbers=numbers)
     if isinstance(padding, str):
         padding = jax.lax.padtype_to_pads(lhs.shape[1:3], rhs.shape[:2], window_strides, padding)
     return _client_convolution(window_strides, padding)(lhs, rhs)
+
+
+def named_convolution(name: str) -> tuple[Sequence[int], _Pads] | None:
+    """Strides and padding of a convolution by the name that its output has in a jaxpr; None for another name."""
+    if not name.startswith(_NAME):
+        return None
+    strides, pads = json.loads(name.removeprefix(_NAME))
+    return strides, [(low, high) for low, high in pads]
 
 
 def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
     """`(x, kernel) -> y`, whose derivatives are fast under `vmap` too."""
     batched = _batched_convolution(strides, pads)
     ordinary = functools.partial(
-        jax.lax.conv_general_dilated, window_strides=strides, padding=pads, dimension_numbers=_LAYOUT
+        jax.lax.conv_general_dilated, window_strides=strides, padding=pads, dimension_numbers=LAYOUT
     )
 
     of_gpus, gradients_of_gpus = by_patches(ordinary, strides, pads)
 
     def forward(x: Array, kernel: Array) -> Array:
-        return by_platform(batched, ordinary, x, kernel, gpu=of_gpus)
+        y = by_platform(batched, ordinary, x, kernel, gpu=of_gpus)
+        return checkpoint_name(y, _NAME + json.dumps([strides, pads]))
 
     def gradients(x: Array, kernel: Array, cotangent: Array) -> tuple[Array, Array]:
         by_input = _input_gradient(x.shape, cotangent.shape, strides, pads)
@@ -91,7 +103,7 @@ def _batched_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array
 
     @custom_vmap
     def convolve(x: Array, kernel: Array) -> Array:
-        return jax.lax.conv_general_dilated(x, kernel, strides, pads, dimension_numbers=_LAYOUT)
+        return jax.lax.conv_general_dilated(x, kernel, strides, pads, dimension_numbers=LAYOUT)
 
     each = sequential_vmap(convolve)
 
