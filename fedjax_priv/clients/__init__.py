@@ -5,7 +5,8 @@
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
 - `local_steps`: what local training states of its steps, for privacy theorems.
-- `clipped_gradients`: sums of clipped gradients of single samples.
+- `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
+- `ghost_norms`: the norms, for any loss.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
     from fedjax_priv.clients.local_steps import LocalSteps
     from fedjax_priv.clients.local_training import fedsgd, local_sgd
     from fedjax_priv.clients.participation import (
@@ -28,6 +30,6 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "LocalSteps", "bernoulli", "channel_aware", "everyone", "fedsgd", "independent", "local_sgd", "only_if", "sample",
-    "scheduled",
+    "LocalSteps", "bernoulli", "channel_aware", "clipped_gradient", "everyone", "fedsgd", "gradient_norms",
+    "independent", "local_sgd", "norm_methods", "only_if", "sample", "scheduled",
 ]  # fmt: skip

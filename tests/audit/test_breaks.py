@@ -13,7 +13,9 @@ from fedjax_priv.audit import Subject, findings
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import batch_gradients, clipped_gradients, local_sgd, local_training
+from fedjax_priv.clients import batch_gradients, local_sgd, local_training
+from fedjax_priv.clients.ghost_norms import outer_products, sample_gradients
+from fedjax_priv.engine import row_norms
 from fedjax_priv.layers import analog_alignment, clipping, noise_skellam, plain_field
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.ledger.entry import Figure, none
@@ -99,8 +101,8 @@ def clip(max_norm):
     return sound._replace(encode=encode)
 
 
-def squares(rows, real=clipped_gradients._squares):
-    return broken.where("clipped by the largest entry", jnp.square(rows).max(1), real(rows))
+def norms(rows, real=row_norms.norms):
+    return broken.where("clipped by the largest entry", jnp.abs(rows).max(1), real(rows))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,7 +111,8 @@ def switches():
         patch.setattr(analog_alignment, "standard_normal", standard_normal)
         patch.setattr(noise_skellam, "per_client", per_client)
         patch.setattr(local_training, "with_noise", with_noise)
-        patch.setattr(clipped_gradients, "_squares", squares)
+        for module in (outer_products, sample_gradients):
+            patch.setattr(module, "norms", norms)
         patch.setattr(wireless_module, "clip_to", clip)
         patch.setattr(_distributed_noise, "clip_to", clip)
         yield

@@ -10,7 +10,7 @@ import pytest
 from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
-from fedjax_priv.clients.clipped_gradients import _dense_calls, clipped_gradient
+from fedjax_priv.clients.clipped_gradients import clipped_gradient, norm_methods
 from helpers import cohort_of
 
 KEY = jax.random.key(9)
@@ -108,18 +108,19 @@ def of_module(module):
 
 
 MLP = models.mlp((FEATURES,), CLASSES, hidden=(4, 6))
-CASES = {  # loss, model, whether layers are enough
-    "mlp": (losses.softmax_cross_entropy(MLP), MLP, True),
-    "without bias": (*of_module(WithoutBias()), True),
-    "shared": (*of_module(Shared()), False),
-    "scaled": (*of_module(Scaled()), False),
-    "regularised": (regularised(MLP), MLP, False),
-    "tokens": (*of_module(Tokens()), False),
-    "ensemble": (*of_module(Ensemble()), False),
-    "another layer": (*of_module(Special(lambda: Centred(CLASSES))), False),
-    "another product": (*of_module(Special(lambda: nn.Dense(CLASSES, dot_general=doubled))), False),
-    "elsewhere": (*elsewhere(MLP), False),
-    "frozen": (frozen(), MLP, True),
+LAYER = "instantiated ghost"
+CASES = {  # loss, model, methods of biases and kernels
+    "mlp": (losses.softmax_cross_entropy(MLP), MLP, f"{LAYER} {LAYER} {LAYER}"),
+    "without bias": (*of_module(WithoutBias()), f"{LAYER} ghost"),
+    "shared": (*of_module(Shared()), f"instantiated instantiated {LAYER}"),
+    "scaled": (*of_module(Scaled()), f"{LAYER} instantiated"),
+    "regularised": (regularised(MLP), MLP, " ".join(["instantiated"] * 6)),
+    "tokens": (*of_module(Tokens()), LAYER),
+    "ensemble": (*of_module(Ensemble()), LAYER),
+    "another layer": (*of_module(Special(lambda: Centred(CLASSES))), "instantiated instantiated"),
+    "another product": (*of_module(Special(lambda: nn.Dense(CLASSES, dot_general=doubled))), LAYER),
+    "elsewhere": (*elsewhere(MLP), f"{LAYER} {LAYER}"),
+    "frozen": (frozen(), MLP, f"unused unused {LAYER} {LAYER}"),
 }
 
 
@@ -139,9 +140,9 @@ def reference(loss, params, max_norm):
 
 @pytest.mark.parametrize("name", CASES)
 def test_clipped_sums(name):
-    loss, model, by_layer = CASES[name]
+    loss, model, methods = CASES[name]
     params = jax.tree.map(lambda p: p + 0.1, model.init(KEY))
-    assert (_dense_calls(loss, params, EXAMPLES) is not None) == by_layer
+    assert " ".join(method.split()[0] for method in jax.tree.leaves(norm_methods(loss, params, EXAMPLES))) == methods
     clip = jax.jit(lambda bound: clipped_gradient(loss, bound)(params, EXAMPLES, VALID))
     for bound in (0.3, 1.5, 100.0):
         total, grads = clip(bound)
