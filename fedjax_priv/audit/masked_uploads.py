@@ -22,7 +22,7 @@ from fedjax_priv.base import Key, View
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import bitmap, opening
-from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_mask
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_masks
 from fedjax_priv.ledger import Entry, Figure
 from fedjax_priv.ledger.entry import none
 
@@ -150,10 +150,10 @@ def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, 
     lost = roster.selected & ~header.alive & rebuilt.known
 
     def with_lost(total: Array, slot: Array) -> tuple[Array, None]:
-        theirs = pairs_of(protocol, roster, slot, rebuilt.secrets[slot], first, d).mask
+        theirs = pairs_of(protocol, roster, slot[None], rebuilt.secrets[slot][None], first, d).mask[0]
         return field.sub(total, jnp.where(lost[slot], theirs, 0)), None
 
-    own = private_mask(protocol, roster, rebuilt.secrets[0], d)
+    own = private_masks(protocol, roster, rebuilt.secrets[:1], d)[0]
     opened = header.alive[0] & rebuilt.known[0]
     return jax.lax.scan(with_lost, jnp.where(opened, own, 0), jnp.arange(first.size))[0]
 

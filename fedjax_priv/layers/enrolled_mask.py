@@ -103,7 +103,7 @@ def enrolled_masks(
 
     def encode(key: Key, private: Member, roster: Members, x: Array, cohort: Cohort) -> tuple[Array, Enrolment, Sent]:
         del key, cohort
-        y = jax.lax.map(lambda row: _upload(agreed, roster, *row), (x, private))
+        y = _upload(agreed, roster, x, private)
         kept = Enrolment(private.secret, roster.public[private.slot])
         return y, kept, Sent(message_bits(y, y.shape[0]))
 
@@ -140,23 +140,28 @@ def _open_round(
     return Member(jnp.arange(n), state.secret), roster, {"advertise": Link(jnp.zeros_like(listed), listed)}
 
 
-def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "n 2"]:
-    """The round keys of one member with every other."""
-    seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(private.secret, roster.public))
-    return expand(seeds.T, "round key", roster.round[0], 2, agreed.prg).T
+def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "b n 2"]:
+    """The round keys of each member with every other."""
+    agree = jax.vmap(key_agreement.shared_seeds, (0, None))
+    seeds = jax.lax.optimization_barrier(agree(private.secret, roster.public))
+    return jnp.moveaxis(expand(jnp.moveaxis(seeds, 2, 0), "round key", roster.round[0], 2, agreed.prg), 0, 2)
 
 
-def _mask(agreed: Agreed, roster: Members, slot: Array, keys: Array, active: Array, d: int) -> UInt32[Array, " d"]:
-    """The mask of one member with the active others. Client and server both call this."""
-    meets = active & (jnp.arange(active.size) != slot)
-    return agreed.expansion.pairs(keys, meets, roster.client > roster.client[slot], 0, d).mask
+def _masks(
+    agreed: Agreed, roster: Members, slot: Array, keys: Array, active: Bool[Array, "b n"], d: int
+) -> UInt32[Array, "b d"]:
+    """The mask of each member with its active others. Client and server both call this."""
+    meets = active & (jnp.arange(active.shape[1])[None, :] != slot[:, None])
+    plus = roster.client[None, :] > roster.client[slot][:, None]
+    return agreed.expansion.pairs(keys, meets, plus, 0, d).mask
 
 
-def _upload(agreed: Agreed, roster: Members, x: Array, private: Member) -> UInt32[Array, " d"]:
-    """The message of one member; zeros if there are too few members, since a member alone has no mask."""
+def _upload(agreed: Agreed, roster: Members, x: Array, private: Member) -> UInt32[Array, "b d"]:
+    """The messages of a block of members; zeros if there are too few, since a member alone has no mask."""
     if not agreed.elide:
         keys = _round_keys(agreed, private, roster)
-        x = field.add(_mask(agreed, roster, private.slot, keys, roster.selected, x.size), x)
+        active = jnp.broadcast_to(roster.selected, keys.shape[:2])
+        x = field.add(_masks(agreed, roster, private.slot, keys, active, x.shape[1]), x)
     return jnp.where(roster.selected.sum() >= agreed.threshold, x, 0)
 
 
@@ -167,7 +172,7 @@ def _disclose(
     del clear
     lost, enough = roster.selected & ~alive, alive.sum() >= agreed.threshold
     sends = online[:, None] & lost[None, :] & enough
-    keys = only_rows(sends, jax.lax.map(lambda member: _round_keys(agreed, member, roster), private))
+    keys = only_rows(sends, _round_keys(agreed, private, roster))
     up = sends.sum(1, dtype=jnp.uint32) * message_bits(keys[0, 0])
     down = jnp.where(alive, lost.sum(dtype=jnp.uint32) * message_bits(roster.client[0]), 0)
     complete = enough & (~lost.any() | (alive == online).all())
@@ -182,12 +187,8 @@ def _correction(
     def run(shared: tuple, valid: Array, slot: Array, keys: Array) -> tuple:
         roster, alive = shared
 
-        def one(slot: Array, keys: Array) -> Array:
-            lost = roster.selected[slot] & ~alive[slot]
-            found = lambda: _mask(agreed, roster, slot, keys, alive, d)
-            return jax.lax.cond(lost, found, lambda: jnp.zeros(d, jnp.uint32))
-
-        masks = jax.lax.map(lambda row: one(*row), (slot, keys))
+        lost = valid & roster.selected[slot] & ~alive[slot]
+        masks = _masks(agreed, roster, slot, keys, lost[:, None] & alive[None, :], d)
         return combine.lift(masks, valid, jnp.zeros_like(slot)), ()
 
     rows = jnp.arange(roster.client.size), jnp.swapaxes(header.keys, 0, 1)

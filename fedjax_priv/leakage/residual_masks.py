@@ -18,7 +18,7 @@ from fedjax_priv.base import View
 from fedjax_priv.crypto import field, key_agreement
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.circle import peers
-from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_mask
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_masks
 from fedjax_priv.layers.secure_sum.sharing import Roster
 from fedjax_priv.leakage.colluders import Colluders
 from fedjax_priv.leakage.known_secrets import KnownSecrets, known_secrets
@@ -91,23 +91,28 @@ def _of_block(
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _take_off(protocol: Protocol, roster: Roster, known: KnownSecrets, rows: tuple) -> tuple[Array, Array]:
-    return jax.lax.map(lambda row: _one(protocol, roster, known, *row), rows)
+def _take_off(
+    protocol: Protocol, roster: Roster, known: KnownSecrets, rows: tuple
+) -> tuple[UInt32[Array, "b d"], Bool[Array, "b d"]]:
+    """Uploads without the known masks, and where anything was sent."""
+    slot, uploads, located = rows
+    d = uploads.shape[1]
+    seeds, meets, plus = jax.vmap(functools.partial(_known_pairs, protocol, roster, known))(slot)
+    seeds = jax.lax.optimization_barrier(seeds)  # as in `pairs_of`
+    pairs = protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
+    own = private_masks(protocol, roster, known.seed[slot], d)
+    chosen = jnp.ones(uploads.shape, bool)
+    if protocol.expansion.located:
+        chosen = jax.vmap(lambda words: bitmap.unpack(words, d))(located)
+    return field.sub(uploads, field.add(own, pairs.mask)), chosen
 
 
-def _one(
-    protocol: Protocol, roster: Roster, known: KnownSecrets, slot: Array, upload: Array, located: PyTree
-) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
-    """One upload without the known masks, and where anything was sent."""
-    d = upload.size
+def _known_pairs(protocol: Protocol, roster: Roster, known: KnownSecrets, slot: Array) -> tuple[Array, Array, Array]:
+    """Seeds of one user's pairs, which of them are known, and whose sign is +."""
     near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
     agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
     own = key_agreement.shared_seeds(known.key[slot], roster.key[peer])
     seeds = jnp.where(known.of[slot], own, jax.vmap(agree)(known.key[peer]))
-    seeds = jax.lax.optimization_barrier(seeds)  # as in `pairs_of`
-    meets, plus = near.there[1:] & (known.of[peer] | known.of[slot]), roster.client[peer] > roster.client[slot]
-    pairs = protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
-    own = private_mask(protocol, roster, known.seed[slot], d)
-    chosen = bitmap.unpack(located, d) if protocol.expansion.located else jnp.ones(d, bool)
-    return field.sub(upload, field.add(own, pairs.mask)), chosen
+    meets = near.there[1:] & (known.of[peer] | known.of[slot])
+    return seeds, meets, roster.client[peer] > roster.client[slot]

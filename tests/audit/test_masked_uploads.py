@@ -11,7 +11,7 @@ from fedjax_priv.audit.masked_uploads import Pads, judged, pads
 from fedjax_priv.crypto import prg
 from fedjax_priv.keys import named
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.layers.secure_sum import expansion, masked_sum, sharing
+from fedjax_priv.layers.secure_sum import expansion, masked_sum, sharing, signed_sum
 from fedjax_priv.systems import secagg
 
 CLIENTS, PARAMS, TRIALS = 3, 8, 560
@@ -58,7 +58,7 @@ def found():
         return named(key, name)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (expansion, masked_sum):
+        for module in (expansion, masked_sum, signed_sum):
             patch.setattr(module, "expand", expand)
         patch.setattr(sharing, "open_round", open_round)
         patch.setattr(masked_uploads, "named", switch)

@@ -132,12 +132,10 @@ def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY, silent=None):
 
 @functools.partial(jax.jit, static_argnames=("how", "d"))
 def _pairs(how, secrets, keys, d):
-    def one(seed):
-        pairs = how.pairs(seed[None], jnp.ones(1, bool), jnp.ones(1, bool), 5, d)
-        return pairs.chosen, pairs.mask
-
-    seeds = jax.vmap(lambda secret: shared_seeds(secret, keys))(secrets)
-    return jax.lax.map(one, seeds.reshape(-1, 2))
+    seeds = jax.vmap(lambda secret: shared_seeds(secret, keys))(secrets).reshape(-1, 1, 2)
+    yes = jnp.ones(seeds.shape[:2], bool)
+    pairs = how.pairs(seeds, yes, yes, 5, d)
+    return pairs.chosen, pairs.mask
 
 
 def single_pairs(how, private, roster, d=D):

@@ -66,13 +66,9 @@ class Round(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _chosen(protocol, d, keys, roster, edges):
-    yes = jnp.ones(1, bool)
-
-    def ones(edge):
-        seed = shared_seeds(keys[edge[0]], roster.key[edge[1]][None])
-        return protocol.expansion.pairs(seed, yes, yes, roster.round[0], d).chosen
-
-    return jax.lax.map(ones, edges)
+    seeds = jax.vmap(lambda i, j: shared_seeds(keys[i], roster.key[j][None]))(*edges.T)
+    yes = jnp.ones(seeds.shape[:2], bool)
+    return protocol.expansion.pairs(seeds, yes, yes, roster.round[0], d).chosen
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -4,6 +4,7 @@
 - `sharing`: keys, seeds and their Shamir shares, as a round opens.
 - `opening`: what survivors open, and what the server rebuilds and checks.
 - `expansion`: masks from seeds, dense or only where a pair selects.
+- `signed_sum`: the words of many pairs added up.
 - `masked_sum`: the protocol over a group.
 - `bitmap`: sets of coordinates, one bit each.
 - `alias_table`: draws from a table of probabilities.

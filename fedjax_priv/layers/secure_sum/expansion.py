@@ -5,6 +5,7 @@ that masks cancel whatever the expansion. `prg` generates the masks; with `elide
 """
 
 import bisect
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,20 +16,22 @@ from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import Prg, Round, expand
+from fedjax_priv.engine.side_by_side import by_platform
+from fedjax_priv.layers.secure_sum.signed_sum import signed, signed_sum
 
 
 class Pairs(NamedTuple):
-    """What a user's peers put on its upload."""
+    """What the peers of each user put on its upload."""
 
-    mask: UInt32[Array, " d"]  # sum of +-b_ij r_ij
-    chosen: Bool[Array, " d"]  # where b_ij = 1 for some peer
-    overflow: Bool[Array, ""]  # more ones than there is room for
+    mask: UInt32[Array, "c d"]  # sum of +-b_ij r_ij
+    chosen: Bool[Array, "c d"]  # where b_ij = 1 for some peer
+    overflow: Bool[Array, " c"]  # more ones than there is room for
 
 
 class Expansion(NamedTuple):
-    """How the seeds of one user's pairs are expanded."""
+    """How the seeds of users' pairs are expanded, of several users side by side."""
 
-    pairs: Callable[..., Pairs]  # (seeds [m, 2], meets [m], plus [m], round, d) -> Pairs; `plus`: the sign is +
+    pairs: Callable[..., Pairs]  # (seeds [c, m, 2], meets [c, m], plus [c, m], round, d) -> Pairs; plus: the sign is +
     located: bool  # whether `chosen` travels with an upload, rather than being all coordinates
 
 
@@ -36,15 +39,10 @@ def whole(prg: Prg, *, elide: bool = False) -> Expansion:
     """Every coordinate of every pair: b_ij = 1 (SecAgg)."""
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
-        def one(total: Array, peer: tuple) -> tuple[Array, None]:
-            seed, meets, plus = peer
-            words = expand(seed, "pairwise mask", round, d, prg)
-            return field.add(jnp.where(meets, _signed(words, plus), 0), total), None
-
-        mask = jnp.zeros(d, jnp.uint32)
-        if not elide:
-            mask, _ = jax.lax.scan(one, mask, (seeds, meets, plus))
-        return Pairs(mask, jnp.ones(d, bool), jnp.zeros((), bool))
+        users = len(meets)
+        sums = functools.partial(signed_sum, seeds, meets, plus, "pairwise mask", round, d, prg)
+        mask = jnp.zeros((users, d), jnp.uint32) if elide else sums()
+        return Pairs(mask, jnp.ones((users, d), bool), jnp.zeros(users, bool))
 
     return Expansion(pairs, located=False)
 
@@ -59,19 +57,22 @@ def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expan
     always = threshold >= 2.0**32  # of two users with alpha = 1; no word holds this threshold
     threshold = jnp.where(always, 0, threshold).astype(jnp.uint32)
 
-    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+    def of_one(round: Array, d: int, user: tuple) -> Pairs:
         def one(total: tuple[Array, Array], peer: tuple) -> tuple[tuple[Array, Array], None]:
             seed, meets, plus = peer
             mask, chosen = total
             ones = meets & ((prg.words(seed, "pairwise selection", round, d) < threshold) | always)
             if not elide:
                 words = expand(seed, "pairwise mask", round, d, prg)
-                mask = field.add(jnp.where(ones, _signed(words, plus), 0), mask)
+                mask = field.add(jnp.where(ones, signed(words, plus), 0), mask)
             return (mask, chosen | ones), None
 
         start = jnp.zeros(d, jnp.uint32), jnp.zeros(d, bool)
-        (mask, chosen), _ = jax.lax.scan(one, start, (seeds, meets, plus))
+        (mask, chosen), _ = jax.lax.scan(one, start, user)
         return Pairs(mask, chosen, jnp.zeros((), bool))
+
+    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+        return _each(lambda round, user: of_one(round, d, user), round, (seeds, meets, plus))
 
     return Expansion(pairs, located=True)
 
@@ -88,7 +89,8 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
       most_pairs: pairs of a round, by which the ones of each are bounded: see `most_ones`.
     """
 
-    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+    def of_one(round: Array, d: int, user: tuple) -> Pairs:
+        seeds, meets, plus = user
         parts = -(-(most_ones(d, probability, most_pairs) + 1) // AT_ONCE)
 
         def go_on(state: tuple) -> Array:
@@ -100,13 +102,22 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
             words = prg.words(seeds.T, "pairwise selection", round, AT_ONCE, part)
             after, position = _positions(after, words, probability, d)
             words = jnp.zeros_like(words) if elide else expand(seeds.T, "pairwise mask", round, AT_ONCE, prg, part)
-            return part + 1, after, _scatter(sums, position, _signed(words, plus[None, :]))
+            return part + 1, after, _scatter(sums, position, signed(words, plus[None, :]))
 
         start = jnp.where(meets, np.uint32(0), np.uint32(d))
         _, after, sums = jax.lax.while_loop(go_on, draw, (jnp.uint32(0), start, jnp.zeros((d, 2), jnp.uint32)))
         return Pairs(*_gathered(sums), (after < d).any())
 
+    def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
+        return _each(lambda round, user: of_one(round, d, user), round, (seeds, meets, plus))
+
     return Expansion(pairs, located=True)
+
+
+def _each(one: Callable[..., Pairs], round: Round, users: tuple) -> Pairs:
+    """Users one after the other on a CPU, side by side elsewhere."""
+    mapped = lambda round, users: jax.lax.map(lambda user: one(round, user), users)
+    return by_platform(mapped, jax.vmap(one, (None, 0)), jnp.asarray(round), users)
 
 
 AT_ONCE = 16
@@ -125,12 +136,6 @@ def most_ones(d: int, probability: float, most_pairs: int) -> int:
 
     allowed = OVERFLOW_PROBABILITY / most_pairs
     return bisect.bisect_left(range(d), True, key=lambda most: bdtrc(most, d, probability) <= allowed)
-
-
-def _signed(words: Array, plus: Array) -> UInt32[Array, "..."]:
-    """A word or q minus it, any uint32 that stands for the element; a word is read once, lest it be expanded twice."""
-    flip = jnp.where(plus, np.uint32(0), np.uint32(2**32 - 1))
-    return (words ^ flip) - (flip & np.uint32(4))  # q - w = ~w - 4
 
 
 def _positions(after: Array, words: Array, probability: float, d: int) -> tuple[Array, UInt32[Array, "k m"]]:

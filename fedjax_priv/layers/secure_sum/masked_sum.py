@@ -6,12 +6,11 @@ survivors on U_i, pairwise masks between lost users and survivors (eqs. 10 and 2
 survivor j > i holds -b_ij r_ij for a lost i).
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree, UInt32
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
 from fedjax_priv.crypto import field, key_agreement
@@ -54,8 +53,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
     def encode(key: Key, private: Secrets, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
         del key, cohort
-        one = functools.partial(_upload, protocol, roster)
-        y, sent = jax.lax.map(lambda row: one(*row), (x, private._replace(shares=())))
+        y, sent = _upload(protocol, roster, x, private)
         return y, (), sent
 
     def disclose(private: Secrets, roster: Roster, clear: PyTree, alive: Array, online: Array) -> tuple[Opened, Bits]:
@@ -78,9 +76,8 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
         def run(shared: tuple, valid: Array, slot: Array, secret: Array, kind: Array, located: PyTree) -> tuple:
             roster, alive = shared
-            unmask = functools.partial(_unmask, protocol, roster, alive, d)
-            rows = slot, secret, jnp.where(valid, kind, 0), located
-            return combine.lift(jax.lax.map(lambda row: unmask(*row), rows), valid, roster.group[slot]), ()
+            unmasked = _unmask(protocol, roster, alive, d, slot, secret, jnp.where(valid, kind, 0), located)
+            return combine.lift(unmasked, valid, roster.group[slot]), ()
 
         kind = jnp.where(recovered, jnp.where(header.alive, 1, jnp.where(roster.selected, 2, 0)), 0)
         rows = jnp.arange(kind.size), secrets, kind, header.located
@@ -94,51 +91,54 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
 
 def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> tuple[Array, Sent]:
-    """The message of one user."""
-    d, slot = x.size, private.slot
-    pairs = pairs_of(protocol, roster, slot, private.key, roster.selected, d)
-    own = x if protocol.elide else field.add(private_mask(protocol, roster, private.seed, d), x)
-    full = pairs.overflow | sharing.is_crowded(protocol.quorum, roster, slot)
-    refused = jnp.where(full, int(Status.CAP_OVERFLOW), 0)
+    """The messages of a block of users."""
+    b, d = x.shape
+    pairs = pairs_of(protocol, roster, private.slot, private.key, roster.selected, d)
+    own = x if protocol.elide else field.add(private_masks(protocol, roster, private.seed, d), x)
+    crowded = sharing.is_crowded(protocol.quorum, roster, private.slot)
+    refused = jnp.where(pairs.overflow | crowded, int(Status.CAP_OVERFLOW), 0)
     if not protocol.expansion.located:
-        return field.add(own, pairs.mask), Sent(message_bits(x), refused=refused)
-    located = bitmap.pack(pairs.chosen)
-    bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(dtype=jnp.uint32)
+        return field.add(own, pairs.mask), Sent(message_bits(x, b), refused=refused)
+    located = jax.vmap(bitmap.pack)(pairs.chosen)
+    bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
     return field.add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, refused=refused, clear=located)
 
 
 def _unmask(
     protocol: Protocol, roster: Roster, alive: Array, d: int, slot: Array, secret: Array, kind: Array, located: PyTree
-) -> UInt32[Array, " d"]:
-    """What the server adds to the sum for one user, by `kind`.
+) -> UInt32[Array, "b d"]:
+    """What the server adds to the sum for each user, by `kind`.
 
     0: nothing. 1, a survivor: its private mask, negated. 2, a lost user: its pairwise masks.
     """
-
-    def private() -> Array:
-        mask = field.neg(private_mask(protocol, roster, secret, d))
-        return jnp.where(bitmap.unpack(located, d), mask, 0) if protocol.expansion.located else mask
-
-    return jax.lax.switch(
-        kind,
-        (
-            lambda: jnp.zeros(d, jnp.uint32),
-            private,
-            lambda: pairs_of(protocol, roster, slot, secret, alive, d).mask,
-        ),
-    )
+    private = field.neg(private_masks(protocol, roster, secret, d))
+    if protocol.expansion.located:
+        private = jnp.where(jax.vmap(lambda words: bitmap.unpack(words, d))(located), private, 0)
+    lost = kind == 2
+    pairs = pairs_of(protocol, roster, slot, secret, alive, d, lost).mask
+    return jnp.where(lost[:, None], pairs, jnp.where((kind == 1)[:, None], private, 0))
 
 
-def private_mask(protocol: Protocol, roster: Roster, seed: Array, d: int) -> UInt32[Array, " d"]:
-    """The private mask of one user, on all coordinates. Client and server both call this."""
-    return expand(seed, "private mask", roster.round[0], d, protocol.prg)
+def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b 2"], d: int) -> UInt32[Array, "b d"]:
+    """The private mask of each user, on all coordinates. Client and server both call this."""
+    return jax.vmap(lambda seed: expand(seed, "private mask", roster.round[0], d, protocol.prg))(seeds)
 
 
-def pairs_of(protocol: Protocol, roster: Roster, slot: Int[Array, ""], secret: Array, active: Array, d: int) -> Pairs:
-    """The pairwise masks of one user with its active peers. Client and server both call this."""
-    near = peers(roster.circle, slot, protocol.quorum.holders)
-    peer = near.slot[1:]
+def pairs_of(
+    protocol: Protocol,
+    roster: Roster,
+    slot: Int[Array, " b"],
+    secret: UInt32[Array, "b 2"],
+    active: Bool[Array, " n"],
+    d: int,
+    asked: Bool[Array, " b"] | None = None,
+) -> Pairs:
+    """The pairwise masks of each user `asked` for with its active peers. Client and server both call this."""
+    near = jax.vmap(lambda slot: peers(roster.circle, slot, protocol.quorum.holders))(slot)
+    peer = near.slot[:, 1:]
     # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
-    seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(secret, roster.key[peer]))
-    meets, plus = near.there[1:] & active[peer], roster.client[peer] > roster.client[slot]
+    seeds = jax.lax.optimization_barrier(jax.vmap(key_agreement.shared_seeds)(secret, roster.key[peer]))
+    meets, plus = near.there[:, 1:] & active[peer], roster.client[peer] > roster.client[slot][:, None]
+    if asked is not None:
+        meets &= asked[:, None]
     return protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)

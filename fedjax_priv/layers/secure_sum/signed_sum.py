@@ -1,0 +1,157 @@
+"""Sums of the masks of many pairs, with a sign each: the work of a secure sum, at the rate of the generator.
+
+A tile of clients x pairs x coordinates is computed at once, as large as fits: on an accelerator few kernels do it all,
+on a CPU the words of a tile are added in registers. A sum over pairs is an integer sum, so its bits do not depend on
+tiles.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, UInt32
+
+from fedjax_priv.crypto import field, philox_stream
+from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round, expand, philox
+from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, CPU_CACHE_BYTES, by_platform, fitting
+
+
+class Signed(NamedTuple):
+    """Pairs of clients, with what turns a word into a summand; all uint32 `[c, m]`."""
+
+    seed: tuple[Array, Array]  # its two halves; contiguous, as XLA on a CPU reads several pairs at a time
+    flip: Array  # all bits if the sign is -
+    keep: Array  # all bits if the pair counts
+
+    def summand(self, words: Array) -> UInt32[Array, "..."]:
+        """The words `[c, m, ...]` of each pair with its sign; any uint32 that stands for the element."""
+        flip, keep = (bits[(..., *(None,) * (words.ndim - 2))] for bits in (self.flip, self.keep))
+        return _flipped(words, flip) & keep
+
+
+Tile = Callable[..., Array]  # (pairs, round) -> uint32 [c, d]
+
+
+def signed_sum(
+    seeds: UInt32[Array, "c m 2"],
+    meets: Bool[Array, "c m"],
+    plus: Bool[Array, "c m"],
+    purpose: str,
+    round: Round,
+    d: int,
+    prg: Prg,
+) -> UInt32[Array, "c d"]:
+    """The sum over the pairs of each client of +- `expand(seed, purpose, round, d, prg)`, in F_q.
+
+    Args:
+      seeds: of the pairs.
+      meets: which pairs count; a tile of clients that meet nobody costs nothing.
+      plus: whose sign is +.
+      purpose: names the domain.
+      round: number of the round.
+      d: number of elements.
+      prg: the generator.
+    """
+    spares = -(-d // SHARED_BY)
+    if prg is philox and d + spares >= philox_stream.MANY:
+        tile = functools.partial(_sum_of_blocks, purpose=purpose, d=d)
+        on_cpu = _in_tiles(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, step=8)
+        elsewhere = _in_tiles(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES)
+    else:
+        tile = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg)
+        on_cpu, elsewhere = (_in_tiles(tile, 12 * (d + spares), d, b) for b in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
+    return by_platform(on_cpu, elsewhere, seeds, meets, plus, jnp.asarray(round))
+
+
+def signed(words: Array, plus: Array) -> UInt32[Array, "..."]:
+    """A word or q minus it, any uint32 that stands for the element; a word is read once, lest it be expanded twice."""
+    return _flipped(words, _all_bits(~plus))
+
+
+def _flipped(words: Array, flip: Array) -> Array:
+    return (words ^ flip) - (flip & np.uint32(4))  # q - w = ~w - 4
+
+
+def _all_bits(where: Array) -> UInt32[Array, "..."]:
+    return jnp.where(where, np.uint32(2**32 - 1), np.uint32(0))
+
+
+def _in_tiles(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> Tile:
+    """`tile` on tiles of clients x pairs that fit a budget.
+
+    Args:
+      tile: what is computed at once.
+      pair_bytes: what a pair holds meanwhile.
+      d: coordinates; the sum of a client holds 16 bytes for each.
+      budget: bytes.
+      step: pairs that XLA adds up together; fewer take as long.
+    """
+
+    def sums(seeds: Array, meets: Array, plus: Array, round: Array) -> Array:
+        clients, pairs = meets.shape
+        parts = -(-pairs // fitting(pair_bytes, min(pairs, field.MAX_TERMS), budget))
+        wide = -(-pairs // (parts * step)) * step
+        tiles = -(-clients // fitting(wide * pair_bytes + 16 * d, clients, budget))
+        tall = -(-clients // tiles)
+        order = jnp.argsort(~meets.any(1)) if tall > 1 else jnp.arange(clients)  # stable: idle ones share tiles
+
+        def one(rows: Signed) -> Array:
+            add = lambda total, part: (field.add(total, tile(part, round)), None)
+            nothing = jnp.zeros((tall, d), jnp.uint32)
+            return lax.cond((rows.keep != 0).any(), lambda: lax.scan(add, nothing, rows)[0], lambda: nothing)
+
+        pairs = Signed((seeds[..., 0], seeds[..., 1]), _all_bits(~plus), _all_bits(meets))
+        rows = lax.map(one, jax.tree.map(lambda a: _cut(a[order], (tiles, tall), (parts, wide)), pairs))
+        return rows.reshape(-1, d)[jnp.argsort(order)]
+
+    return sums
+
+
+def _cut(a: Array, clients: tuple[int, int], pairs: tuple[int, int]) -> Array:
+    """`[c, m] -> [tiles, parts, tall, wide]`, zeros behind."""
+    missing = [(0, math.prod(cut) - size) for cut, size in zip((clients, pairs), a.shape, strict=True)]
+    return jnp.swapaxes(jnp.pad(a, missing).reshape(*clients, *pairs), 1, 2)
+
+
+def _sum_of_words(pairs: Signed, round: Array, *, purpose: str, d: int, prg: Prg) -> UInt32[Array, "c d"]:
+    """Of any generator."""
+    words = jax.vmap(jax.vmap(lambda *seed: expand(jnp.stack(seed), purpose, round, d, prg)))(*pairs.seed)
+    return field.sum(pairs.summand(words), 1)
+
+
+def _sum_of_blocks(
+    add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int
+) -> UInt32[Array, "c d"]:
+    """Of Philox, from `philox_stream.MANY` words on, in the layout of its blocks: words are put in order once added."""
+    spares = -(-d // SHARED_BY)
+    rows, columns = philox_stream.layout(d + spares)
+    last = np.array([d - 3 * rows * columns], np.uint32)  # spare words are the fourth words of blocks from here on
+    spare = philox_stream.runs_of_blocks(jnp.asarray(last), spares, jnp.stack(pairs.seed), purpose, round)[3][0]
+    spare = lax.optimization_barrier(field.canonical(spare))  # [s, c, m]; as in `expand`
+    number = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(1, 1, rows, columns)
+    seed = pairs.seed[0][..., None, None], pairs.seed[1][..., None, None]
+    place = jnp.arange(4 * rows * columns, dtype=jnp.uint32).reshape(rows, 4, columns)
+    summands: list[Array] = []
+    for lane, words in enumerate(philox_stream.blocks(number, seed, purpose, round)):
+        shared = spare[jnp.minimum(place[:, lane] // np.uint32(SHARED_BY), np.uint32(spares - 1))]
+        elements = jnp.where(words >= field.Q, jnp.moveaxis(shared, (2, 3), (0, 1)), words)
+        summands.append(pairs.summand(elements))
+    sums = add(summands, 1)
+    lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
+    return jnp.concatenate(lanes, -1).reshape(len(pairs.keep), -1)[:, :d]
+
+
+def _added_in_registers(summands: list[Array], axis: int) -> tuple[Array, ...]:
+    """Sums of low and high halves, one after the other. On a CPU no summand is written anywhere."""
+    return philox_stream.add_together([half for words in summands for half in field.split(words)], axis)
+
+
+def _added_from_memory(summands: list[Array], axis: int) -> tuple[Array, ...]:
+    """The same. XLA on a GPU would write the halves, rather than the words, to memory."""
+    summands = lax.optimization_barrier(summands)
+    return tuple(jnp.sum(half, axis) for words in summands for half in field.split(words))
