@@ -110,6 +110,11 @@ def sum(a: Words, axis: int = 0) -> Array:
     return join(*(jnp.sum(half, axis) for half in split(a)))
 
 
+def prod(a: Words, axis: int = 0) -> Array:
+    """Product of elements along an axis."""
+    return lax.reduce(jnp.asarray(a), np.uint32(1), mul, (axis,))
+
+
 def psum(a: Words, axis_name: str) -> Array:
     """Sum of each device's element over a named axis of at most `MAX_TERMS` devices, inside `shard_map`."""
     return join(*lax.psum(split(a), axis_name))

@@ -263,7 +263,7 @@ def test_more_ones_than_there_is_room_for(monkeypatch):
 
 @pytest.mark.parametrize(("a", "d"), [(0.06, 300), (1.0, 20)])
 def test_ones_drawn_at_once_are_those_drawn_part_by_part(a, d, monkeypatch):
-    """The form for accelerators, users in tiles, against that for a CPU; with pairs that have more than there is room."""
+    """The form for accelerators, users in tiles, against that for a CPU; some pairs have more than there is room for."""
     users, peers, rng = 11, 5, np.random.default_rng(4)
     seeds = seeds_of(users * peers).reshape(users, peers, 2)
     meets, plus = (jnp.asarray(rng.random((users, peers)) < 0.6) for _ in range(2))
@@ -271,7 +271,7 @@ def test_ones_drawn_at_once_are_those_drawn_part_by_part(a, d, monkeypatch):
     drawn = lambda: jax.jit(lambda: expansion.skip(a, 1000, PHILOX).pairs(seeds, meets, plus, 3, d))()
     for room in (None, 15):
         if room:
-            monkeypatch.setattr(expansion, "most_ones", lambda *_: room)
+            monkeypatch.setattr(expansion, "most_ones", lambda *_, room=room: room)
         on_cpu = drawn()
         with accelerator_forms():
             elsewhere = drawn()
