@@ -20,39 +20,52 @@ ACCELERATOR_BYTES = 2**32
 
 
 _known = jax.make_user_context(None)
-"""Whether what is being traced is for a CPU; None: not known yet."""
+"""What is being traced is for a "cpu", a "gpu", a "tpu" or any other "accelerator"; None: not known yet."""
+_GPUS = ("cuda", "rocm")
 
 
-def by_platform(cpu: Callable[..., PyTree], accelerator: Callable[..., PyTree], *args: PyTree) -> PyTree:
+def by_platform(
+    cpu: Callable[..., PyTree],
+    accelerator: Callable[..., PyTree],
+    *args: PyTree,
+    gpu: Callable[..., PyTree] | None = None,
+) -> PyTree:
     """`cpu(*args)` in a program that is lowered for a CPU, `accelerator(*args)` in one for anything else.
 
-    Both are traced, one is compiled; where an enclosing choice has been made, only that one is traced. Both must return
-    the same structure, shapes and dtypes.
+    All forms are traced, one is compiled; where an enclosing choice has been made, only that one is traced. They must
+    return the same structure, shapes and dtypes.
 
     Args:
       cpu: the form for a CPU.
       accelerator: the form for a GPU or TPU.
       *args: pytrees of arrays.
+      gpu: the form for a GPU, if it is another one.
 
     Example:
       >>> import jax.numpy as jnp
       >>> float(by_platform(jnp.sum, jnp.max, jnp.ones(3)))  # here on a CPU
       3.0
     """
-    if _known.value is not None:
-        return (cpu if _known.value else accelerator)(*args)
-    return jax.lax.platform_dependent(
-        *args, cpu=functools.partial(_for, True, cpu), default=functools.partial(_for, False, accelerator)
-    )
+    forms, known = {"cpu": cpu, "gpu": gpu or accelerator, "tpu": accelerator}, _known.value
+    if known == "accelerator" and gpu is None:
+        return accelerator(*args)
+    if known in forms:
+        return forms[known](*args)
+    own = {} if known else {"cpu": functools.partial(_for, "cpu", cpu)}
+    if gpu is not None:
+        own |= {name: functools.partial(_for, "gpu", gpu) for name in _GPUS}
+    rest = functools.partial(_for, "tpu" if gpu else "accelerator", accelerator)
+    return jax.lax.platform_dependent(*args, **own, default=rest)
 
 
 def on_devices_of(mesh: Mesh, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
     """`function(*args)`, in which the devices of a mesh, not the platform lowered for, decide `by_platform`."""
-    return _for(mesh.devices.flat[0].platform == "cpu", function, *args)
+    platform = mesh.devices.flat[0].platform
+    return _for("gpu" if platform in _GPUS else platform, function, *args)
 
 
-def _for(a_cpu: bool, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
-    with _known(a_cpu):
+def _for(platform: str, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
+    with _known(platform if platform in ("cpu", "gpu", "accelerator") else "tpu"):
         return function(*args)
 
 

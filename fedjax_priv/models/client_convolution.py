@@ -6,7 +6,9 @@ client, without padding, as a fraction of the rate of a large matmul: ordinary c
 gradient 0.3 as an ordinary convolution with the flipped kernel and 0.6 as a matmul; its kernel gradient 0.02 as XLA
 derives it and 0.65 as matmuls; all by shifted slices and matmul for 4 clients at once 0.3. So on a CPU, a convolution
 with one kernel for all clients folds them into its batch, one with a kernel each loops over clients, and gradients are
-matmuls. Other platforms were not measured: a program for one has the ordinary convolution and its derivatives.
+matmuls. No other platform was measured; programs compiled for them were counted (`experiments/accelerators/`). On a
+GPU, convolutions with a kernel per client are products with patches (`patch_convolution`); on a TPU they are ordinary
+ones and their derivatives, which move 0.65 times as much there.
 """
 
 import functools
@@ -22,6 +24,8 @@ from jax.custom_batching import custom_vmap, sequential_vmap
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
+from fedjax_priv.engine.side_by_side import by_platform
+from fedjax_priv.models.patch_convolution import by_patches, spread
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 _Pads = Sequence[tuple[int, int]]
@@ -73,8 +77,10 @@ def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array,
         jax.lax.conv_general_dilated, window_strides=strides, padding=pads, dimension_numbers=LAYOUT
     )
 
+    of_gpus, gradients_of_gpus = by_patches(ordinary, strides, pads)
+
     def forward(x: Array, kernel: Array) -> Array:
-        y = jax.lax.platform_dependent(x, kernel, cpu=batched, default=ordinary)
+        y = by_platform(batched, ordinary, x, kernel, gpu=of_gpus)
         return checkpoint_name(y, _NAME + json.dumps([strides, pads]))
 
     def gradients(x: Array, kernel: Array, cotangent: Array) -> tuple[Array, Array]:
@@ -85,7 +91,7 @@ def _client_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array,
         return jax.vjp(ordinary, x, kernel)[1](cotangent)
 
     def backward(saved: tuple[Array, Array], cotangent: Array) -> tuple[Array, Array]:
-        return jax.lax.platform_dependent(*saved, cotangent, cpu=gradients, default=ordinary_gradients)
+        return by_platform(gradients, ordinary_gradients, *saved, cotangent, gpu=gradients_of_gpus)
 
     convolve = jax.custom_vjp(forward)
     convolve.defvjp(lambda x, kernel: (forward(x, kernel), (x, kernel)), backward)
@@ -143,22 +149,11 @@ def _turned_convolution(pads: _Pads, cotangent: Array, kernel: Array) -> Array:
 def _spread_columns(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
     """Input gradient as one matmul with a column per tap and channel; columns are added where their tap reads."""
 
-    def spread(part: Array, axis: int, tap: int) -> Array:
-        """Pads one axis to the size of the padded input, with each value where `tap` read it."""
-        size, stride = shape[axis] + sum(pads[axis - 1]), strides[axis - 1]
-        places = [(0, 0, 0)] * part.ndim
-        places[axis] = (tap, size - tap - (part.shape[axis] - 1) * stride - 1, stride - 1)
-        return jax.lax.pad(part, jnp.zeros((), part.dtype), places)
-
     @sequential_vmap
     def gradient(cotangent: Array, kernel: Array) -> Array:
-        taps_h, taps_w, channels, features = kernel.shape
+        taps, features = kernel.shape[:2], kernel.shape[3]
         columns = cotangent.reshape(-1, features) @ kernel.reshape(-1, features).T
-        columns = columns.reshape(*cotangent.shape[:3], taps_h, taps_w, channels)
-        rows = functools.reduce(jnp.add, (spread(columns[:, :, :, :, j], 2, j) for j in range(taps_w)))
-        padded = functools.reduce(jnp.add, (spread(rows[:, :, :, i], 1, i) for i in range(taps_h)))
-        (top, _), (left, _) = pads
-        return padded[:, top : top + shape[1], left : left + shape[2]]
+        return spread(columns.reshape(*cotangent.shape[:3], -1), shape, taps, strides, pads)
 
     return gradient
 

@@ -19,6 +19,18 @@ def test_the_platform_of_the_program_chooses_the_form(platform):
     assert ("stablehlo.sine" in text, "stablehlo.cosine" in text) == (platform == "cpu", platform != "cpu")
 
 
+@pytest.mark.parametrize("outer", ["nothing", "a choice between CPU and others", "a choice of three"])
+def test_a_gpu_may_have_a_form_of_its_own(outer):
+    def inner(x):
+        return by_platform(jnp.sin, jnp.cos, x, gpu=jnp.tan)
+
+    gpu = inner if outer == "a choice of three" else None
+    choose = inner if outer == "nothing" else (lambda x: by_platform(inner, inner, x, gpu=gpu))
+    for platform, form in {"cpu": "sine", "cuda": "tan", "rocm": "tan", "tpu": "cosine"}.items():
+        text = jax.jit(choose).trace(jnp.ones(3)).lower(lowering_platforms=(platform,)).as_text()
+        assert [name for name in ("sine", "cosine", "tan") if f"stablehlo.{name} " in text] == [form]
+
+
 def test_under_vmap_one_form_is_left():
     choose = jax.jit(jax.vmap(lambda x: by_platform(jnp.sin, jnp.cos, x)))
     text = choose.trace(jnp.ones(3)).lower(lowering_platforms=("cuda",)).as_text()

@@ -7,6 +7,7 @@ import pytest
 from refusals import each, refused
 
 from fedjax_priv.models.client_convolution import conv
+from fedjax_priv.models.patch_convolution import by_patches
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 CASES = {  # input height and width, kernel, stride, padding
@@ -60,6 +61,28 @@ def test_values_and_gradients(case, axes):
     plain = lambda x, k: jax.lax.conv_general_dilated(x, k, strides, padding, dimension_numbers=LAYOUT)
     want = with_gradients(plain, AXES[axes])(x, kernel)
     got = with_gradients(lambda x, k: conv(x, k, strides, padding), AXES[axes])(x, kernel)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("case", "axes"),
+    [
+        *((case, "kernel each") for case in ("5x5 valid", "3x3 by 2, odd", "2x2 by 2, a row unread", "1x1 by 2")),
+        *(("3x3 by 2, even", axes) for axes in AXES if axes != "kernel each"),
+    ],
+)
+def test_the_form_of_gpus(case, axes):
+    """The form itself, on this CPU: `conv` would choose another."""
+    size, taps, stride, padding = CASES[case]
+    x, kernel = operands(AXES[axes], size, taps)
+    pads = jax.lax.padtype_to_pads(size, (taps, taps), (stride, stride), padding)
+    plain = lambda x, k: jax.lax.conv_general_dilated(x, k, (stride, stride), pads, dimension_numbers=LAYOUT)
+    forward, gradients = by_patches(plain, (stride, stride), pads)
+    of_gpus = jax.custom_vjp(forward)
+    of_gpus.defvjp(lambda x, k: (forward(x, k), (x, k)), lambda saved, cotangent: gradients(*saved, cotangent))
+    want, got = (with_gradients(convolve, AXES[axes])(x, kernel) for convolve in (plain, of_gpus))
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)

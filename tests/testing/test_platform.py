@@ -41,14 +41,17 @@ def test_only_a_cpu_takes_columns_in_blocks(function, args):
         assert (re.search(rf"(reduce|subtract)\b.*tensor<{whole}xf32>", text) is None) == blocks
 
 
-def test_only_a_cpu_loops_over_kernels_of_clients():
-    """Elsewhere the convolution and its gradients are grouped, as JAX derives them."""
-    for platform, own in {"cpu": True, "cuda": False, "tpu": False}.items():
+def test_each_platform_has_its_form_of_a_convolution_with_a_kernel_per_client():
+    """A CPU loops over clients, a GPU has one product for all, a TPU grouped convolutions, as JAX derives them."""
+    for platform, looped, grouped in (("cpu", True, 0), ("cuda", False, 0), ("rocm", False, 0), ("tpu", False, 3)):
         text = lowered(convolution, platform, IMAGES, KERNELS)
         groups = [int(n) for n in re.findall(r"(?:feature|batch)_group_count = (\d+)", text)]
-        assert ("stablehlo.while" in text) == own
-        assert max(groups) == (1 if own else len(KERNELS))
-        assert sum(n > 1 for n in groups) == (0 if own else 3)
+        assert ("stablehlo.while" in text) == looped
+        assert sum(n == len(KERNELS) for n in groups) == grouped
+        assert ("stablehlo.convolution" in text) == (platform in ("cpu", "tpu"))
+        assert len(re.findall(rf"dot_general.*tensor<{len(KERNELS)}x", text)) == (
+            3 if platform in ("cuda", "rocm") else 0
+        )
 
 
 def test_no_module_asks_the_process_where_it_runs():
