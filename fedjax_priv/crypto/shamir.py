@@ -89,10 +89,10 @@ def lagrange_weights(
     interpolates separately.
     """
     group = jnp.zeros(points.size, jnp.int32) if group is None else group
-    peers = chosen[None, :] & (group[None, :] == group[:, None])
-    gaps = field.sub(*jnp.broadcast_arrays(points[None, :], points[:, None]))
-    of_all = field.prod(jnp.where(peers, points[None, :], np.uint32(1)), 1)
-    of_others = field.prod(jnp.where(peers & (gaps != 0), gaps, np.uint32(1)), 1)
+    peers = chosen[:, None] & (group[:, None] == group[None, :])  # k, h
+    gaps = field.sub(*jnp.broadcast_arrays(points[:, None], points[None, :]))
+    of_all = field.prod(jnp.where(peers, points[:, None], np.uint32(1)))
+    of_others = field.prod(jnp.where(peers & (gaps != 0), gaps, np.uint32(1)))
     return jnp.where(chosen, field.mul(of_all, field.inverse(field.mul(points, of_others))), 0)
 
 

@@ -12,7 +12,7 @@ DRAW_BYTES = 48
 
 
 def gaps(words: Array, probability: float, d: int) -> UInt32[Array, "..."]:
-    """Numbers of zeros before the next one, geometric and at most `d`, from a random word each; see `expansion.skip`."""
+    """Numbers of zeros before the next one, at most `d`, from a random word each; see `expansion.skip`."""
     low = words < np.uint32(2**31)
     tail = (jnp.where(low, words, ~words).astype(jnp.float32) + 0.5) * 2.0**-32
     log = jnp.where(low, jnp.log1p(-tail), jnp.log(tail))

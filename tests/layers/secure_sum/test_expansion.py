@@ -263,7 +263,7 @@ def test_more_ones_than_there_is_room_for(monkeypatch):
 
 @pytest.mark.parametrize(("a", "d"), [(0.06, 300), (1.0, 20)])
 def test_ones_drawn_at_once_are_those_drawn_part_by_part(a, d, monkeypatch):
-    """The form for accelerators, users in tiles, against that for a CPU; some pairs have more than there is room for."""
+    """The form for accelerators, users in tiles, against that for a CPU; some pairs have too many ones."""
     users, peers, rng = 11, 5, np.random.default_rng(4)
     seeds = seeds_of(users * peers).reshape(users, peers, 2)
     meets, plus = (jnp.asarray(rng.random((users, peers)) < 0.6) for _ in range(2))
