@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint docs notebooks bench clean
+.PHONY: demo test lint docs notebooks bench accelerators accelerators-table clean
 
 demo: $(STAMP)
 	$(BIN)/fedjax-priv demo
@@ -22,6 +22,15 @@ docs: $(VENV)/.docs
 
 bench: $(STAMP)
 	$(BIN)/fedjax-priv bench
+
+# Compiles a few rounds for a GPU and TPUs that are not there, and holds their bounds; skipped where pip cannot have the
+# compilers of this version of JAX. The table of all systems takes half an hour.
+accelerators: $(STAMP)
+	@home=$$($(BIN)/python -m experiments.accelerators.environment .accelerators 2>&1) || { echo "skipped: $$home"; exit 0; }; \
+	FEDJAX_PRIV_ACCELERATORS=$$home $(BIN)/python -m pytest -n0 tests/experiments/test_accelerators.py
+
+accelerators-table: $(STAMP)
+	$(BIN)/python -m experiments.accelerators.table --compilers .accelerators
 
 # Pages in results/notebooks, two at a time; a cell that raises fails.
 notebooks: $(VENV)/.notebooks

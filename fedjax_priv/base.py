@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree, UInt32
 
+from fedjax_priv._devices import finite_rows, read_in_place
 from fedjax_priv.keys import Key, keyless
 
 CLIENTS = "clients"
@@ -221,37 +222,15 @@ class Aggregator(NamedTuple):
         Raises:
           ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
         """
-        rows = jnp.asarray(_aligned(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
+        rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
         if rows.ndim != 2:
             raise ValueError(f"rows must have shape [g, d], got {rows.shape}")
-        there = _finite(rows) if present is None else jnp.asarray(present, bool)
+        there = finite_rows(rows) if present is None else jnp.asarray(present, bool)
         if there.shape != rows.shape[:1]:
             raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
         received = Received(rows, there.astype(jnp.int32))
         found = jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
         return jax.block_until_ready(found)  # rows may lie in the caller's memory
-
-
-@jax.jit
-def _finite(rows: Float[Array, "g d"]) -> Bool[Array, " g"]:
-    """Which rows are finite: a product with zeros is the fastest way to read them, on every core."""
-    zeros = jnp.zeros(rows.shape[1:], rows.dtype)
-    return jnp.isfinite(jnp.matmul(rows, zeros, precision=jax.lax.Precision.HIGHEST))
-
-
-_ALIGNMENT = 64
-"""Bytes: JAX on a CPU reads an array where it lies if its address is a multiple, and copies it, slowly, if not."""
-
-
-def _aligned(rows: np.ndarray) -> Array:
-    """The same numbers as float32 on the device, copied at most once."""
-    if rows.dtype != np.float32 or rows.ctypes.data % _ALIGNMENT or not rows.flags.c_contiguous:
-        space = np.empty(4 * rows.size + _ALIGNMENT, np.uint8)
-        first = -space.ctypes.data % _ALIGNMENT
-        copy = space[first : first + 4 * rows.size].view(np.float32).reshape(rows.shape)
-        np.copyto(copy, rows, casting="unsafe")
-        rows = copy
-    return jax.device_put(rows, may_alias=True)
 
 
 class Model(NamedTuple):

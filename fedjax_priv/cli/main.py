@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from fedjax_priv.cli import json_file
+from fedjax_priv.cli.program_cache import keep_programs
 from fedjax_priv.cli.reproduce import scripts
 from fedjax_priv.cli.system_commands import FAILED, INTERRUPTED, system_commands
 
@@ -34,7 +35,7 @@ def _demo(
     """
     from fedjax_priv.cli.demo.demo_command import demo
 
-    rows = _save(lambda: demo(out, rounds, seed), json)
+    rows = _compute(lambda: demo(out, rounds, seed), json)
     if failed := [row for row in rows if row.failed_rounds == rounds]:
         why = "; ".join(f"{row.system}, {row.status}" for row in failed)
         print(f"fedjax-priv: every round of {len(failed)} of {len(rows)} systems failed: {why}", file=sys.stderr)
@@ -50,7 +51,7 @@ def _bench(repeats: int = 7, json: _Json = None) -> None:
     """
     from fedjax_priv.cli.bench import bench
 
-    _save(lambda: bench(repeats), json)
+    _compute(lambda: bench(repeats), json)
 
 
 def _reproduce(
@@ -94,12 +95,14 @@ def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), js
     """
     from fedjax_priv.cli.commands import list_runs
 
-    _save(lambda: list_runs(root), json)
+    json_file.check_place(json)
+    json_file.write(json, list_runs(root))
 
 
-def _save(command: Callable[[], list], file: pathlib.Path | None) -> list:
-    """Run a command and write the table it printed to a file."""
+def _compute(command: Callable[[], list], file: pathlib.Path | None) -> list:
+    """Run programs, print a table, and write it to a file."""
     json_file.check_place(file)
+    keep_programs()
     rows = command()
     json_file.write(file, rows)
     return rows

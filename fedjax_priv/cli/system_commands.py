@@ -13,6 +13,7 @@ import tyro
 from fedjax_priv import systems
 from fedjax_priv.cli import json_file
 from fedjax_priv.cli.options import Options, form, values_of
+from fedjax_priv.cli.program_cache import keep_programs
 
 INTERRUPTED = 128 + 2
 """Exit status of a command that Ctrl-C ended, as a shell reports it."""
@@ -80,6 +81,7 @@ def _of_systems(about: str, load: Callable[[], Work], asked: Callable[[str], boo
     def command(system: chosen) -> None:  # pyright: ignore[reportInvalidTypeForm]
         values = values_of(system)
         json_file.check_place(values["json"])
+        keep_programs()
         outcome = load().do(type(system).__name__, values)
         json_file.write(values["json"], outcome.rows)
         if outcome.interrupted or outcome.failed:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from fedjax_priv.clients.ghost_norms.loss_equations import loss_equations
 from fedjax_priv.clients.ghost_norms.plan import plan
 from fedjax_priv.clients.ghost_norms.sample_gradients import sample_gradients
+from fedjax_priv.clients.ghost_norms.separate_examples import check_separate
 from fedjax_priv.losses import Loss
 
 
@@ -32,7 +33,8 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
       the gradient of a valid sample is not.
 
     Raises:
-      ValueError: (when the result is called) `loss` does not return one value per example, or parameters are complex.
+      ValueError: (when the result is called) `loss` does not return one value per example, or combines examples, as
+        batch normalisation does; or parameters are complex.
 
     >>> loss = lambda params, x: x @ params
     >>> total, grads = clipped_gradient(loss, 5.0)(jnp.zeros(2), jnp.array([[6.0, 8.0], [0.5, 0.0]]), jnp.ones(2, bool))
@@ -42,6 +44,7 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
 
     def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:
         check_losses(jax.eval_shape(loss, params, examples), valid)
+        check_separate(loss, params, examples)
         found = sample_gradients(loss, params, examples)
         factors = jnp.minimum(1.0, max_norm / found.norms)
         return jnp.where(valid, found.losses, 0).sum(), found.weighted_sum(factors, valid)

@@ -74,7 +74,7 @@ def local_sgd(
       carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero.
       sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
         sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
-        2 G / batch_size. The loss of an example must not depend on other examples.
+        2 G / batch_size. A loss that combines examples is refused (`clients.clipped_gradient`).
       gradient_noise: sigma; each client adds its own `N(0, sigma^2 I_d)` to the gradient of each step (CDP-FL,
         Algorithm 1).
 

@@ -1,8 +1,11 @@
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv import ClientData, clients, losses, models
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.side_by_side import CPU_CACHE_BYTES
 from fedjax_priv.systems import fedavg
@@ -50,22 +53,35 @@ def test_bad_block():
 @pytest.mark.parametrize("devices", [1, 2])
 def test_an_open_block_is_as_large_as_fits_where_the_program_runs(devices):
     """And both sizes are traced where that is not known, each once."""
-    sizes, rows = [], jnp.ones((101, 2))
+    sizes, rows = [], jnp.ones((101, 10_240))
 
     def remember(shared, valid, a):
         sizes.append(a.shape[0])
         return (), a
 
-    held = CPU_CACHE_BYTES // 10 - 8  # ten clients fit, with their rows of 8 bytes
+    held = CPU_CACHE_BYTES // 10 - 4 * 10_240  # ten clients fit, with their rows
     run = jax.jit(lambda rows: over_clients(remember, (), (rows,), row_bytes=held, mesh=mesh_of(devices)))
     traced = run.trace(rows)
     assert sizes == ([10, 101] if devices == 1 else [9]), "blocks are even: 11 of 10, or 6 of 9 on each of two devices"
     if devices == 1:
         trips = {platform: traced.lower(lowering_platforms=(platform,)).as_text() for platform in ("cpu", "cuda")}
-        assert {platform: "tensor<11x10x2xf32>" in text for platform, text in trips.items()} == {
+        assert {platform: "tensor<11x10x10240xf32>" in text for platform, text in trips.items()} == {
             "cpu": True, "cuda": False,
         }  # fmt: skip
     np.testing.assert_array_equal(run(rows)[1], rows)
+
+
+def test_fedavg_trains_two_clients_of_a_small_network_at_once_on_a_cpu_and_a_thousand_on_a_gpu():
+    model, key, n = models.mlp((28, 28, 1), 10), jax.eval_shape(lambda: jax.random.key(0)), 1_000
+    local = clients.local_sgd(losses.softmax_cross_entropy(model), learning_rate=0.1, batch_size=2, num_steps=1)
+    images = jax.ShapeDtypeStruct((n, 60, 28, 28, 1), jnp.float32), jax.ShapeDtypeStruct((n, 60), jnp.int32)
+    data, system = ClientData(images, jax.ShapeDtypeStruct((n,), jnp.int32)), fedavg(local, mesh=None)
+    state = jax.eval_shape(system.init, key, jax.eval_shape(model.init, key), data)
+    traced = jax.jit(system.step).trace(key, state, data)
+    for platform, block in {"cpu": 2, "cuda": n}.items():
+        text = traced.lower(lowering_platforms=(platform,)).as_text()
+        kernels = {int(b) for b in re.findall(r"tensor<(\d+)x784x200xf32>", text)}
+        assert max(kernels) == block
 
 
 def test_an_open_block_gives_the_same_system():

@@ -58,6 +58,14 @@ def test_a_choice_inside_a_choice_is_made_already():
         assert text.count(f"stablehlo.{form}") == 2 and f"stablehlo.{other}" not in text
 
 
+def test_a_form_for_accelerators_in_a_choice_of_three_is_not_for_gpus():
+    traced = []
+    form = lambda name: lambda x: traced.append(name) or x
+    inner = lambda x: by_platform(form("cpu"), form("tpu"), x, gpu=form("gpu"))
+    jax.make_jaxpr(lambda x: by_platform(form("no"), inner, x, gpu=form("no")))(jnp.ones(3))
+    assert set(traced) == {"no", "tpu"}
+
+
 def test_the_devices_of_a_mesh_decide():
     text = jax.jit(lambda x: on_devices_of(mesh_of(2), lambda x: by_platform(jnp.sin, jnp.cos, x), x))
     text = text.trace(jnp.ones(3)).lower(lowering_platforms=("cuda",)).as_text()

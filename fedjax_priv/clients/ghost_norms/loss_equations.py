@@ -12,7 +12,7 @@ from fedjax_priv.losses import Loss
 
 Values = dict[Any, Any]  # variable -> its value
 
-_CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"} | dict.fromkeys(
+CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"} | dict.fromkeys(
     ("remat", "remat2", "checkpoint"), "jaxpr"
 )
 """Primitives that only run the equations in this parameter of theirs."""
@@ -139,7 +139,7 @@ def _run_flat(closed: ClosedJaxpr, args: Sequence[Any]) -> list:
     jaxpr = closed.jaxpr
     values: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*closed.consts, *args), strict=True))
     for equation in jaxpr.eqns:
-        inside = equation.params.get(_CALLS.get(equation.primitive.name, ""))
+        inside = equation.params.get(CALLS.get(equation.primitive.name, ""))
         if inside is None:
             evaluate(equation, values)
             continue

@@ -51,7 +51,7 @@ def rule(
     def norm(x: Array, slope: Array) -> Array:
         return norm_of_sum(*factors(wide(x), wide(slope)))
 
-    # Bu et al. 2022, eq. 4.1: two matrices of all pairs of positions, or one gradient.
+    # The rule of Bu et al. 2022: two matrices of all pairs of positions take less memory than one gradient.
     return Rule(norm, gradient, total, 2 * positions**2 < rows * columns)
 
 

@@ -1,0 +1,31 @@
+"""What the round of each case may cost at most, and what is asked of it."""
+
+from typing import NamedTuple
+
+ASKED = {
+    "fedavg-h200-1000": 200, "secagg-h200-100": 3_000, "sparse_secagg-h200-100": 5_000, "cdp_fl-h200-100": 3_000,
+    "fedrep-h200-100": 3_000, "secagg-h200-1000": 30_000, "sparse_secagg-h200-1000": 10_000,
+}  # fmt: skip
+"""Kernels in sequence that we want; a case that has more is in bold in the table."""
+
+
+class Bound(NamedTuple):
+    """A program that costs more has got worse. Bounds are what is reached, with a tenth to spare."""
+
+    kernels: int
+    temporary_bytes: float
+    loops: int = 0  # of unknown length
+
+
+BOUNDS: dict[str, Bound] = {
+    "fedavg-h200-100": Bound(150, 0.3e9),
+    "secagg-h200-100": Bound(1_600, 2.2e9),
+    "sparse_secagg-h200-100": Bound(1_500, 0.7e9, 2),
+    "cdp_fl-h200-100": Bound(520, 2.1e9),
+    "fedrep-h200-100": Bound(1_000, 0.3e9),
+    "wireless-h200-100": Bound(170, 0.3e9),
+    "fedavg-h200-1000": Bound(140, 2.2e9),
+    "secagg-h200-1000": Bound(23_000, 5.9e9),
+    "sparse_secagg-h200-1000": Bound(7_500, 6.1e9, 2),
+    "wireless-h200-1000": Bound(170, 2.2e9),
+}

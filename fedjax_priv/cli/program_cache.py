@@ -1,0 +1,65 @@
+"""Compiled programs of commands, kept in the user's cache folder: the same command then starts at once.
+
+JAX names a program by its computation, the versions of JAX and XLA, the flags and the features of the processor, so a
+folder that several machines share does no harm. A program that another process is writing is compiled again.
+"""
+
+import os
+import pathlib
+import sys
+import tempfile
+
+import jax
+
+MOST_BYTES = 2**30
+"""Of the folder when a command starts; a round's program takes 0.1 to 1 MB."""
+_OFF = "JAX_ENABLE_COMPILATION_CACHE=false"
+
+
+def keep_programs() -> None:
+    """Keep compiled programs from now on, and say where; or say why not.
+
+    A folder that the user has set for JAX stays, and so does `JAX_ENABLE_COMPILATION_CACHE=false`, which keeps none.
+    """
+    if jax.config.values["jax_compilation_cache_dir"] or not jax.config.values["jax_enable_compilation_cache"]:
+        return
+    try:
+        folder = _cache_folder() / "fedjax_priv" / "programs"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        drop_oldest(folder, MOST_BYTES)
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+        print(f"fedjax-priv: compiled programs are not kept: {error}", file=sys.stderr)
+        return
+    jax.config.update("jax_compilation_cache_dir", str(folder))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    print(f"fedjax-priv: compiled programs are kept in {folder} (not with {_OFF})", file=sys.stderr)
+
+
+def drop_oldest(folder: pathlib.Path, most_bytes: int) -> None:
+    """Delete the files written first until the others have at most `most_bytes`; other processes may do the same."""
+    written = []
+    for entry in os.scandir(folder):
+        try:
+            about = entry.stat()
+        except FileNotFoundError:
+            continue
+        written.append((about.st_mtime_ns, about.st_size, entry.path))
+    total = sum(size for _, size, _ in written)
+    for _, size, path in sorted(written):
+        if total <= most_bytes:
+            return
+        pathlib.Path(path).unlink(missing_ok=True)
+        total -= size
+
+
+def _cache_folder() -> pathlib.Path:
+    """As the platform has it; on Linux by the XDG base directory specification, which ignores relative paths."""
+    if sys.platform == "win32":
+        return pathlib.Path(os.environ.get("LOCALAPPDATA") or pathlib.Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return pathlib.Path.home() / "Library" / "Caches"
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return pathlib.Path(given) if os.path.isabs(given) else pathlib.Path.home() / ".cache"
