@@ -12,6 +12,7 @@ import inspect
 import json
 import pathlib
 import time
+from importlib import metadata
 from typing import Any
 
 import jax
@@ -55,12 +56,14 @@ def compiled(
     made = lowered.compile()
     took, text = time.perf_counter() - begun, made.as_text() or ""
     memory: Any = made.memory_analysis()
+    package = "libtpu" if target.startswith("tpu") else "jax-cuda12-pjrt"
     if hlo:
         hlo.write_text(text)
     return cost(text)._asdict() | {
         "temporary_bytes": memory.temp_size_in_bytes, "argument_bytes": memory.argument_size_in_bytes,
         "output_bytes": memory.output_size_in_bytes, "lower_seconds": round(traced, 1),
         "compile_seconds": round(took - traced, 1), "jax": jax.__version__, "commit": commit(),
+        "compiler": " ".join((package, metadata.version(package))),
     }  # fmt: skip
 
 

@@ -2,8 +2,9 @@
 
 python -m experiments.benchmarks.clipping --out results/clipping.json [--repeats 30]
 
-The batch has 256 samples. The NumPy gradients of the two networks are written out by hand. Opacus, where it is
-installed, clips in its ghost mode.
+The batch has 256 samples. The convolutional network is that of Tramer and Boneh 2021 for MNIST ("Differentially private
+learning needs better features"). Ours gets the dense networks as flax modules and in plain JAX; their gradients are
+written out in NumPy. Opacus, where it is installed, clips in its ghost mode.
 """
 
 import importlib
@@ -11,30 +12,63 @@ import importlib.util
 import itertools
 import statistics
 from collections.abc import Callable
+from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks import script
-from fedjax_priv import losses, models
-from fedjax_priv.clients.clipped_gradients import clipped_gradient
+from fedjax_priv import clients, losses, models
 
 BATCH, INPUTS, CLASSES, CLIP = 256, 784, 10, 1.0
-NETWORKS = {"MLP 784-200-10": (200,), "softmax regression": ()}
+NETWORKS = {"MLP 784-200-10": (200,), "softmax regression": (), "CNN": None}
+"""Sizes of hidden layers; None: convolutions."""
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(BATCH, INPUTS)).astype(np.float32), RNG.integers(0, CLASSES, BATCH)
+Ways = dict[str, Callable[[], object]]
 
 
-def by_jax(hidden: tuple[int, ...]) -> dict[str, Callable[[], object]]:
-    model = models.mlp((INPUTS,), CLASSES, hidden=hidden)
+class Convolutions(nn.Module):
+    """Two convolutions with tanh, each max-pooled over 2x2 squares in steps of 1, and two dense layers."""
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """Logits of images `[b, 784]`."""
+        x = x.reshape(-1, 28, 28, 1)
+        x = _max_pool(jnp.tanh(nn.Conv(16, (8, 8), 2, padding=3)(x)))
+        x = _max_pool(jnp.tanh(nn.Conv(32, (4, 4), 2, padding="VALID")(x)))
+        return nn.Dense(CLASSES)(jnp.tanh(nn.Dense(32)(x.reshape(len(x), -1))))
+
+
+def _max_pool(x: jax.Array) -> jax.Array:
+    x = jnp.maximum(x[:, 1:], x[:, :-1])
+    return jnp.maximum(x[:, :, 1:], x[:, :, :-1])
+
+
+def by_jax(hidden: tuple[int, ...] | None) -> Ways:
+    if hidden is None:
+        model = models.from_flax(Convolutions(), (INPUTS,))
+    else:
+        model = models.mlp((INPUTS,), CLASSES, hidden=hidden)
     loss, params = losses.softmax_cross_entropy(model), model.init(jax.random.key(0))
     batch, valid = (jnp.asarray(X), jnp.asarray(Y)), jnp.ones(BATCH, bool)
-    ours = jax.jit(lambda params, batch: clipped_gradient(loss, CLIP)(params, batch, valid))
-    plain = jax.jit(jax.grad(lambda params, batch: loss(params, batch).sum()))
-    each = jax.jit(_each_sample(loss))
-    ways = {"fedjax_priv": ours, "not clipped": plain, "vmap of samples": each}
+    ours = lambda loss: jax.jit(lambda params, batch: clients.clipped_gradient(loss, CLIP)(params, batch, valid))
+    ways = {"fedjax_priv": ours(loss)}
+    if hidden is not None:
+        ways["fedjax_priv, plain JAX"] = ours(_plain_loss)
+    ways["not clipped"] = jax.jit(jax.grad(lambda params, batch: loss(params, batch).sum()))
+    ways["vmap of samples"] = jax.jit(_each_sample(loss))
     return {name: lambda f=f: f(params, batch) for name, f in ways.items()}
+
+
+def _plain_loss(params: dict, examples: tuple) -> jax.Array:
+    x, y = examples
+    *hidden, last = (params[name] for name in sorted(params))
+    for layer in hidden:
+        x = jax.nn.relu(x @ layer["kernel"] + layer["bias"])
+    return losses.cross_entropy(x @ last["kernel"] + last["bias"], y)
 
 
 def _each_sample(loss: Callable) -> Callable:
@@ -70,16 +104,12 @@ def by_numpy(hidden: tuple[int, ...]) -> Callable[[], object]:
     return clipped
 
 
-def by_opacus(hidden: tuple[int, ...]) -> Callable[[], object]:
+def by_opacus(hidden: tuple[int, ...] | None) -> Callable[[], object]:
     torch = importlib.import_module("torch")
     ghost = importlib.import_module("opacus.grad_sample").GradSampleModuleFastGradientClipping
     stepper = importlib.import_module("opacus.optimizers").DPOptimizerFastGradientClipping
     losses_of = importlib.import_module("opacus.utils.fast_gradient_clipping_utils").DPLossFastGradientClipping
-    sizes = (INPUTS, *hidden, CLASSES)
-    layers: list = []
-    for pair in itertools.pairwise(sizes):
-        layers += [torch.nn.Linear(*pair), torch.nn.ReLU()]
-    module = ghost(torch.nn.Sequential(*layers[:-1]), max_grad_norm=CLIP, use_ghost_clipping=True)
+    module = ghost(_in_torch(torch, hidden), max_grad_norm=CLIP, use_ghost_clipping=True)
     optimizer = stepper(
         torch.optim.SGD(module.parameters(), lr=0.1), noise_multiplier=0.0, max_grad_norm=CLIP,
         expected_batch_size=BATCH,
@@ -94,11 +124,27 @@ def by_opacus(hidden: tuple[int, ...]) -> Callable[[], object]:
     return clipped
 
 
+def _in_torch(torch: Any, hidden: tuple[int, ...] | None) -> Any:
+    nn = torch.nn
+    if hidden is None:
+        return nn.Sequential(
+            nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 16, 8, 2, padding=3), nn.Tanh(), nn.MaxPool2d(2, 1),
+            nn.Conv2d(16, 32, 4, 2), nn.Tanh(), nn.MaxPool2d(2, 1),
+            nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, CLASSES),
+        )  # fmt: skip
+    layers: list = []
+    for pair in itertools.pairwise((INPUTS, *hidden, CLASSES)):
+        layers += [nn.Linear(*pair), nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
 def table(repeats: int) -> dict[str, object]:
     """Medians by network, one way after the other: if they took turns, the libraries' threads would wait."""
     found: dict[str, object] = {}
     for name, hidden in NETWORKS.items():
-        ways = by_jax(hidden) | {"NumPy": by_numpy(hidden)}
+        ways = by_jax(hidden)
+        if hidden is not None:
+            ways["NumPy"] = by_numpy(hidden)
         if importlib.util.find_spec("opacus"):
             ways["Opacus, ghost"] = by_opacus(hidden)
         median = lambda way: 1e3 * statistics.median(script.seconds(way) for _ in range(repeats))

@@ -43,8 +43,9 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
     """
 
     def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:
-        check_losses(jax.eval_shape(loss, params, examples), valid)
-        check_separate(loss, params, examples)
+        traced, losses = jax.make_jaxpr(loss, return_shape=True)(params, examples)
+        check_losses(losses, valid)
+        check_separate(traced, params)
         found = sample_gradients(loss, params, examples)
         factors = jnp.minimum(1.0, max_norm / found.norms)
         return jnp.where(valid, found.losses, 0).sum(), found.weighted_sum(factors, valid)

@@ -1,5 +1,6 @@
 """Sizes of rows. Squares of float32 vanish below 1e-19 and overflow above 1e19, so rows are scaled before."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -20,5 +21,9 @@ def unit_scale(size: Float[Array, "..."], top: int = 0) -> Float[Array, "..."]:
 
     A size that is 0 or not finite counts as 1/2.
     """
-    exponent = jnp.frexp(jnp.where(jnp.isfinite(size) & (size > 0), size, 0.5))[1]
-    return jnp.ldexp(jnp.ones_like(size), jnp.clip(top - exponent, -126, 126))
+    # From the bits, in a few operations: `frexp` and `ldexp` are sixty each, and programs have many scales.
+    known = jnp.where(jnp.isfinite(size) & (size > 0), size, 0.5)
+    width, mantissa = (jnp.int32, 23) if size.dtype == jnp.float32 else (jnp.int64, 52)
+    bias = 1 - jnp.finfo(size.dtype).minexp
+    exponent = (jax.lax.bitcast_convert_type(known, width) >> mantissa) - (bias - 1)
+    return jax.lax.bitcast_convert_type((jnp.clip(top - exponent, -126, 126) + bias) << mantissa, size.dtype)

@@ -223,8 +223,15 @@ def compiled_here(case, *options):
     return table.measured(case, home, "--fast", *options)
 
 
+COMPILED_IN_CI = ["fedavg-h200-1000", "fedavg-tpu_2x2-100", "sparse_secagg-h200-100"]
+
+
+def test_what_is_compiled_in_ci_has_a_bound():
+    assert BOUNDS.keys() >= {*COMPILED_IN_CI}
+
+
 @needs_compilers
-@pytest.mark.parametrize("case", ["fedavg-h200-1000", "fedavg-tpu_2x2-100", "sparse_secagg-h200-100"])
+@pytest.mark.parametrize("case", COMPILED_IN_CI)
 def test_programs_compiled_now_keep_their_bounds(case):
     check(case, compiled_here(case))
 

@@ -69,10 +69,11 @@ def loss_equations(loss: Loss, params: PyTree, examples: PyTree) -> LossEquation
 
     def one(params: PyTree, example: PyTree, zero: Float[Array, ""]) -> Array:
         # The zero makes the loss depend on the example also where nothing else does.
-        return loss(params, jax.tree.map(lambda a: a[None], example))[0] + zero
+        value = loss(params, jax.tree.map(lambda a: a[None], example))[0]
+        return value + zero.astype(value.dtype)
 
     example = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[1:], a.dtype), examples)
-    zero = jax.ShapeDtypeStruct((), jax.eval_shape(loss, params, examples).dtype)
+    zero = jax.ShapeDtypeStruct((), jnp.float32)
     closed = _flat(jax.make_jaxpr(one)(params, example, zero))
     jaxpr, count = closed.jaxpr, len(jax.tree.leaves(params))
     constants = dict(zip(jaxpr.constvars, closed.consts, strict=True))

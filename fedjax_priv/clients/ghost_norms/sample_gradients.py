@@ -48,7 +48,7 @@ def sample_gradients(loss: Loss, params: PyTree, examples: PyTree) -> SampleGrad
         sizes += [norms(wide(each).reshape(1, -1))[0] for each in own]
         return value, _together(sizes), seen, own
 
-    zeros = jnp.zeros(len(jax.tree.leaves(examples)[0]), shaped(equations.loss).dtype)
+    zeros = jnp.zeros(len(jax.tree.leaves(examples)[0]), jnp.float32)
     losses, sizes, seen, own = jax.vmap(of_sample)([*jax.tree.leaves(examples), zeros])
 
     def weighted_sum(factors: Float[Array, " k"], counted: Bool[Array, " k"]) -> PyTree:

@@ -13,25 +13,23 @@ from jaxtyping import PyTree
 
 from fedjax_priv.clients.ghost_norms import dependence as follow
 from fedjax_priv.clients.ghost_norms.dependence import Combined, Dependence, Rows, Unknown
-from fedjax_priv.clients.ghost_norms.loss_equations import CALLS
-from fedjax_priv.losses import Loss
+from fedjax_priv.clients.ghost_norms.loss_equations import CALLS, shaped
 
 _INSIDE = CALLS | {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vmap_call": "call"}
 
 
-def check_separate(loss: Loss, params: PyTree, examples: PyTree) -> None:
+def check_separate(traced: ClosedJaxpr, params: PyTree) -> None:
     """Raises ValueError if a loss of an example depends on several, as far as the equations can be followed.
 
     Args:
-      loss: `(params, examples [k, ...]) -> [k]`.
+      traced: a loss `(params, examples [k, ...]) -> [k]`.
       params: arrays or their shapes.
-      examples: arrays or their shapes, `[k, ...]`.
     """
-    leaves, count = jax.tree.leaves(examples), len(jax.tree.leaves(params))
-    if not leaves or leaves[0].shape[0] < 2:
+    inputs = traced.jaxpr.invars
+    count = len(jax.tree.leaves(params))
+    if count == len(inputs) or shaped(inputs[-1]).shape[0] < 2:
         return
-    jaxpr = jax.make_jaxpr(loss)(params, examples).jaxpr
-    (found,) = _followed(jaxpr, [None] * count + [Rows(0)] * len(leaves))
+    (found,) = _followed(traced, [None] * count + [Rows(0)] * (len(inputs) - count))
     if isinstance(found, Combined):
         raise ValueError(f"loss must not combine examples, but {found.by} does: each example must have its own loss")
 

@@ -52,6 +52,11 @@ def convolved(params, x, **how):
     return each(jax.lax.conv_general_dilated(x, params["kernel"], **how))
 
 
+def batch_groups(p, x):  # [k, 2, h, w, c]
+    of = functools.partial(convolved, p, batch_group_count=2)
+    return jnp.stack([of(x[i]).sum() for i in range(len(x))])
+
+
 def looked_up(p, x, mode="clip"):
     return each(jnp.take(p["table"], x, axis=0, mode=mode, fill_value=0.0))
 
@@ -139,6 +144,7 @@ def every_case():
             images,
             [GHOST],
         ),
+        "batch groups": case(batch_groups, {"kernel": some(2, 2, 3, 4)}, some(K, 2, 3, 3, 3), [SLOW]),
         "other layout": case(
             functools.partial(convolved, dimension_numbers=("NCHW", "OIHW", "NCHW"), padding="VALID"),
             {"kernel": some(7, 3, 2, 3)},

@@ -1,0 +1,29 @@
+"""Scales of rows, against `math.frexp`."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.engine.row_norms import norms, unit_scale
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("top", [0, 3, -30])
+def test_scales_are_powers_of_two_by_the_exponent(double, top):
+    with jax.enable_x64(double):
+        sizes = np.array(
+            [1, 0.5, 0.4999, 3e-19, 7e30, 2.0**-126, 3.4e38, *[1e-300, 1e300] * double],
+            jnp.float64 if double else jnp.float32,
+        )
+        expected = [2.0 ** np.clip(top - math.frexp(size)[1], -126, 126) for size in sizes.tolist()]
+        np.testing.assert_array_equal(unit_scale(jnp.asarray(sizes), top), expected)
+        others = jnp.array([0.0, jnp.nan, jnp.inf], sizes.dtype)
+        np.testing.assert_array_equal(unit_scale(others, top), 2.0**top)
+
+
+def test_norms_of_tiny_and_huge_rows():
+    rows = np.random.default_rng(0).normal(size=(4, 7)) * np.array([1e-36, 1e-20, 1.0, 1e37])[:, None]
+    np.testing.assert_allclose(norms(jnp.asarray(rows, jnp.float32)), np.linalg.norm(rows, axis=1), rtol=1e-6)
