@@ -87,3 +87,11 @@ def test_a_norm_is_not_underestimated_where_terms_cancel(apart):
     found = jax.vmap(outer_products.norm_of_sum)(jnp.asarray(a[:, None]), jnp.asarray(e[:, None]))
     assert (found >= true * (1 - 1e-6)).all()
     assert (found <= true * 1.01 + 2e-3 * np.linalg.norm(a, axis=(1, 2)) * np.linalg.norm(e, axis=(1, 2))).all()
+
+
+def test_norms_in_half_precision_are_sums_in_single():
+    rng = np.random.default_rng(4)
+    w, x = (jnp.asarray(rng.normal(size=size), jnp.bfloat16) for size in ((40, 3), (6, 40)))
+    found = sample_gradients_module.sample_gradients(lambda w, x: (x @ w).sum(1), w, x).norms
+    true = np.linalg.norm(np.asarray(x, np.float64), axis=1) * np.sqrt(3)
+    np.testing.assert_allclose(found, true, rtol=1e-6)
