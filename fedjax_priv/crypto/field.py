@@ -11,6 +11,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int32, UInt32
 
+from fedjax_priv.engine.side_by_side import by_platform
+
 Q = np.uint32(2**32 - 5)
 MAX_TERMS = 65_536
 """Number of 16-bit halves that add up without overflow of 32 bits."""
@@ -108,6 +110,14 @@ def sum(a: Words, axis: int = 0) -> Array:
     if a.shape[axis] > MAX_TERMS:
         raise ValueError(f"a must have at most {MAX_TERMS} terms along axis {axis}, got {a.shape[axis]}")
     return join(*(jnp.sum(half, axis) for half in split(a)))
+
+
+def prod(a: Words) -> Array:
+    """Product of elements along the first axis."""
+    one = np.uint32(1)
+    row_by_row = lambda a: lax.scan(lambda total, row: (mul(total, row), None), jnp.full_like(a[0], one), a)[0]
+    at_once = lambda a: lax.reduce(a, one, mul, (0,))  # XLA on a CPU does not vectorise it
+    return by_platform(row_by_row, at_once, jnp.asarray(a))
 
 
 def psum(a: Words, axis_name: str) -> Array:

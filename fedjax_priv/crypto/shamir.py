@@ -6,7 +6,7 @@ shares determine the secret, fewer are independent of it.
 
 import jax
 import jax.numpy as jnp
-from jax import lax
+import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
 from fedjax_priv._validate import integer
@@ -84,21 +84,16 @@ def lagrange_weights(
 ) -> UInt32[Array, " m"]:
     """Weights with which the shares of the chosen holders add up to the secret; zero for other holders.
 
-    The weight of h is the product of x_k / (x_k - x_h) over the other chosen k of its group; each group interpolates
-    separately.
+    The weight of h is the product of x_k / (x_k - x_h) over the other chosen k of its group, in barycentric form
+    `prod_k x_k / (x_h prod_(k != h) (x_k - x_h))`, which takes one division a holder. Each group
+    interpolates separately.
     """
     group = jnp.zeros(points.size, jnp.int32) if group is None else group
-    one = jnp.ones_like(points)
-
-    def factor(products: tuple[Array, Array], peer: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
-        point, counts, its_group = peer
-        takes_part = counts & (its_group == group) & (point != points)
-        above, below = products
-        above = field.mul(above, jnp.where(takes_part, point, one))
-        return (above, field.mul(below, jnp.where(takes_part, field.sub(point, points), one))), None
-
-    (above, below), _ = lax.scan(factor, (one, one), (points, chosen, group))
-    return jnp.where(chosen, field.mul(above, field.inverse(below)), 0)
+    peers = chosen[:, None] & (group[:, None] == group[None, :])  # k, h
+    gaps = field.sub(*jnp.broadcast_arrays(points[:, None], points[None, :]))
+    of_all = field.prod(jnp.where(peers, points[:, None], np.uint32(1)))
+    of_others = field.prod(jnp.where(peers & (gaps != 0), gaps, np.uint32(1)))
+    return jnp.where(chosen, field.mul(of_all, field.inverse(field.mul(points, of_others))), 0)
 
 
 def reconstruct(shares: UInt32[Array, "m k"], weights: UInt32[Array, " m"]) -> UInt32[Array, " k"]:

@@ -20,6 +20,7 @@ from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
+from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
@@ -80,8 +81,9 @@ def federated_round(
         cohort, local, layers.placed(placement), combine, channel, aggregate, server, num_clients, placement, observe
     )
     of = functools.partial
+    there = of(of, on_devices_of, mesh) if mesh else of  # only the forms for its devices are traced
     return base.Algorithm(
-        of(_init, parts), of(_step, parts), mesh, block, of(_draw, parts), layers.caveats, release, local.steps
+        there(_init, parts), there(_step, parts), mesh, block, of(_draw, parts), layers.caveats, release, local.steps
     )
 
 

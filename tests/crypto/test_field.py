@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from jax.sharding import Mesh, PartitionSpec
 
 from fedjax_priv.crypto import field
+from helpers import accelerator_forms
 
 Q = 2**32 - 5
 EDGES = [0, 1, 2, 4, 5, 2**16 - 1, 2**16, 2**31 - 1, 2**31, 2**31 + 1, (Q - 1) // 2, (Q + 1) // 2, Q - 6, Q - 2, Q - 1]
@@ -72,6 +75,14 @@ def test_products_leave_the_width_of_integers_as_it_was():
         assert jax.eval_shape(program, a) == jax.eval_shape(jax.jit(program), a)
         assert {leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.jit(program)(a))} == {4}
     assert jnp.arange(2).dtype == jnp.int32
+
+
+def test_products_along_an_axis():
+    a = np.random.default_rng(1).integers(0, Q, (7, 3), dtype=np.uint64)
+    right = [functools.reduce(lambda x, y: x * y % Q, map(int, column)) for column in a.T]
+    assert ints(field.prod(words(a))).tolist() == right
+    with accelerator_forms():
+        assert ints(field.prod(words(a))).tolist() == right
 
 
 def test_every_word_outside_the_field_is_folded():

@@ -5,6 +5,8 @@
 - `opening`: what survivors open, and what the server rebuilds and checks.
 - `expansion`: masks from seeds, dense or only where a pair selects.
 - `signed_sum`: the words of many pairs added up.
+- `sparse_ones`: ones at random coordinates, and sums of the words there.
+- `tiles`: as many users side by side as fit.
 - `masked_sum`: the protocol over a group.
 - `bitmap`: sets of coordinates, one bit each.
 - `alias_table`: draws from a table of probabilities.

@@ -16,8 +16,10 @@ from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import Prg, Round, expand
-from fedjax_priv.engine.side_by_side import by_platform
+from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, by_platform, fitting
+from fedjax_priv.layers.secure_sum import sparse_ones
 from fedjax_priv.layers.secure_sum.signed_sum import signed, signed_sum
+from fedjax_priv.layers.secure_sum.tiles import in_tiles
 
 
 class Pairs(NamedTuple):
@@ -89,9 +91,13 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
       most_pairs: pairs of a round, by which the ones of each are bounded: see `most_ones`.
     """
 
+    def parts_of(d: int) -> int:
+        return -(-(most_ones(d, probability, most_pairs) + 1) // AT_ONCE)
+
     def of_one(round: Array, d: int, user: tuple) -> Pairs:
+        """Part by part, until no pair has more ones: fewest words."""
         seeds, meets, plus = user
-        parts = -(-(most_ones(d, probability, most_pairs) + 1) // AT_ONCE)
+        parts = parts_of(d)
 
         def go_on(state: tuple) -> Array:
             part, after, _ = state
@@ -100,16 +106,33 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
         def draw(state: tuple) -> tuple:
             part, after, sums = state
             words = prg.words(seeds.T, "pairwise selection", round, AT_ONCE, part)
-            after, position = _positions(after, words, probability, d)
+            after, position = sparse_ones.next_positions(after, sparse_ones.gaps(words, probability, d), d)
             words = jnp.zeros_like(words) if elide else expand(seeds.T, "pairwise mask", round, AT_ONCE, prg, part)
-            return part + 1, after, _scatter(sums, position, signed(words, plus[None, :]))
+            return part + 1, after, sparse_ones.scatter(sums, position, signed(words, plus[None, :]))
 
         start = jnp.where(meets, np.uint32(0), np.uint32(d))
         _, after, sums = jax.lax.while_loop(go_on, draw, (jnp.uint32(0), start, jnp.zeros((d, 2), jnp.uint32)))
-        return Pairs(*_gathered(sums), (after < d).any())
+        return Pairs(*sparse_ones.gathered(sums), (after < d).any())
+
+    def of_all(round: Array, d: int, users: tuple) -> Pairs:
+        parts = parts_of(d)
+        seeds, meets, plus = (jnp.moveaxis(a, (0, 1), (-2, -1)) for a in users)  # [2, c, m] and [c, m]
+        drawn = lambda draw: jax.vmap(draw)(jnp.arange(parts)).reshape(-1, *meets.shape)
+        words = drawn(lambda part: prg.words(seeds, "pairwise selection", round, AT_ONCE, part))
+        position, overflow = sparse_ones.positions(sparse_ones.gaps(words, probability, d), meets, d)
+        if elide:
+            words = jnp.zeros_like(words)
+        else:
+            words = drawn(lambda part: expand(seeds, "pairwise mask", round, AT_ONCE, prg, part))
+        sums = sparse_ones.scatter_by_user(position, signed(words, plus[None]), d)
+        return Pairs(*sparse_ones.gathered(sums), overflow)
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
-        return _each(lambda round, user: of_one(round, d, user), round, (seeds, meets, plus))
+        user_bytes = sparse_ones.DRAW_BYTES * parts_of(d) * AT_ONCE * meets.shape[1] + 16 * d
+        tall = min(fitting(user_bytes, len(meets), ACCELERATOR_BYTES), -(-len(meets) // MOST_SHARE))
+        one_by_one = lambda round, users: jax.lax.map(lambda user: of_one(round, d, user), users)
+        in_parts = lambda round, users: in_tiles(lambda rows: of_all(round, d, rows), users, users[1].any(1), tall)
+        return by_platform(one_by_one, in_parts, jnp.asarray(round), (seeds, meets, plus))
 
     return Expansion(pairs, located=True)
 
@@ -122,6 +145,8 @@ def _each(one: Callable[..., Pairs], round: Round, users: tuple) -> Pairs:
 
 AT_ONCE = 16
 """Ones of each pair drawn at once; with 8, XLA on a CPU does not vectorise it."""
+MOST_SHARE = 8
+"""A tile has at most an eighth of the users, so that few are computed in vain where few are lost."""
 
 OVERFLOW_PROBABILITY = 1e-12
 """That some pair of a round has more ones than there is room for."""
@@ -136,37 +161,3 @@ def most_ones(d: int, probability: float, most_pairs: int) -> int:
 
     allowed = OVERFLOW_PROBABILITY / most_pairs
     return bisect.bisect_left(range(d), True, key=lambda most: bdtrc(most, d, probability) <= allowed)
-
-
-def _positions(after: Array, words: Array, probability: float, d: int) -> tuple[Array, UInt32[Array, "k m"]]:
-    """Where the next ones of each pair are, in order, and where to look for more; d or above: there is none left."""
-
-    def step(after: Array, gap: Array) -> tuple[Array, Array]:
-        position = jnp.minimum(after + gap, np.uint32(d))
-        return position + 1, position
-
-    return jax.lax.scan(step, after, _gaps(words, probability, d))
-
-
-def _gaps(words: Array, probability: float, d: int) -> UInt32[Array, "..."]:
-    low = words < np.uint32(2**31)
-    tail = (jnp.where(low, words, ~words).astype(jnp.float32) + 0.5) * 2.0**-32
-    log = jnp.where(low, jnp.log1p(-tail), jnp.log(tail))
-    scale = 1 / np.log1p(-probability) if probability < 1 else 0.0
-    return jnp.minimum(log * np.float32(scale), np.float32(d)).astype(jnp.uint32)
-
-
-COUNT_BIT = 24
-"""Above a sum of up to 255 low halves. As many ones at a coordinate have a probability below 1 / 255! if a m <= 1."""
-
-
-def _scatter(sums: Array, position: Array, words: Array) -> UInt32[Array, "d 2"]:
-    """Sums of the low halves, with a count above them, and of the high halves of the words at each coordinate."""
-    halves = jax.lax.bitcast_convert_type(words, jnp.uint16).astype(jnp.uint32)  # as `field.split`, low first
-    return sums.at[position].add(halves + np.array([[[1 << COUNT_BIT, 0]]], np.uint32), mode="drop")
-
-
-def _gathered(sums: Array) -> tuple[UInt32[Array, " d"], Bool[Array, " d"]]:
-    """Field sums, and where there are any."""
-    low, high = sums[:, 0], sums[:, 1]
-    return field.join(low & np.uint32(2**COUNT_BIT - 1), high), low >= np.uint32(1 << COUNT_BIT)

@@ -142,7 +142,7 @@ def _share(quorum: Quorum, key: Key, secrets: Array, roster: Roster, placement: 
         own = functools.partial(shamir.share, threshold=quorum.threshold, num_shares=quorum.holders)
         return (), jax.vmap(own)(jax.vmap(lambda i: jax.random.fold_in(key, i))(client), secrets)
 
-    held = secrets.shape[1] * 4 * (quorum.threshold + quorum.holders)  # coefficients and shares
+    held = secrets.shape[1] * 4 * (4 * quorum.threshold + quorum.holders)  # differences of two points, and shares
     _, shares = over_clients(run, key, (roster.client, secrets), row_bytes=held, **placement._asdict())
     mine = _points(quorum, roster, peers)
     return jnp.where(peers.there[..., None], shares[peers.slot, mine - 1], 0)

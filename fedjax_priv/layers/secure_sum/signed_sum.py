@@ -6,7 +6,6 @@ tiles.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from jaxtyping import Array, Bool, UInt32
 from fedjax_priv.crypto import field, philox_stream
 from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round, expand, philox
 from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, CPU_CACHE_BYTES, by_platform, fitting
+from fedjax_priv.layers.secure_sum.tiles import in_tiles
 
 
 class Signed(NamedTuple):
@@ -60,11 +60,11 @@ def signed_sum(
     spares = -(-d // SHARED_BY)
     if prg is philox and d + spares >= philox_stream.MANY:
         tile = functools.partial(_sum_of_blocks, purpose=purpose, d=d)
-        on_cpu = _in_tiles(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, step=8)
-        elsewhere = _in_tiles(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES)
+        on_cpu = _within(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, step=8)
+        elsewhere = _within(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES)
     else:
         tile = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg)
-        on_cpu, elsewhere = (_in_tiles(tile, 12 * (d + spares), d, b) for b in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
+        on_cpu, elsewhere = (_within(tile, 12 * (d + spares), d, b) for b in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
     return by_platform(on_cpu, elsewhere, seeds, meets, plus, jnp.asarray(round))
 
 
@@ -81,8 +81,8 @@ def _all_bits(where: Array) -> UInt32[Array, "..."]:
     return jnp.where(where, np.uint32(2**32 - 1), np.uint32(0))
 
 
-def _in_tiles(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> Tile:
-    """`tile` on tiles of clients x pairs that fit a budget.
+def _within(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> Tile:
+    """`tile` on clients x pairs that fit a budget.
 
     Args:
       tile: what is computed at once.
@@ -93,29 +93,22 @@ def _in_tiles(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -
     """
 
     def sums(seeds: Array, meets: Array, plus: Array, round: Array) -> Array:
-        clients, pairs = meets.shape
-        parts = -(-pairs // fitting(pair_bytes, min(pairs, field.MAX_TERMS), budget))
-        wide = -(-pairs // (parts * step)) * step
-        tiles = -(-clients // fitting(wide * pair_bytes + 16 * d, clients, budget))
-        tall = -(-clients // tiles)
-        order = jnp.argsort(~meets.any(1)) if tall > 1 else jnp.arange(clients)  # stable: idle ones share tiles
+        users, number = meets.shape
+        parts = -(-number // fitting(pair_bytes, min(number, field.MAX_TERMS), budget))
+        wide = -(-number // (parts * step)) * step
+        missing = [(0, 0), (0, parts * wide - number)]
+        cut = lambda a: jnp.pad(a, missing).reshape(users, parts, wide)
 
         def one(rows: Signed) -> Array:
             add = lambda total, part: (field.add(total, tile(part, round)), None)
-            nothing = jnp.zeros((tall, d), jnp.uint32)
-            return lax.cond((rows.keep != 0).any(), lambda: lax.scan(add, nothing, rows)[0], lambda: nothing)
+            nothing = jnp.zeros((len(rows.keep), d), jnp.uint32)
+            return lax.scan(add, nothing, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), rows))[0]
 
         pairs = Signed((seeds[..., 0], seeds[..., 1]), _all_bits(~plus), _all_bits(meets))
-        rows = lax.map(one, jax.tree.map(lambda a: _cut(a[order], (tiles, tall), (parts, wide)), pairs))
-        return rows.reshape(-1, d)[jnp.argsort(order)]
+        tall = fitting(wide * pair_bytes + 16 * d, users, budget)
+        return in_tiles(one, jax.tree.map(cut, pairs), meets.any(1), tall)
 
     return sums
-
-
-def _cut(a: Array, clients: tuple[int, int], pairs: tuple[int, int]) -> Array:
-    """`[c, m] -> [tiles, parts, tall, wide]`, zeros behind."""
-    missing = [(0, math.prod(cut) - size) for cut, size in zip((clients, pairs), a.shape, strict=True)]
-    return jnp.swapaxes(jnp.pad(a, missing).reshape(*clients, *pairs), 1, 2)
 
 
 def _sum_of_words(pairs: Signed, round: Array, *, purpose: str, d: int, prg: Prg) -> UInt32[Array, "c d"]:

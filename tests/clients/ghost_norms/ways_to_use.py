@@ -174,6 +174,10 @@ def every_case():
         "weight normalisation": case(
             lambda p, x: each(x @ (p["w"] / jnp.linalg.norm(p["w"], axis=0)[None])), dense, some(K, 4), [OWN]
         ),
+        "positive weight": case(lambda p, x: each(x @ jnp.exp(p["w"])), dense, some(K, 4), [OWN]),
+        "repeated weight": case(
+            lambda p, x: each(x @ jnp.broadcast_to(p["w"][:, None], (4, 3))), {"w": some(4)}, some(K, 4), [OWN]
+        ),
         "low rank": case(
             lambda p, x: each(x @ (p["u"] @ p["v"])), {"u": some(4, 1), "v": some(1, 3)}, some(K, 4), [OWN, OWN]
         ),

@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from fedjax_priv.crypto import prg
-from fedjax_priv.layers.secure_sum import expansion
-from helpers import Q
+from fedjax_priv.layers.secure_sum import expansion, sparse_ones
+from helpers import Q, accelerator_forms
 
 PHILOX = prg.philox
 KEY = jax.random.key(11)
@@ -94,7 +94,7 @@ def test_gaps_between_ones_are_geometric(how, a, d):
     assert gap_test(gaps, 1.1 * a) < 1e-9
 
 
-gaps_of_words = jax.jit(expansion._gaps, static_argnums=(1, 2))
+gaps_of_words = jax.jit(sparse_ones.gaps, static_argnums=(1, 2))
 
 
 @functools.cache
@@ -259,3 +259,22 @@ def test_more_ones_than_there_is_room_for(monkeypatch):
         at = np.flatnonzero(b[j])[: expansion.AT_ONCE]
         assert np.flatnonzero(pairs.chosen[j]).tolist() == at.tolist()
         assert (np.asarray(pairs.mask)[j][at] == r[j][at]).all()
+
+
+@pytest.mark.parametrize(("a", "d"), [(0.06, 300), (1.0, 20)])
+def test_ones_drawn_at_once_are_those_drawn_part_by_part(a, d, monkeypatch):
+    """The form for accelerators, users in tiles, against that for a CPU; some pairs have too many ones."""
+    users, peers, rng = 11, 5, np.random.default_rng(4)
+    seeds = seeds_of(users * peers).reshape(users, peers, 2)
+    meets, plus = (jnp.asarray(rng.random((users, peers)) < 0.6) for _ in range(2))
+    meets = meets.at[::3].set(False)
+    drawn = lambda: jax.jit(lambda: expansion.skip(a, 1000, PHILOX).pairs(seeds, meets, plus, 3, d))()
+    for room in (None, 15):
+        if room:
+            monkeypatch.setattr(expansion, "most_ones", lambda *_, room=room: room)
+        on_cpu = drawn()
+        with accelerator_forms():
+            elsewhere = drawn()
+        assert on_cpu.mask.any() and (room is None or on_cpu.overflow.any())
+        for mine, theirs in zip(on_cpu, elsewhere, strict=True):
+            assert (mine == theirs).all()
