@@ -189,6 +189,15 @@ def test_noise_is_drawn_anew_by_each_client_in_each_step():
     assert abs(np.corrcoef(update)[0, 1]) < 5 / np.sqrt(d)
 
 
+def test_samples_that_do_not_count_may_be_anything_and_others_must_be_finite():
+    clip = jax.jit(lambda x: clipped_gradient(LOSS, 1.0)(MLP.init(KEY), (x, EXAMPLES[1]), VALID))
+    found = clip(EXAMPLES[0])
+    jax.tree.map(np.testing.assert_array_equal, clip(EXAMPLES[0].at[2].set(jnp.nan)), found)
+    for wrong in (jnp.nan, jnp.inf):
+        _, grads = clip(EXAMPLES[0].at[3].set(wrong))
+        assert not np.isfinite(grads["Dense_0"]["kernel"]).all()
+
+
 def test_a_loss_of_another_shape_is_refused():
     columns = lambda params, examples: LOSS(params, examples)[:, None]
     with pytest.raises(ValueError, match=r"loss must return one value per example, shape \(7,\), got \(7, 1\)"):

@@ -47,12 +47,14 @@ class LossEquations(NamedTuple):
 
     def shifted_loss(self, shifts: list[list[Array]], known: Values, example: Sequence[Array]) -> tuple[Array, list]:
         """The loss after `shifts` were added to the outputs of uses, and the inputs of uses from the example."""
-        added = {use.equation.outvars[0]: zip(use.outputs, shift, strict=True) for use, shift in zip(
-            self.uses, shifts, strict=True)}  # fmt: skip
+        added = {
+            id(use.equation): list(zip(use.outputs, shift, strict=True))
+            for use, shift in zip(self.uses, shifts, strict=True)
+        }
         values = {**known, **dict(zip(self.example, example, strict=True))}
         for equation in self.own:
             evaluate(equation, values)
-            values |= {output: values[output] + shift for output, shift in added.get(equation.outvars[0], ())}
+            values |= {output: values[output] + shift for output, shift in added.get(id(equation), ())}
         return values[self.loss], [[values[each] for each in use.others] for use in self.uses]
 
     def zero_shifts(self) -> list[list[Array]]:

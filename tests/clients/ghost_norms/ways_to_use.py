@@ -35,18 +35,6 @@ def mlp(p, x):
     return each(hidden @ p["v"] * p["scale"][None])
 
 
-def attention(p, x):  # [k, t, d]
-    q, k, v = (jnp.einsum("ktd,dhc->kthc", x, p[name]) for name in "qkv")
-    weights = jax.nn.softmax(jnp.einsum("kthc,kshc->khts", q, k), axis=-1)
-    return each(jnp.einsum("khts,kshc,hcd->ktd", weights, v, p["out"]))
-
-
-def normalised(p, x):
-    y = x @ p["w"]
-    y = (y - y.mean(-1, keepdims=True)) * jax.lax.rsqrt(y.var(-1, keepdims=True) + 1e-3)
-    return each(y * p["scale"][None, None] + p["shift"][None, None])
-
-
 def convolved(params, x, **how):
     how = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": ("NHWC", "HWIO", "NHWC")} | how
     return each(jax.lax.conv_general_dilated(x, params["kernel"], **how))
@@ -119,10 +107,6 @@ def every_case():
         "groups": case(
             lambda p, x: each(jnp.einsum("ktgp,gpo->kgot", x, p["w"])), {"w": some(2, 4, 4)}, some(K, 2, 2, 4), [GHOST]
         ),
-        "attention": case(attention, {n: some(4, 2, 3) for n in "kqv"} | {"out": some(2, 3, 4)}, tokens, [GHOST] * 4),
-        "layer normalisation": case(
-            normalised, square | {"scale": some(4), "shift": some(4)}, tokens, [OWN, OWN, GHOST]
-        ),
         "convolution": case(convolved, wide, some(K, 3, 2, 3), [GHOST]),
         "convolution, one channel": case(convolved, {"kernel": some(3, 2, 1, 2)}, narrow, [OWN]),
         "strides and padding": case(
@@ -173,6 +157,10 @@ def every_case():
         "two names for one": case(lambda p, x: each(jnp.tanh(x @ p["w"]) @ p["w"].T), square, some(K, 4), [OWN]),
         "weight normalisation": case(
             lambda p, x: each(x @ (p["w"] / jnp.linalg.norm(p["w"], axis=0)[None])), dense, some(K, 4), [OWN]
+        ),
+        "positive weight": case(lambda p, x: each(x @ jnp.exp(p["w"])), dense, some(K, 4), [OWN]),
+        "repeated weight": case(
+            lambda p, x: each(x @ jnp.broadcast_to(p["w"][:, None], (4, 3))), {"w": some(4)}, some(K, 4), [OWN]
         ),
         "low rank": case(
             lambda p, x: each(x @ (p["u"] @ p["v"])), {"u": some(4, 1), "v": some(1, 3)}, some(K, 4), [OWN, OWN]
