@@ -40,6 +40,6 @@ BOUNDS: dict[str, Bound] = {
     "fedavg-tpu_2x2-1000": Bound(990, 0.5e9),
     "wireless-tpu_2x2-1000": Bound(1_800, 0.5e9),
     "fedavg_cnn-h200-100": Bound(460, 1.8e9),
-    "fedavg_cnn-tpu-100": Bound(1_100, 7.4e9),
+    "fedavg_cnn-tpu-100": Bound(1_800, 3.4e9),
     "sparse_secagg-h200-10000": Bound(69_000, 22.8e9, 2),
 }
