@@ -26,7 +26,9 @@ BOUNDS: dict[str, Bound] = {
     "wireless-h200-100": Bound(170, 0.3e9),
     "fedavg-tpu-100": Bound(870, 0.1e9),
     "wireless-tpu-100": Bound(1_600, 0.1e9),
-    "fedavg-tpu_2x2-100": Bound(880, 0.1e9),
+    "fedavg-tpu_2x2-100": Bound(640, 0.1e9),
+    "secagg-tpu_2x2-100": Bound(5_400, 4.1e9),
+    "wireless-tpu_2x2-100": Bound(1_100, 0.1e9),
     "fedavg-h200-1000": Bound(140, 2.2e9),
     "secagg-h200-1000": Bound(23_000, 5.9e9),
     "sparse_secagg-h200-1000": Bound(7_500, 6.1e9, 2),
@@ -37,5 +39,7 @@ BOUNDS: dict[str, Bound] = {
     "wireless-tpu-1000": Bound(1_700, 1.8e9),
     "fedavg-tpu_2x2-1000": Bound(990, 0.5e9),
     "wireless-tpu_2x2-1000": Bound(1_800, 0.5e9),
+    "fedavg_cnn-h200-100": Bound(460, 1.8e9),
+    "fedavg_cnn-tpu-100": Bound(1_800, 3.4e9),
     "sparse_secagg-h200-10000": Bound(69_000, 22.8e9, 2),
 }

@@ -118,7 +118,8 @@ def _training(local: Local, key: Key, mesh: Mesh) -> Callable[[PyTree, ClientDat
 
     def run(params: PyTree, data: ClientData) -> PyTree:
         who, _ = everyone().apply(key, (), jnp.int32(0), data.count)
-        return over_clients(train, params, (who, data), row_bytes=bytes_of_training(params), mesh=mesh)
+        held = bytes_of_training(local, key, (), params, data, who)
+        return over_clients(train, params, (who, data), row_bytes=held, mesh=mesh)
 
     return jax.jit(run)
 

@@ -3,6 +3,7 @@
 - `round`: the steps of a round. `transaction`: which groups and rounds fail, and what state they leave.
 - `blocks`: clients in blocks over devices. `mesh`: the devices.
 - `side_by_side`: how many rows are computed at once, and in which form, by sizes and by the platform of a program.
+- `live_bytes`: how much memory a function needs, before it is compiled.
 - `client_rows`: chooses, takes and puts back rows of clients. `batched_switch`: a branch that `vmap` does not merge.
 - `processes`: one run over several processes.
 """

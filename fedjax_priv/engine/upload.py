@@ -1,6 +1,7 @@
 """The clients' half of a round, in blocks: train, encode, transmit and add up."""
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -8,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
-from fedjax_priv.base import Cohort, Key, Link, RoundState, Sent
-from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
+from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.client_rows import only_rows, rows_of
+from fedjax_priv.engine.live_bytes import live_bytes
 from fedjax_priv.engine.parts import Parts
 from fedjax_priv.status import Status
 
@@ -32,12 +34,14 @@ def train_and_upload(
     """The sum of all lifted uploads that arrived, and what each client did."""
     shared = state.params, public
     memory, mine = rows_of(who, (state.memory, data))
+    open_block = parts.placement.block is None
+    held = bytes_of_training(parts.local, keys["local"], memory, state.params, mine, who) if open_block else 0
     train, upload = functools.partial(_train, parts, keys), functools.partial(_upload, parts, keys)
     spread = functools.partial(
         over_clients,
         shared=shared,
         rows=(who, memory, private, mine),
-        row_bytes=bytes_of_training(state.params),
+        row_bytes=held,
         **parts.placement._asdict(),
     )
     if parts.layers.whole:
@@ -45,9 +49,10 @@ def train_and_upload(
     return spread(lambda shared, *block: upload(shared, *train(shared, *block)))
 
 
-def bytes_of_training(params: PyTree) -> int:
-    """What a client holds in addition to its rows while it trains: weights, a gradient and an update."""
-    return 3 * sum(p.size * p.dtype.itemsize for p in jax.tree.leaves(params))
+def bytes_of_training(local: Local, key: Key, memory: PyTree, params: PyTree, data: ClientData, who: Cohort) -> int:
+    """What a client holds in addition to its rows while it trains: weights, activations, gradients and an update."""
+    shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), (key, memory, params, data, who))
+    return math.ceil(live_bytes(local.apply, *shapes) / num_rows(who))
 
 
 def _train(

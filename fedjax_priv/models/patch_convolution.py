@@ -2,9 +2,9 @@
 
 As XLA derives them, convolutions with a kernel per client have as many groups as clients, and the window of a kernel
 gradient is a whole image; a library computes them, at a rate that no count shows. Compiled for an H200, a round of 100
-clients with the CNN of McMahan et al. has 205 kernels with patches instead of 226, and moves 17.5 GB more, 3.6 ms at
-4.8 TB/s. To be faster than that, the library would need more than 70 TFLOP/s in convolutions of 100 groups, above the
-rate of the H200 without tensor cores.
+clients in one block with the CNN of McMahan et al. has 205 kernels with patches, not 226, and moves 17.5 GB more, 3.6
+ms at 4.8 TB/s. To be faster than that, the library would need more than 70 TFLOP/s in convolutions of 100 groups, above
+the rate of the H200 without tensor cores.
 """
 
 import functools
