@@ -16,19 +16,19 @@ MASKED = dict(num_clients=N, dropout=0.3)
 MOST = {
     "fedavg": (1100, 0, systems.fedavg),
     "fedavg, lossy": (1600, 7, functools.partial(systems.fedavg, dropout=0.3)),
-    "secagg": (7800, 21, functools.partial(systems.secagg, **MASKED)),
-    "sparse_secagg": (9000, 21, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
+    "secagg": (8600, 21, functools.partial(systems.secagg, **MASKED)),
+    "sparse_secagg": (9100, 21, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
     "fedrep": (
-        9000,
+        9800,
         40,
         functools.partial(systems.fedrep, num_params=D, ratio=0.5, aggregate=aggregators.coordinate_median(), **MASKED),
     ),
     "wireless": (
-        2350,
+        2200,
         19,
         functools.partial(systems.wireless, clip=1.0, noise_variance=0.1, receiver_noise=0.1, participation=0.9),
     ),
-    "cdp_fl": (5100, 17, functools.partial(systems.cdp_fl, **MASKED)),
+    "cdp_fl": (5150, 17, functools.partial(systems.cdp_fl, **MASKED)),
 }
 """Lines of StableHLO that a round may have, a tenth more than today, and calls of JAX's Threefry, each of which is
 a loop of a dozen kernels on a CPU."""
