@@ -58,14 +58,15 @@ def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
         def upload(shared: tuple, valid: jax.Array, who: Cohort, private: tuple, alive: jax.Array) -> tuple:
             x, public = shared
             y, _, sent = layer.encode(key, private, public, jnp.broadcast_to(x, (alive.size, x.size)), who)
-            return combine.lift(y, alive & valid, who.group), sent
+            bits = jnp.broadcast_to(jnp.uint32(sent.bits), alive.shape)
+            return combine.lift(y, alive & valid, who.group), (bits, sent.refused, sent.clear)
 
-        sums, sent = over_clients(
+        sums, (bits, refused, clear) = over_clients(
             upload, (x, public), (who, private, alive), row_bytes=12 * x.size, **placement._asdict()
         )
-        header, _ = layer.disclose(private, public, sent.clear, alive, alive)
+        header, _ = layer.disclose(private, public, clear, alive, alive)
         received = layer.decode(header, public, combine.lower(sums))
-        return received, sent.status.max(), jnp.where(alive, sent.bits, 0).sum() / alive.sum()
+        return received, refused.max(), jnp.where(alive, bits, 0).sum() / alive.sum()
 
     return jax.jit(run)
 
