@@ -8,7 +8,7 @@ FedJAX calls `jax.tree_map`, which JAX dropped in 0.6. With it put back, FedJAX 
 import jax
 import numpy as np
 
-vars(jax)["tree_map"] = jax.tree.map  # before fedjax is imported
+jax.__dict__["tree_map"] = jax.tree.map  # before fedjax is imported
 
 import fedjax  # noqa: E402
 from fedjax.algorithms import fed_avg  # noqa: E402
