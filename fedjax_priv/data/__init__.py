@@ -1,7 +1,6 @@
 """Data sets, and their partition over clients.
 
 - `dataset`: the type `Dataset`; `images` and `tabular` load data sets.
-- `stratified_split`: a test set with each class's share.
 - `partition`: which client holds which samples.
 - `client_arrays`: stacked arrays of all clients, for `federated_round`.
 - `pool`: a population whose samples stay on the host and are fetched by client.
