@@ -3,7 +3,7 @@
 The ledger has an accountant for each type and the audit a plan; a release of any other type has no guarantee.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jax.typing import ArrayLike
 from jaxtyping import Array
@@ -66,6 +66,26 @@ class LocalNoise(NamedTuple):
 
     secure: bool  # only the sum is seen; otherwise each upload is
     num_selected: int  # r, clients of a round at most
+
+
+class Participation(NamedTuple):
+    """How clients come to take part in a round, as far as proofs use it."""
+
+    sampling: Literal["everyone", "poisson", "fixed_size", "cyclic_poisson", "separated"]
+    rate: float = 1.0  # of a coin, tossed each time that a client or its group may take part; or m / N
+    separation: int = 1  # b: two participations of a client are at least so many rounds apart
+    capacity: int | None = None  # most clients of a round, a uniform subset of those drawn; None: no limit
+
+
+class CentralNoise(NamedTuple):
+    """Gaussian noise that the server adds to a sum of clipped updates (DP-FedAvg, DP-FTRL)."""
+
+    noise_multiplier: float | Array  # z: standard deviation of the sum's noise over `clip`; of the seed if correlated
+    clip: float | Array  # C, largest norm of what a client adds to the sum; adaptive: of the first round
+    participation: Participation
+    population: int  # N
+    secure: bool  # the server gets the exact sum and no update
+    correlation: Any = None  # how noise of different rounds is correlated; None: independent
 
 
 Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise
