@@ -71,7 +71,7 @@ def _reduced(
 
 
 def _own_weights(top: int) -> np.ndarray:
-    """The weight of a node of height j + 1 beside its halves: 2 v / (2 v + 1), if their estimates have variance v."""
+    """The weight of a node of height j + 1 against its halves: 2 v / (2 v + 1), if their estimates have variance v."""
     variance = 2.0 ** np.arange(top) / (2.0 ** np.arange(1, top + 1) - 1)
     return 2 * variance / (2 * variance + 1)
 
