@@ -1,6 +1,7 @@
 """Noise that the server adds to the sums of a run, round by round: independent, or correlated over rounds.
 
 - `process`: the type, and independent noise.
+- `sum_with_noise`: the aggregator that adds it.
 """
 
 from typing import TYPE_CHECKING
@@ -9,7 +10,8 @@ from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedjax_priv.server_noise.process import ServerNoise, independent
+    from fedjax_priv.server_noise.sum_with_noise import noisy_sum
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["ServerNoise", "independent"]
+__all__ = ["ServerNoise", "independent", "noisy_sum"]
