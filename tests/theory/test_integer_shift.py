@@ -8,7 +8,9 @@ from fedjax_priv.theory import gaussian, integer_shift, skellam
 DELTA = 1e-5
 
 
-@pytest.mark.parametrize(("variance", "shift", "printed"), [(100, [10], 4.2696), (25, [5], 4.0229), (400, [20], 4.3494)])
+@pytest.mark.parametrize(
+    ("variance", "shift", "printed"), [(100, [10], 4.2696), (25, [5], 4.0229), (400, [20], 4.3494)]
+)
 def test_skellam_in_one_coordinate(variance, shift, printed):
     assert integer_shift.skellam_epsilon(DELTA, shift, variance) == pytest.approx(printed, abs=2e-4)
 

@@ -15,7 +15,9 @@ def on_the_line(q, first, second, x):
     return np.maximum(p - np.exp(x) * r, 0).sum() * (LINE[1] - LINE[0])
 
 
-@pytest.mark.parametrize(("q", "first", "second"), [(0.1, 1.0, -1.0), (0.01, 2.0, 1.0), (0.5, 3.0, 1.5), (1.0, 1.0, -1.0)])
+@pytest.mark.parametrize(
+    ("q", "first", "second"), [(0.1, 1.0, -1.0), (0.01, 2.0, 1.0), (0.5, 3.0, 1.5), (1.0, 1.0, -1.0)]
+)
 def test_two_mixtures(q, first, second):
     np.testing.assert_allclose(
         both_mixed(X, q, first, second), [on_the_line(q, first, second, x) for x in X], rtol=1e-8, atol=1e-13
