@@ -85,10 +85,14 @@ class Sent(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What `encode` returns as state in a layer whose client state depends on whether the upload was accepted."""
+    """A next state that depends on what becomes of the round, as no party knows yet.
 
-    counted: PyTree  # [b, ...], the state if the upload was accepted
-    lost: PyTree  # [b, ...], the state if it was not; the same structure
+    `Layer.encode` returns it where a client's state moves although its upload was lost, `Aggregator.apply` where the
+    server's state moves although the round failed: noise that was drawn is not drawn again.
+    """
+
+    counted: PyTree  # the state if the upload was accepted, [b, ...]; of the server: if the round succeeded
+    lost: PyTree  # the state if not; the same structure
 
 
 class Placement(NamedTuple):
@@ -200,11 +204,14 @@ class Aggregator(NamedTuple):
 
     `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
     is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
+
+    A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
-    apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state)
+    apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state, or `Kept` in its place)
     most_byzantine: Callable[[int], int] | None = None
+    needs_rows: bool = True
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None
@@ -278,7 +285,7 @@ class RoundInfo(NamedTuple):
     bits: Bits
     counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out
-    status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing but `round` and `draw`
+    status: Int[Array, ""]  # bits of `Status`; any: it failed and moved only `round`, `draw` and what is `Kept`
     measured: PyTree = ()  # name -> numbers [n], measured by layers
     observed: PyTree = ()  # result of `federated_round(observe=...)` on the server's view
 

@@ -62,8 +62,8 @@ def federated_round(
     Returns:
       The system. `init` and `step` may be called inside jit, vmap and scan. `jax.jit(step)` is compiled once for any
       number of rounds: `init` places its state where rounds leave it, in arrays that nobody else holds. A round is a
-      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved. A client's
-      rows move only if its upload was accepted.
+      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved, and what
+      `aggregate` returned as `Kept`. A client's rows move only if its upload was accepted.
 
     Raises:
       ValueError: a block below 1, a mesh of other axes, layers that do not say how uploads combine, that combine
@@ -122,7 +122,7 @@ def _step(
     rows = parts.layers.decode(header, public, received)
     groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
     direction, moved = _descend(parts, keys["aggregate"], state, groups)
-    status = round_status(groups, group_status, moved)
+    status = round_status(groups, group_status, moved, parts.aggregate.needs_rows)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
 

@@ -36,14 +36,18 @@ def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 
-def round_status(groups: Received, group_status: Array, moved: RoundState) -> Array:
-    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
+def round_status(groups: Received, group_status: Array, moved: RoundState, needs_rows: bool) -> Array:
+    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite.
+
+    An aggregator that needs no rows needs no group.
+    """
     reasons = jnp.bitwise_or.reduce(group_status)
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
     finite = jnp.stack(
         [jnp.isfinite(a).all() for a in jax.tree.leaves([getattr(moved, name) for name in SERVER])]
     ).all()
-    return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+    enough = (groups.count > 0).any() if needs_rows else True
+    return jnp.where(enough, jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
 
 
 def commit(
@@ -68,9 +72,18 @@ def _next_layers(who: Cohort, counted: Array, status: Array, carried: PyTree, ol
             return put_rows(who, counted, new, old)
         return put_rows(who, who.selected & (status == 0), rows_where(counted, new.counted, new.lost), old)
 
-    return jax.tree.map(each, carried, old, is_leaf=lambda node: isinstance(node, Kept))
+    return jax.tree.map(each, carried, old, is_leaf=_is_kept)
 
 
 def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
-    """The new state, or the old one if a bit is set."""
-    return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, old)
+    """The new state, or the old one if a bit is set; where the new one is `Kept`, as that says."""
+
+    def each(new: PyTree, old: PyTree) -> PyTree:
+        good, bad = new if isinstance(new, Kept) else (new, old)
+        return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), good, bad)
+
+    return jax.tree.map(each, new, old, is_leaf=_is_kept)
+
+
+def _is_kept(node: PyTree) -> bool:
+    return isinstance(node, Kept)
