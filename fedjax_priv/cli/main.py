@@ -122,9 +122,8 @@ def _commands(arguments: tuple[str, ...]) -> dict[str, Callable]:
 def main() -> None:
     """Run a command. An error in its input is one line on standard error and exit status 2."""
     if sys.argv[1:] == ["--version"]:
-        print(
-            f"fedjax-priv {metadata.version('fedjax-priv')}, JAX {metadata.version('jax')}, Python {platform.python_version()}"
-        )
+        ours, theirs = map(metadata.version, ("fedjax-priv", "jax"))
+        print(f"fedjax-priv {ours}, JAX {theirs}, Python {platform.python_version()}")
         return
     try:
         check_words(sys.argv[1:], _commands(()), dict.fromkeys(COMMANDS, systems.__all__))
