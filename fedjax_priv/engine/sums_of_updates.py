@@ -38,19 +38,22 @@ def train_and_sum(
     n = who.client.size
     count = math.ceil(n / CHUNK)
     size = math.ceil(n / count)
+    selected_first = jnp.argsort(~who.selected, stable=True)  # so that chunks at the end may be without any
+    chunks = lambda a: _split(a[selected_first], count, size)
     sums, uploaded = over_clients(
         functools.partial(_sum_of_chunk, parts, keys, private),
         (state.params, public),
-        jax.tree.map(lambda a: _split(a, count, size), (jnp.arange(n) < n, who, rows_of(who, data))),
+        jax.tree.map(chunks, (who, rows_of(who, data))),
         row_bytes=1,
         block=1,
         mesh=parts.placement.mesh,
     )
-    return sums, jax.tree.map(lambda a: a.reshape(count * size, *a.shape[2:])[:n], uploaded)
+    place = jnp.argsort(selected_first)
+    return sums, jax.tree.map(lambda a: a.reshape(count * size, *a.shape[2:])[place], uploaded)
 
 
 def _split(rows: Array, count: int, size: int) -> Array:
-    """`[n, ...] -> [count, size, ...]`; rows that are missing are 0."""
+    """`[n, ...] -> [count, size, ...]`; rows that are missing are 0, which no selected client is."""
     missing = count * size - rows.shape[0]
     return jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1)).reshape(count, size, *rows.shape[1:])
 
@@ -59,9 +62,9 @@ def _sum_of_chunk(
     parts: Parts, keys: Mapping[str, Key], private: PyTree, shared: tuple, valid: Array, *rows: PyTree
 ) -> tuple[PyTree, Uploaded]:
     """A block of one chunk."""
-    real, who, data = jax.tree.map(lambda a: a[0], rows)
+    who, data = jax.tree.map(lambda a: a[0], rows)
     params, public = shared
-    who = who._replace(selected=who.selected & real & valid[0])
+    who = who._replace(selected=who.selected & valid[0])
 
     def train() -> tuple[PyTree, Uploaded]:
         updates = parts.local.updates(keys["local"], params, data, who)
