@@ -111,7 +111,7 @@ class Stated:
 
     function: Callable
     about: Any = None
-    without_rows: Callable | None = None  # the same, for updates that are no rows of their own; None: not possible
+    without_rows: Callable | None = None  # the same, for updates that are not rows; None: not possible
 
     def __call__(self, *args: Any) -> Any:
         """The function's result."""
@@ -137,7 +137,7 @@ class Combine(NamedTuple):
 
 
 class Updates(NamedTuple):
-    """Updates of a block of clients, known by their norms and sums: none of them is a row of its own."""
+    """Updates of a block of clients, known by their norms and sums; no client has a row."""
 
     loss: Float[Array, " b"]  # mean training loss
     norm: Float[Array, " b"]  # Euclidean

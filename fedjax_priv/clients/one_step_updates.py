@@ -1,4 +1,4 @@
-"""Updates of clients that take one gradient step, by their norms and sums: no client has a gradient of its own.
+"""Updates of clients that take one gradient step, by their norms and sums: no client's gradient is computed.
 
 All clients start from the same parameters, so the gradient of each client's mean loss is that of one sample of a batch,
 whose losses are those means. A sum of clipped updates is then a clipped gradient of the cohort as one batch
@@ -40,7 +40,7 @@ def updates_of_one_step(loss: Loss, batch: Batch, rate: ArrayLike) -> Callable[.
         found, has = sample_gradients(of_clients, params, given), given[1].any(1)
 
         def weighted_sum(factors: Array, counted: Array) -> Array:
-            return rate * ravel_pytree(found.weighted_sum(factors, counted & has))[0]
+            return jnp.multiply(rate, ravel_pytree(found.weighted_sum(factors, counted & has))[0])
 
         return Updates(jnp.where(has, found.losses, 0), jnp.where(has, rate * found.norms, 0), weighted_sum)
 

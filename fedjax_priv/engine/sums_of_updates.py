@@ -1,4 +1,4 @@
-"""The clients' half of a round of which only a sum of scaled updates is wanted: no client has a row of its own.
+"""The clients' half of a round of which only a sum of scaled updates is wanted: no client has a row.
 
 Local training may state that it knows norms and weighted sums of its updates, layers that they do nothing but multiply
 each update by a number which depends on its norm, a channel that it changes no upload, and a sum that it takes what has
@@ -9,6 +9,7 @@ nor on the devices, so that these change no bit. Draws, bits on the wire and sta
 import functools
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +28,12 @@ time."""
 
 def sums_suffice(parts: Parts, memory: PyTree, private: PyTree) -> bool:
     """Whether every part of a round can do without rows, and clients keep nothing from round to round."""
-    able = parts.local.updates, parts.layers.scale, parts.channel.arrivals, parts.combine.lift_sum
-    return all(able) and not (parts.observe or jax.tree.leaves((memory, private)))
+    return all(_without_rows(parts)) and not (parts.observe or jax.tree.leaves((memory, private)))
+
+
+def _without_rows(parts: Parts) -> tuple[Any, Any, Any, Any]:
+    """What training, layers, channel and sum do without rows; None where one cannot."""
+    return parts.local.updates, parts.layers.scale, parts.channel.arrivals, parts.combine.lift_sum
 
 
 def train_and_sum(
@@ -65,17 +70,18 @@ def _sum_of_chunk(
     who, data = jax.tree.map(lambda a: a[0], rows)
     params, public = shared
     who = who._replace(selected=who.selected & valid[0])
+    updates_of, scale, arrivals, lift_sum = _without_rows(parts)
 
     def train() -> tuple[PyTree, Uploaded]:
-        updates = parts.local.updates(keys["local"], params, data, who)
+        updates = updates_of(keys["local"], params, data, who)
         loss = jnp.where(who.selected, updates.loss, 0)
         size = sum(leaf.size for leaf in jax.tree.leaves(params))
         update = Scaled(updates.norm, jnp.ones_like(updates.norm), size)
-        update, carried, sent = parts.layers.scale(keys["encode"], private, public, update, who)
-        alive = parts.channel.arrivals(keys["transmit"], who)
+        update, carried, sent = scale(keys["encode"], private, public, update, who)
+        alive = arrivals(keys["transmit"], who)
         total = updates.weighted_sum(update.factor, alive & (update.factor != 0))
         uploaded = Uploaded((), carried, loss, by_client(sent, loss, who), alive, ())
-        return parts.combine.lift_sum(total, alive.sum(dtype=jnp.int32)), uploaded
+        return lift_sum(total, alive.sum(dtype=jnp.int32)), uploaded
 
     def rest() -> tuple[PyTree, Uploaded]:
         return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(train))

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from fedjax_priv import ClientData, clients, losses, models
+from fedjax_priv.base import Stated
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine import sums_of_updates
-from fedjax_priv.layers import clip, plain, stack
+from fedjax_priv.layers import clip, field_sum, fixed_point_sum, float_sum, plain, stack
 from fedjax_priv.status import Status
 from helpers import engine, mesh_of, same_bits
 
@@ -87,8 +88,9 @@ def test_a_round_is_that_of_single_rows(name):
     assert 0 < np.asarray(ours.counted).sum() < selected.sum()  # some were lost
 
 
-def by_hand(x, y, count, counted):
+def by_hand(data, counted):
     """The sum of the clipped gradients of the clients' mean losses, in float64; ours is ravelled as bias, kernel."""
+    (x, y), count = jax.tree.map(np.asarray, data)
     w, b = np.asarray(PARAMS["Dense_0"]["kernel"], float), np.asarray(PARAMS["Dense_0"]["bias"], float)
     total = np.zeros(D)
     for rows, labels, k in zip(x[counted], y[counted], count[counted], strict=True):
@@ -104,9 +106,10 @@ def by_hand(x, y, count, counted):
 def test_the_sum_is_that_of_the_clipped_gradients_of_mean_losses():
     data = population(150, 3)
     _, info = step(round_of(clients.fedsgd(LOSS), 150), data)
-    arrays = (*map(np.asarray, data.examples), np.asarray(data.count), np.asarray(info.counted))
-    np.testing.assert_allclose(info.direction, by_hand(*arrays), rtol=1e-5, atol=1e-5)
-    assert np.abs(by_hand(*arrays) - by_hand(*arrays[:2], np.minimum(arrays[2], 1), arrays[3])).max() > 0.1
+    counted = np.asarray(info.counted)
+    np.testing.assert_allclose(info.direction, by_hand(data, counted), rtol=1e-5, atol=1e-5)
+    first_samples = data._replace(count=jnp.minimum(data.count, 1))
+    assert np.abs(by_hand(data, counted) - by_hand(first_samples, counted)).max() > 0.1
 
 
 @pytest.mark.parametrize(("block", "devices"), [(7, 1), (None, 3), (40, 8)])
@@ -123,7 +126,7 @@ def test_no_client_has_a_row():
     params = jax.eval_shape(model.init, KEY)
     shapes = ClientData(
         (jax.ShapeDtypeStruct((n, 1, 39), jnp.float32), jax.ShapeDtypeStruct((n, 1), jnp.int32)),
-        jax.ShapeDtypeStruct((n,), jnp.int32),
+        jnp.ones(n, jnp.int32),
     )
     local = clients.fedsgd(losses.softmax_cross_entropy(model))
     sizes = {}
@@ -143,6 +146,10 @@ def test_a_client_whose_gradient_is_not_finite_is_refused_as_with_rows():
     assert [int(info.status) for info in infos] == [Status.NOT_FINITE] * 2
 
 
+def halving(rounds: jax.Array) -> jax.Array:
+    return 0.5**rounds
+
+
 @pytest.mark.parametrize(
     "local",
     [
@@ -151,7 +158,7 @@ def test_a_client_whose_gradient_is_not_finite_is_refused_as_with_rows():
         clients.local_sgd(LOSS, learning_rate=0.5, batch_size=1, num_steps=1, sample_clip=1.0),
         clients.local_sgd(LOSS, learning_rate=0.5, batch_size=1, num_steps=1, gradient_noise=1.0),
         clients.local_sgd(LOSS, learning_rate=0.5, batch_size=1, num_steps=1, momentum=0.5, carry_momentum=True),
-        clients.local_sgd(LOSS, learning_rate=lambda rounds: 0.5, batch_size=1, num_steps=1),
+        clients.local_sgd(LOSS, learning_rate=halving, batch_size=1, num_steps=1),
     ],
 )
 def test_other_local_training_says_nothing_of_its_sums(local):
@@ -160,11 +167,12 @@ def test_other_local_training_says_nothing_of_its_sums(local):
 
 def test_whoever_replaces_a_function_says_nothing_of_sums():
     local, layer, channel = clients.fedsgd(LOSS), stack(send=plain()), erasure()
-    assert local.updates and layer.scale and channel.arrivals and plain().combine.lift_sum
+    assert local.updates and layer.scale and channel.arrivals
+    sums = float_sum(), fixed_point_sum(), field_sum(), fixed_point_sum(2)
+    assert [each.lift_sum is None for each in sums] == [False, False, True, True]
     assert local._replace(apply=lambda *args: local.apply(*args)).updates is None
     assert layer._replace(encode=lambda *args: layer.encode(*args)).scale is None
     assert channel._replace(transmit=lambda *args: channel.transmit(*args)).arrivals is None
-    assert plain(2).combine.lift_sum is None
 
 
 def test_an_observer_gets_rows():
@@ -183,13 +191,14 @@ def test_a_chunk_without_a_selected_client_costs_no_training():
 
     local = clients.fedsgd(LOSS)
     updates = local.updates
+    assert updates is not None
 
-    def counting(key, params, data, who):
-        jax.debug.callback(lambda selected: ran.append(int(selected.sum())), who.selected)
-        return updates(key, params, data, who)
+    def counting(*args):
+        jax.debug.callback(lambda selected: ran.append(int(selected.sum())), args[-1].selected)
+        return updates(*args)
 
-    apply_and_count = type(local.apply)(local.apply.function, local.steps, counting)
-    system = round_of(local._replace(apply=apply_and_count), n, cohort=draw._replace(apply=apply), channel=erasure())
+    counted = local._replace(apply=Stated(local.apply, local.steps, counting))
+    system = round_of(counted, n, cohort=draw._replace(apply=apply), channel=erasure())
     info = jax.block_until_ready(step(system, population(n, 1)))[1]
     jax.effects_barrier()
     assert ran == [3] and int(info.counted.sum()) == 3
