@@ -1,6 +1,7 @@
 """Rounds of which only a sum of clipped updates is wanted, against rounds with a row for each client and NumPy."""
 
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine import sums_of_updates
 from fedjax_priv.layers import clip, field_sum, fixed_point_sum, float_sum, plain, stack
 from fedjax_priv.status import Status
+from fedjax_priv.systems import dp_fedavg
 from helpers import engine, mesh_of, same_bits
 
 KEY = jax.random.key(3)
@@ -203,3 +205,16 @@ def test_a_chunk_without_a_selected_client_costs_no_training():
     jax.effects_barrier()
     assert ran == [3] and int(info.counted.sum()) == 3
     assert n > 2 * sums_of_updates.CHUNK
+
+
+@pytest.mark.parametrize("weights", [{}, {"weight_cap": 2.0}])
+def test_dp_fedavg_is_that_of_single_rows_and_leaves_out_what_is_not_finite(weights):
+    n, data = 150, population(150, 3)
+    x, y = data.examples
+    data = data._replace(examples=(x.at[3, 0].set(jnp.inf).at[4, 0, 0].set(3e38), y))
+    how: dict[str, Any] = dict(num_clients=n, clip=0.3, noise_multiplier=0.1, sampling_rate=0.9, mesh=None, **weights)
+    infos = [step(dp_fedavg(each, **how), data)[1] for each in (clients.fedsgd(LOSS), with_rows(clients.fedsgd(LOSS)))]
+    assert int(infos[0].status) == 0 and {3, 4} <= set(np.asarray(infos[0].client)[np.asarray(infos[0].counted)])
+    np.testing.assert_allclose(*(info.direction for info in infos), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(*(np.where(info.counted, info.loss, 0) for info in infos), rtol=2e-5, atol=1e-6)
+    assert same_bits(infos[0].counted, infos[1].counted) and same_bits(infos[0].bits, infos[1].bits)
