@@ -1,8 +1,8 @@
 """Masked uploads against random words: what a secure sum promises of each upload alone.
 
-An upload is a value plus a pad, in F_q or modulo 2**bits. If pads are uniform and fresh, an upload could as well be random words, whatever
-the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their place. Pads are known here
-from a twin of the system with its masks elided, which sends the same values in the clear.
+An upload is a value plus a pad, in F_q or modulo 2**bits. If pads are uniform and fresh, an upload could as well be
+random words, whatever the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their
+place. Pads are known here from a twin of the system with its masks elided, which sends the same values in the clear.
 """
 
 from typing import NamedTuple

@@ -126,7 +126,10 @@ def _sum_of_words(
 def _sum_of_blocks(
     add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int
 ) -> UInt32[Array, "c d"]:
-    """In F_q, of Philox, from `philox_stream.MANY` words on, in the layout of its blocks: words are put in order once added."""
+    """In F_q, of Philox, from `philox_stream.MANY` words on, in the layout of its blocks.
+
+    Words are put in order once added.
+    """
     spares = -(-d // SHARED_BY)
     rows, columns = philox_stream.layout(d + spares)
     last = np.array([d - 3 * rows * columns], np.uint32)  # spare words are the fourth words of blocks from here on
