@@ -7,7 +7,7 @@ The rooms of the package. A file imports from its own room and from lines above 
     engine                                     one round on devices; how many rows are computed side by side
     crypto                                     field, pseudorandom words, secret sharing
     data models interchange                    samples of clients | networks | parameters in and out
-    layers aggregators                         what happens to an update on its way | robust aggregation rules
+    layers aggregators server_noise            what happens to an update on its way | robust rules | noise of the server
     channels attacks                           what happens to messages | what Byzantine clients do
     clients                                    who takes part, and how clients train
     systems runs                               published systems, one expression each | many rounds, and their records

@@ -85,10 +85,14 @@ class Sent(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What `encode` returns as state in a layer whose client state depends on whether the upload was accepted."""
+    """A next state that depends on what becomes of the round, as no party knows yet.
 
-    counted: PyTree  # [b, ...], the state if the upload was accepted
-    lost: PyTree  # [b, ...], the state if it was not; the same structure
+    `Layer.encode` returns it where a client's state moves although its upload was lost, `Aggregator.apply` where the
+    server's state moves although the round failed: noise that was drawn is not drawn again.
+    """
+
+    counted: PyTree  # the state if the upload was accepted, [b, ...]; of the server: if the round succeeded
+    lost: PyTree  # the state if not; the same structure
 
 
 class Placement(NamedTuple):
@@ -203,7 +207,7 @@ class Aggregator(NamedTuple):
     """
 
     init: Callable[..., PyTree]  # (d) -> state
-    apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state)
+    apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state, or `Kept` in its place)
     most_byzantine: Callable[[int], int] | None = None
 
     def __call__(
@@ -278,7 +282,7 @@ class RoundInfo(NamedTuple):
     bits: Bits
     counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out
-    status: Int[Array, ""]  # bits of `Status`; any: the round failed and changed nothing but `round` and `draw`
+    status: Int[Array, ""]  # bits of `Status`; any: it failed and moved only `round`, `draw` and what is `Kept`
     measured: PyTree = ()  # name -> numbers [n], measured by layers
     observed: PyTree = ()  # result of `federated_round(observe=...)` on the server's view
 

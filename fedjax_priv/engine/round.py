@@ -62,8 +62,8 @@ def federated_round(
     Returns:
       The system. `init` and `step` may be called inside jit, vmap and scan. `jax.jit(step)` is compiled once for any
       number of rounds: `init` places its state where rounds leave it, in arrays that nobody else holds. A round is a
-      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved. A client's
-      rows move only if its upload was accepted.
+      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved, and what
+      `aggregate` returned as `Kept`. A client's rows move only if its upload was accepted.
 
     Raises:
       ValueError: a block below 1, a mesh of other axes, layers that do not say how uploads combine, that combine

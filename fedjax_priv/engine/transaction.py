@@ -68,9 +68,18 @@ def _next_layers(who: Cohort, counted: Array, status: Array, carried: PyTree, ol
             return put_rows(who, counted, new, old)
         return put_rows(who, who.selected & (status == 0), rows_where(counted, new.counted, new.lost), old)
 
-    return jax.tree.map(each, carried, old, is_leaf=lambda node: isinstance(node, Kept))
+    return jax.tree.map(each, carried, old, is_leaf=_is_kept)
 
 
 def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
-    """The new state, or the old one if a bit is set."""
-    return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), new, old)
+    """The new state, or the old one if a bit is set; where the new one is `Kept`, as that says."""
+
+    def each(new: PyTree, old: PyTree) -> PyTree:
+        good, bad = new if isinstance(new, Kept) else (new, old)
+        return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), good, bad)
+
+    return jax.tree.map(each, new, old, is_leaf=_is_kept)
+
+
+def _is_kept(node: PyTree) -> bool:
+    return isinstance(node, Kept)

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import ClientData, Local, Sent
+from fedjax_priv.base import Aggregator, ClientData, Kept, Local, Sent
 from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
 from fedjax_priv.layers import (
@@ -219,6 +219,23 @@ def test_a_server_that_is_no_longer_finite_fails_the_round():
     before, after, info = one_round(system, data._replace(examples=data.examples.at[0].set(1e25)))
     assert int(info.status) == Status.NOT_FINITE
     assert same_bits(after, before._replace(round=before.round + 1))
+
+
+def test_what_an_aggregator_keeps_moves_in_a_failed_round_too():
+    """Attempts are counted, rounds too; without `Kept`, both would stand still."""
+
+    def apply(key, state, received):
+        attempts, rounds = state
+        return received.value[0], Kept((attempts + 1, rounds + 1), (attempts + 1, rounds))
+
+    counting = Aggregator(lambda d: (jnp.int32(0), jnp.int32(0)), apply)
+    system = engine(layers=stack(send=plain(exact=False)), aggregate=counting)
+    data = targets(4, 5)
+    before, after, info = one_round(system, data._replace(examples=data.examples.at[0].set(jnp.nan)))
+    assert int(info.status) == Status.NOT_FINITE
+    assert same_bits(after, before._replace(round=before.round + 1, aggregate=(jnp.int32(1), jnp.int32(0))))
+    _, after, _ = one_round(system, data)
+    assert [*map(int, after.aggregate)] == [1, 1]
 
 
 def test_a_training_loss_that_is_not_finite_fails_the_round():

@@ -1,0 +1,78 @@
+"""Correlated noise of a banded Toeplitz matrix, or of one whose inverse is banded."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Key
+from fedjax_priv.server_noise import correlations
+from fedjax_priv.server_noise.process import ServerNoise
+from fedjax_priv.server_noise.streams import seed, stream
+
+
+def banded(coefficients: Sequence[float] | np.ndarray) -> ServerNoise:
+    """`C^-1 z` of a Toeplitz C with few bands (banded matrix factorization, BSR).
+
+    Row t is `u_t = (z_t - sum_{j=1}^{bands-1} c_j u_{t-j}) / c_0`. The state holds the last `bands - 1` rows, d numbers
+    each. Source: Choquette-Choo et al. 2023, arXiv 2306.08153; coefficients by `theory.correlated_noise`, as in
+    `banded(correlated_noise.optimal_banded(1000, 10))`.
+
+    Args:
+      coefficients: c_0 to c_{bands-1}, the first column of C.
+
+    Raises:
+      ValueError: there are none, one is not finite, or the first is not > 0.
+    """
+    c = first_column(coefficients)
+    lag = len(c) - 1
+
+    def row(key: Key, t: Int[Array, ""], past: Float[Array, "lag d"], d: int) -> tuple[Array, Array]:
+        z, scale = seed(key, t, d), jnp.asarray(c[0], past.dtype)
+        if not lag:
+            return z / scale, past
+        age = (t - 1 - jnp.arange(lag, dtype=t.dtype)) % lag  # slot s holds the last row u_i with i = s mod lag
+        u = (z - (jnp.asarray(c[1:], past.dtype)[age][:, None] * past).sum(0)) / scale
+        return u, past.at[t % lag].set(u)
+
+    return stream(correlations.Banded(c), lambda d: jnp.zeros((lag, d)), row)
+
+
+def banded_inverse(coefficients: Sequence[float] | np.ndarray) -> ServerNoise:
+    """`C^-1 z` of a Toeplitz C whose inverse has few bands (BISR).
+
+    Row t is `u_t = sum_{j<p} c'_j z_{t-j}`. Nothing is kept but t and a key: each round draws its p seeds again.
+    Source: Kalinin, McKenna, Upadhyay, Lampert 2025, arXiv 2505.12128; coefficients by
+    `theory.correlated_noise.inverse_square_root`.
+
+    Args:
+      coefficients: c'_0 to c'_{p-1}, the first column of C^-1.
+
+    Raises:
+      ValueError: there are none, one is not finite, or the first is not > 0.
+    """
+    c = first_column(coefficients)
+
+    def row(key: Key, t: Int[Array, ""], buffers: tuple, d: int) -> tuple[Array, tuple]:
+        def add(total: Array, lag: tuple) -> tuple[Array, None]:
+            weight, j = lag
+            return total + jnp.where(j <= t, weight, 0) * seed(key, t - j, d), None
+
+        zero = jnp.zeros(d)
+        lags = jnp.asarray(c, zero.dtype), jnp.arange(len(c), dtype=t.dtype)
+        return jax.lax.scan(add, zero, lags)[0], buffers
+
+    return stream(correlations.BandedInverse(c), lambda d: (), row)
+
+
+def first_column(coefficients: Sequence[float] | np.ndarray) -> tuple[float, ...]:
+    """The coefficients as numbers, checked."""
+    _validate.known(coefficients=coefficients)
+    if np.ndim(coefficients) != 1 or not len(coefficients):
+        raise ValueError(f"coefficients must be a list of at least one number, got {coefficients!r}")
+    _validate.each(_validate.finite, coefficients=coefficients)
+    _validate.positive(**{"coefficients[0]": coefficients[0]})
+    return tuple(map(float, coefficients))
