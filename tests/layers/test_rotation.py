@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import hadamard as walsh
 
+from fedjax_priv.base import Received
 from fedjax_priv.layers import plain, rotate, stack
 from fedjax_priv.layers.rotation import hadamard, padded_length, signs
 from helpers import cohort_of, refuses, run_layer, survivors
@@ -56,14 +57,10 @@ def test_everybody_is_told_a_seed_of_64_bits_and_without_it_nothing_comes_back()
     x = jnp.asarray(np.random.default_rng(1).normal(size=(3, 64)), jnp.float32)
     _, _, result = rotated(x)
     assert result["bits"]["rotation"].down.tolist() == [64, 64, 64] and not result["bits"]["rotation"].up.any()
-    layer, received = rotate(64), plain().combine.lower(plain().combine.lift(result["upload"], *told(3)))
+    layer, received = rotate(64), Received(result["upload"].sum(0, keepdims=True), jnp.array([3]))
     right = np.asarray(layer.decode((), result["public"]["rotate"], received).value[0])
     wrong = np.asarray(layer.decode((), jnp.uint32([1, 2]), received).value[0])  # a seed that one side kept secret
     assert np.abs(right - x.sum(0)).max() < 1e-5 and np.abs(wrong - x.sum(0)).max() > 1
-
-
-def told(n):
-    return survivors(n), jnp.zeros(n, jnp.int32)
 
 
 def test_lengths_are_padded_to_powers_of_two():

@@ -123,7 +123,7 @@ def test_the_error_that_bits_and_eps_leave(shares, target):
     [(100, 0.75, 0.235281), (100, 2.0, 0.0397529), (100, 6.0, 0.00583139), (1000, 2.0, 3.97529e-4)],
 )
 def test_a_trusted_server_s_gaussian_noise_beside_it(shares, target, known):
-    ratio = optimize.brentq(lambda s: gaussian.epsilon(DELTA, s) - target, 1e-3, 10)
+    ratio = optimize.root_scalar(lambda s: gaussian.epsilon(DELTA, s) - target, bracket=(1e-3, 10)).root
     assert (10 / ratio / shares) ** 2 == pytest.approx(known, rel=1e-4)
 
 
