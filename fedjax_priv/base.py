@@ -204,11 +204,14 @@ class Aggregator(NamedTuple):
 
     `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
     is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
+
+    A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
     apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state, or `Kept` in its place)
     most_byzantine: Callable[[int], int] | None = None
+    needs_rows: bool = True
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None

@@ -90,6 +90,11 @@ def _steps(*, release: releases.LocalNoise, view: str, colluding: int, **_: Any)
     return [along(left) for left in left_of_updates(_known(view, colluding))]
 
 
+def _central(**_: Any) -> list[Reading]:
+    """What everybody but the server sees."""
+    return [along(adversaries.direction)]
+
+
 PLANS: Mapping[type, Plan] = {
     NoneType: Plan(_clear),
     releases.Sum: Plan(_sum, _sum_clip),
@@ -97,6 +102,7 @@ PLANS: Mapping[type, Plan] = {
     releases.ProposedCoordinates: Plan(_sum, _sum_clip),
     releases.OverTheAir: Plan(_air, lambda release, heard: float(release.clip), on_the_air=True),
     releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
+    releases.CentralNoise: Plan(_central, lambda release, heard: float(release.clip)),
 }
 """By the type of `Subject.release`."""
 

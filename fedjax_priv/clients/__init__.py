@@ -1,6 +1,8 @@
 """Which clients take part in a round, and how they train.
 
-- `participation`: draws of a round's cohort.
+- `participation`: draws of a round's cohort; `poisson_draws`, `separated_draws`: those of private training.
+- `cohort_rows`: what draws have in common.
+- `bounded_updates`: weighted and clipped updates, whatever a client's data are.
 - `local_training`: local SGD and FedSGD.
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedjax_priv.clients.bounded_updates import bounded
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
     from fedjax_priv.clients.local_steps import LocalSteps
     from fedjax_priv.clients.local_training import fedsgd, local_sgd
@@ -26,10 +29,13 @@ if TYPE_CHECKING:
         sample,
         scheduled,
     )
+    from fedjax_priv.clients.poisson_draws import cyclic_poisson, poisson
+    from fedjax_priv.clients.separated_draws import separated
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "LocalSteps", "bernoulli", "channel_aware", "clipped_gradient", "everyone", "fedsgd", "gradient_norms",
-    "independent", "local_sgd", "norm_methods", "only_if", "sample", "scheduled",
+    "LocalSteps", "bernoulli", "bounded", "channel_aware", "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd",
+    "gradient_norms", "independent", "local_sgd", "norm_methods", "only_if", "poisson", "sample", "scheduled",
+    "separated",
 ]  # fmt: skip

@@ -11,25 +11,8 @@ from jaxtyping import Array, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.channels import Fading, constant
+from fedjax_priv.clients.cohort_rows import Counts, cohort_of, uniform_subset
 from fedjax_priv.keys import named, per_client
-
-Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
-"""Samples of each client of the population."""
-
-
-def _cohort(client: Array, round: Array, count: Counts) -> Cohort:
-    """All these clients selected, honest, in one group, with unit gain; beta_i relative to the whole population."""
-    n = client.size
-    return Cohort(
-        client=client,
-        round=jnp.broadcast_to(round, n),
-        weight=jnp.asarray(count)[client] / jnp.maximum(count.sum(), 1),
-        selected=jnp.ones(n, bool),
-        byzantine=jnp.zeros(n, bool),
-        group=jnp.zeros(n, jnp.int32),
-        gain=jnp.ones(n, jnp.float32),
-        participation=jnp.ones(n, jnp.float32),
-    )
 
 
 def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
@@ -44,7 +27,7 @@ def everyone(num_groups: int = 1, *, num_byzantine: int = 0) -> Draw:
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         client = jnp.arange(count.size)
-        who = _cohort(client, round, count)._replace(byzantine=client < num_byzantine)
+        who = cohort_of(client, round, count)._replace(byzantine=client < num_byzantine)
         if num_groups == 1:
             return who, state
         return who._replace(group=jax.random.permutation(named(key, "group"), count.size) % num_groups), state
@@ -71,7 +54,7 @@ def sample(size: int, *, num_byzantine: int = 0) -> Draw:
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
-        who = _cohort(_subset(named(key, "sample"), size, count.size), round, count)
+        who = cohort_of(uniform_subset(named(key, "sample"), size, count.size), round, count)
         return who._replace(byzantine=who.client < num_byzantine), state
 
     return Draw(lambda key, n: (), apply)
@@ -96,34 +79,9 @@ def scheduled(members: ArrayLike) -> Draw:
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if table.max() >= count.size:
             raise ValueError(f"members must be below the number of clients, {count.size}, got {table.max()}")
-        return _cohort(jnp.asarray(table, jnp.int32)[round % len(table)], round, count), state
+        return cohort_of(jnp.asarray(table, jnp.int32)[round % len(table)], round, count), state
 
     return Draw(lambda key, n: (), apply)
-
-
-def _subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
-    """A uniform subset of `0, ..., population - 1`, in ascending order.
-
-    A small subset is drawn number by number; repeated numbers and numbers outside the population are drawn again until
-    none is left. The procedure treats all numbers alike, so all subsets are equally likely. Numbers are plain random
-    bits: nothing is rounded. At least three draws in eight are kept, so few repetitions are needed.
-    """
-    if 4 * size > population:
-        return jnp.sort(jax.random.choice(key, population, (size,), replace=False))
-    spare = jnp.uint32(32 - (population - 1).bit_length())
-
-    def misses(numbers: Array) -> Array:
-        again = jnp.concatenate([jnp.zeros(1, bool), numbers[1:] == numbers[:-1]])
-        return again | (numbers >= population)
-
-    def draw(state: tuple[Array, Array]) -> tuple[Array, Array]:
-        numbers, time = state
-        bits = jax.random.bits(jax.random.fold_in(key, time), (size,), jnp.uint32)
-        return jnp.sort(jnp.where(misses(numbers), bits >> spare, numbers)), time + 1
-
-    none = jnp.full(size, population, jnp.uint32)
-    numbers, _ = jax.lax.while_loop(lambda state: misses(state[0]).any(), draw, (none, jnp.int32(0)))
-    return numbers.astype(jnp.int32)
 
 
 def independent(probability: Callable[..., ArrayLike], fading: Fading | None = None) -> Draw:
@@ -137,7 +95,7 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
     fading = constant() if fading is None else fading
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
-        who = _cohort(jnp.arange(count.size), round, count)
+        who = cohort_of(jnp.arange(count.size), round, count)
         gain, state = fading.apply(named(key, "fading"), state, round, count.size)
         p = jnp.broadcast_to(jnp.asarray(probability(round, gain), jnp.float32), who.client.shape)
         joins = per_client(jax.random.uniform, named(key, "join"), who.client) < p

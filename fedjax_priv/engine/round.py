@@ -122,7 +122,7 @@ def _step(
     rows = parts.layers.decode(header, public, received)
     groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
     direction, moved = _descend(parts, keys["aggregate"], state, groups)
-    status = round_status(groups, group_status, moved)
+    status = round_status(groups, group_status, moved, parts.aggregate.needs_rows)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
 

@@ -36,14 +36,18 @@ def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
 
 
-def round_status(groups: Received, group_status: Array, moved: RoundState) -> Array:
-    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite."""
+def round_status(groups: Received, group_status: Array, moved: RoundState, needs_rows: bool) -> Array:
+    """A round fails if no group is left, for the groups' reasons, or if what the server would keep is not finite.
+
+    An aggregator that needs no rows needs no group.
+    """
     reasons = jnp.bitwise_or.reduce(group_status)
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
     finite = jnp.stack(
         [jnp.isfinite(a).all() for a in jax.tree.leaves([getattr(moved, name) for name in SERVER])]
     ).all()
-    return jnp.where((groups.count > 0).any(), jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+    enough = (groups.count > 0).any() if needs_rows else True
+    return jnp.where(enough, jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
 
 
 def commit(

@@ -5,6 +5,7 @@ sum of exponentials, or stand for a tree over rounds. `theory.correlated_noise` 
 
 - `process`: the type, and independent noise. `streams`: counter and key of correlated noise.
 - `banded_noise`, `buffered_noise`, `tree_noise`: the processes. `correlations`: what each states of C, for proofs.
+- `sum_with_noise`: the aggregator that adds noise to a sum.
 """
 
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from fedjax_priv.server_noise.banded_noise import banded, banded_inverse
     from fedjax_priv.server_noise.buffered_noise import buffered
     from fedjax_priv.server_noise.process import ServerNoise, independent
+    from fedjax_priv.server_noise.sum_with_noise import noisy_sum
     from fedjax_priv.server_noise.tree_noise import tree
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["ServerNoise", "banded", "banded_inverse", "buffered", "independent", "tree"]
+__all__ = ["ServerNoise", "banded", "banded_inverse", "buffered", "independent", "noisy_sum", "tree"]

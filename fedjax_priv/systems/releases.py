@@ -84,8 +84,8 @@ class CentralNoise(NamedTuple):
     clip: float | Array  # C, largest norm of what a client adds to the sum; adaptive: of the first round
     participation: Participation
     population: int  # N
-    secure: bool  # the server gets the exact sum and no update
+    secure: bool  # the server gets the exact sum and no update; who came decides if it is opened: zero-out only
     correlation: Any = None  # how noise of different rounds is correlated; None: independent
 
 
-Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise
+Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise | CentralNoise

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_priv.base import Aggregator, Received
+from fedjax_priv.base import Aggregator, Kept, Received
 from fedjax_priv.testing.laws import is_compiled, law, traced_once
 
 DRAWS = 5
@@ -34,6 +34,7 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
         rows, count = _rows(seed, num_rows, num_params)
         with law(4, "a rule must be traced once for all rounds"):
             direction, after = run(key, state, Received(rows, count))
+        after = after.counted if isinstance(after, Kept) else after
         with law(15, "the direction must be finite, float32 [d]"):
             chex.assert_shape(direction, (num_params,))
             chex.assert_type(direction, jnp.float32)

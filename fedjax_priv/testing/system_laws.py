@@ -26,11 +26,12 @@ def check_system(
     rounds: int = 3,
     elsewhere: Sequence[Algorithm] = (),
     variant: Callable = jax.jit,
+    bounded: bool = False,
 ) -> tuple[RoundState, list[RoundInfo]]:
     """Laws 3, 4, 8, 11, 13 and 15, in rounds from the state that `init` returns.
 
     Args:
-      algorithm: of any origin, with client data whose floats, if NaN, fail the round.
+      algorithm: of any origin, with client data whose floats, if NaN, fail the round, unless it is `bounded`.
       key: of the run.
       params: the first parameters.
       data: float samples of every client.
@@ -38,6 +39,7 @@ def check_system(
       elsewhere: the same system in other blocks or on other devices, which runs the first three rounds. Give them with
         local training whose bits do not depend on the block.
       variant: how a step is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
+      bounded: no data of clients may fail a round, as under differential privacy of clients.
 
     Returns:
       The state after the rounds that succeeded, and what they tell.
@@ -48,7 +50,7 @@ def check_system(
     run = variant(traced_once(algorithm.step))
     first = _loop(run, algorithm.init(key, params, data), key, data, min(rounds, COMPARED))
     state, infos = _loop(run, first[0], key, data, rounds - len(first[1]))
-    _check_transaction(run, key, state, data)
+    (_check_bounded if bounded else _check_transaction)(run, key, state, data)
     _check_compiled_once(run)
     for other in elsewhere:
         step = jax.jit(other.step)
@@ -89,18 +91,29 @@ def _check_info(state: RoundState, info: RoundInfo) -> None:
 
 def _check_transaction(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:
     """A NaN of every client fails the round."""
-    ruined = jax.tree.map(_not_a_number, data.examples)
-    after, info = run(key, before, data._replace(examples=ruined))
+    after, info = run(key, before, _ruined(data))
     require(8, int(info.status) & Status.NOT_FINITE, "a round of NaN must set the bit NOT_FINITE")
     require(8, not np.asarray(info.counted).any(), "a round that failed must accept no upload")
     with law(8, "a round that failed must change nothing but `round` and `draw`"):
         chex.assert_trees_all_equal(*jax.device_get((after, before._replace(round=before.round + 1, draw=after.draw))))
 
 
+def _check_bounded(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:
+    """A NaN of every client counts as nothing."""
+    after, info = run(key, before, _ruined(data))
+    require(8, int(info.status) == 0, "a round of NaN must not fail where updates are bounded")
+    with law(15, "a round of NaN must leave a finite state where updates are bounded"):
+        chex.assert_tree_all_finite((after.params, after.memory, info.direction))
+
+
 def _check_compiled_once(run: Any) -> None:
     """Only a jitted function counts its programs."""
     if count := getattr(run, "_cache_size", None):
         require(13, count() == 1, f"`init` must return a state as rounds return it: {count()} programs were compiled")
+
+
+def _ruined(data: ClientData) -> ClientData:
+    return data._replace(examples=jax.tree.map(_not_a_number, data.examples))
 
 
 def _not_a_number(a: Any) -> Any:

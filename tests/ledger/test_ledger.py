@@ -111,7 +111,7 @@ def test_without_secure_aggregation_uploads_are_seen_alone():
 def test_every_type_of_release_has_an_accountant_and_a_plan_for_its_audit():
     types = {*typing.get_args(releases.Release)}
     made_here = {each for each in vars(releases).values() if getattr(each, "__module__", "") == releases.__name__}
-    assert made_here - {releases.DistributedNoise} == types
+    assert made_here - {releases.DistributedNoise, releases.Participation} == types
     assert ACCOUNTANTS.keys() == PLANS.keys() == types | {type(None)}
     unknown = systems.fedavg(local(num_steps=1))._replace(release=releases.DistributedNoise(1, 1, 1, 1))
     (entry,) = entries(unknown)

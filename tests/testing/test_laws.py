@@ -245,6 +245,13 @@ SYSTEMS = {
         local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, snr_db=60.0, access="orthogonal",
         known_count=False, power_control="signal", **how,
     ),
+    "dp_fedavg": lambda local, n, **how: systems.dp_fedavg(
+        local, num_clients=n, clip=20.0, noise_multiplier=1e-4, weight_cap=8.0, mean_weight=0.6, dropout=0.1, **how
+    ),
+    "dp_fedavg, secure": lambda local, n, **how: systems.dp_fedavg(
+        local, num_clients=n, clip=20.0, noise_multiplier=1e-4, weight_cap=8.0, mean_weight=0.6, sampling_rate=0.8,
+        secure=True, threshold=2, **how,
+    ),
     "rcgd_ef": lambda local, n, **how: systems.rcgd_ef(
         local, num_clients=n, num_params=D, ratio=0.5, trimmed=0.0, dropout=0.1, **how
     ),
@@ -326,7 +333,9 @@ def test_a_system_keeps_the_laws(name):
     """Laws 3, 4, 8, 11, 13 and 15 on 1, 2 and 8 devices; and it learns: the mean of the targets is its fixed point."""
     data = targets(N, D)
     elsewhere = [system_of(name, block, devices) for block, devices in PLACES[name]]
-    state, infos = check_system(system_of(name), KEY, jnp.zeros(D), data, rounds=40, elsewhere=elsewhere)
+    state, infos = check_system(
+        system_of(name), KEY, jnp.zeros(D), data, rounds=40, elsewhere=elsewhere, bounded=name.startswith("dp_fedavg")
+    )
     assert len(np.unique(np.asarray(state.params))) > 1
     accepted = sum(np.bincount(info.client[info.counted], minlength=N) for info in jax.device_get(infos))
     chex.assert_trees_all_equal(np.asarray(state.memory), accepted.astype(np.int32))

@@ -1,0 +1,51 @@
+"""Rows of a cohort, and uniform subsets of a population: what draws have in common."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from fedjax_priv.base import Cohort, Key
+
+Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
+"""Samples of each client of the population."""
+
+
+def cohort_of(client: Array, round: Array, count: Counts) -> Cohort:
+    """All these clients selected, honest, in one group, with unit gain; beta_i relative to the whole population."""
+    n = client.size
+    return Cohort(
+        client=client,
+        round=jnp.broadcast_to(round, n),
+        weight=jnp.asarray(count)[client] / jnp.maximum(count.sum(), 1),
+        selected=jnp.ones(n, bool),
+        byzantine=jnp.zeros(n, bool),
+        group=jnp.zeros(n, jnp.int32),
+        gain=jnp.ones(n, jnp.float32),
+        participation=jnp.ones(n, jnp.float32),
+    )
+
+
+def uniform_subset(key: Key, size: int, population: int) -> Int[Array, " size"]:
+    """A uniform subset of `0, ..., population - 1`, in ascending order.
+
+    A small subset is drawn number by number; repeated numbers and numbers outside the population are drawn again until
+    none is left. The procedure treats all numbers alike, so all subsets are equally likely. Numbers are plain random
+    bits: nothing is rounded. At least three draws in eight are kept, so few repetitions are needed.
+    """
+    if 4 * size > population:
+        return jnp.sort(jax.random.choice(key, population, (size,), replace=False))
+    spare = jnp.uint32(32 - (population - 1).bit_length())
+
+    def misses(numbers: Array) -> Array:
+        again = jnp.concatenate([jnp.zeros(1, bool), numbers[1:] == numbers[:-1]])
+        return again | (numbers >= population)
+
+    def draw(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        numbers, time = state
+        bits = jax.random.bits(jax.random.fold_in(key, time), (size,), jnp.uint32)
+        return jnp.sort(jnp.where(misses(numbers), bits >> spare, numbers)), time + 1
+
+    none = jnp.full(size, population, jnp.uint32)
+    numbers, _ = jax.lax.while_loop(lambda state: misses(state[0]).any(), draw, (none, jnp.int32(0)))
+    return numbers.astype(jnp.int32)

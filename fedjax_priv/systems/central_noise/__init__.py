@@ -1,0 +1,1 @@
+"""Systems in which the server adds noise to sums of clipped updates."""

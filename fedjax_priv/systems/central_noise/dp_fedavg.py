@@ -1,0 +1,106 @@
+"""DP-FedAvg (McMahan, Ramage, Talwar and Zhang, ICLR 2018): clipped updates, summed; noise of the server on the sum."""
+
+from jaxtyping import Array
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients.bounded_updates import bounded
+from fedjax_priv.crypto import field
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
+from fedjax_priv.server_noise import ServerNoise, independent, noisy_sum
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
+from fedjax_priv.systems.central_noise.sampling import sampling_of
+from fedjax_priv.systems.releases import CentralNoise
+
+FINEST = 2.0**20
+"""Most grid points of a secure sum per clipping norm: float32 has a few more bits."""
+_DEFAULTS = ("all", None, False)
+"""Of the options of masks; a command line gives them too, and an audit elides masks wherever it can."""
+
+
+def dp_fedavg(
+    local: Local,
+    *,
+    num_clients: int,
+    clip: float | Array = 1.0,
+    noise_multiplier: float | Array = 1.0,
+    sampling_rate: float | Array | None = None,
+    cohort_size: int | None = None,
+    capacity: int | None = None,
+    separation: int = 1,
+    weight_cap: float | None = None,
+    mean_weight: float = 1.0,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    secure: bool = False,
+    noise: ServerNoise | None = None,
+    **how: Masked,
+) -> Algorithm:
+    """`w <- w - (sum_S clip_C(w_i Delta_i) + N(0, z^2 C^2 I)) / W` with a public W (arXiv 1710.06963, Algorithm 1).
+
+    W is the expected number of clients times `mean_weight`; to divide by the number that came would tell it. Noise is
+    added in every round, also where nobody came or a secure sum was not opened, which is no failure. An update that is
+    not finite counts as 0. `server` is another optimizer than `w <- w - direction`.
+
+    Who is protected from whom: figures hold against everybody but the server, which sees every update, or with `secure`
+    the exact sum. The noise is float32, whose holes an attacker of the lowest bits can use (Mironov 2012).
+
+    Args:
+      local: training of a client.
+      num_clients: clients in the data, N.
+      clip: C, largest Euclidean norm of what a client adds to the sum.
+      noise_multiplier: z, standard deviation of the noise of the sum over `clip`; 0 adds none. With correlated `noise`
+        that of its seed.
+      sampling_rate: probability q that a client takes part in a round, each by its own coin (Poisson sampling).
+      cohort_size: clients of every round, drawn uniformly without replacement. Everyone takes part if neither this nor
+        `sampling_rate` is given.
+      capacity: with `sampling_rate`, most clients of a round; if more come, a uniform subset of them takes part. If not
+        given, this happens with probability below 1e-15.
+      separation: b, least number of rounds from one round of a client to its next. With `sampling_rate`, clients form b
+        fixed groups whose turns come one after the other.
+      weight_cap: number of samples from which on a client has weight 1; one with fewer has weight samples / weight_cap.
+        All have weight 1 if not given.
+      mean_weight: public constant for the mean weight of a client.
+      dropout: probability that an update is lost.
+      leave: with `secure`, probability that a survivor is gone when the server asks for shares.
+      secure: sum under pairwise masks, rounded to a grid.
+      noise: what the server adds; independent Gaussian noise if not given.
+      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+    """
+    _validate.one_of((True, False), secure=secure)
+    _validate.fraction(above_zero=True, mean_weight=mean_weight)
+    clip, noise_multiplier = _validate.positive(clip=clip), _validate.non_negative(noise_multiplier=noise_multiplier)
+    sampled = sampling_of(num_clients, sampling_rate, cohort_size, capacity, separation)
+    if secure and sampled.most < 2:
+        raise ValueError(f"secure must be False in cohorts of one client, whose sum is its update, got {secure}")
+    masks, run = MASKS.split(how)
+    levels = _levels(sampled.most)
+    if secure:
+        masked = pairwise_masks(group_size=sampled.most, **masks)
+        send = {"quantize": quantize(levels, max_terms=sampled.most), "mask": masked}
+    else:
+        chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
+        send = {"send": unmasked(plain(), chosen, "secure=False")}
+    noise = independent() if noise is None else noise
+    return federated_round(
+        cohort=sampled.draw,
+        local=bounded(local, clip=clip, weight_cap=weight_cap, margin=1 / levels if secure else 0.0),
+        layers=stack(**send),
+        channel=erasure(loss_rate(dropout), leave=leave),
+        aggregate=noisy_sum(noise, noise_multiplier, clip / (sampled.expected * mean_weight)),
+        num_clients=num_clients,
+        release=CentralNoise(noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation),
+        **run,
+    )
+
+
+def _levels(clients: int) -> float:
+    """Grid points per clipping norm, a power of two: no sum of clipped updates leaves the field."""
+    most = (int(field.Q) - 1) // 2 // clients - 2
+    return min(FINEST, 2.0 ** (most.bit_length() - 1))

@@ -1,0 +1,33 @@
+"""The aggregator that adds noise to a sum: its laws, its arithmetic, and that it needs no rows."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from refusals import refused
+
+from fedjax_priv.base import Received
+from fedjax_priv.server_noise import ServerNoise, independent, noisy_sum
+from fedjax_priv.testing import check_aggregator
+
+KEY = jax.random.key(5)
+ROWS = jnp.arange(6.0).reshape(2, 3)
+
+
+def test_it_keeps_the_laws_of_an_aggregator():
+    check_aggregator(noisy_sum(independent(), 0.3, 0.5))
+
+
+def test_it_is_the_sum_and_noise_of_unit_deviation_times_the_factor():
+    ones = ServerNoise(lambda d: jnp.int32(3), lambda key, state, d: (jnp.full(d, state, jnp.float32), state + 1))
+    rule = noisy_sum(ones, 0.5, 0.25)
+    for count, rows in (([1, 4], ROWS.sum(0)), ([0, 4], ROWS[1]), ([0, 0], 0 * ROWS[0])):
+        direction, kept = rule.apply(KEY, jnp.int32(3), Received(ROWS, jnp.array(count)))
+        np.testing.assert_allclose(direction, 0.25 * (rows + 0.5 * 3))
+        assert kept.counted == kept.lost == 4
+    assert not rule.needs_rows and rule.most_byzantine(5) == 0
+
+
+test_bad_arguments = refused(
+    (lambda: noisy_sum(independent(), -1.0), "deviation must be a finite number >= 0, got -1.0"),
+    (lambda: noisy_sum(independent(), 1.0, 0.0), "factor must be a finite number > 0, got 0.0"),
+)

@@ -1,0 +1,189 @@
+"""DP-FedAvg against NumPy: clipped, weighted sums over a public number, and noise whoever comes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from refusals import refused
+
+from fedjax_priv.base import Local
+from fedjax_priv.server_noise import ServerNoise
+from fedjax_priv.status import Status
+from fedjax_priv.systems import dp_fedavg, fedavg
+from helpers import one_round, remembering, rounds_of, same_bits, targets, towards_target
+
+KEY = jax.random.key(8)
+N, D = 6, 5
+DATA = targets(N, D)
+COUNT = np.asarray(DATA.count)
+
+
+def made(local=None, **how):
+    local = towards_target() if local is None else local
+    return dp_fedavg(local, **{"num_clients": N, "clip": 1.5, "noise_multiplier": 0.0, "mesh": None, "block": 4} | how)
+
+
+def summed(data=DATA, who=None, weight=None, clip=1.5):
+    """The clipped sum over `who` in float64, at parameters 0, where the update is minus the target."""
+    update = -np.asarray(data.examples, np.float64) * (1 if weight is None else weight[:, None])
+    norm = np.linalg.norm(update, axis=1, keepdims=True)
+    clipped = update * np.minimum(1, clip / norm)
+    assert (norm > clip).any() and (norm < clip).any()
+    return clipped[np.arange(N) if who is None else who].sum(0)
+
+
+SAMPLED = {
+    "everyone": ({}, N), "poisson": ({"sampling_rate": 0.4}, 0.4 * N), "fixed size": ({"cohort_size": 4}, 4),
+    "cyclic": ({"sampling_rate": 0.7, "separation": 2}, 0.7 * N / 2), "apart": ({"cohort_size": 2, "separation": 3}, 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_the_sum_is_divided_by_the_expected_number(name):
+    """Over several rounds, in which not the same number comes; the control divides by the number that came."""
+    how, expected = SAMPLED[name]
+    states, infos = rounds_of(made(server=optax.sgd(0.0), **how), KEY, jnp.zeros(D), DATA, 8)
+    came = np.asarray(infos.counted)
+    assert not np.asarray(infos.status).any() and not np.asarray(states.params).any()
+    sums = np.stack([summed(who=who[here]) for who, here in zip(np.asarray(infos.client), came, strict=True)])
+    np.testing.assert_allclose(infos.direction, sums / expected, atol=2e-6)
+    number = came.sum(1)
+    assert (len(set(number)) > 1) == ("sampling_rate" in how)
+    if "sampling_rate" in how:
+        by_number = sums / np.maximum(number, 1)[:, None]
+        assert np.abs(infos.direction - by_number).max() > 1e-2
+
+
+def test_weights_are_capped_and_their_mean_is_public():
+    cap, mean = 4.0, 0.7
+    assert (cap < COUNT).any() and (cap > COUNT).any()
+    _, _, info = one_round(made(weight_cap=cap, mean_weight=mean), DATA)
+    expected = summed(weight=np.minimum(COUNT / cap, 1)) / (mean * N)
+    np.testing.assert_allclose(info.direction, expected, atol=2e-6)
+
+
+@pytest.fixture(scope="module")
+def noisy():
+    """Directions of rounds with updates of 0 in which mostly nobody comes."""
+    silent = Local(lambda n, params: (), lambda key, m, params, data, who: (0 * data.examples, m, data.examples[:, 0]))
+    system = made(silent, noise_multiplier=1.3, sampling_rate=0.05, server=optax.sgd(0.0))
+    wide = targets(N, 400)
+    return rounds_of(system, KEY, jnp.zeros(400), wide, 40)[1]
+
+
+def test_noise_has_the_deviation_that_is_stated_whoever_comes(noisy):
+    number = np.asarray(noisy.counted).sum(1)
+    assert {0, 1} <= set(number) and not np.asarray(noisy.status).any()
+    scaled = np.asarray(noisy.direction) * (0.05 * N) / (1.3 * 1.5)
+    for here in (number == 0, number > 0):
+        assert abs(np.square(scaled[here]).mean() - 1) < 5 * np.sqrt(2 / scaled[here].size)
+
+
+def test_noise_is_fresh_in_every_round(noisy):
+    """The control is the correlation of a round with itself."""
+    related = np.corrcoef(noisy.direction)
+    assert np.abs(related - np.eye(len(related))).max() < 6 / np.sqrt(400)
+
+
+BAD = {"NaN": jnp.nan, "infinite": jnp.inf, "too long": 3e38}
+
+
+def with_bad(value):
+    return DATA._replace(examples=DATA.examples.at[2].set(value))
+
+
+@pytest.mark.parametrize("how", [{}, {"secure": True, "elide": True}], ids=["plain", "secure"])
+def test_an_update_that_cannot_be_clipped_counts_as_nothing(how):
+    """Nor does its client's memory move."""
+    run = jax.jit(made(remembering(), **how).step)
+    begun = made(remembering(), **how).init(KEY, jnp.zeros(D), DATA)
+    for value in BAD.values():
+        after, info = run(KEY, begun, with_bad(value))
+        assert int(info.status) == 0 and np.isfinite(info.loss).all()
+        assert after.memory.tolist() == [1, 1, 0, 1, 1, 1]
+        np.testing.assert_allclose(info.direction, summed(who=np.delete(np.arange(N), 2)) / N, atol=1e-5)
+
+
+def test_without_a_bound_such_an_update_fails_the_round():
+    run = jax.jit(fedavg(towards_target(), mesh=None).step)
+    begun = fedavg(towards_target(), mesh=None).init(KEY, jnp.zeros(D), DATA)
+    assert all(int(run(KEY, begun, with_bad(value))[1].status) for value in BAD.values())
+
+
+def test_a_loss_that_is_not_finite_fails_no_round():
+    loss = towards_target()._replace(
+        apply=lambda key, m, p, data, who: (-data.examples, m, jnp.full(who.client.shape, jnp.nan))
+    )
+    _, _, info = one_round(made(loss), DATA)
+    assert int(info.status) == 0 and not info.loss.any()
+    np.testing.assert_allclose(info.direction, summed() / N, atol=2e-6)
+
+
+def test_a_lost_client_is_one_that_was_not_sampled():
+    _, _, info = one_round(made(dropout=0.5), DATA)
+    assert 0 < info.counted.sum() < N
+    np.testing.assert_allclose(info.direction, summed(who=np.flatnonzero(info.counted)) / N, atol=2e-6)
+
+
+def test_a_secure_sum_is_that_of_rounded_updates_and_one_that_is_not_opened_is_empty():
+    _, _, plain = one_round(made(), DATA)
+    _, _, secure = one_round(made(secure=True, elide=True), DATA)
+    assert int(secure.status) == 0 and 0 < np.abs(secure.direction - plain.direction).max() < 1e-5
+    _, after, closed = one_round(made(remembering(), secure=True, sampling_rate=0.6, threshold=6, elide=True), DATA)
+    assert int(closed.status) == 0 and not closed.direction.any() and not closed.counted.any()
+    assert int(closed.group_status[0]) == Status.NOT_RECOVERED and not after.memory.any()
+
+
+def test_noise_of_a_round_that_failed_is_not_drawn_again():
+    counting = ServerNoise(lambda d: jnp.int32(0), lambda key, state, d: (jnp.full(d, state, jnp.float32), state + 1))
+    broken = optax.GradientTransformation(lambda p: (), lambda g, s, p=None: (jnp.nan * g, s))
+    system = made(noise=counting, noise_multiplier=1.0, server=broken)
+    before, after, info = one_round(system, DATA)
+    assert int(info.status) == Status.NOT_FINITE and int(after.aggregate) == 1
+    assert same_bits(after, before._replace(round=before.round + 1, aggregate=after.aggregate))
+    _, again = jax.jit(system.step)(KEY, after, DATA)
+    np.testing.assert_allclose(again.direction - info.direction, 1.5 / N, rtol=1e-5)
+
+
+def test_what_it_states_of_itself():
+    said = made(noise_multiplier=1.1, sampling_rate=0.5, capacity=4).release
+    assert said[:2] == (1.1, 1.5) and said.population == N and not said.secure and said.correlation is None
+    assert tuple(said.participation) == ("poisson", 0.5, 1, 4)
+    assert tuple(made(cohort_size=3).release.participation) == ("fixed_size", 0.5, 1, None)
+    assert tuple(made(cohort_size=2, separation=3).release.participation) == ("separated", 1 / 3, 3, None)
+    assert made(sampling_rate=0.5, separation=2).release.participation[:3] == ("cyclic_poisson", 0.5, 2)
+    assert made().release.participation.sampling == "everyone"
+
+
+def test_bits_are_the_model_down_and_an_update_up():
+    _, _, info = one_round(made(sampling_rate=0.5), DATA)
+    bits, came = jax.device_get((info.bits, info.counted))
+    assert (bits["model"].down == 32 * D * came).all() and (bits["upload"].up == 32 * D * came).all()
+    assert bits.keys() == {"model", "upload"} and 0 < came.sum() < N
+
+
+test_bad_arguments = refused(
+    *(
+        (lambda how=how: made(**how), message)
+        for how, message in (
+            ({"sampling_rate": 1.5}, r"rate must be a number in \(0, 1\], got 1.5"),
+            ({"sampling_rate": 0.5, "cohort_size": 3}, "cohort_size must not be given with sampling_rate, got 3"),
+            (
+                {"sampling_rate": 0.5, "capacity": 2},
+                "capacity must be from 3, the expected number of clients, to their",
+            ),
+            ({"capacity": 2}, "capacity must not be given without sampling_rate, got 2"),
+            ({"cohort_size": 7}, "cohort_size must be at most num_clients = 6, got 7"),
+            ({"cohort_size": 4, "separation": 2}, "separation must be at most 1, the rounds that 6 clients last for"),
+            ({"separation": 2}, "separation must be at most 1"),
+            ({"sampling_rate": 0.5, "separation": 4}, "num_clients must be a multiple of separation = 4, got 6"),
+            ({"clip": 0.0}, "clip must be a finite number > 0, got 0.0"),
+            ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0, got -1.0"),
+            ({"weight_cap": 0.0}, "weight_cap must be a finite number > 0"),
+            ({"mean_weight": 1.5}, r"mean_weight must be a number in \(0, 1\], got 1.5"),
+            ({"threshold": 2}, "threshold must not be given with secure=False, got 2"),
+            ({"cohort_size": 1, "secure": True}, "secure must be False in cohorts of one client"),
+        )
+    )
+)
