@@ -11,7 +11,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
 from fedjax_priv.server_noise import ServerNoise, independent, noisy_sum
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
-from fedjax_priv.systems.central_noise.sampling import sampling_of
+from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
 
 FINEST = 2.0**20
@@ -66,7 +66,8 @@ def dp_fedavg(
       dropout: probability that an update is lost.
       leave: with `secure`, probability that a survivor is gone when the server asks for shares.
       secure: sum under pairwise masks, rounded to a grid.
-      noise: what the server adds; independent Gaussian noise if not given.
+      noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
+        that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.
       **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.
 
@@ -88,6 +89,7 @@ def dp_fedavg(
         chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
         send = {"send": unmasked(plain(), chosen, "secure=False")}
     noise = independent() if noise is None else noise
+    check_bands(noise, sampled.participation)
     return federated_round(
         cohort=sampled.draw,
         local=bounded(local, clip=clip, weight_cap=weight_cap, margin=1 / levels if secure else 0.0),
