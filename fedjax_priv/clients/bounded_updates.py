@@ -1,13 +1,18 @@
 """Local training whose updates are bounded, whatever the client's data are: what central noise needs of a client."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, PyTree
+from jaxtyping import Array, Bool, Float32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.row_norms import norms
+
+CLIP = "clip"
+"""Name of the norm that clients are told, where it changes from round to round."""
 
 
 def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = None, margin: float = 0.0) -> Local:
@@ -22,23 +27,91 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
       local: training of a client.
       clip: C, > 0, largest norm of what a client adds to the sum; may be traced.
       weight_cap: public number of samples from which on a client has weight 1; None: all have.
-      margin: in units of C: the ball's radius is `1 - margin sqrt(d)`, so that adding up to `margin` at each of the d
-        coordinates, as rounding does, leaves the norm at most 1.
+      margin: in units of C: adding up to `margin` at each of the d coordinates, as rounding does, leaves the norm at
+        most 1, since the ball is that much smaller.
 
     Raises:
       ValueError: `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
     """
     clip = _validate.positive(clip=clip)
+
+    def bound(update: Array, params: PyTree) -> tuple[Array, Array]:
+        del params
+        return in_ball(update / clip, radius_within(margin, update.shape[1]))
+
+    return _bounding(local, weight_cap, bound)
+
+
+def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
+    """As `bounded`, with the C that clients are told as "clip" (`base.Told`), and whether the update was within it.
+
+    Updates `[b, d + 1]` end in `bit (b_i - 1/2)`, where b_i is 1 if `|| w_i Delta_i || <= C` and else 0 (Andrew et al.
+    2021, arXiv 1905.03871). The bit is centred: one client moves the sum by half of `bit`. Norms are at most
+    `sqrt(1 + bit^2 / 4)`. An update that is not finite becomes 0 in all coordinates.
+
+    Args:
+      local: training of a client, which gets the parameters alone.
+      bit: size of the bit, > 0, in units of C.
+      weight_cap: as in `bounded`.
+      margin: as in `bounded`.
+
+    Raises:
+      ValueError: `bit` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
+    """
+    _validate.positive(bit=bit)
+
+    def bound(update: Array, told: Told) -> tuple[Array, Array]:
+        scaled = update / told.numbers[CLIP]
+        y, good = in_ball(scaled, radius_within(margin, update.shape[1] + 1, bit / 2))
+        within = jnp.where(norms(scaled) <= 1.0, 0.5, -0.5)
+        return jnp.concatenate([y, bit * within[:, None]], axis=1), good
+
+    return _bounding(local._replace(apply=_without_told(local)), weight_cap, bound)
+
+
+def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array, "b d"], Bool[Array, " b"]]:
+    """Rows scaled down to norms of at most `radius`, within float32 rounding, and which rows have a finite norm."""
+    norm = norms(x)
+    factor = jnp.where(norm > radius, radius / norm, 1.0)
+    return x * factor[:, None], jnp.isfinite(norm)
+
+
+def radius_within(margin: float, d: int, other: float = 0.0) -> float:
+    """Largest norm r of a part of a vector whose other part has norm `other`, both rounded.
+
+    Rounding moves each of the `d` coordinates by `margin` at most: `sqrt(r^2 + other^2) + margin sqrt(d)` is the norm
+    without rounding, `sqrt(1 + other^2)`.
+
+    Raises:
+      ValueError: there is none.
+    """
+    left = (1.0 + other**2) ** 0.5 - margin * d**0.5
+    if left <= other:
+        raise ValueError(f"margin must be far below 1 / sqrt(d) = {d**-0.5:g} for {d} coordinates, got {margin:g}")
+    return 1.0 if margin == 0 else (left**2 - other**2) ** 0.5
+
+
+def _without_told(local: Local) -> Callable[..., tuple]:
+    """Training that gets `Told` in place of the parameters; it states of its steps what `local` does."""
+
+    def apply(key: Key, memory: PyTree, told: Told, data: ClientData, cohort: Cohort) -> tuple:
+        return local.apply(key, memory, told.params, data, cohort)
+
+    return apply if local.steps is None else Stated(apply, local.steps)
+
+
+def _bounding(local: Local, weight_cap: float | None, bound: Callable[..., tuple[Array, Array]]) -> Local:
+    """Training whose weighted update goes through `bound(update, params) -> (update, whether it is good)`."""
     if weight_cap is not None:
         _validate.positive(weight_cap=weight_cap)
 
     def apply(
         key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort
-    ) -> tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]:
+    ) -> tuple[Float32[Array, "b e"], PyTree, Float32[Array, " b"]]:
         update, after, loss = local.apply(key, memory, params, data, cohort)
-        weight = 1.0 if weight_cap is None else jnp.minimum(data.count.astype(jnp.float32) / weight_cap, 1.0)[:, None]
-        y = in_ball(update * (weight / clip), radius_within(margin, update.shape[1]))
-        good = jnp.isfinite(update).all(1) & jnp.isfinite(norms(update))
+        if weight_cap is not None:
+            update = update * jnp.minimum(data.count.astype(jnp.float32) / weight_cap, 1.0)[:, None]
+        y, good = bound(update, params)
         return (
             rows_where(good, y, jnp.zeros((), y.dtype)),
             rows_where(good, after, memory),
@@ -46,25 +119,3 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
         )
 
     return local._replace(apply=apply if local.steps is None else Stated(apply, local.steps))
-
-
-def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> Float32[Array, "b d"]:
-    """Rows scaled down to norms of at most `radius`, within float32 rounding; a row whose norm is not finite is 0."""
-    norm = norms(x)
-    factor = jnp.where(norm > radius, radius / norm, 1.0)
-    return rows_where(jnp.isfinite(norm), x * factor[:, None], jnp.zeros((), x.dtype))
-
-
-def radius_within(margin: float, d: int) -> float:
-    """Radius of the ball around which vectors within `margin` at each of `d` coordinates have norms of at most 1.
-
-    Raises:
-      ValueError: there is none.
-    """
-    radius = 1.0 - margin * d**0.5
-    if radius <= 0:
-        raise ValueError(
-            f"margin must be below 1 / sqrt(d) = {d**-0.5:g} for {d} parameters, got {margin:g}: a grid that is too "
-            "coarse"
-        )
-    return radius

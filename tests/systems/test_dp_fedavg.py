@@ -167,7 +167,7 @@ test_bad_arguments = refused(
     *(
         (lambda how=how: made(**how), message)
         for how, message in (
-            ({"sampling_rate": 1.5}, r"rate must be a number in \(0, 1\], got 1.5"),
+            ({"sampling_rate": 1.5}, r"sampling_rate must be a number in \(0, 1\], got 1.5"),
             ({"sampling_rate": 0.5, "cohort_size": 3}, "cohort_size must not be given with sampling_rate, got 3"),
             (
                 {"sampling_rate": 0.5, "capacity": 2},

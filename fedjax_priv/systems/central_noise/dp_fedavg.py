@@ -1,17 +1,20 @@
 """DP-FedAvg (McMahan, Ramage, Talwar and Zhang, ICLR 2018): clipped updates, summed; noise of the server on the sum."""
 
+from typing import Any
+
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients.bounded_updates import bounded
+from fedjax_priv.clients import bounded, bounded_and_counted
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
-from fedjax_priv.server_noise import ServerNoise, independent, noisy_sum
+from fedjax_priv.server_noise import Clipping, ServerNoise, adaptive_noisy_sum, independent, noisy_sum
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
 from fedjax_priv.systems.central_noise.sampling import sampling_of
+from fedjax_priv.systems.central_noise.split_noise import SplitNoise, split_noise
 from fedjax_priv.systems.releases import CentralNoise
 
 FINEST = 2.0**20
@@ -32,6 +35,9 @@ def dp_fedavg(
     separation: int = 1,
     weight_cap: float | None = None,
     mean_weight: float = 1.0,
+    clip_quantile: float | Array | None = None,
+    clip_rate: float | Array = 0.2,
+    count_noise: float | None = None,
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     secure: bool = False,
@@ -63,6 +69,12 @@ def dp_fedavg(
       weight_cap: number of samples from which on a client has weight 1; one with fewer has weight samples / weight_cap.
         All have weight 1 if not given.
       mean_weight: public constant for the mean weight of a client.
+      clip_quantile: gamma, fraction of the updates that should not be clipped: `clip` is then the first clipping norm,
+        and later ones follow the norms of updates (Andrew et al. 2021). If not given, it stays.
+      clip_rate: step of the logarithm of the clipping norm, with `clip_quantile`.
+      count_noise: deviation of the noise on the number of updates that are not clipped, above `noise_multiplier` / 2;
+        a twentieth of the expected number of clients if not given. What it takes of `noise_multiplier`, updates get as
+        more noise.
       dropout: probability that an update is lost.
       leave: with `secure`, probability that a survivor is gone when the server asks for shares.
       secure: sum under pairwise masks, rounded to a grid.
@@ -80,27 +92,44 @@ def dp_fedavg(
     if secure and sampled.most < 2:
         raise ValueError(f"secure must be False in cohorts of one client, whose sum is its update, got {secure}")
     masks, run = MASKS.split(how)
-    levels = _levels(sampled.most)
-    if secure:
-        masked = pairwise_masks(group_size=sampled.most, **masks)
-        send = {"quantize": quantize(levels, max_terms=sampled.most), "mask": masked}
-    else:
-        chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
-        send = {"send": unmasked(plain(), chosen, "secure=False")}
     noise = independent() if noise is None else noise
+    factor = 1 / (sampled.expected * mean_weight)
+    split = SplitNoise(noise_multiplier, 0.0)
+    if clip_quantile is not None:
+        split = split_noise(noise_multiplier, sampled.expected / 20 if count_noise is None else count_noise)
+    elif count_noise is not None:
+        raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
+    levels = _levels(sampled.most, largest=max(1.0, split.bit / 2))
+    about = {"weight_cap": weight_cap, "margin": 1 / levels if secure else 0.0}
+    if clip_quantile is None:
+        bounding, aggregate = bounded(local, clip=clip, **about), noisy_sum(noise, noise_multiplier, clip * factor)
+    else:
+        bounding = bounded_and_counted(local, bit=split.bit, **about)
+        aggregate = adaptive_noisy_sum(
+            noise, split.deviation, factor, clipping=Clipping(clip, clip_quantile, clip_rate), bit=split.bit,
+            clients=sampled.expected,
+        )  # fmt: skip
     return federated_round(
         cohort=sampled.draw,
-        local=bounded(local, clip=clip, weight_cap=weight_cap, margin=1 / levels if secure else 0.0),
-        layers=stack(**send),
+        local=bounding,
+        layers=_summed(sampled.most, levels, masks, secure=secure),
         channel=erasure(loss_rate(dropout), leave=leave),
-        aggregate=noisy_sum(noise, noise_multiplier, clip / (sampled.expected * mean_weight)),
+        aggregate=aggregate,
         num_clients=num_clients,
         release=CentralNoise(noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation),
         **run,
     )
 
 
-def _levels(clients: int) -> float:
-    """Grid points per clipping norm, a power of two: no sum of clipped updates leaves the field."""
-    most = (int(field.Q) - 1) // 2 // clients - 2
+def _summed(most: int, levels: float, masks: dict[str, Any], *, secure: bool) -> Layer:
+    """A sum of at most that many uploads, under masks or in the clear."""
+    if secure:
+        return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
+    chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
+    return stack(send=unmasked(plain(), chosen, "secure=False"))
+
+
+def _levels(clients: int, largest: float) -> float:
+    """Grid points per clipping norm, a power of two: no sum of values up to `largest` leaves the field."""
+    most = int(((int(field.Q) - 1) // 2 // clients - 2) / largest)
     return min(FINEST, 2.0 ** (most.bit_length() - 1))
