@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.losses import cross_entropy
+from fedjax_priv.losses import cross_entropy, token_losses
 
 
 def accuracy(
@@ -29,12 +29,7 @@ def accuracy(
     Raises:
       ValueError: there are no examples, the number of labels differs, or labels are not integers.
     """
-    _validate.integer(batch_size=batch_size)
-    x, y = jnp.asarray(x), jnp.asarray(y)
-    if y.ndim != 1 or not y.size or x.shape[0] != y.size:
-        raise ValueError(f"y must have one label per row of x, shape ({x.shape[0]},), at least one, got {y.shape}")
-    if not jnp.issubdtype(y.dtype, jnp.integer):
-        raise ValueError(f"y must be integers, got {y.dtype}")
+    x, y = _checked(x, y, 1, batch_size)
 
     def evaluate(params: PyTree) -> dict[str, Array]:
         def score(example: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -47,3 +42,49 @@ def accuracy(
         return {"accuracy": correct.mean(), "test_loss": loss.mean()}
 
     return evaluate
+
+
+def sequence_accuracy(
+    model: Model, x: ArrayLike, y: ArrayLike, *, batch_size: int = 100
+) -> Callable[[PyTree], dict[str, Float[Array, ""]]]:
+    """Fraction of tokens predicted correctly, and mean cross entropy in nats per token; labels of -1 do not count.
+
+    Args:
+      model: of sequences, `apply(params, x [b, length])` is `[b, length, classes]`.
+      x: sequences `[k, length]`.
+      y: integer labels `[k, length]`, such as the tokens that follow.
+      batch_size: sequences the model sees at once, to limit memory; it need not divide k.
+
+    Returns:
+      `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
+
+    Raises:
+      ValueError: there are no sequences, the shape of labels differs, or labels are not integers.
+    """
+    x, y = _checked(x, y, 2, batch_size)
+
+    def evaluate(params: PyTree) -> dict[str, Array]:
+        def score(example: tuple[Array, Array]) -> tuple[Array, Array, Array]:
+            tokens, labels = example
+            logits = model.apply(params, tokens[None])[0]
+            each, there = token_losses(logits, labels)
+            right = jnp.where(logits.argmax(-1) == labels, there, 0)
+            return right.sum(), each.sum(), there.sum()
+
+        correct, loss, number = jax.tree.map(jnp.sum, jax.lax.map(score, (x, y), batch_size=batch_size))
+        number = jnp.maximum(number, 1)
+        return {"accuracy": correct / number, "test_loss": loss / number}
+
+    return evaluate
+
+
+def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Array, Array]:
+    """Examples, and their labels on the first `axes` axes."""
+    _validate.integer(batch_size=batch_size)
+    x, y = jnp.asarray(x), jnp.asarray(y)
+    if y.ndim != axes or not y.size or x.shape[:axes] != y.shape:
+        per = "one label per row of x" if axes == 1 else "one label per token of x"
+        raise ValueError(f"y must have {per}, shape {x.shape[:axes]}, at least one, got {y.shape}")
+    if not jnp.issubdtype(y.dtype, jnp.integer):
+        raise ValueError(f"y must be integers, got {y.dtype}")
+    return x, y

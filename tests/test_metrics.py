@@ -4,7 +4,7 @@ import pytest
 from sklearn.metrics import accuracy_score, log_loss
 
 from fedjax_priv.base import Model
-from fedjax_priv.metrics import accuracy
+from fedjax_priv.metrics import accuracy, sequence_accuracy
 
 MODEL = Model(init=lambda key: None, apply=lambda params, x: x @ params)
 
@@ -35,3 +35,22 @@ def test_labels_that_do_not_match_are_an_error(y):
         accuracy(MODEL, np.zeros((4, 2), np.float32), y)
     with pytest.raises(ValueError, match="y must have one label"):
         accuracy(MODEL, np.zeros((0, 2), np.float32), np.zeros(0, np.int32))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 500])
+def test_tokens_count_but_those_without_a_label(batch_size):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(5, 4, 3)).astype(np.float32), rng.integers(0, 3, (5, 4)).astype(np.int32)
+    y[1, 2:], y[3] = -1, -1
+    model = Model(init=lambda key: None, apply=lambda params, x: x)
+    got = jax.jit(sequence_accuracy(model, x, y, batch_size=batch_size))(None)
+    there = y >= 0
+    probability = np.exp(x[there].astype(np.float64))
+    np.testing.assert_allclose(got["accuracy"], accuracy_score(y[there], x[there].argmax(1)), rtol=1e-6)
+    loss = log_loss(y[there], probability / probability.sum(1, keepdims=True), labels=range(3))
+    np.testing.assert_allclose(got["test_loss"], loss, rtol=1e-5)
+
+
+def test_a_label_for_each_token_is_needed():
+    with pytest.raises(ValueError, match=r"y must have one label per token of x, shape \(4, 2\)"):
+        sequence_accuracy(MODEL, np.zeros((4, 2), np.int32), np.zeros(4, np.int32))

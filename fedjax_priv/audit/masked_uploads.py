@@ -1,8 +1,8 @@
 """Masked uploads against random words: what a secure sum promises of each upload alone.
 
-An upload is a value plus a pad in F_q. If pads are uniform and fresh, an upload could as well be random words, whatever
-the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their place. Pads are known here
-from a twin of the system with its masks elided, which sends the same values in the clear.
+An upload is a value plus a pad, in F_q or modulo 2**bits. If pads are uniform and fresh, an upload could as well be
+random words, whatever the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their
+place. Pads are known here from a twin of the system with its masks elided, which sends the same values in the clear.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from fedjax_priv.audit.readings import looked_at
 from fedjax_priv.audit.verdicts import Finding, claims_of, finding
 from fedjax_priv.audit.worlds import Make, Worlds
 from fedjax_priv.base import Key, View
-from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import bitmap, opening
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_masks
@@ -63,7 +63,7 @@ def pads(
     """Runs the system and its twin without masks on the same random updates.
 
     Args:
-      make: the system, as in `worlds.scores`; its uploads are field elements.
+      make: the system, as in `worlds.scores`; its uploads are elements of `protocol.modulus`, of F_q if it is None.
       unmasked: the same with masks elided, or with the same field elements in the clear.
       key: root key of all trials.
       params: of the first model.
@@ -110,25 +110,31 @@ def upload_finding(subject: Subject, key: Key, *, trials: int, confidence: float
     """
     if subject.unmasked is None:
         raise ValueError("subject must have unmasked, the same system with its masks elided, got None")
+    protocol = getattr(subject.release, "masks", None)
     found = pads(
         subject.make, subject.unmasked, named(key, "pads"), params=subject.params,
-        num_clients=int(subject.data.count.size), trials=trials, protocol=getattr(subject.release, "masks", None),
+        num_clients=int(subject.data.count.size), trials=trials, protocol=protocol,
     )  # fmt: skip
-    return judged(found, int(jax.random.bits(named(key, "words"))), confidence)
+    return judged(found, int(jax.random.bits(named(key, "words"))), confidence, _modulus(protocol))
 
 
-def judged(found: Pads, seed: int, confidence: float) -> Finding:
+def judged(found: Pads, seed: int, confidence: float, modulus: Modulus = FIELD) -> Finding:
     """The finding of these pads; `seed` draws the uniform words."""
-    words = against_uniform(found, seed)
+    words = against_uniform(found, seed, modulus)
     return finding(
         ENTRY, claims_of(ENTRY, [], None), [("masked upload", words)], delta=0.0, confidence=confidence,
         who=ENTRY.adversary,
     )  # fmt: skip
 
 
+def _modulus(protocol: Protocol | None) -> Modulus:
+    return FIELD if protocol is None else protocol.modulus
+
+
 def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array, Array]:
     """Of one round; random words where nothing was sent."""
-    pad = field.sub(masked.uploads, plain.uploads)
+    sub = _modulus(protocol).sub
+    pad = sub(masked.uploads, plain.uploads)
     d = pad.shape[1]
     at, located = looked_at(d, _WORDS), masked.clear[layer]
     chosen = (
@@ -136,9 +142,10 @@ def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key:
     )
     chosen &= masked.alive[:, None]
     known = jnp.zeros(d, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
-    rows = jnp.stack([pad[0], field.sub(pad[0], jnp.where(chosen[0], known, 0)), pad[-1]])
+    rows = jnp.stack([pad[0], sub(pad[0], jnp.where(chosen[0], known, 0)), pad[-1]])
     there = chosen[jnp.array([0, 0, -1])]
-    first, second, third = jnp.where(there, rows, jax.random.bits(named(key, "nothing"), rows.shape))[:, at]
+    nothing = jax.random.bits(named(key, "nothing"), rows.shape) & np.uint32(2 ** _modulus(protocol).bits - 1)
+    first, second, third = jnp.where(there, rows, nothing)[:, at]
     return first, second, third
 
 
@@ -151,14 +158,14 @@ def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, 
 
     def with_lost(total: Array, slot: Array) -> tuple[Array, None]:
         theirs = pairs_of(protocol, roster, slot[None], rebuilt.secrets[slot][None], first, d).mask[0]
-        return field.sub(total, jnp.where(lost[slot], theirs, 0)), None
+        return protocol.modulus.sub(total, jnp.where(lost[slot], theirs, 0)), None
 
     own = private_masks(protocol, roster, rebuilt.secrets[:1], d)[0]
     opened = header.alive[0] & rebuilt.known[0]
     return jax.lax.scan(with_lost, jnp.where(opened, own, 0), jnp.arange(first.size))[0]
 
 
-def against_uniform(found: Pads, seed: int) -> Worlds:
+def against_uniform(found: Pads, seed: int, modulus: Modulus = FIELD) -> Worlds:
     """Columns `[trials, s]` of real pads, and of uniform words in their place; they have one law where pads are good.
 
     Words that are zero (the upload is in the clear), zero once opened masks are taken off, equal or opposite in two
@@ -166,18 +173,19 @@ def against_uniform(found: Pads, seed: int) -> Worlds:
     changed the aggregate.
     """
     rng = np.random.default_rng(seed)
-    words = lambda: rng.integers(0, int(field.Q), found.pad.shape, dtype=np.uint32)
+    words = lambda: rng.integers(0, modulus.size, found.pad.shape, dtype=np.uint32)
     ideal = Pads(words(), words(), words(), np.zeros(len(found.differs), bool))
-    return Worlds(_columns(found), _columns(ideal))
+    return Worlds(_columns(found, modulus), _columns(ideal, modulus))
 
 
-def _columns(found: Pads) -> np.ndarray:
+def _columns(found: Pads, modulus: Modulus) -> np.ndarray:
     pad, opened, other, differs = (np.asarray(words) for words in found)
     flags = [
         pad == 0, opened == 0, pad == other, pad == np.roll(pad, 1, axis=0), pad == np.roll(pad, 1, axis=2),
-        *(pad[:, :1] == again for again in (pad[:, 1:], (int(field.Q) - pad[:, 1:].astype(np.int64)))),
+        *(pad[:, :1] == again for again in (pad[:, 1:], (modulus.size - pad[:, 1:].astype(np.int64)))),
     ]  # fmt: skip
-    numbers = [opened & 255, opened >> 24, _chi_square(opened & 255), _chi_square(opened >> 24), differs]
+    lowest, highest = opened & 255, opened >> max(modulus.bits - 8, 0)
+    numbers = [lowest, highest, _chi_square(lowest), _chi_square(highest), differs]
     flags += [flag.mean((1, 2)) for flag in flags]
     return np.concatenate([np.asarray(a, np.float64).reshape(len(pad), -1) for a in (*flags, *numbers)], axis=1)
 

@@ -69,6 +69,8 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
     """
     dataset = _dataset(**pick(options_of(_dataset), values))
     shape, arguments = dataset.x_train.shape[1:], _MODEL.arguments(values)
+    if values["model"] in _OF_IMAGES and len(shape) != 3:
+        raise ValueError(f"model {values['model']} is for images, got rows of {shape[0]} numbers: use mlp or softmax")
     model = MODELS[values["model"]](shape, dataset.num_classes, **arguments)
     loss = losses.softmax_cross_entropy(model)
 
@@ -82,23 +84,28 @@ def experiment(system: str, values: Mapping[str, Any]) -> Experiment:
 
 def _dataset(
     *,
-    dataset: Literal["digits", "mnist", "cifar10"] = "digits",
+    dataset: Literal["digits", "mnist", "cifar10", "adult"] = "digits",
     data_dir: pathlib.Path | None = None,
     data_seed: int = 0,
 ) -> Dataset:
     """The data set.
 
     Args:
-      dataset: samples to train on; digits comes with scikit-learn, the others must have been prepared by
-        tensorflow-datasets.
-      data_dir: folder with the data of tensorflow-datasets; by default $TFDS_DATA_DIR or ~/tensorflow_datasets.
+      dataset: samples to train on; digits comes with scikit-learn, mnist and cifar10 must have been prepared by
+        tensorflow-datasets, and adult is read from its two files.
+      data_dir: folder with the data of tensorflow-datasets, by default $TFDS_DATA_DIR or ~/tensorflow_datasets; or with
+        adult.data and adult.test, which must be given with adult.
       data_seed: seed of the partition, and of the choice of a test set for digits.
     """
     _validate.seed(data_seed=data_seed)
     if dataset == "digits":
         if data_dir is not None:
-            raise ValueError("data_dir is for dataset mnist or cifar10, got it with digits")
+            raise ValueError("data_dir is for dataset mnist, cifar10 or adult, got it with digits")
         return data.digits(seed=data_seed)
+    if dataset == "adult":
+        if data_dir is None:
+            raise ValueError("data_dir must be given with dataset adult: the folder of adult.data and adult.test")
+        return data.adult(data_dir)
     return {"mnist": data.mnist, "cifar10": data.cifar10}[dataset](data_dir)
 
 
@@ -162,6 +169,7 @@ MODELS = {
     "cifar_cnn": _cifar_cnn,
     "resnet20": models.resnet20,
 }
+_OF_IMAGES = {"mcmahan_cnn", "cifar_cnn", "resnet20"}
 _MODEL = Choice("model", MODELS, without=("input_shape", "num_classes"), about={
     "padding": "padding of the convolutions, SAME or VALID.",
 })  # fmt: skip

@@ -2,16 +2,20 @@
 
 import functools
 import pathlib
+import platform
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Annotated, Literal
 
 import tyro
 
+from fedjax_priv import systems
 from fedjax_priv.cli import json_file
 from fedjax_priv.cli.program_cache import keep_programs
 from fedjax_priv.cli.reproduce import scripts
-from fedjax_priv.cli.system_commands import FAILED, INTERRUPTED, system_commands
+from fedjax_priv.cli.suggestions import check_words
+from fedjax_priv.cli.system_commands import COMMANDS, FAILED, INTERRUPTED, named_only, system_commands
 
 _WRONG = 2
 _Positional = tyro.conf.Positional[str | None]
@@ -111,13 +115,18 @@ def _compute(command: Callable[[], list], file: pathlib.Path | None) -> list:
 @functools.cache
 def _commands(arguments: tuple[str, ...]) -> dict[str, Callable]:
     """By name; see `system_commands` for what the arguments say."""
-    of_systems = system_commands(arguments)
-    return {"demo": _demo, **of_systems, "reproduce": _reproduce, "list": _list, "bench": _bench}
+    others = {"reproduce": _reproduce, "list": _list, "bench": _bench}
+    return named_only({"demo": _demo, **system_commands(arguments), **others}, arguments)
 
 
 def main() -> None:
     """Run a command. An error in its input is one line on standard error and exit status 2."""
+    if sys.argv[1:] == ["--version"]:
+        ours, theirs = map(metadata.version, ("fedjax-priv", "jax"))
+        print(f"fedjax-priv {ours}, JAX {theirs}, Python {platform.python_version()}")
+        return
     try:
+        check_words(sys.argv[1:], _commands(()), dict.fromkeys(COMMANDS, systems.__all__))
         tyro.extras.subcommand_cli_from_dict(
             _commands(tuple(sys.argv[1:])),
             prog="fedjax-priv",

@@ -47,7 +47,7 @@ def _audit() -> Work:
     return Work(audit_command.audit, audit_command.parts_of)
 
 
-_COMMANDS = {
+COMMANDS = {
     "run": ("Run a system on a data set.", _run),
     "sweep": ("Run a system at every point of a grid.", _sweep),
     "audit": (
@@ -63,13 +63,24 @@ def system_commands(arguments: Collection[str]) -> dict[str, Callable]:
     Args:
       arguments: of the command line; what they do not name is there for its help alone.
     """
-    words = {argument.replace("-", "_") for argument in arguments}
-    whole = any(argument.startswith(_ALL) for argument in arguments)
-    asked = lambda name: whole or name in words
+    asked = _asked(arguments)
     return {
         name: _of_systems(about, load, asked) if asked(name) else _only_help(about)
-        for name, (about, load) in _COMMANDS.items()
+        for name, (about, load) in COMMANDS.items()
     }
+
+
+def named_only(commands: Mapping[str, Callable], arguments: Collection[str]) -> dict[str, Callable]:
+    """The commands, without options where the arguments do not name them: no hint is about another command's."""
+    asked = _asked(arguments)
+    return {name: command if asked(name) else _only_help(command.__doc__) for name, command in commands.items()}
+
+
+def _asked(arguments: Collection[str]) -> Callable[[str], bool]:
+    """Whether arguments name a command or a system, or ask for everything."""
+    words = {argument.replace("-", "_") for argument in arguments}
+    whole = any(argument.startswith(_ALL) for argument in arguments)
+    return lambda name: whole or name in words
 
 
 def _of_systems(about: str, load: Callable[[], Work], asked: Callable[[str], bool]) -> Callable:
@@ -91,7 +102,7 @@ def _of_systems(about: str, load: Callable[[], Work], asked: Callable[[str], boo
     return command
 
 
-def _only_help(about: str) -> Callable:
+def _only_help(about: str | None) -> Callable:
     def command() -> None: ...
 
     command.__doc__ = about

@@ -1,6 +1,7 @@
 """Cryptographic building blocks; nothing here knows about clients and rounds.
 
 - `field`: arithmetic modulo q = 2**32 - 5.
+- `modulus`: where uploads are added: the field, or the integers modulo a power of two.
 - `philox_stream`: Philox, and the order of its words.
 - `prg`: pseudorandom words and field elements from a seed.
 - `key_agreement`: Diffie-Hellman inside jit, simulation-grade.

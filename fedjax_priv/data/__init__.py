@@ -1,6 +1,6 @@
 """Data sets, and their partition over clients.
 
-- `dataset`: the type `Dataset`; `images` and `tabular` load data sets.
+- `dataset`: the type `Dataset`; `images`, `tabular` and `text` load data sets.
 - `partition`: which client holds which samples.
 - `client_arrays`: stacked arrays of all clients, for `federated_round`.
 - `pool`: a population whose samples stay on the host and are fetched by client.
@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from fedjax_priv.data.client_arrays import federate, stack_clients
     from fedjax_priv.data.dataset import Dataset
     from fedjax_priv.data.images import cifar10, digits, mnist
-    from fedjax_priv.data.partition import dirichlet, gamma_similarity, iid, quantity_skew, shards
+    from fedjax_priv.data.partition import by_user, dirichlet, gamma_similarity, iid, quantity_skew, shards
     from fedjax_priv.data.pool import Pool, pool_of, prefetch
     from fedjax_priv.data.tabular import adult
+    from fedjax_priv.data.text import Text, python_documentation
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Dataset", "Pool", "adult", "cifar10", "digits", "dirichlet", "federate", "gamma_similarity", "iid", "mnist",
-    "pool_of", "prefetch", "quantity_skew", "shards", "stack_clients",
+    "Dataset", "Pool", "Text", "adult", "by_user", "cifar10", "digits", "dirichlet", "federate",
+    "gamma_similarity", "iid", "mnist", "pool_of", "prefetch", "python_documentation", "quantity_skew",
+    "shards", "stack_clients",
 ]  # fmt: skip

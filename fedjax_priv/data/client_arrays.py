@@ -1,9 +1,10 @@
-"""From a data set and a partition of its samples to the stacked arrays of a round: NumPy, on the host."""
+"""From samples and a partition of them to the stacked arrays of a round: NumPy, on the host."""
 
 from typing import cast
 
+import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData
@@ -37,46 +38,80 @@ def federate(
       As `stack_clients`.
     """
     _validate.one_of(PARTITIONS, partition=partition)
-    parts = PARTITIONS[partition](dataset.y_train, num_clients, seed, **options)
-    return stack_clients(dataset.x_train, dataset.y_train, parts, clients=clients)
+    x, y = dataset.x_train, dataset.y_train
+    if x.dtype != np.float32 or not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min(initial=0) < 0:
+        raise ValueError(f"dataset must have float32 features and integer labels >= 0, got {x.dtype} and {y.dtype}")
+    parts = PARTITIONS[partition](y, num_clients, seed, **options)
+    return stack_clients((x, y.astype(np.int32)), parts, clients=clients)
 
 
-def stack_clients(x: np.ndarray, y: np.ndarray, parts: Parts, *, clients: slice | None = None) -> ClientData:
+def stack_clients(examples: PyTree, parts: Parts, *, clients: slice | None = None) -> ClientData:
     """One row of samples per client, as long as the longest; zeros follow a client's own samples.
 
     Args:
-      x: float32 `[N, ...]`, finite.
-      y: `[N]` integers, >= 0.
+      examples: a pytree of arrays `[N, ...]`, one row per sample, such as `(x, y)`: float32 and finite; uint8, such as
+        pixels (`models.from_pixels`); bool; or other integers, such as labels and tokens, that fit int32.
       parts: the sample numbers of each client, at least one per client.
       clients: rows to return; None: all. `m` is always that of all clients.
 
     Returns:
-      examples (float32 `[n, m, ...]`, int32 `[n, m]`) and count int32 `[n]`, NumPy arrays.
+      examples `[n, m, ...]`, of the same dtypes but for integers, which become int32, and count int32 `[n]`; NumPy
+      arrays.
 
     Raises:
       ValueError: an argument is not as described.
+
+    Example:
+      >>> tokens = np.arange(12).reshape(6, 2)
+      >>> data = stack_clients({"tokens": tokens}, [np.array([0, 5]), np.array([2])])
+      >>> data.examples["tokens"][0].tolist(), data.count.tolist()
+      ([[0, 1], [10, 11]], [2, 1])
     """
-    _check_samples(x, y)
-    _check_parts(parts, len(x))
+    size = _check_samples(examples)
+    _check_parts(parts, size)
     capacity, parts = max(map(len, parts)), parts[clients or slice(None)]
     count = np.array([len(part) for part in parts], np.int32)
-    stacked_x = np.zeros((len(parts), capacity, *x.shape[1:]), np.float32)
-    stacked_y = np.zeros((len(parts), capacity), np.int32)
-    for row_x, row_y, part in zip(stacked_x, stacked_y, parts, strict=True):
-        row_x[: len(part)] = x[part]
-        row_y[: len(part)] = y[part]
-    return ClientData((stacked_x, stacked_y), cast(Array, count))  # jit takes NumPy arrays as they are
+
+    def stacked(rows: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(parts), capacity, *rows.shape[1:]), _kept_dtype(rows))
+        for mine, part in zip(found, parts, strict=True):
+            mine[: len(part)] = rows[part]
+        return found
+
+    return ClientData(jax.tree.map(stacked, examples), cast(Array, count))  # jit takes NumPy arrays as they are
 
 
-def _check_samples(x: np.ndarray, y: np.ndarray) -> None:
-    if x.dtype != np.float32 or x.ndim < 2 or not x.size:
-        raise ValueError(f"x must be a float32 array [samples, ...], not empty, got {x.dtype} {x.shape}")
-    if not np.issubdtype(y.dtype, np.integer) or y.shape != x.shape[:1]:
-        raise ValueError(f"y must be {len(x)} integers, one per row of x, got {y.dtype} {y.shape}")
-    if not (np.isfinite(x.min()) and np.isfinite(x.max())):  # min and max propagate NaN, and make no array
-        raise ValueError("x must be finite, got NaN or infinity")
-    if y.min() < 0:
-        raise ValueError(f"y must be 0 or above, got {y.min()}")
+def _check_samples(examples: PyTree) -> int:
+    """The number of samples."""
+    leaves = jax.tree.leaves_with_path(examples)
+    sizes = {np.shape(rows)[:1] for _, rows in leaves}
+    if len(sizes) != 1 or not (size := (*sizes.pop(), 0)[0]):
+        raise ValueError(f"examples must be arrays [N, ...] with one N >= 1, got shapes {_shapes(leaves)}")
+    for path, rows in leaves:
+        _check_values(f"examples{jax.tree_util.keystr(path)}", rows)
+    return size
+
+
+def _shapes(leaves: list) -> str:
+    return ", ".join(str(np.shape(rows)) for _, rows in leaves) or "of nothing"
+
+
+def _check_values(name: str, rows: np.ndarray) -> None:
+    whole = np.issubdtype(rows.dtype, np.integer)
+    if rows.dtype == bool:
+        return
+    if rows.dtype != np.float32 and not whole:
+        raise ValueError(f"{name} must be float32, bool or integers, got {rows.dtype}: convert it, as by astype")
+    low, high = rows.min(initial=0), rows.max(initial=0)  # they propagate NaN, and make no array
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError(f"{name} must be finite, got NaN or infinity")
+    if whole and not (int(low) >= -(2**31) and int(high) < 2**31):
+        raise ValueError(f"{name} must be integers that fit int32, got {low} to {high}")
+
+
+def _kept_dtype(rows: np.ndarray) -> np.dtype:
+    kept = (np.float32, np.uint8, bool)
+    return rows.dtype if rows.dtype in kept else np.dtype(np.int32)
 
 
 def _check_parts(parts: Parts, num_samples: int) -> None:

@@ -1,7 +1,7 @@
 """Partitions: which client holds which samples. Every sample goes to exactly one client.
 
-Host side, NumPy. Every function takes `labels`, `[N]` integers, `num_clients`, from 1 to N, and a `seed` >= 0. The same
-arguments give the same partition; one out of range raises ValueError.
+Host side, NumPy. Every function but `by_user` takes `labels`, `[N]` integers, `num_clients`, from 1 to N, and a `seed`
+>= 0. The same arguments give the same partition; one out of range raises ValueError.
 """
 
 import numpy as np
@@ -89,6 +89,29 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
     _validate.positive(concentration=concentration)
     cuts = _dirichlet_cuts(rng, concentration, num_clients, len(labels) - num_clients)
     return np.split(rng.permutation(len(labels)), cuts + np.arange(1, num_clients))
+
+
+def by_user(users: np.ndarray) -> Parts:
+    """The natural partition: each client has the samples of one user.
+
+    Args:
+      users: `[N]`, who each sample is from: integers or strings, such as the column of a table.
+
+    Returns:
+      The sample numbers of each user, in their order; users in ascending order, as `np.unique` has them.
+
+    Raises:
+      ValueError: `users` is not one integer or string per sample.
+
+    Example:
+      >>> [part.tolist() for part in by_user(np.array(["bob", "ann", "bob"]))]
+      [[1], [0, 2]]
+    """
+    users = np.asarray(users)
+    if users.ndim != 1 or not users.size or users.dtype.kind not in "iuUS":
+        raise ValueError(f"users must be integers or strings [N], not empty, got {users.dtype} {users.shape}")
+    _, user, size = np.unique(users, return_inverse=True, return_counts=True)
+    return np.split(np.argsort(user, kind="stable"), np.cumsum(size)[:-1])
 
 
 def _generator(labels: np.ndarray, num_clients: int, seed: int) -> np.random.Generator:

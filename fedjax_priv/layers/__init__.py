@@ -2,7 +2,9 @@
 
 - `stacking`: `stack` of layers into one; `stateless` makes a layer from functions.
 - `clipping`, `weighting`, `quantization`: bounded norms, weights and means, rounding into the field.
-- `noise_gaussian`, `noise_skellam`: noise that clients add for differential privacy.
+- `rotation`, `rounding`, `wrapping`: a random rotation, rounding to short integer vectors, and integers modulo a power
+  of two, for sums of few bits; `rounded_norm` says how long rounded vectors get.
+- `noise_gaussian`, `noise_skellam`, `noise_discrete_gaussian`: noise that clients add for differential privacy.
 - `sparsification`, `common_subset`, `consensus_sparsification`: fewer coordinates, chosen by each client, by a public
   seed, or by a vote; `coordinate_sets` draws random ones.
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`: innermost layers, without and with secure aggregation.
@@ -22,21 +24,26 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.consensus_sparsification import conspar
     from fedjax_priv.layers.enrolled_mask import enrolled_masks
     from fedjax_priv.layers.group_sums import field_sum, fixed_point_sum, float_sum
-    from fedjax_priv.layers.in_the_clear import plain, plain_field
+    from fedjax_priv.layers.in_the_clear import plain, plain_field, plain_ring
     from fedjax_priv.layers.mask import pairwise_masks
+    from fedjax_priv.layers.noise_discrete_gaussian import discrete_gaussian_noise
     from fedjax_priv.layers.noise_gaussian import gaussian_noise
-    from fedjax_priv.layers.noise_skellam import skellam_noise
+    from fedjax_priv.layers.noise_skellam import integer_skellam_noise, skellam_noise
     from fedjax_priv.layers.quantization import quantize
+    from fedjax_priv.layers.rotation import rotate
+    from fedjax_priv.layers.rounding import round_within
     from fedjax_priv.layers.sparse_mask import sparse_masks
     from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
     from fedjax_priv.layers.stacking import stack, stateless
     from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
+    from fedjax_priv.layers.wrapping import wrap
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "align", "average", "clip", "common_coordinates", "conspar", "enrolled_masks", "field_sum", "fixed_point_sum",
-    "float_sum", "gaussian_noise", "over_the_air_mean", "pairwise_masks", "plain", "plain_field", "plain_sparse",
-    "public_weighted_mean", "quantize", "rand_k", "scale", "skellam_noise", "sparse_masks", "stack", "stateless",
-    "top_k", "waveform", "weighted_mean",
+    "align", "average", "clip", "common_coordinates", "conspar", "discrete_gaussian_noise", "enrolled_masks",
+    "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise", "integer_skellam_noise", "over_the_air_mean",
+    "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_sparse", "public_weighted_mean", "quantize",
+    "rand_k", "rotate", "round_within", "scale", "skellam_noise", "sparse_masks", "stack", "stateless", "top_k",
+    "waveform", "weighted_mean", "wrap",
 ]  # fmt: skip

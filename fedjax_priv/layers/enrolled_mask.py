@@ -15,12 +15,13 @@ from jaxtyping import Array, Bool, Int, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
-from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.crypto import key_agreement
+from fedjax_priv.crypto.modulus import FIELD, Modulus, ring
 from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers.group_sums import field_sum, message_bits
+from fedjax_priv.layers.group_sums import element_bits, exact_sum, message_bits
 from fedjax_priv.layers.secure_sum.expansion import Expansion, whole
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 
@@ -58,6 +59,7 @@ class Agreed(NamedTuple):
     prg: Prg
     expansion: Expansion
     elide: bool
+    modulus: Modulus
 
 
 class Opened(NamedTuple):
@@ -74,8 +76,9 @@ def enrolled_masks(
     threshold: int = 2,
     elide: bool = False,
     prg: Prg = philox,
+    bits: int | None = None,
 ) -> Layer:
-    """The innermost layer of secure aggregation after one enrolment: exact sums of uploads `[b, d]` in F_q.
+    """The innermost layer of secure aggregation after one enrolment: exact sums of uploads `[b, d]`.
 
     In a round each member expands a mask for every other one and uploads d words. The server adds uploads, and expands
     masks of lost members only. If somebody was lost, a survivor that leaves before it sends its round keys fails the
@@ -86,6 +89,7 @@ def enrolled_masks(
       threshold: fewest survivors whose sum is opened, from 2 (the sum of one is its update) to `group_size`.
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks, and of the round keys.
+      bits: as in `secagg_protocol`.
 
     Only a survivor and a lost member know their round key, so a wrong one that a survivor sends goes unnoticed.
     The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
@@ -98,19 +102,20 @@ def enrolled_masks(
     _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
     if threshold > group_size:
         raise ValueError(f"threshold must be at most group_size = {group_size}, got {threshold}")
-    agreed = Agreed(group_size, threshold, prg, whole(prg, elide=elide), elide)
-    combine = field_sum()
+    modulus = FIELD if bits is None else ring(bits)
+    agreed = Agreed(group_size, threshold, prg, whole(prg, elide=elide, modulus=modulus), elide, modulus)
+    combine = exact_sum(modulus)
 
     def encode(key: Key, private: Member, roster: Members, x: Array, cohort: Cohort) -> tuple[Array, Enrolment, Sent]:
         del key, cohort
         y = _upload(agreed, roster, x, private)
         kept = Enrolment(private.secret, roster.public[private.slot])
-        return y, kept, Sent(message_bits(y, y.shape[0]))
+        return y, kept, Sent(element_bits(modulus, y))
 
     def decode(header: Opened, roster: Members, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         value = received.value
         if not elide:
-            value = field.add(value, _correction(agreed, combine, header, roster, value.shape[1], placement))
+            value = modulus.add(value, _correction(agreed, combine, header, roster, value.shape[1], placement))
         return Received(value, jnp.where(header.complete, received.count, 0))
 
     return Layer(
@@ -161,7 +166,7 @@ def _upload(agreed: Agreed, roster: Members, x: Array, private: Member) -> UInt3
     if not agreed.elide:
         keys = _round_keys(agreed, private, roster)
         active = jnp.broadcast_to(roster.selected, keys.shape[:2])
-        x = field.add(_masks(agreed, roster, private.slot, keys, active, x.shape[1]), x)
+        x = agreed.modulus.add(_masks(agreed, roster, private.slot, keys, active, x.shape[1]), x)
     return jnp.where(roster.selected.sum() >= agreed.threshold, x, 0)
 
 

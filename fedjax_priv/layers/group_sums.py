@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Combine, Received
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.client_rows import rows_where
 
 MAX_UPLOADS = 65_535
@@ -80,6 +82,13 @@ def field_sum(num_groups: int = 1) -> Combine:
     return _group_sum(num_groups, field.split, field.join)
 
 
+def exact_sum(modulus: Modulus, num_groups: int = 1) -> Combine:
+    """Exact sum of uploads `[b, d]` of elements of a modulus: `field_sum`, or any number of uploads modulo 2**bits."""
+    if modulus is FIELD:
+        return field_sum(num_groups)
+    return _group_sum(num_groups, lambda y: (y,), lambda total: modulus.add(total, jnp.zeros_like(total)), None)
+
+
 def fixed_point_sum(num_groups: int = 1) -> Combine:
     """Sum of float uploads in fixed point, 15 bits before the point and 45 after it: the same bits in any order.
 
@@ -135,6 +144,11 @@ def _carry(limbs: tuple[Array, ...]) -> list[Array]:
         carry = top + (carry >> LIMB_BITS) + (bottom >> LIMB_BITS)
         carried.append(bottom & (2**LIMB_BITS - 1))
     return [high + carry, *reversed(carried)]
+
+
+def element_bits(modulus: Modulus, y: UInt32[Array, "b d"]) -> UInt32[Array, ""]:
+    """Bits of a message of one row of elements."""
+    return message_bits(y, len(y)) // 32 * np.uint32(modulus.bits)
 
 
 def message_bits(message: PyTree, rows: int = 1) -> UInt32[Array, ""]:

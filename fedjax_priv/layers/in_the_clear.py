@@ -4,7 +4,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from fedjax_priv.base import Layer, Sent
-from fedjax_priv.layers.group_sums import MAX_FIXED_POINT, field_sum, fixed_point_sum, float_sum, message_bits
+from fedjax_priv.crypto.modulus import ring
+from fedjax_priv.layers.group_sums import (
+    MAX_FIXED_POINT,
+    element_bits,
+    exact_sum,
+    field_sum,
+    fixed_point_sum,
+    float_sum,
+    message_bits,
+)
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
@@ -27,6 +36,20 @@ def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
 def plain_field(num_groups: int = 1) -> Layer:
     """Field elements in the clear; a secure sum of the same uploads must equal this sum, bit for bit."""
     return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0])), combine=field_sum(num_groups))
+
+
+def plain_ring(bits: int, num_groups: int = 1) -> Layer:
+    """Integers modulo 2**bits in the clear; a secure sum of the same uploads must equal this sum, bit for bit.
+
+    Args:
+      bits: B, of a number on the wire, from 2 to 32. Put `wrap(bits)` above.
+      num_groups: rows the server holds.
+
+    Raises:
+      ValueError: an argument outside its range.
+    """
+    modulus = ring(bits)
+    return stateless(sent=lambda x, y: Sent(element_bits(modulus, y)), combine=exact_sum(modulus, num_groups))
 
 
 def range_status(x: Float[Array, "b d"], limit: float | Array) -> Int[Array, " b"]:

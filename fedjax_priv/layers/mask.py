@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
+from fedjax_priv.crypto.modulus import FIELD, ring
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.layers.secure_sum import sharing
 from fedjax_priv.layers.secure_sum.expansion import whole
@@ -11,7 +12,9 @@ from fedjax_priv.layers.secure_sum.masked_sum import Protocol, masked_sum
 
 
 def pairwise_masks(num_groups: int = 1, **protocol: Any) -> Layer:
-    """The innermost layer of SecAgg: exact sums of uploads `[b, d]` in F_q by group, masked on every coordinate.
+    """The innermost layer of SecAgg: exact sums of uploads `[b, d]` by group, masked on every coordinate.
+
+    Uploads are elements of F_q, as `quantize` makes them; with `bits` integers modulo 2**bits, as `wrap` does.
 
     Args:
       num_groups: groups; each has its own secure sum.
@@ -31,6 +34,7 @@ def secagg_protocol(
     threshold: int | None = None,
     elide: bool = False,
     prg: Prg = philox,
+    bits: int | None = None,
 ) -> Protocol:
     """How `pairwise_masks` masks uploads; `leakage` takes it too.
 
@@ -44,6 +48,8 @@ def secagg_protocol(
         not given.
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of the masks.
+      bits: add uploads and masks modulo 2**bits, from 2 to 32, of which a number on the wire has as many; in F_q, of
+        32 bits, if not given. Shares of secrets are elements of F_q in any case.
 
     `theory.secagg_plus` has the probability that a graph of neighbours fails.
     Key agreement in F_q and 64-bit seeds are simulation-grade: the messages are those of the protocol, its strength is
@@ -51,7 +57,9 @@ def secagg_protocol(
     bits.
 
     Raises:
-      ValueError: a size below its minimum, neighbours that are no even number below `group_size`, or a threshold
-        outside [2, holders].
+      ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
+        outside [2, holders], or bits outside [2, 32].
     """
-    return Protocol(sharing.quorum_of(group_size, neighbours, threshold), whole(prg, elide=elide), prg, elide)
+    modulus = FIELD if bits is None else ring(bits)
+    quorum = sharing.quorum_of(group_size, neighbours, threshold)
+    return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus)

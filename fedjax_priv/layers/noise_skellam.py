@@ -9,27 +9,23 @@ Gaussians (Kairouz, Liu and Steinke 2021) are only nearly discrete Gaussian, whi
 import functools
 import math
 
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, UInt32
+from jaxtyping import Array, Int32, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
-from fedjax_priv.crypto.prg import philox
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.secure_sum.alias_table import BITS, AliasTable, alias_table, draw
+from fedjax_priv.layers.noise_discrete_gaussian import integer_noise
+from fedjax_priv.layers.rounded_norm import MAX_VALUE, is_within, squared_norm_bound
+from fedjax_priv.layers.secure_sum.alias_table import BITS, AliasTable, alias_table, symmetric
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
 MAX_VARIANCE = 2.0**28
 """Largest variance of one client's noise; its table then has 2**18 places."""
-FAILURE = 2.0**-40
-"""Probability that rounding makes a vector longer than `squared_norm_bound`."""
-_MAX_VALUE = 2**16 - 1  # whose square fits uint32
-_FULL = np.uint32(2**32 - 1)
 
 
 def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max_terms: int) -> Layer:
@@ -54,21 +50,18 @@ def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max
       ValueError: an argument is out of range or traced; or, when a round is traced, vectors are so long that a sum of
         `max_terms` could wrap, or could have values >= 2**16.
     """
-    _validate.known(noise_variance=noise_variance, max_norm=max_norm)
-    _validate.non_negative(noise_variance=noise_variance)
+    _validate.known(max_norm=max_norm)
     _validate.positive(max_norm=max_norm)
     _validate.integer(max_terms=max_terms)
-    noise_variance, max_norm = float(noise_variance), float(max_norm)
-    if noise_variance > MAX_VARIANCE:
-        raise ValueError(f"noise_variance must be at most 2**28 squared grid points, got {noise_variance:g}")
-    table, largest = _table(noise_variance)
+    table, largest = _checked_table(noise_variance)
+    max_norm = float(max_norm)
     room = (int(field.Q) - 1) // 2 // max_terms - largest
 
     def encode(key: Key, x: UInt32[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
         bound = squared_norm_bound(max_norm, x.shape[1])
-        if math.isqrt(bound) > min(room, _MAX_VALUE - 1):
+        if math.isqrt(bound) > min(room, MAX_VALUE - 1):
             raise ValueError(
-                f"max_norm must leave values of at most {min(room, _MAX_VALUE - 1)} grid points once {x.shape[1]} "
+                f"max_norm must leave values of at most {min(room, MAX_VALUE - 1)} grid points once {x.shape[1]} "
                 f"coordinates are rounded, got {max_norm:g}, which leaves {math.isqrt(bound)}: choose fewer levels"
             )
         z = field.to_signed(x)
@@ -83,33 +76,31 @@ def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max
     return stateless(encode, sent=overflow)
 
 
-def squared_norm_bound(max_norm: float, d: int) -> int:
-    """The largest `||R(x)||^2` that `skellam_noise` accepts, for vectors with `||x|| <= max_norm = c` rounded to R(x).
+def integer_skellam_noise(noise_variance: float | Array) -> Layer:
+    """`x -> x + n`, `n ~ Sk(noise_variance)` at each coordinate, for int32 `[b, d]` below `round_within`.
 
-    min(c^2 + d/4 + sqrt(2 log(1/beta)) (c + sqrt(d)/2), (c + sqrt(d))^2), which stochastic rounding R exceeds with
-    probability at most beta = 2**-40 (Kairouz et al. 2021, Proposition 22, from Hoeffding's inequality).
+    The noise of `skellam_noise` without its check of norms, for modular sums. Byzantine clients add none.
+
+    Args:
+      noise_variance: of each client's noise at a coordinate, in squared grid points, in [0, 2**28].
+
+    Raises:
+      ValueError: `noise_variance` is out of range or traced.
     """
-    likely = max_norm**2 + d / 4 + math.sqrt(-2 * math.log(FAILURE)) * (max_norm + math.sqrt(d) / 2)
-    return math.floor(min(likely, (max_norm + math.sqrt(d)) ** 2))
-
-
-def is_within(z: Int32[Array, "b d"], bound: int) -> Bool[Array, " b"]:
-    """Whether `sum_l z_l**2 <= bound` for a bound below 65,535**2; exact, so independent of the block size."""
-    size = jnp.minimum(jnp.abs(z), _MAX_VALUE).astype(jnp.uint32)
-    return jax.lax.reduce(size * size, np.uint32(0), _saturating_add, (1,)) <= np.uint32(bound)
-
-
-def _saturating_add(a: Array, b: Array) -> Array:
-    total = a + b
-    return jnp.where(total < a, _FULL, total)
+    return integer_noise(_checked_table(noise_variance)[0], "skellam noise")
 
 
 def skellam(key: Key, d: int, table: AliasTable) -> Int32[Array, " d"]:
     """`d` independent Skellam numbers: magnitudes from the table, and a random bit for the sign."""
-    seed = jax.random.bits(key, (2,), jnp.uint32)
-    words = philox.words(seed, "skellam noise", 0, 2 * d)
-    size = draw(table, words[:d], words[d:]).astype(jnp.int32)
-    return jnp.where((words[d:] & 1) == 1, -size, size)
+    return symmetric(key, d, table, "skellam noise")
+
+
+def _checked_table(noise_variance: float | Array) -> tuple[AliasTable, int]:
+    _validate.known(noise_variance=noise_variance)
+    _validate.non_negative(noise_variance=noise_variance)
+    if noise_variance > MAX_VARIANCE:
+        raise ValueError(f"noise_variance must be at most 2**28 squared grid points, got {float(noise_variance):g}")
+    return _table(float(noise_variance))
 
 
 @functools.lru_cache(maxsize=8)

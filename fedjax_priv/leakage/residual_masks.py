@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import View
-from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.crypto import key_agreement
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_masks
@@ -104,7 +104,8 @@ def _take_off(
     chosen = jnp.ones(uploads.shape, bool)
     if protocol.expansion.located:
         chosen = jax.vmap(lambda words: bitmap.unpack(words, d))(located)
-    return field.sub(uploads, field.add(own, pairs.mask)), chosen
+    modulus = protocol.modulus
+    return modulus.sub(uploads, modulus.add(own, pairs.mask)), chosen
 
 
 def _known_pairs(protocol: Protocol, roster: Roster, known: KnownSecrets, slot: Array) -> tuple[Array, Array, Array]:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.layers.noise_skellam import squared_norm_bound
+from fedjax_priv.layers.rounded_norm import squared_norm_bound
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import DistributedNoise
 from fedjax_priv.theory import skellam

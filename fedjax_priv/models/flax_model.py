@@ -6,18 +6,20 @@ from typing import cast
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Key, Model
 
 
-def from_flax(module: nn.Module, input_shape: tuple[int, ...]) -> Model:
+def from_flax(module: nn.Module, input_shape: tuple[int, ...], *, dtype: DTypeLike = jnp.float32) -> Model:
     """Model of a flax module whose only variables are parameters.
 
     Args:
-      module: called on `[b, *input_shape]`, float32; returns logits `[b, classes]`.
+      module: called on `[b, *input_shape]`; returns logits `[b, classes]`, or `[b, length, classes]` of a sequence.
       input_shape: shape of one example.
+      dtype: of examples, such as int32 for tokens.
 
     Raises:
       ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has variables other than
@@ -27,7 +29,7 @@ def from_flax(module: nn.Module, input_shape: tuple[int, ...]) -> Model:
         _validate.integer(input_shape=size)
 
     def init(key: Key) -> PyTree:
-        variables = module.init(key, jnp.zeros((1, *input_shape)))
+        variables = module.init(key, jnp.zeros((1, *input_shape), dtype))
         if set(variables) != {"params"}:
             raise ValueError(f"module must have no variables but params, got {sorted(variables)}")
         return variables["params"]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 from fedjax_priv.base import Cohort, Kept, Key, Layer, Sent
-from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.testing.laws import is_compiled, law, require
 from fedjax_priv.testing.single_layer_round import cohort_of, layer_round, run_layer, survivors, wire
 
@@ -42,10 +42,11 @@ class Case(NamedTuple):
     reference: Callable  # (x [m, d], weight [m]) of a group's survivors, float64 or Python integers -> [d]
     error: float = 0.0  # per summand, in addition to float32 rounding
     num_groups: int = 1  # 1 or 2
-    field: bool = False  # updates are elements of F_q, and the sum is exact
+    field: bool = False  # updates are elements of `modulus`, and the sum is exact
     wire: Callable = wire  # upload [n, ...] -> bits of the message of each client
     sends: Callable = everywhere  # Sent -> bool [n, d], which coordinates each client sends
     counted: Callable = lambda uploads: uploads  # number of uploads -> `count` of the row
+    modulus: Modulus = FIELD
 
     @property
     def group(self) -> np.ndarray:
@@ -62,7 +63,7 @@ class Case(NamedTuple):
         """`[n, d]`."""
         rng = np.random.default_rng(0)
         if self.field:
-            return rng.integers(0, int(field.Q), (NUM_CLIENTS, NUM_PARAMS), dtype=np.uint32)
+            return rng.integers(0, self.modulus.size, (NUM_CLIENTS, NUM_PARAMS), dtype=np.uint32)
         return rng.normal(size=(NUM_CLIENTS, NUM_PARAMS)).astype(np.float32)
 
 
@@ -74,7 +75,7 @@ def check_layer(
     Args:
       case: the layer, and what it must decode to.
       unbiased: whether it claims to be; then `check_unbiased`.
-      masked: whether an upload claims to be uniform in the field; then `check_views`.
+      masked: whether an upload claims to be uniform in `case.modulus`; then `check_views`.
       by_number: whether a client's upload depends on nobody else, as before any mask; then `check_draws`.
       variant: how the layer is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
 
@@ -137,7 +138,7 @@ def check_disclosure(case: Case) -> None:
 
 
 def check_views(case: Case) -> None:
-    """Law 7: an upload is uniform on the field whatever the update, by a chi-square test over keys."""
+    """Law 7: an upload is uniform on F_q or modulo 2**bits whatever the update, by a chi-square test over keys."""
     require(7, case.field, "only an upload of field elements can be uniform")
     alive = survivors(NUM_CLIENTS)
     for x in (jnp.zeros_like(jnp.asarray(case.updates)), jnp.asarray(case.updates)):
@@ -146,7 +147,8 @@ def check_views(case: Case) -> None:
             result = run_layer(case.layer, jax.random.key(seed), x, case.cohort, alive)
             sent = case.sends(result["sent"])[0]
             words.append(np.asarray(jax.tree.leaves(result["upload"])[0])[0][sent])
-        counts = np.bincount(np.concatenate(words) >> 28, minlength=16)
+        highest = np.concatenate(words) >> max(case.modulus.bits - 4, 0)
+        counts = np.bincount(highest, minlength=min(16, case.modulus.size))
         require(7, stats.chisquare(counts).pvalue > 1e-6, "an upload must be uniform on the field, whatever it masks")
 
 
@@ -168,7 +170,7 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
             )
             got = np.asarray(received.value[row])
             if case.field:
-                exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % int(field.Q)
+                exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % case.modulus.size
                 require(1, (got == exact).all(), f"row {row} must be the survivors' sum in the field, {lost} lost")
             else:
                 away = np.abs(got - case.reference(x[mine].astype(np.float64), WEIGHT[mine])).max()

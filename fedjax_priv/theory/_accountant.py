@@ -15,7 +15,11 @@ from fedjax_priv.theory._validate import Numbers, Result
 Profile = Callable[[Numbers], Result]
 Mechanism = tuple[Profile, ...]
 
-_STEPS = 1000  # of the discrete privacy loss, on each side of 0
+_STEPS = 1000  # of the discrete privacy loss, on each side of 0, at least
+_FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step, about as much as eps is too large
+_MOST_STEPS = 2**16
+_TAIL = 1e-15  # mass that composing two losses may count as lost
+_POINTS = 128  # rounds of a run at which eps is computed, at most about
 _CUT = 1e-17  # mass of a round's loss that may lie beyond, counted as lost
 _BLOCK = 2**17
 
@@ -61,8 +65,8 @@ def composed(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Callable, Ca
     if sum(count for _, count in rounds) == 1:
         profiles = [rounds[0][0][order] for order in orders]
         return [(profile, lambda delta, p=profile: _roots.unbounded_least(p, delta)) for profile in profiles]
-    step = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism) / _STEPS
-    losses = [_loss([(mechanism[order], count) for mechanism, count in rounds], step) for order in orders]
+    step, size = _grid(rounds, _FINE)
+    losses = [_loss([(mechanism[order], count) for mechanism, count in rounds], step, size) for order in orders]
     each = functools.partial(np.vectorize, otypes=[np.float64])
     return [(each(loss.get_delta_for_epsilon), each(loss.get_epsilon_for_delta)) for loss in losses]
 
@@ -72,15 +76,56 @@ def _reach(profile: Profile) -> float:
     return max(float(_roots.unbounded_least(profile, profile(_roots.FAR) + _CUT)), 1e-6)
 
 
-def _loss(rounds: list[tuple[Profile, int]], step: float):
+def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]]) -> np.ndarray:
+    """Eps after each round, `[T]`, of mechanisms in the order in which they happen; an upper bound as `epsilon_after`.
+
+    Of more than 128 rounds some are left out: they have eps of the next one that is not.
+    """
+    last = float(epsilon_after(delta, rounds))
+    step, size = _grid(rounds, _COARSE)
+    stride = -(-sum(count for _, count in rounds) // _POINTS)
+    of_orders = [_running(order, delta, rounds, step, size, stride) for order in range(len(rounds[0][0]))]
+    found = np.append(np.max(of_orders, axis=0)[:-1], last)
+    return np.minimum.accumulate(found[::-1])[::-1]  # eps of more rounds holds for fewer
+
+
+def _running(
+    order: int, delta: float, rounds: Sequence[tuple[Mechanism, int]], step: float, size: int, stride: int
+) -> np.ndarray:
+    """Eps after each round in one order."""
+    found, so_far = np.empty(0), None
+    for mechanism, count in rounds:
+        one = _one_loss(mechanism[order], step, size)
+        several = _power(one, stride) if stride <= count else one
+        whole, rest = divmod(count, stride)
+        for part, length in [(several, stride)] * whole + ([(_power(one, rest), rest)] if rest else []):
+            so_far = part if so_far is None else so_far.compose(part, _TAIL)
+            found = np.append(found, np.full(length, so_far.get_epsilon_for_delta(delta)))
+    return found
+
+
+def _power(loss, count: int):
+    return loss.self_compose(count) if count > 1 else loss
+
+
+def _grid(rounds: Sequence[tuple[Mechanism, int]], widening: float) -> tuple[float, int]:
+    """The step of the discrete loss, and how many lie on each side of 0."""
+    reach = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism)
+    fine = np.sqrt(widening / sum(count for _, count in rounds))
+    size = int(np.clip(np.ceil(reach / fine), _STEPS, _MOST_STEPS))
+    return reach / size, size
+
+
+def _loss(rounds: list[tuple[Profile, int]], step: float, size: int):
+    losses = [_power(_one_loss(profile, step, size), count) for profile, count in rounds]
+    return functools.reduce(lambda first, second: first.compose(second), losses)
+
+
+def _one_loss(profile: Profile, step: float, size: int):
     from dp_accounting.pld import pld_pmf  # takes a second
 
-    losses = []
-    for profile, count in rounds:
-        delta = np.clip(profile(step * np.arange(-_STEPS, _STEPS + 1)), 0, 1 - 2**-53)  # 1 fails in self_compose
-        one = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -_STEPS, _STEPS, delta)
-        losses.append(one.self_compose(count) if count > 1 else one)
-    return functools.reduce(lambda first, second: first.compose(second), losses)
+    delta = np.clip(profile(step * np.arange(-size, size + 1)), 0, 1 - 2**-53)  # 1 fails in self_compose
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -size, size, delta)
 
 
 def _largest(profiles: Sequence[Profile]) -> Profile:

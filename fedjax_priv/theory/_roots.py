@@ -1,6 +1,7 @@
 """Where a decreasing function comes down to a value."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -25,3 +26,32 @@ def unbounded_least(decreasing: Callable[[Numbers], Result], target: Numbers) ->
     while (above := (decreasing(high) > target) & (high < FAR)).any():
         high = np.where(above, 2 * high, high)
     return np.where(decreasing(high) > target, np.inf, least(decreasing, target, high))[()]
+
+
+def least_scale(decreasing: Callable[[float], float], target: float, close: float) -> float:
+    """About the least x > 0 with decreasing(x) <= target: larger by at most the relative `close`, and never smaller.
+
+    Few calls: for functions that take long and fall about as fast as a power of x.
+    """
+    from scipy.optimize import brentq
+
+    high = 1.0
+    while decreasing(high) > target:
+        high *= 2
+    while decreasing(high / 2) <= target:
+        high /= 2
+    excess = lambda log_x: np.log(max(decreasing(np.exp(log_x)), 1e-12) / target)
+    root: Any = brentq(excess, np.log(high / 2), np.log(high), xtol=close / 4)
+    found = np.exp(root)
+    return float(next(x for x in found * (1 + close * np.arange(100) / 2) if decreasing(x) <= target))
+
+
+def most(growing: Callable[[int], float], budget: float, limit: int) -> int:
+    """The largest n <= `limit` with growing(n) <= budget; 0 if there is none."""
+    low, high = 0, 1
+    while high <= limit and growing(high) <= budget:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if growing(middle) <= budget else (low, middle)
+    return min(low, limit)

@@ -9,9 +9,11 @@ import pytest
 from fedjax_priv.audit import masked_uploads
 from fedjax_priv.audit.masked_uploads import Pads, judged, pads
 from fedjax_priv.crypto import prg
+from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.keys import named
+from fedjax_priv.layers import group_sums, mask
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.layers.secure_sum import expansion, masked_sum, sharing, signed_sum
+from fedjax_priv.layers.secure_sum import sharing, signed_sum
 from fedjax_priv.systems import secagg
 
 CLIENTS, PARAMS, TRIALS = 3, 8, 560
@@ -57,9 +59,10 @@ def found():
         broken.NOW["number"], broken.NOW["names"] = number_of(key), MASKS
         return named(key, name)
 
+    broken_field = FIELD._replace(expand=expand)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (expansion, masked_sum, signed_sum):
-            patch.setattr(module, "expand", expand)
+        for module in (mask, group_sums, signed_sum):
+            patch.setattr(module, "FIELD", broken_field)
         patch.setattr(sharing, "open_round", open_round)
         patch.setattr(masked_uploads, "named", switch)
         every = pads(

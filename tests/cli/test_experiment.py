@@ -151,6 +151,18 @@ def test_data_and_partition_follow_their_options():
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_a_table_is_for_models_of_rows(monkeypatch, name):
+    rows = np.zeros((8, 6), np.float32), np.arange(8, dtype=np.int32) % 2
+    monkeypatch.setattr("fedjax_priv.data.adult", lambda folder: Dataset(*rows, *rows, num_classes=2))
+    table = dict(dataset="adult", data_dir=pathlib.Path("there"), model=name, hidden=(3,) if name == "mlp" else None)
+    if name in ("mlp", "softmax"):
+        assert made(**table).evaluate(made(**table).model.init(jax.random.key(0)))["accuracy"] >= 0
+    else:
+        with pytest.raises(ValueError, match=f"^model {name} is for images, got rows of 6 numbers"):
+            made(**table)
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_models_by_name(monkeypatch, name):
     """On images of CIFAR-10's size, which all of them take."""
     images = np.zeros((8, 32, 32, 3), np.float32), np.arange(8, dtype=np.int32)
@@ -174,7 +186,8 @@ test_options_that_do_not_fit_are_refused = refuses(
     ({"concentration": 1.0}, "concentration is for partition dirichlet or quantity_skew, got it with iid"),
     ({"model": "softmax"}, "hidden is for model mlp, got it with softmax"),
     ({"model": "cifar_cnn", "hidden": None}, "model cifar_cnn is for images of 32x32x3, got 8x8x1"),
-    ({"data_dir": pathlib.Path("somewhere")}, "data_dir is for dataset mnist or cifar10, got it with digits"),
+    ({"data_dir": pathlib.Path("somewhere")}, "data_dir is for dataset mnist, cifar10 or adult, got it with digits"),
+    ({"dataset": "adult"}, "data_dir must be given with dataset adult: the folder of adult.data and adult.test"),
     ({"data_seed": -1}, "data_seed must be an integer >= 0, got -1"),
     whole=True,
 )

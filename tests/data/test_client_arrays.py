@@ -4,9 +4,19 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from refusals import each, refused
+from refusals import refused
 
-from fedjax_priv.data import Dataset, dirichlet, federate, gamma_similarity, iid, quantity_skew, shards, stack_clients
+from fedjax_priv.data import (
+    Dataset,
+    by_user,
+    dirichlet,
+    federate,
+    gamma_similarity,
+    iid,
+    quantity_skew,
+    shards,
+    stack_clients,
+)
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(0.1, 1, (40, 3, 2, 1)).astype(np.float32)  # no pixel is 0, as padding is
@@ -15,7 +25,7 @@ PARTS = [np.array([5]), np.arange(10, 17), np.array([0, 39, 2])]
 
 
 def test_samples_come_back_and_padding_is_zero():
-    (x, y), count = stack_clients(X, Y, PARTS)
+    (x, y), count = stack_clients((X, Y), PARTS)
     assert (x.shape, y.shape) == ((3, 7, 3, 2, 1), (3, 7))
     assert (x.dtype, y.dtype, count.dtype) == (np.float32, np.int32, np.int32)
     assert all(isinstance(a, np.ndarray) for a in (x, y, count))
@@ -39,7 +49,7 @@ def test_samples_come_back_and_padding_is_zero():
 )
 def test_federate_is_the_partition_of_that_name_stacked(name, partition, options):
     dataset = Dataset(X, Y, X[:3], Y[:3], num_classes=5)
-    found, want = federate(dataset, 5, name, seed=2, **options), stack_clients(X, Y, partition(Y, 5, 2, **options))
+    found, want = federate(dataset, 5, name, seed=2, **options), stack_clients((X, Y), partition(Y, 5, 2, **options))
     for mine, theirs in zip((*found.examples, found.count), (*want.examples, want.count), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
@@ -48,7 +58,7 @@ def test_stacking_makes_one_copy():
     x, y = np.ones((4000, 500), np.float32), np.zeros(4000, np.int32)
     parts = iid(y, 20, 0)
     tracemalloc.start()
-    stack_clients(x, y, parts)
+    stack_clients((x, y), parts)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert x.nbytes <= peak < 1.2 * x.nbytes
@@ -59,16 +69,41 @@ NAN[3, 1, 1, 0], INF[39, 0, 0, 0] = np.nan, -np.inf
 
 
 test_a_bad_argument_is_named = refused(
-    *each(
-        x=[(X * 255).astype(np.uint8), X.astype(np.float64), X[:, 0, 0, 0], X[:0], NAN, INF],
-        y=[Y[:-1], Y[:, None], Y.astype(np.float32), Y - 2],
-        parts=[[]],
-    ),
+    *(({"examples": (x, Y)}, r"examples\[0\]") for x in (X.astype(np.float64), X.astype(complex), NAN, INF)),
+    *(({"examples": examples}, "examples") for examples in ((), (X[:0], Y[:0]), (X, Y[:-1]), (X, np.float32(1)))),
+    ({"examples": (X, np.full(40, 2**31))}, r"examples\[1\]"),
+    ({"parts": []}, "parts"),
     ({"parts": [PARTS[0], np.array([], int)]}, r"parts\[1\]"),
     *(({"parts": [np.array(part)]}, r"parts\[0\]") for part in ([40], [-1], [1.0], [[1, 2]])),
-    by=lambda changed: stack_clients(**({"x": X, "y": Y, "parts": PARTS} | changed)),
+    by=lambda changed: stack_clients(**({"examples": (X, Y), "parts": PARTS} | changed)),
     pattern=r"^{} must (be|have) [^\n]*$",
 )
+
+
+@pytest.mark.parametrize("y", [Y - 2, Y.astype(np.float32), Y[:, None]])
+def test_a_data_set_without_classes_is_refused(y):
+    with pytest.raises(ValueError, match="^(dataset|labels) must"):
+        federate(Dataset(X, y, X, Y, num_classes=5), 5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept"),
+    [(np.uint8, np.uint8), (bool, bool), (np.int64, np.int32), (np.uint16, np.int32), (np.float32, np.float32)],
+)
+def test_any_pytree_of_samples_is_stacked(dtype, kept):
+    rows = RNG.integers(0, 2, (40, 3)).astype(dtype)
+    data = stack_clients({"a": {"b": rows}}, PARTS)
+    assert data.examples["a"]["b"].dtype == kept
+    np.testing.assert_array_equal(data.examples["a"]["b"][2, :3], rows[PARTS[2]])
+
+
+def test_a_user_is_a_client():
+    users = np.array(["b", "a", "b", "c", "a"])
+    assert [part.tolist() for part in by_user(users)] == [[1, 4], [0, 2], [3]]
+    assert [part.tolist() for part in by_user(np.array([7, 7, 3]))] == [[2], [0, 1]]
+    for wrong in (np.zeros((2, 2), int), np.zeros(0, int), np.zeros(3)):
+        with pytest.raises(ValueError, match="^users must be"):
+            by_user(wrong)
 
 
 def test_an_unknown_partition_is_refused_with_the_known_ones():

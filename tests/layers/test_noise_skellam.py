@@ -14,7 +14,8 @@ from scipy import stats
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers import clip, pairwise_masks, plain_field, quantize, skellam_noise, stack
-from fedjax_priv.layers.noise_skellam import FAILURE, _table, is_within, skellam, squared_norm_bound
+from fedjax_priv.layers.noise_skellam import _table, skellam
+from fedjax_priv.layers.rounded_norm import FAILURE, is_within, squared_norm_bound
 from fedjax_priv.layers.secure_sum.alias_table import BITS, alias_table, draw
 from fedjax_priv.status import Status
 from helpers import Q, chi_square, cohort_of, refuses, run_layer, survivors

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import typing
+from typing import Any
 
 import chex
 import jax
@@ -21,22 +22,28 @@ from fedjax_priv import systems
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import foe, on_field_elements, on_sparse, on_updates, random_elements
 from fedjax_priv.base import Algorithm, Layer
+from fedjax_priv.crypto.modulus import ring
 from fedjax_priv.layers import (
     align,
     average,
     clip,
     common_coordinates,
     conspar,
+    discrete_gaussian_noise,
     enrolled_masks,
     gaussian_noise,
+    integer_skellam_noise,
     over_the_air_mean,
     pairwise_masks,
     plain,
     plain_field,
+    plain_ring,
     plain_sparse,
     public_weighted_mean,
     quantize,
     rand_k,
+    rotate,
+    round_within,
     scale,
     skellam_noise,
     sparse_masks,
@@ -45,6 +52,7 @@ from fedjax_priv.layers import (
     top_k,
     waveform,
     weighted_mean,
+    wrap,
 )
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.sparsification import Sparse
@@ -90,6 +98,18 @@ def scattered():
     return stateless(decode=decode)
 
 
+def in_ring(bits):
+    """Of a case of uploads of so many bits."""
+    return {"field": True, "modulus": ring(bits), "wire": lambda upload: bits * upload.shape[1]}
+
+
+def few_bits(**above):
+    return stack(**above, wrap=wrap(18), send=plain_ring(18))
+
+
+rounded: Any = {"error": 2.0**-10, "wire": lambda upload: 18 * D}
+
+
 LAYERS = {
     "scale": Case(stack(it=scale(), send=plain()), weighted_sum),
     "public_weighted_mean": Case(
@@ -100,12 +120,17 @@ LAYERS = {
     "weighted_mean": Case(stack(it=weighted_mean(), send=plain()), lambda x, w: weighted_sum(x, w) / w.sum()),
     "plain": Case(plain(2), total, num_groups=2),
     "plain, float sum": Case(plain(exact=False), total),
+    "plain_ring": Case(plain_ring(12, 2), total, num_groups=2, **in_ring(12)),
     "plain_field": Case(plain_field(2), total, num_groups=2, field=True),
     "quantize": Case(stack(it=quantize(2.0**10, N), send=plain_field()), total, error=2.0**-10),
     "pairwise_masks": Case(pairwise_masks(group_size=N), total, field=True),
     "pairwise_masks, groups": Case(pairwise_masks(2, group_size=4, threshold=2), total, num_groups=2, field=True),
     "pairwise_masks, neighbours": Case(pairwise_masks(group_size=N, neighbours=4, threshold=2), total, field=True),
+    "pairwise_masks, ring": Case(
+        pairwise_masks(2, group_size=4, threshold=2, bits=10), total, num_groups=2, **in_ring(10)
+    ),
     "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
+    "enrolled_masks, ring": Case(enrolled_masks(group_size=N, bits=16), total, **in_ring(16)),
     "sparse_masks": Case(
         sparse_masks(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
     ),
@@ -143,6 +168,16 @@ LAYERS = {
         stack(quantize=quantize(2.0**10, N), it=skellam_noise(0.0, max_norm=2.0**14, max_terms=N), send=plain_field()),
         total, error=2.0**-10,
     ),
+    # in few bits, without noise; with it in layers/test_noise_discrete_gaussian.py
+    "rotate": Case(stack(it=rotate(D), send=plain()), total, wire=lambda upload: 32 * 64),
+    "round_within": Case(few_bits(it=round_within(2.0**10, max_norm=32.0)), total, **rounded),
+    "wrap": Case(few_bits(round=round_within(2.0**10, max_norm=32.0)), total, **rounded),
+    "discrete_gaussian_noise": Case(
+        few_bits(round=round_within(2.0**10, max_norm=32.0), it=discrete_gaussian_noise(0.0)), total, **rounded
+    ),
+    "integer_skellam_noise": Case(
+        few_bits(round=round_within(2.0**10, max_norm=32.0), it=integer_skellam_noise(0.0)), total, **rounded
+    ),
     # without noise; with it in layers/test_align.py
     "gaussian_noise": Case(stack(it=gaussian_noise(0.0), send=plain()), total),
     "align": Case(stack(it=align(0.0, max_norm=9.0), send=plain()), total),
@@ -161,7 +196,7 @@ LAYERS = {
         stack(it=on_field_elements(random_elements()), send=plain_field(2)), total, num_groups=2, field=True
     ),
 }  # fmt: skip
-BUILDERS = {"masked_sum", "sparsifier", "stateless"}  # of layers: they are no layer themselves
+BUILDERS = {"integer_noise", "masked_sum", "sparsifier", "stateless"}  # of layers: they are no layer themselves
 
 
 def make_secagg(local, num_clients, **how):
@@ -227,8 +262,10 @@ SYSTEMS = {
 
 
 RATE = 0.25
-PLACES = {name: [] if "," in name else [(2, 2), (1, 8)] for name in SYSTEMS} | {"fedavg": [(2, 2), (1, 8), (2, 3)]}
-"""Blocks and devices beside blocks of 3 on one; three devices share seven clients in blocks of two: nothing divides."""
+PLACES = {name: [] if "," in name else [(2, 2)] for name in SYSTEMS}
+PLACES |= {"fedavg": [(2, 2), (1, 8), (2, 3)], "sparse_secagg": [(2, 2), (1, 8)]}
+"""Blocks and devices beside blocks of 3 on one: with eight devices one of them has none of the seven clients, with
+three nothing divides. Every system is compiled anew for each, so only two systems go there."""
 
 
 def public_names(packages, returning):
@@ -254,7 +291,7 @@ def test_every_public_part_is_in_the_table(packages, type_, table):
 def settings_of(name):
     masked = case_is_masked(name)
     return dict(masked=masked, by_number=not masked and name != "stack" and "mask" not in name,
-                unbiased=name in ("quantize", "stack"))  # fmt: skip
+                unbiased=name in ("quantize", "stack", "round_within"))  # fmt: skip
 
 
 def case_is_masked(name):
@@ -278,7 +315,7 @@ class TestLayersInOtherWays(chex.TestCase):
     """As in the test above, but not compiled."""
 
     @chex.variants(without_jit=True)
-    @parameterized.named_parameters(*((name.replace(", ", "_"), name) for name in LAYERS))
+    @parameterized.named_parameters(*((name.replace(", ", "_"), name) for name in LAYERS if ", ring" not in name))
     def test_a_layer(self, name):
         check_layer(LAYERS[name], variant=self.variant)
 

@@ -5,9 +5,13 @@ Source: Walker 1977; the table is filled as by Vose 1991, with integers that add
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, Int32, UInt32
+
+from fedjax_priv.crypto.prg import philox
+from fedjax_priv.keys import Key
 
 BITS = 62
 """Probabilities are multiples of 2**-62."""
@@ -61,3 +65,11 @@ def draw(table: AliasTable, first: UInt32[Array, " d"], second: UInt32[Array, " 
     at_high, at_low = jnp.asarray(table.high)[place], jnp.asarray(table.low)[place]
     below = (high < at_high) | ((high == at_high) & (low < at_low))
     return jnp.where(below, place, jnp.asarray(table.other)[place])
+
+
+def symmetric(key: Key, d: int, table: AliasTable, purpose: str) -> Int32[Array, " d"]:
+    """`d` independent numbers of a symmetric law: magnitudes from the table, and a random bit for the sign."""
+    seed = jax.random.bits(key, (2,), jnp.uint32)
+    words = philox.words(seed, purpose, 0, 2 * d)
+    size = draw(table, words[:d], words[d:]).astype(jnp.int32)
+    return jnp.where((words[d:] & 1) == 1, -size, size)

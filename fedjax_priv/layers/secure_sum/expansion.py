@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.crypto.prg import Prg, Round, expand
 from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, by_platform, fitting
 from fedjax_priv.layers.secure_sum import sparse_ones
@@ -37,12 +38,12 @@ class Expansion(NamedTuple):
     located: bool  # whether `chosen` travels with an upload, rather than being all coordinates
 
 
-def whole(prg: Prg, *, elide: bool = False) -> Expansion:
-    """Every coordinate of every pair: b_ij = 1 (SecAgg)."""
+def whole(prg: Prg, *, elide: bool = False, modulus: Modulus = FIELD) -> Expansion:
+    """Every coordinate of every pair: b_ij = 1 (SecAgg). Masks are added in `modulus`."""
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
         users = len(meets)
-        sums = functools.partial(signed_sum, seeds, meets, plus, "pairwise mask", round, d, prg)
+        sums = functools.partial(signed_sum, seeds, meets, plus, "pairwise mask", round, d, prg, modulus)
         mask = jnp.zeros((users, d), jnp.uint32) if elide else sums()
         return Pairs(mask, jnp.ones((users, d), bool), jnp.zeros(users, bool))
 

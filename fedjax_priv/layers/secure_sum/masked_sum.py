@@ -1,4 +1,4 @@
-"""The exact sum in F_q of masked uploads, whatever the graph and the expansion of the masks.
+"""The exact sum of masked uploads, in F_q or modulo 2**bits, whatever the graph and the expansion of the masks.
 
 An upload is `x_i + PRG(s_i)` at the coordinates U_i it selects, `+ sum_{j>i} b_ij r_ij - sum_{j<i} b_ij r_ij` (eq. 18
 of SparseSecAgg; with b_ij = 1 it is eq. 9, SecAgg). The server takes out what does not cancel: private masks of
@@ -13,10 +13,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
-from fedjax_priv.crypto import field, key_agreement
-from fedjax_priv.crypto.prg import Prg, expand
+from fedjax_priv.crypto import key_agreement
+from fedjax_priv.crypto.modulus import FIELD, Modulus
+from fedjax_priv.crypto.prg import Prg
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.layers.group_sums import field_sum, message_bits, sum_by_group
+from fedjax_priv.layers.group_sums import element_bits, exact_sum, sum_by_group
 from fedjax_priv.layers.secure_sum import bitmap, opening, sharing
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.expansion import Expansion, Pairs
@@ -34,16 +35,17 @@ class Protocol(NamedTuple):
     expansion: Expansion  # from seeds to pairwise masks
     prg: Prg  # generator of private masks
     elide: bool  # private masks are left out; `expansion` leaves out its own
+    modulus: Modulus = FIELD  # where uploads and masks are added
 
 
 def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
-    """The innermost layer of a secure aggregation of uploads `[b, d]` in F_q.
+    """The innermost layer of a secure aggregation of uploads `[b, d]` of elements of `protocol.modulus`.
 
     Args:
       protocol: how uploads are masked.
       num_groups: groups; each has its own secure sum.
     """
-    combine, quorum = field_sum(num_groups), protocol.quorum
+    combine, quorum = exact_sum(protocol.modulus, num_groups), protocol.quorum
 
     def advertise(
         key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
@@ -65,14 +67,14 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         value = received.value
         if not protocol.elide:
             correction = _correction(rebuilt.secrets, rebuilt.recovered, header, roster, value.shape[1], placement)
-            value = field.add(value, correction)
+            value = protocol.modulus.add(value, correction)
         status = jnp.where(some(rebuilt.wrong), int(Status.WRONG_SHARES), 0)
         return Received(value, jnp.where(some(rebuilt.recovered), received.count, 0), status)
 
     def _correction(
         secrets: Array, recovered: Array, header: Opened, roster: Roster, d: int, placement: Placement
     ) -> UInt32[Array, "g d"]:
-        """What is left of the masks in each group's sum, negated: a field sum over users."""
+        """What is left of the masks in each group's sum, negated: an exact sum over users."""
 
         def run(shared: tuple, valid: Array, slot: Array, secret: Array, kind: Array, located: PyTree) -> tuple:
             roster, alive = shared
@@ -92,16 +94,17 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
 def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> tuple[Array, Sent]:
     """The messages of a block of users."""
-    b, d = x.shape
+    d = x.shape[1]
     pairs = pairs_of(protocol, roster, private.slot, private.key, roster.selected, d)
-    own = x if protocol.elide else field.add(private_masks(protocol, roster, private.seed, d), x)
+    add = protocol.modulus.add
+    own = x if protocol.elide else add(private_masks(protocol, roster, private.seed, d), x)
     crowded = sharing.is_crowded(protocol.quorum, roster, private.slot)
     refused = jnp.where(pairs.overflow | crowded, int(Status.CAP_OVERFLOW), 0)
     if not protocol.expansion.located:
-        return field.add(own, pairs.mask), Sent(message_bits(x, b), refused=refused)
+        return add(own, pairs.mask), Sent(element_bits(protocol.modulus, x), refused=refused)
     located = jax.vmap(bitmap.pack)(pairs.chosen)
     bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
-    return field.add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, refused=refused, clear=located)
+    return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, refused=refused, clear=located)
 
 
 def _unmask(
@@ -111,7 +114,7 @@ def _unmask(
 
     0: nothing. 1, a survivor: its private mask, negated. 2, a lost user: its pairwise masks.
     """
-    private = field.neg(private_masks(protocol, roster, secret, d))
+    private = protocol.modulus.neg(private_masks(protocol, roster, secret, d))
     if protocol.expansion.located:
         private = jnp.where(jax.vmap(lambda words: bitmap.unpack(words, d))(located), private, 0)
     lost = kind == 2
@@ -121,6 +124,7 @@ def _unmask(
 
 def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b 2"], d: int) -> UInt32[Array, "b d"]:
     """The private mask of each user, on all coordinates. Client and server both call this."""
+    expand = protocol.modulus.expand
     return jax.vmap(lambda seed: expand(seed, "private mask", roster.round[0], d, protocol.prg))(seeds)
 
 

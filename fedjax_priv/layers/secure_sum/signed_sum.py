@@ -16,7 +16,8 @@ from jax import lax
 from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.crypto import field, philox_stream
-from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round, expand, philox
+from fedjax_priv.crypto.modulus import FIELD, Modulus
+from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round, philox
 from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, CPU_CACHE_BYTES, by_platform, fitting
 from fedjax_priv.layers.secure_sum.tiles import in_tiles
 
@@ -28,10 +29,10 @@ class Signed(NamedTuple):
     flip: Array  # all bits if the sign is -
     keep: Array  # all bits if the pair counts
 
-    def summand(self, words: Array) -> UInt32[Array, "..."]:
+    def summand(self, words: Array, modulus: Modulus) -> UInt32[Array, "..."]:
         """The words `[c, m, ...]` of each pair with its sign; any uint32 that stands for the element."""
         flip, keep = (bits[(..., *(None,) * (words.ndim - 2))] for bits in (self.flip, self.keep))
-        return _flipped(words, flip) & keep
+        return _flipped(words, flip, modulus) & keep
 
 
 Tile = Callable[..., Array]  # (pairs, round) -> uint32 [c, d]
@@ -45,8 +46,9 @@ def signed_sum(
     round: Round,
     d: int,
     prg: Prg,
+    modulus: Modulus = FIELD,
 ) -> UInt32[Array, "c d"]:
-    """The sum over the pairs of each client of +- `expand(seed, purpose, round, d, prg)`, in F_q.
+    """The sum over the pairs of each client of +- `modulus.expand(seed, purpose, round, d, prg)`.
 
     Args:
       seeds: of the pairs.
@@ -56,32 +58,33 @@ def signed_sum(
       round: number of the round.
       d: number of elements.
       prg: the generator.
+      modulus: where masks are added.
     """
     spares = -(-d // SHARED_BY)
-    if prg is philox and d + spares >= philox_stream.MANY:
+    if modulus is FIELD and prg is philox and d + spares >= philox_stream.MANY:
         tile = functools.partial(_sum_of_blocks, purpose=purpose, d=d)
-        on_cpu = _within(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, step=8)
-        elsewhere = _within(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES)
+        on_cpu = _within(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
+        elsewhere = _within(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES, FIELD)
     else:
-        tile = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg)
-        on_cpu, elsewhere = (_within(tile, 12 * (d + spares), d, b) for b in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
+        tile, held = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg, modulus=modulus), 12 * (d + spares)
+        on_cpu, elsewhere = (_within(tile, held, d, budget, modulus) for budget in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
     return by_platform(on_cpu, elsewhere, seeds, meets, plus, jnp.asarray(round))
 
 
 def signed(words: Array, plus: Array) -> UInt32[Array, "..."]:
     """A word or q minus it, any uint32 that stands for the element; a word is read once, lest it be expanded twice."""
-    return _flipped(words, _all_bits(~plus))
+    return _flipped(words, _all_bits(~plus), FIELD)
 
 
-def _flipped(words: Array, flip: Array) -> Array:
-    return (words ^ flip) - (flip & np.uint32(4))  # q - w = ~w - 4
+def _flipped(words: Array, flip: Array, modulus: Modulus) -> Array:
+    return (words ^ flip) - (flip & modulus.complement)
 
 
 def _all_bits(where: Array) -> UInt32[Array, "..."]:
     return jnp.where(where, np.uint32(2**32 - 1), np.uint32(0))
 
 
-def _within(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> Tile:
+def _within(tile: Tile, pair_bytes: int, d: int, budget: int, modulus: Modulus, step: int = 1) -> Tile:
     """`tile` on clients x pairs that fit a budget.
 
     Args:
@@ -89,6 +92,7 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> 
       pair_bytes: what a pair holds meanwhile.
       d: coordinates; the sum of a client holds 16 bytes for each.
       budget: bytes.
+      modulus: where sums of tiles are added.
       step: pairs that XLA adds up together; fewer take as long.
     """
 
@@ -100,7 +104,7 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> 
         cut = lambda a: jnp.pad(a, missing).reshape(users, parts, wide)
 
         def one(rows: Signed) -> Array:
-            add = lambda total, part: (field.add(total, tile(part, round)), None)
+            add = lambda total, part: (modulus.add(total, tile(part, round)), None)
             nothing = jnp.zeros((len(rows.keep), d), jnp.uint32)
             return lax.scan(add, nothing, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), rows))[0]
 
@@ -111,16 +115,21 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, step: int = 1) -> 
     return sums
 
 
-def _sum_of_words(pairs: Signed, round: Array, *, purpose: str, d: int, prg: Prg) -> UInt32[Array, "c d"]:
-    """Of any generator."""
-    words = jax.vmap(jax.vmap(lambda *seed: expand(jnp.stack(seed), purpose, round, d, prg)))(*pairs.seed)
-    return field.sum(pairs.summand(words), 1)
+def _sum_of_words(
+    pairs: Signed, round: Array, *, purpose: str, d: int, prg: Prg, modulus: Modulus
+) -> UInt32[Array, "c d"]:
+    """Of any generator, in any group."""
+    words = jax.vmap(jax.vmap(lambda *seed: modulus.expand(jnp.stack(seed), purpose, round, d, prg)))(*pairs.seed)
+    return modulus.sum(pairs.summand(words, modulus), 1)
 
 
 def _sum_of_blocks(
     add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int
 ) -> UInt32[Array, "c d"]:
-    """Of Philox, from `philox_stream.MANY` words on, in the layout of its blocks: words are put in order once added."""
+    """In F_q, of Philox, from `philox_stream.MANY` words on, in the layout of its blocks.
+
+    Words are put in order once added.
+    """
     spares = -(-d // SHARED_BY)
     rows, columns = philox_stream.layout(d + spares)
     last = np.array([d - 3 * rows * columns], np.uint32)  # spare words are the fourth words of blocks from here on
@@ -133,7 +142,7 @@ def _sum_of_blocks(
     for lane, words in enumerate(philox_stream.blocks(number, seed, purpose, round)):
         shared = spare[jnp.minimum(place[:, lane] // np.uint32(SHARED_BY), np.uint32(spares - 1))]
         elements = jnp.where(words >= field.Q, jnp.moveaxis(shared, (2, 3), (0, 1)), words)
-        summands.append(pairs.summand(elements))
+        summands.append(pairs.summand(elements, FIELD))
     sums = add(summands, 1)
     lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
     return jnp.concatenate(lanes, -1).reshape(len(pairs.keep), -1)[:, :d]

@@ -7,18 +7,14 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import bounded, bounded_and_counted
-from fedjax_priv.crypto import field
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
-from fedjax_priv.server_noise import Clipping, ServerNoise, adaptive_noisy_sum, independent, noisy_sum
+from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
-from fedjax_priv.systems.central_noise.sampling import sampling_of
-from fedjax_priv.systems.central_noise.split_noise import SplitNoise, split_noise
+from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
+from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
 
-FINEST = 2.0**20
-"""Most grid points of a secure sum per clipping norm: float32 has a few more bits."""
 _DEFAULTS = ("all", None, False)
 """Of the options of masks; a command line gives them too, and an audit elides masks wherever it can."""
 
@@ -78,7 +74,8 @@ def dp_fedavg(
       dropout: probability that an update is lost.
       leave: with `secure`, probability that a survivor is gone when the server asks for shares.
       secure: sum under pairwise masks, rounded to a grid.
-      noise: what the server adds; independent Gaussian noise if not given.
+      noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
+        that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.
       **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.
 
@@ -93,43 +90,31 @@ def dp_fedavg(
         raise ValueError(f"secure must be False in cohorts of one client, whose sum is its update, got {secure}")
     masks, run = MASKS.split(how)
     noise = independent() if noise is None else noise
-    factor = 1 / (sampled.expected * mean_weight)
-    split = SplitNoise(noise_multiplier, 0.0)
+    check_bands(noise, sampled.participation)
+    about = local, sampled, Weights(weight_cap, mean_weight), noise, noise_multiplier
     if clip_quantile is not None:
-        split = split_noise(noise_multiplier, sampled.expected / 20 if count_noise is None else count_noise)
+        clipping = Clipping(clip, clip_quantile, clip_rate)
+        parts = adapted_sum(*about, clipping, count_noise=count_noise, secure=secure)
     elif count_noise is not None:
         raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
-    levels = _levels(sampled.most, largest=max(1.0, split.bit / 2))
-    about = {"weight_cap": weight_cap, "margin": 1 / levels if secure else 0.0}
-    if clip_quantile is None:
-        bounding, aggregate = bounded(local, clip=clip, **about), noisy_sum(noise, noise_multiplier, clip * factor)
     else:
-        bounding = bounded_and_counted(local, bit=split.bit, **about)
-        aggregate = adaptive_noisy_sum(
-            noise, split.deviation, factor, clipping=Clipping(clip, clip_quantile, clip_rate), bit=split.bit,
-            clients=sampled.expected,
-        )  # fmt: skip
+        parts = clipped_sum(*about, clip, secure=secure)
     return federated_round(
         cohort=sampled.draw,
-        local=bounding,
-        layers=_summed(sampled.most, levels, masks, secure=secure),
+        local=parts.local,
+        layers=_secure_sum(sampled.most, parts.levels, masks) if secure else _plain_sum(masks),
         channel=erasure(loss_rate(dropout), leave=leave),
-        aggregate=aggregate,
+        aggregate=parts.aggregate,
         num_clients=num_clients,
         release=CentralNoise(noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation),
         **run,
     )
 
 
-def _summed(most: int, levels: float, masks: dict[str, Any], *, secure: bool) -> Layer:
-    """A sum of at most that many uploads, under masks or in the clear."""
-    if secure:
-        return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
+def _secure_sum(most: int, levels: float, masks: dict[str, Any]) -> Layer:
+    return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
+
+
+def _plain_sum(masks: dict[str, Any]) -> Layer:
     chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
     return stack(send=unmasked(plain(), chosen, "secure=False"))
-
-
-def _levels(clients: int, largest: float) -> float:
-    """Grid points per clipping norm, a power of two: no sum of values up to `largest` leaves the field."""
-    most = int(((int(field.Q) - 1) // 2 // clients - 2) / largest)
-    return min(FINEST, 2.0 ** (most.bit_length() - 1))

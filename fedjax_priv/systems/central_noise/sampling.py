@@ -9,6 +9,8 @@ from fedjax_priv.base import Draw
 from fedjax_priv.clients import cyclic_poisson, everyone, sample, separated
 from fedjax_priv.clients.poisson_draws import capacity_of, check_rate
 from fedjax_priv.clients.separated_draws import check_separation
+from fedjax_priv.server_noise import ServerNoise
+from fedjax_priv.server_noise.correlations import Banded
 from fedjax_priv.systems.releases import Participation
 
 
@@ -43,8 +45,21 @@ def sampling_of(
     return _of_fixed_size(num_clients, cohort_size, separation)
 
 
+def check_bands(noise: ServerNoise, participation: Participation) -> None:
+    """Checks that noise has no more bands than there are groups, so that coins amplify its privacy.
+
+    Raises:
+      ValueError: clients come by coins, group by group, and noise has more bands than groups.
+    """
+    bands = len(noise.correlation.coefficients) if isinstance(noise.correlation, Banded) else 0
+    if participation.sampling == "cyclic_poisson" and bands > participation.separation:
+        raise ValueError(
+            f"noise must have at most separation = {participation.separation} bands with sampling_rate, got {bands}"
+        )
+
+
 def _by_coins(num_clients: int, rate: float | Array, capacity: int | None, separation: int) -> Sampling:
-    check_rate(sampling_rate=rate)
+    check_rate("sampling_rate", rate)
     _validate.divides({"separation": separation}, num_clients=num_clients)
     group = num_clients // separation
     most = capacity_of(capacity, group, rate)

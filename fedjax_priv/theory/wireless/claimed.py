@@ -14,9 +14,10 @@ from collections.abc import Callable
 import numpy as np
 
 from fedjax_priv.theory import _validate
+from fedjax_priv.theory._mixtures import amplified
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import noise
-from fedjax_priv.theory.wireless.participation import amplified, deviation, window
+from fedjax_priv.theory.wireless.participation import deviation, window
 from fedjax_priv.theory.wireless.rounds import Checked, Round, checked
 
 

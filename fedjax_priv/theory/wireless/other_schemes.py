@@ -8,9 +8,9 @@ round about one user's data. Sampled schemes are about the user who takes part m
 import numpy as np
 
 from fedjax_priv.theory import _validate, gaussian
+from fedjax_priv.theory._mixtures import amplified
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import noise
-from fedjax_priv.theory.wireless.participation import amplified
 from fedjax_priv.theory.wireless.rounds import Round, checked
 
 

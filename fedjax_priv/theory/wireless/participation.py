@@ -86,17 +86,6 @@ def deviation(num_users: Numbers, delta_prime: Numbers) -> Result:
     return np.sqrt(0.5 * _validate.integer(num_users=num_users) * np.log(2 / failure))
 
 
-def amplified(epsilon: Numbers, fraction: Numbers) -> Result:
-    """What sampling a fraction q does to eps: log(1 + q (e^eps - 1)), without overflow.
-
-    For q above 1 too: with 1/q it is the inverse of that with q, -inf where the logarithm has no value (eps < 0).
-    """
-    small, large = np.minimum(epsilon, 1), np.maximum(epsilon, 1)
-    with np.errstate(divide="ignore"):
-        near = np.log1p(np.maximum(fraction * np.expm1(small), -1))
-    return np.where(np.less(epsilon, 1), near, large + np.log(fraction + (1 - fraction) * np.exp(-large)))[()]
-
-
 def positive_moments(num_users: Numbers, participation: Numbers) -> Participation:
     """m, v and zeta; ValueError if nobody ever takes part."""
     found = participation_moments(num_users, participation)

@@ -9,7 +9,8 @@ import numpy as np
 
 from fedjax_priv.theory import _accountant, gaussian
 from fedjax_priv.theory._accountant import Mechanism
-from fedjax_priv.theory.wireless.participation import amplified, count_law, others
+from fedjax_priv.theory._mixtures import amplified, mixed_first, mixed_second
+from fedjax_priv.theory.wireless.participation import count_law, others
 from fedjax_priv.theory.wireless.rounds import Checked
 
 _NEVER = 1e-22  # counts that are less likely are counted as lost
@@ -76,22 +77,6 @@ def _removal(law: Counts) -> Mechanism:
     _, chance, without, fraction, shift, lost = law
     with np.errstate(divide="ignore"):
         log_ratio = np.log(without) - np.log(chance)
-    remove = lambda eps: chance * _mixture_first(eps + log_ratio, fraction, shift)
-    add = lambda eps: without * _mixture_second(eps - log_ratio, fraction, shift)
+    remove = lambda eps: chance * mixed_first(eps + log_ratio, fraction, shift)
+    add = lambda eps: without * mixed_second(eps - log_ratio, fraction, shift)
     return tuple(_accountant.averaged(order, chance.size, lost) for order in (remove, add))
-
-
-def _mixture_first(x: np.ndarray, fraction: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """H(a; q, t) at a = e^x: (1-q) N(0, 1) + q N(t, 1) over a N(0, 1)."""
-    inside = np.where(fraction > 0, fraction, 1)
-    mixed = fraction * gaussian.delta(amplified(x, 1 / inside), shift)
-    gap = -np.expm1(np.minimum(x, 0))  # 1 - a
-    return np.where((x >= 0) | (gap < fraction), mixed, gap)
-
-
-def _mixture_second(x: np.ndarray, fraction: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """1 - b + b H(1/b; q, t) at b = e^x: N(0, 1) over b [(1-q) N(0, 1) + q N(t, 1)]."""
-    left = 1 - np.exp(np.minimum(x, 700)) * (1 - fraction)
-    with np.errstate(divide="ignore"):
-        inner = x + np.log(fraction) - np.log(np.where(left > 0, left, 1))
-    return np.where(left > 0, left * gaussian.delta(inner, shift), 0)

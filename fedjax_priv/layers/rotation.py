@@ -1,0 +1,82 @@
+"""A random rotation that all clients of a round share, after which no coordinate of an update stands out.
+
+Suresh, Yu, Kumar and McMahan, "Distributed mean estimation with limited communication" (ICML 2017); before rounding and
+modular sums in Kairouz, Liu and Steinke (ICML 2021).
+"""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
+from fedjax_priv.crypto.prg import philox
+from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.stacking import stateless
+
+
+def rotate(num_params: int) -> Layer:
+    """`x -> H D x / sqrt(d')` of updates `[b, d]`, `[b, d']`; sums `[g, d']` are rotated back and cut to d.
+
+    d' is the least power of two that is not below d = `num_params`, H the Walsh-Hadamard matrix, D random signs. The
+    server draws their seed when a round opens and announces it, 64 bits to every client that takes part. Norms stay as
+    they are, within float32 rounding, and with probability 1 - p no coordinate exceeds
+    `sqrt(2 log(2 d' / p) / d') ||x||`, whatever the update is that does not depend on the seed.
+
+    Args:
+      num_params: d.
+
+    Raises:
+      ValueError: `num_params` is no integer >= 1; or, when a round is traced, updates are of another length.
+    """
+    _validate.integer(num_params=num_params)
+    padded = padded_length(num_params)
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
+        del state
+        seed = jax.random.bits(key, (2,), jnp.uint32)
+        down = jnp.where(cohort.selected, message_bits(seed), 0)
+        return (), seed, {"rotation": Link(jnp.zeros_like(down), down)}
+
+    def encode(key: Key, private: PyTree, seed: Array, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del key, private, cohort
+        if x.shape[1] != num_params:
+            raise ValueError(f"num_params must be the length of an update, {x.shape[1]}, got {num_params}")
+        return hadamard(jnp.pad(x, [(0, 0), (0, padded - num_params)]) * signs(seed, padded)[None]), (), Sent()
+
+    def decode(header: tuple, seed: Array, received: Received) -> Received:
+        del header
+        value = hadamard(received.value) * signs(seed, padded)[None]
+        return received._replace(value=value[:, :num_params])
+
+    return stateless()._replace(advertise=advertise, encode=encode, decode=decode)
+
+
+def padded_length(num_params: int) -> int:
+    """d', the least power of two that is not below d."""
+    return 1 << (num_params - 1).bit_length()
+
+
+def signs(seed: UInt32[Array, "2"], d: int) -> Float[Array, " d"]:
+    """`d` random signs, from the lowest bits of words."""
+    bit = philox.words(seed, "rotation", 0, d) & 1
+    return 1 - 2 * bit.astype(jnp.float32)
+
+
+def hadamard(x: Float[Array, "b d"]) -> Float[Array, "b d"]:
+    """`H x / sqrt(d)` of each row, with H the Walsh-Hadamard matrix of order d, a power of two; its own inverse.
+
+    Every step is the same: neighbours are added and subtracted, sums are put before differences. After log2(d) steps
+    all are in their places. Only elementwise additions, so bits do not depend on the block size.
+    """
+    d = x.shape[1]
+
+    def step(_: Array, x: Array) -> Array:
+        first, second = x[:, 0::2], x[:, 1::2]
+        return jnp.concatenate([first + second, first - second], axis=1)
+
+    steps = d.bit_length() - 1
+    return (jax.lax.fori_loop(0, steps, step, x) if steps else x) * np.float32(1 / math.sqrt(d))

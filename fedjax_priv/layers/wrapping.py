@@ -1,0 +1,32 @@
+"""Integers modulo a power of two: uploads of as many bits as the sum needs."""
+
+from jaxtyping import Array, Int32, UInt32
+
+from fedjax_priv.base import Cohort, Key, Layer, Received
+from fedjax_priv.crypto.modulus import centred, ring, wrapped
+from fedjax_priv.layers.stacking import stateless
+
+
+def wrap(bits: int) -> Layer:
+    """`x mod 2**bits` of int32 `[b, d]`, decoded to the int32 in [-2**(bits-1), 2**(bits-1)) congruent to the sum.
+
+    Stands above `plain_ring(bits)` or a secure sum with the same `bits`. A sum outside that range wraps, and nobody is
+    told: its error is a multiple of 2**bits. Choose the grid so that this is rare
+    (`theory.discrete_gaussian.grid_step`). No value of one client can make a round fail.
+
+    Args:
+      bits: B, from 2 to 32.
+
+    Raises:
+      ValueError: `bits` is no integer from 2 to 32.
+    """
+    ring(bits)
+
+    def encode(key: Key, x: Int32[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
+        del key, cohort
+        return wrapped(x, bits)
+
+    def decode(received: Received) -> Received:
+        return received._replace(value=centred(received.value, bits))
+
+    return stateless(encode, decode)

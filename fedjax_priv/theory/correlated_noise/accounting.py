@@ -1,0 +1,54 @@
+"""Eps of a whole run with correlated noise: one Gaussian mechanism, also where updates depend on earlier releases.
+
+A run releases x_t + s (C^-1 z)_t, s = sigma C_clip: that is C x + s z, solved by C. A client moves C x by at most the
+sensitivity times C_clip, so mu = sensitivity / sigma; twice that where its updates are replaced (Denisov, McMahan,
+Rush, Smith and Thakurta 2022, arXiv 2202.08312). No sampling is used, and the clip norm may not change.
+"""
+
+import numpy as np
+
+from fedjax_priv.theory import _roots, _validate, gaussian
+from fedjax_priv.theory._validate import Numbers, Result
+
+_DISTANCE = {"zero-out": 1.0, "replacement": 2.0}
+
+
+def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: str = "zero-out") -> Result:
+    """Of which Gaussian mechanism has the run the privacy? The distance of two means over the noise's deviation.
+
+    Args:
+      noise_multiplier: sigma > 0, deviation of the seeds over the clip norm.
+      sensitivity: of C, by `toeplitz_sensitivity` or `tree_sensitivity`.
+      neighbours: "zero-out", which is add/remove where others take part as before; or "replacement".
+    """
+    sigma = _validate.real("(0, inf)", noise_multiplier=noise_multiplier)
+    return (
+        _validate.choice(_DISTANCE, neighbours=neighbours) * _validate.real("(0, inf)", sensitivity=sensitivity) / sigma
+    )
+
+
+def epsilon(delta: Numbers, noise_multiplier: Numbers, sensitivity: Numbers, neighbours: str = "zero-out") -> Result:
+    """For which eps are all rounds together (eps, delta)-private? Exact.
+
+    Args:
+      delta: in (0, 1).
+      noise_multiplier: as in `mu`.
+      sensitivity: as in `mu`.
+      neighbours: as in `mu`.
+    """
+    return gaussian.epsilon(_validate.real("(0, 1)", delta=delta), mu(noise_multiplier, sensitivity, neighbours))
+
+
+def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neighbours: str = "zero-out") -> float:
+    """How much noise is enough? The smallest sigma with which all rounds together are (eps, delta)-private.
+
+    Args:
+      epsilon: to be reached, > 0.
+      delta: in (0, 1).
+      sensitivity: as in `mu`.
+      neighbours: as in `mu`.
+    """
+    budget, target = _validate.real("(0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta)
+    distance = mu(1.0, sensitivity, neighbours)
+    inverse_mu = _roots.unbounded_least(lambda x: gaussian.epsilon(target, 1 / np.maximum(x, 1e-9)), budget)
+    return float(distance * inverse_mu)

@@ -1,0 +1,44 @@
+"""Noise in the server's iterates: the standard deviation of a coordinate, in units of the seeds' deviation.
+
+Times a sensitivity it is the error at equal privacy, in units of sigma C_clip with mu = 1 / sigma.
+"""
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory.correlated_noise.sensitivity import padded
+from fedjax_priv.theory.correlated_noise.workload import SGD, Column, Workload, divided, workload_column
+
+
+def toeplitz_error(column: Column, num_rounds: int, workload: Workload = SGD) -> np.ndarray:
+    """The norm of each row of B = A C^-1, `[n]`: noise of the iterate after each round.
+
+    Args:
+      column: the first of C, `[bands]`; further coefficients are 0.
+      num_rounds: n.
+      workload: A.
+    """
+    a = workload_column(num_rounds, workload)
+    return np.sqrt(np.cumsum(divided(a, padded(column, len(a))) ** 2))
+
+
+def tree_error(num_rounds: int, leaves: int | None = None, variance_reduced: bool = True) -> np.ndarray:
+    """The same for prefix sums by binary trees, `[n]`: the nodes that a sum is made of, and those of finished trees.
+
+    Args:
+      num_rounds: n.
+      leaves: rounds of a tree, after which a fresh one starts; None: one tree for all rounds.
+      variance_reduced: a node of height j has variance 2^j / (2^{j+1} - 1), not 1 (Honaker 2015, bottom-up).
+    """
+    n = int(_validate.integer(num_rounds=num_rounds))
+    size = n if leaves is None else int(_validate.integer(leaves=leaves))
+    heights = np.arange(size.bit_length())
+    node = 2.0**heights / (2.0 ** (heights + 1) - 1) if variance_reduced else np.ones(heights.size)
+    of_sum = lambda rounds: (rounds[:, None] >> heights & 1) @ node
+    rounds = np.arange(1, n + 1)
+    return np.sqrt(rounds // size * of_sum(np.array([size])) + of_sum(rounds % size))
+
+
+def root_mean_square(errors: np.ndarray) -> float:
+    """Over the rounds: one number for the noise of all iterates."""
+    return float(np.sqrt(np.mean(np.square(errors))))

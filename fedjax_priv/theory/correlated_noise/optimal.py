@@ -1,0 +1,107 @@
+"""Matrices C with the least mean noise, found by L-BFGS in float64; each is computed once a process."""
+
+import functools
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory.correlated_noise.factors import square_root
+from fedjax_priv.theory.correlated_noise.sensitivity import Schedule, checked, toeplitz_sensitivity
+from fedjax_priv.theory.correlated_noise.workload import SGD, Workload, divided, multiplied, one, workload_column
+
+_CLOSE = {"maxiter": 5000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-9}
+_CLOSE_ENOUGH = {"maxiter": 500, "ftol": 1e-11}
+
+
+@functools.cache
+def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.ndarray:
+    """The first column of the banded Toeplitz C with the least root mean square error, `[bands]`, its norm 1.
+
+    With at most b bands every C has the sensitivity sqrt(k) times its norm, so this one is the best for any k. Source:
+    Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu 2023, arXiv 2306.08153 (Toeplitz form of BandMF).
+
+    Args:
+      num_rounds: n, over which the error is averaged.
+      bands: at most n.
+      workload: of the server's optimizer.
+
+    Returns:
+      An array that cannot be written to.
+    """
+    from scipy.optimize import minimize  # slow to import
+
+    n, b = int(_validate.integer(num_rounds=num_rounds)), int(_validate.integer(bands=bands))
+    if b > n:
+        _validate.fail("bands", bands, f"at most num_rounds = {n}")
+    column = square_root(b, workload)
+    if b > 1:
+        found = minimize(
+            _banded_loss, column[1:], (workload_column(n, workload),), "L-BFGS-B", jac=True, options=_CLOSE
+        )
+        column = np.concatenate([[1.0], found.x])
+    return _fixed(column / np.linalg.norm(column))
+
+
+def _banded_loss(later: np.ndarray, a: np.ndarray) -> tuple[float, np.ndarray]:
+    """Log of the root mean square error of 1, c_1, ... at norm 1, and its gradient in c_1, ...
+
+    With c a power series, the rows of B have norms by b = a / c, and db = -(b / c) dc: the gradient goes back through
+    the same triangular solve, transposed.
+    """
+    n, c = len(a), np.concatenate([[1.0], later])
+    b = divided(a, c)
+    weight = np.arange(n, 0, -1)
+    error, size = weight @ b**2, c @ c
+    back = divided((weight * b)[::-1], c)[::-1] / error
+    slope = np.correlate(back, b, "full")[n - 1 : n - 1 + len(c)]
+    return float(np.log(error / n * size) / 2), (c / size - slope)[1:]
+
+
+@functools.cache
+def optimal_buffered(schedule: Schedule, buffers: int, workload: Workload = SGD) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and decays of the buffered linear Toeplitz C with about the least error times sensitivity, `[m]` each.
+
+    A local optimum of the root mean square error, from decays that are spread evenly on a logarithmic scale. Source:
+    McMahan, Xu and Zhang 2024, arXiv 2408.08868.
+
+    Args:
+      schedule: of a client; its rounds are those that the error is averaged over.
+      buffers: m.
+      workload: of the server's optimizer.
+
+    Returns:
+      Arrays that cannot be written to.
+    """
+    from scipy.optimize import minimize, nnls
+
+    m, (n, _, _) = int(_validate.integer(buffers=buffers)), checked(schedule)
+    decays = 1 - (2.0 * n) ** -((np.arange(m) + 0.5) / m)
+    fitted = square_root(max(n, m + 1), workload)[1:]
+    weights = nnls(decays ** np.arange(len(fitted))[:, None], fitted)[0]
+    start = np.concatenate([np.log(np.maximum(weights, 1e-3)), np.log(decays / (1 - decays))])
+    bounds = [(-12.0, 0.0)] * m + [(-9.0, np.log(100.0 * n))] * m
+    given = schedule, workload_column(n, workload)
+    found = minimize(_buffered_loss, start, given, "L-BFGS-B", "3-point", bounds=bounds, options=_CLOSE_ENOUGH)
+    weights, decays = _parameters(found.x)
+    return _fixed(weights), _fixed(decays)
+
+
+def _buffered_loss(free: np.ndarray, schedule: Schedule, a: np.ndarray) -> float:
+    """Log of error times sensitivity. C is the quotient of two polynomials: its solves take m steps a round."""
+    weights, decays = _parameters(free)
+    below = np.poly(decays)  # the product of 1 - theta_i x
+    above = below + np.append(0, weights @ [np.poly(np.delete(decays, i)) for i in range(len(decays))])
+    c = divided(multiplied(one(len(a)), above), below)
+    error = np.arange(len(a), 0, -1) @ divided(multiplied(a, below), above) ** 2
+    return float(np.log(error) / 2 + np.log(toeplitz_sensitivity(c, schedule)))
+
+
+def _parameters(free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Weights from their logarithms, and decays by the logistic function."""
+    log_weights, logits = np.split(free, 2)
+    return np.exp(log_weights), 1 / (1 + np.exp(-logits))
+
+
+def _fixed(array: np.ndarray) -> np.ndarray:
+    array.flags.writeable = False
+    return array

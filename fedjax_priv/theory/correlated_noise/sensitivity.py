@@ -1,0 +1,81 @@
+"""How far a client moves C x, all rounds together, in units of the clip norm."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory.correlated_noise.workload import Column
+
+
+class Schedule(NamedTuple):
+    """How often a client takes part, at most; a function that takes one raises ValueError for a field out of range."""
+
+    num_rounds: int  # n >= 1
+    separation: int = 1  # b >= 1: rounds of a client are at least so far apart
+    participations: int | None = None  # k, at most; None: as many as fit, ceil(n / b)
+
+
+def toeplitz_sensitivity(column: Column, schedule: Schedule) -> float:
+    """The largest norm of a sum of columns of C, each at most once and at least b apart: exact or from above.
+
+    It is the norm of the columns 0, b, ..., (k-1) b together. This is exact where C has at most b bands, since columns
+    of one client are orthogonal then, and shorter the later they start; and where coefficients are >= 0 and do not
+    increase (Kalinin and Lampert 2024, arXiv 2405.13763, Theorem 2). Else each coefficient is replaced by the largest
+    of the later absolute values, which gives an upper bound. It does not hold for a C whose columns were normalized,
+    which is no Toeplitz matrix.
+
+    Args:
+      column: the first of C, `[bands]`; further coefficients are 0, those after n rounds do not count.
+      schedule: of a client.
+    """
+    n, b, k = checked(schedule)
+    c = padded(column, n)
+    if np.flatnonzero(c)[-1:].max(initial=0) >= b and ((c < 0).any() or (np.diff(c) > 0).any()):
+        c = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
+    moved = np.zeros(n)
+    for start in b * np.arange(k):
+        moved[start:] += c[: n - start]
+    return float(np.linalg.norm(moved))
+
+
+def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
+    """The largest norm of the numbers that a client has in the nodes of binary trees over the rounds, from above.
+
+    A node of 2^j rounds has at most ceil(2^j / b) rounds of the client. At each height, k rounds fill as many nodes as
+    they can: attained where b is a power of 2. Once: sqrt(h + 1). Only intervals that are complete are nodes. Source:
+    Kairouz et al. 2021, arXiv 2103.00039.
+
+    Args:
+      schedule: of a client.
+      leaves: rounds of a tree, after which a fresh one starts; None: one tree for all rounds.
+    """
+    n, _, k = checked(schedule)
+    size = n if leaves is None else min(n, int(_validate.integer(leaves=leaves)))
+    total = 0
+    for height in range(size.bit_length()):
+        most = min(k, -(-(2**height) // schedule.separation))
+        total += k // most * most**2 + (k % most) ** 2
+    return float(np.sqrt(total))
+
+
+def padded(column: Column, n: int) -> np.ndarray:
+    """A first column as `[n]` numbers.
+
+    Raises:
+      ValueError: it is not a list of finite numbers, or the first is not > 0.
+    """
+    c = np.asarray(column, np.float64)
+    if c.ndim != 1 or not c.size or not np.isfinite(c).all() or c[0] <= 0:
+        _validate.fail("column", column, "finite numbers, the first > 0")
+    return np.concatenate([c[:n], np.zeros(max(0, n - c.size))])
+
+
+def checked(schedule: Schedule) -> tuple[int, int, int]:
+    """n, b, and k, at most what fits."""
+    n = int(_validate.integer(num_rounds=schedule.num_rounds))
+    b = int(_validate.integer(separation=schedule.separation))
+    fits = -(-n // b)
+    if schedule.participations is None:
+        return n, b, fits
+    return n, b, min(int(_validate.integer(participations=schedule.participations)), fits)

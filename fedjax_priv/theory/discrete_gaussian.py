@@ -1,0 +1,190 @@
+"""The distributed discrete Gaussian mechanism on integer vectors: Kairouz, Liu and Steinke (ICML 2021).
+
+Each of n clients rounds its vector to integers and adds discrete Gaussian noise of parameter s at each coordinate; what
+is seen is the sum. `skellam` has the same for noise whose sums keep their law. Divergences of both are at
+`skellam.ORDERS`, and `skellam.epsilon` converts them.
+
+Neighbours: "zero-out", one client sends noise alone; "replacement", its vector is any other. There is no figure for a
+client that is added or removed, since its noise would be too.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import root_scalar
+
+from fedjax_priv.theory import _validate, skellam
+from fedjax_priv.theory._validate import Numbers, Result
+
+BETA = math.exp(-0.5)
+"""Probability that a draw of the rounding is too long, in the paper's experiments."""
+NEIGHBOURS = {"zero-out": 1, "replacement": 2}
+"""By how many norms the sum moves."""
+
+
+def norm_bound(max_norm: Numbers, num_coordinates: Numbers, failure: Numbers = BETA) -> Result:
+    """How long is a vector of norm c once it is rounded, but for a probability beta? In grid points, as c is.
+
+    D2^2 = min((c + sqrt(d))^2, c^2 + d/4 + sqrt(2 log(1/beta)) (c + sqrt(d)/2)), Proposition 22. Rounding is repeated
+    until this holds.
+
+    Args:
+      max_norm: c, > 0.
+      num_coordinates: d, padding included.
+      failure: beta, in (0, 1).
+    """
+    c = _validate.real("(0, inf)", max_norm=max_norm)
+    root = np.sqrt(_validate.integer(num_coordinates=num_coordinates))
+    beta = _validate.real("(0, 1)", failure=failure)
+    likely = c**2 + root**2 / 4 + np.sqrt(-2 * np.log(beta)) * (c + root / 2)
+    return np.sqrt(np.minimum(likely, (c + root) ** 2))[()]
+
+
+def tau(scale: float, shares: int) -> float:
+    """How far is a sum of n discrete Gaussians of parameter s from one of parameter sqrt(n) s, in log ratio?
+
+    At most 10 sum_{k=1}^{n-1} exp(-2 pi^2 s^2 k / (k + 1)), Theorem 1, for s >= 1/2.
+
+    Args:
+      scale: s, >= 1/2.
+      shares: n.
+    """
+    s = float(_validate.real("[0.5, inf)", scale=scale))
+    k = np.arange(1, int(_validate.integer(shares=shares)))
+    return float(10 * np.exp(-2 * np.pi**2 * s**2 * k / (k + 1)).sum())
+
+
+def rdp(norm: float, num_coordinates: int, scale: float, shares: int, *, neighbours: str = "replacement") -> np.ndarray:
+    """Renyi divergences of a sum, at most, `[skellam.ORDERS.size]`; Proposition 14.
+
+    min(a l2^2/2 + tau d, (a/2)(l2^2 + 2 l1 tau + tau^2 d), (a/2)(l2 + tau sqrt(d))^2), where l2 and l1 are the
+    Euclidean and the L1 distance over sqrt(n) s. Divergences of sums that all see the data add up.
+
+    Args:
+      norm: D2, Euclidean norm of what a client adds before noise, in grid points, >= 0; its L1 norm is then at most
+        D2 min(sqrt(d), D2).
+      num_coordinates: d, padding included.
+      scale: s, of one client's noise, >= 1/2.
+      shares: n, fewest shares of noise in the sum that the adversary does not know; who dropped out or colludes does
+        not count.
+      neighbours: "replacement" or "zero-out".
+    """
+    factor = _validate.choice(NEIGHBOURS, neighbours=neighbours)
+    d2 = float(_validate.real("[0, inf)", norm=norm))
+    d = float(_validate.integer(num_coordinates=num_coordinates))
+    apart, deviation = tau(scale, shares), math.sqrt(shares) * scale
+    l2, l1 = factor * d2 / deviation, factor * d2 * min(math.sqrt(d), d2) / deviation
+    orders = skellam.ORDERS
+    each = [
+        orders * l2**2 / 2 + apart * d,
+        orders / 2 * (l2**2 + 2 * l1 * apart + apart**2 * d),
+        orders / 2 * (l2 + apart * math.sqrt(d)) ** 2,
+    ]
+    return np.min(each, axis=0)
+
+
+class Sum(NamedTuple):
+    """A modular sum, before its grid is chosen."""
+
+    clip: float  # c, largest norm of a client's vector, > 0
+    shares: int  # n, clients in the sum
+    num_coordinates: int  # d', padding included
+    bits: int  # B, the sum is modulo 2**B
+    failure: float = BETA  # beta of `norm_bound`
+    deviations: float = 2.0  # k, of a coordinate of the sum, that the ring has room for on each side, > 0
+    neighbours: str = "zero-out"
+
+
+class Grid(NamedTuple):
+    """What makes a sum private, in the units of `Sum.clip`."""
+
+    step: float  # gamma
+    deviation: float  # sigma of one client's noise, gamma s
+
+
+def epsilon(of: Sum, grid: Grid, delta: float, law: str = "discrete_gaussian") -> float:
+    """Which eps has one sum?
+
+    Args:
+      of: the sum.
+      grid: its grid and noise; infinite eps for discrete Gaussian noise of s below 1/2.
+      delta: in (0, 1).
+      law: "discrete_gaussian" or "skellam".
+    """
+    spent = _validate.choice(_LAWS, law=law)
+    norm = norm_bound(of.clip / grid.step, of.num_coordinates, of.failure)
+    return spent(of, float(norm), grid.deviation / grid.step, delta)
+
+
+def calibrated(of: Sum, epsilon: float, delta: float, law: str = "discrete_gaussian") -> Grid:
+    """The finest grid that keeps sums in range, with the least noise that reaches eps on it.
+
+    2^B gamma = 2 k sqrt(c^2 n^2 / d + (gamma^2 / 4 + sigma(gamma)^2) n), where sigma(gamma) is the noise that reaches
+    eps at delta on the grid gamma: two nested searches, each of a decreasing function.
+
+    Args:
+      of: the sum.
+      epsilon: to be reached, > 0.
+      delta: in (0, 1).
+      law: "discrete_gaussian" or "skellam".
+
+    Raises:
+      ValueError: there is no such grid: `bits` are too few for `shares`.
+    """
+    target = float(_validate.real("(0, inf)", epsilon=epsilon))
+    spent = _validate.choice(_LAWS, law=law)
+
+    def scale(step: float) -> float:
+        """s, the noise of one client in grid points."""
+        norm = float(norm_bound(of.clip / step, of.num_coordinates, of.failure))
+        excess = lambda log_scale: spent(of, norm, math.exp(log_scale), delta) - target
+        return math.exp(_zero(excess, math.log(0.5) if law == "discrete_gaussian" else -_FAR, _FAR))
+
+    def excess(log_step: float) -> float:
+        step = math.exp(log_step)
+        squared = of.clip**2 * of.shares**2 / (of.num_coordinates * step**2) + (0.25 + scale(step) ** 2) * of.shares
+        return math.log(2 * of.deviations * math.sqrt(squared)) - of.bits * math.log(2)
+
+    largest = math.log(of.clip) + _COARSE
+    if excess(largest) > 0:
+        _validate.fail("bits", of.bits, f"enough for a sum of {of.shares} clients at eps = {target:g}")
+    step = math.exp(_zero(excess, math.log(of.clip) - _FINE, largest))
+    return Grid(step, step * scale(step))
+
+
+def mean_squared_error(grid: Grid, shares: int) -> float:
+    """Of the mean, at a coordinate, if nothing wraps: (sigma^2 + gamma^2 / 6) / n.
+
+    A coordinate whose place between two grid points is uniform is rounded with variance gamma^2 / 6. Coordinates within
+    one step of 0 have less.
+
+    Args:
+      grid: of the sum.
+      shares: n.
+    """
+    return (grid.deviation**2 + grid.step**2 / 6) / float(_validate.integer(shares=shares))
+
+
+_FAR, _FINE, _COARSE = 25.0, 20.0, 10.0  # logarithms of scales, and of steps over clips
+
+
+def _zero(decreasing, low: float, high: float) -> float:
+    """Where a decreasing function crosses 0; `low` if it is below 0 there."""
+    if decreasing(low) <= 0:
+        return low
+    return float(root_scalar(decreasing, bracket=(low, high), method="brentq", xtol=1e-13).root)
+
+
+def _of_discrete_gaussian(of: Sum, norm: float, scale: float, delta: float) -> float:
+    if scale < 0.5:
+        return math.inf
+    return skellam.epsilon(rdp(norm, of.num_coordinates, scale, of.shares, neighbours=of.neighbours), delta)
+
+
+def _of_skellam(of: Sum, norm: float, scale: float, delta: float) -> float:
+    distance = _validate.choice(NEIGHBOURS, neighbours=of.neighbours) * norm
+    return skellam.epsilon(skellam.rdp(distance, of.num_coordinates, of.shares * scale**2), delta)
+
+
+_LAWS = {"discrete_gaussian": _of_discrete_gaussian, "skellam": _of_skellam}

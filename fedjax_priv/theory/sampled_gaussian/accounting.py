@@ -1,0 +1,118 @@
+"""Eps of many rounds, of one kind or of several, and the noise or the number of rounds that an eps allows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fedjax_priv.theory import _accountant, _roots, _validate
+from fedjax_priv.theory import trade_off as trade_offs
+from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.sampled_gaussian.rounds import Neighbours, Round, mechanism
+
+Rounds = Sequence[tuple[Round, int]]
+"""Kinds of rounds, and how many of each follow one another."""
+
+_MOST = 2**20  # rounds that a search goes up to
+_CLOSE = 1e-6  # relative, of a noise multiplier
+_SPLITS = 49  # of delta between two orders
+
+
+def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
+    """For which eps are all rounds together (eps, delta)-private? Exact for one, else an upper bound to 4 digits.
+
+    Args:
+      delta: in (0, 1); composed, not below about 1e-11.
+      rounds: such as `[(Round(1.0, 0.01), 500), (Round(2.0, 0.02), 500)]`, in any order.
+      neighbours: "add/remove", a client is there or not; "zero-out", what it sends is 0; "replacement", what it sends
+        is anything else.
+    """
+    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _mechanisms(rounds, neighbours))
+
+
+def delta(epsilon: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
+    """The inverse of `epsilon`, at eps >= 0: the larger of the two orders of neighbours."""
+    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), _mechanisms(rounds, neighbours))
+
+
+def trade_off(alarms: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> tuple[Result, Result]:
+    """The least misses f(a) of any test of all rounds: of one that accuses the world without the client, and the other.
+
+    Both orders are bounds of one curve read in two ways; see `theory.trade_off`. "Without" is what comes second:
+    without the client, its zeros, or any other update.
+
+    Args:
+      alarms: a, in [0, 1].
+      rounds: as in `epsilon`.
+      neighbours: as in `epsilon`.
+    """
+    curves = [curve for curve, _ in _accountant.composed(_mechanisms(rounds, neighbours))]
+    first, second = curves[0], curves[-1]
+    return trade_offs.from_profiles(alarms, first, second), trade_offs.from_profiles(alarms, second, first)
+
+
+def epsilon_by_round(delta: float, rounds: Rounds, neighbours: Neighbours = "add/remove") -> np.ndarray:
+    """Eps after each of the rounds, in their order, `[T]`; arguments as in `epsilon`.
+
+    Of more than 128 rounds some are left out: they have eps of the next one that is not.
+    """
+    target = float(_validate.real("(0, 1)", delta=delta))
+    return _accountant.epsilon_by_round(target, _mechanisms(rounds, neighbours))
+
+
+def rounds_within(epsilon: float, delta: float, one: Round, neighbours: Neighbours = "add/remove") -> int:
+    """The largest number of rounds that are (eps, delta)-private together: 0 where one is too many, at most 2**20.
+
+    Args:
+      epsilon: >= 0.
+      delta: in (0, 1).
+      one: each of the rounds.
+      neighbours: as in `epsilon`.
+    """
+    budget, target = (_validate.real("[0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta))
+    kind = mechanism(one, neighbours)
+    return _roots.most(lambda count: float(_accountant.epsilon_after(target, [(kind, count)])), float(budget), _MOST)
+
+
+def noise_multiplier_for(
+    epsilon: float, delta: float, one: Round, rounds: int, neighbours: Neighbours = "add/remove"
+) -> float:
+    """How much noise is enough? The z with which `rounds` are (eps, delta)-private, to 6 digits and never too small.
+
+    Args:
+      epsilon: to be reached, > 0.
+      delta: in (0, 1).
+      one: each of the rounds, but for its noise multiplier.
+      rounds: how many, at least 1.
+      neighbours: as in `epsilon`.
+    """
+    budget, target = _validate.real("(0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta)
+    count = int(_validate.integer(rounds=rounds))
+
+    def spent(z: float) -> float:
+        kind = mechanism(one._replace(noise_multiplier=z), neighbours)
+        return float(_accountant.epsilon_after(target, [(kind, count)]))
+
+    return _roots.least_scale(spent, float(budget), _CLOSE)
+
+
+def _mechanisms(rounds: Rounds, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:
+    if not rounds:
+        _validate.fail("rounds", rounds, "at least one kind of rounds")
+    return [(mechanism(one, neighbours), int(_validate.integer(rounds=count))) for one, count in rounds]
+
+
+def replacement_epsilon(delta: float, rounds: Rounds) -> float:
+    """Eps of replacement from the two orders of add/remove, whatever the sampling: never below `epsilon`'s own row.
+
+    delta(e1 + e2) <= delta_remove(e1) + e^{e1} delta_add(e2) on the curves of all rounds together, at the best split.
+
+    Args:
+      delta: in (0, 1).
+      rounds: as in `epsilon`.
+    """
+    target = float(_validate.real("(0, 1)", delta=delta))
+    (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, "add/remove"))
+    share = np.linspace(0.02, 0.98, _SPLITS)
+    first = remove(share * target)
+    return float((first + add((1 - share) * target * np.exp(-first))).min())

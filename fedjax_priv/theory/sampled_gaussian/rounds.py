@@ -1,0 +1,125 @@
+"""One round of DP-FedAvg: its numbers, their checks, and its privacy profiles.
+
+A round releases S = sum x_i + N(0, (z C)^2 I) over the clients that take part, each |x_i| <= C. Everything is in units
+of z C: a client moves the sum by up to 1/z, two that take each other's place by up to 2/z.
+
+Rows of the table, with P = 1/z, and g the chance of a client that is there. Each order is composed by itself.
+
+- Poisson, add/remove (which is zero-out): (1-q) N(0) + q N(P) against N(0) (Zhu, Dong and Wang 2022, Theorem 11).
+- Poisson, replacement: (1-q) N(0) + q N(P) against (1-q) N(0) + q N(-P). No proof in print that we know of, but this
+  one. Fix all but the client's coin and its two values x and y, |x|, |y| <= P. For a >= 1 the divergence is
+  G(x, y) = sup over tests f of q E_x f - (1-q)(a-1) E_0 f - a q E_y f. The best test accepts
+  R = {u: q > (1-q)(a-1) e^{-x.u + ..} + a q e^{(y-x).u + ..}}, and R + v is in R if x.v >= 0 and (x-y).v >= 0.
+  So G does not fall as y moves along -v, or x along v. With t the angle from x = |x| (1, 0) to y, v = (sin t, -cos t)
+  is such a direction: x.v = |x| sin t = (x-y).v. Hence G is largest where y is opposite to x; there v = x is one too:
+  where both are of norm P. For a < 1 the two change places.
+- Fixed size, add/remove: (1-g) N(0) + g N(2P) against N(0) (same theorem: the client takes another's place).
+- Fixed size, replacement: the profile of the line above for a >= 1 and of its reverse for a < 1 (same paper).
+- Fixed size, zero-out: as above with the one whose place the client takes, w: (1-g) N(w) + g N(x) against
+  (1-g) N(w) + g N(0). For a >= 1, w turns away from x by the same v, so that the order with the client first has the
+  profile of (1-g) N(0) + g N(2P) against (1-g) N(0) + g N(P). In the other one w turns to x: from there
+  (1-g) N(0) + g N(P) against N(0). For a < 1 an order has the reverse of the other's. The worst data sets differ, and
+  the largest of convex profiles is one.
+- A cohort of at most m clients, a uniform m-subset of those that a coin chose (truncated): given that u >= m others
+  were chosen, the client is in with chance q m/(u+1), in another's place: the row of fixed size. Otherwise it is
+  Poisson's. Profiles are averaged over u, which convexity of the divergence allows.
+
+Values may depend on all earlier releases: profiles that hold whatever came before compose (same paper, Theorem 10).
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+
+from fedjax_priv.theory import _accountant, _binomial, _validate, gaussian
+from fedjax_priv.theory._accountant import Mechanism, Profile
+from fedjax_priv.theory._mixtures import both_mixed, mixed_first, mixed_second
+from fedjax_priv.theory._validate import Numbers, Result
+
+Neighbours = Literal["add/remove", "zero-out", "replacement"]
+Sampling = Literal["poisson", "fixed size"]
+_NEVER = 1e-22  # numbers of clients that are less likely are counted as lost
+
+
+class Round(NamedTuple):
+    """One round; a function that takes one raises ValueError for a field outside its range.
+
+    With a capacity, Poisson sampling chooses a uniform subset of so many of those that a coin chose.
+    """
+
+    noise_multiplier: float = 1.0  # z > 0: standard deviation of the sum's noise over the clip norm C
+    rate: float = 1.0  # q of a coin, or m/N of a cohort of fixed size, in [0, 1]; 1: everyone takes part
+    sampling: Sampling = "poisson"
+    capacity: int | None = None  # most clients of a Poisson round, >= 1
+    population: int | None = None  # N, the client counted; needed with a capacity
+
+
+def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
+    """The profiles of a round: client there and then not, and the reverse; one where they are the same.
+
+    Raises:
+      ValueError: neighbours are no such.
+    """
+    z, q = _checked(one)
+    of_sampling = {"poisson": _poisson, "fixed size": _fixed_size}
+    row = _validate.choice(of_sampling, sampling=one.sampling)
+    _validate.choice(dict.fromkeys(get_args(Neighbours)), neighbours=neighbours)
+    return row(q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
+
+
+def _checked(one: Round) -> tuple[np.ndarray, np.ndarray]:
+    z = _validate.real("(0, inf)", noise_multiplier=one.noise_multiplier)
+    if one.capacity is not None:
+        _validate.integer(capacity=one.capacity)
+        if one.sampling != "poisson":
+            _validate.fail("capacity", one.capacity, 'None where sampling is not "poisson"')
+        if one.population is None:
+            _validate.fail("population", one.population, "given with a capacity")
+        _validate.integer(population=one.population)
+    return z, _validate.real("[0, 1]", rate=one.rate)
+
+
+def _poisson(q: Numbers, shift: Numbers, neighbours: str) -> Mechanism:
+    if neighbours == "replacement":
+        return _accountant.symmetric(lambda x: both_mixed(x, q, shift, -shift))
+    return (lambda x: mixed_first(x, q, shift)), (lambda x: mixed_second(x, q, shift))
+
+
+def _fixed_size(g: Numbers, shift: Numbers, neighbours: str) -> Mechanism:
+    taken = lambda x: mixed_first(x, g, 2 * shift)
+    if neighbours == "replacement":
+        return _accountant.symmetric(taken)
+    if neighbours == "add/remove":
+        return taken, (lambda x: mixed_second(x, g, 2 * shift))
+    remove, add = (lambda x: both_mixed(x, g, 2 * shift, shift)), (lambda x: mixed_first(x, g, shift))
+    return _with_reverse(remove, add), _with_reverse(add, remove)
+
+
+def _with_reverse(above: Profile, reverse: Profile) -> Profile:
+    """An order's profile: `above` at eps >= 0, and below from that of the reverse order."""
+
+    def profile(epsilon: Numbers) -> Result:
+        size = np.abs(epsilon)
+        return np.where(np.less(epsilon, 0), gaussian.at_any(-size, reverse(size)), above(size))
+
+    return profile
+
+
+def _truncated(one: Round, q: np.ndarray, shift: Numbers, neighbours: str) -> Mechanism:
+    """Averaged over the number of others that a coin chose."""
+    most, others = int(one.capacity or 0), int(one.population or 1) - 1
+    if most > others:
+        return _poisson(q, shift, neighbours)
+    number = np.arange(most, others + 1.0)
+    chance = np.asarray(_binomial.pmf(number, others, q))
+    rest = float(_binomial.below(most, others, 1 - q))
+    happens = chance > _NEVER
+    lost = float(chance[~happens].sum())
+    number, chance = number[happens], chance[happens]
+    orders = zip(_poisson(q, shift, neighbours), _fixed_size(q * most / (number + 1), shift, neighbours), strict=True)
+    return tuple(_mixed(fits, full, rest, chance, lost) for fits, full in orders)
+
+
+def _mixed(fits: Profile, full: Profile, rest: float, chance: np.ndarray, lost: float) -> Profile:
+    in_place = _accountant.averaged(lambda x: chance * full(x), chance.size, lost)
+    return lambda x: np.minimum(rest * fits(x) + in_place(x), 1)

@@ -1,0 +1,51 @@
+"""Trade-off curves (Dong, Roth and Su 2022): the least misses of any test that tells two inputs apart.
+
+A test sees an output and says whether it came from the second input, Q, and not from the first, P. With alarms a, the
+chance that it says so under P, f(a) is the least chance of a miss, that it does not say so under Q.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from fedjax_priv.theory import _roots, _validate
+from fedjax_priv.theory._validate import Numbers, Result
+
+_POINTS = 8192
+_NEXT_TO_NOTHING = 1e-12
+
+
+def gaussian(alarms: Numbers, mu: Numbers) -> Result:
+    """Of N(0, 1) and N(mu, 1): f(a) = Phi(Phi^-1(1-a) - mu). A mechanism with this curve is mu-GDP.
+
+    Args:
+      alarms: a, in [0, 1].
+      mu: >= 0.
+    """
+    a, distance = _validate.real("[0, 1]", alarms=alarms), _validate.real("[0, inf)", mu=mu)
+    return ndtr(-ndtri(a) - distance)[()]
+
+
+def from_profiles(alarms: Numbers, first: Callable[[Numbers], Result], second: Callable[[Numbers], Result]) -> Result:
+    """f(a) = sup over eps >= 0 of max(0, 1 - H(Q||P) - e^eps a, e^-eps (1 - H(P||Q) - a)).
+
+    The supremum is over 8,192 values of eps: never above the curve, and below it by about 1e-6.
+
+    Args:
+      alarms: a, in [0, 1].
+      first: delta of eps >= 0 in the order P, Q: H(P||Q) at e^eps.
+      second: in the order Q, P.
+    """
+    a = _validate.real("[0, 1]", alarms=alarms)
+    least = max(_reach(first), _reach(second))
+    eps = np.linspace(0, least, _POINTS)
+    factor, forth, back = np.exp(eps), np.asarray(first(eps)), np.asarray(second(eps))
+    bound = lambda a: max(0.0, np.max(1 - back - factor * a), np.max((1 - forth - a) / factor))
+    return np.vectorize(bound, otypes=[np.float64])(a)[()]
+
+
+def _reach(profile: Callable[[Numbers], Result]) -> float:
+    """Eps beyond which delta hardly falls."""
+    floor = float(profile(np.float64(_roots.FAR)))
+    return float(_roots.unbounded_least(lambda eps: np.asarray(profile(eps)), floor + _NEXT_TO_NOTHING))

@@ -1,0 +1,92 @@
+"""Discrete Gaussian numbers: their law, computed here in longer arithmetic, and the layer that adds them."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from fedjax_priv.crypto.modulus import centred
+from fedjax_priv.keys import named, per_client
+from fedjax_priv.layers import discrete_gaussian_noise, integer_skellam_noise, plain_ring, stack, wrap
+from fedjax_priv.layers.noise_discrete_gaussian import _table
+from fedjax_priv.layers.noise_skellam import _table as skellam_table
+from fedjax_priv.layers.noise_skellam import skellam
+from fedjax_priv.layers.secure_sum.alias_table import BITS, symmetric
+from helpers import chi_square, cohort_of, refuses, run_layer, survivors
+
+KEY = jax.random.key(5)
+DRAWS = 2**17
+
+
+@functools.cache
+def drawn(scale):
+    return np.asarray(jax.jit(lambda: symmetric(KEY, DRAWS, _table(scale), "discrete Gaussian noise"))(), np.int64)
+
+
+def law(scale, reach):
+    k = np.arange(-reach, reach + 1).astype(np.longdouble)
+    weight = np.exp(-(k**2) / (2 * np.longdouble(scale) ** 2))
+    return (weight / weight.sum()).astype(np.float64)
+
+
+def fits(values, scale):
+    """The p-value of a chi-square test on every value that is expected five times, and all others."""
+    reach = int(12 * scale) + 3
+    expected = law(scale, reach) * values.size
+    counts = np.bincount(values + reach, minlength=2 * reach + 1)
+    keep = expected > 5
+    rest = counts[~keep].sum() + 1e-9, expected[~keep].sum() + 1e-9
+    return chi_square(np.array([*counts[keep], rest[0]]), np.array([*expected[keep], rest[1]]))[1]
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0, 50.0])
+def test_numbers_are_discrete_gaussian(scale):
+    assert fits(drawn(scale), scale) > 1e-4
+    assert fits(drawn(scale), 1.04 * scale) < 1e-4  # the test would notice
+    rounded = np.rint(stats.norm.ppf((np.arange(DRAWS) + 0.5) / DRAWS) * scale).astype(np.int64)
+    assert scale > 0.5 or fits(rounded, scale) < 1e-4  # a rounded Gaussian is another law
+
+
+def test_the_table_is_within_its_distance_of_the_law():
+    for scale in (0.5, 2.0, 300.0):
+        table = _table(scale)
+        threshold = table.high.astype(object) * 2**30 + table.low
+        chance = threshold.copy()
+        for place, other in enumerate(table.other.tolist()):
+            chance[other] += 2**BITS // table.other.size - threshold[place]
+        known = law(scale, int(14 * scale) + 3)
+        known = known[known.size // 2 :] * np.where(np.arange(known.size // 2 + 1) > 0, 2, 1)
+        ours = np.zeros(max(known.size, chance.size))
+        ours[: chance.size] = [float(c) / 2**BITS for c in chance]
+        assert chance.sum() == 2**BITS and np.abs(ours[: known.size] - known).sum() / 2 < 2.0**-40
+
+
+def uploads(layer, n=4, d=30, byzantine=()):
+    who = cohort_of(n)._replace(byzantine=jnp.isin(jnp.arange(n), jnp.array(byzantine, jnp.int32)))
+    x = jnp.arange(n * d, dtype=jnp.int32).reshape(n, d) - 50
+    result = run_layer(stack(noise=layer, wrap=wrap(16), send=plain_ring(16)), KEY, x, who, survivors(n))
+    return np.asarray(centred(result["upload"], 16)) - np.asarray(x)
+
+
+def test_each_client_adds_numbers_of_its_own_and_byzantine_ones_none():
+    draw = lambda each: np.asarray(jax.jit(lambda key: per_client(each, named(key, "noise"), jnp.arange(4)))(KEY))
+    gaussian = draw(lambda key: symmetric(key, 30, _table(3.0), "discrete Gaussian noise"))
+    found = uploads(discrete_gaussian_noise(3.0), byzantine=[1])
+    assert (found == gaussian * np.array([1, 0, 1, 1])[:, None]).all() and (found[0] != found[2]).any()
+    assert (uploads(integer_skellam_noise(9.0)) == draw(lambda key: skellam(key, 30, skellam_table(9.0)[0]))).all()
+    assert not uploads(discrete_gaussian_noise(0.0)).any()
+
+
+test_bad_arguments = refuses(
+    lambda how: discrete_gaussian_noise(**how),
+    ({"scale": -1.0}, "scale must be a finite number >= 0"),
+    ({"scale": 2.0**15}, r"scale must be at most 2\*\*14 grid points"),
+)
+
+
+def test_arguments_cannot_be_traced():
+    with pytest.raises(ValueError, match="scale must be known when the program is compiled"):
+        jax.jit(lambda s: discrete_gaussian_noise(s) and s)(1.0)

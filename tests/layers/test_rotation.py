@@ -1,0 +1,76 @@
+"""The rotation: the Walsh-Hadamard matrix against scipy's, its inverse, and how flat it makes a vector."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import hadamard as walsh
+
+from fedjax_priv.base import Received
+from fedjax_priv.layers import plain, rotate, stack
+from fedjax_priv.layers.rotation import hadamard, padded_length, signs
+from helpers import cohort_of, refuses, run_layer, survivors
+
+KEY = jax.random.key(12)
+
+
+@pytest.mark.parametrize("d", [1, 2, 16, 64])
+def test_the_matrix_is_scipy_s(d):
+    np.testing.assert_allclose(hadamard(jnp.eye(d)), walsh(d) / np.sqrt(d), atol=1e-6)
+
+
+def rotated(x, seeds=1):
+    """Updates as `seeds` rounds rotate them, and as the server decodes their sum."""
+    n, d = x.shape
+    layer, who = stack(rotate=rotate(d), send=plain()), cohort_of(n)
+    results = [run_layer(layer, jax.random.fold_in(KEY, i), x, who, survivors(n)) for i in range(seeds)]
+    return np.stack([r["upload"] for r in results]), np.stack([r["received"].value[0] for r in results]), results[0]
+
+
+def test_the_sum_comes_back_and_norms_stay():
+    x = np.random.default_rng(0).normal(size=(5, 250)).astype(np.float32)
+    uploads, sums, _ = rotated(jnp.asarray(x))
+    assert uploads.shape == (1, 5, 256)
+    np.testing.assert_allclose(np.linalg.norm(uploads[0], axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(sums[0], x.sum(0), atol=1e-5)
+
+
+def test_a_rotated_vector_is_flat_whatever_it_was():
+    """But for the signs, a flat vector would become one spike, and does in the control."""
+    d, failure = 256, 1e-6
+    x = np.stack([np.ones(d) / np.sqrt(d), np.eye(d)[3], walsh(d)[77] / np.sqrt(d)]).astype(np.float32)
+    uploads, _, _ = rotated(jnp.asarray(x), seeds=20)
+    most = np.sqrt(2 * np.log(2 * d / failure) / d)
+    assert np.abs(uploads).max() < most and np.abs(uploads).max() > 0.3 * most
+    assert not np.array_equal(uploads[0], uploads[1])  # every round has signs of its own
+    spikes = np.abs(np.asarray(hadamard(jnp.asarray(x))))
+    assert spikes[0].max() > 0.999 > most and spikes[2].max() > 0.999
+
+
+def test_signs_are_even_and_differ_by_seed():
+    some = np.stack([np.asarray(signs(jnp.uint32([i, 7]), 4096)) for i in range(4)])
+    assert set(np.unique(some)) == {-1.0, 1.0} and (np.abs(some.mean(1)) < 5 / 64).all()
+    assert (np.abs(np.corrcoef(some) - np.eye(4)) < 5 / 64).all()
+
+
+def test_everybody_is_told_a_seed_of_64_bits_and_without_it_nothing_comes_back():
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(3, 64)), jnp.float32)
+    _, _, result = rotated(x)
+    assert result["bits"]["rotation"].down.tolist() == [64, 64, 64] and not result["bits"]["rotation"].up.any()
+    layer, received = rotate(64), Received(result["upload"].sum(0, keepdims=True), jnp.array([3]))
+    right = np.asarray(layer.decode((), result["public"]["rotate"], received).value[0])
+    wrong = np.asarray(layer.decode((), jnp.uint32([1, 2]), received).value[0])  # a seed that one side kept secret
+    assert np.abs(right - x.sum(0)).max() < 1e-5 and np.abs(wrong - x.sum(0)).max() > 1
+
+
+def test_lengths_are_padded_to_powers_of_two():
+    assert [padded_length(d) for d in (1, 2, 3, 250, 256, 257)] == [1, 2, 4, 256, 256, 512]
+
+
+test_bad_arguments = refuses(
+    lambda how: run_layer(
+        stack(rotate=rotate(**how), send=plain()), KEY, jnp.zeros((2, 4)), cohort_of(2), survivors(2)
+    ),
+    ({"num_params": 0}, "num_params must be an integer >= 1"),
+    ({"num_params": 5}, "num_params must be the length of an update, 4, got 5"),
+)

@@ -1,0 +1,158 @@
+"""Sampled Gaussian rounds against dp-accounting's loss distributions, printed figures and lower bounds."""
+
+import functools
+from typing import Any, cast
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from refusals import refused
+from scipy.stats import norm
+
+from fedjax_priv.theory import gaussian, sampled_gaussian
+from fedjax_priv.theory.sampled_gaussian import Neighbours, Round, Sampling
+
+DELTA = 1e-5
+FIXED: Sampling = "fixed size"
+TABLE = [  # z, rate, T, then eps: Poisson add/remove, replacement; fixed size add/remove, replacement
+    (1.0, 0.01, 1000, 1.8282, 2.8434, 13.3608, 14.821),
+    (1.0, 0.1, 100, 7.0466, 10.5164, 31.371, 34.172),
+    (0.8, 0.05, 200, 7.7022, 10.3260, 44.590, 48.466),
+]
+ZEROED = [(13.142, 10.369), (28.986, 17.436), (42.976, 25.512)]  # of the table's rows: a loose bound, a lower bound
+
+
+def epsilon(z, rate, rounds, sampling: Sampling = "poisson", neighbours: Neighbours = "add/remove", **more):
+    return sampled_gaussian.epsilon(DELTA, [(Round(z, rate, sampling, **more), rounds)], neighbours)
+
+
+@pytest.mark.parametrize(("z", "rate", "rounds", "added", "replaced", "taken", "swapped"), TABLE)
+def test_printed_figures(z, rate, rounds, added, replaced, taken, swapped):
+    assert epsilon(z, rate, rounds) == pytest.approx(added, abs=1.5e-4)
+    assert epsilon(z, rate, rounds, neighbours="replacement") == pytest.approx(replaced, abs=1.5e-4)
+    assert epsilon(z, rate, rounds, FIXED) == pytest.approx(taken, abs=6e-4)
+    assert epsilon(z, rate, rounds, FIXED, "replacement") == pytest.approx(swapped, abs=6e-4)
+
+
+@functools.cache
+def by_dp_accounting(z, rate, rounds, relation="ADD_OR_REMOVE_ONE"):
+    one = pld.from_gaussian_mechanism(
+        z, sampling_prob=rate, neighboring_relation=dp_accounting.NeighboringRelation[relation]
+    )
+    return one.self_compose(rounds).get_epsilon_for_delta(DELTA)
+
+
+@pytest.mark.parametrize(("z", "rate", "rounds"), [(1.0, 0.1, 100), (2.0, 0.02, 10)])
+def test_between_dp_accounting_and_three_percent_more(z, rate, rounds):
+    """Noise of z/2 is the pair of a cohort of fixed size, whose client takes another's place."""
+    for noise, found in (
+        (z, epsilon(z, rate, rounds)),
+        (z / 2, epsilon(z, rate, rounds, FIXED)),
+    ):
+        known = by_dp_accounting(noise, rate, rounds)
+        assert known * (1 - 1e-4) <= found <= known * 1.03
+    known = by_dp_accounting(z, rate, rounds, "REPLACE_ONE")
+    assert known * (1 - 1e-4) <= epsilon(z, rate, rounds, neighbours="replacement") <= known * 1.03
+
+
+def test_zero_out_of_a_fixed_size_lies_just_above_what_one_data_set_attains():
+    """All others send what is opposite to the client's: nothing below that data set's eps is valid."""
+    for (z, rate, rounds, *_), (loose, attained) in zip(TABLE, ZEROED, strict=True):
+        assert attained <= epsilon(z, rate, rounds, FIXED, "zero-out") < min(1.04 * attained, loose)
+
+
+def test_different_rounds():
+    mixed = [(Round(1.0, 0.01), 500), (Round(2.0, 0.02), 500)]
+    assert sampled_gaussian.epsilon(DELTA, mixed) == pytest.approx(1.61508, abs=1e-4)
+    spent = sampled_gaussian.delta(1.61508, mixed)
+    assert spent == pytest.approx(DELTA, rel=1e-3)
+
+
+def test_everyone_is_a_gaussian_mechanism():
+    assert epsilon(2.0, 1.0, 1) == pytest.approx(gaussian.epsilon(DELTA, 0.5))
+    assert epsilon(2.0, 1.0, 16) == pytest.approx(gaussian.epsilon(DELTA, 2.0), abs=1e-3)
+    assert epsilon(2.0, 1.0, 16, neighbours="replacement") == pytest.approx(gaussian.epsilon(DELTA, 4.0), abs=1e-3)
+
+
+def test_one_round_is_exact():
+    assert epsilon(1.5, 0.2, 1) == pytest.approx(by_dp_accounting(1.5, 0.2, 1), abs=1e-5)
+
+
+def test_a_capacity_costs_what_cutting_the_cohort_may_tell():
+    few = functools.partial(epsilon, 1.0, 0.05, 10, population=200)
+    event = dp_accounting.TruncatedSubsampledGaussianDpEvent(200, 0.05, 16, 1.0)
+    accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=1e-3).compose(event, 10)
+    without, cut = epsilon(1.0, 0.05, 10), few(capacity=16)
+    assert without * 1.1 < cut < accountant.get_epsilon(DELTA) * 1.001  # its pair is the looser one of replacement
+    assert few(capacity=40) == pytest.approx(without, rel=1e-6)
+    assert few(capacity=200) == without
+    assert cut < few(capacity=16, neighbours="replacement")
+    assert without * 1.02 < few(capacity=16, neighbours="zero-out") < cut
+
+
+def test_eps_after_each_round():
+    found = sampled_gaussian.epsilon_by_round(DELTA, [(Round(1.0, 0.1), 6), (Round(2.0, 0.2), 2)])
+    for done in (1, 3, 6):
+        assert found[done - 1] == pytest.approx(epsilon(1.0, 0.1, done), rel=2e-3)
+        assert found[done - 1] >= epsilon(1.0, 0.1, done) * (1 - 1e-5)
+    assert found.shape == (8,) and (np.diff(found) >= 0).all()
+    both = sampled_gaussian.epsilon(DELTA, [(Round(1.0, 0.1), 6), (Round(2.0, 0.2), 2)])
+    assert found[-1] == both
+
+
+def test_rounds_that_are_left_out_have_eps_of_the_next():
+    found = sampled_gaussian.epsilon_by_round(DELTA, [(Round(2.0, 0.02), 300)])
+    assert found.shape == (300,) and len(np.unique(found)) == 100
+    assert found[149] == pytest.approx(epsilon(2.0, 0.02, 150), rel=2e-3)
+    assert found[148] == found[149] > found[146]
+
+
+def test_noise_and_rounds_for_an_eps():
+    one = Round(rate=0.01)
+    z = sampled_gaussian.noise_multiplier_for(1.0, DELTA, one, 1000)
+    assert z == pytest.approx(1.41465, abs=2e-5)
+    assert 1 - 1e-4 < epsilon(z, 0.01, 1000) <= 1
+    assert sampled_gaussian.rounds_within(2.0, DELTA, Round(1.0, 0.01)) == 1202
+    assert sampled_gaussian.rounds_within(0.1, DELTA, Round(1.0, 0.01)) == 0
+
+
+def test_replacement_from_the_two_orders_is_valid_and_weaker():
+    rounds = [(Round(1.0, 0.1), 100)]
+    converted = sampled_gaussian.replacement_epsilon(DELTA, rounds)
+    assert epsilon(1.0, 0.1, 100, neighbours="replacement") < converted < 2 * epsilon(1.0, 0.1, 100) + 1
+
+
+def test_the_curve_of_one_round_is_that_of_the_best_test():
+    """The likelihood ratio grows along the line, so the best test accuses below or above a point."""
+    q, z, alarms = 0.3, 0.8, np.array([0.02, 0.1, 0.4, 0.8])
+    accuse_without, accuse_with = sampled_gaussian.trade_off(alarms, [(Round(z, q), 1)])
+    mixed = lambda t: (1 - q) * norm.sf(t / z) + q * norm.sf((t - 1) / z)
+    points = np.linspace(-8, 8, 200_001)
+    below = np.interp(alarms, 1 - mixed(points), points)  # accuse the world without the client below
+    np.testing.assert_allclose(accuse_without, norm.sf(below / z), atol=2e-5)
+    above = norm.isf(alarms) * z
+    np.testing.assert_allclose(accuse_with, 1 - mixed(above), atol=2e-5)
+    assert np.abs(accuse_without - accuse_with).max() > 0.005  # the orders differ
+
+
+def test_a_figure_of_the_other_sampling_would_be_too_small():
+    """What all others at -C attain in a cohort of fixed size is four times the Poisson figure of the same rate."""
+    z, rate, rounds, added, *_ = TABLE[1]
+    attained = by_dp_accounting(z / 2, rate, rounds)
+    assert epsilon(z, rate, rounds, FIXED) > 0.999 * attained > 4 * added
+
+
+REFUSED = [
+    (Round(0.0, 0.1), r"noise_multiplier must be in \(0, inf\), got 0.0"),
+    (Round(1.0, 1.1), r"rate must be in \[0, 1\], got 1.1"),
+    (Round(1.0, 0.1, cast(Any, "uniform")), "sampling must be one of 'poisson', 'fixed size', got 'uniform'"),
+    (Round(1.0, 0.1, FIXED, 10, 100), 'capacity must be None where sampling is not "poisson", got 10'),
+    (Round(1.0, 0.1, capacity=10), "population must be given with a capacity, got None"),
+    (Round(1.0, 0.1, capacity=0, population=9), "capacity must be an integer >= 1, got 0"),
+]
+test_refused = refused(*REFUSED, by=lambda one: sampled_gaussian.epsilon(DELTA, [(one, 1)]))
+test_refused_calls = refused(
+    (lambda: sampled_gaussian.epsilon(DELTA, []), "rounds must be at least one kind of rounds"),
+    (lambda: sampled_gaussian.noise_multiplier_for(0.0, DELTA, Round(), 1), r"epsilon must be in \(0, inf\), got 0.0"),
+)
