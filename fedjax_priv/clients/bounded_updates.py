@@ -9,7 +9,6 @@ from jaxtyping import Array, Bool, Float32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told
 from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.engine.row_norms import norms
 
 CLIP = "clip"
 """Name of the norm that clients are told, where it changes from round to round."""
@@ -19,8 +18,8 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
     """Training whose update is `w_i Delta_i / C`, clipped to the unit ball; nothing in the data makes it anything else.
 
     `Delta_i` is the update of `local` and `w_i = min(n_i / weight_cap, 1)` with n_i the client's samples (McMahan et
-    al. 2018, Algorithm 1). An update with a value that is not finite, or whose norm overflows float32, becomes 0 and
-    leaves the client's memory as it was; a loss that is not finite becomes 0. A round that fails, or that lacks an
+    al. 2018, Algorithm 1). An update with a value that is not finite, or whose norm is above about 1e19 C, becomes 0
+    and leaves the client's memory as it was; a loss that is not finite becomes 0. A round that fails, or that lacks an
     upload, because of what one client holds would tell about it without noise.
 
     Args:
@@ -63,15 +62,19 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
     def bound(update: Array, told: Told) -> tuple[Array, Array]:
         scaled = update / told.numbers[CLIP]
         y, good = in_ball(scaled, radius_within(margin, update.shape[1] + 1, bit / 2))
-        within = jnp.where(norms(scaled) <= 1.0, 0.5, -0.5)
+        within = jnp.where(jnp.square(scaled).sum(1) <= 1.0, 0.5, -0.5)
         return jnp.concatenate([y, bit * within[:, None]], axis=1), good
 
     return _bounding(local._replace(apply=_without_told(local)), weight_cap, bound)
 
 
 def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array, "b d"], Bool[Array, " b"]]:
-    """Rows scaled down to norms of at most `radius`, within float32 rounding, and which rows have a finite norm."""
-    norm = norms(x)
+    """Rows scaled down to norms of at most `radius`, within float32 rounding, and which rows have a finite norm.
+
+    Squares are not scaled before they are added, as in `engine.row_norms`: a row whose squares overflow is no row to
+    clip, and XLA may fold a scale near 2^-126 with a division before it, to zero.
+    """
+    norm = jnp.sqrt(jnp.square(x).sum(1))
     factor = jnp.where(norm > radius, radius / norm, 1.0)
     return x * factor[:, None], jnp.isfinite(norm)
 
