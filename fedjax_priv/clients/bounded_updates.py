@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told, Updates
 from fedjax_priv.engine.client_rows import rows_where
 
 CLIP = "clip"
@@ -32,13 +32,25 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
     Raises:
       ValueError: `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
     """
-    clip = _validate.positive(clip=clip)
+    clip, weights = _validate.positive(clip=clip), _weights(weight_cap)
 
     def bound(update: Array, params: PyTree) -> tuple[Array, Array]:
         del params
         return in_ball(update / clip, radius_within(margin, update.shape[1]))
 
-    return _bounding(local, weight_cap, bound)
+    def without_rows(key: Key, params: PyTree, data: ClientData, cohort: Cohort) -> Updates:
+        assert local.updates is not None
+        found = local.updates(key, params, data, cohort)
+        good, unit = jnp.isfinite(found.norm), weights(data) / clip
+        factor = jnp.where(good, unit * ball_factor(found.norm * unit, 1.0), 0.0)
+
+        def weighted_sum(factors: Array, counted: Array) -> Array:
+            return found.weighted_sum(factors * factor, counted & good)
+
+        return Updates(_finite(found.loss), jnp.where(good, found.norm * factor, 0.0), weighted_sum)
+
+    sums = without_rows if local.updates and margin == 0 else None
+    return local._replace(apply=Stated(_bounding(local, weights, bound), local.steps, sums))
 
 
 def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
@@ -65,7 +77,8 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
         within = jnp.where(jnp.square(scaled).sum(1) <= 1.0, 0.5, -0.5)
         return jnp.concatenate([y, bit * within[:, None]], axis=1), good
 
-    return _bounding(local._replace(apply=_without_told(local)), weight_cap, bound)
+    plain = local._replace(apply=lambda key, memory, told, *rest: local.apply(key, memory, told.params, *rest))
+    return local._replace(apply=Stated(_bounding(plain, _weights(weight_cap), bound), local.steps))
 
 
 def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array, "b d"], Bool[Array, " b"]]:
@@ -75,8 +88,12 @@ def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array,
     clip, and XLA may fold a scale near 2^-126 with a division before it, to zero.
     """
     norm = jnp.sqrt(jnp.square(x).sum(1))
-    factor = jnp.where(norm > radius, radius / norm, 1.0)
-    return x * factor[:, None], jnp.isfinite(norm)
+    return x * ball_factor(norm, radius)[:, None], jnp.isfinite(norm)
+
+
+def ball_factor(norm: Float32[Array, " b"], radius: ArrayLike) -> Float32[Array, " b"]:
+    """What brings vectors of these norms into the ball."""
+    return jnp.where(norm > radius, radius / norm, 1.0)
 
 
 def radius_within(margin: float, d: int, other: float = 0.0) -> float:
@@ -94,31 +111,28 @@ def radius_within(margin: float, d: int, other: float = 0.0) -> float:
     return 1.0 if margin == 0 else (left**2 - other**2) ** 0.5
 
 
-def _without_told(local: Local) -> Callable[..., tuple]:
-    """Training that gets `Told` in place of the parameters; it states of its steps what `local` does."""
+def _weights(weight_cap: float | None) -> Callable[[ClientData], Float32[Array, " b"]]:
+    """`min(n_i / weight_cap, 1)` of each client, or 1."""
+    if weight_cap is None:
+        return lambda data: jnp.ones(data.count.shape, jnp.float32)
+    _validate.positive(weight_cap=weight_cap)
+    return lambda data: jnp.minimum(data.count.astype(jnp.float32) / weight_cap, 1.0)
 
-    def apply(key: Key, memory: PyTree, told: Told, data: ClientData, cohort: Cohort) -> tuple:
-        return local.apply(key, memory, told.params, data, cohort)
 
-    return apply if local.steps is None else Stated(apply, local.steps)
+def _finite(loss: Float32[Array, " b"]) -> Float32[Array, " b"]:
+    return jnp.where(jnp.isfinite(loss), loss, 0.0)
 
 
-def _bounding(local: Local, weight_cap: float | None, bound: Callable[..., tuple[Array, Array]]) -> Local:
+def _bounding(
+    local: Local, weights: Callable[[ClientData], Array], bound: Callable[..., tuple]
+) -> Callable[..., tuple]:
     """Training whose weighted update goes through `bound(update, params) -> (update, whether it is good)`."""
-    if weight_cap is not None:
-        _validate.positive(weight_cap=weight_cap)
 
     def apply(
         key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort
     ) -> tuple[Float32[Array, "b e"], PyTree, Float32[Array, " b"]]:
         update, after, loss = local.apply(key, memory, params, data, cohort)
-        if weight_cap is not None:
-            update = update * jnp.minimum(data.count.astype(jnp.float32) / weight_cap, 1.0)[:, None]
-        y, good = bound(update, params)
-        return (
-            rows_where(good, y, jnp.zeros((), y.dtype)),
-            rows_where(good, after, memory),
-            jnp.where(jnp.isfinite(loss), loss, 0.0),
-        )
+        y, good = bound(update * weights(data)[:, None], params)
+        return rows_where(good, y, jnp.zeros((), y.dtype)), rows_where(good, after, memory), _finite(loss)
 
-    return local._replace(apply=apply if local.steps is None else Stated(apply, local.steps))
+    return apply
