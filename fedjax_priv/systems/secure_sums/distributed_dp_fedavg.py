@@ -66,7 +66,8 @@ def distributed_dp_fedavg(
     the next power of two from d on. W is the expected number of survivors times `mean_weight`. An update that is not
     finite counts as 0, so no data of a client makes a round fail. The step gamma of the grid solves
     `2**B gamma = 2 k sqrt(C^2 n^2 / d' + (gamma^2 / 4 + sigma^2) n)` for n clients and each client's noise sigma, but
-    is at least 2**-15 C. A coordinate of the sum that is more than k deviations from 0 wraps, and nobody notices.
+    is at least 2**-15 C and 2**-14 sigma. A coordinate of the sum that is more than k deviations from 0 wraps, and
+    nobody notices.
 
     Args:
       local: training of a client.
@@ -85,7 +86,7 @@ def distributed_dp_fedavg(
         All have weight 1 if not given.
       mean_weight: public constant for the mean weight of a client.
       failure: beta, probability that one draw of the rounding is too long, see `layers.round_within`.
-      deviations: k.
+      deviations: k, of a coordinate of the sum, that there is room for on each side of 0.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when the server asks for shares.
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
@@ -110,7 +111,8 @@ def distributed_dp_fedavg(
     mask = pairwise_masks(group_size=size, bits=bits, **masks) if own else unmasked(secure_sum, masks, "secure_sum")
     shares = _shares(shares, mask.threshold, size)
     deviation, padded = float(noise_multiplier) / math.sqrt(shares), padded_length(num_params)
-    levels = min(1 / grid_step(bits, deviation, float(deviations), size, padded), FINEST, MAX_SCALE / (deviation or 1))
+    finest = MAX_SCALE / max(deviation, MAX_SCALE / FINEST)
+    levels = min(1 / grid_step(bits, deviation, float(deviations), size, padded), finest)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=bounded(local, clip=clip, weight_cap=weight_cap),
