@@ -105,6 +105,23 @@ class Placement(NamedTuple):
 ONE_DEVICE = Placement()
 
 
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Stated:
+    """A function, and what its author states of it; a function that wraps or replaces it states nothing."""
+
+    function: Callable
+    about: Any = None
+    without_rows: Callable | None = None  # the same, for updates that are not rows; None: not possible
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result."""
+        return self.function(*args)
+
+
+def _without_rows(function: Callable) -> Callable | None:
+    return function.without_rows if isinstance(function, Stated) else None
+
+
 class Combine(NamedTuple):
     """How uploads become rows; lifted values add by `+` over clients, blocks and devices."""
 
@@ -112,6 +129,27 @@ class Combine(NamedTuple):
     lower: Callable[[PyTree], Received]
     num_groups: int = 1  # rows of `Received`
     max_uploads: int | None = None  # most uploads in a sum; None: any number
+
+    @property
+    def lift_sum(self) -> Callable[..., PyTree] | None:
+        """`(sum of some uploads [d], how many) -> summand`, of a single group; None: uploads are lifted one by one."""
+        return _without_rows(self.lift)
+
+
+class Updates(NamedTuple):
+    """Updates of a block of clients, known by their norms and sums; no client has a row."""
+
+    loss: Float[Array, " b"]  # mean training loss
+    norm: Float[Array, " b"]  # Euclidean
+    weighted_sum: Callable[..., Array]  # (factors [b], counted [b]) -> the sum of those counted, times factors, [d]
+
+
+class Scaled(NamedTuple):
+    """What layers do to updates that are not rows: they multiply each by a number."""
+
+    norm: Float[Array, " b"]  # of the update times `factor`
+    factor: Float[Array, " b"]  # so far; an update whose factor is 0 is left out, whatever it holds
+    size: int  # d, numbers in an update
 
 
 class Layer(NamedTuple):
@@ -139,6 +177,14 @@ class Layer(NamedTuple):
     needs_placement: bool = False  # advertise and decode take `placement`: they work client by client
     threshold: int = 1  # the server opens no sum of fewer uploads
 
+    @property
+    def scale(self) -> Callable[..., tuple] | None:
+        """`encode` of a layer that multiplies each update by a number which depends on the update's norm alone.
+
+        `(key, private [b], public, Scaled [b], cohort [b]) -> (Scaled, state [b], Sent)`; None: `encode` needs rows.
+        """
+        return _without_rows(self.encode)
+
     def placed(self, placement: Placement) -> "Layer":
         """This layer, its work computed in these blocks and on these devices."""
         if not self.needs_placement:
@@ -162,6 +208,11 @@ class Channel(NamedTuple):
     superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
     hides_count: bool = False  # nor how many sent: a row counts as one upload
 
+    @property
+    def arrivals(self) -> Callable[..., Array] | None:
+        """`(key, cohort [b]) -> alive [b]` of a channel that changes no upload; None: `transmit` needs the uploads."""
+        return _without_rows(self.transmit)
+
 
 class Draw(NamedTuple):
     """Which clients take part in a round."""
@@ -175,18 +226,6 @@ Release = Any
 """What the rounds of a system give away of a client: a type of `systems.releases`, which `ledger` reads."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Stated:
-    """A function, and what its author states of it; a function that wraps or replaces it states nothing."""
-
-    function: Callable
-    about: Any
-
-    def __call__(self, *args: Any) -> Any:
-        """The function's result."""
-        return self.function(*args)
-
-
 class Local(NamedTuple):
     """Local training of a block of clients that all start from the same parameters."""
 
@@ -197,6 +236,11 @@ class Local(NamedTuple):
     def steps(self) -> Any:
         """What `apply` states of its steps, a `clients.LocalSteps`; None: nothing is known."""
         return self.apply.about if isinstance(self.apply, Stated) else None
+
+    @property
+    def updates(self) -> Callable[..., Updates] | None:
+        """`(key, params, ClientData [b], cohort [b]) -> Updates [b]`, the same training; None: it makes rows."""
+        return _without_rows(self.apply)
 
 
 class Aggregator(NamedTuple):

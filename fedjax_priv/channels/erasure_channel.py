@@ -4,7 +4,7 @@ import jax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Channel, Cohort, Key
+from fedjax_priv.base import Channel, Cohort, Key, Stated
 from fedjax_priv.keys import per_client
 
 
@@ -24,9 +24,14 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
             return True
         return per_client(lambda k: jax.random.bernoulli(k, 1 - rate), key, cohort.client)
 
+    def arrivals(key: Key, cohort: Cohort) -> Array:
+        return cohort.selected & stays(key, dropout, cohort)
+
     def transmit(key: Key, y: PyTree, cohort: Cohort) -> tuple[PyTree, Array]:
-        return y, cohort.selected & stays(key, dropout, cohort)
+        return y, arrivals(key, cohort)
 
     return Channel(
-        transmit, lambda key, received: received, lambda key, alive, cohort: alive & stays(key, leave, cohort)
+        Stated(transmit, without_rows=arrivals),
+        lambda key, received: received,
+        lambda key, alive, cohort: alive & stays(key, leave, cohort),
     )

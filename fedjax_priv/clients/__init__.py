@@ -9,6 +9,7 @@
 - `local_steps`: what local training states of its steps, for privacy theorems.
 - `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
 - `ghost_norms`: the norms, for any loss.
+- `one_step_updates`: updates of clients that take one step, by their norms and sums.
 """
 
 from typing import TYPE_CHECKING

@@ -5,7 +5,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Updates
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.row_norms import norms
 
@@ -36,8 +36,7 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
         key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort
     ) -> tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]:
         update, after, loss = local.apply(key, memory, params, data, cohort)
-        weight = 1.0 if weight_cap is None else jnp.minimum(data.count.astype(jnp.float32) / weight_cap, 1.0)[:, None]
-        y = in_ball(update * (weight / clip), radius_within(margin, update.shape[1]))
+        y = in_ball(update * in_units_of_clip(data)[:, None], radius_within(margin, update.shape[1]))
         good = jnp.isfinite(update).all(1) & jnp.isfinite(norms(update))
         return (
             rows_where(good, y, jnp.zeros((), y.dtype)),
@@ -45,14 +44,35 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
             jnp.where(jnp.isfinite(loss), loss, 0.0),
         )
 
-    return local._replace(apply=apply if local.steps is None else Stated(apply, local.steps))
+    def in_units_of_clip(data: ClientData) -> Float32[Array, " b"]:
+        samples = data.count.astype(jnp.float32)
+        return (jnp.ones_like(samples) if weight_cap is None else jnp.minimum(samples / weight_cap, 1.0)) / clip
+
+    def without_rows(key: Key, params: PyTree, data: ClientData, cohort: Cohort) -> Updates:
+        assert local.updates is not None
+        found = local.updates(key, params, data, cohort)
+        good, unit = jnp.isfinite(found.norm), in_units_of_clip(data)
+        factor = jnp.where(good, unit * ball_factor(found.norm * unit, 1.0), 0.0)
+
+        def weighted_sum(factors: Array, counted: Array) -> Array:
+            return found.weighted_sum(factors * factor, counted & good)
+
+        loss, norm = jnp.where(jnp.isfinite(found.loss), found.loss, 0.0), jnp.where(good, found.norm * factor, 0.0)
+        return Updates(loss, norm, weighted_sum)
+
+    sums = without_rows if local.updates and margin == 0 else None
+    return local._replace(apply=Stated(apply, local.steps, sums))
 
 
 def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> Float32[Array, "b d"]:
     """Rows scaled down to norms of at most `radius`, within float32 rounding; a row whose norm is not finite is 0."""
     norm = norms(x)
-    factor = jnp.where(norm > radius, radius / norm, 1.0)
-    return rows_where(jnp.isfinite(norm), x * factor[:, None], jnp.zeros((), x.dtype))
+    return rows_where(jnp.isfinite(norm), x * ball_factor(norm, radius)[:, None], jnp.zeros((), x.dtype))
+
+
+def ball_factor(norm: Float32[Array, " b"], radius: ArrayLike) -> Float32[Array, " b"]:
+    """What brings vectors of these norms into the ball."""
+    return jnp.where(norm > radius, radius / norm, 1.0)
 
 
 def radius_within(margin: float, d: int) -> float:

@@ -19,6 +19,7 @@ from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
 from fedjax_priv.clients.local_steps import Form, LocalSteps
 from fedjax_priv.clients.minibatches import next_batch, per_epoch
+from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import per_client
 from fedjax_priv.losses import Loss
@@ -92,7 +93,7 @@ def local_sgd(
     duration = _duration(num_epochs, num_steps)
     gradient, noisy = batch_gradient(loss, batch_size, sample_clip), with_noise(gradient_noise)
     train = _training(gradient, noisy, momentum, batch_size)
-    has_velocity = not (isinstance(momentum, int | float) and momentum == 0)
+    has_velocity = not _is_zero(momentum)
     carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
 
     def init(n: int, params: PyTree) -> PyTree:
@@ -115,7 +116,9 @@ def local_sgd(
     plain: Form = "momentum from zero" if has_velocity else "plain"
     form: Form = "remembering" if carries or scheduled else plain
     steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs)
-    return Local(init, Stated(apply, steps))
+    if num_steps != 1 or sample_clip is not None or carries or scheduled or not _is_zero(gradient_noise):
+        return Local(init, Stated(apply, steps))
+    return Local(init, Stated(apply, steps, updates_of_one_step(loss, _first_batch(batch_size), rate_of(()))))
 
 
 def fedsgd(loss: Loss) -> Local:
@@ -130,14 +133,35 @@ def fedsgd(loss: Loss) -> Local:
     gradient = jax.vmap(mean_gradient(loss), in_axes=(None, 0, 0))
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
-        del key, cohort
-        valid = jnp.arange(_capacity(data, 1))[None, :] < data.count[:, None]
-        examples = jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), data.examples)
-        total, grads = gradient(params, examples, valid)
+        total, grads = gradient(params, *_all_samples(key, data, cohort))
         update = rows_where(data.count > 0, _ravel(grads), jnp.zeros((), jnp.float32))
         return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
 
-    return Local(lambda n, params: (), Stated(apply, LocalSteps("plain", None, 0.0, None, 1, None)))
+    steps = LocalSteps("plain", None, 0.0, None, 1, None)
+    return Local(lambda n, params: (), Stated(apply, steps, updates_of_one_step(loss, _all_samples, 1.0)))
+
+
+def _all_samples(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
+    """The examples of each client, and which are valid; the others repeat its first one."""
+    del key, cohort
+    valid = jnp.arange(_capacity(data, 1))[None, :] < data.count[:, None]
+    return jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), data.examples), valid
+
+
+def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[PyTree, Array]]:
+    """A function that returns the first batch of each client's first shuffle, and which of its examples are valid."""
+
+    def batch(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
+        keys = per_client(lambda key: key, key, cohort.client)
+        order = jnp.zeros((data.count.size, _capacity(data, batch_size)), jnp.int32)
+        return next_batch(keys, data, order, jnp.int32(0), data.count > 0, batch_size=batch_size)[1:]
+
+    return batch
+
+
+def _is_zero(number: Any) -> bool:
+    """Whether a number is known to be 0; a traced one is not."""
+    return isinstance(number, int | float) and number == 0
 
 
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:

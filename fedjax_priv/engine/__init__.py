@@ -1,6 +1,7 @@
 """One round on devices: clients in blocks, blocks over devices, and the transaction that commits or rejects a round.
 
 - `round`: the steps of a round. `transaction`: which groups and rounds fail, and what state they leave.
+- `upload`: clients train and upload. `sums_of_updates`: the same where only a sum is wanted, without a row for each.
 - `blocks`: clients in blocks over devices. `mesh`: the devices.
 - `side_by_side`: how many rows are computed at once, and in which form, by sizes and by the platform of a program.
 - `live_bytes`: how much memory a function needs, before it is compiled.

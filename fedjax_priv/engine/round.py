@@ -22,6 +22,7 @@ from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
 from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
+from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.keys import each_named, named
@@ -116,7 +117,8 @@ def _step(
     keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
 
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
-    sums, uploaded = train_and_upload(parts, keys, state, data, who, private, public)
+    uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
+    sums, uploaded = uploads(parts, keys, state, data, who, private, public)
     received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
     header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)

@@ -82,13 +82,13 @@ def _upload(
 ) -> tuple[PyTree, Uploaded]:
     _, public = shared
     y, carried, sent = parts.layers.encode(keys["encode"], private, public, update, who)
-    sent = _by_client(sent, loss, who)
+    sent = by_client(sent, loss, who)
     y, alive = parts.channel.transmit(keys["transmit"], y, who)
     uploads = only_rows(alive, y) if parts.observe and not parts.channel.superposes else ()
     return parts.combine.lift(y, alive, who.group), Uploaded(memory, carried, loss, sent, alive, uploads)
 
 
-def _by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
+def by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
     """Bits and status, one row per client; a training loss that is not finite sets a status bit.
 
     All that `status` says is then the client's own checks, and all that `refused` says is why the upload is rejected.

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.base import Cohort, Key, Layer, Scaled, Sent
 from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.layers.stacking import stateless
 
@@ -24,8 +24,15 @@ def clip(max_norm: float | Array) -> Layer:
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         del key, cohort
-        norm = norms(x)
-        factor = jnp.where(norm > bound, bound / norm, jnp.where(norm <= bound, 1.0, jnp.nan))
-        return x * jnp.where(jnp.isfinite(norm), factor, jnp.nan)[:, None]
+        return x * factors(norms(x))[:, None]
 
-    return stateless(encode)
+    def factors(norm: Float[Array, " b"]) -> Float[Array, " b"]:
+        factor = jnp.where(norm > bound, bound / norm, jnp.where(norm <= bound, 1.0, jnp.nan))
+        return jnp.where(jnp.isfinite(norm), factor, jnp.nan)
+
+    return stateless(encode, scale=lambda x, cohort: (scaled(x, factors(x.norm)), Sent()))
+
+
+def scaled(x: Scaled, factor: Float[Array, " b"]) -> Scaled:
+    """Updates that are no rows, each times a number."""
+    return x._replace(norm=x.norm * factor, factor=x.factor * factor)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Combine, Received
+from fedjax_priv.base import Combine, Received, Stated
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.client_rows import rows_where
@@ -74,7 +74,7 @@ def _add_alive(part: Array, alive: Array, group: Array, num_groups: int) -> Arra
 
 def float_sum(num_groups: int = 1) -> Combine:
     """Sum of float uploads; its bits depend on block size and number of devices."""
-    return _group_sum(num_groups, lambda y: (y,), lambda total: total, None)
+    return _of_sums_too(_group_sum(num_groups, lambda y: (y,), lambda total: total, None))
 
 
 def field_sum(num_groups: int = 1) -> Combine:
@@ -101,7 +101,17 @@ def fixed_point_sum(num_groups: int = 1) -> Combine:
             return tuple(_add_alive(limb, alive, group, num_groups) for limb in to_limbs(*parts))
         return to_limbs(*(_add_alive(part, alive, group, num_groups) for part in parts))
 
-    return _combine(num_groups, add, from_limbs, MAX_UPLOADS)
+    return _of_sums_too(_combine(num_groups, add, from_limbs, MAX_UPLOADS))
+
+
+def _of_sums_too(combine: Combine) -> Combine:
+    """Lifts a sum of floats as it lifts an upload, but counts those that are in it."""
+
+    def lift_sum(total: Float32[Array, " d"], number: Int[Array, ""]) -> PyTree:
+        _, parts = combine.lift(total[None], number[None] > 0, jnp.zeros(1, jnp.int32))
+        return number[None], parts
+
+    return combine._replace(lift=Stated(combine.lift, without_rows=lift_sum)) if combine.num_groups == 1 else combine
 
 
 def to_parts(x: Float32[Array, "..."]) -> tuple[Int32[Array, "..."], ...]:

@@ -1,9 +1,10 @@
 """Innermost layers of systems without secure aggregation."""
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from fedjax_priv.base import Layer, Sent
+from fedjax_priv.base import Cohort, Layer, Scaled, Sent
 from fedjax_priv.crypto.modulus import ring
 from fedjax_priv.layers.group_sums import (
     MAX_FIXED_POINT,
@@ -27,9 +28,16 @@ def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
         `FIELD_OVERFLOW`. False: a float sum, which is faster, but its bits depend on block size and number of devices.
     """
     limit = MAX_FIXED_POINT if exact else jnp.inf
+
+    def scale(x: Scaled, cohort: Cohort) -> tuple[Scaled, Sent]:
+        del cohort
+        upload = jax.ShapeDtypeStruct((x.size,), jnp.float32)
+        return x, Sent(message_bits(upload), refused=range_status(x.norm[:, None], limit))
+
     return stateless(
         sent=lambda x, y: Sent(message_bits(y, y.shape[0]), refused=range_status(x, limit)),
         combine=fixed_point_sum(num_groups) if exact else float_sum(num_groups),
+        scale=scale,
     )
 
 

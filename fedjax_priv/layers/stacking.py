@@ -1,11 +1,25 @@
 """Layers one below the other. A stack is a layer."""
 
+import functools
 from collections.abc import Callable
 
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
+from fedjax_priv.base import (
+    ONE_DEVICE,
+    Bits,
+    Cohort,
+    Combine,
+    Key,
+    Layer,
+    Link,
+    Placement,
+    Received,
+    Scaled,
+    Sent,
+    Stated,
+)
 from fedjax_priv.keys import each_named
 
 
@@ -16,10 +30,12 @@ def stateless(
     sent: Callable[..., Sent] = lambda x, y: Sent(),
     combine: Combine | None = None,
     whole: bool = False,
+    scale: Callable[..., tuple[Scaled, Sent]] | None = None,
 ) -> Layer:
     """A layer without state, keys or headers: `encode(key, x, cohort) -> y`, `decode(Received) -> Received`.
 
-    `sent(x, y)` says what `y` costs on the wire and how encoding `x` went.
+    `sent(x, y)` says what `y` costs on the wire and how encoding `x` went. `scale(Scaled, cohort) -> (Scaled, Sent)`
+    is `encode` and `sent` of a layer that multiplies each update by a number which depends on its norm alone.
     """
 
     def encode_and_tell(key: Key, private: PyTree, public: PyTree, x: PyTree, cohort: Cohort) -> tuple:
@@ -27,10 +43,16 @@ def stateless(
         y = encode(key, x, cohort)
         return y, (), sent(x, y)
 
+    def scale_and_tell(key: Key, private: PyTree, public: PyTree, x: Scaled, cohort: Cohort) -> tuple:
+        del key, private, public
+        assert scale is not None
+        y, told = scale(x, cohort)
+        return y, (), told
+
     return Layer(
         init=lambda key, n: (),
         advertise=lambda key, state, cohort: ((), (), {}),
-        encode=encode_and_tell,
+        encode=Stated(encode_and_tell, without_rows=scale_and_tell) if scale else encode_and_tell,
         disclose=lambda private, public, clear, alive, online: ((), {}),
         decode=lambda header, public, received: decode(received),
         combine=combine,
@@ -77,12 +99,14 @@ def stack(**layers: Layer) -> Layer:
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
         return private, public, add_bits(*bits.values())
 
-    def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
+    def down(
+        half: str, key: Key, private: PyTree, public: PyTree, x: PyTree, cohort: Cohort
+    ) -> tuple[PyTree, PyTree, Sent]:
         keys, state, clear, measured = each_named(key, layers), {}, {}, {}
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
         refused = status
         for name, layer in layers.items():
-            x, state[name], sent = layer.encode(keys[name], private[name], public[name], x, cohort)
+            x, state[name], sent = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
             bits, clear[name] = bits + sent.bits, sent.clear
             status, refused = status | sent.status, refused | sent.refused
             if twice := sorted(measured.keys() & dict(sent.measured).keys()):
@@ -102,6 +126,9 @@ def stack(**layers: Layer) -> Layer:
             received = layers[name].placed(placement).decode(header[name], public[name], received)
         return received
 
+    encode = functools.partial(down, "encode")
+    if all(layer.scale for layer in layers.values()):
+        encode = Stated(encode, without_rows=functools.partial(down, "scale"))
     return Layer(
         init, advertise, encode, disclose, decode, last.combine,
         whole=any(layer.whole for layer in layers.values()),

@@ -1,4 +1,4 @@
-"""DP-FedAvg: independent Gaussian noise of the server on sums of clipped updates.
+"""DP-FedAvg: Gaussian noise of the server on sums of clipped updates.
 
 The server adds the noise, so nothing protects a client from it. Everybody else sees one Gaussian mechanism a round, of
 multiplier z, adaptive clipping included (Andrew, Thakkar, McMahan and Ramaswamy 2021, Theorem 1). Sampling amplifies
@@ -8,12 +8,13 @@ that the client was in it. A lost update is one of a client that was not sampled
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none
+from fedjax_priv.ledger import correlated_noise
+from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none, worst
+from fedjax_priv.ledger.prefixes import by_prefix
 from fedjax_priv.systems.releases import CentralNoise, Participation
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.sampled_gaussian import Neighbours, Round
@@ -32,42 +33,35 @@ ROW: dict[tuple[str, Neighbours], str] = {
     ("fixed size", "zero-out"): "theory.sampled_gaussian.rounds: no proof in print that we know of",
 }
 """Where each row is proved."""
+EXACT = "Gaussian mechanisms, exact (Balle and Wang 2018)"
 OUTSIDER = "an outsider, who sees all models and not who takes part"
 CLIENT = "a client of the round, or anybody else who sees who takes part"
 SERVER = "the server"
 
 
-class _Seen(NamedTuple):
-    """What an adversary sees of all rounds: eps for neighbours, after all and after each."""
-
-    epsilon: Callable[[Neighbours], np.ndarray | float]
-    by_round: Callable[[Neighbours], np.ndarray]
-    why: Callable[[Neighbours], str]
+_Seen = Callable[[Neighbours], Figure]
+"""What an adversary sees of all rounds."""
 
 
 def entries(release: CentralNoise, question: Question) -> list[Entry]:
     """Entries for an outsider, for a client of the round, and for the server; one for each kind of neighbours."""
-    if release.correlation is not None:
-        return [no_guarantee("anybody", "any of a client's data", "no accountant covers noise of this correlation")]
     z = float(release.noise_multiplier)
     if not z:
         return [no_guarantee("anybody", ADJACENT["zero-out"], "updates are clipped and no noise is added")]
-    claim = none("no figure of the paper is for this run")
-
-    def entry(view: str, who: str, seen: _Seen, neighbours: Neighbours) -> Entry:
-        by_round = functools.partial(seen.by_round, neighbours)
-        proved = Figure(seen.epsilon(neighbours), question.delta, seen.why(neighbours), by_round)
-        return Entry(who, ADJACENT[neighbours], claim, proved, view=view, neighbours=neighbours)
-
-    known = _known(z, question)
     same_cohort: list[Neighbours] = ["zero-out", "replacement"]
+    known = _known(z, question) if release.correlation is None else _correlated(release, question, hidden=False)
     hidden = _outside(release, question)
     outside = (known, same_cohort) if hidden is None else (hidden, _neighbours(release))
     return [
-        *(entry("outsider", OUTSIDER, outside[0], each) for each in outside[1]),
-        *(entry("device", CLIENT, known, each) for each in same_cohort),
+        *(_entry("outsider", OUTSIDER, outside[0](each), each) for each in outside[1]),
+        *(_entry("device", CLIENT, known(each), each) for each in same_cohort),
         _server(release),
     ]
+
+
+def _entry(view: str, who: str, proved: Figure, neighbours: Neighbours) -> Entry:
+    claim = none("no figure of the paper is for this run")
+    return Entry(who, ADJACENT[neighbours], claim, proved, view=view, neighbours=neighbours)
 
 
 def round_of(release: CentralNoise) -> Round:
@@ -95,24 +89,34 @@ def _neighbours(release: CentralNoise) -> list[Neighbours]:
 
 def _outside(release: CentralNoise, question: Question) -> _Seen | None:
     """None where the cohort counts as known."""
-    how, delta = release.participation, question.delta
-    sampled = how.sampling not in ("everyone", "separated")
-    if sampled and (question.steps is None or question.steps.form not in FORGETTING):
+    how = release.participation
+    if how.sampling not in ("everyone", "separated") and (
+        question.steps is None or question.steps.form not in FORGETTING
+    ):
         return None
-    one, total = round_of(release), question.run.sizes["round"]
-    of_rounds = turns(how, np.arange(1, total + 1))
+    if release.correlation is not None:
+        return _correlated(release, question, hidden=True)
+    z, rounds = float(release.noise_multiplier), turns(how, np.arange(1, question.run.sizes["round"] + 1))
+    if how.sampling in ("everyone", "separated"):
+        return _gaussian(question.delta, z, rounds, f"in at most {rounds[-1]} of {rounds.size} rounds")
+    return functools.partial(_sampled, round_of(release), rounds, question.delta)
 
-    if not sampled:
-        return _gaussian(delta, one.noise_multiplier, of_rounds, f"in at most {of_rounds[-1]} of {total} rounds")
 
-    def by_round(neighbours: Neighbours) -> np.ndarray:
-        return sampled_gaussian.epsilon_by_round(delta, [(one, int(of_rounds[-1]))], neighbours)[of_rounds - 1]
+def _sampled(one: Round, turns: np.ndarray, delta: float, neighbours: Neighbours) -> Figure:
+    rounds = [(one, int(turns[-1]))]
+    why = f"{one.sampling} sampling of {one.rate:.4g}, unseen: {ROW[one.sampling, neighbours]}"
+    by_round = lambda: sampled_gaussian.epsilon_by_round(delta, rounds, neighbours)[turns - 1]
+    return Figure(float(sampled_gaussian.epsilon(delta, rounds, neighbours)), delta, why, by_round)
 
-    return _Seen(
-        lambda neighbours: float(sampled_gaussian.epsilon(delta, [(one, int(of_rounds[-1]))], neighbours)),
-        by_round,
-        lambda neighbours: f"{one.sampling} sampling of {one.rate:.4g}, unseen: {ROW[one.sampling, neighbours]}",
-    )
+
+def _correlated(release: CentralNoise, question: Question, *, hidden: bool) -> _Seen:
+    delta, total = question.delta, question.run.sizes["round"]
+
+    def seen(neighbours: Neighbours) -> Figure:
+        after = lambda rounds: correlated_noise.figure(release, rounds, delta, neighbours, hidden=hidden)
+        return after(total)._replace(by_round=lambda: by_prefix(total, lambda rounds: worst(after(rounds))))
+
+    return seen
 
 
 def _known(z: float, question: Question) -> _Seen:
@@ -139,11 +143,11 @@ def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndar
         number, which = np.unique(rounds, return_inverse=True)
         return np.atleast_1d(gaussian.epsilon(delta, distance[neighbours] * np.sqrt(number) / z))[which]
 
-    return _Seen(
-        functools.partial(at, most[-1:] if taken is None else taken),
-        functools.partial(at, most),
-        lambda neighbours: f"Gaussian mechanisms, exact (Balle and Wang 2018); {why}",
-    )
+    def seen(neighbours: Neighbours) -> Figure:
+        eps, about = at(most[-1:] if taken is None else taken, neighbours), f"{EXACT}; {why}"
+        return Figure(eps, delta, about, functools.partial(at, most, neighbours))
+
+    return seen
 
 
 def _server(release: CentralNoise) -> Entry:

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv import losses, models, systems
+from fedjax_priv import losses, models, server_noise, systems
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.ledger import ledger, worst
-from fedjax_priv.ledger.by_release import ACCOUNTANTS
 from fedjax_priv.systems.releases import CentralNoise, Participation
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.sampled_gaussian import Round
@@ -68,7 +67,7 @@ def test_each_client_has_its_own_rounds_where_they_are_seen():
         entry for entry in entries(sampling_rate=0.25) if (entry.view, entry.neighbours) == ("device", "zero-out")
     )
     taken = np.array([3, 2, 2, 1, 1, 2, 1, 0])
-    np.testing.assert_allclose(seen.proved.epsilon, gaussian.epsilon(DELTA, np.sqrt(taken) / Z))
+    np.testing.assert_allclose(np.asarray(seen.proved.epsilon), gaussian.epsilon(DELTA, np.sqrt(taken) / Z))
 
 
 def test_an_upload_that_is_lost_shows_nothing():
@@ -122,13 +121,23 @@ def test_clients_that_remember_are_not_amplified():
 
 
 def test_without_noise_or_with_an_unknown_correlation_there_is_none():
-    data, run = DATA, run_of()
     for z, correlation in ((0.0, None), (Z, "unheard of")):
         release = CentralNoise(z, 1.0, Participation("everyone"), N, False, correlation)
         system = systems.fedavg(LOCAL)._replace(release=release)
-        (entry, *_) = ledger(system, run, data, delta=DELTA)
-        assert entry.proved.epsilon is None and entry.adversary == "anybody"
-    assert CentralNoise in ACCOUNTANTS
+        assert {worst(entry.proved) for entry in ledger(system, run_of(), DATA, delta=DELTA)} == {None}
+
+
+TWO_BANDS = server_noise.banded((1.0, 0.5))
+
+
+def test_correlated_noise_is_one_mechanism_for_all_rounds():
+    """Two rounds of a client that are three apart touch no common row of two bands: mu = sqrt(2 * 1.25) / z."""
+    found = entries(cohort_size=2, separation=3, noise=TWO_BANDS)
+    assert figures(found)["outsider", "zero-out"] == pytest.approx(gaussian.epsilon(DELTA, np.sqrt(2.5) / Z))
+    assert figures(found)["device", "replacement"] == pytest.approx(gaussian.epsilon(DELTA, 2 * np.sqrt(2.5) / Z))
+    assert found[0].proved.by_round is not None
+    by_round = found[0].proved.by_round()
+    np.testing.assert_allclose(by_round[2:], gaussian.epsilon(DELTA, np.sqrt([1.25, 2.25, 2.5, 2.5]) / Z), rtol=1e-6)
 
 
 def test_eps_after_each_round_ends_at_the_figure():

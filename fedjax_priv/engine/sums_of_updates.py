@@ -1,0 +1,90 @@
+"""The clients' half of a round of which only a sum of scaled updates is wanted: no client has a row.
+
+Local training may state that it knows norms and weighted sums of its updates, layers that they do nothing but multiply
+each update by a number which depends on its norm, a channel that it changes no upload, and a sum that it takes what has
+been summed. Where all do and nobody observes uploads, clients are trained in chunks that depend neither on the block
+nor on the devices, so that these change no bit. Draws, bits on the wire and status are those of single rows.
+"""
+
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv.base import Cohort, Key, RoundState, Scaled
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.client_rows import rows_of
+from fedjax_priv.engine.parts import Parts
+from fedjax_priv.engine.upload import Uploaded, by_client
+
+CHUNK = 64
+"""Most clients of a chunk. On a CPU, larger ones are no faster by client; one without a selected client takes no
+time."""
+
+
+def sums_suffice(parts: Parts, memory: PyTree, private: PyTree) -> bool:
+    """Whether every part of a round can do without rows, and clients keep nothing from round to round."""
+    return all(_without_rows(parts)) and not (parts.observe or jax.tree.leaves((memory, private)))
+
+
+def _without_rows(parts: Parts) -> tuple[Any, Any, Any, Any]:
+    """What training, layers, channel and sum do without rows; None where one cannot."""
+    return parts.local.updates, parts.layers.scale, parts.channel.arrivals, parts.combine.lift_sum
+
+
+def train_and_sum(
+    parts: Parts, keys: Mapping[str, Key], state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
+) -> tuple[PyTree, Uploaded]:
+    """As `train_and_upload`; but clients that are not selected do not train, and their loss is 0."""
+    n = who.client.size
+    count = math.ceil(n / CHUNK)
+    size = math.ceil(n / count)
+    selected_first = jnp.argsort(~who.selected, stable=True)  # so that chunks at the end may be without any
+    chunks = lambda a: _split(a[selected_first], count, size)
+    sums, uploaded = over_clients(
+        functools.partial(_sum_of_chunk, parts, keys, private),
+        (state.params, public),
+        jax.tree.map(chunks, (who, rows_of(who, data))),
+        row_bytes=1,
+        block=1,
+        mesh=parts.placement.mesh,
+    )
+    place = jnp.argsort(selected_first)
+    return sums, jax.tree.map(lambda a: a.reshape(count * size, *a.shape[2:])[place], uploaded)
+
+
+def _split(rows: Array, count: int, size: int) -> Array:
+    """`[n, ...] -> [count, size, ...]`; rows that are missing are 0, which no selected client is."""
+    missing = count * size - rows.shape[0]
+    return jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1)).reshape(count, size, *rows.shape[1:])
+
+
+def _sum_of_chunk(
+    parts: Parts, keys: Mapping[str, Key], private: PyTree, shared: tuple, valid: Array, *rows: PyTree
+) -> tuple[PyTree, Uploaded]:
+    """A block of one chunk."""
+    who, data = jax.tree.map(lambda a: a[0], rows)
+    params, public = shared
+    who = who._replace(selected=who.selected & valid[0])
+    updates_of, scale, arrivals, lift_sum = _without_rows(parts)
+
+    def train() -> tuple[PyTree, Uploaded]:
+        updates = updates_of(keys["local"], params, data, who)
+        loss = jnp.where(who.selected, updates.loss, 0)
+        size = sum(leaf.size for leaf in jax.tree.leaves(params))
+        update = Scaled(updates.norm, jnp.ones_like(updates.norm), size)
+        update, carried, sent = scale(keys["encode"], private, public, update, who)
+        alive = arrivals(keys["transmit"], who)
+        total = updates.weighted_sum(update.factor, alive & (update.factor != 0))
+        uploaded = Uploaded((), carried, loss, by_client(sent, loss, who), alive, ())
+        return lift_sum(total, alive.sum(dtype=jnp.int32)), uploaded
+
+    def rest() -> tuple[PyTree, Uploaded]:
+        return jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(train))
+
+    sums, uploaded = jax.lax.cond(who.selected.any(), train, rest)
+    return sums, jax.tree.map(lambda a: a[None], uploaded)
