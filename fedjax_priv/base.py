@@ -273,6 +273,8 @@ class Aggregator(NamedTuple):
         Raises:
           ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
         """
+        if isinstance(rows, Sequence) and len(sizes := {np.shape(row) for row in rows}) > 1:
+            raise ValueError(f"rows must have shape [g, d], got rows of shapes {', '.join(map(str, sorted(sizes)))}")
         rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
         if rows.ndim != 2:
             raise ValueError(f"rows must have shape [g, d], got {rows.shape}")
