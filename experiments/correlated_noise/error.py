@@ -158,10 +158,14 @@ def figure(config: Config, result: xr.Dataset) -> Figure:
     for axes, (i, name) in zip(panels, enumerate(result.schedule.values), strict=False):
         for factor, colour in colours.items():
             line = result.isel(schedule=i).sel(factor=factor)
-            axes.plot(line["round"], line.error, color=colour, linewidth=1.4, label=factor)
+            width = 0.5 if factor.startswith("tree") else 1.4  # jagged
+            axes.plot(line["round"], line.error, color=colour, linewidth=width, label=factor)
             axes.plot(line["round"][dots], line.simulated[dots], ".", color=colour, markersize=5)
-        finish(axes, f"clients take part {name}", xlabel="round", ylabel="error at equal privacy")
-        axes.set(xscale="log", yscale="log")
+        finish(
+            axes, f"clients take part {name}", size=8, legend={"loc": "upper left", "ncols": 3},
+            xlabel="round", ylabel="error at equal privacy",
+        )  # fmt: skip
+        axes.set(xscale="log", yscale="log", ylim=(None, 2.5 * float(result.error.isel(schedule=i).max())))
     _memory(panels[-1], result.isel(schedule=1), colours)
     return picture
 
@@ -172,6 +176,6 @@ def _memory(axes: Axes, of: xr.Dataset, colours: Mapping[str, Any]) -> None:
         x, y = 1 + int(of.vectors.sel(factor=factor)), float(of.rms.sel(factor=factor))
         axes.plot(x, y, "o", color=colour)
         axes.annotate(factor, (x, y), (5, 4), textcoords="offset points", fontsize=8)
-    axes.margins(x=0.25)
     finish(axes, f"mean error, {of.schedule.item()}", xlabel="1 + vectors of d numbers that are kept")
     axes.set(ylabel="root mean square error", xscale="log", yscale="log")
+    axes.margins(x=0.35)
