@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Model
 
 Loss = Callable[[PyTree, PyTree], Array]
@@ -16,7 +17,11 @@ def softmax_cross_entropy(model: Model) -> Loss:
     """Cross entropy of a classifier, in nats. Examples are `(x [b, ...], y [b])` with integer labels.
 
     A label outside `0, ..., classes - 1` gives NaN, and the round fails.
+
+    Raises:
+      ValueError: `model` is not a `Model`.
     """
+    _validate.part(Model, "models.from_flax(module, shape)", model=model)
 
     def loss(params: PyTree, examples: tuple[Array, Array]) -> Float[Array, " b"]:
         x, y = examples
