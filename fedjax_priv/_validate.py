@@ -138,6 +138,16 @@ def one_of(allowed: Any, **values: Any) -> None:
             _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
 
 
+def part(kind: type, example: str, **values: Any) -> None:
+    """Values of a type of `base`; a function in its place is probably a factory that was not called."""
+    for name, value in values.items():
+        if not isinstance(value, kind):
+            called = getattr(value, "__name__", "<lambda>")
+            got = type(value).__name__ if called == "<lambda>" else f"{called}, which may have to be called first"
+            article = "an" if kind.__name__[0] in "AEIOU" else "a"
+            raise ValueError(f"{name} must be {article} {kind.__name__}, such as {example}, got {got}")
+
+
 def divides(divisor: dict[str, int], **values: int) -> None:
     """`divides({"group_size": s}, num_clients=n)` checks that `n` is a multiple of `s`."""
     ((divisor_name, by),) = divisor.items()

@@ -86,7 +86,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
-    at = lambda delta: _seen_by(options.adversary, states(delta=delta))
+    at = lambda delta: _seen_by(options.adversary, _about_replacement(states(delta=delta)))
     make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, "mesh": None, **more})
     masked = values.get("elide") is False and not values.get("in_the_clear")
     subject = Subject(
@@ -159,16 +159,21 @@ def _few(data: ClientData, samples: int) -> ClientData:
     return ClientData(examples, jnp.minimum(jnp.asarray(data.count), samples))
 
 
+def _about_replacement(entries: list[Entry]) -> list[Entry]:
+    """Canaries replace what a client sends or one of its samples: figures of other neighbours are no bound for them."""
+    return [entry for entry in entries if entry.neighbours == "replacement"]
+
+
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:
     """Keep the entries of one adversary.
 
-    No entry is about an outsider. It sees less than the server, or than everybody together where the server has
-    no entry, and is held to that one.
+    Where no entry is about an outsider, it is held to the server's, who sees more, or to that of everybody together
+    where the server has none.
     """
     views = {entry.view for entry in entries}
     if adversary == "all":
         return entries
-    if adversary == "outsider":
+    if adversary == "outsider" and "outsider" not in views:
         adversary = "server" if "server" in views else "everybody"
     if adversary not in views:
         raise ValueError(

@@ -1,13 +1,14 @@
 """The parts of one system, as the stages of a round get them; checks that they fit each other and the data."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from jaxtyping import PyTree
 
-from fedjax_priv import base
+from fedjax_priv import _validate, base
 
 
 class Parts(NamedTuple):
@@ -23,6 +24,39 @@ class Parts(NamedTuple):
     num_clients: int | None
     placement: base.Placement
     observe: Callable[[base.View], PyTree] | None
+
+
+def check_types(parts: Mapping[str, Any]) -> None:
+    """Checks that each argument of `federated_round` is a part of its type.
+
+    Raises:
+      ValueError: one is not, such as a factory that was not called; the message has an example.
+    """
+    for name, (kind, example) in _TYPES.items():
+        _validate.part(kind, example, **{name: parts[name]})
+
+
+_TYPES = {
+    "cohort": (base.Draw, "clients.everyone()"),
+    "local": (base.Local, "clients.local_sgd(loss, ...)"),
+    "layers": (base.Layer, "layers.stack(send=layers.plain())"),
+    "channel": (base.Channel, "channels.erasure(0.1)"),
+    "aggregate": (base.Aggregator, "aggregators.mean(), or from_host(function)"),
+    "server": (optax.GradientTransformation, "optax.sgd(1.0)"),
+}
+
+
+def check_direction(made: Any, d: int) -> tuple[Any, PyTree]:
+    """Checks what the `apply` of an aggregator returned.
+
+    Raises:
+      ValueError: it is no pair, or the direction has another shape than `[d]`.
+    """
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise ValueError(f"aggregate must return a pair, a direction [d] and its state, got {type(made).__name__}")
+    if (shape := jnp.shape(made[0])) != (d,):
+        raise ValueError(f"aggregate must return a direction of shape ({d},), one number per parameter, got {shape}")
+    return made
 
 
 def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> base.Combine:

@@ -19,7 +19,15 @@ from jaxtyping import Array, PyTree
 from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.mesh import resolve_mesh
-from fedjax_priv.engine.parts import Parts, check_clients, check_cohort, check_size, combine_of
+from fedjax_priv.engine.parts import (
+    Parts,
+    check_clients,
+    check_cohort,
+    check_direction,
+    check_size,
+    check_types,
+    combine_of,
+)
 from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
@@ -67,15 +75,16 @@ def federated_round(
       `aggregate` returned as `Kept`. A client's rows move only if its upload was accepted.
 
     Raises:
-      ValueError: a block below 1, a mesh of other axes, layers that do not say how uploads combine, that combine
-        another number of groups than the cohort draws, or that need a number of uploads which the channel hides. Also,
-        when `init` or `step` is called, data or a state of another number of clients, or a cohort too large for an
-        exact sum.
+      ValueError: a part of another type, a block below 1, a mesh of other axes, layers that do not say how uploads
+        combine, that combine another number of groups than the cohort draws, or that need a number of uploads which the
+        channel hides. Also, when `init` or `step` is called, data or a state of another number of clients, a cohort too
+        large for an exact sum, or a direction of another shape than `[d]`.
     """
     if block is not None:
         _validate.integer(block=block)
-    combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
     server = optax.sgd(1.0) if server is None else server
+    check_types(dict(cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server))
+    combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
 
     placement = base.Placement(block, mesh)
     parts = Parts(
@@ -117,8 +126,10 @@ def _step(
     keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
 
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
+    told = parts.aggregate.tells(state.aggregate) if parts.aggregate.tells else {}
+    given = base.Told(state.params, told) if told else state.params
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
-    sums, uploaded = uploads(parts, keys, state, data, who, private, public)
+    sums, uploaded = uploads(parts, keys, state._replace(params=given), data, who, private, public)
     received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
     header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)
@@ -128,9 +139,9 @@ def _step(
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
 
-    sent = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(uploaded), **closing}
+    sent = {"model": model_bits(who, direction.size + len(told)), **opening, "upload": upload_bits(uploaded), **closing}
     seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
-    measured = dict(uploaded.sent.measured)
+    measured = dict(uploaded.sent.measured) | {name: jnp.broadcast_to(a, who.client.shape) for name, a in told.items()}
     info = base.RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
     return placed(after, parts.placement.mesh), info
 
@@ -151,8 +162,8 @@ def _descend(
     parts: Parts, key: base.Key, state: base.RoundState, groups: base.Received
 ) -> tuple[Array, base.RoundState]:
     """One direction from the groups' rows, and a step of the server's optimizer along it."""
-    direction, opinion = parts.aggregate.apply(key, state.aggregate, groups)
-    _, unravel = ravel_pytree(state.params)
+    flat, unravel = ravel_pytree(state.params)
+    direction, opinion = check_direction(parts.aggregate.apply(key, state.aggregate, groups), flat.size)
     delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
     params = optax.apply_updates(state.params, delta)
     return direction, state._replace(params=params, server=optimizer, aggregate=opinion)

@@ -1,11 +1,15 @@
 """What a privacy ledger is asked about a run, and its answer for one adversary."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from fedjax_priv.clients import LocalSteps
+
+FORGETTING = {"plain", "momentum from zero"}
+"""Forms of local training that keep nothing from round to round."""
 
 
 class Question(NamedTuple):
@@ -28,6 +32,7 @@ class Figure(NamedTuple):
     epsilon: np.ndarray | float | None  # a number for everybody, or [n], one of each client
     delta: float | None
     why: str  # the theorem and its assumptions, or the reason
+    by_round: Callable[[], np.ndarray] | None = None  # largest eps of a client after each round, [rounds]
 
 
 class Entry(NamedTuple):
@@ -38,8 +43,9 @@ class Entry(NamedTuple):
     claimed: Figure  # the paper's about this view; none if it is about another one
     proved: Figure
     note: str = ""
-    view: str = "server"  # or "proposal", "device", "coalition", "everybody", "upload": who looks, or at what
+    view: str = "server"  # or "outsider", "proposal", "device", "coalition", "everybody", "upload": who, or at what
     gaussian: bool = False  # every round is a Gaussian mechanism: nobody is sampled, nothing else is random
+    neighbours: str = "replacement"  # or "zero-out", "add/remove": what happens to a client, or to a sample
 
 
 def none(why: str) -> Figure:

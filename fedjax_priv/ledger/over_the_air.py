@@ -8,13 +8,11 @@ figure; any other has the one for a server that knows who takes part, which hold
 
 import numpy as np
 
-from fedjax_priv.ledger.entry import Entry, Figure, Question, none
+from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
 ADJACENT = "all that one user holds is replaced, and its loss and update stay finite"
-FORGETTING = {"plain", "momentum from zero"}
-"""Forms of local training that keep nothing from round to round."""
 DELTA_LOCAL = 1e-5
 """The paper's delta_l, and what its delta' exceeds the least one by."""
 

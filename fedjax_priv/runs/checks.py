@@ -12,7 +12,7 @@ from fedjax_priv.engine import processes
 def check_key(key: Key) -> None:
     """Refuse anything but one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
-        raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {key!r}")
+        raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {type(key).__name__}")
 
 
 def check_params(params: PyTree) -> None:

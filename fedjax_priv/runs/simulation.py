@@ -82,6 +82,7 @@ def simulate(
       SimulationError: a round, an evaluation or a checkpoint raised; it holds the chunks that had finished.
       SystemExit: SIGTERM arrived.
     """
+    _validate.part(Algorithm, "systems.fedavg(local)", algorithm=algorithm)
     _check(key, params, data, rounds, every)
     about = manifest_with(
         keep.config if keep else {}, key=key, rounds=rounds, every=every, num_clients=len(data.count),

@@ -27,3 +27,6 @@ class Trees(NamedTuple):
 
     leaves: int  # rounds of a tree; then a fresh one starts
     variance_reduced: bool  # sums are estimated from all nodes below, not from the fewest nodes
+
+
+Correlation = Banded | BandedInverse | BufferedToeplitz | Trees

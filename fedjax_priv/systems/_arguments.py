@@ -86,6 +86,7 @@ def buffers(
         raise ValueError("buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update")
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
+    _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
     if aggregate.most_byzantine is not None:
         corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
         if most < 0:

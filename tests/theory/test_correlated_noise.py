@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.optimize
+from dp_accounting.pld import privacy_loss_distribution
 from refusals import each, refused
 from scipy.stats import norm
 
 from fedjax_priv.theory import correlated_noise as cn
-from fedjax_priv.theory import gaussian
+from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.correlated_noise import Schedule, Workload
+from fedjax_priv.theory.sampled_gaussian import Round
 
 N, K, B = 14, 3, 4
 SHORT = Schedule(N, B, K)
@@ -248,6 +250,18 @@ def test_epsilon_and_its_inverse():
     assert cn.epsilon(1e-5, 1.0, 1.0) == gaussian.epsilon(1e-5, 1.0)
 
 
+def test_amplification_by_coins():
+    """Ten groups, rate 0.1, 1,000 rounds: 100 rounds of DP-FedAvg, as dp-accounting has them."""
+    schedule, column = Schedule(1000, 10), 3 * cn.optimal_banded(1000, 10)  # any multiple of C, with its noise
+    rounds = cn.by_coins(Round(3.0, 0.1), column, schedule)
+    assert rounds == [(Round(pytest.approx(1.0), 0.1), 100)]
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(1.0, sampling_prob=0.1).self_compose(100)
+    assert sampled_gaussian.epsilon(1e-5, rounds) == pytest.approx(theirs.get_epsilon_for_delta(1e-5), rel=1e-3)
+    assert sampled_gaussian.epsilon(1e-5, rounds) == pytest.approx(7.0466, abs=2e-3)
+    unamplified = cn.epsilon(1e-5, 3.0, cn.toeplitz_sensitivity(column, schedule))
+    assert unamplified == pytest.approx(91.817, abs=6e-4)
+
+
 COLUMN = "column must be finite numbers, the first > 0"
 test_refusals = refused(
     *((lambda bad=bad: cn.toeplitz_sensitivity(bad, SHORT), COLUMN) for bad in ([], [0.0], np.eye(1), [1.0, np.inf])),
@@ -258,6 +272,8 @@ test_refusals = refused(
     (lambda: cn.buffered_column([1.0], [1.0], 4), r"decays must be in \[0, 1\)"),
     (lambda: cn.buffered_column([1.0], [0.1, 0.2], 4), "weights must be as many numbers as decays, 2"),
     (lambda: cn.optimal_banded(4, 5), "bands must be at most num_rounds = 4, got 5"),
+    (lambda: cn.by_coins(Round(), [1.0, 0.5, 0.1], Schedule(9, 2)), "column must be at most separation = 2 numbers"),
+    (lambda: cn.by_coins(Round(sampling="fixed size"), [1.0], Schedule(9, 2)), 'sampling must be "poisson"'),
     (lambda: cn.tree_error(0), "num_rounds must be"), (lambda: cn.tree_error(4, 0), "leaves must be"),
     (lambda: cn.epsilon(1e-5, 1.0, 1.0, "add"), "neighbours must be one of 'zero-out', 'replacement', got 'add'"),
     *((lambda bad=bad: cn.tree_sensitivity(Schedule(4)._replace(**bad)), f"{name} must be")

@@ -8,7 +8,7 @@ C is lower triangular; A is what the server's optimizer makes of the directions,
 * `error`: noise of each iterate; `accounting`: eps of a run, noise for an eps.
 """
 
-from fedjax_priv.theory.correlated_noise.accounting import epsilon, mu, noise_multiplier_for
+from fedjax_priv.theory.correlated_noise.accounting import by_coins, epsilon, mu, noise_multiplier_for
 from fedjax_priv.theory.correlated_noise.error import root_mean_square, toeplitz_error, tree_error
 from fedjax_priv.theory.correlated_noise.factors import (
     buffered_column,
@@ -21,7 +21,7 @@ from fedjax_priv.theory.correlated_noise.sensitivity import Schedule, toeplitz_s
 from fedjax_priv.theory.correlated_noise.workload import Workload, workload_column
 
 __all__ = [
-    "Schedule", "Workload", "buffered_column", "column_of_inverse", "epsilon", "inverse_square_root",
+    "Schedule", "Workload", "buffered_column", "by_coins", "column_of_inverse", "epsilon", "inverse_square_root",
     "mu", "noise_multiplier_for", "optimal_banded", "optimal_buffered", "root_mean_square", "square_root",
     "toeplitz_error", "toeplitz_sensitivity", "tree_error", "tree_sensitivity", "workload_column",
 ]  # fmt: skip

@@ -2,13 +2,17 @@
 
 A run releases x_t + s (C^-1 z)_t, s = sigma C_clip: that is C x + s z, solved by C. A client moves C x by at most the
 sensitivity times C_clip, so mu = sensitivity / sigma; twice that where its updates are replaced (Denisov, McMahan,
-Rush, Smith and Thakurta 2022, arXiv 2202.08312). No sampling is used, and the clip norm may not change.
+Rush, Smith and Thakurta 2022, arXiv 2202.08312). No sampling is used but in `by_coins`, and the clip norm may not
+change.
 """
 
 import numpy as np
 
 from fedjax_priv.theory import _roots, _validate, gaussian
 from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.correlated_noise.sensitivity import Schedule, checked, padded
+from fedjax_priv.theory.correlated_noise.workload import Column
+from fedjax_priv.theory.sampled_gaussian import Round, Rounds
 
 _DISTANCE = {"zero-out": 1.0, "replacement": 2.0}
 
@@ -52,3 +56,32 @@ def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neigh
     distance = mu(1.0, sensitivity, neighbours)
     inverse_mu = _roots.unbounded_least(lambda x: gaussian.epsilon(target, 1 / np.maximum(x, 1e-9)), budget)
     return float(distance * inverse_mu)
+
+
+def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
+    """The rounds of `sampled_gaussian` that a run with banded C costs where clients come by coins, group by group.
+
+    Clients form b fixed, public groups; in round t those of group t mod b toss a coin. With at most b bands a client
+    then has ceil(n / b) chances, at orthogonal columns: Poisson-sampled Gaussians of multiplier sigma over the norm of
+    a column, for add/remove and zero-out (Choquette-Choo et al. 2023, arXiv 2306.08153, cyclic Poisson sampling). For
+    an adversary that sees who takes part there is `epsilon`.
+
+    Args:
+      one: sigma of the seeds, rate q of a coin, and capacity, with the number of clients of a group as its population.
+      column: the first of C, with at most b bands.
+      schedule: of a client; b is the number of groups.
+
+    Raises:
+      ValueError: C has more than b bands, or sampling is not "poisson".
+
+    Example:
+      >>> eps = sampled_gaussian.epsilon(1e-5, by_coins(Round(1.0, 0.1), optimal_banded(1000, 10), Schedule(1000, 10)))
+    """
+    n, b, k = checked(schedule)
+    c = padded(column, n)
+    if (bands := int(np.flatnonzero(c)[-1]) + 1) > b:
+        _validate.fail("column", f"{bands} bands", f"at most separation = {b} numbers")
+    if one.sampling != "poisson":
+        _validate.fail("sampling", one.sampling, '"poisson"')
+    sigma = _validate.real("(0, inf)", noise_multiplier=one.noise_multiplier)
+    return [(one._replace(noise_multiplier=float(sigma / np.linalg.norm(c))), k)]

@@ -1,0 +1,155 @@
+"""DP-FedAvg: Gaussian noise of the server on sums of clipped updates.
+
+The server adds the noise, so nothing protects a client from it. Everybody else sees one Gaussian mechanism a round, of
+multiplier z, adaptive clipping included (Andrew, Thakkar, McMahan and Ramaswamy 2021, Theorem 1). Sampling amplifies
+only against who does not see who takes part, and only if clients keep nothing: what is kept from a round shows later
+that the client was in it. A lost update is one of a client that was not sampled. Every attempt at a round counts.
+"""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv.ledger import correlated_noise
+from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none, worst
+from fedjax_priv.ledger.prefixes import by_prefix
+from fedjax_priv.systems.releases import CentralNoise, Participation
+from fedjax_priv.theory import gaussian, sampled_gaussian
+from fedjax_priv.theory.sampled_gaussian import Neighbours, Round
+
+ADJACENT: dict[Neighbours, str] = {
+    "add/remove": "add/remove: a client is in the population or not",
+    "zero-out": "zero-out: what a client sends is 0 or not",
+    "replacement": "replacement: all that a client holds is anything else",
+}
+ROW: dict[tuple[str, Neighbours], str] = {
+    ("poisson", "add/remove"): "Theorem 11 of Zhu, Dong and Wang 2022",
+    ("poisson", "zero-out"): "Theorem 11 of Zhu, Dong and Wang 2022",
+    ("poisson", "replacement"): "theory.sampled_gaussian.rounds: no proof in print that we know of",
+    ("fixed size", "add/remove"): "Theorem 11 of Zhu, Dong and Wang 2022",
+    ("fixed size", "replacement"): "Zhu, Dong and Wang 2022, both orders at each eps",
+    ("fixed size", "zero-out"): "theory.sampled_gaussian.rounds: no proof in print that we know of",
+}
+"""Where each row is proved."""
+EXACT = "Gaussian mechanisms, exact (Balle and Wang 2018)"
+OUTSIDER = "an outsider, who sees all models and not who takes part"
+CLIENT = "a client of the round, or anybody else who sees who takes part"
+SERVER = "the server"
+
+
+_Seen = Callable[[Neighbours], Figure]
+"""What an adversary sees of all rounds."""
+
+
+def entries(release: CentralNoise, question: Question) -> list[Entry]:
+    """Entries for an outsider, for a client of the round, and for the server; one for each kind of neighbours."""
+    z = float(release.noise_multiplier)
+    if not z:
+        return [no_guarantee("anybody", ADJACENT["zero-out"], "updates are clipped and no noise is added")]
+    same_cohort: list[Neighbours] = ["zero-out", "replacement"]
+    known = _known(z, question) if release.correlation is None else _correlated(release, question, hidden=False)
+    hidden = _outside(release, question)
+    outside = (known, same_cohort) if hidden is None else (hidden, _neighbours(release))
+    return [
+        *(_entry("outsider", OUTSIDER, outside[0](each), each) for each in outside[1]),
+        *(_entry("device", CLIENT, known(each), each) for each in same_cohort),
+        _server(release),
+    ]
+
+
+def _entry(view: str, who: str, proved: Figure, neighbours: Neighbours) -> Entry:
+    claim = none("no figure of the paper is for this run")
+    return Entry(who, ADJACENT[neighbours], claim, proved, view=view, neighbours=neighbours)
+
+
+def round_of(release: CentralNoise) -> Round:
+    """A round as one who does not see who takes part knows it; of the client's group, where groups take turns."""
+    how, z = release.participation, float(release.noise_multiplier)
+    if how.sampling == "fixed_size":
+        return Round(z, how.rate, "fixed size")
+    if how.sampling in ("poisson", "cyclic_poisson"):
+        return Round(z, how.rate, "poisson", how.capacity, release.population // how.separation)
+    return Round(z)
+
+
+def turns(how: Participation, rounds: np.ndarray | int) -> np.ndarray:
+    """In how many of so many rounds a client can take part."""
+    return -(-np.asarray(rounds) // how.separation)
+
+
+def _neighbours(release: CentralNoise) -> list[Neighbours]:
+    """Those that mean something: who comes decides if a secure sum is opened, and who else can come after a client."""
+    if release.secure or release.participation.sampling == "separated":
+        return ["zero-out", "replacement"]
+    fixed = release.participation.sampling == "fixed_size"
+    return ["add/remove", *(["zero-out"] if fixed else []), "replacement"]
+
+
+def _outside(release: CentralNoise, question: Question) -> _Seen | None:
+    """None where the cohort counts as known."""
+    how = release.participation
+    if how.sampling not in ("everyone", "separated") and (
+        question.steps is None or question.steps.form not in FORGETTING
+    ):
+        return None
+    if release.correlation is not None:
+        return _correlated(release, question, hidden=True)
+    z, rounds = float(release.noise_multiplier), turns(how, np.arange(1, question.run.sizes["round"] + 1))
+    if how.sampling in ("everyone", "separated"):
+        return _gaussian(question.delta, z, rounds, f"in at most {rounds[-1]} of {rounds.size} rounds")
+    return functools.partial(_sampled, round_of(release), rounds, question.delta)
+
+
+def _sampled(one: Round, turns: np.ndarray, delta: float, neighbours: Neighbours) -> Figure:
+    rounds = [(one, int(turns[-1]))]
+    why = f"{one.sampling} sampling of {one.rate:.4g}, unseen: {ROW[one.sampling, neighbours]}"
+    by_round = lambda: sampled_gaussian.epsilon_by_round(delta, rounds, neighbours)[turns - 1]
+    return Figure(float(sampled_gaussian.epsilon(delta, rounds, neighbours)), delta, why, by_round)
+
+
+def _correlated(release: CentralNoise, question: Question, *, hidden: bool) -> _Seen:
+    delta, total = question.delta, question.run.sizes["round"]
+
+    def seen(neighbours: Neighbours) -> Figure:
+        after = lambda rounds: correlated_noise.figure(release, rounds, delta, neighbours, hidden=hidden)
+        return after(total)._replace(by_round=lambda: by_prefix(total, lambda rounds: worst(after(rounds))))
+
+    return seen
+
+
+def _known(z: float, question: Question) -> _Seen:
+    """A Gaussian mechanism in each round in which the client takes part."""
+    taken, most = _taken(question.run, question.count.size)
+    return _gaussian(question.delta, z, most, "no amplification by sampling", taken)
+
+
+def _taken(run: xr.Dataset, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds in which each client's upload arrived, `[n]`, and the most of any client after each round, `[rounds]`."""
+    taken, most = np.zeros(num_clients, int), np.zeros(run.sizes["round"], int)
+    came = run.up_bytes.sel(phase="upload").values > 0
+    for number, (who, here) in enumerate(zip(run.client_id.values, came, strict=True)):
+        taken[who[here]] += 1
+        most[number] = max(most[number - 1], taken[who].max(initial=0))
+    return taken, most
+
+
+def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndarray | None = None) -> _Seen:
+    """Of `most` rounds of a client so far, `[rounds]`, and all rounds of each, `[n]`, where they differ."""
+    distance = {"add/remove": 1.0, "zero-out": 1.0, "replacement": 2.0}
+
+    def at(rounds: np.ndarray, neighbours: Neighbours) -> np.ndarray:
+        number, which = np.unique(rounds, return_inverse=True)
+        return np.atleast_1d(gaussian.epsilon(delta, distance[neighbours] * np.sqrt(number) / z))[which]
+
+    def seen(neighbours: Neighbours) -> Figure:
+        eps, about = at(most[-1:] if taken is None else taken, neighbours), f"{EXACT}; {why}"
+        return Figure(eps, delta, about, functools.partial(at, most, neighbours))
+
+    return seen
+
+
+def _server(release: CentralNoise) -> Entry:
+    what = "the exact sum" if release.secure else "every update"
+    return no_guarantee(f"{SERVER}, which adds the noise", ADJACENT["zero-out"], f"it sees {what}")

@@ -1,0 +1,102 @@
+"""Noise of the server that is correlated over rounds: the figure of one adversary for all rounds together.
+
+The whole run is one Gaussian mechanism, whose sensitivity depends on how often a client takes part and how far apart:
+on what the draw enforces, never on what happened. A round that failed uses up a row of the noise and a turn of its
+clients, so attempts are counted.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from fedjax_priv.ledger.entry import Figure, none, worst
+from fedjax_priv.server_noise import correlations
+from fedjax_priv.systems.releases import CentralNoise
+from fedjax_priv.theory import correlated_noise, gaussian, sampled_gaussian
+from fedjax_priv.theory.correlated_noise import Schedule
+from fedjax_priv.theory.sampled_gaussian import Neighbours
+
+SEPARATING = {"cyclic_poisson", "separated"}
+"""Samplings that keep two rounds of a client apart."""
+OF_FIXED_SIZE = {"fixed_size", "separated"}
+
+
+def figure(release: CentralNoise, num_rounds: int, delta: float, neighbours: Neighbours, *, hidden: bool) -> Figure:
+    """Eps of all rounds for an adversary that sees the noisy sums, or "none" and why.
+
+    Args:
+      release: of a system with `correlation`.
+      num_rounds: attempts at rounds, failed ones included.
+      delta: in (0, 1).
+      neighbours: "add/remove", "zero-out" or "replacement" of a client.
+      hidden: the adversary does not know who takes part: coins of groups in turn then amplify privacy.
+    """
+    if why := _uncovered(release, neighbours):
+        return none(why)
+    z, who = float(np.asarray(release.noise_multiplier)), release.participation
+    schedule = Schedule(num_rounds, who.separation)
+    k = -(-num_rounds // who.separation)
+    moved = sensitivity(release.correlation, schedule)
+    as_one = "replacement" if neighbours == "replacement" else "zero-out"
+    mu = float(correlated_noise.mu(z, moved, as_one))
+    whole = Figure(
+        float(gaussian.epsilon(delta, mu)), delta,
+        f"one Gaussian mechanism for {num_rounds} rounds, mu = {mu:.4g}: sensitivity {moved:.5g} of {k} rounds of a "
+        f"client at least {who.separation} apart, z = {z:.5g} (Denisov et al. 2022)",
+    )  # fmt: skip
+    amplified = _by_coins(release, schedule, z, delta, neighbours) if hidden else None
+    return min((one for one in (amplified, whole) if one), key=lambda one: worst(one) or 0.0)
+
+
+def sensitivity(correlation: Any, schedule: Schedule) -> float:
+    """Of the matrix that a process states.
+
+    Raises:
+      ValueError: its type is not known.
+    """
+    n = schedule.num_rounds
+    match correlation:
+        case correlations.Banded(coefficients):
+            column = np.array(coefficients)
+        case correlations.BandedInverse(coefficients):
+            column = correlated_noise.column_of_inverse(coefficients, n)
+        case correlations.BufferedToeplitz(weights, decays):
+            column = correlated_noise.buffered_column(weights, decays, n)
+        case correlations.Trees(leaves):
+            return correlated_noise.tree_sensitivity(schedule, leaves)
+        case _:
+            raise ValueError(f"correlation must be a type of server_noise.correlations, got {correlation!r}")
+    return correlated_noise.toeplitz_sensitivity(column, schedule)
+
+
+def _uncovered(release: CentralNoise, neighbours: Neighbours) -> str:
+    """Why no theorem covers the release; "" if one does."""
+    who = release.participation
+    if not np.all(np.asarray(release.noise_multiplier) > 0):
+        return "no noise is added"
+    if not isinstance(release.correlation, correlations.Correlation):
+        return f"nothing is known of the noise's correlation, {type(release.correlation).__name__}"
+    if who.separation > 1 and who.sampling not in SEPARATING:
+        return f"{who.sampling} sampling does not keep two rounds of a client {who.separation} apart"
+    if neighbours == "add/remove" and (who.sampling in OF_FIXED_SIZE or who.capacity is not None):
+        return "another client has the place of one that is not there: see zero-out"
+    return ""
+
+
+def _by_coins(
+    release: CentralNoise, schedule: Schedule, z: float, delta: float, neighbours: Neighbours
+) -> Figure | None:
+    """The figure of cyclic Poisson sampling, where it applies."""
+    who, about = release.participation, release.correlation
+    if who.sampling not in ("cyclic_poisson", "poisson") or neighbours == "replacement":
+        return None
+    if not isinstance(about, correlations.Banded) or len(about.coefficients) > who.separation:
+        return None
+    one = sampled_gaussian.Round(z, who.rate, "poisson", who.capacity, release.population // who.separation)
+    rounds = correlated_noise.by_coins(one, about.coefficients, schedule)
+    ((single, k),) = rounds
+    why = (
+        f"{k} rounds by coins of rate {who.rate:g} in {who.separation} groups, z over the norm of a column "
+        f"{single.noise_multiplier:.5g} (Choquette-Choo et al. 2023)"
+    )
+    return Figure(float(sampled_gaussian.epsilon(delta, rounds, neighbours)), delta, why)
