@@ -178,6 +178,6 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     finish(left, config.setting.dataset, xlabel="step", ylabel="test accuracy, %", ylim=(max(0, low - 3), 100))
     at = epsilons(row)
     right.barh(list(at), list(at.values()), color=COLOURS[: len(at)])
-    right.axvline(float(row.epsilon), color="black", linestyle="--", label=f"printed, {row.epsilon}")
-    finish(right, "eps of the printed row", xlabel=f"eps at delta = {DELTA:g}")
+    right.axvline(float(row.epsilon), color="black", linestyle="--")
+    finish(right, f"the row's eps (dashed: printed, {row.epsilon})", xlabel=f"eps at delta = {DELTA:g}")
     return picture
