@@ -27,6 +27,7 @@ class Paper(NamedTuple):
 PAPERS = {
     "audit": Paper("Audits"),
     "cdp_fl": Paper("CDP-FL", ("Fig. 1", "Fig. 2")),
+    "distributed_noise": Paper("Distributed noise"),
     "fedrep": Paper("FedREP"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
     "wireless": Paper("Private wireless FedSGD", ("Fig. 1",)),

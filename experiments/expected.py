@@ -19,6 +19,9 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "cdp_fl.counterexamples": {
         "i": False, "ii": False, "iii": False, "audit-3-theorem-1": False, "audit-3-proved": True,
     },
+    "distributed_noise.mean_estimation": {
+        "as-predicted": True, "price": True, "near-prediction": True, "bits": True, "wraps": True,
+    },
     "fedrep.fig1": {"CClip-flat": Open.UNDECIDED},
     "fedrep.fig2": {"comparable": Open.UNTESTABLE, "better-under-alie": Open.UNTESTABLE, "equal-bytes": True},
     "fedrep.fig3": {"unsteady": Open.NOT_RUN},
