@@ -27,6 +27,7 @@ class Paper(NamedTuple):
 PAPERS = {
     "audit": Paper("Audits"),
     "cdp_fl": Paper("CDP-FL", ("Fig. 1", "Fig. 2")),
+    "correlated_noise": Paper("Correlated noise"),
     "distributed_noise": Paper("Distributed noise"),
     "fedrep": Paper("FedREP"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
