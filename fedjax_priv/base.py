@@ -296,10 +296,11 @@ class Aggregator(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A model as a pair of pure functions."""
+    """A model as pure functions."""
 
     init: Callable[..., PyTree]  # (key) -> params
     apply: Callable[..., Array]  # (params, x [b, ...]) -> logits [b, classes]
+    train: Callable[..., Array] | None = None  # (params, x, keys [b]) -> logits in training that draws; None: `apply`
 
 
 class RoundState(NamedTuple):
