@@ -20,8 +20,8 @@ from fedjax_priv.theory import gaussian
 KEY, CLIENTS, ROUNDS, Z = jax.random.key(6), 3, 2, 5.0
 CAUGHT = ("add/remove", "replacement")
 BREAKS = {
-    "sound": (), "none on one coordinate": CAUGHT, "the same every round": CAUGHT, "one draw for all coordinates": CAUGHT,
-    "no clip": CAUGHT,
+    "sound": (), "none on one coordinate": CAUGHT, "the same every round": CAUGHT,
+    "one draw for all coordinates": CAUGHT, "no clip": CAUGHT,
 }  # fmt: skip
 """The kinds of neighbours whose figure is contradicted."""
 
