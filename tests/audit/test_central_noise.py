@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from audit.test_breaks import CONFIDENCE, DELTA, LOSS, PARAMS, TRIALS, run_of
 
-from fedjax_priv.audit import Canary, Subject, findings, scores, two_worlds
+from fedjax_priv.audit import Canary, Subject, direction_canary, findings, scores, two_worlds
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.base import ClientData, Draw
 from fedjax_priv.clients import bounded_updates, everyone
@@ -15,7 +15,7 @@ from fedjax_priv.ledger import ledger
 from fedjax_priv.server_noise import ServerNoise, sum_with_noise
 from fedjax_priv.systems import dp_fedavg
 from fedjax_priv.systems.central_noise import sampling
-from fedjax_priv.theory import gaussian
+from fedjax_priv.theory import gaussian, sampled_gaussian
 
 KEY, CLIENTS, ROUNDS, Z = jax.random.key(6), 3, 2, 5.0
 CAUGHT = ("add/remove", "replacement")
@@ -115,3 +115,23 @@ def test_a_normaliser_from_the_data_halves_the_noise(divided_by, monkeypatch):
     assert (found > claimed) == (divided_by == "the number that came")
     gap, width = np.mean(worlds.second) - np.mean(worlds.first), np.std(worlds.first)
     assert gap / width == pytest.approx(2.0 if found > claimed else 1.0, abs=0.1)
+
+
+@pytest.mark.parametrize("sampled", ["fixed size", "poisson"])
+def test_cohorts_of_a_fixed_size_give_away_more_than_coins_of_the_same_rate(sampled):
+    """All others send minus what client 0 sends, so that its place in the cohort counts twice (Lebeda et al. 2024)."""
+    n, m, z, d = 6, 3, 0.8, 4
+    how = {"cohort_size": m} if sampled == "fixed size" else {"sampling_rate": m / n}
+    make = lambda local, observe: dp_fedavg(
+        local, num_clients=n, noise_multiplier=z, observe=observe, mesh=None, block=n, **how
+    )
+    canary = direction_canary(KEY, n, d, 3.0, alone=sampled == "poisson", opposite=sampled == "fixed size")
+    score = lambda seen: canary.toward(seen.before) @ seen.info.direction
+    worlds = scores(make, canary, score, KEY, params=jnp.zeros(d), trials=20_000, at_once=1000)
+    found = two_worlds(*worlds, delta=1e-3).epsilon
+    own, other = (
+        float(sampled_gaussian.epsilon(1e-3, [(sampled_gaussian.Round(z, m / n, how), 1)]))
+        for how in ((sampled, "fixed size") if sampled == "poisson" else (sampled, "poisson"))
+    )
+    assert found < own
+    assert (found > other) == (sampled == "fixed size")
