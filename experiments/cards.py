@@ -29,6 +29,7 @@ PAPERS = {
     "cdp_fl": Paper("CDP-FL", ("Fig. 1", "Fig. 2")),
     "correlated_noise": Paper("Correlated noise"),
     "fedrep": Paper("FedREP"),
+    "private_training": Paper("Private training by others"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
     "wireless": Paper("Private wireless FedSGD", ("Fig. 1",)),
 }
