@@ -28,6 +28,7 @@ PAPERS = {
     "audit": Paper("Audits"),
     "cdp_fl": Paper("CDP-FL", ("Fig. 1", "Fig. 2")),
     "correlated_noise": Paper("Correlated noise"),
+    "distributed_noise": Paper("Distributed noise"),
     "fedrep": Paper("FedREP"),
     "private_training": Paper("Private training by others"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),

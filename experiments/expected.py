@@ -23,6 +23,9 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "streams": True, "logarithm": True, "trees": True, "optimal": True, "optimal-bands": True, "buffers": True,
         "many-rounds": True, "gain": False,
     },
+    "distributed_noise.mean_estimation": {
+        "as-predicted": True, "price": True, "near-prediction": True, "bits": True, "wraps": True,
+    },
     "fedrep.fig1": {"CClip-flat": Open.UNDECIDED},
     "fedrep.fig2": {"comparable": Open.UNTESTABLE, "better-under-alie": Open.UNTESTABLE, "equal-bytes": True},
     "fedrep.fig3": {"unsteady": Open.NOT_RUN},

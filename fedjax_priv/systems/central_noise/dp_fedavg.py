@@ -9,6 +9,7 @@ from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
+from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
@@ -99,6 +100,7 @@ def dp_fedavg(
         raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
     else:
         parts = clipped_sum(*about, clip, secure=secure)
+    protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     return federated_round(
         cohort=sampled.draw,
         local=parts.local,
@@ -106,7 +108,9 @@ def dp_fedavg(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=parts.aggregate,
         num_clients=num_clients,
-        release=CentralNoise(noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation),
+        release=CentralNoise(
+            noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol
+        ),
         **run,
     )
 
