@@ -243,19 +243,28 @@ class Local(NamedTuple):
         return _without_rows(self.apply)
 
 
+class Told(NamedTuple):
+    """What a client gets when a round opens, where the aggregator tells it more than the model."""
+
+    params: PyTree
+    numbers: Mapping[str, Array]  # name -> float32 []
+
+
 class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
     `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
     is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
 
-    A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came.
+    A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came. With `tells`,
+    numbers of its state go to the clients with the model, and `Local.apply` gets both as `Told`.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
     apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state, or `Kept` in its place)
     most_byzantine: Callable[[int], int] | None = None
     needs_rows: bool = True
+    tells: Callable[[PyTree], Mapping[str, Array]] | None = None  # (state) -> name -> float32 []
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None
@@ -287,10 +296,11 @@ class Aggregator(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A model as a pair of pure functions."""
+    """A model as pure functions."""
 
     init: Callable[..., PyTree]  # (key) -> params
     apply: Callable[..., Array]  # (params, x [b, ...]) -> logits [b, classes]
+    train: Callable[..., Array] | None = None  # (params, x, keys [b]) -> logits in training that draws; None: `apply`
 
 
 class RoundState(NamedTuple):
@@ -332,7 +342,7 @@ class RoundInfo(NamedTuple):
     counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out
     status: Int[Array, ""]  # bits of `Status`; any: it failed and moved only `round`, `draw` and what is `Kept`
-    measured: PyTree = ()  # name -> numbers [n], measured by layers
+    measured: PyTree = ()  # name -> numbers [n], measured by layers, and those that the aggregator tells
     observed: PyTree = ()  # result of `federated_round(observe=...)` on the server's view
 
 

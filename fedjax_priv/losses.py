@@ -1,6 +1,7 @@
 """Loss functions: what clients minimise."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import optax
@@ -13,37 +14,55 @@ Loss = Callable[[PyTree, PyTree], Array]
 """`(params, examples [b, ...]) -> [b]`, the loss of each example."""
 
 
-def softmax_cross_entropy(model: Model) -> Loss:
+class RandomLoss(NamedTuple):
+    """A loss that draws, as one with dropout does; `clients.local_sgd` gives each example of each step its own key."""
+
+    function: Callable[[PyTree, PyTree, Array], Array]  # (params, examples [b, ...], keys [b]) -> [b]
+
+    def __call__(self, *args: Any) -> Any:
+        """Refuses a call without keys."""
+        raise ValueError("loss must not draw here: only clients.local_sgd gives a RandomLoss its keys")
+
+
+def softmax_cross_entropy(model: Model) -> Loss | RandomLoss:
     """Cross entropy of a classifier, in nats. Examples are `(x [b, ...], y [b])` with integer labels.
 
-    A label outside `0, ..., classes - 1` gives NaN, and the round fails.
+    It is a `RandomLoss` if the model draws in training. A label outside `0, ..., classes - 1` gives NaN, and the round
+    fails.
 
     Raises:
       ValueError: `model` is not a `Model`.
     """
     _validate.part(Model, "models.from_flax(module, shape)", model=model)
 
-    def loss(params: PyTree, examples: tuple[Array, Array]) -> Float[Array, " b"]:
-        x, y = examples
-        return cross_entropy(model.apply(params, x), y)
-
-    return loss
+    return _of_logits(model, cross_entropy)
 
 
-def sequence_cross_entropy(model: Model) -> Loss:
+def sequence_cross_entropy(model: Model) -> Loss | RandomLoss:
     """Cross entropy of a model of sequences, in nats per token: the mean over an example's labels but -1.
 
     Examples are `(x [b, length], y [b, length])` with integer labels, such as the tokens that follow; a label of -1
     counts for nothing, and an example without others has loss 0. Any other label outside `0, ..., classes - 1` gives
-    NaN, and the round fails. `model.apply(params, x)` is `[b, length, classes]`.
-    """
+    NaN, and the round fails. `model.apply(params, x)` is `[b, length, classes]`. The loss is a `RandomLoss` if
+    the model draws in training.
 
-    def loss(params: PyTree, examples: tuple[Array, Array]) -> Float[Array, " b"]:
-        x, y = examples
-        each, there = token_losses(model.apply(params, x), y)
+    Raises:
+      ValueError: `model` is not a `Model`.
+    """
+    _validate.part(Model, "models.transformer(...)", model=model)
+
+    def of_sequences(logits: Array, y: Array) -> Float[Array, " b"]:
+        each, there = token_losses(logits, y)
         return each.sum(-1) / jnp.maximum(there.sum(-1), 1)
 
-    return loss
+    return _of_logits(model, of_sequences)
+
+
+def _of_logits(model: Model, cost: Callable[[Array, Array], Array]) -> Loss | RandomLoss:
+    """The cost of a model's logits, from examples `(x, y)`."""
+    if (train := model.train) is not None:
+        return RandomLoss(lambda params, examples, keys: cost(train(params, examples[0], keys), examples[1]))
+    return lambda params, examples: cost(model.apply(params, examples[0]), examples[1])
 
 
 def token_losses(

@@ -58,7 +58,7 @@ def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, col
     if release.noise is None:
         return [along(adversaries.direction)]
     whole = [along(adversaries.direction)] if view == "server" else []
-    return whole + [along(left) for left in left_of_field(_known(view, colluding))]
+    return whole + [along(left) for left in left_of_field(_known(view, colluding), release.noise.bits)]
 
 
 def _sparse(*, release: releases.SparseSum, **_: Any) -> list[Reading]:
@@ -69,7 +69,7 @@ def _sparse(*, release: releases.SparseSum, **_: Any) -> list[Reading]:
 
 def _sum_clip(release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int) -> float | None:
     """Updates are clipped after they are weighted by 1 / heard."""
-    return None if release.noise is None else release.noise.clip * heard
+    return None if release.noise is None else float(release.noise.clip) * heard
 
 
 def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:

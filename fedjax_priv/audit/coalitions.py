@@ -4,6 +4,7 @@ They know their own uploads before masking, noise included. Two vectors: what th
 times what one colluder sent, which has power where clients draw the same noise.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ from jaxtyping import Array, Bool, Float
 from fedjax_priv.audit.readings import Vector
 from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import centred
+from fedjax_priv.layers.rotation import hadamard, signs
 
 Rows = Callable[[Seen], tuple[Float[Array, "n d"], Bool[Array, " n"]]]
 """What each client sent, and which rows are in the sum."""
@@ -28,17 +31,18 @@ def left_of_updates(colluding: int) -> list[Vector]:
     return _vectors(left, lambda seen: (seen.updates, seen.info.counted), colluding)
 
 
-def left_of_field(colluding: int) -> list[Vector]:
-    """Of the sum of client 0's group in a field, in grid points; masks must be elided.
+def left_of_field(colluding: int, bits: int | None = None) -> list[Vector]:
+    """Of the sum of client 0's group, in grid points, in F_q or modulo 2**bits; masks must be elided.
 
     It reads rows of colluders, and the sum of the others: nothing that masks would hide.
     """
+    rows_of = _field_rows if bits is None else functools.partial(_rotated_back, bits)
 
     def left(seen: Seen) -> Array:
-        rows, there = _field_rows(seen)
+        rows, there = rows_of(seen)
         return (there & ~_colluders(seen, there, colluding)).astype(jnp.float32) @ rows
 
-    return _vectors(left, _field_rows, colluding)
+    return _vectors(left, rows_of, colluding)
 
 
 def _vectors(left: Vector, rows_of: Rows, colluding: int) -> list[Vector]:
@@ -65,3 +69,11 @@ def _field_rows(seen: Seen) -> tuple[Array, Array]:
         rows = jnp.zeros((len(rows), d)).at[:, view.header["conspar"]].set(rows, mode="drop")
     group = seen.who.group
     return rows[:, :d], view.alive & (group == group[jnp.argmax(seen.who.client == 0)])
+
+
+def _rotated_back(bits: int, seen: Seen) -> tuple[Array, Array]:
+    """As `_field_rows`, of uploads modulo 2**bits below `rotate`."""
+    view = seen.info.observed
+    rows = centred(view.uploads, bits).astype(jnp.float32)
+    rows = hadamard(rows) * signs(view.public["rotate"], rows.shape[1])[None]
+    return rows[:, : seen.info.direction.size], view.alive

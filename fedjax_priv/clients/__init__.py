@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedjax_priv.clients.bounded_updates import bounded
+    from fedjax_priv.clients.bounded_updates import bounded, bounded_and_counted
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
     from fedjax_priv.clients.local_steps import LocalSteps
     from fedjax_priv.clients.local_training import fedsgd, local_sgd
@@ -36,7 +36,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "LocalSteps", "bernoulli", "bounded", "channel_aware", "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd",
-    "gradient_norms", "independent", "local_sgd", "norm_methods", "only_if", "poisson", "sample", "scheduled",
-    "separated",
+    "LocalSteps", "bernoulli", "bounded", "bounded_and_counted", "channel_aware", "clipped_gradient", "cyclic_poisson",
+    "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd", "norm_methods", "only_if", "poisson", "sample",
+    "scheduled", "separated",
 ]  # fmt: skip

@@ -1,73 +1,94 @@
 """Local training whose updates are bounded, whatever the client's data are: what central noise needs of a client."""
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, PyTree
+from jaxtyping import Array, Bool, Float32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Updates
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told, Updates
 from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.engine.row_norms import norms
+
+CLIP = "clip"
+"""Name of the norm that clients are told, where it changes from round to round."""
 
 
 def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = None, margin: float = 0.0) -> Local:
     """Training whose update is `w_i Delta_i / C`, clipped to the unit ball; nothing in the data makes it anything else.
 
     `Delta_i` is the update of `local` and `w_i = min(n_i / weight_cap, 1)` with n_i the client's samples (McMahan et
-    al. 2018, Algorithm 1). An update with a value that is not finite, or whose norm overflows float32, becomes 0 and
-    leaves the client's memory as it was; a loss that is not finite becomes 0. A round that fails, or that lacks an
+    al. 2018, Algorithm 1). An update with a value that is not finite, or whose norm is above about 1e19 C, becomes 0
+    and leaves the client's memory as it was; a loss that is not finite becomes 0. A round that fails, or that lacks an
     upload, because of what one client holds would tell about it without noise.
 
     Args:
       local: training of a client.
       clip: C, > 0, largest norm of what a client adds to the sum; may be traced.
       weight_cap: public number of samples from which on a client has weight 1; None: all have.
-      margin: in units of C: the ball's radius is `1 - margin sqrt(d)`, so that adding up to `margin` at each of the d
-        coordinates, as rounding does, leaves the norm at most 1.
+      margin: in units of C: adding up to `margin` at each of the d coordinates, as rounding does, leaves the norm at
+        most 1, since the ball is that much smaller.
 
     Raises:
       ValueError: `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
     """
-    clip = _validate.positive(clip=clip)
-    if weight_cap is not None:
-        _validate.positive(weight_cap=weight_cap)
+    clip, weights = _validate.positive(clip=clip), _weights(weight_cap)
 
-    def apply(
-        key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort
-    ) -> tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]:
-        update, after, loss = local.apply(key, memory, params, data, cohort)
-        y = in_ball(update * in_units_of_clip(data)[:, None], radius_within(margin, update.shape[1]))
-        good = jnp.isfinite(update).all(1) & jnp.isfinite(norms(update))
-        return (
-            rows_where(good, y, jnp.zeros((), y.dtype)),
-            rows_where(good, after, memory),
-            jnp.where(jnp.isfinite(loss), loss, 0.0),
-        )
-
-    def in_units_of_clip(data: ClientData) -> Float32[Array, " b"]:
-        samples = data.count.astype(jnp.float32)
-        return (jnp.ones_like(samples) if weight_cap is None else jnp.minimum(samples / weight_cap, 1.0)) / clip
+    def bound(update: Array, params: PyTree) -> tuple[Array, Array]:
+        del params
+        return in_ball(update / clip, radius_within(margin, update.shape[1]))
 
     def without_rows(key: Key, params: PyTree, data: ClientData, cohort: Cohort) -> Updates:
         assert local.updates is not None
         found = local.updates(key, params, data, cohort)
-        good, unit = jnp.isfinite(found.norm), in_units_of_clip(data)
+        good, unit = jnp.isfinite(found.norm), weights(data) / clip
         factor = jnp.where(good, unit * ball_factor(found.norm * unit, 1.0), 0.0)
 
         def weighted_sum(factors: Array, counted: Array) -> Array:
             return found.weighted_sum(factors * factor, counted & good)
 
-        loss, norm = jnp.where(jnp.isfinite(found.loss), found.loss, 0.0), jnp.where(good, found.norm * factor, 0.0)
-        return Updates(loss, norm, weighted_sum)
+        return Updates(_finite(found.loss), jnp.where(good, found.norm * factor, 0.0), weighted_sum)
 
     sums = without_rows if local.updates and margin == 0 else None
-    return local._replace(apply=Stated(apply, local.steps, sums))
+    return local._replace(apply=Stated(_bounding(local, weights, bound), local.steps, sums))
 
 
-def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> Float32[Array, "b d"]:
-    """Rows scaled down to norms of at most `radius`, within float32 rounding; a row whose norm is not finite is 0."""
-    norm = norms(x)
-    return rows_where(jnp.isfinite(norm), x * ball_factor(norm, radius)[:, None], jnp.zeros((), x.dtype))
+def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
+    """As `bounded`, with the C that clients are told as "clip" (`base.Told`), and whether the update was within it.
+
+    Updates `[b, d + 1]` end in `bit (b_i - 1/2)`, where b_i is 1 if `|| w_i Delta_i || <= C` and else 0 (Andrew et al.
+    2021, arXiv 1905.03871). The bit is centred: one client moves the sum by half of `bit`. Norms are at most
+    `sqrt(1 + bit^2 / 4)`. An update that is not finite becomes 0 in all coordinates.
+
+    Args:
+      local: training of a client, which gets the parameters alone.
+      bit: size of the bit, > 0, in units of C.
+      weight_cap: as in `bounded`.
+      margin: as in `bounded`.
+
+    Raises:
+      ValueError: `bit` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
+    """
+    _validate.positive(bit=bit)
+
+    def bound(update: Array, told: Told) -> tuple[Array, Array]:
+        scaled = update / told.numbers[CLIP]
+        y, good = in_ball(scaled, radius_within(margin, update.shape[1] + 1, bit / 2))
+        within = jnp.where(jnp.square(scaled).sum(1) <= 1.0, 0.5, -0.5)
+        return jnp.concatenate([y, bit * within[:, None]], axis=1), good
+
+    plain = local._replace(apply=lambda key, memory, told, *rest: local.apply(key, memory, told.params, *rest))
+    return local._replace(apply=Stated(_bounding(plain, _weights(weight_cap), bound), local.steps))
+
+
+def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array, "b d"], Bool[Array, " b"]]:
+    """Rows scaled down to norms of at most `radius`, within float32 rounding, and which rows have a finite norm.
+
+    Squares are not scaled before they are added, as in `engine.row_norms`: a row whose squares overflow is no row to
+    clip, and XLA may fold a scale near 2^-126 with a division before it, to zero.
+    """
+    norm = jnp.sqrt(jnp.square(x).sum(1))
+    return x * ball_factor(norm, radius)[:, None], jnp.isfinite(norm)
 
 
 def ball_factor(norm: Float32[Array, " b"], radius: ArrayLike) -> Float32[Array, " b"]:
@@ -75,16 +96,43 @@ def ball_factor(norm: Float32[Array, " b"], radius: ArrayLike) -> Float32[Array,
     return jnp.where(norm > radius, radius / norm, 1.0)
 
 
-def radius_within(margin: float, d: int) -> float:
-    """Radius of the ball around which vectors within `margin` at each of `d` coordinates have norms of at most 1.
+def radius_within(margin: float, d: int, other: float = 0.0) -> float:
+    """Largest norm r of a part of a vector whose other part has norm `other`, both rounded.
+
+    Rounding moves each of the `d` coordinates by `margin` at most: `sqrt(r^2 + other^2) + margin sqrt(d)` is the norm
+    without rounding, `sqrt(1 + other^2)`.
 
     Raises:
       ValueError: there is none.
     """
-    radius = 1.0 - margin * d**0.5
-    if radius <= 0:
-        raise ValueError(
-            f"margin must be below 1 / sqrt(d) = {d**-0.5:g} for {d} parameters, got {margin:g}: a grid that is too "
-            "coarse"
-        )
-    return radius
+    left = (1.0 + other**2) ** 0.5 - margin * d**0.5
+    if left <= other:
+        raise ValueError(f"margin must be far below 1 / sqrt(d) = {d**-0.5:g} for {d} coordinates, got {margin:g}")
+    return 1.0 if margin == 0 else (left**2 - other**2) ** 0.5
+
+
+def _weights(weight_cap: float | None) -> Callable[[ClientData], Float32[Array, " b"]]:
+    """`min(n_i / weight_cap, 1)` of each client, or 1."""
+    if weight_cap is None:
+        return lambda data: jnp.ones(data.count.shape, jnp.float32)
+    _validate.positive(weight_cap=weight_cap)
+    return lambda data: jnp.minimum(data.count.astype(jnp.float32) / weight_cap, 1.0)
+
+
+def _finite(loss: Float32[Array, " b"]) -> Float32[Array, " b"]:
+    return jnp.where(jnp.isfinite(loss), loss, 0.0)
+
+
+def _bounding(
+    local: Local, weights: Callable[[ClientData], Array], bound: Callable[..., tuple]
+) -> Callable[..., tuple]:
+    """Training whose weighted update goes through `bound(update, params) -> (update, whether it is good)`."""
+
+    def apply(
+        key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort
+    ) -> tuple[Float32[Array, "b e"], PyTree, Float32[Array, " b"]]:
+        update, after, loss = local.apply(key, memory, params, data, cohort)
+        y, good = bound(update * weights(data)[:, None], params)
+        return rows_where(good, y, jnp.zeros((), y.dtype)), rows_where(good, after, memory), _finite(loss)
+
+    return apply

@@ -20,9 +20,10 @@ from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, w
 from fedjax_priv.clients.local_steps import Form, LocalSteps
 from fedjax_priv.clients.minibatches import next_batch, per_epoch
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
+from fedjax_priv.clients.random_losses import GiveKeys, keyed
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.keys import per_client
-from fedjax_priv.losses import Loss
+from fedjax_priv.losses import Loss, RandomLoss
 
 Schedule = Callable[[Array], Array]
 """`rounds [b] float32 -> [b]`: step sizes, from the number of rounds in which each client trained and was accepted."""
@@ -47,7 +48,7 @@ class _Training(NamedTuple):
 
 
 def local_sgd(
-    loss: Loss,
+    loss: Loss | RandomLoss,
     *,
     learning_rate: ArrayLike | Schedule,
     batch_size: int,
@@ -65,7 +66,7 @@ def local_sgd(
     the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0.
 
     Args:
-      loss: `(params, examples [k, ...]) -> [k]`.
+      loss: `(params, examples [k, ...]) -> [k]`, or a `RandomLoss`.
       learning_rate: step size, > 0; may be traced. Or a schedule as in optax, >= 0: a client's step size in a round,
         from the number of rounds in which it trained and its upload was accepted (client state).
       batch_size: samples in a batch.
@@ -91,8 +92,9 @@ def local_sgd(
     momentum = _validate.fraction(below_one=True, momentum=momentum)
     _validate.integer(batch_size=batch_size)
     duration = _duration(num_epochs, num_steps)
-    gradient, noisy = batch_gradient(loss, batch_size, sample_clip), with_noise(gradient_noise)
-    train = _training(gradient, noisy, momentum, batch_size)
+    of_examples, give_keys = keyed(loss)
+    gradient, noisy = batch_gradient(of_examples, batch_size, sample_clip), with_noise(gradient_noise)
+    train = _training(gradient, noisy, give_keys, momentum, batch_size)
     has_velocity = not _is_zero(momentum)
     carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
 
@@ -116,7 +118,8 @@ def local_sgd(
     plain: Form = "momentum from zero" if has_velocity else "plain"
     form: Form = "remembering" if carries or scheduled else plain
     steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs)
-    if num_steps != 1 or sample_clip is not None or carries or scheduled or not _is_zero(gradient_noise):
+    special = carries or scheduled or isinstance(loss, RandomLoss) or not _is_zero(gradient_noise)
+    if num_steps != 1 or sample_clip is not None or special:
         return Local(init, Stated(apply, steps))
     return Local(init, Stated(apply, steps, updates_of_one_step(loss, _first_batch(batch_size), rate_of(()))))
 
@@ -161,7 +164,7 @@ def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[P
 
 def _is_zero(number: Any) -> bool:
     """Whether a number is known to be 0; a traced one is not."""
-    return isinstance(number, int | float) and number == 0
+    return isinstance(number, int | float) and bool(number == 0)
 
 
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
@@ -188,14 +191,16 @@ def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], 
     raise ValueError(f"exactly one of num_epochs and num_steps must be given, got {num_epochs!r} and {num_steps!r}")
 
 
-def _training(gradient: Callable, noisy: Callable, momentum: ArrayLike, batch_size: int) -> Callable[..., _Training]:
+def _training(
+    gradient: Callable, noisy: Callable, give_keys: GiveKeys, momentum: ArrayLike, batch_size: int
+) -> Callable[..., _Training]:
     """A function that trains a block from a start, each client for its `end [b]` steps of at most `most`."""
 
     def train(start: _Training, keys: Array, data: ClientData, rate: Array, end: Any, most: int) -> _Training:
         def step(state: _Training, time: Array) -> tuple[_Training, None]:
             active = (data.count > 0) & (time < end)
             order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
-            total, grads = gradient(state.params, examples, valid)
+            total, grads = gradient(state.params, give_keys(keys, time, examples), valid)
             moved = _descend(state.params, state.velocity, noisy(keys, time, grads), rate, momentum)
             params, velocity = rows_where(active, moved, (state.params, state.velocity))
             samples = state.samples + valid.sum(1, dtype=jnp.float32)

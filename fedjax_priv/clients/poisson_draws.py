@@ -56,7 +56,7 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
       ValueError: as `poisson`, `separation` is no integer >= 1 or, when a round is traced, does not divide the number
         of clients.
     """
-    check_rate(rate)
+    check_rate("rate", rate)
     _validate.integer(separation=separation)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
@@ -73,14 +73,14 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
     return Draw(lambda key, n: (), apply)
 
 
-def check_rate(rate: float | Array) -> None:
-    """Checks the probability of a coin.
+def check_rate(name: str, rate: float | Array) -> None:
+    """Checks the probability of a coin, the argument of this name.
 
     Raises:
       ValueError: it is traced or outside (0, 1].
     """
-    _validate.known(rate=rate)
-    _validate.fraction(above_zero=True, rate=rate)
+    _validate.known(**{name: rate})
+    _validate.fraction(False, True, **{name: rate})
 
 
 def capacity_of(capacity: int | None, num_clients: int, rate: float | Array) -> int:

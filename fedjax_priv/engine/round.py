@@ -126,8 +126,10 @@ def _step(
     keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
 
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
+    told = parts.aggregate.tells(state.aggregate) if parts.aggregate.tells else {}
+    given = base.Told(state.params, told) if told else state.params
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
-    sums, uploaded = uploads(parts, keys, state, data, who, private, public)
+    sums, uploaded = uploads(parts, keys, state._replace(params=given), data, who, private, public)
     received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
     header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)
@@ -137,9 +139,9 @@ def _step(
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state))
 
-    sent = {"model": model_bits(who, direction.size), **opening, "upload": upload_bits(uploaded), **closing}
+    sent = {"model": model_bits(who, direction.size + len(told)), **opening, "upload": upload_bits(uploaded), **closing}
     seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
-    measured = dict(uploaded.sent.measured)
+    measured = dict(uploaded.sent.measured) | {name: jnp.broadcast_to(a, who.client.shape) for name, a in told.items()}
     info = base.RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
     return placed(after, parts.placement.mesh), info
 

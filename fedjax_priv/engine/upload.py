@@ -31,7 +31,7 @@ class Uploaded(NamedTuple):
 def train_and_upload(
     parts: Parts, keys: Mapping[str, Key], state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
 ) -> tuple[PyTree, Uploaded]:
-    """The sum of all lifted uploads that arrived, and what each client did."""
+    """The sum of all lifted uploads that arrived, and what each client did; `state.params` is what it is given."""
     shared = state.params, public
     memory, mine = rows_of(who, (state.memory, data))
     open_block = parts.placement.block is None
@@ -100,7 +100,7 @@ def by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
 
 
 def model_bits(who: Cohort, d: int) -> Link:
-    """Bits down: the model goes to every client that takes part."""
+    """Bits down: the model, or what else has `d` numbers, goes to every client that takes part."""
     return Link(jnp.zeros_like(who.client, jnp.uint32), jnp.where(who.selected, jnp.uint32(32 * d), 0))
 
 

@@ -1,4 +1,4 @@
-"""Sums that hold Skellam noise of every client in them."""
+"""Sums that hold noise of every client in them, Skellam or discrete Gaussian."""
 
 import math
 
@@ -8,10 +8,19 @@ import xarray as xr
 from fedjax_priv.layers.rounded_norm import squared_norm_bound
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import DistributedNoise
-from fedjax_priv.theory import skellam
+from fedjax_priv.theory import discrete_gaussian, skellam
 
-ADJACENT = "what a client trained is anything else that is finite; numbers of samples are public"
-THEOREM = "Corollary 3.6 of Agarwal, Kairouz and Liu 2021 for noise exactly Skellam (each number is within 2**-40)"
+ADJACENT = "replacement: what a client trained is anything else that is finite; numbers of samples are public"
+THEOREMS = {
+    "skellam": (
+        "Corollary 3.6 of Agarwal, Kairouz and Liu 2021 for noise exactly Skellam (each number is within 2**-40)"
+    ),
+    "discrete_gaussian": (
+        "Proposition 14 of Kairouz, Liu and Steinke 2021 for noise exactly discrete Gaussian (each number is within "
+        "2**-40)"
+    ),
+}
+COARSE = "noise of less than half a grid point: no bound on the law of its sums is known"
 
 
 def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
@@ -21,23 +30,36 @@ def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
     run, delta = question.run, question.delta
     arrived = _arrived(run, question.count.size)
     d = run.attrs["num_params"] if noise.num_values is None else noise.num_values
-    longest = math.sqrt(squared_norm_bound(noise.max_norm, d))
 
-    def figure(honest: np.ndarray, distance: float, why: str) -> Figure:
-        each = skellam.rdp(distance, d, honest * noise.noise_variance)
+    def figure(honest: np.ndarray, neighbours: str, why: str) -> Figure:
+        each = _divergences(noise, d, honest, neighbours)
         spent, which = np.unique(arrived.T @ each, axis=0, return_inverse=True)
         return Figure(np.array([skellam.epsilon(row, delta) for row in spent])[which.ravel()], delta, why)
 
+    if noise.law == "discrete_gaussian" and noise.noise_variance < 0.25:
+        return [no_guarantee("the server, of sums", ADJACENT, COARSE)]
     claim = none("no paper adds noise to these sums")
 
     def entry(view: str, who: str, honest: np.ndarray) -> Entry:
         given = f"; {noise.condition}" if noise.condition else ""
-        proved = figure(honest, 2 * longest, f"{THEOREM}, noise of {honest.min()} honest clients or more{given}")
-        zeros = worst(figure(honest, longest, ""))
-        note = f"eps {zeros:.4g} where the other input is that it sends noise alone"
+        why = f"{THEOREMS[noise.law]}, noise of {honest.min()} honest clients or more{given}"
+        proved = figure(honest, "replacement", why)
+        zeros = worst(figure(honest, "zero-out", ""))
+        note = f"zero-out: eps {zeros:.4g} where the other input is that it sends noise alone"
         return Entry(who, ADJACENT, claim, proved, note, view)
 
     return [entry(*seen) for seen in _seen(noise, arrived, run.sizes["client"], question.colluding)]
+
+
+def _divergences(noise: DistributedNoise, d: int, honest: np.ndarray, neighbours: str) -> np.ndarray:
+    """`[rounds, orders]`, of sums with the noise of so many honest clients."""
+    longest = math.sqrt(squared_norm_bound(noise.max_norm, d, noise.failure))
+    if noise.law == "skellam":
+        distance = discrete_gaussian.NEIGHBOURS[neighbours] * longest
+        return skellam.rdp(distance, d, honest * noise.noise_variance)
+    scale = math.sqrt(noise.noise_variance)
+    of = {n: discrete_gaussian.rdp(longest, d, scale, n, neighbours=neighbours) for n in set(honest.tolist())}
+    return np.stack([of[n] for n in honest.tolist()])
 
 
 def _arrived(run: xr.Dataset, num_clients: int) -> np.ndarray:

@@ -15,8 +15,8 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
     Its parameters are the module's float arrays; `eqx.combine(params, make(key))` is a module again.
 
     Args:
-      make: from a key to the module, which is called on one example, float32, without a key, and returns logits
-        `[classes]`. Only its float arrays may depend on the key.
+      make: from a key to the module, which is called on one example, float32, and returns logits `[classes]`; in
+        training also with `key=`, if it has an `eqx.nn.Dropout`. Only its float arrays may depend on the key.
 
     Raises:
       ImportError: equinox is not installed.
@@ -35,8 +35,13 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
         return eqx.partition(module, eqx.is_inexact_array)
 
     rest = parts(jax.random.key(0))[1]
+    is_dropout = lambda node: isinstance(node, eqx.nn.Dropout)
+    draws = any(map(is_dropout, jax.tree.leaves(rest, is_leaf=is_dropout)))
 
     def apply(params: PyTree, x: Array) -> Array:
-        return jax.vmap(eqx.combine(params, rest))(x)
+        return jax.vmap(eqx.nn.inference_mode(eqx.combine(params, rest)))(x)
 
-    return Model(lambda key: parts(key)[0], apply)
+    def train(params: PyTree, x: Array, keys: Array) -> Array:
+        return jax.vmap(lambda row, key: eqx.combine(params, rest)(row, key=key))(x, keys)
+
+    return Model(lambda key: parts(key)[0], apply, train if draws else None)

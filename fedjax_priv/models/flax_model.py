@@ -1,7 +1,8 @@
 """A `Model` from a flax linen module."""
 
 import math
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import flax.linen as nn
 import jax
@@ -13,13 +14,21 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Key, Model
 
 
-def from_flax(module: nn.Module, input_shape: tuple[int, ...], *, dtype: DTypeLike = jnp.float32) -> Model:
+def from_flax(
+    module: nn.Module,
+    input_shape: tuple[int, ...],
+    *,
+    dtype: DTypeLike = jnp.float32,
+    training: Mapping[str, Any] | None = None,
+) -> Model:
     """Model of a flax module whose only variables are parameters.
 
     Args:
       module: called on `[b, *input_shape]`; returns logits `[b, classes]`, or `[b, length, classes]` of a sequence.
       input_shape: shape of one example.
       dtype: of examples, such as int32 for tokens.
+      training: further arguments of a call in training, such as `{"train": True}`, of a module with dropout, which
+        then gets a key of that name for each example. None: training draws nothing.
 
     Raises:
       ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has variables other than
@@ -37,7 +46,15 @@ def from_flax(module: nn.Module, input_shape: tuple[int, ...], *, dtype: DTypeLi
     def apply(params: PyTree, x: Array) -> Array:
         return cast(Array, module.apply({"params": params}, x))
 
-    return Model(init, apply)
+    def train(params: PyTree, x: Array, keys: Array) -> Array:
+        def one(row: Array, key: Array) -> Array:
+            return cast(Array, module.apply({"params": params}, row[None], **(training or {}), rngs={"dropout": key}))[
+                0
+            ]
+
+        return jax.vmap(one)(x, keys)
+
+    return Model(init, apply, None if training is None else train)
 
 
 def num_params(params: PyTree) -> int:

@@ -58,7 +58,10 @@ def lora(
     def apply(adapters: Adapters, x: Array) -> Array:
         return model.apply(merge_lora(params, adapters, alpha=alpha), x)
 
-    return Model(init, apply)
+    if (own := model.train) is None:
+        return Model(init, apply)
+    whole = lambda adapters: merge_lora(params, adapters, alpha=alpha)
+    return Model(init, apply, lambda adapters, x, keys: own(whole(adapters), x, keys))
 
 
 def merge_lora(params: PyTree, adapters: Adapters, *, alpha: float = 1.0) -> PyTree:

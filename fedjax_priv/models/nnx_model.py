@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import Key, Model
@@ -36,10 +37,28 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
         return graph, params, keys
 
     graph, structure, keys = parts(jax.random.key(0))
+    draws = bool(jax.tree.leaves(keys))  # as dropout does
 
-    def apply(params: PyTree, x: Array) -> Array:
+    def module(params: PyTree, keys: Any) -> Any:
         state = nnx.clone(structure)
         nnx.replace_by_pure_dict(state, params)
-        return nnx.merge(graph, state, keys)(x)
+        return nnx.merge(graph, state, keys)
 
-    return Model(lambda key: nnx.to_pure_dict(parts(key)[1]), apply)
+    def apply(params: PyTree, x: Array) -> Array:
+        made = module(params, keys)
+        return (nnx.view(made, deterministic=True) if draws else made)(x)
+
+    def train(params: PyTree, x: Array, keys_of_rows: Array) -> Array:
+        def one(row: Array, key: Array) -> Array:
+            return nnx.view(module(params, _rekeyed(keys, key)), deterministic=False)(row[None])[0]
+
+        return jax.vmap(one)(x, keys_of_rows)
+
+    return Model(lambda key: nnx.to_pure_dict(parts(key)[1]), apply, train if draws else None)
+
+
+def _rekeyed(state: PyTree, key: Key) -> PyTree:
+    """The same streams of random numbers from another key, each from one of its own."""
+    leaves, structure = jax.tree.flatten(state)
+    is_key = lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    return structure.unflatten(jax.random.fold_in(key, i) if is_key(leaf) else leaf for i, leaf in enumerate(leaves))

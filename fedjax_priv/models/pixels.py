@@ -19,9 +19,14 @@ def from_pixels(model: Model, *, mean: ArrayLike = 0.0, deviation: ArrayLike = 1
       ValueError: (when traced) images are not uint8, so that pixels in [0, 1] are not divided again.
     """
 
-    def apply(params: PyTree, x: Array) -> Array:
+    def seen(x: Array) -> Array:
         if x.dtype != jnp.uint8:
             raise ValueError(f"x must be uint8 pixels, got {x.dtype}: use the model itself for float32 images")
-        return model.apply(params, (x.astype(jnp.float32) / 255 - mean) / deviation)
+        return (x.astype(jnp.float32) / 255 - mean) / deviation
 
-    return Model(model.init, apply)
+    def apply(params: PyTree, x: Array) -> Array:
+        return model.apply(params, seen(x))
+
+    if (own := model.train) is None:
+        return Model(model.init, apply)
+    return Model(model.init, apply, lambda params, x, keys: own(params, seen(x), keys))

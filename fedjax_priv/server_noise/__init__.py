@@ -5,7 +5,7 @@ sum of exponentials, or stand for a tree over rounds. `theory.correlated_noise` 
 
 - `process`: the type, and independent noise. `streams`: counter and key of correlated noise.
 - `banded_noise`, `buffered_noise`, `tree_noise`: the processes. `correlations`: what each states of C, for proofs.
-- `sum_with_noise`: the aggregator that adds noise to a sum.
+- `sum_with_noise`: the aggregator that adds noise to a sum. `adaptive_sum`: the one whose clipping norm adapts.
 """
 
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedjax_priv.server_noise.adaptive_sum import Clipping, adaptive_noisy_sum
     from fedjax_priv.server_noise.banded_noise import banded, banded_inverse
     from fedjax_priv.server_noise.buffered_noise import buffered
     from fedjax_priv.server_noise.process import ServerNoise, independent
@@ -21,4 +22,7 @@ if TYPE_CHECKING:
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["ServerNoise", "banded", "banded_inverse", "buffered", "independent", "noisy_sum", "tree"]
+__all__ = [
+    "Clipping", "ServerNoise", "adaptive_noisy_sum", "banded", "banded_inverse", "buffered", "independent", "noisy_sum",
+    "tree",
+]  # fmt: skip

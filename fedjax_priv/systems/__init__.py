@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.robust.robust_fedavg import robust_fedavg
     from fedjax_priv.systems.robust.share import share
     from fedjax_priv.systems.secure_sums.common_secagg import common_secagg
+    from fedjax_priv.systems.secure_sums.distributed_dp_fedavg import distributed_dp_fedavg
     from fedjax_priv.systems.secure_sums.secagg import secagg
     from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "cdp_fl", "common_secagg", "dp_fedavg", "dp_sgd", "f2ed", "fedavg", "fedrep", "rcgd_ef", "robust_fedavg",
-    "secagg", "share", "sparse_fedavg", "sparse_secagg", "wireless",
+    "cdp_fl", "common_secagg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed", "fedavg", "fedrep", "rcgd_ef",
+    "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg", "wireless",
 ]  # fmt: skip

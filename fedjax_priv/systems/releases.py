@@ -8,20 +8,24 @@ from typing import Any, Literal, NamedTuple
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from fedjax_priv.layers.rounded_norm import FAILURE
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 
 
 class DistributedNoise(NamedTuple):
-    """Skellam noise that every client adds to the field elements it sends."""
+    """Noise that every client adds to the integers it sends, which are added in F_q or modulo 2**bits."""
 
-    noise_variance: float  # of one client's noise at a coordinate, in squared grid points
+    noise_variance: float  # of one client's noise at a coordinate, in squared grid points; s^2 if discrete Gaussian
     max_norm: float  # largest Euclidean norm of what a client sends, in grid points
-    clip: float  # the same norm in units of the update
+    clip: float | Array  # the same norm in units of the update
     group_size: int  # clients in a sum; 1: each upload is seen alone
     threshold: int = 1  # clients that open a sum, or together every upload
     num_values: int | None = None  # numbers a client sends; None: all parameters
     byzantine: int = 0  # clients that may leave their noise out
     condition: str = ""  # under which the figures hold, in words
+    law: Literal["skellam", "discrete_gaussian"] = "skellam"
+    failure: float = FAILURE  # probability that rounding makes a vector longer than is accepted
+    bits: int | None = None  # B, of a sum modulo 2**B of rotated updates; None: in F_q
 
 
 class Sum(NamedTuple):
@@ -86,6 +90,7 @@ class CentralNoise(NamedTuple):
     population: int  # N
     secure: bool  # the server gets the exact sum and no update; who came decides if it is opened: zero-out only
     correlation: Any = None  # how noise of different rounds is correlated; None: independent
+    masks: Protocol | None = None  # as in `Sum`; None too where the sum is not secure
 
 
 Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise | CentralNoise

@@ -105,6 +105,12 @@ def test_an_update_that_cannot_be_clipped_counts_as_nothing(how):
         np.testing.assert_allclose(info.direction, summed(who=np.delete(np.arange(N), 2)) / N, atol=1e-5)
 
 
+def test_a_long_update_is_clipped():
+    _, _, info = one_round(made(), with_bad(1e15))
+    expected = summed(who=np.delete(np.arange(N), 2)) - 1.5 / np.sqrt(D)
+    np.testing.assert_allclose(info.direction, expected / N, atol=1e-5)
+
+
 def test_without_a_bound_such_an_update_fails_the_round():
     run = jax.jit(fedavg(towards_target(), mesh=None).step)
     begun = fedavg(towards_target(), mesh=None).init(KEY, jnp.zeros(D), DATA)
@@ -167,7 +173,7 @@ test_bad_arguments = refused(
     *(
         (lambda how=how: made(**how), message)
         for how, message in (
-            ({"sampling_rate": 1.5}, r"rate must be a number in \(0, 1\], got 1.5"),
+            ({"sampling_rate": 1.5}, r"sampling_rate must be a number in \(0, 1\], got 1.5"),
             ({"sampling_rate": 0.5, "cohort_size": 3}, "cohort_size must not be given with sampling_rate, got 3"),
             (
                 {"sampling_rate": 0.5, "capacity": 2},

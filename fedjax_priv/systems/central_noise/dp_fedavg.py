@@ -1,21 +1,21 @@
 """DP-FedAvg (McMahan, Ramage, Talwar and Zhang, ICLR 2018): clipped updates, summed; noise of the server on the sum."""
 
+from typing import Any
+
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients.bounded_updates import bounded
-from fedjax_priv.crypto import field
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
-from fedjax_priv.server_noise import ServerNoise, independent, noisy_sum
+from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
+from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
 from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
 
-FINEST = 2.0**20
-"""Most grid points of a secure sum per clipping norm: float32 has a few more bits."""
 _DEFAULTS = ("all", None, False)
 """Of the options of masks; a command line gives them too, and an audit elides masks wherever it can."""
 
@@ -32,6 +32,9 @@ def dp_fedavg(
     separation: int = 1,
     weight_cap: float | None = None,
     mean_weight: float = 1.0,
+    clip_quantile: float | Array | None = None,
+    clip_rate: float | Array = 0.2,
+    count_noise: float | None = None,
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     secure: bool = False,
@@ -63,6 +66,12 @@ def dp_fedavg(
       weight_cap: number of samples from which on a client has weight 1; one with fewer has weight samples / weight_cap.
         All have weight 1 if not given.
       mean_weight: public constant for the mean weight of a client.
+      clip_quantile: gamma, fraction of the updates that should not be clipped: `clip` is then the first clipping norm,
+        and later ones follow the norms of updates (Andrew et al. 2021). If not given, it stays.
+      clip_rate: step of the logarithm of the clipping norm, with `clip_quantile`.
+      count_noise: deviation of the noise on the number of updates that are not clipped, above `noise_multiplier` / 2;
+        a twentieth of the expected number of clients if not given. What it takes of `noise_multiplier`, updates get as
+        more noise.
       dropout: probability that an update is lost.
       leave: with `secure`, probability that a survivor is gone when the server asks for shares.
       secure: sum under pairwise masks, rounded to a grid.
@@ -81,28 +90,35 @@ def dp_fedavg(
     if secure and sampled.most < 2:
         raise ValueError(f"secure must be False in cohorts of one client, whose sum is its update, got {secure}")
     masks, run = MASKS.split(how)
-    levels = _levels(sampled.most)
-    if secure:
-        masked = pairwise_masks(group_size=sampled.most, **masks)
-        send = {"quantize": quantize(levels, max_terms=sampled.most), "mask": masked}
-    else:
-        chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
-        send = {"send": unmasked(plain(), chosen, "secure=False")}
     noise = independent() if noise is None else noise
     check_bands(noise, sampled.participation)
+    about = local, sampled, Weights(weight_cap, mean_weight), noise, noise_multiplier
+    if clip_quantile is not None:
+        clipping = Clipping(clip, clip_quantile, clip_rate)
+        parts = adapted_sum(*about, clipping, count_noise=count_noise, secure=secure)
+    elif count_noise is not None:
+        raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
+    else:
+        parts = clipped_sum(*about, clip, secure=secure)
+    protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     return federated_round(
         cohort=sampled.draw,
-        local=bounded(local, clip=clip, weight_cap=weight_cap, margin=1 / levels if secure else 0.0),
-        layers=stack(**send),
+        local=parts.local,
+        layers=_secure_sum(sampled.most, parts.levels, masks) if secure else _plain_sum(masks),
         channel=erasure(loss_rate(dropout), leave=leave),
-        aggregate=noisy_sum(noise, noise_multiplier, clip / (sampled.expected * mean_weight)),
+        aggregate=parts.aggregate,
         num_clients=num_clients,
-        release=CentralNoise(noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation),
+        release=CentralNoise(
+            noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol
+        ),
         **run,
     )
 
 
-def _levels(clients: int) -> float:
-    """Grid points per clipping norm, a power of two: no sum of clipped updates leaves the field."""
-    most = (int(field.Q) - 1) // 2 // clients - 2
-    return min(FINEST, 2.0 ** (most.bit_length() - 1))
+def _secure_sum(most: int, levels: float, masks: dict[str, Any]) -> Layer:
+    return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
+
+
+def _plain_sum(masks: dict[str, Any]) -> Layer:
+    chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
+    return stack(send=unmasked(plain(), chosen, "secure=False"))

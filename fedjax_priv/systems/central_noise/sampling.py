@@ -59,7 +59,7 @@ def check_bands(noise: ServerNoise, participation: Participation) -> None:
 
 
 def _by_coins(num_clients: int, rate: float | Array, capacity: int | None, separation: int) -> Sampling:
-    check_rate(rate)
+    check_rate("sampling_rate", rate)
     _validate.divides({"separation": separation}, num_clients=num_clients)
     group = num_clients // separation
     most = capacity_of(capacity, group, rate)

@@ -1,0 +1,37 @@
+"""The printed rows of private training, one card each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from experiments.harness import Experiment
+from experiments.private_training import accuracy
+from experiments.private_training.accuracy import Config
+from experiments.private_training.printed import OPACUS, TF_PRIVACY, Row
+from experiments.private_training.problem import Setting
+
+
+def scales(row: Row, setting: Setting, seeds: int) -> Mapping[str, Any]:
+    """At `cpu` and `paper` the row as it is printed; at `quick` a linear model on small images."""
+    quick = row._replace(batch=144, steps=80, rate=1.0)
+    return {
+        "quick": Config(row, quick, Setting("digits", "softmax", "keras"), 2, 4),
+        "cpu": Config(row, row, setting, seeds),
+        "paper": Config(row, row, setting, row.runs),
+    }
+
+
+def cards(name: str, source: str, rows: Mapping[str, Row], setting: Setting) -> dict[str, Experiment]:
+    """A card for each row, three seeds at `cpu`."""
+    return {
+        f"{name}_eps_{key}": Experiment(
+            f"{source}, eps = {row.epsilon}", "DP-SGD on MNIST as DP-FedAvg, eps and accuracy",
+            scales(row, setting, 3), accuracy.run, accuracy.judge, accuracy.differs,
+        )
+        for key, row in rows.items()
+    }  # fmt: skip
+
+
+FIGURES = {
+    **cards("opacus", "Opacus", OPACUS, Setting()),
+    **cards("tf_privacy", "TensorFlow Privacy", TF_PRIVACY, Setting(start="keras")),
+}

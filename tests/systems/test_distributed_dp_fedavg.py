@@ -1,0 +1,178 @@
+"""DP-FedAvg with noise of the clients in a sum of few bits: against NumPy, its noise, its wraps, its ledger."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from refusals import refused
+
+from fedjax_priv.audit import direction_canary, scores
+from fedjax_priv.audit.coalitions import left_of_field
+from fedjax_priv.base import Local
+from fedjax_priv.crypto.modulus import centred
+from fedjax_priv.layers import plain_ring
+from fedjax_priv.layers.rounding import BETA
+from fedjax_priv.ledger import ledger
+from fedjax_priv.systems import distributed_dp_fedavg
+from fedjax_priv.systems.secure_sums.distributed_dp_fedavg import FINEST, grid_step
+from fedjax_priv.theory import discrete_gaussian, skellam
+from helpers import one_round, rounds_of, same_bits, targets, towards_target
+
+KEY = jax.random.key(18)
+N, D, PADDED, CLIP, DELTA = 6, 20, 32, 1.5, 1e-5
+DATA = targets(N, D)
+
+
+def made(local=None, **how):
+    local = towards_target() if local is None else local
+    usual = {"num_clients": N, "num_params": D, "clip": CLIP, "mesh": None, "block": 4, "elide": True}
+    if "secure_sum" in how:
+        del usual["elide"]
+    return distributed_dp_fedavg(local, **usual | how)
+
+
+def clipped(data=DATA):
+    update = -np.asarray(data.examples, np.float64)
+    return update * np.minimum(1, CLIP / np.linalg.norm(update, axis=1, keepdims=True))
+
+
+def test_without_noise_it_is_the_clipped_mean_but_for_rounding():
+    system = made(noise_multiplier=0.0, bits=24)
+    _, _, info = one_round(system, DATA, D)
+    step = CLIP / FINEST
+    np.testing.assert_allclose(info.direction, clipped().sum(0) / N, atol=4 * step)
+    assert info.bits["upload"].up.tolist() == [24 * PADDED] * N and info.bits["rotation"].down.tolist() == [64] * N
+
+
+def test_masked_and_in_the_clear_it_is_the_same_sum_and_another_rotation_each_round():
+    masked = rounds_of(made(elide=False, bits=14), KEY, jnp.zeros(D), DATA, 2)[1]
+    clear = rounds_of(made(secure_sum=plain_ring(14), shares=4, bits=14), KEY, jnp.zeros(D), DATA, 2)[1]
+    assert not np.asarray(masked.status).any() and same_bits(masked.direction, clear.direction)
+    assert np.abs(np.diff(np.asarray(masked.direction), axis=0)).max() > 0.01
+
+
+def test_no_data_make_a_round_fail_or_count_more_than_the_norm():
+    wild = DATA.examples.at[0, 3].set(jnp.nan).at[1].multiply(1e30)
+    (_, _, info), (_, _, usual) = (one_round(made(noise_multiplier=0.0, bits=24), DATA._replace(examples=x), D)
+                                   for x in (wild, DATA.examples))  # fmt: skip
+    assert int(info.status) == 0 and info.counted.all()
+    expected = np.asarray(usual.direction) - clipped()[0] / N
+    np.testing.assert_allclose(info.direction, expected, atol=4 * CLIP / FINEST)
+
+
+SILENT = Local(lambda n, params: (), lambda key, m, params, data, who: (0 * data.examples, m, data.examples[:, 0]))
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "skellam"])
+def test_the_sum_has_the_noise_of_who_came(law):
+    """z is reached with the noise of `shares` clients; with all of them there is more."""
+    z, shares, wide = 0.7, 3, targets(N, 400)
+    system = made(SILENT, num_params=400, noise_multiplier=z, noise=law, shares=shares, dropout=0.3, threshold=2)
+    infos = rounds_of(system, KEY, jnp.zeros(400), wide, 12)[1]
+    came, good = np.asarray(infos.counted).sum(1), np.asarray(infos.status) == 0
+    assert len(set(came[good])) > 1
+    scaled = np.asarray(infos.direction)[good] * (0.7 * N) / CLIP / np.sqrt(came[good] / shares)[:, None]
+    found, error = np.square(scaled).mean() / z**2, 5 * math.sqrt(2 / scaled.size)
+    assert abs(found - 1) < error and abs(found * shares / N - 1) > error
+
+
+def wraps(deviations):
+    """Of the coordinates of twelve sums of 10 bits, from the uploads and the true sum of their integers."""
+    system = made(noise_multiplier=1.0, bits=10, deviations=deviations, observe=lambda view: view)
+    infos = rounds_of(system, KEY, jnp.zeros(D), DATA, 12)[1]
+    true = np.asarray(centred(infos.observed.uploads, 10)).sum(1)
+    found = np.asarray(centred(infos.observed.received.value[:, 0], 10))
+    assert ((found - true) % 1024 == 0).all() and ((found == true) == ((true >= -512) & (true < 512))).all()
+    return (found != true).mean()
+
+
+def test_sums_wrap_as_seldom_as_the_deviations_say():
+    """At the worst case of updates that are all alike k = 4 leaves 6e-5; k = 1/2 is a grid that is too fine."""
+    assert wraps(4.0) == 0 and 0.02 < wraps(0.5) < 0.8
+
+
+def test_the_grid_is_that_of_the_theory():
+    of = discrete_gaussian.Sum(1.0, 100, 256, 12)
+    grid = discrete_gaussian.calibrated(of, 2.0, DELTA)
+    assert grid_step(12, grid.deviation, 2.0, 100, 256) == pytest.approx(grid.step, rel=1e-9)
+
+
+LOST = np.zeros((3, N), bool)
+LOST[0, :2], LOST[2, 1] = True, True
+RUN = xr.Dataset(
+    {
+        "client_id": (("round", "client"), np.broadcast_to(np.arange(N), LOST.shape)),
+        "counted": (("round", "client"), ~LOST),
+        "up_bytes": (("phase", "round", "client"), ~LOST[None] * 64.0),
+    },
+    {"phase": ["upload"]}, {"num_params": D},
+)  # fmt: skip
+
+
+def by_hand(honest, scale, levels, law="discrete_gaussian", neighbours="replacement"):
+    norm = math.sqrt(math.floor(float(discrete_gaussian.norm_bound(levels, PADDED)) ** 2))
+    if law == "skellam":
+        each = [skellam.rdp((1 + (neighbours == "replacement")) * norm, PADDED, n * scale**2) for n in honest]
+    else:
+        each = [discrete_gaussian.rdp(norm, PADDED, scale, n, neighbours=neighbours) for n in honest]
+    return [skellam.epsilon(sum(e for e, away in zip(each, row, strict=True) if not away), DELTA) for row in LOST.T]
+
+
+@pytest.mark.parametrize("law", ["discrete_gaussian", "skellam"])
+def test_the_ledger_counts_the_honest_shares_of_opened_sums(law):
+    """Those who dropped out or collude are no shares; a figure of all n is smaller, and would be wrong."""
+    z, bits, threshold = 2.0, 14, 3
+    system = made(noise_multiplier=z, bits=bits, noise=law, threshold=threshold)
+    levels = 1 / grid_step(bits, z / math.sqrt(threshold), 4.0, N, PADDED)
+    scale = levels * z / math.sqrt(threshold)
+    server, client, coalition, alone = ledger(system, RUN, DATA, delta=DELTA, colluding=2)
+    np.testing.assert_allclose(server.proved.epsilon, by_hand([4, 6, 5], scale, levels, law))
+    np.testing.assert_allclose(client.proved.epsilon, by_hand([3, 5, 4], scale, levels, law))
+    np.testing.assert_allclose(coalition.proved.epsilon, by_hand([2, 4, 3], scale, levels, law))
+    np.testing.assert_allclose(alone.proved.epsilon, by_hand([1, 1, 1], scale, levels, law))
+    assert (np.array(by_hand([6, 6, 6], scale, levels, law)) < 0.95 * server.proved.epsilon)[2:].all()
+    zeros = max(by_hand([4, 6, 5], scale, levels, law, "zero-out"))
+    assert server.adjacent.startswith("replacement") and f"zero-out: eps {zeros:.4g}" in server.note
+
+
+def test_a_grid_too_coarse_for_the_proof_has_no_figure():
+    coarse = ledger(made(noise_multiplier=0.02, bits=8), RUN, DATA, delta=DELTA)
+    assert [entry.proved.epsilon for entry in coarse] == [None] and "half a grid point" in coarse[0].proved.why
+    fine = ledger(made(noise_multiplier=0.02, bits=8, noise="skellam"), RUN, DATA, delta=DELTA)
+    assert fine[0].proved.epsilon is not None
+
+
+def test_the_rounding_is_that_of_the_release():
+    assert made().release.noise.failure == BETA and made().release.noise.bits == 16
+    assert made().release.masks.modulus.bits == 16
+
+
+def test_a_coalition_takes_its_uploads_out_of_the_sum():
+    """All but client 0 collude: what is left is its update, in grid points, along the canary's direction."""
+    canary = direction_canary(KEY, N, D, 3 * CLIP)
+    make = lambda local, observe: made(local, noise_multiplier=0.0, bits=24, observe=observe)
+    left = left_of_field(N - 1, 24)[0]
+    seen = lambda seen: left(seen) @ canary.toward(jnp.zeros(D))
+    worlds = scores(make, canary, seen, KEY, params=jnp.zeros(D), trials=4, at_once=4)
+    for world, sign in zip(worlds, (1, -1), strict=True):
+        np.testing.assert_allclose(np.abs(world), FINEST, rtol=1e-3)
+        assert (np.sign(world) == sign * np.sign(worlds[0].ravel()[0])).all()
+
+
+test_bad_arguments = refused(
+    ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0, got -1.0"),
+    ({"clip": 0.0}, "clip must be a finite number > 0, got 0.0"),
+    ({"bits": 3}, "bits must be at least 4 for sums of 6 clients, got 3"),
+    ({"bits": 40}, "bits must be at most 32, the length of a word, got 40"),
+    ({"shares": 7}, "shares must be at most the clients of a round, 6, got 7"),
+    ({"shares": 0}, "shares must be an integer >= 1, got 0"),
+    ({"deviations": 0.0}, "deviations must be a finite number > 0, got 0.0"),
+    ({"failure": 0.0}, r"failure must be a number in \(0, 1\), got 0.0"),
+    ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
+    ({"mean_weight": 0.0}, r"mean_weight must be a number in \(0, 1\], got 0.0"),
+    ({"secure_sum": plain_ring(16), "threshold": 2}, "threshold must not be given with secure_sum, got 2"),
+    by=lambda how: made(**how),
+)
