@@ -25,10 +25,9 @@ def sign_guard(fraction: float = 0.1) -> Aggregator:
     counts as the longest, and is in no cluster.
 
     It tolerates any minority of Byzantine rows that are told apart by length or signs; there is no bound for others.
-    Where honest rows are spread over several clusters, equal Byzantine rows can be the largest one, and if they are long
-    as well no row is left.
-    Half of the values of a rotated or noised row are positive whatever it was, so signs tell nothing after rotations,
-    random projections and noise at the client.
+    Where honest rows are spread over several clusters, equal Byzantine rows can be the largest one, and if they are
+    long as well no row is left. Half of the values of a rotated or noised row are positive whatever it was, so signs
+    tell nothing after rotations, random projections and noise at the client.
 
     Args:
       fraction: share of the coordinates looked at, in (0, 1], one coordinate at least; with 1 nothing is drawn.
