@@ -33,6 +33,7 @@ from fedjax_priv.systems import dp_fedavg
 MARGIN = 0.5
 """What a reader would call the same accuracy, in points."""
 BATCHES = "batches drawn by coins (theirs are cut from shuffles)"
+GROUPS = "features normalised sample by sample in 27 groups (theirs: over all samples, by two noisy releases)"
 
 
 class Config(NamedTuple):
@@ -56,9 +57,10 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
 
 
 def differs(config: Config, papers: Config) -> str:
-    """How batches are drawn is another setting, too."""
+    """How batches are drawn and features normalised is another setting, too."""
     found = differences(config, papers)
-    return ", ".join(filter(None, [found, BATCHES if papers.printed.shuffled else ""]))
+    batches, groups = papers.printed.shuffled, papers.printed.statistics is not None
+    return ", ".join(filter(None, [found, BATCHES if batches else "", GROUPS if groups else ""]))
 
 
 def algorithm(row: Row, setting: Setting, population: int) -> Algorithm:
@@ -124,11 +126,11 @@ def same_accuracy(config: Config, result: xr.Dataset) -> Claim:
     comparable = config.setting.dataset == "mnist"
     printed = f"{row.accuracy:g}" + (f" +- {row.deviation:g}" if row.deviation is not None else "")
     return Claim(
-        "accuracy", "the printed test accuracy, in %", f"{printed} ({row.runs} runs)",
+        "accuracy", "the printed test accuracy, in %", f"{printed} ({row.runs} run{'s' * (row.runs > 1)})",
         f"{mean:.2f}{plus_minus(float(over_seeds(last).noise))} ({n} seeds), apart {apart:+.2f}{plus_minus(half)}",
         (True if same else False if other else None) if comparable else None,
         f"means at most {MARGIN:g} points apart, and Welch's 95% interval of the difference as narrow as that",
-        note=f"ours: Student's 95% interval; theirs: standard deviation of {row.runs} runs",
+        note="ours: Student's 95% interval; theirs: standard deviation of the runs, ours where they print none",
         why=Open.UNDECIDED if comparable else Open.NOT_RUN,
     )  # fmt: skip
 
@@ -138,7 +140,8 @@ def welch(s1: float, n1: int, s2: float, n2: int) -> float:
     if n1 < 2:
         return math.inf
     v1, v2 = s1**2 / n1, s2**2 / n2
-    degrees = (v1 + v2) ** 2 / (v1**2 / (n1 - 1) + v2**2 / max(n2 - 1, 1)) if v1 + v2 else n1 - 1
+    known = v1 + v2 > 0 and n2 > 1  # of one run of theirs the deviation is ours
+    degrees = (v1 + v2) ** 2 / (v1**2 / (n1 - 1) + v2**2 / (n2 - 1)) if known else n1 - 1
     return float(stats.t.ppf(0.975, degrees) * math.sqrt(v1 + v2))
 
 

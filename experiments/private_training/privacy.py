@@ -22,6 +22,8 @@ def epsilons(row: Row) -> dict[str, float]:
     rate = row.batch / POPULATION
     accountant = RdpAccountant(list(ORDERS))
     accountant.compose(PoissonSampledDpEvent(rate, GaussianDpEvent(row.noise_multiplier)), row.steps)
+    if row.statistics:
+        accountant.compose(GaussianDpEvent(row.statistics), 2)
     # dp-accounting has the orders and their RDP in private fields only
     orders, rdp = np.asarray(accountant._orders), np.asarray(accountant._rdp)
     return {
@@ -33,4 +35,5 @@ def epsilons(row: Row) -> dict[str, float]:
 
 def ours(row: Row, population: int) -> float:
     """By privacy-loss distributions, of so many samples."""
-    return float(epsilon(DELTA, [(Round(row.noise_multiplier, row.batch / population), row.steps)]))
+    rounds = [(Round(row.noise_multiplier, row.batch / population), row.steps)]
+    return float(epsilon(DELTA, rounds + ([(Round(row.statistics), 2)] if row.statistics else [])))

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from experiments.private_training.printed import POPULATION
+from experiments.private_training.scattering import SIZE, features
 from experiments.problem import Task, load
 from fedjax_priv import data, models
 from fedjax_priv.base import ClientData, Key, Model
@@ -20,7 +21,7 @@ class Setting(NamedTuple):
     """Who trains what."""
 
     dataset: Literal["mnist", "digits"] = "mnist"
-    network: Literal["cnn", "softmax"] = "cnn"
+    network: Literal["cnn", "softmax", "scattering"] = "cnn"  # the last: softmax regression on scattering features
     start: Literal["torch", "keras"] = "torch"  # whose initial parameters, and whose scale of pixels
 
     @property
@@ -46,12 +47,16 @@ def problem(setting: Setting) -> Problem:
 
 
 def scaled(images: np.ndarray, setting: Setting) -> np.ndarray:
-    """Opacus's example subtracts MNIST's mean and divides by its deviation; pixels of the other are in [0, 1]."""
+    """Scattering features, or pixels: those of Opacus have MNIST's mean 0 and deviation 1, others are in [0, 1]."""
+    if setting.network == "scattering":
+        return features(images, setting.dataset)
     return (images - np.float32(0.1307)) / np.float32(0.3081) if setting.start == "torch" else images
 
 
 def model_of(setting: Setting) -> Model:
     shape = {"mnist": (28, 28, 1), "digits": (8, 8, 1)}[setting.dataset]
+    if setting.network == "scattering":
+        return models.softmax_regression((SIZE,), 10)
     if setting.network == "softmax":
         return models.softmax_regression(shape, 10)
     return models.from_flax(Network(setting.start), shape)

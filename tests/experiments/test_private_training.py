@@ -8,7 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from experiments.claims import Open
-from experiments.private_training import accuracy, printed, privacy
+from experiments.private_training import accuracy, printed, privacy, scattering
 from experiments.private_training.accuracy import Config
 from experiments.private_training.figures import FIGURES
 from experiments.private_training.problem import Problem, Setting, model_of
@@ -18,6 +18,7 @@ from fedjax_priv.base import ClientData
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 EPSILONS = {  # classic RDP as it is printed, and privacy-loss distributions by dp-accounting, pessimistic, step 1e-4
     "opacus_eps_1": (1.1915, 0.864), "opacus_eps_3": (3.0059, 2.380), "tf_privacy_eps_1": (1.1982, 0.792),
+    "scattering_eps_3": (2.9968, 2.376),
 }  # fmt: skip
 
 
@@ -41,6 +42,7 @@ def test_rows_are_those_that_are_printed():
         assert (row.accuracy, row.noise_multiplier, row.clip, row.rate) == tuple(others)
         assert row.steps == (int(epochs * 60000 / 256) if row.shuffled else 234 * epochs)
     assert not rows
+    assert printed.TRAMER_BONEH[:8] == ("3", 98.7, None, 1, 3.04, 0.1, 8.0, 40 * 14)  # 14 batches of 4096 an epoch
 
 
 def test_the_network():
@@ -136,5 +138,38 @@ def test_a_run_over_a_pool_is_evaluated_before_training_and_at_its_end(monkeypat
 def test_their_shuffled_batches_are_another_setting():
     for name, experiment in FIGURES.items():
         said = experiment.differs(experiment.scales["cpu"], experiment.scales["paper"])
-        assert said == (accuracy.BATCHES if name.startswith("tf_privacy") else "")
+        others = {"tf": accuracy.BATCHES, "scattering": f"{accuracy.BATCHES}, {accuracy.GROUPS}"}
+        assert said == others.get(name.partition("_")[0], "")
         assert "dataset digits" in experiment.differs(experiment.scales["quick"], experiment.scales["paper"])
+
+
+def test_features_have_mean_0_and_deviation_1_in_each_group_of_three_maps():
+    maps = np.random.default_rng(0).gamma(2.0, size=(5, 81, 7, 7)).astype(np.float32)
+    rows = scattering.grouped(maps).reshape(5, 27, 3 * 49)
+    np.testing.assert_allclose(rows.mean(2), 0, atol=1e-5)
+    np.testing.assert_allclose(rows.std(2), 1, atol=1e-4)
+    second = maps[2, 3:6].astype(float)
+    np.testing.assert_allclose(rows[2, 1], ((second - second.mean()) / second.std()).ravel(), atol=1e-4)
+
+
+def test_features_are_read_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("SCATTERING_DIR", str(tmp_path))
+    calls = []
+    monkeypatch.setattr(
+        scattering, "_computed", lambda images: calls.append(1) or np.ones((len(images), 2), np.float32)
+    )
+    images = np.zeros((4, 28, 28, 1), np.float32)
+    found = [scattering.features(images, "some") for _ in range(2)]
+    assert (
+        calls == [1] and (found[0] == found[1]).all() and [file.name for file in tmp_path.iterdir()] == ["some-4.npy"]
+    )
+
+
+def test_scattering_of_a_constant_image():
+    pytest.importorskip("kymatio")
+    from kymatio.scattering2d.frontend.numpy_frontend import ScatteringNumPy2D  # pyright: ignore
+
+    maps = ScatteringNumPy2D(J=2, shape=(28, 28))(np.ones((1, 28, 28), np.float32))
+    assert maps.shape == (1, 81, 7, 7)
+    np.testing.assert_allclose(maps[0, 0], 1, atol=1e-4)
+    assert np.abs(maps[0, 1:]).max() < 1e-6
