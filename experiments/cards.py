@@ -28,7 +28,9 @@ PAPERS = {
     "audit": Paper("Audits"),
     "cdp_fl": Paper("CDP-FL", ("Fig. 1", "Fig. 2")),
     "correlated_noise": Paper("Correlated noise"),
+    "distributed_noise": Paper("Distributed noise"),
     "fedrep": Paper("FedREP"),
+    "private_training": Paper("Private training by others"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
     "wireless": Paper("Private wireless FedSGD", ("Fig. 1",)),
 }

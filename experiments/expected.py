@@ -23,6 +23,9 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "streams": True, "logarithm": True, "trees": True, "optimal": True, "optimal-bands": True, "buffers": True,
         "many-rounds": True, "gain": False,
     },
+    "distributed_noise.mean_estimation": {
+        "as-predicted": True, "price": True, "near-prediction": True, "bits": True, "wraps": True,
+    },
     "fedrep.fig1": {"CClip-flat": Open.UNDECIDED},
     "fedrep.fig2": {"comparable": Open.UNTESTABLE, "better-under-alie": Open.UNTESTABLE, "equal-bytes": True},
     "fedrep.fig3": {"unsteady": Open.NOT_RUN},
@@ -33,6 +36,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "fedrep.fig12": {"less-dissimilar": False, "above-share": Open.UNTESTABLE},
     "fedrep.table1": {"RCGD-EF": Open.UNTESTABLE, "FedREP": Open.UNTESTABLE},
     "fedrep.grid": {"robust-rules-keep": True, "mean-fails": True, "heterogeneous-is-harder": True},
+    "private_training.opacus_eps_3": {
+        "printed-epsilon": True, "our-epsilon": True, "accuracy": Open.NOT_RUN, "learns": True,
+    },
+    "private_training.tf_privacy_eps_10": {"printed-epsilon": False, "our-epsilon": True},
     "sparse_secagg.fig2": {"random": True, "top-above-random": True},
     "sparse_secagg.fig3": {"bytes-a-round": True, "rounds-grow-with-n": Open.NOT_RUN},
     "sparse_secagg.fig4": {

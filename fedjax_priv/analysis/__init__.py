@@ -1,6 +1,7 @@
 """Reading results.
 
-- `plots`: learning curves. `wall_clock`: modelled time and traffic. `wireless_links`: links of a wireless run.
+- `plots`: learning curves, by round, by upload and by eps. `wall_clock`: modelled time and traffic.
+- `wireless_links`: links of a wireless run.
 - `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
 - `intervals`: how sure a mean over few runs is.
 """
@@ -11,7 +12,7 @@ from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedjax_priv.analysis.intervals import half_width
-    from fedjax_priv.analysis.plots import learning_curves
+    from fedjax_priv.analysis.plots import learning_curves, privacy_curves
     from fedjax_priv.analysis.rule_robustness import Robustness, robustness
     from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
     from fedjax_priv.analysis.wireless_links import link_measures
@@ -20,6 +21,6 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Robustness", "Traffic", "half_width", "learning_curves", "link_measures", "robustness", "round_bytes",
-    "round_seconds", "run_bytes", "run_seconds", "worst_case",
+    "Robustness", "Traffic", "half_width", "learning_curves", "link_measures", "privacy_curves", "robustness",
+    "round_bytes", "round_seconds", "run_bytes", "run_seconds", "worst_case",
 ]  # fmt: skip

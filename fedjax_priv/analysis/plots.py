@@ -52,6 +52,49 @@ def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy")
     return figure
 
 
+def privacy_curves(results: Mapping[str, xr.Dataset], adversary: str, metric: str = "accuracy") -> Figure:
+    """What systems learn, and what that costs their clients in privacy.
+
+    Args:
+      results: name of a system -> what `simulate` returned for it, with `epsilon`, as `fedjax-priv run` writes it and
+        `ledger.epsilon_by_round` computes it.
+      adversary: of `epsilon`, such as "outsider, add/remove".
+      metric: the variable on the evaluation dimension to show.
+
+    Returns:
+      One panel: the metric by the proved eps of the rounds before, on a logarithmic axis. The evaluation before the
+      first round has eps 0 and is left out.
+
+    Raises:
+      ValueError: no results, one of them has no such metric, or no figure for this adversary.
+
+    Example:
+      >>> run = run.assign(epsilon=ledger.epsilon_by_round(algorithm, run, data, delta=1e-5))
+      >>> privacy_curves({"DP-FedAvg": run}, "outsider, add/remove").savefig("privacy.png")
+    """
+    if not results:
+        raise ValueError("results must hold at least one system, got none")
+    for name, data in results.items():
+        _validate.one_of([str(name) for name in data.data_vars if data[name].dims == ("evaluation",)], metric=metric)
+        known = _with_figures(data)
+        if adversary not in known:
+            raise ValueError(f"adversary must be one of {known}, who have a figure in {name}, got {adversary!r}")
+    figure = Figure(figsize=(6.4, 4.8), layout="constrained")
+    axes = figure.subplots()
+    later = {name: data.isel(evaluation=data.evaluation.values > 0) for name, data in results.items()}
+    eps = {name: data.epsilon.sel(adversary=adversary, round=data.evaluation.values) for name, data in later.items()}
+    _curves(axes, later, metric, {name: values.values for name, values in eps.items()})
+    deltas = dict.fromkeys(f"{values.attrs['delta']:g}" for values in eps.values())
+    axes.set(xscale="log", xlabel=f"proved eps at delta {' or '.join(deltas)}, {adversary}", ylabel=metric)
+    axes.legend(frameon=False)
+    return figure
+
+
+def _with_figures(data: xr.Dataset) -> list[str]:
+    """Adversaries for which something is proved."""
+    return [str(who) for who in data.epsilon.dropna("adversary").adversary.values] if "epsilon" in data else []
+
+
 def _sent(data: xr.Dataset) -> np.ndarray:
     """Bytes the mean client of the cohort has sent before each evaluation."""
     of_rounds = data.up_bytes.sum("phase").mean("client").values

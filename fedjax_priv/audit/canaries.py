@@ -26,7 +26,9 @@ def no_samples(num_clients: int) -> ClientData:
     return ClientData((jnp.zeros((num_clients, 1)),), jnp.ones(num_clients, jnp.int32))
 
 
-def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *, alone: bool = False) -> Canary:
+def direction_canary(
+    key: Key, num_clients: int, num_params: int, norm: float, *, alone: bool = False, opposite: bool = True
+) -> Canary:
     """Client 0 sends plus or minus `norm` times a random direction (Andrew et al. 2023), of entries of one size.
 
     Args:
@@ -36,6 +38,7 @@ def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *
       norm: above 0.
       alone: all others send 0, so that who is lost makes no difference. They send minus the canary if not, the worst
         case under a sum of bounded updates whose noise grows with the number that sends.
+      opposite: False: in the second input client 0 sends 0, for figures of a client that takes part or not.
 
     Raises:
       ValueError: a size below 1, or a norm that is not above 0.
@@ -43,10 +46,18 @@ def direction_canary(key: Key, num_clients: int, num_params: int, norm: float, *
     _validate.integer(num_clients=num_clients, num_params=num_params)
     _validate.positive(norm=norm)
     u = jax.random.rademacher(key, (num_params,), jnp.float32) / num_params**0.5
-    return _given(_plus_and_minus(norm * u, num_clients, alone), lambda params: u)
+    return _given(_plus_and_minus(norm * u, num_clients, alone, opposite), lambda params: u)
 
 
-def dirac_canary(num_clients: int, num_params: int, coordinates: Sequence[int], norm: float, *, alone: bool) -> Canary:
+def dirac_canary(
+    num_clients: int,
+    num_params: int,
+    coordinates: Sequence[int],
+    norm: float,
+    *,
+    alone: bool,
+    opposite: bool = True,
+) -> Canary:
     """Client 0 sends plus or minus `norm` at one coordinate and 0 elsewhere; each trial has one of `coordinates`.
 
     All noise that protects it is that of the one coordinate. Score it with `readings.at_variants`.
@@ -57,6 +68,7 @@ def dirac_canary(num_clients: int, num_params: int, coordinates: Sequence[int], 
       coordinates: of the variants, each below d.
       norm: above 0.
       alone: as in `direction_canary`.
+      opposite: as in `direction_canary`.
 
     Raises:
       ValueError: a size below 1, a norm that is not above 0, or a coordinate outside the update.
@@ -66,7 +78,7 @@ def dirac_canary(num_clients: int, num_params: int, coordinates: Sequence[int], 
     if not coordinates or not all(0 <= j < num_params for j in coordinates):
         raise ValueError(f"coordinates must be from 0 to {num_params - 1}, got {list(coordinates)}")
     spikes = norm * jax.nn.one_hot(jnp.asarray(coordinates), num_params)
-    inputs = jax.vmap(lambda spike: _plus_and_minus(spike, num_clients, alone))(spikes)
+    inputs = jax.vmap(lambda spike: _plus_and_minus(spike, num_clients, alone, opposite))(spikes)
     return _given(inputs, lambda params: spikes / norm)._replace(variants=len(coordinates))
 
 
@@ -106,10 +118,10 @@ def unit(vector: Float[Array, " d"]) -> Float[Array, " d"]:
     return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-30)
 
 
-def _plus_and_minus(canary: Array, num_clients: int, alone: bool) -> tuple[Array, Array]:
+def _plus_and_minus(canary: Array, num_clients: int, alone: bool, opposite: bool) -> tuple[Array, Array]:
     """Updates `[n, d]` of all clients in either world."""
-    second = jnp.broadcast_to(0 * canary if alone else -canary, (num_clients, canary.size)).at[0].set(-canary)
-    return second.at[0].multiply(-1), second
+    others = jnp.broadcast_to(0 * canary if alone else -canary, (num_clients, canary.size))
+    return others.at[0].set(canary), others.at[0].set(-canary if opposite else 0 * canary)
 
 
 def _given(updates: tuple[Array, Array], toward: Callable[[PyTree], Array]) -> Canary:

@@ -38,20 +38,21 @@ def looks(
     """
 
     @functools.cache
-    def canary(name: str, heard: int) -> Canary:
-        return _canary(subject, name, heard, key)
+    def canary(name: str, heard: int, neighbours: str) -> Canary:
+        return _canary(subject, name, heard, key, opposite=neighbours == "replacement")
 
     def of(entry: Entry) -> list[Look]:
         first, heard = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
         happened = adversaries.stood_still if outsider else adversaries.what_happened
-        counted = Look(f"{first}, who was counted", canary(first, heard), happened)
+        of_pair = functools.partial(canary, heard=heard, neighbours=entry.neighbours)
+        counted = Look(f"{first}, who was counted", of_pair(first), happened)
         if first == "proposal":
             score = adversaries.proposal(subject.release.num_coordinates)
-            return [Look(first, canary(first, heard), score), counted]
+            return [Look(first, of_pair(first), score), counted]
         readings = _readings(subject, entry, first, colluding, outsider)
         tested = held is not None or any(worst(figure) is not None for figure in (entry.claimed, entry.proved))
         names = [first, *(_others(subject, first, rounds) if tested and kind is None else [])]
-        return [*(_look(name, canary(name, heard), readings, rounds) for name in names), counted]
+        return [*(_look(name, of_pair(name), readings, rounds) for name in names), counted]
 
     return [of(entry) for entry in entries]
 
@@ -72,15 +73,15 @@ def _look(name: str, canary: Canary, readings: Sequence[Reading], rounds: int) -
     return Look(name, canary, between_rounds(score, rounds) if name.endswith("first round") else score)
 
 
-def _canary(subject: Subject, name: str, heard: int, key: Key) -> Canary:
+def _canary(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:
     """Adjacent inputs of this name among so many clients."""
     if name == "proposal":
         return canaries.proposal_canary(heard, num_params(subject), subject.release.num_coordinates)
     if name.endswith(", first round"):
         silenced = canaries.in_first_round if name.startswith("direction") else crafted_canaries.scaled_in_first_round
-        return silenced(_canary(subject, name.removesuffix(", first round"), heard, key))
+        return silenced(_canary(subject, name.removesuffix(", first round"), heard, key, opposite=opposite))
     if name in ("direction", "Dirac"):
-        return _given(subject, name, heard, key)
+        return _given(subject, name, heard, key, opposite=opposite)
     if name in ("gradient", "Dirac gradient"):
         return _crafted(subject, name)
     x, y = subject.data.examples
@@ -92,15 +93,15 @@ def _canary(subject: Subject, name: str, heard: int, key: Key) -> Canary:
     return sample_canary(subject.local, subject.loss, subject.data, example)
 
 
-def _given(subject: Subject, name: str, heard: int, key: Key) -> Canary:
+def _given(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:
     """Given updates, far beyond the clip in the norm; of many coordinates, each entry of a direction is below it."""
     plan, d = plan_of(subject), num_params(subject)
     clip = plan.clip(subject.release, heard)
     if name == "Dirac":
         norm = _LONG if clip is None else _BEYOND * clip
-        return canaries.dirac_canary(heard, d, _spikes(d), norm, alone=not plan.on_the_air)
+        return canaries.dirac_canary(heard, d, _spikes(d), norm, alone=not plan.on_the_air, opposite=opposite)
     norm = _LONG if clip is None else max(_BEYOND, 0.9 * d**0.5) * clip
-    return canaries.direction_canary(key, heard, d, norm, alone=not plan.on_the_air)
+    return canaries.direction_canary(key, heard, d, norm, alone=not plan.on_the_air, opposite=opposite)
 
 
 def _crafted(subject: Subject, name: str) -> Canary:

@@ -86,9 +86,9 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
-    at = lambda delta: _seen_by(options.adversary, _about_replacement(states(delta=delta)))
+    at = lambda delta: _seen_by(options.adversary, _tried_by(options.canary, states(delta=delta)))
     make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, "mesh": None, **more})
-    masked = values.get("elide") is False and not values.get("in_the_clear")
+    masked = values.get("elide") is False and not values.get("in_the_clear") and values.get("secure") is not False
     subject = Subject(
         make, chosen.local, chosen.loss, params, data, algorithm.release, chosen.training,
         functools.partial(make, elide=True) if masked else None,
@@ -144,6 +144,8 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
     """Refuse what makes the trials differ from the run that the ledger is about."""
     if values.get("cohort_size") is not None and options.rounds > 1:
         raise ValueError(f"rounds must be 1 with cohort_size, got {options.rounds}")
+    if values.get("sampling_rate") is not None and options.rounds > 1:
+        raise ValueError(f"rounds must be 1 with sampling_rate, got {options.rounds}")
     if values.get("num_byzantine"):
         raise ValueError(f"num_byzantine must be 0, since client 0 has the canary, got {values['num_byzantine']}")
     if attack := values.get("attack") or values.get("field_attack") or values.get("coordinate_attack"):
@@ -159,9 +161,9 @@ def _few(data: ClientData, samples: int) -> ClientData:
     return ClientData(examples, jnp.minimum(jnp.asarray(data.count), samples))
 
 
-def _about_replacement(entries: list[Entry]) -> list[Entry]:
-    """Canaries replace what a client sends or one of its samples: figures of other neighbours are no bound for them."""
-    return [entry for entry in entries if entry.neighbours == "replacement"]
+def _tried_by(kind: str | None, entries: list[Entry]) -> list[Entry]:
+    """Canaries of samples replace what a client sends: figures of other neighbours are no bound for them."""
+    return [entry for entry in entries if kind in (None, "direction") or entry.neighbours == "replacement"]
 
 
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:

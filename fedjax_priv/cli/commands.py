@@ -12,6 +12,7 @@ import jax
 import xarray as xr
 
 from fedjax_priv import _validate
+from fedjax_priv.cli import budget
 from fedjax_priv.cli.axes import parse_axes
 from fedjax_priv.cli.byzantine import check_attackers
 from fedjax_priv.cli.experiment import experiment, options_by_part
@@ -21,6 +22,7 @@ from fedjax_priv.cli.result_tables import Row, all_failed, run_rows, show_runs, 
 from fedjax_priv.cli.run_options import RunOptions
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
+from fedjax_priv.ledger import show as show_ledger
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.records.run_list import RunSummary, summaries
 from fedjax_priv.runs.records.run_writer import Keep
@@ -50,15 +52,20 @@ def run(system: str, values: Mapping[str, Any]) -> Outcome:
     """
     join(Launch(**pick(options_of(Launch), values)))
     options = _run_options(values)
+    allowed = budget.BudgetOptions(**pick(options_of(budget.BudgetOptions), values))
     check_attackers(values)
-    keep = _keep(system, options, values, without={"num_clients", "block"})  # which `simulate` writes down itself
+    budget.check(allowed)
     chosen, key = experiment(system, values), jax.random.key(options.seed)
     params = chosen.model.init(named(key, "params"))
+    noise, rounds = budget.within(allowed, chosen, values, key, params, options.rounds)
+    values, algorithm = {**values, **noise}, chosen.make(**noise)
+    keep = _keep(system, options, values, without={"num_clients", "block"})  # which `simulate` writes down itself
     with _resumable(keep):
         result = simulate(
-            chosen.make(), key, params, chosen.data,
-            rounds=options.rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,
+            algorithm, key, params, chosen.data,
+            rounds=rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,
         )  # fmt: skip
+    result = budget.spent(result, algorithm, chosen.data, allowed.delta, keep)
     rows = run_rows(system, result, keep.folder)
     return _outcome(f"{system}, {rows[0].rounds} rounds", rows, result, keep)
 
@@ -100,6 +107,17 @@ def list_runs(root: pathlib.Path) -> list[RunSummary]:
     return found
 
 
+def ledger_of(folder: pathlib.Path) -> list[budget.LedgerRow]:
+    """Print the ledger of a finished run.
+
+    Raises:
+      ValueError: the folder is not that of a run, or has no ledger.
+    """
+    rows = budget.read(folder)
+    show_ledger([budget.entry_of(row) for row in rows], f"privacy ledger of {folder}")
+    return rows
+
+
 def _run_options(values: Mapping[str, Any]) -> RunOptions:
     options = RunOptions(**pick(options_of(RunOptions), values))
     _validate.seed(seed=options.seed)
@@ -125,7 +143,7 @@ def _keep(system: str, options: RunOptions, values: Mapping[str, Any], *, withou
     now = datetime.datetime.now(datetime.UTC)
     name = pathlib.Path("results") / f"{system}-{now:%Y%m%d-%H%M%S}"
     folder = options.folder or processes.on_first(lambda: name)
-    elsewhere = {*options_of(RunOptions), *options_of(Launch), "data_dir"} - {"seed"} | without
+    elsewhere = {*options_of(RunOptions), *options_of(Launch), "data_dir", "delta"} - {"seed"} | without
     config = {name: _plain(value) for name, value in values.items() if name not in elsewhere and value is not None}
     return Keep(folder, options.checkpoint_every, options.resume, {"system": system, **config})
 

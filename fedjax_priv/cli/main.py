@@ -103,6 +103,19 @@ def _list(root: tyro.conf.Positional[pathlib.Path] = pathlib.Path("results"), js
     json_file.write(json, list_runs(root))
 
 
+def _ledger(folder: tyro.conf.Positional[pathlib.Path], json: _Json = None) -> None:
+    """Print the privacy ledger of a finished run: each adversary, what is claimed, what is proved and how.
+
+    Args:
+      folder: of the run.
+      json: new file for the printed table, as JSON.
+    """
+    from fedjax_priv.cli.commands import ledger_of
+
+    json_file.check_place(json)
+    json_file.write(json, ledger_of(folder))
+
+
 def _compute(command: Callable[[], list], file: pathlib.Path | None) -> list:
     """Run programs, print a table, and write it to a file."""
     json_file.check_place(file)
@@ -115,7 +128,7 @@ def _compute(command: Callable[[], list], file: pathlib.Path | None) -> list:
 @functools.cache
 def _commands(arguments: tuple[str, ...]) -> dict[str, Callable]:
     """By name; see `system_commands` for what the arguments say."""
-    others = {"reproduce": _reproduce, "list": _list, "bench": _bench}
+    others = {"reproduce": _reproduce, "list": _list, "ledger": _ledger, "bench": _bench}
     return named_only({"demo": _demo, **system_commands(arguments), **others}, arguments)
 
 

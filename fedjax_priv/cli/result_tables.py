@@ -30,6 +30,8 @@ class Row(NamedTuple):
     seconds_per_round: float
     folder: str
     caveats: list[str]  # limits of what the run shows
+    epsilon: dict[str, float]  # proved eps of all rounds by adversary, of those that have one
+    delta: float | None  # at which
 
 
 def run_rows(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: Sequence[str] = ()) -> list[Row]:
@@ -64,8 +66,15 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
     reasons = dict.fromkeys(row.failed_because for row in rows if row.failed_rounds)
     show_table(
         table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}",
-        *(f"failed: {reason}" for reason in reasons), *rows[0].caveats,
+        *(f"failed: {reason}" for reason in reasons), *_in_words(rows[0]), *rows[0].caveats,
     )  # fmt: skip
+
+
+def _in_words(row: Row) -> list[str]:
+    if not row.epsilon:
+        return []
+    spent = "; ".join(f"{name} {eps:.4g}" for name, eps in row.epsilon.items())
+    return [f"proved eps at delta {row.delta:g}: {spent}. why, and whom nothing protects: fedjax-priv ledger FOLDER"]
 
 
 def all_failed(rows: Sequence[Row]) -> str:
@@ -102,7 +111,16 @@ def _row(system: str, point: Mapping[str, Any], failed: int, run: xr.Dataset, fo
         seconds_per_round=float(run.seconds[-1]) / max(run.sizes["round"], 1),
         folder=folder,
         caveats=[run.attrs["caveats"]] if run.attrs.get("caveats") else [],
+        **_spent(run),
     )
+
+
+def _spent(run: xr.Dataset) -> dict[str, Any]:
+    if "epsilon" not in run:
+        return {"epsilon": {}, "delta": None}
+    last = run.epsilon.isel(round=-1).dropna("adversary")
+    names = map(str, last.adversary.values)
+    return {"epsilon": dict(zip(names, last.values.tolist(), strict=True)), "delta": float(run.epsilon.attrs["delta"])}
 
 
 def _because(status: np.ndarray) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import tyro
 
 from fedjax_priv.cli.axes import HOW
+from fedjax_priv.cli.budget import BudgetOptions
 from fedjax_priv.cli.experiment import options_by_part
 from fedjax_priv.cli.launch import Launch
 from fedjax_priv.cli.options import Option, Options, options_of
@@ -44,7 +45,8 @@ _AXES = {
 
 def run_parts(system: str) -> dict[str, Options]:
     """Options of a run of a system, by part."""
-    return options_by_part(system) | {"run": options_of(RunOptions), "launch": options_of(Launch)}
+    common = {"privacy": options_of(BudgetOptions), "run": options_of(RunOptions), "launch": options_of(Launch)}
+    return options_by_part(system) | common
 
 
 def sweep_parts(system: str) -> dict[str, Options]:

@@ -164,7 +164,7 @@ def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[P
 
 def _is_zero(number: Any) -> bool:
     """Whether a number is known to be 0; a traced one is not."""
-    return isinstance(number, int | float) and number == 0
+    return isinstance(number, int | float) and bool(number == 0)
 
 
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:

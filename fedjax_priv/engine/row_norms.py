@@ -6,8 +6,11 @@ from jaxtyping import Array, Float
 
 
 def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Euclidean norms of rows, which are scaled before squares can overflow or vanish."""
-    scale = unit_scale(largest_entries(rows))
+    """Euclidean norms of rows, which are scaled before squares can overflow or vanish.
+
+    The scale stays away from 2^-126: where rows are divided before, XLA folds both factors into one, which vanishes.
+    """
+    scale = jnp.clip(unit_scale(largest_entries(rows)), 2.0**-100, 2.0**100)
     return jnp.sqrt(jnp.square(rows * scale[:, None]).sum(1)) / scale
 
 

@@ -43,11 +43,22 @@ def round_status(groups: Received, group_status: Array, moved: RoundState, needs
     """
     reasons = jnp.bitwise_or.reduce(group_status)
     reasons = jnp.where(reasons > 0, reasons, int(Status.NOT_RECOVERED))
-    finite = jnp.stack(
-        [jnp.isfinite(a).all() for a in jax.tree.leaves([getattr(moved, name) for name in SERVER])]
-    ).all()
+    finite = jnp.stack([jnp.isfinite(a).all() for a in _at_stake(moved)]).all()
     enough = (groups.count > 0).any() if needs_rows else True
     return jnp.where(enough, jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+
+
+def _at_stake(moved: RoundState) -> list[Array]:
+    """What the server keeps of a round that succeeds, but for what it keeps in any case: buffers may be large."""
+
+    def of(node: PyTree) -> list[Array]:
+        if not isinstance(node, Kept):
+            return [node]
+        either = zip(jax.tree.leaves(node.counted), jax.tree.leaves(node.lost), strict=True)
+        return [good for good, bad in either if good is not bad]
+
+    nodes = jax.tree.leaves([getattr(moved, name) for name in SERVER], is_leaf=_is_kept)
+    return [leaf for node in nodes for leaf in of(node)]
 
 
 def commit(
@@ -80,7 +91,7 @@ def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
 
     def each(new: PyTree, old: PyTree) -> PyTree:
         good, bad = new if isinstance(new, Kept) else (new, old)
-        return jax.tree.map(lambda a, b: jnp.where(status == 0, a, b), good, bad)
+        return jax.tree.map(lambda a, b: a if a is b else jnp.where(status == 0, a, b), good, bad)
 
     return jax.tree.map(each, new, old, is_leaf=_is_kept)
 

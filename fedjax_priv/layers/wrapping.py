@@ -1,4 +1,9 @@
-"""Integers modulo a power of two: uploads of as many bits as the sum needs."""
+"""Integers modulo a power of two: uploads of as many bits as the sum needs.
+
+Sums that can be taken so: `plain_ring`, `pairwise_masks` (SecAgg, SecAgg+, by group too) and `enrolled_masks` (CDP-FL).
+All add every coordinate of every upload. `sparse_masks` cannot: clients send different coordinates, so a coordinate's
+noise is that of an unknown number of clients, perhaps of one, and what a client does not send cannot be rotated back.
+"""
 
 from jaxtyping import Array, Int32, UInt32
 

@@ -24,19 +24,19 @@ ADJACENT: dict[Neighbours, str] = {
     "zero-out": "zero-out: what a client sends is 0 or not",
     "replacement": "replacement: all that a client holds is anything else",
 }
+HERE = "proved in theory.sampled_gaussian.rounds; no proof in print that we know of"
 ROW: dict[tuple[str, Neighbours], str] = {
     ("poisson", "add/remove"): "Theorem 11 of Zhu, Dong and Wang 2022",
     ("poisson", "zero-out"): "Theorem 11 of Zhu, Dong and Wang 2022",
-    ("poisson", "replacement"): "theory.sampled_gaussian.rounds: no proof in print that we know of",
+    ("poisson", "replacement"): HERE,
     ("fixed size", "add/remove"): "Theorem 11 of Zhu, Dong and Wang 2022",
     ("fixed size", "replacement"): "Zhu, Dong and Wang 2022, both orders at each eps",
-    ("fixed size", "zero-out"): "theory.sampled_gaussian.rounds: no proof in print that we know of",
+    ("fixed size", "zero-out"): HERE,
 }
 """Where each row is proved."""
 EXACT = "Gaussian mechanisms, exact (Balle and Wang 2018)"
 OUTSIDER = "an outsider, who sees all models and not who takes part"
 CLIENT = "a client of the round, or anybody else who sees who takes part"
-SERVER = "the server"
 
 
 _Seen = Callable[[Neighbours], Figure]
@@ -47,7 +47,7 @@ def entries(release: CentralNoise, question: Question) -> list[Entry]:
     """Entries for an outsider, for a client of the round, and for the server; one for each kind of neighbours."""
     z = float(release.noise_multiplier)
     if not z:
-        return [no_guarantee("anybody", ADJACENT["zero-out"], "updates are clipped and no noise is added")]
+        return [no_guarantee("anybody", ADJACENT["replacement"], "updates are clipped and no noise is added")]
     same_cohort: list[Neighbours] = ["zero-out", "replacement"]
     known = _known(z, question) if release.correlation is None else _correlated(release, question, hidden=False)
     hidden = _outside(release, question)
@@ -152,4 +152,4 @@ def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndar
 
 def _server(release: CentralNoise) -> Entry:
     what = "the exact sum" if release.secure else "every update"
-    return no_guarantee(f"{SERVER}, which adds the noise", ADJACENT["zero-out"], f"it sees {what}")
+    return no_guarantee("the server, which adds the noise", ADJACENT["replacement"], f"it sees {what}")

@@ -5,6 +5,7 @@ on what the draw enforces, never on what happened. A round that failed uses up a
 clients, so attempts are counted.
 """
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -31,21 +32,28 @@ def figure(release: CentralNoise, num_rounds: int, delta: float, neighbours: Nei
       neighbours: "add/remove", "zero-out" or "replacement" of a client.
       hidden: the adversary does not know who takes part: coins of groups in turn then amplify privacy.
     """
-    if why := _uncovered(release, neighbours):
+    if why := _uncovered(release):
         return none(why)
-    z, who = float(np.asarray(release.noise_multiplier)), release.participation
-    schedule = Schedule(num_rounds, who.separation)
-    k = -(-num_rounds // who.separation)
-    moved = sensitivity(release.correlation, schedule)
-    as_one = "replacement" if neighbours == "replacement" else "zero-out"
-    mu = float(correlated_noise.mu(z, moved, as_one))
-    whole = Figure(
-        float(gaussian.epsilon(delta, mu)), delta,
-        f"one Gaussian mechanism for {num_rounds} rounds, mu = {mu:.4g}: sensitivity {moved:.5g} of {k} rounds of a "
-        f"client at least {who.separation} apart, z = {z:.5g} (Denisov et al. 2022)",
-    )  # fmt: skip
-    amplified = _by_coins(release, schedule, z, delta, neighbours) if hidden else None
-    return min((one for one in (amplified, whole) if one), key=lambda one: worst(one) or 0.0)
+    schedule = Schedule(num_rounds, release.participation.separation)
+    amplified = _by_coins(release, schedule, delta, neighbours) if hidden else None
+    whole = _as_one_mechanism(release, schedule, delta, neighbours)
+    if amplified is None or whole.epsilon is None:
+        return amplified or whole
+    return min(amplified, whole, key=lambda one: worst(one) or 0.0)
+
+
+def _as_one_mechanism(release: CentralNoise, schedule: Schedule, delta: float, neighbours: Neighbours) -> Figure:
+    """Without sampling, which holds whoever knows who takes part, as long as others do not take a client's place."""
+    who, z = release.participation, float(np.asarray(release.noise_multiplier))
+    if neighbours == "add/remove" and (who.sampling in OF_FIXED_SIZE or who.capacity is not None):
+        return none("another client has the place of one that is not there: see zero-out")
+    k, moved = -(-schedule.num_rounds // who.separation), sensitivity(release.correlation, schedule)
+    mu = float(correlated_noise.mu(z, moved, "replacement" if neighbours == "replacement" else "zero-out"))
+    why = (
+        f"one Gaussian mechanism for {schedule.num_rounds} rounds, mu = {mu:.4g}: sensitivity {moved:.5g} of {k} "
+        f"rounds of a client at least {who.separation} apart, z = {z:.5g} (Denisov et al. 2022)"
+    )
+    return Figure(float(gaussian.epsilon(delta, mu)), delta, why)
 
 
 def sensitivity(correlation: Any, schedule: Schedule) -> float:
@@ -69,7 +77,7 @@ def sensitivity(correlation: Any, schedule: Schedule) -> float:
     return correlated_noise.toeplitz_sensitivity(column, schedule)
 
 
-def _uncovered(release: CentralNoise, neighbours: Neighbours) -> str:
+def _uncovered(release: CentralNoise) -> str:
     """Why no theorem covers the release; "" if one does."""
     who = release.participation
     if not np.all(np.asarray(release.noise_multiplier) > 0):
@@ -78,25 +86,27 @@ def _uncovered(release: CentralNoise, neighbours: Neighbours) -> str:
         return f"nothing is known of the noise's correlation, {type(release.correlation).__name__}"
     if who.separation > 1 and who.sampling not in SEPARATING:
         return f"{who.sampling} sampling does not keep two rounds of a client {who.separation} apart"
-    if neighbours == "add/remove" and (who.sampling in OF_FIXED_SIZE or who.capacity is not None):
-        return "another client has the place of one that is not there: see zero-out"
     return ""
 
 
-def _by_coins(
-    release: CentralNoise, schedule: Schedule, z: float, delta: float, neighbours: Neighbours
-) -> Figure | None:
+def _by_coins(release: CentralNoise, schedule: Schedule, delta: float, neighbours: Neighbours) -> Figure | None:
     """The figure of cyclic Poisson sampling, where it applies."""
     who, about = release.participation, release.correlation
     if who.sampling not in ("cyclic_poisson", "poisson") or neighbours == "replacement":
         return None
     if not isinstance(about, correlations.Banded) or len(about.coefficients) > who.separation:
         return None
-    one = sampled_gaussian.Round(z, who.rate, "poisson", who.capacity, release.population // who.separation)
-    rounds = correlated_noise.by_coins(one, about.coefficients, schedule)
-    ((single, k),) = rounds
+    z, group = float(np.asarray(release.noise_multiplier)), release.population // who.separation
+    one = sampled_gaussian.Round(z, who.rate, "poisson", who.capacity, group)
+    ((one, k),) = correlated_noise.by_coins(one, about.coefficients, schedule)
     why = (
         f"{k} rounds by coins of rate {who.rate:g} in {who.separation} groups, z over the norm of a column "
-        f"{single.noise_multiplier:.5g} (Choquette-Choo et al. 2023)"
+        f"{one.noise_multiplier:.5g} (Choquette-Choo et al. 2023)"
     )
-    return Figure(float(sampled_gaussian.epsilon(delta, rounds, neighbours)), delta, why)
+    return Figure(_composed(one, k, delta, neighbours), delta, why)
+
+
+@functools.lru_cache(maxsize=256)
+def _composed(one: sampled_gaussian.Round, k: int, delta: float, neighbours: Neighbours) -> float:
+    """Eps after k rounds; asked again for other numbers of rounds of the same k."""
+    return float(sampled_gaussian.epsilon(delta, [(one, k)], neighbours))

@@ -6,6 +6,8 @@ in which it took part can show later that it did. So only local training that st
 figure; any other has the one for a server that knows who takes part, which holds for it.
 """
 
+import functools
+
 import numpy as np
 
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
@@ -75,11 +77,13 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray) -> Figure:
         amplitude = wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"])
         eps = wireless.limited_epsilon(about, delta, amplitudes=amplitude, rounds=rounds)
         return Figure(float(eps), delta, "known set of users, amplitudes scaled by L (replacement)")
+    by_round = functools.partial(wireless.epsilon_by_round, about, delta, rounds=rounds)
     if question.steps is None or question.steps.form not in FORGETTING:
         eps = wireless.known_set_epsilon(about, delta, rounds=rounds)
-        return Figure(float(eps), delta, "set of senders known: what clients remember may show it (replacement)")
+        why = "set of senders known: what clients remember may show it (replacement)"
+        return Figure(float(eps), delta, why, lambda: by_round(known_set=True))
     eps = wireless.rigorous_epsilon(about, delta, rounds=rounds)
-    return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)")
+    return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)", by_round)
 
 
 def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, about: wireless.Round) -> Figure:
@@ -88,7 +92,8 @@ def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, a
         return none("users limited by power on orthogonal links: no accountant")
     alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]))
     eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)
-    return Figure(float(eps), delta, "each link seen alone, silence too (replacement)")
+    by_round = functools.partial(wireless.epsilon_by_round, alone, delta, rounds=rounds, known_set=True)
+    return Figure(float(eps), delta, "each link seen alone, silence too (replacement)", by_round)
 
 
 def _shape(p: np.ndarray) -> np.ndarray:

@@ -90,6 +90,7 @@ class CentralNoise(NamedTuple):
     population: int  # N
     secure: bool  # the server gets the exact sum and no update; who came decides if it is opened: zero-out only
     correlation: Any = None  # how noise of different rounds is correlated; None: independent
+    masks: Protocol | None = None  # as in `Sum`; None too where the sum is not secure
 
 
 Release = Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise | CentralNoise

@@ -81,7 +81,7 @@ def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]]) -> n
 
     Of more than 128 rounds some are left out: they have eps of the next one that is not.
     """
-    last = float(epsilon_after(delta, rounds))
+    last = float(epsilon_after(delta, _together(rounds)))
     step, size = _grid(rounds, _COARSE)
     stride = -(-sum(count for _, count in rounds) // _POINTS)
     of_orders = [_running(order, delta, rounds, step, size, stride) for order in range(len(rounds[0][0]))]
@@ -89,13 +89,24 @@ def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]]) -> n
     return np.minimum.accumulate(found[::-1])[::-1]  # eps of more rounds holds for fewer
 
 
+def _together(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Mechanism, int]]:
+    """Each mechanism once, as often as it happens in all."""
+    kinds = {id(mechanism): mechanism for mechanism, _ in rounds}
+    often = dict.fromkeys(kinds, 0)
+    for mechanism, count in rounds:
+        often[id(mechanism)] += count
+    return [(kinds[name], count) for name, count in often.items()]
+
+
 def _running(
     order: int, delta: float, rounds: Sequence[tuple[Mechanism, int]], step: float, size: int, stride: int
 ) -> np.ndarray:
     """Eps after each round in one order."""
-    found, so_far = np.empty(0), None
+    found, so_far, losses = np.empty(0), None, {}
     for mechanism, count in rounds:
-        one = _one_loss(mechanism[order], step, size)
+        if id(mechanism) not in losses:
+            losses[id(mechanism)] = _one_loss(mechanism[order], step, size)
+        one = losses[id(mechanism)]
         several = _power(one, stride) if stride <= count else one
         whole, rest = divmod(count, stride)
         for part, length in [(several, stride)] * whole + ([(_power(one, rest), rest)] if rest else []):

@@ -28,18 +28,23 @@ def unbounded_least(decreasing: Callable[[Numbers], Result], target: Numbers) ->
     return np.where(decreasing(high) > target, np.inf, least(decreasing, target, high))[()]
 
 
-def least_scale(decreasing: Callable[[float], float], target: float, close: float) -> float:
+def least_scale(decreasing: Callable[[float], float], target: float, close: float, start: float = 1.0) -> float:
     """About the least x > 0 with decreasing(x) <= target: larger by at most the relative `close`, and never smaller.
 
-    Few calls: for functions that take long and fall about as fast as a power of x.
+    Infinite if there is none below `FAR`; never below 1 / `FAR`. Few calls: for functions that take long and fall about
+    as fast as a power of x.
     """
     from scipy.optimize import brentq
 
-    high = 1.0
+    high = start
     while decreasing(high) > target:
         high *= 2
+        if high > FAR:
+            return np.inf
     while decreasing(high / 2) <= target:
         high /= 2
+        if high * FAR < 1:
+            return high
     excess = lambda log_x: np.log(max(decreasing(np.exp(log_x)), 1e-12) / target)
     root: Any = brentq(excess, np.log(high / 2), np.log(high), xtol=close / 4)
     found = np.exp(root)

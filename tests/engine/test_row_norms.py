@@ -24,6 +24,13 @@ def test_scales_are_powers_of_two_by_the_exponent(double, top):
         np.testing.assert_array_equal(unit_scale(others, top), 2.0**top)
 
 
+def test_norms_of_huge_rows_that_were_divided_before():
+    """XLA folds the division and the scale; a scale of 2^-126 divided by 1.5 is 0 on a CPU."""
+    rows = np.random.default_rng(0).uniform(0.5, 1, size=(2, 5)) * np.array([1.5e38, 3e37])[:, None]
+    found = jax.jit(lambda x: norms(x / 1.5))(jnp.asarray(rows, jnp.float32))
+    np.testing.assert_allclose(found, np.linalg.norm(rows / 1.5, axis=1), rtol=1e-6)
+
+
 def test_norms_of_tiny_and_huge_rows():
     rows = np.random.default_rng(0).normal(size=(4, 7)) * np.array([1e-36, 1e-20, 1.0, 1e37])[:, None]
     np.testing.assert_allclose(norms(jnp.asarray(rows, jnp.float32)), np.linalg.norm(rows, axis=1), rtol=1e-6)

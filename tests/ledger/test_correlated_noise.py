@@ -71,6 +71,8 @@ def test_coins_amplify_for_those_who_do_not_see_them():
     assert cyclic(hidden=True) == cyclic(neighbours="add/remove", hidden=True)
     assert cyclic() == cyclic(neighbours="add/remove") == pytest.approx(91.817, abs=6e-4)
     assert cyclic(neighbours="replacement", hidden=True) == pytest.approx(gaussian.epsilon(DELTA, 20.0))
+    capped = CYCLIC._replace(capacity=60)
+    assert eps(noise, capped, "add/remove", rounds=1000, z=1.0, hidden=True) == pytest.approx(7.0466, abs=2e-3)
     wider = banded(cn.square_root(11))  # more bands than groups: no amplification is proved
     assert eps(wider, CYCLIC, rounds=1000, hidden=True) == eps(wider, CYCLIC, rounds=1000)
 

@@ -14,7 +14,7 @@ from fedjax_priv.status import describe
 
 VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
-RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because"}
+RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because", "epsilon", "adversary"}
 """Names of the result of a run or a sweep, which metrics and axes must leave alone."""
 
 

@@ -39,6 +39,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 Neighbours = Literal["add/remove", "zero-out", "replacement"]
 Sampling = Literal["poisson", "fixed size"]
 _NEVER = 1e-22  # numbers of clients that are less likely are counted as lost
+_NEGLIGIBLE = 1e-13  # a chance that a cohort is full that is counted as lost
 
 
 class Round(NamedTuple):
@@ -116,8 +117,14 @@ def _truncated(one: Round, q: np.ndarray, shift: Numbers, neighbours: str) -> Me
     happens = chance > _NEVER
     lost = float(chance[~happens].sum())
     number, chance = number[happens], chance[happens]
+    if (full := float(chance.sum()) + lost) < _NEGLIGIBLE:
+        return tuple(_or_lost(order, full) for order in _poisson(q, shift, neighbours))
     orders = zip(_poisson(q, shift, neighbours), _fixed_size(q * most / (number + 1), shift, neighbours), strict=True)
     return tuple(_mixed(fits, full, rest, chance, lost) for fits, full in orders)
+
+
+def _or_lost(profile: Profile, chance: float) -> Profile:
+    return lambda x: np.minimum(profile(x) + chance, 1)
 
 
 def _mixed(fits: Profile, full: Profile, rest: float, chance: np.ndarray, lost: float) -> Profile:

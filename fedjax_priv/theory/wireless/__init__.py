@@ -84,7 +84,13 @@ from fedjax_priv.theory.wireless.participation import (
     participation_moments,
 )
 from fedjax_priv.theory.wireless.power_limited import limited_amplitudes, limited_delta, limited_epsilon
-from fedjax_priv.theory.wireless.proved import known_set_delta, known_set_epsilon, rigorous_delta, rigorous_epsilon
+from fedjax_priv.theory.wireless.proved import (
+    epsilon_by_round,
+    known_set_delta,
+    known_set_epsilon,
+    rigorous_delta,
+    rigorous_epsilon,
+)
 from fedjax_priv.theory.wireless.rounds import Round
 
 __all__ = [
@@ -92,7 +98,7 @@ __all__ = [
     "central_delta", "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed",
     "central_epsilon_sharp", "compose_heterogeneous", "compose_heterogeneous_closed", "compose_homogeneous",
     "convergence_bound", "convergence_bound_known", "convergence_bound_optimal", "convergence_bound_unknown",
-    "count_law", "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known",
+    "count_law", "epsilon_by_round", "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known",
     "estimate_weights_unknown", "inverse_moments", "inverse_moments_taylor", "known_set_delta", "known_set_epsilon",
     "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon",
     "local_epsilon_analytic", "moment_known", "moment_known_taylor", "moment_unknown", "optimal_participation",

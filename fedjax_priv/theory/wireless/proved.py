@@ -8,11 +8,13 @@ server does not see. Adjacent inputs differ in one user: its data are replaced, 
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
+
 from fedjax_priv.theory import _accountant, _validate
 from fedjax_priv.theory._accountant import Mechanism
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import profiles
-from fedjax_priv.theory.wireless.rounds import Checked, Round, distinct
+from fedjax_priv.theory.wireless.rounds import Checked, Round, distinct, in_order
 
 Adjacency = Literal["replacement", "removal"]
 
@@ -54,6 +56,20 @@ def known_set_delta(setting: Round, epsilon: Numbers, *, rounds: Numbers = 1) ->
     return _accountant.delta_after(
         _validate.real("[0, inf)", epsilon=epsilon), _of_rounds(profiles.known_set, setting, rounds)
     )
+
+
+def epsilon_by_round(setting: Round, delta: float, *, rounds: Numbers, known_set: bool = False) -> np.ndarray:
+    """`rigorous_epsilon` under replacement after each of the rounds in their order, `[T]`; or `known_set_epsilon`.
+
+    Of more than 128 rounds some are left out: they have eps of the next one that is not.
+    """
+    target = float(_validate.real("(0, 1)", delta=delta))
+    kinds, which = in_order(setting, rounds)
+    mechanisms = [(profiles.known_set if known_set else profiles.replacement)(one) for one in kinds]
+    starts = np.flatnonzero(np.diff(which, prepend=-1))
+    counts = np.diff(starts, append=which.size)
+    ordered = [(mechanisms[which[at]], int(count)) for at, count in zip(starts, counts, strict=True)]
+    return _accountant.epsilon_by_round(target, ordered)
 
 
 def _adjacent(setting: Round, rounds: Numbers, adjacency: Adjacency) -> list[tuple[Mechanism, int]]:

@@ -44,16 +44,21 @@ def checked(setting: Round) -> Checked:
 
 def distinct(setting: Round, rounds: Numbers) -> list[tuple[Checked, int]]:
     """The distinct rounds of a run of T, checked, and how often each happens; one noise variance for all users."""
+    kinds, which = in_order(setting, rounds)
+    return list(zip(kinds, np.bincount(which).tolist(), strict=True))
+
+
+def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray]:
+    """The distinct rounds of a run of T, checked, and which of them each round is, `[T]`."""
     size, total = int(_validate.integer(num_users=setting.num_users)), int(_validate.integer(rounds=rounds))
     p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
     if variance.shape not in ((), (total,)):
         _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per round: rounds = {total}")
     if p.ndim < 2 and variance.ndim == 0:
-        return [(Checked(size, np.broadcast_to(p, size), clip, variance, receiver_noise), total)]
+        return [Checked(size, np.broadcast_to(p, size), clip, variance, receiver_noise)], np.zeros(total, int)
     settings = np.column_stack([np.broadcast_to(variance, total), np.broadcast_to(p, (total, size))])
-    kinds, often = np.unique(settings, axis=0, return_counts=True)
-    rows = zip(kinds, often, strict=True)
-    return [(Checked(size, row[1:], clip, row[0], receiver_noise), int(count)) for row, count in rows]
+    rows, which = np.unique(settings, axis=0, return_inverse=True)
+    return [Checked(size, row[1:], clip, row[0], receiver_noise) for row in rows], which.ravel()
 
 
 def in_rounds(setting: Round, total: int) -> np.ndarray:

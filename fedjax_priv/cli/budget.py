@@ -1,0 +1,159 @@
+"""The privacy budget of `run`: noise for an eps, rounds within one, and what was spent."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import xarray as xr
+from jaxtyping import PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Algorithm, ClientData, Key
+from fedjax_priv.cli.experiment import Experiment
+from fedjax_priv.ledger import Entry, Figure, epsilon_by_round, ledger, noise_for, rounds_within, worst
+from fedjax_priv.runs.records import atomic_file, run_folder
+from fedjax_priv.runs.records.run_writer import Keep
+from fedjax_priv.systems.releases import CentralNoise, OverTheAir
+
+LEDGER = "ledger.json"
+"""File in the folder of a run."""
+NOISE = ("noise_multiplier", "noise_variance", "gradient_noise")
+"""Options that say how much noise there is; of those that a system has, the first is calibrated."""
+
+
+class BudgetOptions(NamedTuple):
+    """Options of `run` about privacy.
+
+    Args:
+      delta: delta at which every eps is stated, in (0, 1).
+      target_epsilon: choose the noise (noise_multiplier, noise_variance or gradient_noise) so that the eps of all
+        rounds is at most this, for the first adversary in the ledger that has a figure; the search begins at the noise
+        that is given.
+      stop_at_epsilon: end the run at the last round with which the eps of that adversary is at most this.
+    """
+
+    delta: float = 1e-5
+    target_epsilon: float | None = None
+    stop_at_epsilon: float | None = None
+
+
+class LedgerRow(NamedTuple):
+    """An entry of a ledger, as a file holds it; eps is the largest of any client."""
+
+    adversary: str
+    view: str
+    adjacent: str
+    neighbours: str
+    claimed_epsilon: float | None
+    claimed_delta: float | None
+    claim: str  # the theorem, or why there is none
+    proved_epsilon: float | None
+    proved_delta: float | None
+    proof: str  # the theorem and its assumptions, or why there is none
+    note: str
+
+
+def check(options: BudgetOptions) -> None:
+    """Refuse options outside their range.
+
+    Raises:
+      ValueError: names the option.
+    """
+    _validate.fraction(below_one=True, above_zero=True, delta=options.delta)
+    if options.target_epsilon is not None and options.stop_at_epsilon is not None:
+        raise ValueError(f"stop_at_epsilon must not be given with target_epsilon, got {options.stop_at_epsilon}")
+    for name in ("target_epsilon", "stop_at_epsilon"):
+        if (value := getattr(options, name)) is not None:
+            _validate.positive(**{name: value})
+
+
+def within(
+    options: BudgetOptions, chosen: Experiment, values: Mapping[str, Any], key: Key, params: PyTree, rounds: int
+) -> tuple[dict[str, Any], int]:
+    """Options of the system to change, and the number of rounds, which keep the budget.
+
+    Raises:
+      ValueError: nothing is proved of the system, its eps depends on whose uploads are lost, or a round is too many.
+    """
+    asked = {name: getattr(options, name) for name in ("target_epsilon", "stop_at_epsilon")}
+    name, epsilon = next(((name, value) for name, value in asked.items() if value is not None), ("", None))
+    if epsilon is None:
+        return {}, rounds
+    about = (key, params, chosen.data, epsilon)
+    try:
+        if name == "stop_at_epsilon":
+            algorithm = chosen.make()
+            _check_losses(algorithm, values, name)
+            return {}, rounds_within(algorithm, *about, delta=options.delta, most=rounds)
+        noise = next((option for option in NOISE if option in values), None)
+        if noise is None:
+            raise ValueError("epsilon must be for a system with noise")
+        make, start = lambda much: chosen.make(**{noise: much}), float(values[noise] or 1.0)
+        _check_losses(make(start), values, name)
+        return {noise: noise_for(make, *about, delta=options.delta, rounds=rounds, start=start)}, rounds
+    except ValueError as error:
+        raise ValueError(str(error).replace("epsilon must", f"{name} must", 1)) from error
+
+
+def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str) -> None:
+    """Refuse a budget where an upload that is lost takes noise with it."""
+    if isinstance(algorithm.release, CentralNoise | OverTheAir):
+        return
+    for option in ("dropout", "leave"):
+        if values.get(option):
+            raise ValueError(
+                f"{option} must be 0 with {name}, since lost clients take noise along, got {values[option]}"
+            )
+
+
+def spent(result: xr.Dataset, algorithm: Algorithm, data: ClientData, delta: float, keep: Keep) -> xr.Dataset:
+    """The result with `epsilon`, if anything is proved; the folder of a run that has ended gets it and the ledger."""
+    known = result.get("epsilon")
+    if (known is not None and known.attrs["delta"] == delta) or not result.sizes["round"] or jax.process_count() > 1:
+        return result
+    entries = ledger(algorithm, result, data, delta=delta)
+    if any(entry.proved.epsilon is not None for entry in entries):
+        result = result.drop_dims("adversary", errors="ignore")
+        result = result.assign(epsilon=epsilon_by_round(algorithm, result, data, delta=delta))
+    if not result.attrs["interrupted"]:
+        folder = pathlib.Path(keep.folder)
+        write(folder / LEDGER, entries)
+        run_folder.save(folder, result)
+    return result
+
+
+def write(path: pathlib.Path, entries: list[Entry]) -> None:
+    """Write the ledger of a run."""
+    atomic_file.write(path, atomic_file.to_json([row(entry)._asdict() for entry in entries]))
+
+
+def read(folder: pathlib.Path) -> list[LedgerRow]:
+    """The ledger of a finished run.
+
+    Raises:
+      ValueError: the folder is not that of a run, or it has no ledger.
+    """
+    run_folder.read_manifest(folder)
+    path = folder / LEDGER
+    if not path.is_file():
+        raise ValueError(f"{folder} has no {LEDGER}: `fedjax-priv run` writes it when a run has ended")
+    return [LedgerRow(**fields) for fields in json.loads(path.read_bytes())]
+
+
+def row(entry: Entry) -> LedgerRow:
+    """An entry as a row."""
+    claimed, proved = entry.claimed, entry.proved
+    return LedgerRow(
+        entry.adversary, entry.view, entry.adjacent, entry.neighbours,
+        worst(claimed), claimed.delta, claimed.why, worst(proved), proved.delta, proved.why, entry.note,
+    )  # fmt: skip
+
+
+def entry_of(row: LedgerRow) -> Entry:
+    """A row as an entry, with one eps for all clients."""
+    return Entry(
+        row.adversary, row.adjacent, Figure(row.claimed_epsilon, row.claimed_delta, row.claim),
+        Figure(row.proved_epsilon, row.proved_delta, row.proof), row.note, row.view, neighbours=row.neighbours,
+    )  # fmt: skip

@@ -1,0 +1,142 @@
+"""Before a run: the noise that an eps asks for, and the rounds that it allows.
+
+Who takes part depends on nothing that is trained, so all cohorts of a run are known ahead, and so is its ledger. What
+is not known is whose uploads will be lost: a budget is for runs in which that leaves eps as it is.
+"""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Algorithm, ClientData, Key
+from fedjax_priv.ledger.by_release import ledger
+from fedjax_priv.ledger.entry import Entry, worst
+from fedjax_priv.theory import _roots
+
+_CLOSE = 1e-5  # relative, of the noise
+
+
+def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, rounds: int) -> xr.Dataset:
+    """What a ledger reads of a run, before the run: its cohorts, and no upload is lost.
+
+    Args:
+      algorithm: what will be run, with a `draw`.
+      key: root key of the run.
+      params: initial parameters.
+      data: of the clients.
+      rounds: of the run.
+
+    Raises:
+      ValueError: the algorithm has no `draw`, or `rounds` is no integer >= 1.
+    """
+    _validate.integer(rounds=rounds)
+    if algorithm.draw is None:
+        raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
+    who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
+    each = ("round", "client")
+    here = who.selected
+    return xr.Dataset(
+        {
+            "client_id": (each, who.client), "counted": (each, here), "gain": (each, who.gain),
+            "status": (("round",), np.zeros(rounds, np.int32)), "join_probability": (each, who.participation),
+            "up_bytes": (("phase", *each), 1.0 * here[None]),
+        },
+        {"phase": ["upload"], "round": np.arange(1, rounds + 1)},
+        {"num_params": sum(leaf.size for leaf in jax.tree.leaves(params))},
+    )  # fmt: skip
+
+
+def rounds_within(
+    algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, epsilon: float, *, delta: float, most: int
+) -> int:
+    """How many rounds of a run are within eps: the last one after which the ledger's first figure is.
+
+    Args:
+      algorithm: as in `planned`.
+      key: as in `planned`.
+      params: as in `planned`.
+      data: as in `planned`.
+      epsilon: > 0, for the first adversary in the ledger that has a figure.
+      delta: in (0, 1).
+      most: rounds of the run if eps allows them all.
+
+    Raises:
+      ValueError: as `planned`; nothing is proved; or the first round is beyond eps.
+    """
+    _validate.positive(epsilon=epsilon)
+    plan = planned(algorithm, key, params, data, most)
+    after = lambda rounds: _spent(algorithm, plan.isel(round=slice(0, rounds)), data, delta)
+    if after(most) <= epsilon:
+        return most
+    found = _roots.most(after, float(epsilon), most)
+    if not found:
+        raise ValueError(f"epsilon must allow a round, whose eps is {after(1):.4g} at delta {delta:g}, got {epsilon:g}")
+    return found
+
+
+def noise_for(
+    make: Callable[[float], Algorithm],
+    key: Key,
+    params: PyTree,
+    data: ClientData,
+    epsilon: float,
+    *,
+    delta: float,
+    rounds: int,
+    start: float = 1.0,
+) -> float:
+    """How much noise is enough for a run? The least with which the ledger's first figure is within eps, to 5 digits.
+
+    Args:
+      make: `noise -> algorithm`, where more of it means less eps: a deviation or a variance.
+      key: as in `planned`.
+      params: as in `planned`.
+      data: as in `planned`.
+      epsilon: > 0, for the first adversary in the ledger that has a figure.
+      delta: in (0, 1).
+      rounds: of the run.
+      start: noise to begin the search with, which `make` allows.
+
+    Raises:
+      ValueError: as `planned` and `make`; or nothing is proved, however much the noise is.
+    """
+    _validate.positive(epsilon=epsilon)
+    plan = planned(make(start), key, params, data, rounds)
+    found = _roots.least_scale(lambda noise: _spent(make(noise), plan, data, delta), float(epsilon), _CLOSE, start)
+    if not np.isfinite(found):
+        raise ValueError(f"epsilon must be one that more noise reaches, got {epsilon:g}")
+    return found
+
+
+def figure_of_budget(entries: list[Entry]) -> Entry | None:
+    """The entry that a budget is about: the first one with a figure for all rounds."""
+    return next((entry for entry in entries if entry.proved.epsilon is not None and entry.view != "proposal"), None)
+
+
+def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData, delta: float) -> float:
+    entries = ledger(algorithm, plan, data, delta=delta)
+    entry = figure_of_budget(entries)
+    if entry is None:
+        raise ValueError(f"algorithm must have a proved figure, got none: {entries[0].proved.why}")
+    return float(worst(entry.proved) or 0.0)
+
+
+def _cohorts(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, rounds: int):
+    """All cohorts, their leaves `[rounds, size]`."""
+    draw = algorithm.draw
+    assert draw is not None
+
+    def all_rounds(key: Key, params: PyTree, data: ClientData):
+        first = algorithm.init(key, params, data).draw
+
+        def one(state: PyTree, round: jax.Array):
+            who, state = draw(key, state, round, data.count)
+            return state, who
+
+        return jax.lax.scan(one, first, jax.numpy.arange(rounds))[1]
+
+    return jax.jit(all_rounds)(key, params, data)

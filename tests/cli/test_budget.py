@@ -1,0 +1,112 @@
+"""The privacy of a run on the command line: eps of its rounds, its ledger, noise for an eps and rounds within one."""
+
+import json
+
+import numpy as np
+import pytest
+
+from children import command
+from fedjax_priv.cli.budget import LEDGER
+from fedjax_priv.runs.records import run_folder
+from fedjax_priv.theory import gaussian
+
+SMALL = ["--num-clients", "8", "--model", "softmax", "--num-steps", "1", "--every", "1"]
+OUTSIDER = "outsider, add/remove"
+
+
+def refused(capsys, *arguments):
+    """What a command says that ends with exit status 2."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        command(*arguments)
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A run in which everyone takes part, and its table."""
+    place = tmp_path_factory.mktemp("run")
+    options = ["--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-4]
+    command("run", "dp_fedavg", *SMALL, *options, "--folder", place / "kept", "--json", place / "table.json")
+    return place / "kept"
+
+
+def test_eps_is_a_variable_of_the_result_and_in_its_row(kept):
+    epsilon = run_folder.load(kept).epsilon
+    expected = np.asarray(gaussian.epsilon(1e-4, np.sqrt([1, 2, 3]) / 2))
+    np.testing.assert_allclose(epsilon.sel(adversary=OUTSIDER), expected, rtol=1e-9)
+    assert np.isnan(epsilon.sel(adversary="server, replacement")).all()
+    assert epsilon.attrs["delta"] == 1e-4 and epsilon.attrs["units"] == "1"
+    (row,) = json.loads((kept.parent / "table.json").read_text())
+    assert row["epsilon"][OUTSIDER] == pytest.approx(expected[-1]) and row["delta"] == 1e-4
+    assert not [name for name in row["epsilon"] if "server" in name]
+
+
+def test_a_finished_run_prints_its_ledger(kept, capsys, tmp_path):
+    capsys.readouterr()
+    command("ledger", kept, "--json", tmp_path / "ledger.json")
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Balle" in printed and "which adds the noise" in printed and "eps 3.21" in printed
+    rows = json.loads((tmp_path / "ledger.json").read_text())
+    assert rows == json.loads((kept / LEDGER).read_text())
+    assert [row["proved_epsilon"] is None for row in rows] == [False, False, False, False, True]
+
+
+def test_a_finished_run_is_read_again_as_it_is(kept, capsys):
+    before = {path.name: path.read_bytes() for path in kept.iterdir()}
+    capsys.readouterr()
+    options = ["--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-4]
+    command("run", "dp_fedavg", *SMALL, *options, "--folder", kept, "--resume")
+    assert "proved eps at delta 0.0001: outsider, add/remove 3.21;" in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+
+
+def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
+    assert "is not the folder of a run" in refused(capsys, "ledger", tmp_path)
+
+
+def test_noise_is_chosen_for_a_target(tmp_path):
+    place = tmp_path / "kept"
+    command("run", "dp_fedavg", *SMALL, "--rounds", 3, "--target-epsilon", 2, "--folder", place)
+    last = run_folder.load(place).epsilon.sel(adversary=OUTSIDER, round=3).item()
+    assert 2 * (1 - 1e-3) < last <= 2
+    manifest = run_folder.read_manifest(place)
+    assert gaussian.epsilon(1e-5, np.sqrt(3) / manifest["noise_multiplier"]) == pytest.approx(2, rel=1e-3)
+    assert manifest["target_epsilon"] == 2
+
+
+def test_a_run_stops_at_its_budget(tmp_path):
+    """Two rounds of z = 2 are within 3.5, three are not."""
+    assert gaussian.epsilon(1e-5, np.sqrt(2) / 2) < 3 < gaussian.epsilon(1e-5, np.sqrt(3) / 2)
+    place = tmp_path / "kept"
+    command(
+        "run", "dp_fedavg", *SMALL, "--noise-multiplier", 2, "--rounds", 9, "--stop-at-epsilon", 3, "--folder", place
+    )
+    result = run_folder.load(place)
+    assert result.sizes["round"] == 2 and result.epsilon.sel(adversary=OUTSIDER, round=2).item() <= 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dp_fedavg", "--stop-at-epsilon", 0.1], "stop_at_epsilon must allow a round, whose eps is"),
+        (
+            ["fedavg", "--target-epsilon", 1],
+            "algorithm must have a proved figure, got none: gradients of samples are not",
+        ),
+        (["fedavg", "--stop-at-epsilon", 1], "algorithm must have a proved figure, got none: no noise is added"),
+        (["dp_fedavg", "--stop-at-epsilon", 1, "--target-epsilon", 1], "stop_at_epsilon must not be given with target"),
+        (["secagg", "--clip", 1, "--target-epsilon", 9], "noise_variance must be at most 2**28 squared grid points"),
+        (["dp_fedavg", "--delta", 0], "delta must be"),
+        (["dp_fedavg", "--target-epsilon", -1], "target_epsilon must be"),
+        (
+            ["secagg", "--clip", 1, "--noise-variance", 1e-4, "--dropout", 0.1, "--stop-at-epsilon", 9],
+            "dropout must be 0 with stop_at_epsilon, since lost clients take noise along, got 0.1",
+        ),
+    ],
+)
+def test_bad_budgets_are_one_line_and_leave_nothing(arguments, message, capsys, tmp_path):
+    said = refused(capsys, "run", *arguments, *SMALL, "--rounds", 3, "--folder", tmp_path / "kept")
+    assert message in said and not (tmp_path / "kept").exists()
+    assert len([line for line in said.splitlines() if "programs are kept" not in line]) == 1

@@ -1,0 +1,139 @@
+"""Eps after each round, against the theory called by hand for so many rounds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from refusals import refused
+
+from fedjax_priv import losses, models, simulate, systems
+from fedjax_priv.base import ClientData
+from fedjax_priv.clients import local_sgd
+from fedjax_priv.layers.noise_skellam import squared_norm_bound
+from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, rounds_within, worst
+from fedjax_priv.ledger.prefixes import POINTS, by_prefix
+from fedjax_priv.theory import gaussian, sampled_gaussian, skellam, wireless
+from fedjax_priv.theory.sampled_gaussian import Round
+
+KEY, N, M, D, ROUNDS, DELTA = jax.random.key(1), 6, 4, 8, 5, 1e-5
+MODEL = models.softmax_regression((3,), 2)
+PARAMS = MODEL.init(KEY)
+DATA = ClientData((jnp.zeros((N, M, 3)), jnp.zeros((N, M), jnp.int32)), jnp.full(N, M, jnp.int32))
+
+
+def local(**how):
+    return local_sgd(losses.softmax_cross_entropy(MODEL), learning_rate=1.0, batch_size=2, num_steps=1, **how)
+
+
+def by_round(algorithm, rounds=ROUNDS, **how):
+    return epsilon_by_round(algorithm, planned(algorithm, KEY, PARAMS, DATA, rounds), DATA, delta=DELTA, **how)
+
+
+def private(**how):
+    return systems.dp_fedavg(local(), num_clients=N, noise_multiplier=1.5, **how)
+
+
+def test_noise_of_the_server():
+    found = by_round(private(sampling_rate=0.5))
+    assert found.dims == ("adversary", "round") and found.attrs["units"] == "1" and found.attrs["delta"] == DELTA
+    assert found.adversary.values.tolist() == [
+        "outsider, add/remove", "outsider, replacement", "device, zero-out", "device, replacement",
+        "server, replacement",
+    ]  # fmt: skip
+    for done in (1, 3, 5):
+        after = found.sel(round=done, adversary="outsider, add/remove").item()
+        expected = sampled_gaussian.epsilon(DELTA, [(Round(1.5, 0.5), done)])
+        assert expected * (1 - 1e-6) <= after <= expected * 1.003
+    assert np.isnan(found.sel(adversary="server, replacement")).all()
+
+
+def test_skellam_noise_in_a_secure_sum():
+    levels, clip, variance = 16, 1.0, 4.0
+    found = by_round(systems.secagg(local(), num_clients=N, clip=clip, noise_variance=variance, levels=levels))
+    distance = 2 * np.sqrt(squared_norm_bound(levels * clip, D))
+    one = skellam.rdp(distance, D, N * variance * levels**2)
+    expected = [skellam.epsilon(number * one, DELTA) for number in range(1, ROUNDS + 1)]
+    np.testing.assert_allclose(found.sel(adversary="server, replacement"), expected)
+
+
+def test_noise_in_local_steps():
+    found = by_round(systems.cdp_fl(local(sample_clip=0.5, gradient_noise=0.3), num_clients=N))
+    moved = np.sqrt(np.arange(1, ROUNDS + 1)) * 2 * 0.5 / 2 / 0.3  # each sample at most once a round
+    everybody = found.sel(adversary="everybody, replacement of a sample")
+    np.testing.assert_allclose(everybody, gaussian.epsilon(DELTA, moved), rtol=1e-6)
+
+
+def test_noise_on_the_air():
+    found = by_round(systems.wireless(local(), clip=1.0, noise_variance=1.0, receiver_noise=0.5, participation=0.5))
+    one = wireless.Round(N, 0.5, 1.0, 1.0, 0.5)
+    expected = [wireless.rigorous_epsilon(one, DELTA, rounds=number) for number in range(1, ROUNDS + 1)]
+    np.testing.assert_allclose(found.sel(adversary="server, replacement"), expected, rtol=3e-3)
+
+
+def test_rounds_that_differ_are_composed_in_their_order():
+    p = np.array([0.1, 0.1, 0.9, 0.1])[:, None]
+    found = wireless.epsilon_by_round(wireless.Round(N, p, 1.0, 1.0), DELTA, rounds=4)
+    for done in (1, 2, 3, 4):
+        expected = wireless.rigorous_epsilon(wireless.Round(N, p[:done], 1.0, 1.0), DELTA, rounds=done)
+        assert found[done - 1] == pytest.approx(expected, rel=3e-3)
+    assert abs(found[2] - wireless.rigorous_epsilon(wireless.Round(N, 0.1, 1.0, 1.0), DELTA, rounds=3)) > 0.01
+
+
+def test_no_noise_is_no_figure():
+    assert np.isnan(by_round(systems.fedavg(local()))).all()
+
+
+def test_eps_is_of_a_later_round_where_it_is_not_computed():
+    asked = []
+    found = by_prefix(2 * POINTS + 1, lambda number: asked.append(number) or float(number))
+    assert len(asked) <= POINTS and asked[-1] == 2 * POINTS + 1
+    assert (found >= np.arange(1, 2 * POINTS + 2)).all() and found[-1] == 2 * POINTS + 1
+
+
+def test_the_plan_of_a_run_is_what_happens():
+    algorithm = private(sampling_rate=0.5)
+    run = simulate(algorithm, KEY, PARAMS, DATA, rounds=ROUNDS, progress=False)
+    plan = planned(algorithm, KEY, PARAMS, DATA, ROUNDS)
+    np.testing.assert_array_equal(plan.client_id, run.client_id)
+    np.testing.assert_array_equal(plan.up_bytes[0] > 0, run.up_bytes.sel(phase="upload") > 0)
+    assert plan.attrs["num_params"] == run.attrs["num_params"]
+    for before, after in zip(*(ledger(algorithm, each, DATA, delta=DELTA) for each in (plan, run)), strict=True):
+        assert worst(before.proved) == worst(after.proved)
+
+
+def test_a_run_ends_at_the_last_round_within_its_budget():
+    algorithm = private(sampling_rate=0.5)
+    after = by_round(algorithm, 8).sel(adversary="outsider, add/remove").values
+    budget = (after[4] + after[5]) / 2
+    assert rounds_within(algorithm, KEY, PARAMS, DATA, float(budget), delta=DELTA, most=8) == 5
+    assert rounds_within(algorithm, KEY, PARAMS, DATA, float(budget), delta=DELTA, most=3) == 3
+
+
+def test_noise_for_a_budget():
+    z = noise_for(
+        lambda z: systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z),
+        KEY, PARAMS, DATA, 2.0, delta=DELTA, rounds=4,
+    )  # fmt: skip
+    assert 2 * (1 - 1e-4) < gaussian.epsilon(DELTA, 2 / z) <= 2
+    levels = 256
+    variance = noise_for(
+        lambda v: systems.secagg(local(), num_clients=N, clip=1.0, noise_variance=v, levels=levels),
+        KEY, PARAMS, DATA, 3.0, delta=DELTA, rounds=2,
+    )  # fmt: skip
+    distance = 2 * np.sqrt(squared_norm_bound(levels * 1.0, D))
+    expected = skellam.variance_for_epsilon(3.0, DELTA, distance=distance, num_coordinates=D, rounds=2)
+    assert variance * N * levels**2 == pytest.approx(expected, rel=1e-4)
+
+
+test_refused = refused(
+    (
+        lambda: rounds_within(private(), KEY, PARAMS, DATA, 0.1, delta=DELTA, most=3),
+        "epsilon must allow a round, whose eps is 2.753 at delta 1e-05, got 0.1",
+    ),
+    (
+        lambda: rounds_within(systems.fedavg(local()), KEY, PARAMS, DATA, 1.0, delta=DELTA, most=3),
+        "algorithm must have a proved figure, got none: no noise is added by the system",
+    ),
+    (lambda: rounds_within(private(), KEY, PARAMS, DATA, -1.0, delta=DELTA, most=3), "epsilon must be"),
+    (lambda: planned(private()._replace(draw=None), KEY, PARAMS, DATA, 1), "algorithm must have a draw"),
+)
