@@ -121,13 +121,13 @@ def as_predicted(data: xr.Dataset) -> Claim:
     mean, noise = ratio.mean("repeat").values, ratio.std("repeat", ddof=1).values / ratio.sizes["repeat"] ** 0.5
     fine = data.step.values < RADIUS / PADDED**0.5
     away = (abs(mean - 1) / noise)[fine]
-    beside = ""
+    coarser = ""
     if not fine.all():
-        beside = f"{span(mean[~fine])} times on coarser grids: coordinates near 0 round with less variance there"
+        coarser = f"{span(mean[~fine])} times on coarser grids: coordinates near 0 round with less variance there"
     return Claim(
         "as-predicted", "the error of a coordinate is (sigma^2 + gamma^2 / 6) / n", "1",
         f"{span(mean[fine])} times, {away.max():.1f} standard errors away at most", bool((away < 4).all()),
-        f"within 4 standard errors in each of {fine.sum()} sums on a fine grid", beside, Source.OURS,
+        f"within 4 standard errors in each of {fine.sum()} sums on a fine grid", coarser, Source.OURS,
     )  # fmt: skip
 
 
@@ -139,7 +139,7 @@ def price(data: xr.Dataset) -> list[Claim | None]:
     fewer = data.error.mean("repeat").sortby("bits").diff("bits") / data.predicted.isel(bits=0)
     return [
         Claim(
-            "price", "16 bits cost little beside a trusted server's Gaussian noise", "1.14 to 1.19",
+            "price", "16 bits cost little compared with a trusted server's Gaussian noise", "1.14 to 1.19",
             f"{span(ratio)} times its error", bool((ratio > 1.05).all() and (ratio < 1.3).all()),
             "between 1.05 and 1.3 times in every sum", "the rest is the accountant, by Renyi divergences", Source.OURS,
         ),

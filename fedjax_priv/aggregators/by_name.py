@@ -24,6 +24,16 @@ def monna(num_byzantine: int, *, pivot: int | None = None) -> Aggregator:
     return aggregators.monna(num_byzantine, pivot=num_byzantine if pivot is None else pivot)
 
 
+def fltrust(num_byzantine: int, *, pivot: int | None = None) -> Aggregator:
+    """As `aggregators.fltrust`, with a client that holds the server's data.
+
+    Args:
+      num_byzantine: clients 0 to f - 1 are Byzantine.
+      pivot: number of the client whose update is the reference; the first honest one if not given.
+    """
+    return aggregators.fltrust(pivot=num_byzantine if pivot is None else pivot)
+
+
 def _named(*functions: Callable) -> dict[str, Callable]:
     return {function.__name__: function for function in functions}
 
@@ -33,8 +43,9 @@ RULES: Mapping[str, Callable[..., Aggregator]] = MappingProxyType({"mean": unpro
     aggregators.krum,
     aggregators.multi_krum, aggregators.centered_clipping, aggregators.mda, aggregators.meamed, aggregators.caf,
     aggregators.smea, aggregators.norm_trimming, aggregators.filter_l2, monna,
+    aggregators.bulyan, aggregators.dnc, aggregators.sign_guard, aggregators.sequential_centered_clipping, fltrust,
 ))  # fmt: skip
-TRUSTING = frozenset({"monna"})
+TRUSTING = frozenset({"monna", "fltrust"})
 """Rules that trust one client, so a row must be a client."""
 PRE_AGGREGATORS: Mapping[str, Callable[..., aggregators.PreAggregator]] = MappingProxyType(_named(
     aggregators.nearest_neighbour_mixing, aggregators.bucketing, aggregators.clipping, aggregators.arc,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
     from fedjax_priv.attacks.on_labels import flip_labels
     from fedjax_priv.attacks.on_values.alie import alie, baruch_z
+    from fedjax_priv.attacks.on_values.distance_bounded import min_max, min_sum
     from fedjax_priv.attacks.on_values.foe import foe
     from fedjax_priv.attacks.on_values.gaussian import gaussian
     from fedjax_priv.attacks.on_values.infinite import infinite
@@ -30,6 +31,7 @@ else:
 
 __all__ = [
     "Attack", "CoordinateAttack", "FieldAttack", "alie", "baruch_z", "flip_labels", "foe", "furthest", "gaussian",
-    "honest_set", "infinite", "mimic", "on_field_elements", "on_sparse", "on_updates", "one_of", "optimal_alie",
-    "optimal_foe", "random_elements", "random_set", "same_set", "sign_flip", "smallest", "sum_replacement",
+    "honest_set", "infinite", "mimic", "min_max", "min_sum", "on_field_elements", "on_sparse", "on_updates", "one_of",
+    "optimal_alie", "optimal_foe", "random_elements", "random_set", "same_set", "sign_flip", "smallest",
+    "sum_replacement",
 ]  # fmt: skip

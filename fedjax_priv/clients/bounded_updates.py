@@ -10,7 +10,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told, Updates
 from fedjax_priv.engine.client_rows import rows_where
 
-CLIP = "clip"
+CLIP = "clip_norm"
 """Name of the norm that clients are told, where it changes from round to round."""
 
 
@@ -54,7 +54,7 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
 
 
 def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
-    """As `bounded`, with the C that clients are told as "clip" (`base.Told`), and whether the update was within it.
+    """As `bounded`, with the C that clients are told, "clip_norm" in `base.Told`, and whether the update was within it.
 
     Updates `[b, d + 1]` end in `bit (b_i - 1/2)`, where b_i is 1 if `|| w_i Delta_i || <= C` and else 0 (Andrew et al.
     2021, arXiv 1905.03871). The bit is centred: one client moves the sum by half of `bit`. Norms are at most

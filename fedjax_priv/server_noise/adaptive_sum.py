@@ -31,8 +31,8 @@ def adaptive_noisy_sum(
 
     The last of d + 1 coordinates holds the sum of `bit (b_i - 1/2)` and noise; with `clients` = m, the expected number,
     `b~ = 1/2 + (that sum) / (bit m)` and `log C_{t+1} = log C_t - eta_C (b~ - gamma)`. All noise has one deviation, in
-    units of C_t, which it does not depend on. Clients are told C_t as "clip", which is public: it follows from what was
-    released before. It moves in failed rounds too.
+    units of C_t, which it does not depend on. Clients are told C_t as "clip_norm". It is public, since it follows from
+    what was released before, and moves in failed rounds too.
 
     Args:
       noise: independent from round to round.
@@ -64,6 +64,6 @@ def adaptive_noisy_sum(
         return factor * jnp.exp(state.log_clip) * noisy[:-1], Kept(after, after)
 
     def tells(state: _State) -> Mapping[str, Array]:
-        return {"clip": jnp.exp(state.log_clip)}
+        return {"clip_norm": jnp.exp(state.log_clip)}
 
     return Aggregator(init, apply, lambda num_rows: 0, needs_rows=False, tells=tells)

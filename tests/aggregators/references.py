@@ -122,6 +122,64 @@ def filter_l2(x, sigma=1.0, bound=1.0, squared=False, passes=math.inf, block=Non
         c, passes = lighter, passes - 1
 
 
+def bulyan(x, f=1):
+    left, picked = list(range(len(x))), []
+    while len(picked) < len(x) - 2 * f:
+        squares = ((x[left][:, None] - x[left]) ** 2).sum(-1)
+        counted = max(len(left) - f - 2, 0)
+        picked.append(left.pop(int(np.sort(squares, 1)[:, 1 : counted + 1].sum(1).argmin())))
+    return meamed(x[picked], 2 * f)
+
+
+def dnc(x, f=F):
+    centred = x - x.mean(0)
+    along = centred @ np.linalg.svd(centred)[2][0]
+    return x[np.argsort(along**2, kind="stable")[: len(x) - f]].mean(0)
+
+
+def mean_shift(points):
+    """As scikit-learn's, from every point; the label of each, -1 for none."""
+    away = np.linalg.norm(points[:, None] - points, axis=-1)
+    reach = 1.0001 * np.sort(away, 1)[:, max(len(points) // 2, 1) - 1].mean()
+    centres = points
+    for _ in range(301):
+        inside = np.linalg.norm(centres[:, None] - points, axis=-1) <= reach
+        centres = np.array([points[of].mean(0) for of in inside])
+    stays = []
+    for i in sorted(range(len(points)), key=lambda i: -inside[i].sum()):
+        if all(np.linalg.norm(centres[i] - centres[j]) > reach for j in stays):
+            stays.append(i)
+    away = np.linalg.norm(points[:, None] - centres[stays], axis=-1)
+    nearest = np.argmax(away <= 1.0001 * away.min(1, keepdims=True), 1)
+    return np.where(away.min(1) <= reach, nearest, -1)
+
+
+def sign_guard(x, part=slice(None)):
+    length = np.linalg.norm(x, axis=1)
+    middle = np.median(length)
+    shares = np.stack([(np.sign(x[:, part]) == s).mean(1) for s in (1, 0, -1)], 1)
+    label = mean_shift(shares / np.maximum(shares.max(0), 1e-9))
+    largest = np.argmax([np.sum(label == i) for i in range(label.max() + 1)])
+    kept = (label == largest) & (length >= 0.1 * middle) & (length <= 3 * middle)
+    return clipped(x[kept], middle).mean(0) if kept.any() else np.full(x.shape[1], np.nan)
+
+
+def fltrust(x):
+    """The first row is the server's."""
+    (reference, *rows), total, trusted = x, np.zeros(x.shape[1]), 0.0
+    for row in rows:
+        trust = max(0, row @ reference / np.linalg.norm(row) / np.linalg.norm(reference))
+        total, trusted = total + trust * np.linalg.norm(reference) / np.linalg.norm(row) * row, trusted + trust
+    return total / trusted if trusted else total
+
+
+def sequential(x, order, radius, size):
+    v = np.zeros(x.shape[1])
+    for i in range(0, len(x), size):
+        v = centered_clipping(x[order[i : i + size]], radius, 1, v)
+    return v
+
+
 def mixed(x, f=F):
     return np.array([x[np.argsort(((x - row) ** 2).sum(1), kind="stable")[: len(x) - f]].mean(0) for row in x])
 
@@ -200,6 +258,13 @@ RULES = {
     "filter_l2, authors": Rule(
         aggregators.filter_l2(0.5, bound=2.0, squared=True, fraction=0.2, block=3),
         lambda x: filter_l2(x, 0.5, 2.0, True, 2 * math.floor(0.2 * len(x)), 3), "TPH", half,
+    ),
+    "bulyan": Rule(aggregators.bulyan(1), bulyan, "TSH", lambda m: -1 if m < 5 else int(m >= 7)),
+    "dnc": Rule(aggregators.dnc(F), dnc, "TSPH", at_most_f),
+    "sign_guard": Rule(aggregators.sign_guard(1.0), sign_guard, "S", half),
+    "fltrust": Rule(aggregators.fltrust(), fltrust, "S", lambda m: max(m - 1, 0)),
+    "sequential_centered_clipping": Rule(  # one bucket
+        aggregators.sequential_centered_clipping(0.8, size=9), lambda x: centered_clipping(x, 0.8, 1), "P", half
     ),
     "nearest_neighbour_mixing": Rule(
         aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(F), aggregators.coordinate_median()),

@@ -20,7 +20,13 @@ from helpers import towards_target
 KEY = jax.random.key(0)
 ROWS = jnp.asarray(np.random.default_rng(0).normal(size=(9, 4)), jnp.float32)
 HONEST = jnp.arange(9) >= 2
-NEEDED = {"aggregate_fraction": 0.2, "aggregate_sigma": 0.5, "pre_aggregate_size": 2, "pre_aggregate_radius": 1.5}
+NEEDED = {
+    "aggregate_fraction": 0.2,
+    "aggregate_sigma": 0.5,
+    "aggregate_size": 2,
+    "pre_aggregate_size": 2,
+    "pre_aggregate_radius": 1.5,
+}
 
 
 def parts(system=systems.robust_fedavg, num_byzantine=2, **given):
@@ -69,7 +75,7 @@ def test_a_rule_is_told_how_many_are_byzantine(name):
     rule = parts(aggregate=name, **needed("aggregate", RULES, name))["aggregate"]
     told = {"num_byzantine": 2} if "num_byzantine" in inspect.signature(RULES[name]).parameters else {}
     given = {key.removeprefix("aggregate_"): value for key, value in needed("aggregate", RULES, name).items()}
-    np.testing.assert_array_equal(rule(ROWS), getattr(aggregators, name)(**told, **given)(ROWS))
+    np.testing.assert_array_equal(rule(ROWS, key=KEY), getattr(aggregators, name)(**told, **given)(ROWS, key=KEY))
 
 
 @pytest.mark.parametrize("name", PRE_AGGREGATORS)

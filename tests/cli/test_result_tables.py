@@ -37,7 +37,7 @@ def result(axes=(), **changed):
 def test_a_run_is_a_row():
     (row,) = run_rows("fedavg", result(), pathlib.Path("a/b"))
     why = "a value that is not finite"
-    assert row == Row("fedavg", {}, ROUNDS, 1, why, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b", [])
+    assert row == Row("fedavg", {}, ROUNDS, 1, why, {"accuracy": 0.2}, 11.0, 22.0, 2.0, "a/b", [], {}, None)
 
 
 def test_each_point_of_a_sweep_is_a_row_and_those_that_were_not_run_are_none():

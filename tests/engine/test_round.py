@@ -238,6 +238,20 @@ def test_what_an_aggregator_keeps_moves_in_a_failed_round_too():
     assert [*map(int, after.aggregate)] == [1, 1]
 
 
+@pytest.mark.parametrize("in_any_case", [False, True])
+def test_state_that_is_kept_in_any_case_fails_no_round(in_any_case):
+    """If it is lost with the round, it must be finite."""
+
+    def apply(key, state, received):
+        bad = state + jnp.nan
+        return received.value[0], Kept(bad, bad if in_any_case else state)
+
+    system = engine(layers=stack(send=plain(exact=False)), aggregate=Aggregator(lambda d: jnp.float32(0), apply))
+    _, after, info = one_round(system, targets(4, 5))
+    assert int(info.status) == (0 if in_any_case else Status.NOT_FINITE)
+    assert np.isnan(after.aggregate) == in_any_case
+
+
 def test_a_training_loss_that_is_not_finite_fails_the_round():
     local = towards_target()._replace(apply=lambda *args: (jnp.ones((2, 5)), (), jnp.array([1.0, jnp.nan])))
     before, after, info = one_round(engine(local=local, block=2), targets(2, 5))

@@ -37,7 +37,7 @@ def made(**how):
 
 
 def clips(infos):
-    return np.asarray(infos.measured["clip"])[:, 0]
+    return np.asarray(infos.measured["clip_norm"])[:, 0]
 
 
 def test_without_noise_the_norm_climbs_to_the_updates_and_then_alternates():

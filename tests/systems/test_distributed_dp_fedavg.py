@@ -9,9 +9,9 @@ import pytest
 import xarray as xr
 from refusals import refused
 
-from fedjax_priv.audit import direction_canary, scores
+from fedjax_priv.audit import adversaries, direction_canary, scores, two_worlds
 from fedjax_priv.audit.coalitions import left_of_field
-from fedjax_priv.base import Local
+from fedjax_priv.base import ClientData, Local
 from fedjax_priv.crypto.modulus import centred
 from fedjax_priv.layers import plain_ring
 from fedjax_priv.layers.rounding import BETA
@@ -160,6 +160,29 @@ def test_a_coalition_takes_its_uploads_out_of_the_sum():
     for world, sign in zip(worlds, (1, -1), strict=True):
         np.testing.assert_allclose(np.abs(world), FINEST, rtol=1e-3)
         assert (np.sign(world) == sign * np.sign(worlds[0].ravel()[0])).all()
+
+
+USERS, FEW = 4, 3
+
+
+def audited(noise_multiplier):
+    """A lower bound on eps from directions of 3,000 rounds on each input, and what the ledger proves, at 1e-3."""
+    canary = direction_canary(KEY, USERS, FEW, 3 * CLIP)
+    make = lambda local, observe: made(
+        local, num_clients=USERS, num_params=FEW, noise_multiplier=noise_multiplier, shares=USERS, observe=observe
+    )
+    seen = lambda seen: adversaries.direction(seen) @ canary.toward(jnp.zeros(FEW))
+    worlds = scores(make, canary, seen, KEY, params=jnp.zeros(FEW), trials=3000, at_once=1000)
+    run = RUN.isel(client=slice(USERS), round=slice(1, 2)).assign_attrs(num_params=FEW)
+    data = ClientData((jnp.zeros((USERS, 1)),), jnp.ones(USERS, jnp.int32))
+    said = ledger(make(towards_target(), None), run, data, delta=1e-3)
+    return two_worlds(*worlds, delta=1e-3).epsilon, said[0].proved.epsilon[0]
+
+
+def test_the_figure_stands_its_audit_and_a_quarter_of_the_noise_does_not():
+    found, proved = audited(2.0)
+    assert proved / 6 < found < proved
+    assert audited(0.5)[0] > proved
 
 
 test_bad_arguments = refused(

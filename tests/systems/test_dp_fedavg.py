@@ -160,6 +160,7 @@ def test_what_it_states_of_itself():
     assert tuple(made(cohort_size=2, separation=3).release.participation) == ("separated", 1 / 3, 3, None)
     assert made(sampling_rate=0.5, separation=2).release.participation[:3] == ("cyclic_poisson", 0.5, 2)
     assert made().release.participation.sampling == "everyone"
+    assert any("float32" in caveat for caveat in made().caveats)
 
 
 def test_bits_are_the_model_down_and_an_update_up():

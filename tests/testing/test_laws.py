@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import fedjax_priv.attacks
 import fedjax_priv.layers
-from fedjax_priv import systems
+from fedjax_priv import server_noise, systems
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import foe, on_field_elements, on_sparse, on_updates, random_elements
 from fedjax_priv.base import Algorithm, Layer
@@ -247,6 +247,10 @@ SYSTEMS = {
     ),
     "dp_fedavg": lambda local, n, **how: systems.dp_fedavg(
         local, num_clients=n, clip=20.0, noise_multiplier=1e-4, weight_cap=8.0, mean_weight=0.6, dropout=0.1, **how
+    ),
+    "dp_fedavg, correlated": lambda local, n, **how: systems.dp_fedavg(
+        local, num_clients=n, clip=20.0, noise_multiplier=1e-4, cohort_size=n // 2, separation=2, dropout=0.1,
+        noise=server_noise.banded([1.0, 0.5, 0.375]), **how,
     ),
     "dp_fedavg, secure": lambda local, n, **how: systems.dp_fedavg(
         local, num_clients=n, clip=20.0, noise_multiplier=1e-4, weight_cap=8.0, mean_weight=0.6, sampling_rate=0.8,

@@ -59,6 +59,8 @@ ATTACKS = {
     "mimic": attacks.mimic(4),
     "gaussian": attacks.gaussian(),
     "infinite": attacks.infinite(),
+    "min_max": attacks.min_max(),
+    "min_sum": attacks.min_sum("unit"),
     "optimal_foe": attacks.optimal_foe(median, evals=3),
     "optimal_alie": attacks.optimal_alie(median, evals=3),
     "one_of": attacks.one_of(1, [attacks.foe(), attacks.gaussian()]),

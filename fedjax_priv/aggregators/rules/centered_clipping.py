@@ -1,8 +1,11 @@
-"""Centered clipping: moves a centre along clipped differences."""
+"""Centered clipping: moves a centre along clipped differences, of all rows at once or of bucket after bucket."""
 
+from collections.abc import Callable
+
+import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Bool, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import gram, weighted_sum
@@ -28,8 +31,43 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
     Raises:
       ValueError: an argument is out of range.
     """
-    tau = _validate.positive(radius=radius)
     _validate.integer(steps=steps)
+    return _clipping(radius, start, lambda key, ok: jnp.broadcast_to(ok, (steps, ok.size)))
+
+
+def sequential_centered_clipping(radius: float | Array = 0.5, *, size: int, start: str = "previous") -> Aggregator:
+    """Centered clipping of random buckets, one after the other (Ozfatura, Ozfatura, Kupcu and Gunduz 2024).
+
+    `v <- v + mean over the bucket of (b_l - v) min(1, radius / ||b_l - v||)`, once for each bucket of `size` of the `M`
+    rows `[g, d]` in a random order; the last bucket may be smaller. One call moves `v` by at most `radius ceil(M /
+    size)`, and returns the last `v`. A row that is not finite, or farther than 1e18 times the radius, counts in its
+    bucket but does not move `v`. With `size >= M` it is one step of `centered_clipping`.
+
+    A bucket may hold Byzantine rows only, so a minority of them is tolerated with an error proportional to
+    `radius ceil(M / size)`, not to the radius.
+
+    Args:
+      radius: the most a bucket can move the centre `v` (`tau`).
+      size: rows in a bucket.
+      start: as in `centered_clipping`.
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    _validate.integer(size=size)
+
+    def buckets(key: Key, ok: Array) -> Array:
+        """Present rows come first in the order, so only the last bucket is smaller."""
+        drawn = jax.random.permutation(key, ok.size) + jnp.where(ok, 0, ok.size)
+        bucket = jnp.argsort(jnp.argsort(drawn)) // size
+        return ok[None, :] & (bucket[None, :] == jnp.arange(-(-ok.size // size))[:, None])
+
+    return _clipping(radius, start, buckets)
+
+
+def _clipping(radius: float | Array, start: str, members: Callable[[Key, Array], Array]) -> Aggregator:
+    """`members(key, ok [g]) -> [t, g]`: the rows that step t averages."""
+    tau = _validate.positive(radius=radius)
     _validate.one_of(("previous", "zero"), start=start)
     carries = start == "previous"
 
@@ -37,25 +75,24 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
         return jnp.zeros(d) if carries else ()
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
-        del key
-        rows, ok = received.value, received.count
+        rows, ok = received.value, received.count > 0
         origin = state if carries else jnp.zeros_like(rows[0])
         scale = unit_scale(jnp.asarray(tau, rows.dtype))
-        coefficients = _coefficients(gram(rows, origin, scale), ok > 0, tau * scale, steps)
+        coefficients = _coefficients(gram(rows, origin, scale), members(key, ok), tau * scale)
         moved = (1 - coefficients.sum()) * origin + weighted_sum(coefficients, rows)
-        return jnp.where((ok > 0).any(), moved, jnp.zeros_like(moved)), moved if carries else ()
+        return jnp.where(ok.any(), moved, jnp.zeros_like(moved)), moved if carries else ()
 
     return Aggregator(init, apply, fewer_than_half)
 
 
-def _coefficients(products: Array, ok: Array, tau: float | Array, steps: int) -> Array:
+def _coefficients(products: Float[Array, "g g"], members: Bool[Array, "t g"], tau: float | Array) -> Array:
     """Coefficients `c` of the last centre, `origin + sum_l c_l (b_l - origin)`."""
-    near = ok & (jnp.diagonal(products) < FAR)
+    near = members.any(0) & (jnp.diagonal(products) < FAR)
     products = jnp.where(both(near), products, 0.0)
-    num_rows = jnp.maximum(ok.sum(), 1).astype(products.dtype)
 
-    def step(_: Array, coefficients: Array) -> Array:
-        pull = jnp.where(near, jnp.minimum(1.0, tau / distances_to_sum(products, coefficients)), 0.0) / num_rows
-        return coefficients * (1 - pull.sum()) + pull
+    def step(coefficients: Array, here: Array) -> tuple[Array, None]:
+        clipped = jnp.minimum(1.0, tau / distances_to_sum(products, coefficients))
+        pull = jnp.where(near & here, clipped, 0.0) / jnp.maximum(here.sum(), 1).astype(products.dtype)
+        return coefficients * (1 - pull.sum()) + pull, None
 
-    return lax.fori_loop(0, steps, step, jnp.zeros(ok.size))
+    return lax.scan(step, jnp.zeros(len(products)), members)[0]

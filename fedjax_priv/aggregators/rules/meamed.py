@@ -1,12 +1,6 @@
 """MeaMed: for each coordinate, the mean of the values nearest to the median."""
 
-import functools
-
-import jax.numpy as jnp
-from jaxtyping import Array
-
-from fedjax_priv.aggregators.numerics.column_blocks import dot, map_columns
-from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
+from fedjax_priv.aggregators.numerics.around_median import mean_around_median
 from fedjax_priv.aggregators.rule_parts import minority, rule
 from fedjax_priv.base import Aggregator
 
@@ -24,29 +18,5 @@ def meamed(num_byzantine: int) -> Aggregator:
       ValueError: `num_byzantine` is not an integer >= 0.
     """
 
-    def direct(rows: Array, ok: Array) -> Array:
-        num_rows = ok.sum()
-        median = mean_of_ranks(rows, ok, (num_rows - 1) // 2, num_rows // 2 + 1)
-        wanted = num_rows - num_byzantine
-        furthest = mean_of_ranks(jnp.abs(rows - median[None, :]), ok, wanted - 1, wanted)
-        return map_columns(functools.partial(_mean_within, ok=ok, wanted=wanted), rows, median, furthest)
-
+    direct = lambda rows, ok: mean_around_median(rows, ok, ok.sum() - num_byzantine)
     return rule(direct, minority(num_byzantine))
-
-
-def _mean_within(rows: Array, median: Array, furthest: Array, *, ok: Array, wanted: Array) -> Array:
-    away = jnp.abs(rows - median[None, :])
-    inside, edge = ok[:, None] & (away < furthest[None, :]), ok[:, None] & (away == furthest[None, :])
-    room = wanted.astype(rows.dtype) - _count(inside)
-    total = _sum(inside, rows) + _sum(edge, rows) * (room / jnp.maximum(_count(edge), 1.0))
-    return total / wanted.astype(rows.dtype)
-
-
-def _sum(chosen: Array, rows: Array) -> Array:
-    """Sums of the chosen values of each column, as a product: XLA's reduction along a major axis is slow on a CPU."""
-    ones = jnp.ones(len(rows), rows.dtype)
-    return dot(ones, jnp.where(chosen, rows, jnp.zeros((), rows.dtype)))
-
-
-def _count(chosen: Array) -> Array:
-    return _sum(chosen, jnp.ones(chosen.shape, jnp.float32))

@@ -10,7 +10,8 @@ from fedjax_priv.attacks.honest_statistics import honest_mean
 def foe(scale: float | Array = 0.5) -> Attack:
     """`-scale` times the mean of the honest updates, the same for all (Xie et al. 2020, "Fall of Empires").
 
-    ByzFL's `InnerProductManipulation` is `foe(2.0)` by default.
+    ByzFL's `InnerProductManipulation` is `foe(2.0)` by default. With f of n clients Byzantine it turns the mean of all
+    round if `scale > (n - f) / f`.
 
     Args:
       scale: factor on the negative honest mean, >= 0; may be traced.

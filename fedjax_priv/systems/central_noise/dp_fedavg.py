@@ -19,6 +19,11 @@ from fedjax_priv.systems.releases import CentralNoise
 _DEFAULTS = ("all", None, False)
 """Of the options of masks; a command line gives them too, and an audit elides masks wherever it can."""
 
+CAVEATS = (
+    "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
+    "losses, metrics and who was counted are the simulator's: no privacy figure covers what is chosen by them",
+)
+
 
 def dp_fedavg(
     local: Local,
@@ -48,7 +53,7 @@ def dp_fedavg(
     not finite counts as 0. `server` is another optimizer than `w <- w - direction`.
 
     Who is protected from whom: figures hold against everybody but the server, which sees every update, or with `secure`
-    the exact sum. The noise is float32, whose holes an attacker of the lowest bits can use (Mironov 2012).
+    the exact sum.
 
     Args:
       local: training of a client.
@@ -100,11 +105,12 @@ def dp_fedavg(
         raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
     else:
         parts = clipped_sum(*about, clip, secure=secure)
+    layers = _secure_sum(sampled.most, parts.levels, masks) if secure else _plain_sum(masks)
     protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     return federated_round(
         cohort=sampled.draw,
         local=parts.local,
-        layers=_secure_sum(sampled.most, parts.levels, masks) if secure else _plain_sum(masks),
+        layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=parts.aggregate,
         num_clients=num_clients,

@@ -95,6 +95,17 @@ def test_scaled_updates_give_the_scaled_attack(name, scale):
     assert (expected[0] != updates[honest].mean(0) * np.float32(scale)).any()
 
 
+@pytest.mark.parametrize("f", [1, 3, 4])
+def test_the_mean_turns_round_beyond_the_number_of_honest_clients_for_a_byzantine_one(f):
+    updates, honest = jnp.asarray(updates_of(1)), jnp.arange(N) >= f
+    mean = np.asarray(updates, np.float64)[f:].mean(0)
+    for factor in (0.9, 1.1):
+        scale = factor * (N - f) / f
+        rows = jnp.where(honest[:, None], updates, foe(scale)(KEY, updates, honest, ~honest))
+        np.testing.assert_allclose(rows.mean(0), mean * (N - f - scale * f) / N, atol=1e-4)
+        assert (np.asarray(rows.mean(0)) @ mean > 0) == (factor < 1)
+
+
 @given(name=NAMES, honest=MASKS, seed=st.integers(0, 100), garbage=st.sampled_from((np.nan, np.inf, -np.inf, 1e38)))
 def test_rows_of_other_byzantine_clients_make_no_difference(name, honest, seed, garbage):
     updates = updates_of(seed)

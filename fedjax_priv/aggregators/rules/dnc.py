@@ -1,0 +1,71 @@
+"""Divide and conquer: leaves out the rows that stand out along the direction of most variance."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
+from fedjax_priv.aggregators.numerics.row_distances import both, geometry
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, mean_of, minority, smallest
+from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.engine.row_norms import largest_entries
+from fedjax_priv.keys import named
+
+
+def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 1000, passes: int = 1) -> Aggregator:
+    """The mean of the rows `[g, d]` that every pass keeps (Shejwalkar and Houmansadr 2021, DnC).
+
+    A pass takes random coordinates of the rows and scores each row by `<b_l - mean, v>^2`, where v is the direction in
+    which rows vary most. It keeps all but the `removed` rows of largest score; ties go to the first row. If several
+    directions vary most, v is one of them. If no row is kept by all passes, the direction is NaN. A row that is not
+    finite, or whose drawn coordinates are 1e23 times as far as those of the middle row, is left out first.
+
+    Args:
+      num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
+      removed: rows a pass leaves out, the authors' `c f`; `f` if not given. If it is M or more, the direction is NaN;
+        with fewer than f, none is tolerated.
+      coordinates: coordinates drawn in a pass; of rows no longer than that all are taken, and nothing is drawn.
+      passes: how many, the authors' `niters`.
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    tolerated = minority(num_byzantine)
+    if removed is not None:
+        _validate.integer(at_least=0, removed=removed)
+    _validate.integer(coordinates=coordinates)
+    _validate.integer(passes=passes)
+    left_out = num_byzantine if removed is None else removed
+
+    def most_byzantine(num_rows: int) -> int:
+        most = tolerated(num_rows) if left_out < num_rows else NO_DIRECTION
+        return min(most, 0) if left_out < num_byzantine else most
+
+    def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
+        rows, ok = received.value, received.count > 0
+        finite = ok & jnp.isfinite(largest_entries(rows))
+        kept = known = jnp.ones_like(ok)
+        for number in range(passes):
+            score = _scores(_some_columns(named(key, f"pass {number}"), rows, coordinates), finite)
+            kept &= smallest(score, ok.sum() - left_out)
+            known &= jnp.isfinite(score)
+        direction = jnp.where((known | ~kept).all() & kept.any(), mean_of(kept, rows), jnp.nan)
+        return checked_direction(direction, ok, most_byzantine), state
+
+    return Aggregator(lambda d: (), apply, most_byzantine)
+
+
+def _some_columns(key: Key, rows: Float[Array, "g d"], how_many: int) -> Float[Array, "g k"]:
+    num_columns = rows.shape[1]
+    if num_columns <= how_many:
+        return rows
+    drawn = jax.lax.top_k(jax.random.bits(key, (num_columns,)), how_many)[1]
+    return rows[:, drawn]
+
+
+def _scores(rows: Array, ok: Array) -> Float[Array, " g"]:
+    """`lambda_1 u_l^2` of the inner products of centred rows; infinite for a row that is not near the others."""
+    places = geometry(rows, ok)
+    value, vector = top_pair(jnp.where(both(places.near), about_mean(places.gram, places.near.astype(rows.dtype)), 0.0))
+    return jnp.where(places.near, value * jnp.square(vector), jnp.inf)

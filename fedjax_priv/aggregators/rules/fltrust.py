@@ -1,0 +1,47 @@
+"""FLTrust: rows count as far as they point where the server's own update points, at that update's length."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.rule_parts import rule
+from fedjax_priv.base import Aggregator
+from fedjax_priv.engine.row_norms import largest_entries, norms, unit_scale
+
+
+def fltrust(*, pivot: int = 0) -> Aggregator:
+    """`sum_l T_l (||b_0|| / ||b_l||) b_l / sum_l T_l`, with `T_l = max(0, cos(b_l, b_0))` (Cao et al. 2021).
+
+    `b_0` is row `pivot` of `[g, d]`, the server's own update on data that it trusts; it is not averaged. In a round it
+    is the upload of the client that holds these data. On arrays: `fltrust()(np.vstack([reference, rows]))`.
+
+    The direction is no longer than the reference and at most a right angle away from it, whatever all other `M - 1`
+    rows hold. In that sense it tolerates as many Byzantine rows; it need not be near the honest ones. If every `T_l` is
+    0, the direction is 0. A row that is 0 or not finite has `T_l = 0`.
+
+    Args:
+      pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN.
+
+    Raises:
+      ValueError: `pivot` is not an integer >= 0, or `pivot >= g`.
+    """
+    _validate.integer(at_least=0, pivot=pivot)
+
+    def direct(rows: Array, ok: Array) -> Array:
+        if pivot >= len(rows):
+            raise ValueError(f"pivot must be the index of a row, below {len(rows)}, got {pivot}")
+        length, others = norms(rows), ok & (jnp.arange(len(rows)) != pivot)
+        trust = jnp.where(others & jnp.isfinite(length), jnp.maximum(_cosines(rows, pivot), 0.0), 0.0)
+        share = trust / jnp.where(trust.any(), trust.sum(), 1.0)
+        weights = share * (length[pivot] / jnp.where(trust > 0, length, 1.0))
+        return jnp.where(ok[pivot] & jnp.isfinite(length[pivot]), weighted_sum(weights, rows), jnp.nan)
+
+    return rule(direct, lambda num_rows: max(num_rows - 1, 0))
+
+
+def _cosines(rows: Float[Array, "g d"], pivot: int) -> Float[Array, " g"]:
+    """Of each row with row `pivot`; 0 for a row that is 0."""
+    scaled = rows * unit_scale(largest_entries(rows))[:, None]
+    product = norms(scaled) * norms(scaled[pivot][None])
+    return (scaled * scaled[pivot][None]).sum(1) / jnp.where(product > 0, product, 1.0)

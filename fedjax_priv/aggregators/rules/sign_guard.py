@@ -1,0 +1,70 @@
+"""SignGuard: the rows of usual length whose signs are like those of most others."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
+from fedjax_priv.aggregators.numerics.mean_shift import largest_cluster
+from fedjax_priv.aggregators.rule_parts import checked_direction, fewer_than_half
+from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.engine.row_norms import norms
+
+SHORTEST, LONGEST = 0.1, 3.0
+"""Rows are kept whose length is between these multiples of the middle one."""
+
+
+def sign_guard(fraction: float = 0.1) -> Aggregator:
+    """The mean of the rows `[g, d]` kept, each no longer than the median norm (Xu et al. 2022, SignGuard).
+
+    Kept are rows whose norm is 0.1 to 3 times the median norm, and that are in the largest cluster of their shares of
+    positive, zero and negative values. The shares are those of a random run of coordinates, each divided by its maximum
+    over rows; `numerics.mean_shift` describes the clusters. The authors' code takes scikit-learn's mean shift from
+    starting points on a grid, this one from the rows. If no row is kept, the direction is NaN. A row that is not finite
+    counts as the longest, and is in no cluster.
+
+    It tolerates any minority of Byzantine rows that are told apart by length or signs; there is no bound for others.
+    Where honest rows are spread over several clusters, equal Byzantine rows can be the largest one, and if they are
+    long as well no row is left. Half of the values of a rotated or noised row are positive whatever it was, so signs
+    tell nothing after rotations, random projections and noise at the client.
+
+    Args:
+      fraction: share of the coordinates looked at, in (0, 1], one coordinate at least; with 1 nothing is drawn.
+
+    Raises:
+      ValueError: `fraction` is out of range.
+    """
+    _validate.known(fraction=fraction)
+    _validate.fraction(above_zero=True, fraction=fraction)
+
+    def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
+        rows, ok = received.value, received.count > 0
+        length = jnp.where(ok, norms(rows), jnp.inf)
+        length = jnp.where(jnp.isnan(length), jnp.inf, length)
+        middle = _median(length, ok)
+        finite = ok & jnp.isfinite(length)
+        usual = finite & (length >= SHORTEST * middle) & (length <= LONGEST * middle)
+        kept = usual & largest_cluster(_sign_shares(key, rows, finite, fraction), finite)
+        clipped = jnp.where(kept, jnp.minimum(1.0, middle / jnp.where(length > 0, length, 1.0)), 0.0)
+        clipped = jnp.where(kept & (length == 0), 1.0, clipped)
+        direction = weighted_sum(clipped / kept.sum().astype(rows.dtype), rows)
+        return checked_direction(jnp.where(kept.any(), direction, jnp.nan), ok, fewer_than_half), state
+
+    return Aggregator(lambda d: (), apply, fewer_than_half)
+
+
+def _median(length: Float[Array, " g"], ok: Array) -> Array:
+    ordered, number = jnp.sort(length), ok.sum()
+    return (ordered[(number - 1) // 2] + ordered[number // 2]) / 2
+
+
+def _sign_shares(key: Key, rows: Float[Array, "g d"], ok: Array, fraction: float) -> Float[Array, "g 3"]:
+    """Of the rows in `ok`, each share divided by the largest."""
+    width = max(1, round(fraction * rows.shape[1]))
+    if width < rows.shape[1]:
+        start = jax.random.randint(key, (), 0, rows.shape[1] - width + 1)
+        rows = jax.lax.dynamic_slice_in_dim(rows, start, width, 1)
+    count = lambda signs: jnp.where(ok, signs.sum(1), 0)
+    counts = jnp.stack([count(rows > 0), count(rows == 0), count(rows < 0)], 1).astype(jnp.float32)
+    return counts / jnp.maximum(counts.max(0), 1.0)[None, :]

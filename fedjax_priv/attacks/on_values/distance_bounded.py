@@ -1,0 +1,106 @@
+"""Min-Max and Min-Sum: as far from the honest mean as distances to honest updates do not give away."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators.numerics.column_blocks import dot, gram
+from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
+from fedjax_priv.base import Key
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.row_norms import largest_entries, unit_scale
+
+PERTURBATIONS = ("std", "unit", "sign")
+
+
+class _Line(NamedTuple):
+    """The attack sends `mean + factor * slope / scale`; honest rows are `y_i / scale` from their mean."""
+
+    mean: Float[Array, "1 d"]
+    slope: Float[Array, "1 d"]
+    steepness: Float[Array, ""]  # ||slope||^2
+    scale: Float[Array, ""]
+    gram: Float[Array, "n n"]  # of y_i; 0 for rows that are not honest
+    along: Float[Array, " n"]  # <y_i, slope>
+
+    def at(self, factor: Array) -> Float[Array, "1 d"]:
+        """The mean if the slope is 0."""
+        return self.mean + jnp.where(self.steepness > 0, factor * self.slope, 0.0) / self.scale
+
+
+def min_max(perturbation: str = "std") -> Attack:
+    """`mean + gamma p`, no further from any honest update than two honest ones are apart (Shejwalkar and Houmansadr
+    2021, Min-Max).
+
+    `gamma` is the largest for which that holds, in closed form; the authors search for it by halving, and not above 20.
+    All Byzantine clients send the same row, the mean of the honest updates if `p` is 0. The attacker sees all of them.
+
+    Args:
+      perturbation: p. `"std"`: minus the standard deviation by coordinate; `"unit"`: against the mean; `"sign"`: minus
+        the signs of the mean.
+
+    Raises:
+      ValueError: `perturbation` is none of these.
+    """
+    _validate.one_of(PERTURBATIONS, perturbation=perturbation)
+
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "1 d"]:
+        del key, byzantine
+        line = _line(updates, honest, perturbation)
+        square, a, b = jnp.diagonal(line.gram), line.steepness, -line.along
+        pairs = square[:, None] + square[None, :] - 2 * line.gram
+        room = jnp.maximum(jnp.where(honest[:, None] & honest[None, :], pairs, 0.0).max() - square, 0.0)
+        root = jnp.sqrt(b * b + a * room)
+        factor = jnp.where(b > 0, room / _not_zero(root + b), (root - b) / _not_zero(a))  # neither cancels
+        return line.at(jnp.where(honest, factor, jnp.inf).min())
+
+    return attack
+
+
+def min_sum(perturbation: str = "std", *, bound: str = "least") -> Attack:
+    """`mean + gamma p`, its squared distances to honest updates summing to no more than those of an honest one
+    (Shejwalkar and Houmansadr 2021, Min-Sum).
+
+    With the largest such `gamma` the row is as far from the mean of the honest updates as the honest one is.
+
+    Args:
+      perturbation: as in `min_max`.
+      bound: the honest update compared with: the one of least sum (`"least"`, the authors' code) or of the largest
+        (`"largest"`, the paper).
+
+    Raises:
+      ValueError: an argument is not one of the allowed values.
+    """
+    _validate.one_of(PERTURBATIONS, perturbation=perturbation)
+    _validate.one_of(("least", "largest"), bound=bound)
+
+    def attack(
+        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+    ) -> Float[Array, "1 d"]:
+        del key, byzantine
+        line = _line(updates, honest, perturbation)
+        square = jnp.diagonal(line.gram)
+        chosen = jnp.where(honest, square, jnp.inf).min() if bound == "least" else square.max()
+        return line.at(jnp.sqrt(chosen / _not_zero(line.steepness)))
+
+    return attack
+
+
+def _line(updates: Array, honest: Array, perturbation: str) -> _Line:
+    mean = honest_mean(updates, honest)
+    slope = {"std": lambda: -honest_std(updates, honest), "unit": lambda: -mean, "sign": lambda: -jnp.sign(mean)}
+    steep = slope[perturbation]()
+    steep = steep * unit_scale(largest_entries(steep))[:, None]
+    rows = rows_where(honest, updates, mean)
+    scale = unit_scale(largest_entries(rows - mean).max())
+    along = dot((rows - mean) * scale, steep[0])
+    return _Line(mean, steep, jnp.square(steep).sum(), scale, gram(rows, mean[0], scale), along)
+
+
+def _not_zero(x: Array) -> Array:
+    return jnp.where(x == 0, 1.0, x)

@@ -1,0 +1,70 @@
+"""Bulyan against another counting of neighbours and another middle, and what FLTrust never does."""
+
+import numpy as np
+import pytest
+
+from aggregators import references
+from fedjax_priv import aggregators
+
+ROWS = np.random.default_rng(5).normal(size=(16, 8)).astype(np.float32)
+SETTINGS = [(f, m) for f in (0, 2, 3) for m in (4 * f + 3, 16)]
+
+
+@pytest.mark.parametrize(("f", "m"), SETTINGS)
+def test_bulyan_of_more_byzantine_rows(f, m):
+    x = ROWS[:m].astype(np.float64)
+    x[:f] = -5 * x[f:].mean(0)
+    assert aggregators.bulyan(f).most_byzantine(m) == f
+    np.testing.assert_allclose(aggregators.bulyan(f)(x), references.bulyan(x, f), atol=1e-5)
+
+
+def bulyan(x, f, excess, centre):
+    left, picked = list(range(len(x))), []
+    while len(picked) < len(x) - 2 * f:
+        best = references.krum_scores(x[left], max(len(left) - f - excess, 0)).argmin()
+        picked.append(left.pop(int(best)))
+    b = x[picked]
+    nearest = np.argsort(np.abs(b - centre(b, axis=0)), 0, kind="stable")[: len(b) - 2 * f]
+    return np.take_along_axis(b, nearest, 0).mean(0)
+
+
+def test_other_countings_give_other_directions():
+    """The controls: one neighbour more, and the values nearest to the mean of the picked rows."""
+    ours = lambda x: np.asarray(aggregators.bulyan(2)(x), np.float64)
+    away = lambda excess, centre: max(
+        np.abs(ours(x) - bulyan(x.astype(np.float64), 2, excess, centre)).max()
+        for x in np.random.default_rng(0).normal(size=(8, 11, 8)).astype(np.float32)
+    )
+    assert away(2, np.median) < 1e-5
+    assert away(1, np.median) > 1e-2 and away(3, np.median) > 1e-2 and away(2, np.mean) > 1e-2
+
+
+def trusted(rows):
+    return np.asarray(aggregators.fltrust()(rows), np.float64)
+
+
+def test_no_majority_takes_fltrust_out_of_the_half_ball_of_the_reference():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        rows = (rng.normal(size=(7, 5)) * 10 ** rng.uniform(-8, 8, (7, 1))).astype(np.float32)
+        reference, found = rows[0].astype(np.float64), trusted(rows)
+        assert np.linalg.norm(found) <= np.linalg.norm(reference) * (1 + 1e-5)
+        assert found @ reference >= -1e-5 * np.linalg.norm(found) * np.linalg.norm(reference)
+
+
+def test_fltrust_of_rows_that_point_away_is_zero_and_of_zeros_too():
+    rows = np.vstack([ROWS[0], -ROWS[0], 0 * ROWS[0], np.full(8, np.nan), np.full(8, np.inf)])
+    found = aggregators.fltrust()(rows, np.ones(5, bool))
+    np.testing.assert_array_equal(found, np.zeros(8))
+    np.testing.assert_array_equal(aggregators.fltrust()(np.zeros((3, 4))), np.zeros(4))
+    lone = np.vstack([rows, 7 * ROWS[0]])
+    np.testing.assert_allclose(trusted(lone[[0, 1, 2, 5]]), ROWS[0], rtol=1e-5)
+
+
+def test_fltrust_has_no_direction_without_the_reference():
+    rule = aggregators.fltrust(pivot=2)
+    assert np.isnan(rule(ROWS, np.arange(16) != 2)).all()
+    assert np.isnan(rule(np.where(np.arange(16)[:, None] == 2, np.inf, ROWS), np.ones(16, bool))).all()
+    np.testing.assert_allclose(
+        rule(ROWS), references.fltrust(np.vstack([ROWS[2], np.delete(ROWS, 2, 0)]).astype(np.float64)), atol=1e-5
+    )
