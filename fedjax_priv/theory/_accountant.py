@@ -16,7 +16,7 @@ Profile = Callable[[Numbers], Result]
 Mechanism = tuple[Profile, ...]
 
 _STEPS = 1000  # of the discrete privacy loss, on each side of 0, at least
-_FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step, about as much as eps is too large
+FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step, about as much as eps is too large
 _MOST_STEPS = 2**16
 _TAIL = 1e-15  # mass that composing two losses may count as lost
 _POINTS = 128  # rounds of a run at which eps is computed, at most about
@@ -46,26 +46,27 @@ def worst(mechanisms: Sequence[Mechanism]) -> Mechanism:
     return tuple(_largest(profiles) for profiles in zip(*mechanisms, strict=True))
 
 
-def delta_after(epsilon: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Result:
+def delta_after(epsilon: Numbers, rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> Result:
     """What is delta at eps >= 0 after all rounds? Each mechanism happens as often as its count says.
 
-    Exact for one round. Otherwise an upper bound, tight to a few digits; deltas below about 1e-11 are not resolved.
+    Exact for one round. Otherwise an upper bound, tight to a few digits; deltas below about 1e-11 are not resolved. Eps
+    is too large by about `widening`, which costs time, or by what 1,000 steps of the loss are.
     """
-    return np.max([curve(epsilon) for curve, _ in composed(rounds)], axis=0)[()]
+    return np.max([curve(epsilon) for curve, _ in composed(rounds, widening)], axis=0)[()]
 
 
-def epsilon_after(delta: Numbers, rounds: Sequence[tuple[Mechanism, int]]) -> Result:
+def epsilon_after(delta: Numbers, rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> Result:
     """The inverse of `delta_after`; infinite if a delta is less than what is lost outright."""
-    return np.max([curve(delta) for _, curve in composed(rounds)], axis=0)[()]
+    return np.max([curve(delta) for _, curve in composed(rounds, widening)], axis=0)[()]
 
 
-def composed(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Callable, Callable]]:
+def composed(rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> list[tuple[Callable, Callable]]:
     """For each order, delta of eps and eps of delta."""
     orders = range(len(rounds[0][0]))
     if sum(count for _, count in rounds) == 1:
         profiles = [rounds[0][0][order] for order in orders]
         return [(profile, lambda delta, p=profile: _roots.unbounded_least(p, delta)) for profile in profiles]
-    step, size = _grid(rounds, _FINE)
+    step, size = _grid(rounds, widening)
     losses = [_loss([(mechanism[order], count) for mechanism, count in rounds], step, size) for order in orders]
     each = functools.partial(np.vectorize, otypes=[np.float64])
     return [(each(loss.get_delta_for_epsilon), each(loss.get_epsilon_for_delta)) for loss in losses]
@@ -76,12 +77,12 @@ def _reach(profile: Profile) -> float:
     return max(float(_roots.unbounded_least(profile, profile(_roots.FAR) + _CUT)), 1e-6)
 
 
-def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]]) -> np.ndarray:
+def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> np.ndarray:
     """Eps after each round, `[T]`, of mechanisms in the order in which they happen; an upper bound as `epsilon_after`.
 
     Of more than 128 rounds some are left out: they have eps of the next one that is not.
     """
-    last = float(epsilon_after(delta, _together(rounds)))
+    last = float(epsilon_after(delta, _together(rounds), widening))
     step, size = _grid(rounds, _COARSE)
     stride = -(-sum(count for _, count in rounds) // _POINTS)
     of_orders = [_running(order, delta, rounds, step, size, stride) for order in range(len(rounds[0][0]))]

@@ -91,12 +91,12 @@ def test_a_capacity_is_accounted_for():
 
 
 def test_groups_that_take_turns_spend_a_round_in_so_many():
-    found = figures(entries(sampling_rate=0.25, separation=2))
-    assert found["outsider", "add/remove"] == pytest.approx(poisson("add/remove", 3), rel=1e-6)
+    found = figures(entries(sampling_rate=0.25, separation=4))
+    assert found["outsider", "add/remove"] == pytest.approx(poisson("add/remove", 2), rel=1e-6)
 
 
 def test_separated_rounds_are_counted_and_not_amplified():
-    found = figures(entries(cohort_size=2, separation=3))
+    found = figures(entries(cohort_size=2, separation=4))
     assert found["outsider", "zero-out"] == pytest.approx(gaussian.epsilon(DELTA, np.sqrt(2) / Z))
     assert ("outsider", "add/remove") not in found
 

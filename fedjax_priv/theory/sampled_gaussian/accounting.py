@@ -6,7 +6,7 @@ import numpy as np
 
 from fedjax_priv.theory import _accountant, _roots, _validate
 from fedjax_priv.theory import trade_off as trade_offs
-from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._accountant import FINE, Mechanism
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.sampled_gaussian.rounds import Neighbours, Round, mechanism
 
@@ -27,12 +27,12 @@ def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove
       neighbours: "add/remove", a client is there or not; "zero-out", what it sends is 0; "replacement", what it sends
         is anything else.
     """
-    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _mechanisms(rounds, neighbours))
+    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _mechanisms(rounds, neighbours), FINE)
 
 
 def delta(epsilon: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
     """The inverse of `epsilon`, at eps >= 0: the larger of the two orders of neighbours."""
-    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), _mechanisms(rounds, neighbours))
+    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), _mechanisms(rounds, neighbours), FINE)
 
 
 def trade_off(alarms: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> tuple[Result, Result]:
@@ -46,7 +46,7 @@ def trade_off(alarms: Numbers, rounds: Rounds, neighbours: Neighbours = "add/rem
       rounds: as in `epsilon`.
       neighbours: as in `epsilon`.
     """
-    curves = [curve for curve, _ in _accountant.composed(_mechanisms(rounds, neighbours))]
+    curves = [curve for curve, _ in _accountant.composed(_mechanisms(rounds, neighbours), FINE)]
     first, second = curves[0], curves[-1]
     return trade_offs.from_profiles(alarms, first, second), trade_offs.from_profiles(alarms, second, first)
 
@@ -57,7 +57,7 @@ def epsilon_by_round(delta: float, rounds: Rounds, neighbours: Neighbours = "add
     Of more than 128 rounds some are left out: they have eps of the next one that is not.
     """
     target = float(_validate.real("(0, 1)", delta=delta))
-    return _accountant.epsilon_by_round(target, _mechanisms(rounds, neighbours))
+    return _accountant.epsilon_by_round(target, _mechanisms(rounds, neighbours), FINE)
 
 
 def rounds_within(epsilon: float, delta: float, one: Round, neighbours: Neighbours = "add/remove") -> int:
@@ -71,7 +71,9 @@ def rounds_within(epsilon: float, delta: float, one: Round, neighbours: Neighbou
     """
     budget, target = (_validate.real("[0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta))
     kind = mechanism(one, neighbours)
-    return _roots.most(lambda count: float(_accountant.epsilon_after(target, [(kind, count)])), float(budget), _MOST)
+    return _roots.most(
+        lambda count: float(_accountant.epsilon_after(target, [(kind, count)], FINE)), float(budget), _MOST
+    )
 
 
 def noise_multiplier_for(
@@ -91,7 +93,7 @@ def noise_multiplier_for(
 
     def spent(z: float) -> float:
         kind = mechanism(one._replace(noise_multiplier=z), neighbours)
-        return float(_accountant.epsilon_after(target, [(kind, count)]))
+        return float(_accountant.epsilon_after(target, [(kind, count)], FINE))
 
     return _roots.least_scale(spent, float(budget), _CLOSE)
 
@@ -112,7 +114,7 @@ def replacement_epsilon(delta: float, rounds: Rounds) -> float:
       rounds: as in `epsilon`.
     """
     target = float(_validate.real("(0, 1)", delta=delta))
-    (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, "add/remove"))
+    (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, "add/remove"), FINE)
     share = np.linspace(0.02, 0.98, _SPLITS)
     first = remove(share * target)
     return float((first + add((1 - share) * target * np.exp(-first))).min())
