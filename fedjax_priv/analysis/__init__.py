@@ -3,6 +3,7 @@
 - `plots`: learning curves, by round, by upload and by eps. `wall_clock`: modelled time and traffic.
 - `wireless_links`: links of a wireless run.
 - `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
+- `worst_rows`: the rows on which a rule does worst.
 - `intervals`: how sure a mean over few runs is.
 """
 
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
     from fedjax_priv.analysis.wireless_links import link_measures
     from fedjax_priv.analysis.worst_attack import worst_case
+    from fedjax_priv.analysis.worst_rows import Worst, kappa_of, kappa_search
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Robustness", "Traffic", "half_width", "learning_curves", "link_measures", "privacy_curves", "robustness",
-    "round_bytes", "round_seconds", "run_bytes", "run_seconds", "worst_case",
+    "Robustness", "Traffic", "Worst", "half_width", "kappa_of", "kappa_search", "learning_curves", "link_measures",
+    "privacy_curves", "robustness", "round_bytes", "round_seconds", "run_bytes", "run_seconds", "worst_case",
 ]  # fmt: skip

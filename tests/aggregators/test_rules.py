@@ -287,3 +287,18 @@ def test_a_missing_row_is_not_one_of_those_left_out(lost):
     rows = np.where(count[:, None] > 0, np.eye(4, dtype=np.float32), np.nan)
     found, _ = jax.jit(aggregators.mda(1).apply)(KEY, (), Received(jnp.asarray(rows), jnp.asarray(count)))
     close(found, np.eye(4)[np.flatnonzero(count)[:2]].mean(0))
+
+
+@pytest.mark.parametrize("name", ["meamed", "bulyan", "trimmed_mean"])
+def test_rows_that_the_same_program_computes(name):
+    """XLA may compute them again for every use, with other roundings, so distances found twice need not be equal."""
+    apply = RULES[name].made.apply
+
+    def both(x):
+        rows = x - x[2:].mean(0)[None]
+        rows = rows / jnp.sqrt(jnp.square(rows[2:]).sum(1).mean())
+        return rows, apply(KEY, (), Received(rows, jnp.ones(len(rows), jnp.int32)))[0]
+
+    rows, found = jax.jit(jax.vmap(both))(jax.random.normal(KEY, (100, 7, 2)))
+    for x, direction in zip(np.asarray(rows, np.float64), found, strict=True):
+        close(direction, RULES[name].reference(x))

@@ -3,6 +3,7 @@
 import functools
 
 import jax.numpy as jnp
+from jax import lax
 from jaxtyping import Array, Bool, Float, Int
 
 from fedjax_priv.aggregators.numerics.column_blocks import dot, map_columns
@@ -15,14 +16,14 @@ def mean_around_median(rows: Float[Array, "g d"], ok: Bool[Array, " g"], wanted:
     The median of an even number of values is the mean of the two in the middle. If several values are equally far and
     only some are needed, each counts in part. NaN counts as the largest value.
     """
-    num_rows = ok.sum()
+    num_rows, rows = ok.sum(), lax.optimization_barrier(rows)
     median = mean_of_ranks(rows, ok, (num_rows - 1) // 2, num_rows // 2 + 1)
-    furthest = mean_of_ranks(jnp.abs(rows - median[None, :]), ok, wanted - 1, wanted)
-    return map_columns(functools.partial(_mean_within, ok=ok, wanted=wanted), rows, median, furthest)
+    away = lax.optimization_barrier(jnp.abs(rows - median[None, :]))
+    furthest = mean_of_ranks(away, ok, wanted - 1, wanted)
+    return map_columns(functools.partial(_mean_within, ok=ok, wanted=wanted), rows, away, furthest)
 
 
-def _mean_within(rows: Array, median: Array, furthest: Array, *, ok: Array, wanted: Array) -> Array:
-    away = jnp.abs(rows - median[None, :])
+def _mean_within(rows: Array, away: Array, furthest: Array, *, ok: Array, wanted: Array) -> Array:
     inside, edge = ok[:, None] & (away < furthest[None, :]), ok[:, None] & (away == furthest[None, :])
     room = wanted.astype(rows.dtype) - _count(inside)
     total = _sum(inside, rows) + _sum(edge, rows) * (room / jnp.maximum(_count(edge), 1.0))

@@ -30,9 +30,9 @@ def _cut(rows: Array) -> tuple[int, int]:
     return width, num_columns // width
 
 
-def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *vectors: Float[Array, " d"]) -> Array:
-    """`f(rows [g, w], *vectors [w]) -> [..., w]` block by block: `[..., d]`. `f` works column by column."""
-    return lax.platform_dependent(rows, *vectors, cpu=functools.partial(_map_blocks, f), default=f)
+def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *others: Float[Array, "... d"]) -> Array:
+    """`f(rows [g, w], *others [..., w]) -> [..., w]` block by block: `[..., d]`. `f` works column by column."""
+    return lax.platform_dependent(rows, *others, cpu=functools.partial(_map_blocks, f), default=f)
 
 
 def _map_blocks(f: Callable[..., Array], *arrays: Array) -> Array:

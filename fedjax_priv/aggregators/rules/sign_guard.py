@@ -30,7 +30,7 @@ def sign_guard(fraction: float = 0.1) -> Aggregator:
     tell nothing after rotations, random projections and noise at the client.
 
     Args:
-      fraction: share of the coordinates looked at, in (0, 1], one coordinate at least; with 1 nothing is drawn.
+      fraction: fraction of the coordinates looked at, in (0, 1], one coordinate at least; with 1 nothing is drawn.
 
     Raises:
       ValueError: `fraction` is out of range.

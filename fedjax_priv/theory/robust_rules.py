@@ -1,0 +1,83 @@
+"""Certificates of aggregation rules: kappa of (f, kappa)-robustness (Allouah et al. 2023, Definition 2).
+
+A rule F of n rows is (f, kappa)-robust if for all rows and every set S of n - f of them
+`||F(x) - mean_S||^2 <= kappa / (n - f) sum_S ||x_i - mean_S||^2`. All functions take f < n/2 and broadcast over arrays.
+Figures that are not exact are upper bounds; the least of any rule is `least_kappa`.
+"""
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers, Result
+
+
+def least_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`f / (n - 2f)`: no rule has a smaller kappa (Allouah et al. 2023).
+
+    Args:
+      num_rows: n.
+      num_byzantine: f, at least 0 and below n/2.
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    n, f = _checked(num_rows, num_byzantine)
+    return f / (n - 2 * f)
+
+
+def trimmed_mean_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """Exact, in any dimension, and the least of all rules; arguments and errors are those of `least_kappa`.
+
+    Byzantine values beyond all others are the worst, and leave a fixed combination c of honest order statistics minus
+    their mean. kappa is (n - f) times the squared norm of the projection of c on increasing sequences.
+    """
+    return least_kappa(num_rows, num_byzantine)
+
+
+def coordinate_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """Exact, in any dimension: `(n - 1) / (n + 1 - 2f)` for odd n and `(n - 2) / (n + 2 - 2f)` for even n.
+
+    The median of an even number is the mean of the two in the middle. Arguments and errors are those of `least_kappa`;
+    the proof is that of `trimmed_mean_kappa`.
+    """
+    n, f = _checked(num_rows, num_byzantine)
+    odd = n % 2
+    return (n - 2 + odd) / (n + 2 - odd - 2 * f)
+
+
+def geometric_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`4 (1 + f / (n - 2f))^2`, an upper bound (Allouah et al. 2023).
+
+    Arguments and errors are those of `least_kappa`.
+    """
+    return 4 * (1 + least_kappa(num_rows, num_byzantine)) ** 2
+
+
+def krum_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`6 (1 + f / (n - 2f))`, an upper bound (Allouah et al. 2023); arguments and errors as of `least_kappa`."""
+    return 6 * (1 + least_kappa(num_rows, num_byzantine))
+
+
+def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`8 f / (n - f) (kappa + 1)`, an upper bound for a rule after nearest-neighbour mixing.
+
+    A mixed row is off the honest mean by at most `4 f / (n - f)^2` times the squared distances between honest rows and
+    the row it comes from, `8 f / (n - f)` times the honest variance on average (Allouah et al. 2023 have the idea).
+
+    Args:
+      kappa: of the rule alone, at least 0.
+      num_rows: n.
+      num_byzantine: f, at least 0 and below n/2.
+
+    Raises:
+      ValueError: an argument is out of range.
+    """
+    n, f = _checked(num_rows, num_byzantine)
+    return 8 * f / (n - f) * (_validate.real("[0, inf)", kappa=kappa) + 1)
+
+
+def _checked(num_rows: Numbers, num_byzantine: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    n, f = _validate.integer(num_rows=num_rows), _validate.integer(0, num_byzantine=num_byzantine)
+    if (2 * f >= n).any():
+        _validate.fail("num_byzantine", num_byzantine, "below half of num_rows")
+    return n, f

@@ -1,0 +1,61 @@
+"""The search for the worst rows, against exact certificates: it reaches them and never exceeds them."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from aggregators import references
+from fedjax_priv import aggregators
+from fedjax_priv.analysis import kappa_of, kappa_search
+from fedjax_priv.theory.robust_rules import coordinate_median_kappa, krum_kappa, least_kappa, trimmed_mean_kappa
+from helpers import refuses
+
+KEY = jax.random.key(0)
+N, F = 7, 2
+SHORT = {"steps": 60, "starts": 3, "num_params": 1}
+
+
+def ratio(rows, direction):
+    honest = rows[F:]
+    return ((direction - honest.mean(0)) ** 2).sum() / honest.var(0).sum()
+
+
+RULES = {
+    "trimmed_mean": (aggregators.trimmed_mean(F), lambda x: references.trimmed(x, F), trimmed_mean_kappa(N, F), 0.99),
+    "coordinate_median": (
+        aggregators.coordinate_median(), lambda x: np.median(x, 0), coordinate_median_kappa(N, F), 0.99
+    ),
+    "krum": (aggregators.krum(F), references.krum, krum_kappa(N, F), 0.7),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_is_found_is_below_what_is_proved_and_near_it(name):
+    rule, reference, proved, share = RULES[name]
+    worst = kappa_search(KEY, rule, N, F, **SHORT)
+    rows = np.asarray(worst.rows, np.float64)
+    assert ratio(rows, reference(rows)) == pytest.approx(float(worst.kappa), rel=1e-3), "the witness"
+    assert max(share * proved, least_kappa(N, F) * 0.999) < worst.kappa <= proved * (1 + 1e-4)
+
+
+def test_a_rule_that_trims_too_few_exceeds_the_certificate():
+    """The control: a certificate of f = 2 for a rule that leaves out one value on each side, or with another count."""
+    worst = kappa_search(KEY, aggregators.trimmed_mean(F - 1), N, F, **SHORT)
+    assert worst.kappa > 10 * trimmed_mean_kappa(N, F)
+
+
+def test_kappa_of_rows_is_the_definition():
+    rows = np.random.default_rng(1).normal(size=(N, 3)).astype(np.float32)
+    found = kappa_of(aggregators.mean(), jnp.asarray(rows), F)
+    x = rows.astype(np.float64)
+    assert found == pytest.approx(ratio(x, x.mean(0)), rel=1e-5)
+
+
+test_bad_arguments = refuses(
+    lambda how: kappa_search(KEY, aggregators.mean(), **{"num_rows": 5, "num_byzantine": 1, **how}),
+    ({"num_byzantine": 3}, "num_byzantine must be below half of num_rows = 5, got 3"),
+    ({"num_byzantine": 0}, "num_byzantine must be an integer >= 1, got 0"),
+    ({"steps": 0}, "steps must be an integer >= 1, got 0"),
+    whole=True,
+)
