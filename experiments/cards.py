@@ -30,7 +30,7 @@ PAPERS = {
     "correlated_noise": Paper("Correlated noise"),
     "distributed_noise": Paper("Distributed noise"),
     "fedrep": Paper("FedREP"),
-    "private_training": Paper("Private training by others"),
+    "private_training": Paper("Private training"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
     "wireless": Paper("Private wireless FedSGD", ("Fig. 1",)),
 }

@@ -79,13 +79,11 @@ def _counted(claims: list[Claim]) -> str:
 def _of_card(card: Card, results: list[Result]) -> Iterator[str]:
     """The largest scale first."""
     if not results:
-        yield _line(f"**{_plain(card.heading)}**", verdict="not run", scale="none yet")
+        yield _line(f"**{plain(card.heading)}**", verdict="not run", scale="none yet")
     for made in results:
         yield _of_result(made, largest=made is results[0])
         for claim in made.claims:
-            yield _line(
-                _plain(claim.text), _plain(_claimed(claim)), _plain(claim.found), claim.said, _plain(claim.control)
-            )
+            yield _line(plain(claim.text), plain(_claimed(claim)), plain(claim.found), claim.said, plain(claim.control))
 
 
 def _claimed(claim: Claim) -> str:
@@ -98,9 +96,9 @@ def _of_result(made: Result, largest: bool) -> str:
     links = {"figure": f"{name}.png", "data": f"{name}.nc", "verdicts": "verdicts.json", "manifest": "manifest.json"}
     differs = dict.fromkeys(claim.differs for claim in made.claims if claim.differs)
     return _line(
-        f"**{_plain(made.card.heading)}**",
+        f"**{plain(made.card.heading)}**",
         verdict=f"**{made.verdict}**" + (f", {held} of {tested}" if tested else ""),
-        setting=_plain("another: " + "; ".join(differs)) if differs else "the paper's" if made.card.makes else "",
+        setting=plain("another: " + "; ".join(differs)) if differs else "the paper's" if made.card.makes else "",
         scale=made.scale + ("; `paper` not run" if largest and made.scale != "paper" else ""),
         seconds=str(made.manifest.get("seconds", "-")),
         results=", ".join(f"[{word}]({folder}/{file})" for word, file in links.items()),
@@ -112,7 +110,7 @@ def _line(claim="", claimed="", found="", verdict="", setting="", scale="", seco
     return "| " + " | ".join(cells) + " |"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Escape what Markdown would format."""
     return re.sub(r"([\\|*_<~\[])", r"\\\1", text)
 
