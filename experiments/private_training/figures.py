@@ -1,13 +1,14 @@
-"""The printed rows of private training, one card each."""
+"""The printed rows of private training, one card each, and all private systems at equal eps."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from experiments.harness import Experiment
-from experiments.private_training import accuracy
+from experiments.private_training import accuracy, equal_epsilon
 from experiments.private_training.accuracy import Config
 from experiments.private_training.printed import OPACUS, TF_PRIVACY, TRAMER_BONEH, Row
 from experiments.private_training.problem import Setting
+from experiments.problem import Task
 
 
 def scales(row: Row, setting: Setting, seeds: int) -> Mapping[str, Any]:
@@ -32,7 +33,16 @@ def cards(name: str, source: str, rows: Mapping[str, Row], setting: Setting) -> 
     }  # fmt: skip
 
 
+_DIGITS, _MNIST = Task("digits"), Task("mnist")
+EQUAL = {
+    "quick": equal_epsilon.Config(_DIGITS, 50, 10, 5, epsilons=(2.0, 16.0), repeats=2),
+    "cpu": equal_epsilon.Config(_MNIST, 500, 40, 10, delta=1e-4),
+    "paper": equal_epsilon.Config(_MNIST, 1000, 100, 10, delta=1e-5, repeats=5),
+}
 FIGURES = {
+    "equal_epsilon": Experiment(
+        "", "Private systems at equal proved eps", EQUAL, equal_epsilon.run, equal_epsilon.judge
+    ),
     **cards("opacus", "Opacus", OPACUS, Setting()),
     **cards("tf_privacy", "TensorFlow Privacy", TF_PRIVACY, Setting(start="keras")),
     **cards("scattering", "Tramer and Boneh", {"3": TRAMER_BONEH}, Setting(network="scattering")),

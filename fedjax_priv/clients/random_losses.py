@@ -1,4 +1,4 @@
-"""Losses that draw: each sample of a batch gets a key of its own."""
+"""Losses that draw: each sample of a batch gets its own key."""
 
 from collections.abc import Callable
 

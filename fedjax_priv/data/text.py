@@ -50,7 +50,7 @@ def python_documentation(length: int = 64, test_fraction: float = 0.1) -> Text:
     try:
         from pydoc_data.topics import topics
     except ImportError as error:
-        raise ImportError("this Python has no documentation of its own: the module pydoc_data is missing") from error
+        raise ImportError("this Python has come without its documentation, the module pydoc_data") from error
     vocabulary = "".join(sorted(set().union(*topics.values())))
     number = {character: place for place, character in enumerate(vocabulary)}
     train, test, users = [], [], []

@@ -17,6 +17,8 @@ from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.entry import Entry, worst
 from fedjax_priv.theory import _roots
 
+Chosen = Callable[[list[Entry]], Entry | None]
+"""The entry of a ledger that a budget is about; None: there is none."""
 _CLOSE = 1e-5  # relative, of the noise
 
 
@@ -88,25 +90,28 @@ def noise_for(
     delta: float,
     rounds: int,
     start: float = 1.0,
+    chosen: Chosen | None = None,
 ) -> float:
-    """How much noise is enough for a run? The least with which the ledger's first figure is within eps, to 5 digits.
+    """How much noise is enough for a run? The least with which a figure of the ledger is within eps, to 5 digits.
 
     Args:
       make: `noise -> algorithm`, where more of it means less eps: a deviation or a variance.
       key: as in `planned`.
       params: as in `planned`.
       data: as in `planned`.
-      epsilon: > 0, for the first adversary in the ledger that has a figure.
+      epsilon: > 0.
       delta: in (0, 1).
       rounds: of the run.
       start: noise to begin the search with, which `make` allows.
+      chosen: the entry of the ledger that eps is about; the first one that has a figure if not given.
 
     Raises:
       ValueError: as `planned` and `make`; or nothing is proved, however much the noise is.
     """
     _validate.positive(epsilon=epsilon)
     plan = planned(make(start), key, params, data, rounds)
-    found = _roots.least_scale(lambda noise: _spent(make(noise), plan, data, delta), float(epsilon), _CLOSE, start)
+    spent = lambda noise: _spent(make(noise), plan, data, delta, chosen or figure_of_budget)
+    found = _roots.least_scale(spent, float(epsilon), _CLOSE, start)
     if not np.isfinite(found):
         raise ValueError(f"epsilon must be one that more noise reaches, got {epsilon:g}")
     return found
@@ -117,9 +122,11 @@ def figure_of_budget(entries: list[Entry]) -> Entry | None:
     return next((entry for entry in entries if entry.proved.epsilon is not None and entry.view != "proposal"), None)
 
 
-def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData, delta: float) -> float:
+def _spent(
+    algorithm: Algorithm, plan: xr.Dataset, data: ClientData, delta: float, chosen: Chosen = figure_of_budget
+) -> float:
     entries = ledger(algorithm, plan, data, delta=delta)
-    entry = figure_of_budget(entries)
+    entry = chosen(entries)
     if entry is None:
         raise ValueError(f"algorithm must have a proved figure, got none: {entries[0].proved.why}")
     return float(worst(entry.proved) or 0.0)

@@ -58,7 +58,7 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
 
 
 def _rekeyed(state: PyTree, key: Key) -> PyTree:
-    """The same streams of random numbers from another key, each from one of its own."""
+    """The same streams of random numbers from another key, each from its own."""
     leaves, structure = jax.tree.flatten(state)
     is_key = lambda leaf: jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
     return structure.unflatten(jax.random.fold_in(key, i) if is_key(leaf) else leaf for i, leaf in enumerate(leaves))
