@@ -137,6 +137,8 @@ def test_a_run_over_a_pool_is_evaluated_before_training_and_at_its_end(monkeypat
 
 def test_their_shuffled_batches_are_another_setting():
     for name, experiment in FIGURES.items():
+        if name == "equal_epsilon":  # a result of ours
+            continue
         said = experiment.differs(experiment.scales["cpu"], experiment.scales["paper"])
         others = {"tf": accuracy.BATCHES, "scattering": f"{accuracy.BATCHES}, {accuracy.GROUPS}"}
         assert said == others.get(name.partition("_")[0], "")
