@@ -4,6 +4,7 @@ The noise of each system is calibrated by its own ledger, for replacement: by a 
 hidden, by a sample where a sample is.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -117,14 +118,20 @@ def noisy(config: Config, sigma: float) -> Local:
     )  # fmt: skip
 
 
+@functools.cache
+def dataset(task: Task) -> data.Dataset:
+    """Read once."""
+    return load(task)
+
+
 def samples(config: Config) -> int:
     """Of each client."""
-    return len(load(config.task).y_train) // config.num_clients
+    return len(dataset(config.task).y_train) // config.num_clients
 
 
 def clients_of(config: Config) -> ClientData:
     """Equal numbers of samples: theorems about noise in local steps need whole batches."""
-    whole = load(config.task)
+    whole = dataset(config.task)
     kept = samples(config) * config.num_clients
     order = np.random.default_rng(config.seed).permutation(len(whole.y_train))[:kept]
     return data.stack_clients((whole.x_train, whole.y_train), np.split(order, config.num_clients))
@@ -184,7 +191,7 @@ def without_noise(config: Config, own: ClientData, params: PyTree, key: Key) -> 
 
 def scores(config: Config) -> Callable[..., dict]:
     """On the test set."""
-    whole = load(config.task)
+    whole = dataset(config.task)
     return metrics.accuracy(model_of(config.task), whole.x_test, whole.y_test)
 
 

@@ -36,7 +36,7 @@ def cards(name: str, source: str, rows: Mapping[str, Row], setting: Setting) -> 
 _DIGITS, _MNIST = Task("digits"), Task("mnist")
 EQUAL = {
     "quick": equal_epsilon.Config(_DIGITS, 50, 10, 5, epsilons=(2.0, 16.0), repeats=2),
-    "cpu": equal_epsilon.Config(_MNIST, 500, 40, 10, delta=1e-4),
+    "cpu": equal_epsilon.Config(_MNIST, 300, 30, 10, epsilons=(1.0, 4.0, 16.0), delta=1e-4),
     "paper": equal_epsilon.Config(_MNIST, 1000, 100, 10, delta=1e-5, repeats=5),
 }
 FIGURES = {
