@@ -104,8 +104,8 @@ def by_user(users: np.ndarray) -> Parts:
       ValueError: `users` is not one integer or string per sample.
 
     Example:
-      >>> print(*by_user(np.array(["bob", "ann", "bob"])))
-      [1] [0 2]
+      >>> print(by_user(np.array(["bob", "ann", "bob"]))[1])  # of bob
+      [0 2]
     """
     users = np.asarray(users)
     if users.ndim != 1 or not users.size or users.dtype.kind not in "iuUS":

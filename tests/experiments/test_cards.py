@@ -84,7 +84,7 @@ def test_the_table_leaves_nothing_out():
     text = table.table()
     folders = {file.parent for card in cards.cards() for file in (RESULTS / card.paper).glob("*/*")}
     assert folders and all(f"]({folder.relative_to(RESULTS).as_posix()}/verdicts.json)" in text for folder in folders)
-    assert all(f"**{table._plain(card.heading)}**" in text for card in cards.cards())
+    assert all(f"**{table.plain(card.heading)}**" in text for card in cards.cards())
     papers = {folder.parent.name for folder in RESULTS.glob("*/*-*") if folder.is_dir()}
     assert papers <= {card.paper for card in cards.cards()}
 
@@ -98,4 +98,4 @@ def test_committed_results_are_whole(card):
 
 
 def test_text_stays_text_in_the_table():
-    assert table._plain("E[F(w_J)] - F* <= |x|") == r"E\[F(w\_J)] - F\* \<= \|x\|"
+    assert table.plain("E[F(w_J)] - F* <= |x|") == r"E\[F(w\_J)] - F\* \<= \|x\|"
