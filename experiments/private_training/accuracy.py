@@ -182,5 +182,5 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     at = epsilons(row)
     right.barh(list(at), list(at.values()), color=COLOURS[: len(at)])
     right.axvline(float(row.epsilon), color="black", linestyle="--")
-    finish(right, f"the row's eps (dashed: printed, {row.epsilon})", xlabel=f"eps at delta = {DELTA:g}")
+    finish(right, "eps, printed: dashed", xlabel=f"eps at delta = {DELTA:g}")
     return picture
