@@ -206,7 +206,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "equal", "all systems have the eps they are drawn at", "1", f"{low:.4f} to {most:.4f} times it",
             bool(low >= 0.999 and most <= 1 + 1e-9), "eps of the finished run, by its ledger, over that asked for",
-            source=Source.OURS,
+            note="noise was chosen before the run, from the cohorts that were to come", source=Source.OURS,
         ),
         Claim(
             "bites", "noise costs accuracy in every system", "", "; ".join(
@@ -233,13 +233,15 @@ def points(differences: Gap) -> str:
 
 def caveats(config: Config) -> list[str]:
     known = systems_of(config)
-    of = lambda hidden: ", ".join(name for name, system in known.items() if system.hidden == hidden)
+    of = lambda **like: ", ".join(
+        name for name, system in known.items() if all(getattr(system, field) == value for field, value in like.items())
+    )
     return [
         f"{config.num_clients} clients of {samples(config)} samples, {config.task}, {config.rounds} rounds; delta = "
         f"{config.delta:g}; nothing was tuned by system",
-        f"a client is replaced: {of('client')}; a sample is replaced: {of('sample')}",
-        "for an outsider: " + ", ".join(name for name, system in known.items() if system.view == "outsider")
-        + "; for the server: " + ", ".join(name for name, system in known.items() if system.view == "server"),
+        f"a client is replaced: {of(hidden='client')}; a sample is replaced: {of(hidden='sample')}",
+        f"figures against an outsider: {of(view='outsider')}; the server: {of(view='server')}; the server and all "
+        f"other clients: {of(view='everybody')}",
         BANDS,
     ]  # fmt: skip
 

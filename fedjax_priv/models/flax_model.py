@@ -28,7 +28,7 @@ def from_flax(
       input_shape: shape of one example.
       dtype: of examples, such as int32 for tokens.
       training: further arguments of a call in training, such as `{"train": True}`, of a module with dropout, which
-        then gets a key of that name for each example. None: training draws nothing.
+        then gets the key "dropout" for each example. None: training draws nothing.
 
     Raises:
       ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has variables other than
