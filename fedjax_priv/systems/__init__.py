@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.secure_sums.one_shot_secagg import one_shot_secagg
     from fedjax_priv.systems.secure_sums.secagg import secagg
     from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
+    from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "cdp_fl", "common_secagg", "compose", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed", "fedavg", "fedbuff",
     "fedrep", "lightsecagg", "one_shot_secagg", "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share",
-    "sparse_fedavg", "sparse_secagg", "wireless",
+    "sparse_fedavg", "sparse_secagg", "thresholded_secagg", "wireless",
 ]  # fmt: skip

@@ -90,6 +90,7 @@ NOT_THESE = {
     "fedbuff": "its rounds are asynchronous",
     "lightsecagg": "its masks are those of a code, which is no choice of `secure`",
     "one_shot_secagg": "its masks leave less of the field, which is no choice of `secure`",
+    "thresholded_secagg": "its masks come off where enough clients sent a coordinate, which is no choice of `secure`",
     "robajol": "it sends a sketch by random signs, which is no choice of `compress`",
 }
 """Published systems that `compose` cannot write, and why."""
