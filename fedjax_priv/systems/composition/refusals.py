@@ -56,8 +56,8 @@ def _other_coordinates(s: Stack) -> str | None:
     if not (s.in_field and s.own_coordinates):
         return None
     return (
-        f"compress must be 'none', 'common' or 'conspar' in a sum of field elements, got {s.compress!r}: members send "
-        "other coordinates, and the sum would need all d"
+        f"compress must be 'none', 'common', 'jl' or 'conspar' in a sum of field elements, got {s.compress!r}: members "
+        "send other coordinates, and the sum would need all d"
     )
 
 
@@ -122,7 +122,8 @@ def _enrolled(s: Stack) -> str | None:
 def _own_random(s: Stack) -> str | None:
     if s.own_coordinates and s.clip is not None:
         return (
-            f"compress must be 'none', 'common' or 'conspar' with clip, got {s.compress!r}: norms are of common values"
+            f"compress must be 'none', 'common', 'jl' or 'conspar' with clip, got {s.compress!r}: norms are of common "
+            "values"
         )
     return None
 
@@ -198,7 +199,7 @@ def _cohorts(s: Stack) -> str | None:
 
 
 def _partners(s: Stack) -> str | None:
-    if s.error_feedback and s.compress in ("none", "conspar"):
+    if s.error_feedback and s.compress in ("none", "jl", "conspar"):
         return f"error_feedback must be False with compress={s.compress!r}, got True: there is nothing more to remember"
     if not is_zero(s.alpha) and s.compress != "conspar":
         return f"alpha must be 0 with compress={s.compress!r}, got {s.alpha!r}: nobody proposes coordinates"
