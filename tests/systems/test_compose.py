@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv import systems
-from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, norm_trimming
+from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, monna, norm_trimming
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set
 from fedjax_priv.base import Stated
@@ -205,6 +205,7 @@ REFUSED = [
     ({"error_feedback": True, "compress": "jl"}, "O", "error_feedback must be False with compress='jl'"),
     ({"alpha": 0.5, "compress": "common"}, "O", "alpha must be 0 with compress='common'"),
     ({"leave": 0.1}, "O", "leave must be 0 with secure='none'"),
+    ({"aggregate": monna(1), "secure": "secagg", "buffer_size": 2}, "Q", "aggregate must trust no row where a"),
     ({"norm_bound": 1.0}, "P", "norm_bound must not be given with secure='none'"),
     ({"norm_bound": 1.0, "secure": "secagg", "private": "field", **NOISY}, "P", "norm_bound must not be given with pr"),
 ]  # fmt: skip

@@ -70,6 +70,12 @@ def _small_noise(s: Stack) -> str | None:
     )
 
 
+def _trusted(s: Stack) -> str | None:
+    if s.aggregate is None or not s.aggregate.trusted_row or s.clients_in_a_row == 1:
+        return None
+    return f"aggregate must trust no row where a row is {s.clients_in_a_row} clients, drawn anew each round"
+
+
 def _few_rows(s: Stack) -> str | None:
     if s.aggregate is None or s.aggregate.most_byzantine is None:
         return None
@@ -212,5 +218,6 @@ REASONS: Mapping[str, Callable[[Stack], str | None]] = MappingProxyType({
     "S": _sizes, "A": _one_row, "B": _other_coordinates, "C": _small_noise, "D": _few_rows, "E": _noise_after_top,
     "F": _alone, "G": _pairs_pick, "H": _enrolled, "I": _own_random, "J": _bounded, "K": _weights, "L": _attackers,
     "M": _air, "N": _cohorts, "O": _partners, "P": _proofs,
+    "Q": _trusted,
 })  # fmt: skip
 """By code, in the order they are asked; each is the sentence of a refusal, or None."""
