@@ -44,7 +44,7 @@ def some_coordinates():
 
 
 def opening(threshold=2, below=None, **how):
-    sizes = dict(num_values=D, group_size=N, threshold=threshold, committee=4, quorum=3) | how
+    sizes: dict[str, Any] = dict(num_values=D, group_size=N, threshold=threshold, committee=4, quorum=3) | how
     return thresholded_masks(below or some_coordinates(), **sizes)
 
 
@@ -320,7 +320,7 @@ def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
     )  # fmt: skip
     data = targets(N, d)
     state, step, given, got = system.init(KEY, jnp.zeros(d), data), jax.jit(system.step), 0.0, 0.0
-    weight, lost, failed = np.asarray(data.count / data.count.sum())[:, None] / 0.8, 0, 0
+    weight, lost, failed, carried = np.asarray(data.count / data.count.sum())[:, None] / 0.8, 0, 0, 0
     for number in range(rounds):
         old, told = state, np.asarray(state.layers["select"].sent != 0).any(1)
         state, info = step(KEY, state, data)

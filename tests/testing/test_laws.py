@@ -194,9 +194,9 @@ LAYERS = {
     ),
     "thresholded_masks, pairwise": Case(
         thresholded_masks(
-            sparse_masks(alpha=0.7, group_size=N), num_values=D, group_size=N, threshold=1, committee=3, quorum=1
+            sparse_masks(alpha=0.7, group_size=N), num_values=D, group_size=N, threshold=1, committee=6, quorum=2
         ),
-        total, field=True, wire=lambda upload: located_wire(upload) + 64 * 9, sends=located,
+        total, field=True, wire=lambda upload: located_wire(upload) + 64 * 36, sends=located,
     ),
     "paired_coordinates": Case(
         paired_coordinates(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
