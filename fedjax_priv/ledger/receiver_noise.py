@@ -1,13 +1,13 @@
 """The receiver's noise over the air: at which level it hides users, where it is public who sends, and where alone."""
 
-from typing import Any
+from typing import cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.layers.receive_level import level_of
+from fedjax_priv.layers.receive_level import Level, level_of
 from fedjax_priv.ledger.entry import Figure, Question
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import sampled_gaussian, wireless
@@ -16,11 +16,13 @@ from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 def levels(release: OverTheAir, run: xr.Dataset) -> np.ndarray:
     """c_t of each round, float64 `[T]`; NaN where a round could not be sent."""
-    level: Any = release.level
-    if not callable(level):
-        return np.full(run.sizes["round"], float(np.asarray(level, np.float64)))
+    if not callable(release.level):
+        return np.full(run.sizes["round"], float(np.asarray(release.level, np.float64)))
     rounds = jnp.asarray(run["round"].values - 1, jnp.int32)
-    each = [level_of(level, *of) for of in zip(rounds, jnp.asarray(run.gain.values, jnp.float32), strict=True)]
+    each = [
+        level_of(cast(Level, release.level), *of)
+        for of in zip(rounds, jnp.asarray(run.gain.values, jnp.float32), strict=True)
+    ]
     return np.asarray(jax.device_get(each), np.float64)
 
 
