@@ -12,7 +12,8 @@
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
-- `analog_alignment`: innermost layer of analog uploads, and the power control above it.
+- `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
+  they arrive.
 - `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
 - `secure_sum/`: what is inside a secure sum.
@@ -55,15 +56,8 @@ else:
 __all__ = [
     "align", "average", "clip", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
     "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-<<<<<<< HEAD
-    "integer_skellam_noise", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain", "plain_field",
-    "plain_ring", "plain_sparse", "public_weighted_mean", "quantize", "rand_k", "rotate", "round_within", "scale",
-    "skellam_noise", "sparse_masks", "stack", "stateless", "top_k", "validate_norm", "waveform", "weakest",
-    "weighted_mean", "wrap",
-=======
     "integer_skellam_noise", "invert_gains", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain",
     "plain_field", "plain_ring", "plain_signs", "plain_sparse", "public_weighted_mean", "quantize", "rand_k",
     "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless", "tones",
-    "top_k", "validate_norm", "waveform", "weighted_mean", "wrap",
->>>>>>> main
+    "top_k", "validate_norm", "waveform", "weakest", "weighted_mean", "wrap",
 ]  # fmt: skip

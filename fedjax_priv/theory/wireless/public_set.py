@@ -61,7 +61,7 @@ def public_set_epsilon(delta: Numbers, sensitivity: np.ndarray) -> np.ndarray:
 
     Examples:
       >>> print(public_set_epsilon(1e-5, np.array([[0.3, 0.4], [0.4, 0.0]])).round(3))
-      [1.994 1.563]
+      [1.993 1.555]
     """
     return np.asarray(gaussian.epsilon(delta, np.sqrt(np.square(sensitivity).sum(0))))
 
@@ -71,7 +71,7 @@ def public_set_epsilon_by_round(delta: float, sensitivity: np.ndarray) -> np.nda
 
     Examples:
       >>> print(public_set_epsilon_by_round(1e-5, np.array([[0.3, 0.4], [0.4, 0.0]])).round(3))
-      [1.563 1.994]
+      [1.555 1.993]
     """
     return np.asarray(gaussian.epsilon(delta, np.sqrt(np.square(sensitivity).cumsum(0).max(1))))
 

@@ -66,7 +66,7 @@ def truncation_noise(threshold: Numbers, factor: float = 0.0) -> Result:
 
     Examples:
       >>> print(truncation_noise(np.array([0.2, 0.61, 1.5])).round(3))
-      [1.824 1.516 2.009]
+      [1.824 1.508 2.009]
     """
     energy, sends = truncated_inversion(threshold, factor)
     return energy / sends**2
