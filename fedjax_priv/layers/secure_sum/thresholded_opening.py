@@ -63,7 +63,7 @@ class Opened(NamedTuple):
     contributors: Int32[Array, " d"]  # survivors that sent a coordinate
     sums: UInt32[Array, "c d"]  # of the survivors' masks for each member, where opened; zero: not sent
     answered: Bool[Array, " c"]
-    shares: UInt32[Array, "n c c 2"]  # those of each holder, of survivors' seeds for members that are gone
+    shares: PyTree  # [n, holder, member, 2], of survivors' seeds for members that are gone; (): none are shared
 
 
 def terms_of(num_values: int, group_size: int, threshold: int, committee: int | None, quorum: int | None) -> Terms:
