@@ -57,8 +57,8 @@ def thresholded_secagg(
       num_params: parameters of the model, d.
       alpha: fraction of the parameters that a client sends, in (0, 1]; with "pairs" an upper bound, as in SparseSecAgg.
       threshold: t, clients that must have sent a coordinate for its sum to be opened.
-      select: coordinates of a client: those that its pairs draw, as in SparseSecAgg, random ones that it draws alone, or
-        the largest of its update and of what it kept.
+      select: coordinates of a client: those that its pairs draw, as in SparseSecAgg, random ones that it draws alone,
+        or the largest of its update and of what it kept.
       base: masks below those of the committee: "pairwise" are those of SparseSecAgg, for "pairs" only.
       dropout: probability theta that an upload is lost.
       leave: probability that a survivor is gone when members of the committee are asked.
