@@ -269,6 +269,10 @@ def test_the_law_of_what_is_opened_is_that_of_theory():
     header = jax.jit(lambda: jax.lax.map(lambda row: one(*row), (jax.random.split(KEY, count), alive)))()
     sent = np.asarray(jax.vmap(lambda rows: bound_masks.sent(rows, d))(header.located))
     number, honest = sent.sum(1), sent[:, 33:].sum(1)
+    view = View((), (), alive[0], {}, {"mask": jax.tree.map(lambda a: a[0], header)}, ())
+    opened = leakage.opened_honest(view, jnp.arange(n) >= 33, threshold=3)
+    assert (np.asarray(opened.honest) == np.where(number[0] >= 3, honest[0], 0)).all()
+    assert int(opened.sent) == honest[0].sum()
     assert (number == np.asarray(header.contributors)).all()
     for t in (2, 3, 5):
         setting = theory.Setting(n, 0.1, 0.3)
