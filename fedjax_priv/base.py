@@ -267,7 +267,8 @@ class Aggregator(NamedTuple):
     is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
 
     A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came. With `tells`,
-    numbers of its state go to the clients with the model, and `Local.apply` gets both as `Told`.
+    numbers of its state go to the clients with the model, and `Local.apply` gets both as `Told`. A rule that trusts a
+    row by its number needs rows that are the same clients in every round.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
@@ -275,6 +276,7 @@ class Aggregator(NamedTuple):
     most_byzantine: Callable[[int], int] | None = None
     needs_rows: bool = True
     tells: Callable[[PyTree], Mapping[str, Array]] | None = None  # (state) -> name -> float32 []
+    trusted_row: bool = False  # whether it trusts a row by its number
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None

@@ -100,9 +100,10 @@ def caveats(config: Config, data: xr.Dataset) -> list[str]:
         f"attacks: {', '.join(config.attacks)}; they act on clients' values, and behind buckets know no partners: a "
         "stronger attacker chooses the row of a whole bucket",
         f"noise of deviation {config.deviation:g} C on what each client sends, clipped to C = {config.clip:g}; eps at "
-        f"delta {config.delta:g} for all rounds, against the server; rand-K, top-K and ConSpar send {config.ratio:.0%}",
+        f"delta {config.delta:g} for all rounds, against the server; rand-K, top-K, JL and ConSpar send "
+        f"{config.ratio:.0%}",
         "masks are elided: sums, thresholds, bytes and lost buckets are those of the protocol" if config.elide else "",
-        f"{data.attrs['programs']} programs, {data.attrs['runs']} runs; JL is not run: compose does not offer it",
+        f"{data.attrs['programs']} programs, {data.attrs['runs']} runs",
         f"nothing beats at once in accuracy, bytes and eps: {best}" if best else "",
     ]
     return [each for each in said if each]

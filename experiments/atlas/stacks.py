@@ -19,9 +19,8 @@ TRANSPORTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
 })  # fmt: skip
 NOISES: Mapping[str, Private] = MappingProxyType({"none": "none", "local": "local", "Skellam": "field"})
 COMPRESSIONS: Mapping[str, Compress] = MappingProxyType({
-    "dense": "none", "rand-K": "common", "top-K": "top_k", "ConSpar": "conspar", "JL": "common",
+    "dense": "none", "rand-K": "common", "top-K": "top_k", "ConSpar": "conspar", "JL": "jl",
 })  # fmt: skip
-"""A sketch is refused where common coordinates are: both are public and the same for all rows."""
 DROPOUTS = (0.0, 0.1, 0.3)
 
 

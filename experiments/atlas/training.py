@@ -36,7 +36,7 @@ class Config(NamedTuple):
     task: Task = Task("digits")
     transports: tuple[str, ...] = tuple(TRANSPORTS)
     noises: tuple[str, ...] = tuple(NOISES)
-    compressions: tuple[str, ...] = ("dense", "rand-K", "top-K", "ConSpar")
+    compressions: tuple[str, ...] = tuple(COMPRESSIONS)
     rules: tuple[str, ...] = tuple(rules())
     attacks: tuple[str, ...] = tuple(ATTACKS)
     dropouts: tuple[float, ...] = (0.0, 0.1, 0.3)

@@ -14,7 +14,9 @@ from fedjax_priv.base import Aggregator, Key, Received
 NO_DIRECTION = -1
 
 
-def rule(direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int]) -> Aggregator:
+def rule(
+    direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int], *, trusted_row: bool = False
+) -> Aggregator:
     """A rule without state or randomness: `direct(rows [g, d], ok [g]) -> [d]`."""
 
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
@@ -22,7 +24,7 @@ def rule(direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int]
         ok = received.count > 0
         return checked_direction(direct(received.value, ok), ok, most_byzantine), state
 
-    return Aggregator(lambda d: (), apply, most_byzantine)
+    return Aggregator(lambda d: (), apply, most_byzantine, trusted_row=trusted_row)
 
 
 def checked_direction(

@@ -143,6 +143,21 @@ def _plot(
     json_file.write(json, plot(folders, x, y, adversary, out))
 
 
+def _atlas(num_clients: int = 32, num_byzantine: int = 3, buffer_size: int = 4, json: _Json = None) -> None:
+    """Say which transport, noise, rule and compression go together, and why others do not; nothing is trained.
+
+    Args:
+      num_clients: clients in the data.
+      num_byzantine: Byzantine clients among them.
+      buffer_size: clients whose uploads are summed to a row of the rule, where there are buffers.
+      json: new file for the table, as JSON, with a sentence for each stack.
+    """
+    from fedjax_priv.cli.atlas_command import atlas
+
+    json_file.check_place(json)
+    json_file.write(json, atlas(num_clients, num_byzantine, buffer_size))
+
+
 def _compute(command: Callable[[], list], file: pathlib.Path | None) -> list:
     """Run programs, print a table, and write it to a file."""
     json_file.check_place(file)
@@ -155,7 +170,14 @@ def _compute(command: Callable[[], list], file: pathlib.Path | None) -> list:
 @functools.cache
 def _commands(arguments: tuple[str, ...]) -> dict[str, Callable]:
     """By name; see `system_commands` for what the arguments say."""
-    others = {"reproduce": _reproduce, "list": _list, "plot": _plot, "ledger": _ledger, "bench": _bench}
+    others = {
+        "reproduce": _reproduce,
+        "list": _list,
+        "plot": _plot,
+        "ledger": _ledger,
+        "atlas": _atlas,
+        "bench": _bench,
+    }
     return named_only({"demo": _demo, **system_commands(arguments), **others}, arguments)
 
 

@@ -71,6 +71,9 @@ test_mistakes_are_named = refuses(
     (lambda: aggregators.nearest_neighbour_mixing(-1), "num_byzantine"),
     (lambda: pre_aggregated(krum(1)), "pre-aggregators, then one aggregator"),
     (lambda: pre_aggregated(bucketing(2)), "pre-aggregators, then one aggregator"),
+    (lambda: pre_aggregated(arc(1), bucketing(2), aggregators.monna(1)), "must not make other rows"),
+    (lambda: pre_aggregated(bucketing(2), pre_aggregated(arc(1), aggregators.fltrust())), "must not make other rows"),
+    (lambda: pre_aggregated(bucketing(2), aggregators.one_of(0, [mean(), aggregators.fltrust()])), "other rows"),
     *((lambda make=make: make(-1), "num_byzantine") for make in (mda, aggregators.smea, aggregators.caf)),
     *(
         (lambda make=make: make(9).apply(KEY, (), received(np.ones((32, 2), np.float32))), "at most 50000 subsets")

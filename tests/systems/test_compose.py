@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from fedjax_priv import systems
-from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, norm_trimming
+from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, monna, norm_trimming
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set
 from fedjax_priv.base import Stated
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
+from fedjax_priv.systems.releases import SketchedUploads
 from helpers import towards_target
 
 N, D = 8, 12
@@ -60,6 +61,11 @@ SAME = {
              coordinate_attack=same_set(), private="field", clip=3.0, noise_variance=0.01, levels=2.0**12, leave=0.1,
              secure="secagg", buffer_size=2),
     ),
+    "robajol": (
+        dict(num_params=D, k=6, clip=2.0, noise_multiplier=0.5, num_byzantine=2, attack=foe(2.0), **LOST),
+        dict(compress="jl", k=6, private="local", clip=2.0, noise_variance=1.0, aggregate=centered_clipping(),
+             num_byzantine=2, attack=foe(2.0), exact=False, **LOST),
+    ),
     "share": (
         dict(buffer_size=2, num_byzantine=1, field_attack=random_elements(), **LOST),
         dict(secure="secagg", buffer_size=2, aggregate=centered_clipping(), num_byzantine=1,
@@ -82,6 +88,10 @@ SAME = {
              cohort=channel_aware(2.0, rician())),
     ),
 }  # fmt: skip
+RELEASED = {
+    "share": lambda release: release._replace(masks=None),  # it names no masks
+    "robajol": lambda release: SketchedUploads(release.clip, 0.5, 6, False),  # the same noise, by another accountant
+}
 COUNTED = SAME.keys() - {"fedavg", "fedavg, cohort", "sparse_fedavg", "wireless", "wireless, orthogonal"}
 """Those that are told the number of clients (one of them among other arguments)."""
 NOT_THESE = {
@@ -90,7 +100,6 @@ NOT_THESE = {
     "fedbuff": "its rounds are asynchronous",
     "lightsecagg": "its masks are those of a code, which is no choice of `secure`",
     "one_shot_secagg": "its masks leave less of the field, which is no choice of `secure`",
-    "robajol": "it sends a sketch by random signs, which is no choice of `compress`",
 }
 """Published systems that `compose` cannot write, and why."""
 
@@ -138,8 +147,7 @@ def test_a_published_system_is_a_composition(name):
     """So it is the same program, with the same bits; what it releases is the same."""
     own, ours = SAME[name]
     theirs, composition = published(name, own), composed(**ours)
-    released = composition.release._replace(masks=None) if name == "share" else composition.release  # it names no masks
-    assert alike(theirs.release, released)
+    assert alike(theirs.release, RELEASED.get(name, lambda release: release)(composition.release))
     assert alike(parts_of(theirs), parts_of(composition))
 
 
@@ -163,8 +171,8 @@ REFUSED = [
     ({"num_byzantine": 4}, "S", "num_byzantine must be below num_clients / 2"),
     ({"secure": "secagg", "aggregate": median}, "A", "aggregate must be the mean where all uploads are one row"),
     ({"channel": "multiple_access", "aggregate": median, "clip": 1.0}, "A", "aggregate must be the mean"),
-    ({"secure": "secagg", "compress": "top_k"}, "B", "compress must be 'none', 'common' or 'conspar'"),
-    ({"secure": "field", "compress": "rand_k"}, "B", "compress must be 'none', 'common' or 'conspar'"),
+    ({"secure": "secagg", "compress": "top_k"}, "B", "compress must be 'none', 'common', 'jl' or 'conspar'"),
+    ({"secure": "field", "compress": "rand_k"}, "B", "compress must be 'none', 'common', 'jl' or 'conspar'"),
     ({"private": "field", **NOISY}, "C", "private must be 'local'"),
     ({"private": "field", "secure": "field", **NOISY}, "C", "private must be 'local'"),
     ({"aggregate": krum(2), "num_byzantine": 2, "secure": "secagg", "buffer_size": 2}, "D", "aggregate must be a rule"),
@@ -175,7 +183,7 @@ REFUSED = [
     ({"secure": "sparse_secagg", "buffer_size": 2}, "G", "buffer_size must not be given with secure='sparse_secagg'"),
     ({"secure": "enrolled", "buffer_size": 2}, "H", "buffer_size must not be given with secure='enrolled'"),
     ({"secure": "enrolled", "private": "field", **NOISY}, "H", "private must be 'none' or 'local'"),
-    ({"compress": "rand_k", "clip": 1.0}, "I", "compress must be 'none', 'common' or 'conspar' with clip"),
+    ({"compress": "rand_k", "clip": 1.0}, "I", "compress must be 'none', 'common', 'jl' or 'conspar' with clip"),
     ({"private": "local", "noise_variance": 0.1}, "J", "clip must be given with private='local'"),
     ({"clip": 1.0, "noise_variance": 0.1}, "J", "noise_variance must not be given with private='none'"),
     ({"private": "local", "clip": 1.0}, "J", "noise_variance must be given with private='local'"),
@@ -194,8 +202,10 @@ REFUSED = [
     ({"cohort_size": 4, "compress": "conspar"}, "N", "cohort_size must not be given where clients have rows"),
     ({"cohort": everyone(), "aggregate": median}, "N", "cohort must not be given where clients have rows"),
     ({"error_feedback": True}, "O", "error_feedback must be False with compress='none'"),
+    ({"error_feedback": True, "compress": "jl"}, "O", "error_feedback must be False with compress='jl'"),
     ({"alpha": 0.5, "compress": "common"}, "O", "alpha must be 0 with compress='common'"),
     ({"leave": 0.1}, "O", "leave must be 0 with secure='none'"),
+    ({"aggregate": monna(1), "secure": "secagg", "buffer_size": 2}, "Q", "aggregate must trust no row where a"),
     ({"norm_bound": 1.0}, "P", "norm_bound must not be given with secure='none'"),
     ({"norm_bound": 1.0, "secure": "secagg", "private": "field", **NOISY}, "P", "norm_bound must not be given with pr"),
 ]  # fmt: skip
@@ -238,5 +248,5 @@ def test_marks_of_possible_stacks():
     noisy = buffers._replace(private="field", clip=1.0, noise_variance=0.1, compress="conspar", dropout=0.1)
     common = Stack(N, compress="common", aggregate=unprotected_mean(), num_byzantine=1)
     assert (marks_of(buffers), marks_of(noisy), marks_of(common)) == ("", "phd", "rm")
-    assert marks_of(buffers._replace(compress="common")) == "rq"
+    assert marks_of(buffers._replace(compress="common")) == marks_of(buffers._replace(compress="jl")) == "rq"
     assert {*"phdrmq"} == MARKS.keys()

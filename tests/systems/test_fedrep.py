@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv import leakage
-from fedjax_priv.aggregators import krum, mean, trimmed_mean
+from fedjax_priv.aggregators import krum, mean, monna, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
 from fedjax_priv.status import Status
 from fedjax_priv.systems import f2ed, fedrep, rcgd_ef, share
@@ -175,6 +175,7 @@ test_bad_compositions = refuses(
     ({"k": None, "ratio": 1.5}, "ratio must be a number in (0, 1], got 1.5"),
     ({"num_byzantine": 2, "aggregate": trimmed_mean(1)}, f"num_byzantine=2 can corrupt 2 {SPOILT} 1"),
     ({"num_byzantine": 1}, f"num_byzantine=1 can corrupt 1 {SPOILT} 0"),
+    ({"aggregate": monna(1)}, "aggregate must trust no row with buffer_size = 2: members are drawn anew each round"),
     ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),

@@ -9,14 +9,22 @@ import pytest
 from scipy import stats
 
 from fedjax_priv import simulate
-from fedjax_priv.aggregators import centered_clipping, geometric_median, in_sketch, mean, trimmed_mean
+from fedjax_priv.aggregators import (
+    centered_clipping,
+    coordinate_median,
+    geometric_median,
+    in_sketch,
+    mean,
+    trimmed_mean,
+)
+from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.base import Received
 from fedjax_priv.crypto.sketch import Projection, Sketched, projection
 from fedjax_priv.layers import jl
 from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.ledger import ledger, worst
-from fedjax_priv.systems import robajol
-from helpers import of_the_round, refuses, targets
+from fedjax_priv.systems import compose, robajol
+from helpers import of_the_round, one_round, refuses, targets
 
 KEY = jax.random.key(1)
 D, K, N = 60, 12, 6
@@ -105,6 +113,22 @@ def test_without_noise_the_direction_is_the_mean_on_average():
     away = lambda rows: np.abs(rows.mean(0) - X.mean(0)) / (rows.std(0) / np.sqrt(len(rows)))
     assert away(found[0]).max() < 5 < away(found[1]).max()
     assert (up == 32 * K).all() and (down == 32 * K).all()
+
+
+def test_a_masked_sketch_of_buffers_is_the_sketch_of_the_mean():
+    """`compose` under masks, against the matrix in float64; a median of buffers is another direction."""
+
+    def found(rule):
+        system = compose(
+            of_the_round(jnp.asarray(X)[:, None]), num_clients=N, num_params=D, compress="jl", k=K, secure="secagg",
+            buffer_size=2, aggregate=rule, mesh=None, observe=lambda view: view.public,
+        )  # fmt: skip
+        _, _, info = one_round(system, targets(N, D), D)
+        (seed,) = jax.tree.leaves(info.observed["sketch"])
+        p = matrix(projection(D, K), seed)
+        return np.abs(info.direction - X.astype(np.float64).mean(0) @ p.T @ p).max()
+
+    assert found(unprotected_mean()) < 1e-4 < 0.01 < found(coordinate_median())
 
 
 # Rules in the sketch

@@ -8,6 +8,7 @@ from fedjax_priv import aggregators, attacks
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import fedsgd
 from fedjax_priv.systems import robust_fedavg
+from helpers import refuses, towards_target
 
 N, M, D, BYZANTINE, ROUNDS = 5, 8, 3, 2, 3
 SERVER = N
@@ -48,3 +49,11 @@ def test_the_server_trains_on_its_root_data_in_every_round():
         assert info.status == 0
     np.testing.assert_allclose(state.params, trained(x, y, SERVER), rtol=1e-4)
     assert abs(state.params - trained(x, y, BYZANTINE)).max() > 1e-2, "the control: another reference"
+
+
+test_a_trusted_row_needs_the_same_clients_in_every_round = refuses(
+    lambda rule: robust_fedavg(towards_target(), num_clients=6, cohort_size=4, aggregate=rule),
+    *((rule, "cohort_size must not be given with a rule that trusts a row") for rule in (
+        aggregators.fltrust(), aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(1), aggregators.monna(1))
+    )),
+)  # fmt: skip

@@ -16,7 +16,7 @@ class PreAggregator(NamedTuple):
 
     apply: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
     most_byzantine: Callable[[int], int]  # of M rows; -1: too few for a result
-    rows_left: Callable[[int], int] = lambda num_rows: num_rows  # of M rows
+    rows_left: Callable[[int], int] | None = None  # of M rows, where they are others than before; None: row by row
 
 
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
@@ -26,7 +26,8 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     its inputs is. If a part gets too few rows, the direction is NaN.
 
     Raises:
-      ValueError: no pre-aggregator is given, the last part is not an aggregator, or another part is one.
+      ValueError: no pre-aggregator is given, the last part is not an aggregator, or another part is one; or the rule
+        trusts a row, and a pre-aggregator makes other rows.
 
     Examples:
       >>> rule = pre_aggregated(nearest_neighbour_mixing(1), clipping(2.0), trimmed_mean(1))
@@ -36,6 +37,8 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     pre = [part for part in parts[:-1] if isinstance(part, PreAggregator)]
     if len(parts) < 2 or len(pre) != len(parts) - 1 or not isinstance(last := parts[-1], Aggregator):
         raise ValueError("parts must be one or more pre-aggregators, then one aggregator")
+    if last.trusted_row and any(step.rows_left for step in pre):
+        raise ValueError("parts must not make other rows before a rule that trusts one: bucketing draws them anew")
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         rows, ok = received.value, received.count > 0
@@ -52,7 +55,7 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
             if tolerated == NO_DIRECTION:
                 return NO_DIRECTION
             most = min(most, tolerated)
-            num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) else num_rows
+            num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) and part.rows_left else num_rows
         return most
 
-    return Aggregator(last.init, apply, most_byzantine)
+    return last._replace(apply=apply, most_byzantine=most_byzantine)

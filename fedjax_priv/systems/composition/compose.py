@@ -64,9 +64,10 @@ def compose(
       num_clients: clients in the data.
       num_params: parameters of the model, d; needed to compress.
       compress: "rand_k" and "top_k": each client chooses k coordinates; "common": all send the same random k;
-        "conspar": all send those that any of them proposes.
+        "jl": all send k numbers of a random projection; "conspar": all send the coordinates that any of them proposes.
       ratio: fraction of the d coordinates that are sent; under "sparse_secagg" the upper bound alpha of that paper.
-      k: number of coordinates; replaces `ratio`. Under "conspar" that all proposals together name.
+      k: number of coordinates, or of numbers of a projection; replaces `ratio`. Under "conspar" that all proposals
+        together name.
       error_feedback: a client adds what it did not send to its next update; "conspar" always does.
       alpha: under "conspar", fraction of its proposal that a client replaces by random coordinates.
       private: "local": each client adds Gaussian noise that suffices alone; "field": a share of Skellam noise, to field

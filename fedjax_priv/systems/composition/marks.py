@@ -4,10 +4,10 @@ from fedjax_priv.systems.composition.stack import Stack, is_zero
 
 MARKS = {
     "p": "eps covers values, not the coordinates that clients propose: there is no total eps unless alpha = 1",
-    "r": "the coordinates are common to all rows and public; attackers know them before they send",
+    "r": "the coordinates or the projection are common to all rows and public; attackers know them before they send",
     "h": "noise of honest survivors of a buffer only: all Byzantine clients may share yours",
     "m": "the mean under attack: a control, never robust",
-    "q": "compressed before a rule by coordinates: what it guarantees holds on what is sent",
+    "q": "compressed before a rule: what it guarantees holds on what is sent",
     "d": "lost clients can leave too few rows: rounds are skipped, or the rule is no longer protected",
 }
 """By letter."""
@@ -23,13 +23,13 @@ def marks_of(stack: Stack) -> str:
       >>> marks_of(Stack(num_clients=10, compress="common"))
       'r'
     """
-    attacked = stack.num_byzantine > 0
+    attacked, common = stack.num_byzantine > 0, stack.compress in ("common", "jl")
     applies = {
         "p": stack.compress == "conspar" and stack.private != "none",
-        "r": stack.compress == "common",
+        "r": common,
         "h": stack.private == "field" and stack.rows > 1,
         "m": attacked and stack.averages,
-        "q": stack.compress == "common" and not stack.averages,
+        "q": common and not stack.averages,
         "d": not is_zero(stack.dropout) and not stack.averages and stack.rows < stack.num_clients,
     }
     return "".join(letter for letter, here in applies.items() if here)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators import mean, on_coordinates
+from fedjax_priv.aggregators import in_sketch, mean, on_coordinates
 from fedjax_priv.attacks import on_sparse, on_updates
 from fedjax_priv.base import Aggregator, Layer, Release
 from fedjax_priv.layers import (
@@ -21,6 +21,7 @@ from fedjax_priv.layers import (
     conspar,
     enrolled_masks,
     gaussian_noise,
+    jl,
     pairwise_masks,
     plain,
     plain_field,
@@ -61,6 +62,11 @@ class Numbers(NamedTuple):
     exact: bool
     masks: dict[str, Any]  # options of masks that were given
 
+    @property
+    def sent(self) -> int:
+        """k, numbers that a client sends where each sends as many."""
+        return coordinates(self.num_params, self.ratio) if self.k is None else self.k
+
 
 def compression(s: Stack, of: Numbers) -> Compression:
     """The layer that compresses.
@@ -76,7 +82,9 @@ def compression(s: Stack, of: Numbers) -> Compression:
         n = proposed(d, s.num_clients, of.ratio, of.k)
         return Compression({"conspar": conspar(d, n, alpha=s.alpha, attack=s.coordinate_attack)}, n,
                            min(s.num_clients * n, d))  # fmt: skip
-    k = coordinates(d, of.ratio) if of.k is None else of.k
+    k = of.sent
+    if s.compress == "jl":
+        return Compression({"sketch": jl(d, k)}, k, k)
     if s.compress == "common":
         return Compression({"common": common_coordinates(d, k, error_feedback=s.error_feedback)}, k, k)
     sparsify = {"rand_k": rand_k, "top_k": top_k}[s.compress]
@@ -86,6 +94,8 @@ def compression(s: Stack, of: Numbers) -> Compression:
 def rule(s: Stack, of: Numbers) -> Aggregator:
     """The rule, on the rows that compression leaves."""
     chosen = mean() if s.aggregate is None else s.aggregate
+    if s.compress == "jl":
+        return in_sketch(chosen, of.num_params, of.sent)
     return on_coordinates(chosen, of.num_params) if s.compress == "conspar" else chosen
 
 

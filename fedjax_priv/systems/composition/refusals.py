@@ -56,8 +56,8 @@ def _other_coordinates(s: Stack) -> str | None:
     if not (s.in_field and s.own_coordinates):
         return None
     return (
-        f"compress must be 'none', 'common' or 'conspar' in a sum of field elements, got {s.compress!r}: members send "
-        "other coordinates, and the sum would need all d"
+        f"compress must be 'none', 'common', 'jl' or 'conspar' in a sum of field elements, got {s.compress!r}: members "
+        "send other coordinates, and the sum would need all d"
     )
 
 
@@ -68,6 +68,12 @@ def _small_noise(s: Stack) -> str | None:
         f"private must be 'local' with secure={s.secure!r}, got 'field': each upload is seen with its small share of "
         "the noise alone"
     )
+
+
+def _trusted(s: Stack) -> str | None:
+    if s.aggregate is None or not s.aggregate.trusted_row or s.clients_in_a_row == 1:
+        return None
+    return f"aggregate must trust no row where a row is {s.clients_in_a_row} clients, drawn anew each round"
 
 
 def _few_rows(s: Stack) -> str | None:
@@ -122,7 +128,8 @@ def _enrolled(s: Stack) -> str | None:
 def _own_random(s: Stack) -> str | None:
     if s.own_coordinates and s.clip is not None:
         return (
-            f"compress must be 'none', 'common' or 'conspar' with clip, got {s.compress!r}: norms are of common values"
+            f"compress must be 'none', 'common', 'jl' or 'conspar' with clip, got {s.compress!r}: norms are of common "
+            "values"
         )
     return None
 
@@ -198,7 +205,7 @@ def _cohorts(s: Stack) -> str | None:
 
 
 def _partners(s: Stack) -> str | None:
-    if s.error_feedback and s.compress in ("none", "conspar"):
+    if s.error_feedback and s.compress in ("none", "jl", "conspar"):
         return f"error_feedback must be False with compress={s.compress!r}, got True: there is nothing more to remember"
     if not is_zero(s.alpha) and s.compress != "conspar":
         return f"alpha must be 0 with compress={s.compress!r}, got {s.alpha!r}: nobody proposes coordinates"
@@ -211,5 +218,6 @@ REASONS: Mapping[str, Callable[[Stack], str | None]] = MappingProxyType({
     "S": _sizes, "A": _one_row, "B": _other_coordinates, "C": _small_noise, "D": _few_rows, "E": _noise_after_top,
     "F": _alone, "G": _pairs_pick, "H": _enrolled, "I": _own_random, "J": _bounded, "K": _weights, "L": _attackers,
     "M": _air, "N": _cohorts, "O": _partners, "P": _proofs,
+    "Q": _trusted,
 })  # fmt: skip
 """By code, in the order they are asked; each is the sentence of a refusal, or None."""

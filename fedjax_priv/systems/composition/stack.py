@@ -7,7 +7,7 @@ from jax.core import Tracer
 from fedjax_priv.aggregators.rules.mean import is_mean
 from fedjax_priv.base import Aggregator
 
-Compress = Literal["none", "rand_k", "top_k", "common", "conspar"]
+Compress = Literal["none", "rand_k", "top_k", "common", "jl", "conspar"]
 Private = Literal["none", "local", "field"]
 Secure = Literal["none", "field", "secagg", "sparse_secagg", "enrolled"]
 Way = Literal["erasure", "multiple_access", "orthogonal"]

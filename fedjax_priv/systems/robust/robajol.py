@@ -70,7 +70,7 @@ def robajol(
     aggregate = centered_clipping() if aggregate is None else aggregate
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)
     k = coordinates(num_params, ratio) if k is None else k
-    private = {"clip": clipped(bound), "noise": gaussian_noise((sigma * bound) ** 2)}
+    private = {"clip": clipped(bound), "local_noise": gaussian_noise((sigma * bound) ** 2)}
     sketch = {"sketch": jl(num_params, k, dense=dense)}
     order = sketch | private if noise == "after" else private | sketch
     return federated_round(

@@ -44,8 +44,8 @@ def robust_fedavg(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range, or more Byzantine clients than the rule tolerates; without a cohort,
-        more in `byzantine` than `num_byzantine`.
+      ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, or a cohort for a rule
+        that trusts a row; without a cohort, more in `byzantine` than `num_byzantine`.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -56,6 +56,8 @@ def robust_fedavg(
     aggregate = centered_clipping() if aggregate is None else aggregate
     size = num_clients if cohort_size is None else cohort_size
     buffers(size, 1, num_byzantine, aggregate, in_the_clear=True)
+    if aggregate.trusted_row and cohort_size is not None:
+        raise ValueError("cohort_size must not be given with a rule that trusts a row: it is another client each round")
     bad = population_of(num_byzantine, byzantine, num_clients, everybody=cohort_size is None)
     draw = everyone(size, num_byzantine=bad) if cohort_size is None else sample(size, size, num_byzantine=bad)
     return federated_round(
