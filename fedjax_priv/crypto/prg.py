@@ -46,11 +46,11 @@ philox = Prg(philox_stream.STREAM.words, 2, philox_stream.STREAM)
 threefry = Prg(_threefry_words)
 chacha20 = Prg(chacha20_stream.STREAM.words, 8, chacha20_stream.STREAM)
 
-Name = Literal["philox", "threefry", "chacha20"]
+GeneratorName = Literal["philox", "threefry", "chacha20"]
 _NAMED = {"philox": philox, "threefry": threefry, "chacha20": chacha20}
 
 
-def generator(prg: Prg | Name) -> Prg:
+def generator(prg: Prg | GeneratorName) -> Prg:
     """A generator by its name, or as it is.
 
     Raises:
@@ -64,6 +64,11 @@ def generator(prg: Prg | Name) -> Prg:
         return prg
     one_of(_NAMED, prg=prg)
     return _NAMED[prg]
+
+
+def elements(word: UInt32[Array, "*n"], spare: UInt32[Array, "*n"]) -> Array:
+    """Field elements from two random words each, within 2**-59 of uniform: see `expand`."""
+    return jnp.where(word < field.Q, word, field.canonical(spare))
 
 
 def replace_outside(words: UInt32[Array, "d *seeds"], spare: UInt32[Array, "s *seeds"]) -> Array:

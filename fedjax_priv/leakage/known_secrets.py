@@ -17,9 +17,9 @@ from fedjax_priv.leakage.colluders import Colluders
 class KnownSecrets(NamedTuple):
     """What they know of the users of a round."""
 
-    key: UInt32[Array, "n 2"]
+    key: UInt32[Array, "n w"]
     of: Bool[Array, " n"]  # whose key it is
-    seed: UInt32[Array, "n 2"]  # of the private masks of the targets
+    seed: UInt32[Array, "n w"]  # of the private masks of the targets
     target: Bool[Array, " n"]  # honest survivors whose seed is known
 
 
@@ -31,9 +31,9 @@ def known_secrets(quorum: Quorum, header: Opened, roster: Roster, colluders: Col
     brought = _shares_of(quorum, roster, colluders, alive)
     shares = jnp.where(member[:, None, None], brought, header.shares)
     meant, enough = rebuild(quorum, roster, shares, header.online | member)  # survivors' seeds, keys of the lost
-    meant_known = enough & fits(roster, meant, alive)
+    meant_known = enough & fits(quorum, roster, meant, alive)
     keys, enough = rebuild(quorum, roster, _shares_of(quorum, roster, colluders, jnp.zeros_like(alive)), member)
-    known = jnp.where(alive, enough & fits(roster, keys, jnp.zeros_like(alive)), meant_known)
+    known = jnp.where(alive, enough & fits(quorum, roster, keys, jnp.zeros_like(alive)), meant_known)
     key = jnp.where(alive[:, None], keys, meant)
     return KnownSecrets(
         key=jnp.where(member[:, None], colluders.key, key),
@@ -43,13 +43,13 @@ def known_secrets(quorum: Quorum, header: Opened, roster: Roster, colluders: Col
     )
 
 
-def _shares_of(quorum: Quorum, roster: Roster, colluders: Colluders, seed: Bool[Array, " n"]) -> UInt32[Array, "n m 2"]:
+def _shares_of(quorum: Quorum, roster: Roster, colluders: Colluders, seed: Bool[Array, " n"]) -> UInt32[Array, "n m w"]:
     """The colluders' shares of the seeds of some users and of the keys of the others."""
     of_seed = seed[all_peers(quorum, roster).slot][..., None]
-    return jnp.where(of_seed, colluders.shares[..., 2:], colluders.shares[..., :2])
+    return jnp.where(of_seed, colluders.shares[..., quorum.words :], colluders.shares[..., : quorum.words])
 
 
 def _nobody(quorum: Quorum, roster: Roster) -> Colluders:
     n = roster.client.size
     zeros = lambda *shape: jnp.zeros((n, *shape), jnp.uint32)
-    return Colluders(jnp.zeros(n, bool), zeros(2), zeros(quorum.holders, 4))
+    return Colluders(jnp.zeros(n, bool), zeros(quorum.words), zeros(quorum.holders, 2 * quorum.words))

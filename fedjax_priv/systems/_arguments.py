@@ -37,7 +37,7 @@ class HandsOn(NamedTuple):
 
 
 ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe"))
-MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide"))
+MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide", "key_agreement", "prg"))
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
 
