@@ -82,6 +82,15 @@ def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
     return [adversaries.ratio_on_the_air(**about)]
 
 
+def _votes(*, release: releases.Vote, **_: Any) -> list[Reading]:
+    """The sum as it is received; the sign of it, where phases are unknown."""
+    return [along(adversaries.direction if release.level is None else _received)]
+
+
+def _received(seen: Seen) -> Array:
+    return seen.info.observed.received.value[0]
+
+
 def _beside_another(seen: Seen) -> Array:
     """The upload of client 0 less that of the last client, which has power where they draw the same noise."""
     return adversaries.upload(seen) - adversaries.upload(seen, seen.info.client.size - 1)
@@ -113,6 +122,7 @@ PLANS: Mapping[type, Plan] = {
     releases.SparseSum: Plan(_sparse, _sum_clip),
     releases.ProposedCoordinates: Plan(_sum, _sum_clip),
     releases.OverTheAir: Plan(_air, lambda release, heard: float(release.clip), on_the_air=True),
+    releases.Vote: Plan(_votes, lambda release, heard: release.clip, on_the_air=True),
     releases.SketchedUploads: Plan(_sketched, lambda release, heard: float(release.clip)),
     releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
     releases.CentralNoise: Plan(_central, lambda release, heard: float(release.clip)),

@@ -13,6 +13,7 @@
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it.
+- `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
 - `secure_sum/`: what is inside a secure sum.
 """
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
     from fedjax_priv.layers.stacking import stack, stateless
     from fedjax_priv.layers.staleness import discounted_mean
+    from fedjax_priv.layers.votes import invert_gains, plain_signs, sign, tones
     from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
     from fedjax_priv.layers.wrapping import wrap
 else:
@@ -52,8 +54,8 @@ else:
 __all__ = [
     "align", "average", "clip", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
     "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-    "integer_skellam_noise", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain", "plain_field",
-    "plain_ring", "plain_sparse", "public_weighted_mean", "quantize", "rand_k", "rotate", "round_within", "scale",
-    "skellam_noise", "sparse_masks", "stack", "stateless", "top_k", "validate_norm", "waveform", "weighted_mean",
-    "wrap",
+    "integer_skellam_noise", "invert_gains", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain",
+    "plain_field", "plain_ring", "plain_signs", "plain_sparse", "public_weighted_mean", "quantize", "rand_k",
+    "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless", "tones",
+    "top_k", "validate_norm", "waveform", "weighted_mean", "wrap",
 ]  # fmt: skip

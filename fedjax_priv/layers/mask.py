@@ -40,6 +40,7 @@ def secagg_protocol(
     key_agreement: AgreementName = "simulated",
     prg: GeneratorName | Prg = "philox",
     bits: int | None = None,
+    consistency: bool = False,
 ) -> Protocol:
     """How `pairwise_masks` masks uploads; `leakage` takes it too.
 
@@ -58,6 +59,10 @@ def secagg_protocol(
         "threefry", 256 for "chacha20" (RFC 8439). Or another `crypto.prg.Prg`.
       bits: add uploads and masks modulo 2**bits, from 2 to 32, of which a number on the wire has as many; in F_q, of
         32 bits, if not given. Shares of secrets are elements of F_q in any case.
+      consistency: survivors sign the list of survivors that they were told, and open shares only if `threshold` of
+        them signed the same one (round ConsistencyCheck of Bonawitz et al. 2017). It keeps a server from telling
+        them different lists, if 2 `threshold` is above the clients and colluders of a group together. Signatures are
+        ideal. Complete graph only.
 
     `theory.secagg_plus` has the probability that a graph of neighbours fails.
     By default key agreement and seeds are simulation-grade: the messages are those of the protocol, its strength is
@@ -66,7 +71,8 @@ def secagg_protocol(
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
-        outside [2, holders], bits outside [2, 32], or an agreement and a generator that do not fit.
+        outside [2, holders], `consistency` with neighbours, bits outside [2, 32], or an agreement and a generator that
+        do not fit.
       ImportError: "x25519" without the package `cryptography`.
 
     Examples:
@@ -74,5 +80,5 @@ def secagg_protocol(
     """
     modulus = FIELD if bits is None else ring(bits)
     prg = generator(prg)
-    quorum = sharing.quorum_of(group_size, neighbours, threshold, key_agreement, prg.seed_words)
+    quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency, key_agreement, prg.seed_words)
     return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus)

@@ -77,7 +77,7 @@ def sparse_protocol(
     _validate.one_of(("skip", "dense"), expand=expand)
     _validate.fraction(above_zero=True, alpha=alpha)
     prg = generator(prg)
-    quorum = sharing.quorum_of(group_size, neighbours, threshold, key_agreement, prg.seed_words)
+    quorum = sharing.quorum_of(group_size, neighbours, threshold, key_agreement=key_agreement, words=prg.seed_words)
     peers = quorum.holders - 1
     if expand == "dense":
         how = dense(alpha / peers, prg, elide=elide)

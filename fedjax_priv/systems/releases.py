@@ -73,6 +73,15 @@ class OverTheAir(NamedTuple):
     control: str  # what gives way where power does not suffice, see `layers.align`
 
 
+class Vote(NamedTuple):
+    """Signs of updates, of which the server receives the noisy sum."""
+
+    clip: float | Array | None  # L, largest norm of an update before its own noise; None: not clipped
+    noise_variance: float | Array | None  # of a client's noise before the sign; None: no noise
+    level: float | Array | None  # c, amplitude of a received sign; None: phases are unknown, and no figure counts them
+    receiver_noise: float | Array  # N0, variance at a channel use
+
+
 class SketchedUploads(NamedTuple):
     """Public projections of updates, clipped and with Gaussian noise, each seen alone (RobAJoL)."""
 
@@ -119,6 +128,6 @@ class BufferedNoise(NamedTuple):
 
 
 Release = (
-    NoisyUploads | SketchedUploads | Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise | CentralNoise
-    | BufferedNoise
+    NoisyUploads | SketchedUploads | Sum | SparseSum | ProposedCoordinates | OverTheAir | Vote | LocalNoise
+    | CentralNoise | BufferedNoise
 )  # fmt: skip

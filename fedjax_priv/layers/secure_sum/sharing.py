@@ -30,6 +30,7 @@ class Quorum(NamedTuple):
     group_size: int  # most users in a group
     holders: int  # of shares of a user's secrets: its peers and itself
     threshold: int  # shares that reconstruct
+    consistency: bool = False  # users open nothing unless `threshold` of them signed the same list of survivors
     agreement: KeyAgreement = SIMULATED  # of the seeds of pairs
     words: int = 2  # of a seed, and so of a secret
 
@@ -65,14 +66,15 @@ def quorum_of(
     group_size: int,
     neighbours: int | Literal["all"],
     threshold: int | None,
+    consistency: bool = False,
     key_agreement: AgreementName = "simulated",
     words: int = 2,
 ) -> Quorum:
     """Checked arguments; the threshold is more than half of the holders if not given.
 
     Raises:
-      ValueError: a size below its minimum, neighbours that are no even number below `group_size`, or a threshold
-        outside [2, holders]; or as `crypto.agreement.agreement_of`.
+      ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
+        outside [2, holders], or `consistency` among neighbours only; or as `crypto.agreement.agreement_of`.
       ImportError: X25519 without the package `cryptography`.
     """
     _validate.integer(at_least=2, group_size=group_size)
@@ -88,7 +90,10 @@ def quorum_of(
     if threshold > holders:
         name = "group_size" if neighbours == "all" else "neighbours + 1"
         raise ValueError(f"threshold must be at most {name} = {holders}, got {threshold}")
-    return Quorum(group_size, holders, threshold, agreement_of(key_agreement, words, group_size), words)
+    if consistency and neighbours != "all":
+        raise ValueError(f"consistency must be False with neighbours, whose lists differ, got {neighbours}")
+    agreement = agreement_of(key_agreement, words, group_size)
+    return Quorum(group_size, holders, threshold, consistency, agreement, words)
 
 
 def open_round(
@@ -154,9 +159,7 @@ def _points(quorum: Quorum, roster: Roster, peers: Peers) -> Int[Array, "n m"]:
     return peers.back + 1
 
 
-def _share(
-    quorum: Quorum, seed: Array, secrets: Array, roster: Roster, placement: Placement
-) -> UInt32[Array, "n m v"]:
+def _share(quorum: Quorum, seed: Array, secrets: Array, roster: Roster, placement: Placement) -> UInt32[Array, "n m v"]:
     """Each user's shares of its peers' secrets, by polynomials from its seed."""
     peers = all_peers(quorum, roster)
 
