@@ -12,7 +12,8 @@
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
-- `analog_alignment`: innermost layer of analog uploads, and the power control above it.
+- `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
+  they arrive.
 - `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
 - `secure_sum/`: what is inside a secure sum.
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.noise_skellam import integer_skellam_noise, skellam_noise
     from fedjax_priv.layers.one_shot_mask import one_shot_masks
     from fedjax_priv.layers.quantization import quantize
+    from fedjax_priv.layers.receive_level import weakest
     from fedjax_priv.layers.rotation import rotate
     from fedjax_priv.layers.rounding import round_within
     from fedjax_priv.layers.sketching import jl
@@ -57,5 +59,5 @@ __all__ = [
     "integer_skellam_noise", "invert_gains", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain",
     "plain_field", "plain_ring", "plain_signs", "plain_sparse", "public_weighted_mean", "quantize", "rand_k",
     "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless", "tones",
-    "top_k", "validate_norm", "waveform", "weighted_mean", "wrap",
+    "top_k", "validate_norm", "waveform", "weakest", "weighted_mean", "wrap",
 ]  # fmt: skip
