@@ -76,14 +76,14 @@ def _public_keys(secret: Array) -> np.ndarray:
 def _pair_seeds(secret: Array, public: Array, round: Array, asked: Array) -> np.ndarray:
     """Row by row: the secret, its peers' keys, the round and the peers that are asked for."""
     users, keys = np.asarray(secret, "<u4"), np.asarray(public, "<u4")
-    mapped = np.asarray(round, ">u4")  # its axes are those of `vmap`, the first ones
+    mapped = np.asarray(round)  # its axes are those of `vmap`, the first ones
     rounds = np.broadcast_to(mapped.reshape(*mapped.shape, *(1,) * (users.ndim - 1 - mapped.ndim)), users.shape[:-1])
     seeds = np.zeros(keys.shape, np.uint32)
     for row in itertools.product(*map(range, users.shape[:-1])):
         peers = np.flatnonzero(np.asarray(asked)[row])
         if peers.size:
             private, own = own_keys(users[row].tobytes())
-            number = rounds[row].tobytes()
+            number = int(rounds[row]).to_bytes(4, "big")
             found = [pair_seed(private, own, keys[row][peer].tobytes(), number) for peer in peers]
             seeds[row][peers] = _words(b"".join(found)).reshape(-1, WORDS)
     return seeds
