@@ -12,7 +12,8 @@
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
-- `analog_alignment`: innermost layer of analog uploads, and the power control above it.
+- `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
+  they arrive.
 - `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
 - `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.noise_skellam import integer_skellam_noise, skellam_noise
     from fedjax_priv.layers.one_shot_mask import one_shot_masks
     from fedjax_priv.layers.quantization import quantize
+    from fedjax_priv.layers.receive_level import weakest
     from fedjax_priv.layers.rotation import rotate
     from fedjax_priv.layers.rounding import round_within
     from fedjax_priv.layers.sketching import jl
@@ -59,5 +61,5 @@ __all__ = [
     "integer_skellam_noise", "invert_gains", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain",
     "plain_field", "plain_ring", "plain_signs", "plain_sparse", "public_weighted_mean", "qsgd", "quantize",
     "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
-    "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weighted_mean", "wrap",
+    "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest", "weighted_mean", "wrap",
 ]  # fmt: skip

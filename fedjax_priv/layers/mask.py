@@ -38,6 +38,7 @@ def secagg_protocol(
     elide: bool = False,
     prg: Prg = philox,
     bits: int | None = None,
+    consistency: bool = False,
 ) -> Protocol:
     """How `pairwise_masks` masks uploads; `leakage` takes it too.
 
@@ -53,6 +54,10 @@ def secagg_protocol(
       prg: generator of the masks.
       bits: add uploads and masks modulo 2**bits, from 2 to 32, of which a number on the wire has as many; in F_q, of
         32 bits, if not given. Shares of secrets are elements of F_q in any case.
+      consistency: survivors sign the list of survivors that they were told, and open shares only if `threshold` of
+        them signed the same one (round ConsistencyCheck of Bonawitz et al. 2017). It keeps a server from telling
+        them different lists, if 2 `threshold` is above the clients and colluders of a group together. Signatures are
+        ideal. Complete graph only.
 
     `theory.secagg_plus` has the probability that a graph of neighbours fails.
     Key agreement in F_q and 64-bit seeds are simulation-grade: the messages are those of the protocol, its strength is
@@ -61,11 +66,11 @@ def secagg_protocol(
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
-        outside [2, holders], or bits outside [2, 32].
+        outside [2, holders], `consistency` with neighbours, or bits outside [2, 32].
 
     Examples:
       >>> protocol = secagg_protocol(group_size=10, threshold=6)
     """
     modulus = FIELD if bits is None else ring(bits)
-    quorum = sharing.quorum_of(group_size, neighbours, threshold)
+    quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency)
     return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus)

@@ -71,6 +71,8 @@ class OverTheAir(NamedTuple):
     access: Literal["multiple", "orthogonal"]  # updates add up on the air, or each has its own link
     power: Array | None  # P_k / d, energy of a channel use: of all clients, or [n]; None: no limit
     control: str  # what gives way where power does not suffice, see `layers.align`
+    known_count: bool = True  # the server learns how many clients sent
+    level: Any = 1.0  # c_t, amplitude at which clients are received: a number, or of (round, gain [n])
 
 
 class Vote(NamedTuple):

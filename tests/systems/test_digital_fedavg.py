@@ -38,7 +38,7 @@ def test_an_outage_loses_the_upload_and_takes_its_uses():
 def test_seconds_are_the_sum_of_turns_or_the_slowest_band():
     """TDMA: the sum of bits / (2 W rate). OFDMA: the largest, each in W / r. The upload is not also a message."""
     gain = np.array([[0.5, 1.0, 2.0, 0.1]])
-    run = ran(rounds=1, n=4, threshold=0.2, cohort=bernoulli(1.0, fading=recorded(gain)))
+    run = ran(rounds=1, n=4, truncation=0.2, cohort=bernoulli(1.0, fading=recorded(gain)))
     bits, rate = 32 + 2 * D, np.log2(1 + SNR * gain[0, :3] ** 2) / 2
     turns, bands = bits / rate / (2 * 50.0), bits / rate / (2 * 50.0 / 3)
     down = 32 * D / 1e3
@@ -62,7 +62,7 @@ def test_a_run_in_the_clear_takes_nothing_from_the_air():
 
 def test_votes_take_d_uses_together():
     """Superposed: 4.5 ms at 1 kHz for nine votes of any number of users."""
-    system = over_the_air_vote(towards_target(), threshold=0.0, mesh=None)
+    system = over_the_air_vote(towards_target(), truncation=0.0, mesh=None)
     for n in (3, 6):
         run = simulate(system, KEY, jnp.zeros(D), targets(n, D), rounds=2, progress=False)
         spent = air_resources(run, OnAir(1e3))
@@ -80,7 +80,7 @@ def test_few_coordinates_and_a_scheduler():
 test_bad_arguments = refused(
     ({"levels": 0}, "levels"),
     ({"fixed_rate": 0.0}, "fixed_rate"),
-    ({"threshold": -0.1}, "threshold"),
+    ({"truncation": -0.1}, "truncation"),
     ({"k": 10}, "k must"),
     ({"snr_db": np.inf}, "snr_db"),
     by=lambda how: digital_fedavg(towards_target(), num_params=D, **how),

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, Sent
 from fedjax_priv.crypto import key_agreement
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.crypto.prg import Prg
@@ -59,10 +59,16 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         return y, (), sent
 
     def disclose(
-        private: Secrets, roster: Roster, clear: PyTree, alive: Array, online: Array, placement: Placement = ONE_DEVICE
+        private: Secrets,
+        roster: Roster,
+        clear: PyTree,
+        alive: Array,
+        online: Array,
+        placement: Placement = ONE_DEVICE,
+        lists: Lists | None = None,
     ) -> tuple[Opened, Bits]:
         del placement
-        return opening.disclose(quorum, private, roster, clear, alive, online)
+        return opening.disclose(quorum, private, roster, clear, alive, online, lists)
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         rebuilt = opening.reconstruct(quorum, header, roster)
@@ -92,6 +98,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
         caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, threshold=quorum.threshold,
+        by_list=True,
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ class Quorum(NamedTuple):
     group_size: int  # most users in a group
     holders: int  # of shares of a user's secrets: its peers and itself
     threshold: int  # shares that reconstruct
+    consistency: bool = False  # users open nothing unless `threshold` of them signed the same list of survivors
 
     @property
     def complete(self) -> bool:
@@ -57,12 +58,14 @@ class Roster(NamedTuple):
     circle: Circle
 
 
-def quorum_of(group_size: int, neighbours: int | Literal["all"], threshold: int | None) -> Quorum:
+def quorum_of(
+    group_size: int, neighbours: int | Literal["all"], threshold: int | None, consistency: bool = False
+) -> Quorum:
     """Checked arguments; the threshold is more than half of the holders if not given.
 
     Raises:
-      ValueError: a size below its minimum, neighbours that are no even number below `group_size`, or a threshold
-        outside [2, holders].
+      ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
+        outside [2, holders], or `consistency` among neighbours only.
     """
     _validate.integer(at_least=2, group_size=group_size)
     if neighbours != "all":
@@ -77,7 +80,9 @@ def quorum_of(group_size: int, neighbours: int | Literal["all"], threshold: int 
     if threshold > holders:
         name = "group_size" if neighbours == "all" else "neighbours + 1"
         raise ValueError(f"threshold must be at most {name} = {holders}, got {threshold}")
-    return Quorum(group_size, holders, threshold)
+    if consistency and neighbours != "all":
+        raise ValueError(f"consistency must be False with neighbours, whose lists differ, got {neighbours}")
+    return Quorum(group_size, holders, threshold, consistency)
 
 
 def open_round(

@@ -21,7 +21,7 @@ def digital_fedavg(
     levels: int = 1,
     snr_db: float | Array = 10.0,
     fixed_rate: float | Array | None = None,
-    threshold: float | Array = 0.0,
+    truncation: float | Array = 0.0,
     cohort: Draw | None = None,
     **run: Run,
 ) -> Algorithm:
@@ -39,7 +39,7 @@ def digital_fedavg(
       levels: of the quantizer, s; a coordinate takes `1 + ceil(log2(s + 1))` bits.
       snr_db: transmit SNR of a use of the channel, P / N0, in dB.
       fixed_rate: bits a use, of clients that do not know their gains; Shannon's rate if not given.
-      threshold: squared gain that a client must exceed to send. Shannon's rate of a weak link takes forever.
+      truncation: squared gain that a client must exceed to send. Shannon's rate of a weak link takes forever.
       cohort: who sends, and the gains of their links; everyone, in Rayleigh fading, if not given.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
@@ -49,16 +49,16 @@ def digital_fedavg(
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1)
-      >>> system = digital_fedavg(local, num_params=15_010, levels=3, snr_db=10.0, threshold=0.1)
+      >>> system = digital_fedavg(local, num_params=15_010, levels=3, snr_db=10.0, truncation=0.1)
     """
     _validate.finite(snr_db=snr_db)
-    threshold = _validate.non_negative(threshold=threshold)
+    truncation = _validate.non_negative(truncation=truncation)
     snr = 10.0 ** (snr_db / 10)
     draw = bernoulli(1.0, fading=rayleigh()) if cohort is None else cohort
     _validate.part(Draw, "clients.round_robin(10, channels.rayleigh())", cohort=draw)
     few = {} if k is None else {"few": common_coordinates(num_params, k)}
     return federated_round(
-        cohort=only_if(draw, lambda who: jnp.square(who.gain) - threshold),
+        cohort=only_if(draw, lambda who: jnp.square(who.gain) - truncation),
         local=local,
         layers=stack(average=average(), **few, send=coded(qsgd(levels), power=snr, fixed_rate=fixed_rate)),
         channel=erasure() if fixed_rate is None else outage(fixed_rate, snr=snr),
