@@ -25,7 +25,7 @@ def digital_fedavg(
     cohort: Draw | None = None,
     **run: Run,
 ) -> Algorithm:
-    """`w <- w - mean_k Q(x_k)` over the uploads that arrive, Q the quantizer of QSGD, each on a link of its own.
+    """`w <- w - mean_k Q(x_k)` over the uploads that arrive, Q the quantizer of QSGD, each over its own link.
 
     A client that knows its gain codes at Shannon's rate; one that does not, at a fixed rate, and is lost if the link
     does not carry it. Either way its bits take `bits / rate` uses of the channel, which `analysis.air_resources` turns
