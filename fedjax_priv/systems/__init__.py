@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.secure_sums.one_shot_secagg import one_shot_secagg
     from fedjax_priv.systems.secure_sums.secagg import secagg
     from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
+    from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed",
     "fedavg", "fedbuff", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
-    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg", "two_tone_vote",
-    "wireless",
+    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
+    "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

@@ -104,6 +104,7 @@ NOT_THESE = {
     "over_the_air_vote": "it sends signs, which is no choice of `compress`",
     "two_tone_vote": "it sends signs, which is no choice of `compress`",
     "one_shot_secagg": "its masks leave less of the field, which is no choice of `secure`",
+    "thresholded_secagg": "its masks come off where enough clients sent a coordinate, which is no choice of `secure`",
 }
 """Published systems that `compose` cannot write, and why."""
 
