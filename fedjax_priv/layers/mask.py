@@ -56,7 +56,7 @@ def secagg_protocol(
       key_agreement: how pairs agree on seeds. "simulated" has the messages and no strength; "x25519" is X25519 and
         HKDF-SHA256 on the host, for groups of up to 1,000, and needs the package `cryptography` and `prg="chacha20"`.
       prg: generator of the masks, which sets the length of all seeds, keys and shares: 64 bits for "philox" and
-        "threefry", 256 for "chacha20" (RFC 8439). Or another `crypto.prg.Prg`.
+        "threefry", 256 for "chacha20" (RFC 8439). In Python another `crypto.prg.Prg`, too.
       bits: add uploads and masks modulo 2**bits, from 2 to 32, of which a number on the wire has as many; in F_q, of
         32 bits, if not given. Shares of secrets are elements of F_q in any case.
       consistency: survivors sign the list of survivors that they were told, and open shares only if `threshold` of

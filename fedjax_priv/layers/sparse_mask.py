@@ -63,10 +63,13 @@ def sparse_protocol(
         "skip" has room for set `CAP_OVERFLOW`; this has a probability below 1e-12 a round.
       elide: draw the coordinates, but expand no masks. The aggregate has the same bits, but uploads are in the clear;
         reports say so.
-      key_agreement: as in `secagg_protocol`.
-      prg: as in `secagg_protocol`.
+      key_agreement: how pairs agree on seeds; "simulated" has the messages and no strength, "x25519" is X25519 and
+        HKDF-SHA256 on the host, for groups of up to 1,000, and needs the package `cryptography` and `prg="chacha20"`.
+      prg: generator of the masks, which sets the length of all seeds, keys and shares: 64 bits for "philox" and
+        "threefry", 256 for "chacha20" (RFC 8439). In Python another `crypto.prg.Prg`, too.
 
     Raises:
+      ImportError: "x25519" without the package `cryptography`.
       ValueError: no group, or as `secagg_protocol`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes
         depend on it.
 
