@@ -54,7 +54,7 @@ def secagg(
         which a proof does not cover; static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
         the clear.
-      **how: `neighbours`, `threshold`, `elide`, `consistency`, `key_agreement` and `prg` of
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
         `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
