@@ -83,7 +83,7 @@ FIGURES = {
         dict.fromkeys(("quick", "cpu", "paper"), errata.Config()), errata.run,
     ),
     "privacy_for_free": Experiment(
-        "", "Receiver noise as the privacy mechanism, at levels by round, and noise of users beside it",
+        "", "Receiver noise as the privacy mechanism, at levels by round, compared with noise of users",
         {
             "quick": privacy_for_free.Config(num_users=120, rounds=30, repeats=3),
             "cpu": privacy_for_free.Config(Task("mnist"), num_users=1000, repeats=3),
