@@ -120,6 +120,7 @@ PLANS: Mapping[type, Plan] = {
     releases.NoisyUploads: Plan(_central, lambda release, heard: float(release.clip)),
     releases.Sum: Plan(_sum, _sum_clip),
     releases.SparseSum: Plan(_sparse, _sum_clip),
+    releases.ThresholdedSum: Plan(lambda **_: [along(adversaries.direction)]),
     releases.ProposedCoordinates: Plan(_sum, _sum_clip),
     releases.OverTheAir: Plan(_air, lambda release, heard: float(release.clip), on_the_air=True),
     releases.Vote: Plan(_votes, lambda release, heard: release.clip, on_the_air=True),

@@ -29,6 +29,7 @@ ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
     releases.NoisyUploads: noisy_uploads.entries,
     releases.Sum: sums.secure_sum,
     releases.SparseSum: sums.sparse_sum,
+    releases.ThresholdedSum: sums.thresholded_sum,
     releases.ProposedCoordinates: coordinates.entries,
     releases.OverTheAir: over_the_air.entries,
     releases.Vote: votes.entries,

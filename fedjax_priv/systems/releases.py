@@ -51,6 +51,12 @@ class SparseSum(NamedTuple):
     masks: Protocol | None = None  # as in `Sum`
 
 
+class ThresholdedSum(NamedTuple):
+    """A secure sum of coordinates that each client chooses, opened where enough clients chose the same."""
+
+    threshold: int  # clients that must have sent a coordinate
+
+
 class ProposedCoordinates(NamedTuple):
     """Sums over buffers on coordinates that clients propose in the clear (FedREP)."""
 
@@ -130,6 +136,6 @@ class BufferedNoise(NamedTuple):
 
 
 Release = (
-    NoisyUploads | SketchedUploads | Sum | SparseSum | ProposedCoordinates | OverTheAir | Vote | LocalNoise
-    | CentralNoise | BufferedNoise
+    NoisyUploads | SketchedUploads | Sum | SparseSum | ThresholdedSum | ProposedCoordinates | OverTheAir | Vote
+    | LocalNoise | CentralNoise | BufferedNoise
 )  # fmt: skip
