@@ -16,6 +16,7 @@
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
   they arrive.
+- `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
 - `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
 - `secure_sum/`: what is inside a secure sum.
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
     from fedjax_priv.layers.stacking import stack, stateless
     from fedjax_priv.layers.staleness import discounted_mean
+    from fedjax_priv.layers.stochastic_levels import coded, qsgd, uniform_levels
     from fedjax_priv.layers.thresholded_mask import thresholded_masks
     from fedjax_priv.layers.votes import invert_gains, plain_signs, sign, tones
     from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
@@ -59,11 +61,12 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "align", "average", "clip", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
+    "align", "average", "clip", "coded", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
     "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-    "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened",
-    "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs",
-    "plain_sparse", "plain_sparse_field", "public_weighted_mean", "quantize", "rand_k", "rotate", "round_within",
-    "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks", "tones", "top_k",
-    "validate_norm", "waveform", "weakest", "weighted_mean", "wrap",
+    "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k",
+    "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field",
+    "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean", "qsgd", "quantize",
+    "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
+    "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",
+    "weighted_mean", "wrap",
 ]  # fmt: skip

@@ -51,7 +51,7 @@ def invert_gains(level: float | Array = 1.0, *, byzantine_power: float | Array |
     """`x -> c x / h_k`: whatever the gain of a client's link, it is received at the amplitude c.
 
     The energy of a client is then `c**2 ||x||**2 / h_k**2`, whose mean is finite only if clients with weak links do not
-    take part (`theory.votes.inversion_level` has the c that a mean energy allows). Nothing sent depends on data but
+    take part (`theory.wireless.truncation_level` has the c that a mean energy allows). Nothing sent depends on data but
     through x.
 
     Measured as by `align`: `gain`, `join_probability`; of those that send, else 0: the `amplitude`, 1 for honest ones,

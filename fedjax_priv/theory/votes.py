@@ -11,6 +11,7 @@ from scipy import special
 
 from fedjax_priv.theory import _binomial, _validate
 from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless import truncated_inversion, truncation_level
 
 
 def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float = 1.0, against: int = 0) -> Result:
@@ -73,40 +74,10 @@ def vote_error_bound(voters: Numbers, wrong: Numbers, level: Numbers, noise: Num
     return np.exp(-((level * voters * (1 - 2 * wrong)) ** 2) / (2 * (level**2 * voters + noise)))
 
 
-def inversion_energy(threshold: Numbers) -> Result:
-    """What does it take to invert Rayleigh gains? `E[1 / h**2; h**2 >= g] = E_1(g)`, energy for a unit amplitude.
-
-    A user whose squared gain is below g does not send, which happens with probability `1 - exp(-g)`. Without a
-    threshold the mean is infinite.
-
-    Args:
-      threshold: g > 0.
-
-    Examples:
-      >>> print(inversion_energy(0.2).round(6))
-      1.222651
-    """
-    return special.exp1(_validate.real("(0, inf)", threshold=threshold))
-
-
-def inversion_level(energy: Numbers, threshold: Numbers) -> Result:
-    """At which amplitude can everybody who sends be received? `c = sqrt(P / E_1(g))`.
-
-    Args:
-      energy: P > 0, of a use of the channel, a mean over Rayleigh gains.
-      threshold: g > 0, of the squared gain; those below do not send.
-
-    Examples:
-      >>> print(inversion_level(1.0, threshold=0.2).round(6))
-      0.904376
-    """
-    return np.sqrt(_validate.real("(0, inf)", energy=energy) / inversion_energy(threshold))
-
-
 def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: float, noise: float = 1.0) -> Result:
     """How often is the majority wrong if users invert Rayleigh gains, and weak ones are silent?
 
-    `vote_error` over the law of the number of senders, Binomial(K, exp(-g)), at `inversion_level`.
+    `vote_error` over the law of the number of senders, Binomial(K, exp(-g)), at `wireless.truncation_level`.
 
     Args:
       users: K >= 1.
@@ -119,9 +90,10 @@ def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: floa
       >>> print(faded_vote_error(20, 0.3, threshold=0.2, energy=1.0).round(7))
       0.0517777
     """
-    users, level = int(_validate.integer(users=users)), float(inversion_level(energy, threshold))
+    users, power = int(_validate.integer(users=users)), _validate.real("(0, inf)", energy=energy)
+    level = float(truncation_level(power, _validate.real("(0, inf)", threshold=threshold), energy_received=1.0))
     senders = np.arange(users + 1)
-    law = _binomial.pmf(senders, users, np.exp(-threshold))
+    law = _binomial.pmf(senders, users, float(truncated_inversion(threshold).sends))
     return (law * np.array([vote_error(r, wrong, level, noise) for r in senders.tolist()])).sum()
 
 

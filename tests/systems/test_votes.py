@@ -14,6 +14,7 @@ from fedjax_priv.ledger.entry import worst
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import majority_vote, over_the_air_vote, two_tone_vote
 from fedjax_priv.theory import gaussian, votes
+from fedjax_priv.theory.wireless import truncation_level
 from helpers import targets, towards_target
 
 KEY = jax.random.key(3)
@@ -41,7 +42,7 @@ def agrees(found, exact):
 
 
 def vote(**how):
-    return over_the_air_vote(towards_target(), **{"threshold": 0.0, "fading": constant(0.5), "mesh": None} | how)
+    return over_the_air_vote(towards_target(), **{"truncation": 0.0, "fading": constant(0.5), "mesh": None} | how)
 
 
 @pytest.mark.parametrize(("number", "wrong", "level", "digits"), [(10, 0.3, 1.0, 0.102533), (11, 0.3, 0.3, 0.165192)])
@@ -56,15 +57,15 @@ def _ties(number):
 
 
 def test_votes_through_rayleigh_fading_with_silent_clients():
-    level = float(votes.inversion_level(1.0, 0.2))
-    system = over_the_air_vote(towards_target(), level=level, threshold=0.2, mesh=None)
+    level = float(truncation_level(1.0, 0.2, energy_received=1.0))
+    system = over_the_air_vote(towards_target(), level=level, truncation=0.2, mesh=None)
     assert agrees(directions(system, voters(20, 0.3, d=10_000), rounds=40), 0.0517777)
 
 
 def test_energies_and_uses_of_the_channel_are_measured():
     """Clients below the threshold are silent; the others send c^2 d / h^2."""
     gain = np.array([[0.2, 0.5, 1.0, 2.0]])
-    system = vote(level=0.7, threshold=0.2, fading=recorded(gain))
+    system = vote(level=0.7, truncation=0.2, fading=recorded(gain))
     data = voters(4, 0.3, d=9)
     _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(9), data), data)
     sends = gain[0] ** 2 > 0.2
@@ -118,7 +119,7 @@ def epsilons(rounds=3, delta=1e-5, **how):
     data = targets(5, 9)
     gain = np.full((rounds, 5), 1.0)
     gain[0, 1] = 0.1  # client 1 is silent in the first round
-    system = vote(threshold=0.2, fading=recorded(gain), **how)
+    system = vote(truncation=0.2, fading=recorded(gain), **how)
     run = simulate(system, KEY, jnp.zeros(9), data, rounds=rounds, progress=False)
     (entry,) = ledger(system, run, data, delta=delta)
     return entry
@@ -158,7 +159,7 @@ def test_updates_that_are_not_finite_fail_the_round():
 
 test_bad_arguments = refused(
     ({"level": 0.0}, "level must be a finite number > 0"),
-    ({"threshold": -1.0}, "threshold must be a finite number >= 0"),
+    ({"truncation": -1.0}, "truncation must be a finite number >= 0"),
     ({"byzantine_power": 0.0}, "byzantine_power must be a finite number > 0"),
     ({"noise_variance": 0.1}, "clip must be given with noise_variance"),
     ({"attack": sign_flip()}, "num_byzantine must be at least 1 with attack"),

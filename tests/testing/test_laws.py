@@ -28,6 +28,7 @@ from fedjax_priv.layers import (
     align,
     average,
     clip,
+    coded,
     coded_masks,
     common_coordinates,
     conspar,
@@ -52,6 +53,7 @@ from fedjax_priv.layers import (
     plain_sparse,
     plain_sparse_field,
     public_weighted_mean,
+    qsgd,
     quantize,
     rand_k,
     rotate,
@@ -65,6 +67,7 @@ from fedjax_priv.layers import (
     thresholded_masks,
     tones,
     top_k,
+    uniform_levels,
     validate_norm,
     waveform,
     weighted_mean,
@@ -280,6 +283,9 @@ LAYERS = {
         lambda x, w: total(x, w) / max(len(x), 1), wire=lambda upload: np.zeros(len(upload)), counted=lambda _: 1,
     ),
     "waveform": Case(waveform(), total, wire=lambda upload: np.zeros(len(upload))),
+    "qsgd": Case(qsgd(2**12, 2), total, num_groups=2, error=9 / 2**12, wire=lambda upload: 32 + 14 * D),
+    "uniform_levels": Case(uniform_levels(12, limit=4.0), total, error=2.0**-8, wire=lambda upload: 12 * D),
+    "coded": Case(coded(qsgd(2**12)), total, error=9 / 2**12, wire=lambda upload: 32 + 14 * D),
     "sign": Case(stack(it=sign(), send=plain_signs()), majority, wire=lambda upload: D),
     "plain_signs": Case(plain_signs(), total, wire=lambda upload: D),
     "invert_gains": Case(
@@ -375,6 +381,9 @@ SYSTEMS = {
         local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, snr_db=60.0, access="orthogonal",
         known_count=False, power_control="signal", **how,
     ),
+    "digital_fedavg": lambda local, n, **how: systems.digital_fedavg(
+        local, num_params=D, levels=8, fixed_rate=0.5, **how
+    ),
     "majority_vote": lambda local, n, **how: systems.majority_vote(local, num_clients=n, dropout=0.1, **how),
     "over_the_air_vote": lambda local, n, **how: systems.over_the_air_vote(local, clip=9.0, noise_variance=1e-3, **how),
     "two_tone_vote": lambda local, n, **how: systems.two_tone_vote(local, energy=4.0, **how),
@@ -441,7 +450,7 @@ def settings_of(name):
     masked = case_is_masked(name)
     alone = name not in ("stack", "paired_coordinates", "opened_top_k", "over_opened")
     return dict(masked=masked, by_number=not masked and alone and "mask" not in name,
-                unbiased=name in ("quantize", "stack", "round_within"))  # fmt: skip
+                unbiased=name in ("quantize", "stack", "round_within", "qsgd", "uniform_levels"))  # fmt: skip
 
 
 def case_is_masked(name):

@@ -102,6 +102,7 @@ CHANNELS = {
     "erasure": channels.erasure(0.4, leave=0.3),
     "multiple_access": channels.multiple_access(1.0),
     "orthogonal": channels.orthogonal(1.0),
+    "outage": channels.outage(1.0, snr=4.0),
     "unknown_phases": channels.unknown_phases(1.0),
 }
 FADING = {

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from refusals import refused
-from scipy import integrate
 
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import votes as theory
+from fedjax_priv.theory.wireless import truncation_level
 
 RUNS = 200_000
 
@@ -55,12 +55,11 @@ def test_unequal_voters_are_a_poisson_binomial():
 
 def test_votes_through_rayleigh_fading():
     """K = 20, q = 0.3, g = 0.2, P = 1; the level spends P on average, and truncation costs votes."""
-    level = theory.inversion_level(1.0, 0.2)
+    level = truncation_level(1.0, 0.2, energy_received=1.0)
     assert level == pytest.approx(0.904376, abs=6e-7)
     exact = theory.faded_vote_error(20, 0.3, threshold=0.2, energy=1.0)
     assert exact == pytest.approx(0.0517777, abs=6e-8)
     assert theory.vote_error(20, 0.3) == pytest.approx(0.0325534, abs=6e-8)
-    assert theory.inversion_energy(0.2) == pytest.approx(integrate.quad(lambda x: np.exp(-x) / x, 0.2, np.inf)[0])
     rng = np.random.default_rng(1)
     square = rng.exponential(size=(RUNS, 20))
     signs = 1 - 2 * (rng.random((RUNS, 20)) < 0.3)
@@ -98,8 +97,8 @@ test_out_of_range = refused(
     (lambda: theory.vote_error(3, 0.3, 1.0, 0.0), "noise"),
     (lambda: theory.vote_error(3, 0.3, against=-1), "against"),
     (lambda: theory.vote_error_bound(3, 0.6, 1.0), "wrong"),
-    (lambda: theory.inversion_energy(0.0), "threshold"),
-    (lambda: theory.inversion_level(0.0, 0.2), "energy"),
+    (lambda: theory.faded_vote_error(3, 0.3, threshold=0.0, energy=1.0), "threshold"),
+    (lambda: theory.faded_vote_error(3, 0.3, threshold=0.2, energy=0.0), "energy"),
     (lambda: theory.faded_vote_error(0, 0.3, threshold=0.2, energy=1.0), "users"),
     (lambda: theory.two_tone_error(-1, 3, 1.0), "right"),
     (lambda: theory.vote_sensitivity(0, 1.0), "num_params"),

@@ -23,7 +23,7 @@ def over_the_air_vote(
     local: Local,
     *,
     level: float | Array = 1.0,
-    threshold: float | Array = 0.2,
+    truncation: float | Array = 0.2,
     receiver_noise: float | Array = 1.0,
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
@@ -35,14 +35,14 @@ def over_the_air_vote(
 ) -> Algorithm:
     """`w <- w - sign(c sum_k sign(g_k) + noise)`: one-bit over-the-air aggregation (Zhu, Du, Gunduz, Huang 2021).
 
-    A client whose squared gain is above the threshold inverts its gain, so that its signs are received at the amplitude
-    c; the others are silent. `theory.votes.inversion_level` has the c of a mean energy. A round takes d uses of the
+    A client whose squared gain is above the truncation inverts it, so that its signs are received at the amplitude c;
+    the others are silent. `theory.wireless.truncation_level` has the c of a mean energy. A round takes d uses of the
     channel. Its step is `server`, such as `optax.sgd(0.001)`.
 
     Args:
       local: what a client computes.
       level: amplitude of a received sign (c).
-      threshold: squared gain that a client must exceed to send (g).
+      truncation: squared gain that a client must exceed to send (g).
       receiver_noise: variance of the receiver's noise (N0).
       clip: largest Euclidean norm of an update before noise (L); no clipping if not given. A sign needs none.
       noise_variance: variance of the noise a client adds before it takes the sign (sigma^2); no noise if not given.
@@ -60,10 +60,10 @@ def over_the_air_vote(
       >>> import optax
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=1.0, batch_size=32, num_steps=1)
-      >>> system = over_the_air_vote(local, level=0.9, threshold=0.2, server=optax.sgd(0.001))
+      >>> system = over_the_air_vote(local, level=0.9, truncation=0.2, server=optax.sgd(0.001))
     """
-    threshold = _validate.non_negative(threshold=threshold)
-    able = lambda who: jnp.square(who.gain) - threshold
+    truncation = _validate.non_negative(truncation=truncation)
+    able = lambda who: jnp.square(who.gain) - truncation
     return federated_round(
         cohort=only_if(_draw(fading, num_byzantine), able),
         local=local,
