@@ -24,7 +24,7 @@ ORDER = (
     "fedrep.fig4", "fedrep.fig3", "fedrep.fig7", "fedrep.table1", "wireless.fig7", "wireless.fig3", "cdp_fl.fig7",
     "cdp_fl.fig8", "cdp_fl.fig5", "cdp_fl.fig6", "cdp_fl.fig3", "cdp_fl.fig4", "sparse_secagg.convergence",
     "audit.all_systems", "audit.private_training", "wireless.accountants", "cdp_fl.counterexamples", "wireless.fig2",
-    "wireless.fig6", "wireless.errata", "correlated_noise.error", "sparse_secagg.statements",
+    "wireless.fig6", "wireless.time_variant", "wireless.errata", "correlated_noise.error", "sparse_secagg.statements",
     "distributed_noise.mean_estimation", "asynchronous.virtual_time", "input_validation.norm_bound",
     "private_training.equal_epsilon", "private_training.opacus_eps_3", "private_training.opacus_eps_1",
     "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1", "private_training.tf_privacy_eps_3",
