@@ -365,3 +365,24 @@ def test_a_run_has_the_participation_of_its_schedule():
         np.testing.assert_allclose(
             drawn(jnp.float32(schedule)), np.tile(expected[:, None], SETTING.num_users), rtol=1e-6
         )
+
+
+def test_claims_on_access_can_fail():
+    """One channel must be ahead; where it is as far ahead without receiver noise, superposing is not why."""
+    card, config = script("access"), FIGURES["access"].scales["cpu"]._replace(noise_variances=(0.1,), rounds=240)
+
+    def said(multiple, orthogonal, control=0.5, eps=(1.0, 2.0)):
+        """Accuracies at the rounds 4 and 240 of one channel and of links, with two seeds."""
+        with_noise = [[[first, end], [first, end + 1e-3]] for first, end in (multiple, orthogonal)]
+        without = [[[0.5, control], [0.5, control + 1e-3]], [[0.5, 0.5], [0.5, 0.501]]]
+        found = np.stack([with_noise, without], axis=1)[:, :, None]
+        dims = ("access", "receiver_noise", "noise_variance", "seed", "iteration")
+        where = {"access": list(card.ACCESS), "receiver_noise": [1.0, 0.0], "noise_variance": [0.1],
+                 "iteration": [4, 240]}  # fmt: skip
+        values = {"accuracy": (dims, found), "eps": (("access", "noise_variance"), np.array(eps)[:, None])}
+        return verdicts(card.claims(config, xr.Dataset(values, where)))
+
+    assert said((0.2, 0.9), (0.3, 0.8)) == [True, True, True]
+    assert said((0.2, 0.7), (0.8, 0.8), eps=(2.0, 1.0)) == [False, False, False]
+    assert said((0.2, 0.9), (0.3, 0.8), control=0.95) == [None, True, True], "ahead without receiver noise too"
+    np.testing.assert_allclose([card.noise_ratio(config, 0.1), card.noise_ratio(config, 0.8)], [9.43, 2.20], atol=5e-3)
