@@ -51,6 +51,7 @@ class Cohort(NamedTuple):
     gain: Float[Array, " n"]  # channel gain, amplitude
     participation: Float[Array, " n"]  # probability of joining, given that it is in the cohort
     staleness: Int[Array, " n"]  # rounds ago that it was given the model it trains; 0: in this round
+    digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
 
 
 class Link(NamedTuple):
@@ -126,6 +127,13 @@ def _without_rows(function: Callable) -> Callable | None:
     return function.without_rows if isinstance(function, Stated) else None
 
 
+class Lists(NamedTuple):
+    """The survivors that a lying server names to each client, and who helps it."""
+
+    alive: Bool[Array, "n n"]  # row k: those that client k is told
+    colluding: Bool[Array, " n"]  # signs every list
+
+
 class Combine(NamedTuple):
     """How uploads become rows; lifted values add by `+` over clients, blocks and devices."""
 
@@ -180,6 +188,8 @@ class Layer(NamedTuple):
     needs_count: bool = False  # decode computes with the number of uploads in a row
     needs_placement: bool = False  # all halves but encode take `placement`: they work client by client
     threshold: int = 1  # the server opens no sum of fewer uploads
+    digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
+    by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
 
     @property
     def scale(self) -> Callable[..., tuple] | None:
@@ -308,6 +318,24 @@ class Aggregator(NamedTuple):
             found = jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
             found = jax.block_until_ready(found)  # rows may lie in the caller's memory
         return found
+
+
+class Models(NamedTuple):
+    """The models that a lying server hands out."""
+
+    params: PyTree  # [V, ...]
+    row: Int[Array, " n"]  # which of them each client of the population is given
+
+
+class LyingServer(NamedTuple):
+    """What a server does that does not follow the protocol, see `attacks.split_lists`, `attacks.gradient_suppression`.
+
+    From what it is sent it computes as an honest one would: `View` shows what else it can read.
+    """
+
+    models: Callable[..., Models] | None = None  # (key, state) -> Models; None: all clients are given the model
+    lists: Callable[..., Array] | None = None  # (alive [n], cohort) -> bool [n, n], as `Lists.alive`; None: no lie
+    colluding: tuple[int, ...] = ()  # clients that help, by their number in the population
 
 
 class Model(NamedTuple):

@@ -3,7 +3,7 @@
 - `band_plots`: a variable against another one, with intervals over seeds; `curve_bands` has the numbers, `live_plots` a
   curve that grows during a run. `plots`: what systems learn and send, in three panels.
 - `wall_clock`: modelled time and traffic.
-- `wireless_links`: links of a wireless run.
+- `wireless_links`: links of a wireless run; `on_air`: the uses of the channel, seconds and joules of it.
 - `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
 - `worst_rows`: the rows on which a rule does worst.
 - `byzantine_rounds`: rounds with more Byzantine clients than the rule was told of.
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from fedjax_priv.analysis.curve_bands import Band, bands
     from fedjax_priv.analysis.intervals import half_width
     from fedjax_priv.analysis.live_plots import LiveCurve, live_curve
+    from fedjax_priv.analysis.on_air import OnAir, air_resources
     from fedjax_priv.analysis.plots import learning_curves
     from fedjax_priv.analysis.rule_robustness import Robustness, robustness
-    from fedjax_priv.analysis.wall_clock import OnAir, Traffic, round_bytes, round_seconds, run_bytes, run_seconds
+    from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
     from fedjax_priv.analysis.wireless_links import link_measures
     from fedjax_priv.analysis.worst_attack import worst_case
     from fedjax_priv.analysis.worst_rows import Worst, kappa_of, kappa_search
@@ -30,7 +31,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Band", "LiveCurve", "OnAir", "Robustness", "Traffic", "Worst", "bands", "curves", "half_width", "kappa_of",
-    "kappa_search", "learning_curves", "link_measures", "live_curve", "robustness", "round_bytes", "round_seconds",
-    "run_bytes", "run_seconds", "uncovered_rounds", "worst_case",
+    "Band", "LiveCurve", "OnAir", "Robustness", "Traffic", "Worst", "air_resources", "bands", "curves",
+    "half_width", "kappa_of", "kappa_search", "learning_curves", "link_measures", "live_curve", "robustness",
+    "round_bytes", "round_seconds", "run_bytes", "run_seconds", "uncovered_rounds", "worst_case",
 ]  # fmt: skip

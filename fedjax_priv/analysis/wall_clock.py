@@ -2,21 +2,22 @@
 
 A round is a sequence of steps that the server waits for: the users compute, then the messages of each phase go up or
 down. A step is as slow as the slowest user whose upload counted; nobody waits for the others. A message of b bits takes
-`latency + b / bandwidth`; where there is none, nothing. Analog uploads are no messages: see `OnAir`. SparseSecAgg's
-figures have 100 Mbit/s a user and do not say which messages they count: `bandwidth=1e8, messages=[("upload", "up")]`
-leaves out the downlink, keys and shares.
+`latency + b / bandwidth`; where there is none, nothing. Uploads over the air, analog or coded, are no messages of these
+links: see `OnAir`. SparseSecAgg's figures have 100 Mbit/s a user and do not say which messages they count:
+`bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and shares.
 
 Computed on the host, in float64.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
+from fedjax_priv.analysis.on_air import OnAir, uses_of
 from fedjax_priv.base import RoundInfo
 
 Message = tuple[str, str]
@@ -24,28 +25,6 @@ Message = tuple[str, str]
 
 ENROLMENT = ("advertise", "share")
 """Phases of key agreement and secret sharing."""
-
-
-class OnAir(NamedTuple):
-    """What analog uploads take: d uses of a real baseband channel, of which a band of W hertz has 2 W in a second.
-
-    Signals that add on the air share their uses, whoever sends. Orthogonal ones take turns, so seconds add up over
-    senders: the server does not wait for the slowest only.
-
-    Examples:
-      >>> round(OnAir(hertz=1e6).seconds(7850, senders=60), 6), round(OnAir(1e6, "orthogonal").seconds(7850, 60), 4)
-      (0.003925, 0.2355)
-    """
-
-    hertz: float  # W
-    access: Literal["multiple", "orthogonal"] = "multiple"
-
-    def seconds(self, size: int, senders: ArrayLike) -> Any:
-        """Of a round in which so many clients send `size` numbers each."""
-        _validate.positive(hertz=self.hertz)
-        _validate.one_of(("multiple", "orthogonal"), access=self.access)
-        turns = np.asarray(senders, np.float64) if self.access == "orthogonal" else np.asarray(senders) > 0
-        return turns * size / (2 * self.hertz)
 
 
 class Traffic(NamedTuple):
@@ -75,11 +54,11 @@ def round_seconds(
       messages: those that take time, as `("upload", "up")`; all of them if not given.
       enrolment_rounds: rounds that share the time of one `ENROLMENT`. The systems here make new keys every round, and
         must: this is what keys that last would save.
-      air: the channel of analog uploads; needed where there are any.
+      air: the channel of uploads over the air, counted once per round; needed where there are any.
 
     Raises:
-      ValueError: a number out of its range, messages of no phase of the round, or `air` without analog uploads, or
-        these without it.
+      ValueError: a number out of its range, messages of no phase of the round, or `air` without uploads over the air,
+        or these without it.
     """
     bits = {
         (phase, way): np.asarray(link, np.float64)
@@ -87,9 +66,10 @@ def round_seconds(
         for way, link in zip(("up", "down"), links, strict=True)
     }
     users = _Users(np.asarray(info.client), np.asarray(info.counted), compute_seconds, bandwidth, latency)
-    sent = _analog(info.measured, air)
-    waves = 0.0 if sent is None or air is None else air.seconds(info.direction.size, (np.asarray(sent) > 0).sum())
-    return float(_seconds(users, _chosen(bits, messages), enrolment_rounds) + waves)
+    measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
+    uses = _on_air(measured, info.direction.size, air)
+    waves = 0.0 if uses is None or air is None else air.seconds(np.asarray(uses))
+    return float(_seconds(users, _chosen(bits, messages, air), enrolment_rounds) + waves)
 
 
 def run_seconds(
@@ -115,9 +95,9 @@ def run_seconds(
     counted, client = last(result.counted), last(result.client_id.fillna(0))
     users = _Users(client.values.astype(int), counted.values == 1, compute_seconds, bandwidth, latency)
     seconds = counted.isel(client=0, drop=True).astype(np.float64)
-    seconds.values = _seconds(users, _chosen(bits, messages), enrolment_rounds)
-    if (sent := _analog(result, air)) is not None and air is not None:
-        seconds.values += air.seconds(int(result.attrs["num_params"]), (last(sent) > 0).sum("client"))
+    seconds.values = _seconds(users, _chosen(bits, messages, air), enrolment_rounds)
+    if (uses := _on_air(result.data_vars, int(result.attrs["num_params"]), air)) is not None and air is not None:
+        seconds.values += air.seconds(last(uses).values)
     return seconds.rename("wall_clock").assign_attrs(long_name="modelled time of the round", units="s")
 
 
@@ -171,19 +151,19 @@ def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds
     return np.asarray(total)
 
 
-def _analog(measured: Any, air: OnAir | None) -> Any:
-    """Amplitudes of the clients, above 0 where one sent; None where uploads are messages.
+def _on_air(measured: Any, num_params: int, air: OnAir | None) -> Any:
+    """Uses of the channel by client; None where uploads are messages.
 
     Raises:
-      ValueError: analog uploads without a channel to take their time, or a channel without analog uploads.
+      ValueError: uploads over the air without a channel to take their time, or a channel without these.
     """
-    sent = dict(measured).get("amplitude")
-    if (sent is None) != (air is None):
-        missing = "air must be given for analog uploads, such as OnAir(hertz=1e6): they have no bits"
+    uses = uses_of(measured, num_params)
+    if (uses is None) != (air is None):
+        missing = "air must be given for uploads over the air, such as OnAir(hertz=1e6): they take no link of a user"
         raise ValueError(
-            f"{missing}, got None" if air is None else f"air must be None without analog uploads, got {air}"
+            f"{missing}, got None" if air is None else f"air must be None without uploads over the air, got {air}"
         )
-    return sent
+    return uses
 
 
 def _least(value: ArrayLike) -> float:
@@ -200,9 +180,11 @@ def _shared(phase: str, enrolment_rounds: int) -> int:
     return enrolment_rounds if phase in ENROLMENT else 1
 
 
-def _chosen(bits: Mapping[Message, np.ndarray], messages: Sequence[Message] | None) -> Mapping[Message, np.ndarray]:
+def _chosen(
+    bits: Mapping[Message, np.ndarray], messages: Sequence[Message] | None, air: OnAir | None
+) -> Mapping[Message, np.ndarray]:
     if messages is None:
-        return bits
+        return {message: size for message, size in bits.items() if air is None or message != ("upload", "up")}
     for message in messages:
         _validate.one_of(bits, messages=message)
     return {message: bits[message] for message in messages}

@@ -103,9 +103,10 @@ def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: floa
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
         received, size = seen.info.observed.received, seen.info.client.size
         number = received.count[0].astype(jnp.float32)
-        deviation = jnp.sqrt(number * noise_variance + receiver_noise)
+        level = seen.info.measured["level"][0] if "level" in seen.info.measured else 1.0
+        deviation = jnp.sqrt(number * noise_variance + receiver_noise / level**2)
         shift = 2 * clip / deviation
-        terms = u * (received.value[0] + number * clip * u)
+        terms = u * (received.value[0] / level + number * clip * u)
         fraction = number / size
         of_one = jnp.log(fraction) + shift * terms.sum() / deviation - jnp.square(shift) / 2
         return jnp.logaddexp(jnp.log1p(-fraction), of_one), terms

@@ -76,10 +76,19 @@ def _sum_clip(release: releases.Sum | releases.SparseSum | releases.ProposedCoor
 def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
     if release.access == "orthogonal":
         return [along(adversaries.upload), along(_beside_another)]
-    if kind != "direction" or jnp.ndim(release.noise_variance):
+    if kind != "direction" or jnp.ndim(release.noise_variance) or not release.known_count:
         return [along(adversaries.direction)]
     about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise")}
     return [adversaries.ratio_on_the_air(**about)]
+
+
+def _votes(*, release: releases.Vote, **_: Any) -> list[Reading]:
+    """The sum as it is received; the sign of it, where phases are unknown."""
+    return [along(adversaries.direction if release.level is None else _received)]
+
+
+def _received(seen: Seen) -> Array:
+    return seen.info.observed.received.value[0]
 
 
 def _beside_another(seen: Seen) -> Array:
@@ -111,8 +120,10 @@ PLANS: Mapping[type, Plan] = {
     releases.NoisyUploads: Plan(_central, lambda release, heard: float(release.clip)),
     releases.Sum: Plan(_sum, _sum_clip),
     releases.SparseSum: Plan(_sparse, _sum_clip),
+    releases.ThresholdedSum: Plan(lambda **_: [along(adversaries.direction)]),
     releases.ProposedCoordinates: Plan(_sum, _sum_clip),
     releases.OverTheAir: Plan(_air, lambda release, heard: float(release.clip), on_the_air=True),
+    releases.Vote: Plan(_votes, lambda release, heard: release.clip, on_the_air=True),
     releases.SketchedUploads: Plan(_sketched, lambda release, heard: float(release.clip)),
     releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
     releases.CentralNoise: Plan(_central, lambda release, heard: float(release.clip)),

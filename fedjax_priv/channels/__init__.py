@@ -1,7 +1,9 @@
 """Channels: what happens to messages on their way to the server.
 
 - `erasure_channel`: clients that drop out before or after the upload.
-- `analog_channels`: uploads that add up on the air, or an analog link for each client, with receiver noise.
+- `outage_channel`: uploads at a fixed rate, lost where the gain is too small.
+- `analog_channels`: uploads that add up on the air, or an analog link for each client, with receiver noise; with
+  phases that are known, or not.
 - `fading`: the gain of each client's link, from round to round.
 """
 
@@ -10,10 +12,14 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedjax_priv.channels.analog_channels import multiple_access, orthogonal
+    from fedjax_priv.channels.analog_channels import multiple_access, orthogonal, unknown_phases
     from fedjax_priv.channels.erasure_channel import erasure
     from fedjax_priv.channels.fading import Fading, constant, rayleigh, recorded, rician
+    from fedjax_priv.channels.outage_channel import outage
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
-__all__ = ["Fading", "constant", "erasure", "multiple_access", "orthogonal", "rayleigh", "recorded", "rician"]
+__all__ = [
+    "Fading", "constant", "erasure", "multiple_access", "orthogonal", "outage", "rayleigh", "recorded", "rician",
+    "unknown_phases",
+]  # fmt: skip

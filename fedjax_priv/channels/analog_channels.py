@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Received
+from fedjax_priv.keys import per_client
 from fedjax_priv.layers.noise_gaussian import standard_deviation, standard_normal
 
 
@@ -55,6 +56,36 @@ def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
         return y + deviation * standard_normal(key, x, cohort), alive
 
     return Channel(transmit, lambda key, received: received)
+
+
+def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
+    """Signals that add on the air with phases that nobody knows: `y = sum_k h_k e^(j theta_k) x_k + CN(0, 2 N0)`.
+
+    A row of `x` is complex, its real parts first, then as many imaginary ones. Phases are uniform, drawn anew for every
+    client and number. With Rayleigh gains `h_k e^(j theta)` is CN(0, 1). The server gets the sum, and not how many
+    sent.
+
+    Args:
+      receiver_noise: N0, >= 0, of each real part; may be traced.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
+
+    Examples:
+      >>> from fedjax_priv.testing import cohort_of
+      >>> y, alive = jax.jit(unknown_phases().transmit)(jax.random.key(0), jnp.array([[3.0, 4.0]]), cohort_of(1))
+      >>> print(round(float(jnp.hypot(*y[0])), 4))  # 3 + 4j, turned
+      5.0
+    """
+
+    def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+        real, imaginary = jnp.split(x, 2, axis=1)
+        turn = per_client(lambda key: jax.random.uniform(key, real.shape[1:]), key, cohort.client) * 2 * jnp.pi
+        cosine, sine = jnp.cos(turn), jnp.sin(turn)
+        turned = jnp.concatenate([real * cosine - imaginary * sine, real * sine + imaginary * cosine], axis=1)
+        return _faded(key, turned, cohort)
+
+    return multiple_access(receiver_noise, known_count=False)._replace(transmit=transmit)
 
 
 def _faded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """Which clients take part in a round, and how they train.
 
 - `participation`: draws of a round's cohort; `poisson_draws`, `separated_draws`: those of private training.
+- `schedulers`: few clients a round, by turns or by the gains of their links.
 - `asynchronous_draws`: cohorts of the updates that arrive next; `job_times`: when they do.
 - `cohort_rows`: what draws have in common.
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
@@ -33,12 +34,13 @@ if TYPE_CHECKING:
         scheduled,
     )
     from fedjax_priv.clients.poisson_draws import cyclic_poisson, poisson
+    from fedjax_priv.clients.schedulers import best_gains, proportional_fair, round_robin
     from fedjax_priv.clients.separated_draws import separated
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "LocalSteps", "bernoulli", "bounded", "bounded_and_counted", "buffered", "channel_aware", "clipped_gradient",
-    "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd", "norm_methods", "only_if",
-    "poisson", "sample", "scheduled", "separated",
+    "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
+    "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd",
+    "norm_methods", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
 ]  # fmt: skip

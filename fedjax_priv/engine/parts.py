@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate, base
 
@@ -24,6 +24,7 @@ class Parts(NamedTuple):
     num_clients: int | None
     placement: base.Placement
     observe: Callable[[base.View], PyTree] | None
+    lying_server: base.LyingServer | None = None
 
 
 def check_types(parts: Mapping[str, Any]) -> None:
@@ -105,6 +106,44 @@ def check_versions(cohort: base.Draw, aggregate: base.Aggregator) -> None:
     """
     if cohort.versions > 1 and aggregate.tells:
         raise ValueError("aggregate must not tell clients its numbers where cohort lets them train earlier models")
+
+
+def check_lies(
+    lying_server: base.LyingServer | None, cohort: base.Draw, layers: base.Layer, aggregate: base.Aggregator
+) -> None:
+    """Checks that clients act on the lies they are told.
+
+    Raises:
+      ValueError: `lying_server` is of another type, lies about survivors to layers that have no lists of them, or hands
+        out models where clients train earlier ones or are told numbers with the model; or layers need digests of them.
+    """
+    if layers.digest and (cohort.versions > 1 or aggregate.tells):
+        raise ValueError("layers must not bind the model where clients train earlier ones or are told more than it")
+    if lying_server is None:
+        return
+    _validate.part(base.LyingServer, "attacks.split_lists(10, threshold=6)", lying_server=lying_server)
+    if lying_server.models is not None:
+        _validate.takes("key, state", models=lying_server.models)
+        if cohort.versions > 1 or aggregate.tells:
+            raise ValueError("lying_server must hand out no models where clients train earlier ones or are told more")
+    if lying_server.lists is not None:
+        _validate.takes("alive, cohort", lists=lying_server.lists)
+        if not layers.by_list:
+            raise ValueError("layers must open secrets by lists of survivors, such as pairwise_masks(), to lie about")
+
+
+def lists_of(lying_server: base.LyingServer, alive: Array, cohort: base.Cohort) -> base.Lists:
+    """What each client is told of the survivors.
+
+    Raises:
+      ValueError: it is no bool array `[n, n]`.
+    """
+    assert lying_server.lists is not None
+    told, n = lying_server.lists(alive, cohort), alive.size
+    if jnp.shape(told) != (n, n) or jnp.result_type(told) != jnp.bool_:
+        raise ValueError(f"lists must return bool ({n}, {n}), got {jnp.result_type(told)} {jnp.shape(told)}")
+    colluding = jnp.isin(cohort.client, jnp.array(lying_server.colluding, jnp.int32))
+    return base.Lists(jnp.asarray(told), colluding)
 
 
 def check_clients(data: base.ClientData, num_clients: int | None) -> None:

@@ -24,17 +24,19 @@ from fedjax_priv.engine.parts import (
     check_clients,
     check_cohort,
     check_direction,
+    check_lies,
     check_size,
     check_types,
     check_versions,
     combine_of,
+    lists_of,
 )
 from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
-from fedjax_priv.engine.versions import by_version, given, kept, ring
+from fedjax_priv.engine.versions import by_version, handed_out, kept, ring, with_digests
 from fedjax_priv.keys import each_named, named
 
 
@@ -51,6 +53,7 @@ def federated_round(
     mesh: Mesh | Literal["auto"] | None = "auto",
     observe: Callable[[base.View], PyTree] | None = None,
     release: base.Release | None = None,
+    lying_server: base.LyingServer | None = None,
 ) -> base.Algorithm:
     """One round of a federated system as a pure function.
 
@@ -69,6 +72,8 @@ def federated_round(
       observe: `RoundInfo.observed` is this function of what the server sees, such as `lambda view: view`, which takes
         O(n d) memory. `simulate` and `sweep` keep a dict of numbers by name, round by round.
       release: what rounds give away, for `ledger`; nothing is computed from it.
+      lying_server: what the server does that does not follow the protocol, such as `attacks.split_lists(...)`; nothing
+        if not given.
 
     Returns:
       The system. `init` and `step` may be called inside jit, vmap and scan. `jax.jit(step)` is compiled once for any
@@ -80,9 +85,10 @@ def federated_round(
     Raises:
       ValueError: a part of another type, a block below 1, a mesh of other axes, layers that do not say how uploads
         combine, that combine another number of groups than the cohort draws, or that need a number of uploads which the
-        channel hides, an `aggregate` that tells clients its numbers where they train earlier models. Also, when `init`
-        or `step` is called, data or a state of another number of clients, a cohort too large for an exact sum, a
-        direction of another shape than `[d]`, or a rule whose state changes shape.
+        channel hides, an `aggregate` that tells clients its numbers where they train earlier models, or a
+        `lying_server` whose lies clients do not hear. Also, when `init` or `step` is called, data or a state of
+        another number of clients, a cohort too large for an exact sum, a direction of another shape than `[d]`, or a
+        rule whose state changes shape.
     """
     if block is not None:
         _validate.integer(block=block)
@@ -91,11 +97,15 @@ def federated_round(
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
 
     check_versions(cohort, aggregate)
-    training = local if cohort.versions == 1 else by_version(local)
+    check_lies(lying_server, cohort, layers, aggregate)
+    one_model = cohort.versions == 1 and (lying_server is None or lying_server.models is None)
+    training = local if one_model else by_version(local)
     placement = base.Placement(block, mesh)
+    placed_layers = layers.placed(placement)
     parts = Parts(
-        cohort, training, layers.placed(placement), combine, channel, aggregate, server, num_clients, placement, observe
-    )
+        cohort, training, placed_layers, combine, channel, aggregate, server, num_clients, placement, observe,
+        lying_server,
+    )  # fmt: skip
     of = functools.partial
     there = of(of, on_devices_of, mesh) if mesh else of  # only the forms for its devices are traced
     return base.Algorithm(
@@ -132,9 +142,12 @@ def _step(
     who, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
     check_cohort(state, who, data, parts.combine.max_uploads)
 
+    models = handed_out(parts.lying_server, keys["cohort"], state, data.count.shape[0])
+    if parts.layers.digest:
+        who = with_digests(parts.layers.digest, who, models)
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
     told = parts.aggregate.tells(state.aggregate) if parts.aggregate.tells else {}
-    start = base.Told(state.params, told) if told else given(state)
+    start = base.Told(state.params, told) if told else models
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
     sums, uploaded = uploads(parts, keys, state._replace(params=start), data, who, private, public)
     received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
@@ -164,7 +177,10 @@ def _open_secrets(
 ) -> tuple[PyTree, PyTree]:
     """What the survivors who are still there disclose, and how many bits that takes."""
     online = parts.channel.respond(key, uploaded.alive, who)
-    return parts.layers.disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
+    disclose = parts.layers.disclose
+    if parts.lying_server is not None and parts.lying_server.lists is not None:
+        disclose = functools.partial(disclose, lists=lists_of(parts.lying_server, uploaded.alive, who))
+    return disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
 
 
 def _descend(

@@ -8,11 +8,16 @@
 - `noise_gaussian`, `noise_skellam`, `noise_discrete_gaussian`: noise that clients add for differential privacy.
 - `sparsification`, `common_subset`, `consensus_sparsification`: fewer coordinates, chosen by each client, by a public
   seed, or by a vote; `coordinate_sets` draws random ones.
+- `located_field`, `thresholded_mask`, `opened_coordinates`: sums that a committee opens only where enough clients sent
+  a coordinate, and what is made of the rest.
 - `sketching`: a random projection from a public seed.
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
-- `analog_alignment`: innermost layer of analog uploads, and the power control above it.
+- `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
+  they arrive.
+- `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
+- `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
 - `secure_sum/`: what is inside a secure sum.
 """
@@ -31,12 +36,15 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.group_sums import field_sum, fixed_point_sum, float_sum
     from fedjax_priv.layers.in_the_clear import plain, plain_field, plain_ring
     from fedjax_priv.layers.input_validation import validate_norm
+    from fedjax_priv.layers.located_field import on_sparse_values, paired_coordinates, plain_sparse_field
     from fedjax_priv.layers.mask import pairwise_masks
     from fedjax_priv.layers.noise_discrete_gaussian import discrete_gaussian_noise
     from fedjax_priv.layers.noise_gaussian import gaussian_noise
     from fedjax_priv.layers.noise_skellam import integer_skellam_noise, skellam_noise
     from fedjax_priv.layers.one_shot_mask import one_shot_masks
+    from fedjax_priv.layers.opened_coordinates import opened_top_k, over_opened
     from fedjax_priv.layers.quantization import quantize
+    from fedjax_priv.layers.receive_level import weakest
     from fedjax_priv.layers.rotation import rotate
     from fedjax_priv.layers.rounding import round_within
     from fedjax_priv.layers.sketching import jl
@@ -44,16 +52,21 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
     from fedjax_priv.layers.stacking import stack, stateless
     from fedjax_priv.layers.staleness import discounted_mean
+    from fedjax_priv.layers.stochastic_levels import coded, qsgd, uniform_levels
+    from fedjax_priv.layers.thresholded_mask import thresholded_masks
+    from fedjax_priv.layers.votes import invert_gains, plain_signs, sign, tones
     from fedjax_priv.layers.weighting import average, over_the_air_mean, public_weighted_mean, scale, weighted_mean
     from fedjax_priv.layers.wrapping import wrap
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "align", "average", "clip", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
+    "align", "average", "clip", "coded", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
     "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-    "integer_skellam_noise", "jl", "one_shot_masks", "over_the_air_mean", "pairwise_masks", "plain", "plain_field",
-    "plain_ring", "plain_sparse", "public_weighted_mean", "quantize", "rand_k", "rotate", "round_within", "scale",
-    "skellam_noise", "sparse_masks", "stack", "stateless", "top_k", "validate_norm", "waveform", "weighted_mean",
-    "wrap",
+    "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k",
+    "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field",
+    "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean", "qsgd", "quantize",
+    "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
+    "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",
+    "weighted_mean", "wrap",
 ]  # fmt: skip

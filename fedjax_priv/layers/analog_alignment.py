@@ -12,6 +12,7 @@ from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import MAX_FIXED_POINT, range_status
 from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each, standard_deviation, standard_normal
+from fedjax_priv.layers.receive_level import Level, checked_level, is_one, level_of_cohort
 from fedjax_priv.layers.stacking import stateless
 
 PowerControl = Literal["gradient", "bound", "signal"]
@@ -23,8 +24,9 @@ def align(
     max_norm: float | Array,
     power: ArrayLike | None = None,
     control: PowerControl = "gradient",
+    level: Level = 1.0,
 ) -> Layer:
-    """Private aligned transmission: `x_k = (a_k g_k + b_k n_k) / h_k`, `n_k ~ N(0, sigma_k^2 I)`; received as
+    """Private aligned transmission: `x_k = (c_t / h_k) (a_k g_k + b_k n_k)`, `n_k ~ N(0, sigma_k^2 I)`; received as
     `h_k x_k`.
 
     Without a power budget `a_k = b_k = 1` (eqs. 6 and 8 of the wireless FedSGD paper). With one, `control` decides:
@@ -43,22 +45,25 @@ def align(
       max_norm: L, the norm updates were clipped to; may be traced.
       power: P_k / d, mean energy of a channel use, one for all clients or `[population]`; None: no limit.
       control: what is scaled down if power does not suffice.
+      level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, or a function `(round, gain [n]) -> c_t`; may be
+        traced. `over_the_air_mean` below divides by the same. Above in the formulas P_k is then P_k / c_t^2.
 
     Raises:
-      ValueError: a variance is negative, a norm or power is not > 0, `control` is none of these, or (by `init`) the
-        number of variances or powers is neither 1 nor the population.
+      ValueError: a variance is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
+        the number of variances or powers is neither 1 nor the population.
 
     Examples:
       >>> send = stack(align=align(0.1, max_norm=1.0), mean=over_the_air_mean(), send=waveform())
     """
     _validate.one_of(("gradient", "bound", "signal"), control=control)
     bound, deviation = _validate.positive(max_norm=max_norm), standard_deviation(noise_variance)
-    limit = None if power is None else _validate.array(_validate.positive, power=power)
+    budget_of_use = None if power is None else _validate.array(_validate.positive, power=power)
+    level, unit = checked_level(level), is_one(level)
 
-    def amplitudes(g: Array, sigma: Array, cohort: Cohort) -> tuple[Array, Array]:
-        if limit is None:
+    def amplitudes(g: Array, sigma: Array, cohort: Cohort, public: dict[str, Array]) -> tuple[Array, Array]:
+        if budget_of_use is None:
             return jnp.ones_like(sigma), jnp.ones_like(sigma)
-        d = g.shape[1]
+        d, limit = g.shape[1], budget_of_use if unit else budget_of_use / jnp.square(public["level"])
         if control == "signal":
             left = d * power_left(limit, jnp.square(deviation), cohort)
             return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(left, 0)) / bound), jnp.ones_like(sigma)
@@ -67,19 +72,21 @@ def align(
         limited = jnp.minimum(1.0, jnp.sqrt(budget / (jnp.square(norm) + noise)))
         return limited, limited
 
-    def encode(key: Key, private: tuple, public: PyTree, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
-        del private, public
+    def encode(key: Key, private: tuple, public: dict, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del private
         sigma = of_clients(deviation, cohort)
-        a, b = amplitudes(g, sigma, cohort)
+        a, b = amplitudes(g, sigma, cohort, public)
         received = a[:, None] * g + (b * sigma)[:, None] * standard_normal(key, g, cohort)
-        x = received / cohort.gain[:, None]
+        x = received / cohort.gain[:, None] if unit else public["level"] * received / cohort.gain[:, None]
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
-        return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **sent})
+        known = {} if unit else {"level": jnp.broadcast_to(public["level"], a.shape)}
+        return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **known, **sent})
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
-        """The receiver knows all gains and probabilities."""
+        """The receiver knows all gains and probabilities, and everybody the level."""
         del key, state
-        return (), {"gain": cohort.gain, "participation": cohort.participation}, {}
+        known = {} if unit else {"level": level_of_cohort(level, cohort)}
+        return (), {"gain": cohort.gain, "participation": cohort.participation, **known}, {}
 
     init = one_for_each(noise_variance=noise_variance, **({} if power is None else {"power": power}))
     return stateless()._replace(init=init, advertise=advertise, encode=encode)

@@ -10,18 +10,17 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Link, Placement, Received, Sent
 from fedjax_priv.crypto import field, lagrange, matrix, shamir
 from fedjax_priv.crypto.prg import expand
-from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
-from fedjax_priv.keys import per_client
 from fedjax_priv.layers.group_sums import field_sum, message_bits
+from fedjax_priv.layers.secure_sum import committee as committees
+from fedjax_priv.layers.secure_sum.committee import Roster
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
-from fedjax_priv.layers.secure_sum.private_links import delivered
 
 
 class Code(NamedTuple):
@@ -41,13 +40,6 @@ class Code(NamedTuple):
     def length(self) -> int:
         """L, words of a piece and of a share."""
         return -(-self.num_values // self.pieces)
-
-
-class Roster(NamedTuple):
-    """What everybody knows once a round is open."""
-
-    round: Int[Array, " n"]
-    selected: Bool[Array, " n"]
 
 
 class Opened(NamedTuple):
@@ -167,15 +159,12 @@ def points(code: Code) -> tuple[UInt32[Array, " n"], UInt32[Array, " u"]]:
 def _open_round(code: Code, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n 2"], Roster, Bits]:
     """Every client draws a seed and sends a share to each other one."""
     n = cohort.client.size
-    if n > code.group_size:
-        raise ValueError(f"group_size must be at least the size of the cohort, {n}, got {code.group_size}")
-    if n < code.threshold:
-        raise ValueError(f"threshold must be at most the size of the cohort, {n}, got {code.threshold}")
-    seed = per_client(lambda key: jax.random.bits(key, (2,), jnp.uint32), key, cohort.client)
+    committees.check_cohort(n, code.group_size, threshold=code.threshold)
+    seed = committees.own_seeds(key, cohort.client)
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     share = message_bits(jax.ShapeDtypeStruct((code.length,), jnp.uint32))
     shares = jnp.where(cohort.selected, others * share, 0)
-    return seed, Roster(cohort.round, cohort.selected), {"share": Link(shares, shares)}
+    return seed, Roster(cohort.round, cohort.selected, jnp.arange(n)), {"share": Link(shares, shares)}
 
 
 def _masks(code: Code, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Array, "b w"]:
@@ -196,17 +185,15 @@ def _sums_of_shares(
     """For each client the sum of the shares that survivors have sent it."""
     n, (alpha, beta) = len(seed), points(code)
 
-    def run(shared: tuple, valid: Array, seed: Array, counts: Array) -> tuple:
+    def shares(shared: tuple, seed: Array) -> Array:
         weights, round = shared
         pieces = pieces_of(code, seed, round)
-        shares = delivered(matrix.matmul(weights, pieces.reshape(code.threshold, -1)))
-        mine = jnp.where((valid & counts)[:, None], shares.reshape(n, len(seed), code.length), 0)
-        return tuple(half.sum(1, dtype=jnp.uint32) for half in field.split(mine)), ()
+        of_holders = matrix.matmul(weights, pieces.reshape(code.threshold, -1))
+        return jnp.moveaxis(of_holders.reshape(n, len(seed), code.length), 1, 0)
 
     shared = lagrange.basis(beta, alpha[:n]), round
     held = 12 * (code.threshold + n) * code.length
-    halves, _ = over_clients(run, shared, (seed, alive), row_bytes=held, **placement._asdict())
-    return field.join(*halves)
+    return committees.sums_held(shares, shared, (seed,), alive, held, placement)
 
 
 def _sum_of_masks(code: Code, header: Opened) -> UInt32[Array, " w"]:

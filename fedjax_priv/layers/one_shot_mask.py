@@ -11,19 +11,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Link, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
 from fedjax_priv.crypto import field, lagrange, lattice, matrix, shamir
 from fedjax_priv.crypto.prg import expand
-from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
-from fedjax_priv.keys import each_named, per_client
+from fedjax_priv.keys import each_named
 from fedjax_priv.layers.group_sums import field_sum, message_bits
-from fedjax_priv.layers.secure_sum.committee import elected
+from fedjax_priv.layers.secure_sum import committee as committees
+from fedjax_priv.layers.secure_sum.committee import Roster
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
-from fedjax_priv.layers.secure_sum.private_links import delivered
 
 HINT = "the server also learns the sum of the clients' secrets and of their errors"
 UNKNOWN = "how hard it is to take off a mask was not estimated (secrets of {} numbers modulo q)"
@@ -40,14 +39,6 @@ class Terms(NamedTuple):
     fewest: int  # uploads in a sum that is opened
     length: int  # numbers in a secret
     coins: int  # of each sign in an error
-
-
-class Roster(NamedTuple):
-    """What everybody knows once a round is open."""
-
-    round: Int[Array, " n"]
-    selected: Bool[Array, " n"]
-    member: Int[Array, " c"]  # rows of the committee
 
 
 class Opened(NamedTuple):
@@ -121,12 +112,9 @@ def one_shot_masks(
         del clear
         sent = (online & roster.selected)[roster.member] & (alive.sum() >= terms.fewest)
         sums = only_rows(sent, _sums_of_shares(terms, seed, roster.round[0], alive, placement))
-        nobody, share = jnp.zeros(alive.shape, jnp.uint32), message_bits(sums[0])
-        told = jnp.where(alive[roster.member], alive.sum(dtype=jnp.uint32) * share, 0)
-        link = Link(
-            nobody.at[roster.member].set(jnp.where(sent, share, 0)), nobody.at[roster.member].set(told)
-        )  # each share is relayed to its member
-        return Opened(sums, sent), {"unmask": link}
+        share = message_bits(sums[0])
+        told = jnp.where(alive[roster.member], alive.sum(dtype=jnp.uint32) * share, 0)  # shares are relayed
+        return Opened(sums, sent), {"unmask": committees.asked(roster, jnp.where(sent, share, 0), told)}
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         del placement
@@ -181,15 +169,10 @@ def _at_most(most: int, of: str, **values: int) -> None:
 
 def _open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n 2"], Roster, Bits]:
     """Every client draws a seed; nothing is sent."""
-    n = cohort.client.size
-    if n > terms.group_size:
-        raise ValueError(f"group_size must be at least the size of the cohort, {n}, got {terms.group_size}")
-    if n < terms.committee:
-        raise ValueError(f"committee must be at most the size of the cohort, {n}, got {terms.committee}")
+    committees.check_cohort(cohort.client.size, terms.group_size, committee=terms.committee)
     keys = each_named(key, ("seed", "committee"))
-    seed = per_client(lambda key: jax.random.bits(key, (2,), jnp.uint32), keys["seed"], cohort.client)
-    member = elected(keys["committee"], cohort.selected, terms.committee)
-    return seed, Roster(cohort.round, cohort.selected, member), {}
+    member = committees.elected(keys["committee"], cohort.selected, terms.committee)
+    return committees.own_seeds(keys["seed"], cohort.client), Roster(cohort.round, cohort.selected, member), {}
 
 
 def secrets_of(terms: Terms, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Array, "b k"]:
@@ -214,16 +197,13 @@ def _sums_of_shares(
 ) -> UInt32[Array, "c k"]:
     """For each member the sum of the shares that it got from survivors, recomputed from their seeds."""
 
-    def run(round: Array, valid: Array, seed: Array, counts: Array) -> tuple:
+    def shares(round: Array, seed: Array) -> Array:
         coefficients = jax.vmap(lambda seed: share_seed(seed, round))(seed)
         share = lambda seed, secret: shamir.share(seed, secret, threshold=terms.threshold, num_shares=terms.committee)
-        shares = delivered(jax.vmap(share)(coefficients, secrets_of(terms, seed, round)))
-        mine = only_rows(valid & counts, shares)
-        return tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(mine)), ()
+        return jax.vmap(share)(coefficients, secrets_of(terms, seed, round))
 
     held = 4 * terms.length * (4 * terms.threshold + 2 * terms.committee)
-    halves, _ = over_clients(run, round, (seed, alive), row_bytes=held, **placement._asdict())
-    return field.join(*halves)
+    return committees.sums_held(shares, round, (seed,), alive, held, placement)
 
 
 def sum_of_secrets(terms: Terms, header: Opened) -> UInt32[Array, "1 k"]:

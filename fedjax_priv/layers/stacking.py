@@ -15,6 +15,7 @@ from fedjax_priv.base import (
     Key,
     Layer,
     Link,
+    Lists,
     Placement,
     Received,
     Scaled,
@@ -152,12 +153,21 @@ def stack(**layers: Layer) -> Layer:
         return x, state, Sent(bits, status, refused, clear, measured, valid)
 
     def disclose(
-        private: PyTree, public: PyTree, clear: PyTree, alive: Array, online: Array, placement: Placement = ONE_DEVICE
+        private: PyTree,
+        public: PyTree,
+        clear: PyTree,
+        alive: Array,
+        online: Array,
+        placement: Placement = ONE_DEVICE,
+        lists: Lists | None = None,
     ) -> tuple[PyTree, Bits]:
         closed = {
-            name: layer.placed(placement).disclose(private[name], public[name], clear[name], alive, online)
+            name: layer.placed(placement).disclose(
+                private[name], public[name], clear[name], alive, online,
+                **({"lists": lists} if layer.by_list and lists is not None else {}),
+            )
             for name, layer in layers.items()
-        }
+        }  # fmt: skip
         return {name: one[0] for name, one in closed.items()}, add_bits(*(one[1] for one in closed.values()))
 
     def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
@@ -175,4 +185,6 @@ def stack(**layers: Layer) -> Layer:
         needs_count=any(layer.needs_count for layer in layers.values()),
         needs_placement=True,
         threshold=last.threshold,
+        digest=last.digest,
+        by_list=any(layer.by_list for layer in layers.values()),
     )  # fmt: skip

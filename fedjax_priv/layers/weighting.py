@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received
 from fedjax_priv.layers.group_sums import fixed_point_sum
+from fedjax_priv.layers.receive_level import Level, checked_level, is_one, level_of_cohort
 from fedjax_priv.layers.stacking import stateless
 
 
@@ -78,25 +79,44 @@ def average() -> Layer:
     return stateless(decode=decode)._replace(needs_count=True)
 
 
-def over_the_air_mean(*, known_count: bool = True) -> Layer:
+def over_the_air_mean(
+    *, known_count: bool = True, level: Level = 1.0, expected_count: float | Array | None = None
+) -> Layer:
     """The mean of aligned uploads, from the one sum a receiver gets (wireless FedSGD, eqs. 9 and 10).
 
     If the number R of uploads is known: `y / (zeta R)`, or 0 if R = 0, with `zeta = 1 - prod_k (1 - p_k)`. If not:
     `y / m` with `m = sum_k p_k`, the receiver's noise included even if R = 0. The server knows every p_k, and the
     clients of the cohort join independently. A round without uploads is valid. If R is unknown, a round that nobody
-    could join, m = 0, fails.
+    could join, m = 0, fails. Uploads received at level c_t are divided by c_t too.
 
     Args:
       known_count: whether the server knows R.
+      level: c_t, that of `align`.
+      expected_count: divides in place of m where R is not used, > 0: of n clients that send where their channel is good
+        enough, n times the probability that it is. m itself is of this round's channels. None: m.
+
+    Raises:
+      ValueError: an argument outside its range, or `expected_count` where R is known.
 
     Examples:
       >>> send = stack(mean=over_the_air_mean(known_count=False), align=align(0.1, max_norm=1.0), send=waveform())
     """
 
+    level, unit = checked_level(level), is_one(level)
+    if expected_count is not None:
+        expected_count = _validate.positive(expected_count=expected_count)
+        if known_count:
+            raise ValueError(f"expected_count must be None where known_count is True, got {expected_count!r}")
+
+    def divisor(p: Float[Array, " n"]) -> Array:
+        if known_count:
+            return -jnp.expm1(jnp.log1p(-p).sum())
+        return p.sum() if expected_count is None else jnp.where(jnp.isfinite(p).all(), expected_count, jnp.nan)
+
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
         del key, state
-        p = cohort.participation
-        return (), -jnp.expm1(jnp.log1p(-p).sum()) if known_count else p.sum(), {}
+        by = divisor(cohort.participation)
+        return (), by if unit else by * level_of_cohort(level, cohort), {}
 
     def decode(header: tuple, public: Array, received: Received) -> Received:
         del header

@@ -17,9 +17,9 @@ from fedjax_priv.leakage.colluders import Colluders
 class KnownSecrets(NamedTuple):
     """What they know of the users of a round."""
 
-    key: UInt32[Array, "n 2"]
+    key: UInt32[Array, "n w"]
     of: Bool[Array, " n"]  # whose key it is
-    seed: UInt32[Array, "n 2"]  # of the private masks of the targets
+    seed: UInt32[Array, "n w"]  # of the private masks of the targets
     target: Bool[Array, " n"]  # honest survivors whose seed is known
 
 
@@ -27,29 +27,29 @@ def known_secrets(quorum: Quorum, header: Opened, roster: Roster, colluders: Col
     """Keys and seeds of users, from what was opened and what colluders bring; None: the server alone."""
     if colluders is None:
         colluders = _nobody(quorum, roster)
-    member, alive = colluders.member, header.alive
-    brought = _shares_of(quorum, roster, colluders, alive)
-    shares = jnp.where(member[:, None, None], brought, header.shares)
-    meant, enough = rebuild(quorum, roster, shares, header.online | member)  # survivors' seeds, keys of the lost
-    meant_known = enough & fits(roster, meant, alive)
-    keys, enough = rebuild(quorum, roster, _shares_of(quorum, roster, colluders, jnp.zeros_like(alive)), member)
-    known = jnp.where(alive, enough & fits(roster, keys, jnp.zeros_like(alive)), meant_known)
-    key = jnp.where(alive[:, None], keys, meant)
+    member = colluders.member
+    keys, known = _of_kind(quorum, header, roster, colluders, seed=False)
+    seeds, seed_known = _of_kind(quorum, header, roster, colluders, seed=True)
     return KnownSecrets(
-        key=jnp.where(member[:, None], colluders.key, key),
+        key=jnp.where(member[:, None], colluders.key, keys),
         of=roster.selected & (known | member),
-        seed=meant,
-        target=alive & meant_known & ~member,
+        seed=seeds,
+        target=header.alive & seed_known & ~member,
     )
 
 
-def _shares_of(quorum: Quorum, roster: Roster, colluders: Colluders, seed: Bool[Array, " n"]) -> UInt32[Array, "n m 2"]:
-    """The colluders' shares of the seeds of some users and of the keys of the others."""
-    of_seed = seed[all_peers(quorum, roster).slot][..., None]
-    return jnp.where(of_seed, colluders.shares[..., 2:], colluders.shares[..., :2])
+def _of_kind(
+    quorum: Quorum, header: Opened, roster: Roster, colluders: Colluders, *, seed: bool
+) -> tuple[UInt32[Array, "n w"], Bool[Array, " n"]]:
+    """Everybody's seed or key, and whether it is known: survivors opened the one or the other by the list they had."""
+    member, of = colluders.member, slice(quorum.words, None) if seed else slice(quorum.words)
+    told = header.alive[all_peers(quorum, roster).slot] if isinstance(header.told, tuple) else header.told
+    shares = jnp.where(member[:, None, None], colluders.shares[..., of], header.shares)
+    secrets, enough = rebuild(quorum, roster, shares, header.online | member, (told == seed) | member[:, None])
+    return secrets, enough & fits(quorum, roster, secrets, jnp.full_like(member, seed))
 
 
 def _nobody(quorum: Quorum, roster: Roster) -> Colluders:
     n = roster.client.size
     zeros = lambda *shape: jnp.zeros((n, *shape), jnp.uint32)
-    return Colluders(jnp.zeros(n, bool), zeros(2), zeros(quorum.holders, 4))
+    return Colluders(jnp.zeros(n, bool), zeros(quorum.words), zeros(quorum.holders, 2 * quorum.words))

@@ -19,6 +19,7 @@ from fedjax_priv.ledger import (
     over_the_air,
     sketched_uploads,
     sums,
+    votes,
 )
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
 from fedjax_priv.systems import releases
@@ -28,8 +29,10 @@ ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
     releases.NoisyUploads: noisy_uploads.entries,
     releases.Sum: sums.secure_sum,
     releases.SparseSum: sums.sparse_sum,
+    releases.ThresholdedSum: sums.thresholded_sum,
     releases.ProposedCoordinates: coordinates.entries,
     releases.OverTheAir: over_the_air.entries,
+    releases.Vote: votes.entries,
     releases.SketchedUploads: sketched_uploads.entries,
     releases.LocalNoise: local_noise.entries,
     releases.CentralNoise: central_noise.entries,

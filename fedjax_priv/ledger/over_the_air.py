@@ -11,10 +11,14 @@ import functools
 import numpy as np
 
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
+from fedjax_priv.ledger.receiver_noise import hidden_count, is_alone, levels, public_senders, received
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
+from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 ADJACENT = "all that one user holds is replaced, and its loss and update stay finite"
+STAYS = "one user stays and sends 0 in place of its update"
+LEAVES = "one user, of which all else that is known stays as it is, is not there"
 DELTA_LOCAL = 1e-5
 """The paper's delta_l, and what its delta' exceeds the least one by."""
 
@@ -29,12 +33,39 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
         rest, elsewhere = p[:, : p.shape[1] - colluding], none("the paper's eps is about a server that is alone")
         who = f"the server and the last {colluding} users, whose coins and noise it knows"
         seen.append(("coalition", who, rest, elsewhere))
-    scaled = release.power is not None and release.control == "gradient"  # noise depends on data
-    gaussian = not scaled and bool((p == 1).all())
-    return [
-        Entry(who, ADJACENT, said, _proved(release, question, part), view=view, gaussian=gaussian)
-        for view, who, part, said in seen
-    ]
+    found = []
+    for view, who, part, said in seen:
+        gaussian = _is_public(part) and not _is_scaled(release)
+        found.append(Entry(who, ADJACENT, said, _proved(release, question, part), view=view, gaussian=gaussian))
+        found += _of_absence(release, question, part, who, view)
+    return found
+
+
+def _of_absence(release: OverTheAir, question: Question, p: np.ndarray, who: str, view: str) -> list[Entry]:
+    """Where the receiver's noise is all there is: of a user that stays and sends 0, or that is not there."""
+    if not is_alone(release) or release.access == "orthogonal":
+        return []
+    if _is_public(p):
+        proved, said = _proved(release, question, p, "zero-out"), none("the paper's eps is about a user that leaves")
+        return [Entry(who, STAYS, said, proved, view=view, gaussian=True, neighbours="zero-out")]
+    if release.known_count or not _forgets(question):
+        return []
+    proved, said = _proved(release, question, p, "add/remove"), none("see replacement")
+    return [Entry(who, LEAVES, said, proved, view=view, neighbours="add/remove")]
+
+
+def _is_public(p: np.ndarray) -> bool:
+    """Whether nobody tosses a coin: all send, or the channel or a schedule decides who does."""
+    return bool(np.isin(p, (0, 1)).all())
+
+
+def _is_scaled(release: OverTheAir) -> bool:
+    """Whether noise of users depends on data (eq. 26)."""
+    return release.power is not None and release.control == "gradient" and not is_alone(release)
+
+
+def _forgets(question: Question) -> bool:
+    return question.steps is not None and question.steps.form in FORGETTING
 
 
 def _claimed(release: OverTheAir, p: np.ndarray, delta: float) -> Figure:
@@ -58,42 +89,64 @@ def _theorem(release: OverTheAir, p: np.ndarray) -> tuple[float, float]:
     return float(wireless.central_epsilon(*claim)), float(wireless.central_delta(*claim))
 
 
-def _proved(release: OverTheAir, question: Question, p: np.ndarray) -> Figure:
-    run, delta = question.run, question.delta
-    rounds, size = p.shape
+def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: Neighbours = "replacement") -> Figure:
+    size, c = p.shape[1], levels(release, question.run)
     if not ((p >= 0) & (p <= 1)).all():
         return none("a probability of taking part is outside [0, 1]")
+    if not ((c > 0) & (c < np.inf)).all():
+        return none("a level is not a finite number above 0")
     if np.ndim(release.noise_variance):
         return none("noise variances differ between users: the accountant is for one")
+    if is_alone(release) and not np.asarray(release.receiver_noise):
+        return none("nobody adds noise")
+    if _is_scaled(release):
+        return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
     noises = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64)
     about = wireless.Round(size, _shape(p), *noises.tolist())
-    if release.power is not None and release.control == "gradient":
-        return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
     if release.access == "orthogonal":
-        return _orthogonal(release, p, rounds, delta, about)
-    if release.power is not None and release.control == "bound":
-        power = np.broadcast_to(release.power, run.gain.shape[1])[:size] * run.attrs["num_params"]
-        gain = run.gain.values[:, :size].astype(np.float64)
-        amplitude = wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"])
-        eps = wireless.limited_epsilon(about, delta, amplitudes=amplitude, rounds=rounds)
+        return _orthogonal(release, p, question.delta, about, c)
+    if _is_public(p):
+        return public_senders(release, question, p, about, c, neighbours)
+    return _sampled(release, question, p, about, c, neighbours)
+
+
+def _sampled(
+    release: OverTheAir, question: Question, p: np.ndarray, about: wireless.Round, c: np.ndarray, neighbours: Neighbours
+) -> Figure:
+    """Users toss coins that the server does not see."""
+    rounds, delta = len(p), question.delta
+    a = received(release, question.run, p.shape[1], about, c)
+    if is_alone(release):
+        c, a = c * a.max(1), np.ones_like(a)
+    about = about._replace(receiver_noise=_number(about.receiver_noise / c**2))
+    if (a < 1).any():
+        eps = wireless.limited_epsilon(about, delta, amplitudes=a, rounds=rounds)
         return Figure(float(eps), delta, "known set of users, amplitudes scaled by L (replacement)")
     by_round = functools.partial(wireless.epsilon_by_round, about, delta, rounds=rounds)
-    if question.steps is None or question.steps.form not in FORGETTING:
+    if not _forgets(question):
         eps = wireless.known_set_epsilon(about, delta, rounds=rounds)
         why = "set of senders known: what clients remember may show it (replacement)"
         return Figure(float(eps), delta, why, lambda: by_round(known_set=True))
+    if is_alone(release) and not release.known_count:
+        return hidden_count(question, p, about, np.broadcast_to(about.receiver_noise, rounds), neighbours)
     eps = wireless.rigorous_epsilon(about, delta, rounds=rounds)
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)", by_round)
 
 
-def _orthogonal(release: OverTheAir, p: np.ndarray, rounds: int, delta: float, about: wireless.Round) -> Figure:
+def _orthogonal(release: OverTheAir, p: np.ndarray, delta: float, about: wireless.Round, c: np.ndarray) -> Figure:
     """The server sees every link and which are silent: one Gaussian mechanism per round in which a user takes part."""
     if release.power is not None:
         return none("users limited by power on orthogonal links: no accountant")
-    alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]))
+    rounds, least = len(p), _number(about.receiver_noise / c**2)
+    alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]), receiver_noise=least)
     eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)
     by_round = functools.partial(wireless.epsilon_by_round, alone, delta, rounds=rounds, known_set=True)
     return Figure(float(eps), delta, "each link seen alone, silence too (replacement)", by_round)
+
+
+def _number(values: np.ndarray) -> np.ndarray | float:
+    """The value of every round, as one number if they are all the same."""
+    return float(values[0]) if (values == values[0]).all() else values
 
 
 def _shape(p: np.ndarray) -> np.ndarray:

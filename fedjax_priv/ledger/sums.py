@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
-from fedjax_priv.systems.releases import SparseSum, Sum
+from fedjax_priv.systems.releases import SparseSum, Sum, ThresholdedSum
 from fedjax_priv.theory import sparse_secagg
 
 DATA = "any of a client's data"
@@ -51,6 +51,17 @@ def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
         "fewer), which location sets let the server take apart, see leakage.separate"
     )
     return [no_noise("the server, of sums at the coordinates that are sent", note)]
+
+
+def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
+    """The entry of sums that are opened where enough clients sent a coordinate; the note says what they hide."""
+    hidden = release.threshold - question.colluding
+    note = f"sums at a coordinate of at least {release.threshold} clients, who sent it is public; "
+    if hidden > 1:
+        note += f"at least {hidden} of them do not collude"
+    else:
+        note += "colluders that claim every coordinate read values alone"
+    return [no_noise("the server, of sums at the coordinates that are opened", note)]
 
 
 def _arrived(question: Question) -> float:

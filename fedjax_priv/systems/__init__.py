@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.composition.compose import compose
     from fedjax_priv.systems.in_the_clear.fedavg import fedavg
     from fedjax_priv.systems.in_the_clear.fedbuff import fedbuff
+    from fedjax_priv.systems.in_the_clear.majority_vote import majority_vote
     from fedjax_priv.systems.in_the_clear.sparse_fedavg import sparse_fedavg
     from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
     from fedjax_priv.systems.noisy_steps.dp_sgd import dp_sgd
+    from fedjax_priv.systems.over_the_air.digital_fedavg import digital_fedavg
+    from fedjax_priv.systems.over_the_air.votes import over_the_air_vote, two_tone_vote
     from fedjax_priv.systems.over_the_air.wireless import wireless
     from fedjax_priv.systems.robust.f2ed import f2ed
     from fedjax_priv.systems.robust.fedrep import fedrep
@@ -33,11 +36,13 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.secure_sums.one_shot_secagg import one_shot_secagg
     from fedjax_priv.systems.secure_sums.secagg import secagg
     from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
+    from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "cdp_fl", "common_secagg", "compose", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed", "fedavg", "fedbuff",
-    "fedrep", "lightsecagg", "one_shot_secagg", "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share",
-    "sparse_fedavg", "sparse_secagg", "wireless",
+    "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed",
+    "fedavg", "fedbuff", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
+    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
+    "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

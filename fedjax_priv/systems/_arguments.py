@@ -36,8 +36,10 @@ class HandsOn(NamedTuple):
         return {name: value for name, value in options.items() if value != parameters[name].default}
 
 
-ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe"))
-MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide"))
+ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe", "lying_server"))
+MASKS = HandsOn(
+    secagg_protocol, ("neighbours", "threshold", "elide", "consistency", "bind_model", "key_agreement", "prg")
+)
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
 

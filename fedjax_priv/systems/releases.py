@@ -51,6 +51,12 @@ class SparseSum(NamedTuple):
     masks: Protocol | None = None  # as in `Sum`
 
 
+class ThresholdedSum(NamedTuple):
+    """A secure sum of coordinates that each client chooses, opened where enough clients chose the same."""
+
+    threshold: int  # clients that must have sent a coordinate
+
+
 class ProposedCoordinates(NamedTuple):
     """Sums over buffers on coordinates that clients propose in the clear (FedREP)."""
 
@@ -71,6 +77,17 @@ class OverTheAir(NamedTuple):
     access: Literal["multiple", "orthogonal"]  # updates add up on the air, or each has its own link
     power: Array | None  # P_k / d, energy of a channel use: of all clients, or [n]; None: no limit
     control: str  # what gives way where power does not suffice, see `layers.align`
+    known_count: bool = True  # the server learns how many clients sent
+    level: Any = 1.0  # c_t, amplitude at which clients are received: a number, or of (round, gain [n])
+
+
+class Vote(NamedTuple):
+    """Signs of updates, of which the server receives the noisy sum."""
+
+    clip: float | Array | None  # L, largest norm of an update before its own noise; None: not clipped
+    noise_variance: float | Array | None  # of a client's noise before the sign; None: no noise
+    level: float | Array | None  # c, amplitude of a received sign; None: phases are unknown, and no figure counts them
+    receiver_noise: float | Array  # N0, variance at a channel use
 
 
 class SketchedUploads(NamedTuple):
@@ -119,6 +136,6 @@ class BufferedNoise(NamedTuple):
 
 
 Release = (
-    NoisyUploads | SketchedUploads | Sum | SparseSum | ProposedCoordinates | OverTheAir | LocalNoise | CentralNoise
-    | BufferedNoise
+    NoisyUploads | SketchedUploads | Sum | SparseSum | ThresholdedSum | ProposedCoordinates | OverTheAir | Vote
+    | LocalNoise | CentralNoise | BufferedNoise
 )  # fmt: skip

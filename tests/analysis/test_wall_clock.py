@@ -6,7 +6,7 @@ from refusals import refused
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.analysis import round_bytes, round_seconds, run_bytes, run_seconds
-from fedjax_priv.analysis.wall_clock import OnAir
+from fedjax_priv.analysis.on_air import OnAir
 from fedjax_priv.base import Link, RoundInfo
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -172,18 +172,19 @@ def test_analog_uploads_take_the_time_of_their_uses_of_the_channel(access):
     np.testing.assert_allclose(seconds, 1.0 + model + turns * d / (2 * 50.0), rtol=1e-12)
     _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(d), data), data)
     assert round_seconds(info, compute_seconds=1.0, bandwidth=1e3, air=air) == pytest.approx(float(seconds[0]))
-    with pytest.raises(ValueError, match=r"^air must be given for analog uploads, such as OnAir\(hertz=1e6\)"):
+    with pytest.raises(ValueError, match=r"^air must be given for uploads over the air, such as OnAir\(hertz=1e6\)"):
         run_seconds(run, compute_seconds=1.0, bandwidth=1e3)
 
 
 def test_a_round_in_which_nobody_sends_takes_no_time_on_the_air():
-    assert OnAir(1e3).seconds(100, 0) == 0 == OnAir(1e3, "orthogonal").seconds(100, 0)
+    for access in ("multiple", "orthogonal", "bands"):
+        assert OnAir(1e3, access).seconds(np.zeros(3)) == 0
 
 
 def test_air_is_for_analog_uploads():
-    with pytest.raises(ValueError, match="^air must be None without analog uploads"):
+    with pytest.raises(ValueError, match="^air must be None without uploads over the air"):
         round_seconds(a_round(ALL), compute_seconds=0, bandwidth=1, air=OnAir(1.0))
     with pytest.raises(ValueError, match="^hertz must be"):
-        OnAir(0.0).seconds(3, 1)
+        OnAir(0.0).seconds([3])
     with pytest.raises(ValueError, match="^access must be"):
-        OnAir(1.0, "frequency").seconds(3, 1)
+        OnAir(1.0, "frequency").seconds([3])

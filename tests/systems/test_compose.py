@@ -99,7 +99,12 @@ NOT_THESE = {
     "distributed_dp_fedavg": "its sums are modulo a power of two, of rotated updates",
     "fedbuff": "its rounds are asynchronous",
     "lightsecagg": "its masks are those of a code, which is no choice of `secure`",
+    "digital_fedavg": "its uploads have as many bits as its links carry, which is no choice of `channel`",
+    "majority_vote": "it sends signs, which is no choice of `compress`",
+    "over_the_air_vote": "it sends signs, which is no choice of `compress`",
+    "two_tone_vote": "it sends signs, which is no choice of `compress`",
     "one_shot_secagg": "its masks leave less of the field, which is no choice of `secure`",
+    "thresholded_secagg": "its masks come off where enough clients sent a coordinate, which is no choice of `secure`",
 }
 """Published systems that `compose` cannot write, and why."""
 

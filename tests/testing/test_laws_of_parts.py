@@ -102,6 +102,8 @@ CHANNELS = {
     "erasure": channels.erasure(0.4, leave=0.3),
     "multiple_access": channels.multiple_access(1.0),
     "orthogonal": channels.orthogonal(1.0),
+    "outage": channels.outage(1.0, snr=4.0),
+    "unknown_phases": channels.unknown_phases(1.0),
 }
 FADING = {
     "constant": channels.constant(2.0),
@@ -176,7 +178,7 @@ class TestParts(chex.TestCase):
     @chex.variants(**VARIANTS)
     @parameterized.named_parameters(*named(CHANNELS))
     def test_channel(self, name):
-        check_channel(CHANNELS[name], variant=self.variant)
+        check_channel(CHANNELS[name], num_params=6, variant=self.variant)
 
     @chex.variants(**VARIANTS)
     @parameterized.named_parameters(*named(FADING))

@@ -9,7 +9,9 @@
 - `tiles`: as many users side by side as fit.
 - `masked_sum`: the protocol over a group.
 - `private_links`: what stands in for encryption between clients.
-- `committee`: the few clients that open a sum for all.
+- `committee`: the clients that open a sum for all: who they are, what they hold, what it costs.
+- `bound_masks`: masks for members of a committee, bound to the coordinates a client sends.
+- `thresholded_opening`: what members open only where enough clients sent a coordinate.
 - `bitmap`: sets of coordinates, one bit each.
 - `alias_table`: draws from a table of probabilities.
 """

@@ -1,10 +1,26 @@
-"""A few clients that open sums for all: who they are, and what stands in for their election."""
+"""Clients that open a sum for all: who they are, what they hold of each client, and what it costs to ask them."""
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
-from fedjax_priv.base import Key
+from fedjax_priv.base import Key, Link, Placement
+from fedjax_priv.crypto import field
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.secure_sum.private_links import delivered
+
+
+class Roster(NamedTuple):
+    """What everybody knows once a round is open."""
+
+    round: Int[Array, " n"]
+    selected: Bool[Array, " n"]
+    member: Int[Array, " c"]  # rows of those that open the sum
 
 
 def elected(key: Key, selected: Bool[Array, " n"], size: int) -> Int[Array, " c"]:
@@ -15,3 +31,50 @@ def elected(key: Key, selected: Bool[Array, " n"], size: int) -> Int[Array, " c"
     """
     word = jax.random.bits(key, selected.shape, jnp.uint32) >> 1
     return jnp.argsort(jnp.where(selected, word, jnp.uint32(2**32 - 1)))[:size]
+
+
+def check_cohort(n: int, group_size: int, **fewest: int) -> None:
+    """Raises ValueError unless a cohort of `n` has at most `group_size` clients and at least `fewest`, by its name."""
+    if n > group_size:
+        raise ValueError(f"group_size must be at least the size of the cohort, {n}, got {group_size}")
+    for name, least in fewest.items():
+        if n < least:
+            raise ValueError(f"{name} must be at most the size of the cohort, {n}, got {least}")
+
+
+def own_seeds(key: Key, client: Int[Array, " n"]) -> UInt32[Array, "n 2"]:
+    """A seed of every client, from which it recomputes all it draws in a round."""
+    return per_client(lambda key: jax.random.bits(key, (2,), jnp.uint32), key, client)
+
+
+def sums_held(
+    shares: Callable[..., Array],
+    shared: PyTree,
+    rows: tuple[PyTree, ...],
+    alive: Bool[Array, " n"],
+    row_bytes: int,
+    placement: Placement,
+) -> UInt32[Array, "c l"]:
+    """For each member the sum of what it holds of the survivors.
+
+    Args:
+      shares: `(shared, *rows [b, ...]) -> uint32 [b, c, l]`, field elements that each client has sent each member.
+      shared: what every block gets whole.
+      rows: of the clients, from which shares are recomputed.
+      alive: the survivors.
+      row_bytes: what `shares` holds for a client, about.
+      placement: blocks and devices.
+    """
+
+    def run(shared: PyTree, valid: Array, counts: Array, *rows: PyTree) -> tuple:
+        mine = only_rows(valid & counts, delivered(shares(shared, *rows)))
+        return tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(mine)), ()
+
+    halves, _ = over_clients(run, shared, (alive, *rows), row_bytes=row_bytes, **placement._asdict())
+    return field.join(*halves)
+
+
+def asked(roster: Roster, up: Array, down: Array) -> Link:
+    """Bits of each client's link for what members send and are sent, `[c]` each."""
+    nobody = jnp.zeros(roster.selected.shape, jnp.uint32)
+    return Link(nobody.at[roster.member].set(up), nobody.at[roster.member].set(down))

@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
-from fedjax_priv.crypto import key_agreement
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, Sent
+from fedjax_priv.crypto.digest import model_digest
 from fedjax_priv.crypto.modulus import FIELD, Modulus
-from fedjax_priv.crypto.prg import Prg
+from fedjax_priv.crypto.prg import Prg, expand
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.layers.group_sums import element_bits, exact_sum, sum_by_group
 from fedjax_priv.layers.secure_sum import bitmap, opening, sharing
@@ -36,6 +36,7 @@ class Protocol(NamedTuple):
     prg: Prg  # generator of private masks
     elide: bool  # private masks are left out; `expansion` leaves out its own
     modulus: Modulus = FIELD  # where uploads and masks are added
+    bind_model: bool = False  # pairwise masks depend on the model that a user was given
 
 
 def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
@@ -59,10 +60,16 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         return y, (), sent
 
     def disclose(
-        private: Secrets, roster: Roster, clear: PyTree, alive: Array, online: Array, placement: Placement = ONE_DEVICE
+        private: Secrets,
+        roster: Roster,
+        clear: PyTree,
+        alive: Array,
+        online: Array,
+        placement: Placement = ONE_DEVICE,
+        lists: Lists | None = None,
     ) -> tuple[Opened, Bits]:
         del placement
-        return opening.disclose(quorum, private, roster, clear, alive, online)
+        return opening.disclose(quorum, private, roster, clear, alive, online, lists)
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         rebuilt = opening.reconstruct(quorum, header, roster)
@@ -92,6 +99,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
         caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, threshold=quorum.threshold,
+        by_list=True, digest=model_digest if protocol.bind_model else None,
     )  # fmt: skip
 
 
@@ -103,11 +111,13 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
     own = x if protocol.elide else add(private_masks(protocol, roster, private.seed, d), x)
     crowded = sharing.is_crowded(protocol.quorum, roster, private.slot)
     refused = jnp.where(pairs.overflow | crowded, int(Status.CAP_OVERFLOW), 0)
+    not_mine = (roster.key[private.slot] != private.public).any(1)
+    status = jnp.where(not_mine, int(Status.WRONG_SHARES), 0)
     if not protocol.expansion.located:
-        return add(own, pairs.mask), Sent(element_bits(protocol.modulus, x), refused=refused)
+        return add(own, pairs.mask), Sent(element_bits(protocol.modulus, x), status, refused)
     located = jax.vmap(bitmap.pack)(pairs.chosen)
     bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
-    return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, refused=refused, clear=located)
+    return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, refused, located)
 
 
 def _unmask(
@@ -125,17 +135,27 @@ def _unmask(
     return jnp.where(lost[:, None], pairs, jnp.where((kind == 1)[:, None], private, 0))
 
 
-def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b 2"], d: int) -> UInt32[Array, "b d"]:
+def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b w"], d: int) -> UInt32[Array, "b d"]:
     """The private mask of each user, on all coordinates. Client and server both call this."""
     expand = protocol.modulus.expand
     return jax.vmap(lambda seed: expand(seed, "private mask", roster.round[0], d, protocol.prg))(seeds)
+
+
+def bound(protocol: Protocol, seeds: UInt32[Array, "b m w"], digest: UInt32[Array, "b m 2"]) -> UInt32[Array, "b m w"]:
+    """The seeds of pairs, keyed anew by the digest of the model: a block of the generator, with the digest as counter.
+
+    Each end of a pair takes the digest of what it received, so masks between users of different models do not cancel
+    (Pasquini, Francati, Ateniese 2022).
+    """
+    rekey = lambda seed, digest: expand(seed, "model", digest[0], seed.size, protocol.prg, part=digest[1])
+    return jax.vmap(jax.vmap(rekey))(seeds, digest)
 
 
 def pairs_of(
     protocol: Protocol,
     roster: Roster,
     slot: Int[Array, " b"],
-    secret: UInt32[Array, "b 2"],
+    secret: UInt32[Array, "b w"],
     active: Bool[Array, " n"],
     d: int,
     asked: Bool[Array, " b"] | None = None,
@@ -143,9 +163,13 @@ def pairs_of(
     """The pairwise masks of each user `asked` for with its active peers. Client and server both call this."""
     near = jax.vmap(lambda slot: peers(roster.circle, slot, protocol.quorum.holders))(slot)
     peer = near.slot[:, 1:]
-    # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
-    seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(secret, roster.key[peer]))
     meets, plus = near.there[:, 1:] & active[peer], roster.client[peer] > roster.client[slot][:, None]
     if asked is not None:
         meets &= asked[:, None]
+    seeds = protocol.quorum.agreement.shared_seeds(secret, roster.key[peer], roster.round[0], meets)
+    # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
+    seeds = jax.lax.optimization_barrier(seeds)
+    if protocol.bind_model:  # what a peer of a lost user added depends on the peer's own model
+        digest = jnp.repeat(roster.digest[slot][:, None], peer.shape[1], 1) if asked is None else roster.digest[peer]
+        seeds = bound(protocol, seeds, digest)
     return protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)

@@ -12,18 +12,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree, UInt32
 
-from fedjax_priv.base import Bits, Link
-from fedjax_priv.crypto import key_agreement, shamir
+from fedjax_priv.base import Bits, Link, Lists
+from fedjax_priv.crypto import shamir
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum.circle import Peers, in_group
+from fedjax_priv.layers.secure_sum.lists import agreed, consistency_bits, list_bits, told_to
 from fedjax_priv.layers.secure_sum.sharing import (
     Quorum,
     Roster,
     Secrets,
     all_peers,
     commitment,
-    group_holders,
     num_holders,
 )
 
@@ -31,45 +31,60 @@ from fedjax_priv.layers.secure_sum.sharing import (
 class Opened(NamedTuple):
     """What the server is sent once the survivors are known, and what it kept of their uploads."""
 
-    shares: UInt32[Array, "n m 2"]  # of a lost peer's key or a surviving peer's seed; zero: not sent
+    shares: UInt32[Array, "n m w"]  # of a lost peer's key or a surviving peer's seed; zero: not sent
     alive: Bool[Array, " n"]
     online: Bool[Array, " n"]  # sent shares
     located: PyTree  # location sets of the uploads
+    told: PyTree = ()  # bool [n, m], which holders each user was told survived, if the server lied; (): `alive`
 
 
 class Rebuilt(NamedTuple):
     """What the server makes of the shares."""
 
-    secrets: UInt32[Array, "n 2"]  # the key of each lost user, the seed of each survivor
+    secrets: UInt32[Array, "n w"]  # the key of each lost user, the seed of each survivor
     known: Bool[Array, " n"]  # the secret is what its owner published
     recovered: Bool[Array, " n"]  # all that the user's group needs is known
     wrong: Bool[Array, " n"]  # the group needs a secret whose shares were enough and did not give it
 
 
 def disclose(
-    quorum: Quorum, private: Secrets, roster: Roster, located: PyTree, alive: Array, online: Array
+    quorum: Quorum,
+    private: Secrets,
+    roster: Roster,
+    located: PyTree,
+    alive: Array,
+    online: Array,
+    lists: Lists | None = None,
 ) -> tuple[Opened, Bits]:
-    """The server tells each survivor which of its holders survived; those that are still there open shares."""
+    """The server tells each survivor which of its holders survived; those that are still there open shares.
+
+    With `lists` it tells each what that says. With `quorum.consistency` they first compare what they were told.
+    """
     peers = all_peers(quorum, roster)
-    told = only_rows(alive, alive[peers.slot] & peers.there)
-    shares, sent = jax.vmap(functools.partial(_answer, quorum))(private.shares, peers.there, told, online)
+    told, listed = told_to(lists, alive, peers), list_bits(quorum, roster, alive)
+    answering, checked = online, {}
+    if quorum.consistency:
+        answering, checked = agreed(quorum, roster, told, online, lists), consistency_bits(roster, online, listed)
+        listed = jnp.zeros_like(listed)
+    shares, sent = jax.vmap(functools.partial(_answer, quorum))(private.shares, peers.there, told, answering)
     up = sent.sum(1, dtype=jnp.uint32) * message_bits(shares[0, 0])
-    listed = jnp.where(alive, 8 * ((group_holders(quorum, roster) + 7) // 8), 0)  # a bit each, in whole bytes
-    return Opened(shares, alive, sent.any(1), only_rows(alive, located)), {"unmask": Link(up, listed)}
+    header = Opened(shares, alive, sent.any(1), only_rows(alive, located), () if lists is None else told)
+    return header, {**checked, "unmask": Link(up, listed)}
 
 
 def _answer(
-    quorum: Quorum, shares: UInt32[Array, "m 4"], there: Bool[Array, " m"], told: Bool[Array, " m"], online: Array
-) -> tuple[UInt32[Array, "m 2"], Bool[Array, " m"]]:
+    quorum: Quorum, shares: UInt32[Array, "m v"], there: Bool[Array, " m"], told: Bool[Array, " m"], online: Array
+) -> tuple[UInt32[Array, "m w"], Bool[Array, " m"]]:
     """What one user opens: a share of each peer's seed or key, if enough of its own holders survived; or nothing."""
     sent = there & online & (told.sum() >= quorum.threshold)
-    return only_rows(sent, jnp.where(told[:, None], shares[:, 2:], shares[:, :2])), sent
+    return only_rows(sent, jnp.where(told[:, None], shares[:, quorum.words :], shares[:, : quorum.words])), sent
 
 
 def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> Rebuilt:
     """The key of each lost user and the seed of each survivor, each checked against what its owner published."""
-    secrets, enough = rebuild(quorum, roster, header.shares, header.online)
-    known = enough & fits(roster, secrets, header.alive)
+    of_kind = None if isinstance(header.told, tuple) else header.told == header.alive[all_peers(quorum, roster).slot]
+    secrets, enough = rebuild(quorum, roster, header.shares, header.online, of_kind)
+    known = enough & fits(quorum, roster, secrets, header.alive)
     met = num_holders(all_peers(quorum, roster), header.alive) > 0
     needed = roster.selected & (header.alive | met)
     some = lambda users: in_group(users, roster.group) > 0
@@ -77,8 +92,12 @@ def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> Rebuilt:
 
 
 def rebuild(
-    quorum: Quorum, roster: Roster, shares: UInt32[Array, "n m 2"], holders: Bool[Array, " n"]
-) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:
+    quorum: Quorum,
+    roster: Roster,
+    shares: UInt32[Array, "n m w"],
+    holders: Bool[Array, " n"],
+    of_kind: Bool[Array, "n m"] | None = None,
+) -> tuple[UInt32[Array, "n w"], Bool[Array, " n"]]:
     """The secret of each user from the shares of its first holders, unchecked, and whether there are enough of them.
 
     Args:
@@ -86,17 +105,22 @@ def rebuild(
       roster: of the round.
       shares: row i holds those that user i has of its peers' secrets.
       holders: whose shares are there.
+      of_kind: which of the shares are of the secret that is wanted of the peer; None: all.
     """
     peers = all_peers(quorum, roster)
     answers = holders[peers.slot] & peers.there
-    weights = _weights(quorum, holders, peers, answers, roster)
+    if of_kind is None:
+        weights = _weights(quorum, holders, peers, answers, roster)
+    else:
+        answers &= of_kind[peers.slot, peers.back]
+        weights = _weights_by_user(quorum, peers, answers, roster)
     secrets = jax.vmap(shamir.reconstruct)(shares[peers.slot, peers.back], weights)
     return secrets, answers.sum(1) >= quorum.threshold
 
 
-def fits(roster: Roster, secrets: UInt32[Array, "n 2"], seed: Bool[Array, " n"]) -> Bool[Array, " n"]:
+def fits(quorum: Quorum, roster: Roster, secrets: UInt32[Array, "n w"], seed: Bool[Array, " n"]) -> Bool[Array, " n"]:
     """Whether each secret is the one its owner published: the private mask's `seed`, else the key."""
-    key = (key_agreement.public_key(secrets) == roster.key).all(1)
+    key = (quorum.agreement.public_key(secrets) == roster.key).all(1)
     return jnp.where(seed, (commitment(secrets) == roster.commitment).all(1), key)
 
 
@@ -110,3 +134,13 @@ def _weights(quorum: Quorum, holders: Array, peers: Peers, answers: Array, roste
     chosen = jax.vmap(functools.partial(shamir.first, quorum.threshold))(answers)
     points = jnp.arange(1, quorum.holders + 1, dtype=jnp.uint32)
     return jax.vmap(shamir.lagrange_weights, (None, 0))(points, chosen)
+
+
+def _weights_by_user(quorum: Quorum, peers: Peers, answers: Array, roster: Roster) -> UInt32[Array, "n m"]:
+    """Of each user's holders, where others answer for one user than for the next."""
+    points = jnp.broadcast_to(jnp.arange(quorum.holders), answers.shape)
+    if quorum.complete:
+        points = (roster.circle.place - roster.circle.start)[peers.slot]
+    chosen = jax.vmap(functools.partial(shamir.first, quorum.threshold))(answers)
+    one = lambda user: shamir.lagrange_weights((user[0] + 1).astype(jnp.uint32), user[1])
+    return jax.lax.map(one, (points, chosen))  # of all users at once: [n, m, m]

@@ -4,15 +4,17 @@ from typing import Any, Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Channel, Draw, Layer
+from fedjax_priv.base import Channel, Cohort, Draw, Key, Layer
 from fedjax_priv.channels import multiple_access, orthogonal
 from fedjax_priv.clients import only_if
 from fedjax_priv.layers import align, over_the_air_mean, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
+from fedjax_priv.layers.noise_gaussian import of_clients
+from fedjax_priv.layers.receive_level import Level, is_one, level_of_cohort
 from fedjax_priv.systems.releases import OverTheAir
 
 
@@ -35,6 +37,9 @@ def analog_uploads(
     snr_db: ArrayLike | None = None,
     power_control: PowerControl = "gradient",
     known_count: bool = True,
+    level: Level = 1.0,
+    truncation: ArrayLike | None = None,
+    expected_count: float | Array | None = None,
 ) -> AnalogUploads:
     """Clipped updates and their noise, aligned and sent as a waveform.
 
@@ -47,6 +52,10 @@ def analog_uploads(
       snr_db: over the air, power limit as transmit SNR P_k / (d N0) in dB; no limit if not given.
       power_control: over the air, how a client stays within `snr_db`, see `layers.align`.
       known_count: over the air, whether the server knows how many clients sent.
+      level: over the air, the amplitude c_t at which clients are received, see `layers.align`.
+      truncation: over the air, the least squared gain with which a client sends, of every client or `[n]`; all send if
+        not given.
+      expected_count: over the air, what the server divides by where it does not use how many clients sent.
 
     Raises:
       ValueError: an argument outside its range.
@@ -56,17 +65,36 @@ def analog_uploads(
     _validate.positive(clip=clip)
     power = _power(snr_db, receiver_noise)
     if power is not None and power_control == "signal":
-        draw = only_if(draw, lambda who: power_left(power, jnp.asarray(noise_variance, jnp.float32), who))
+        variance = jnp.asarray(noise_variance, jnp.float32)
+        draw = only_if(draw, lambda who: power_left(power / _squared(level, who), variance, who))
+    if truncation is not None:
+        draw = _truncated(draw, truncation)
     several = access == "multiple"
     channel = multiple_access(receiver_noise, known_count=known_count) if several else orthogonal(receiver_noise)
     layers = {
         "clip": clip_to(clip),
-        "align": align(noise_variance, max_norm=clip, power=power, control=power_control),
-        "mean": over_the_air_mean(known_count=known_count),
+        "align": align(noise_variance, max_norm=clip, power=power, control=power_control, level=level),
+        "mean": over_the_air_mean(known_count=known_count, level=level, expected_count=expected_count),
         "send": waveform(),
     }
-    release = OverTheAir(clip, noise_variance, receiver_noise, access, power, power_control)
+    release = OverTheAir(clip, noise_variance, receiver_noise, access, power, power_control, known_count, level)
     return AnalogUploads(draw, layers, channel, release)
+
+
+def _squared(level: Level, who: Cohort) -> float | Array:
+    return 1.0 if is_one(level) else jnp.square(level_of_cohort(level, who))
+
+
+def _truncated(draw: Draw, truncation: ArrayLike) -> Draw:
+    """`draw` without the clients whose channel is too weak in this round."""
+    least = _validate.array(_validate.positive, truncation=truncation)
+    weaker = only_if(draw, lambda who: jnp.square(who.gain) - of_clients(least, who))
+
+    def init(key: Key, n: int) -> PyTree:
+        _validate.per_client(n, truncation=truncation)
+        return weaker.init(key, n)
+
+    return weaker._replace(init=init)
 
 
 def _decibels(**values: float) -> None:

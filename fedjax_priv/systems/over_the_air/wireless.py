@@ -13,6 +13,7 @@ from fedjax_priv.clients import bernoulli, channel_aware
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import stack
 from fedjax_priv.layers.analog_alignment import PowerControl
+from fedjax_priv.layers.receive_level import Level
 from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
@@ -29,6 +30,9 @@ def wireless(
     power_control: PowerControl = "gradient",
     access: Literal["multiple", "orthogonal"] = "multiple",
     known_count: bool = True,
+    level: Level = 1.0,
+    truncation: ArrayLike | None = None,
+    expected_count: float | Array | None = None,
     fading: Fading | None = None,
     **run: Run,
 ) -> Algorithm:
@@ -52,6 +56,12 @@ def wireless(
         its power does not join.
       access: "multiple": one channel on which uploads add up; "orthogonal": a separate link for each client.
       known_count: the server knows how many clients sent; otherwise it divides by their expected number.
+      level: amplitude c_t at which all clients are received, > 0; or a function of the round and of all clients' gains
+        that returns it. The server divides by it too. Noise N0 at level c disturbs and hides as N0 / c^2 at level 1.
+      truncation: least squared gain with which a client sends, of every client or `[n]` (truncated channel inversion).
+        The server knows who is too weak. All send if not given.
+      expected_count: what an unknown number of senders is taken for; their expected number, given the gains of the
+        round, if not given.
       fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
@@ -68,7 +78,8 @@ def wireless(
     air = analog_uploads(
         _draw(participation, threshold, rician() if fading is None else fading),
         clip=clip, noise_variance=noise_variance, access=access, receiver_noise=receiver_noise, snr_db=snr_db,
-        power_control=power_control, known_count=known_count,
+        power_control=power_control, known_count=known_count, level=level, truncation=truncation,
+        expected_count=expected_count,
     )  # fmt: skip
     return federated_round(
         cohort=air.draw,

@@ -10,6 +10,8 @@ A `Round` holds the numbers of one round; most functions take one.
 * `counterexample`: to Theorem 1 for removal.
 * `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
 * `noise`: eps of one user at the noise of several.
+* `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
+  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021.
 
 What does not hold in the paper, and where the package shows it:
 
@@ -83,6 +85,17 @@ from fedjax_priv.theory.wireless.participation import (
     inverse_moments_taylor,
     participation_moments,
 )
+from fedjax_priv.theory.wireless.power_allocation import (
+    Allocation,
+    allocate,
+    allocate_energy,
+    contraction_weights,
+    dual_value,
+    level_budget,
+    noise_cost,
+    printed_sensitivity_budget,
+    squared_sensitivity_budget,
+)
 from fedjax_priv.theory.wireless.power_limited import limited_amplitudes, limited_delta, limited_epsilon
 from fedjax_priv.theory.wireless.proved import (
     epsilon_by_round,
@@ -91,19 +104,35 @@ from fedjax_priv.theory.wireless.proved import (
     rigorous_delta,
     rigorous_epsilon,
 )
+from fedjax_priv.theory.wireless.public_set import (
+    public_set_epsilon,
+    public_set_epsilon_by_round,
+    public_set_sensitivity,
+    received_at_most,
+)
 from fedjax_priv.theory.wireless.rounds import Round
+from fedjax_priv.theory.wireless.truncation import (
+    Truncation,
+    best_truncation,
+    truncated_inversion,
+    truncation_level,
+    truncation_noise,
+)
 
 __all__ = [
-    "Composed", "Counterexample", "EstimateMoments", "InverseMoments", "Participation", "Problem", "Round",
-    "central_delta", "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed",
-    "central_epsilon_sharp", "compose_heterogeneous", "compose_heterogeneous_closed", "compose_homogeneous",
-    "convergence_bound", "convergence_bound_known", "convergence_bound_optimal", "convergence_bound_unknown",
-    "count_law", "epsilon_by_round", "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known",
+    "Allocation", "Composed", "Counterexample", "EstimateMoments", "InverseMoments", "Participation", "Problem",
+    "Round", "Truncation", "allocate", "allocate_energy", "best_truncation", "central_delta", "central_epsilon",
+    "central_epsilon_analytic", "central_epsilon_printed", "central_epsilon_sharp", "compose_heterogeneous",
+    "compose_heterogeneous_closed", "compose_homogeneous", "contraction_weights", "convergence_bound",
+    "convergence_bound_known", "convergence_bound_optimal", "convergence_bound_unknown", "count_law", "dual_value",
+    "epsilon_by_round", "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known",
     "estimate_weights_unknown", "inverse_moments", "inverse_moments_taylor", "known_set_delta", "known_set_epsilon",
-    "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon",
-    "local_epsilon_analytic", "moment_known", "moment_known_taylor", "moment_unknown", "optimal_participation",
-    "orthogonal_epsilon", "participation_moments", "removal_counterexample", "rigorous_delta", "rigorous_epsilon",
-    "rigorous_orthogonal_delta", "rigorous_orthogonal_epsilon", "rigorous_sampled_orthogonal_delta",
-    "rigorous_sampled_orthogonal_epsilon", "rigorous_unsampled_delta", "rigorous_unsampled_epsilon",
-    "sampled_orthogonal_epsilon", "unsampled_epsilon",
+    "level_budget", "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon",
+    "local_epsilon_analytic", "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost",
+    "optimal_participation", "orthogonal_epsilon", "participation_moments", "printed_sensitivity_budget",
+    "public_set_epsilon", "public_set_epsilon_by_round", "public_set_sensitivity", "received_at_most",
+    "removal_counterexample", "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta",
+    "rigorous_orthogonal_epsilon", "rigorous_sampled_orthogonal_delta", "rigorous_sampled_orthogonal_epsilon",
+    "rigorous_unsampled_delta", "rigorous_unsampled_epsilon", "sampled_orthogonal_epsilon",
+    "squared_sensitivity_budget", "truncated_inversion", "truncation_level", "truncation_noise", "unsampled_epsilon",
 ]  # fmt: skip

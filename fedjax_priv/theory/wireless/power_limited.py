@@ -16,6 +16,8 @@ from fedjax_priv.theory.wireless.rounds import Checked, Round, checked, in_round
 def limited_amplitudes(setting: Round, gain: Numbers, power: Numbers, num_params: Numbers) -> Result:
     """How much of a user arrives? a_k = min(1, h sqrt(P_k)/sqrt(L^2 + d sigma^2)): eq. 26 with L for ||g_k||.
 
+    At level c_t it is that of a power of P_k / c_t^2.
+
     Args:
       setting: with one sigma^2 for all users.
       gain: `[...]`, h.
@@ -71,12 +73,12 @@ def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> list[tu
         _validate.fail("noise_variance", setting.noise_variance, "a number, the same for all users and rounds")
     if a.shape not in ((size,), (total, size)):
         _validate.fail("amplitudes", amplitudes, f"[K] or [T, K] for K = {size} users and T = rounds = {total}")
-    p = in_rounds(setting, total)
-    each = lambda chances: checked(setting._replace(participation=chances))
-    if a.ndim == 1 and p.ndim < 2:
-        return [(_limited(each(p), a), total)]
-    rows = zip(np.broadcast_to(p, (total, size)), np.broadcast_to(a, (total, size)), strict=True)
-    return [(_limited(each(chances), row), 1) for chances, row in rows]
+    p, noise = in_rounds(setting, total), noises(setting)[2]
+    if a.ndim == 1 and p.ndim < 2 and noise.ndim == 0:
+        return [(_limited(checked(setting), a), total)]
+    each = zip(*(np.broadcast_to(x, (total, size)) for x in (p, a)), np.broadcast_to(noise, total), strict=True)
+    of_round = lambda chances, noise: checked(setting._replace(participation=chances, receiver_noise=noise))
+    return [(_limited(of_round(chances, least), row), 1) for chances, row, least in each]
 
 
 def _limited(one: Checked, a: np.ndarray) -> Mechanism:

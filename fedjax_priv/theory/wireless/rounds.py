@@ -13,7 +13,7 @@ class Round(NamedTuple):
     """One round, in the paper's symbols; a function that takes one raises ValueError for a field outside its range.
 
     Where all T rounds of a run are asked for, `participation` may also be `[T, 1]` or `[T, K]`, and `noise_variance`
-    `[T]`: the values of each round.
+    and `receiver_noise` `[T]`: the values of each round. Users received at level c_t have N0 / c_t^2 for N0.
     """
 
     num_users: Numbers  # K >= 1
@@ -39,6 +39,8 @@ def checked(setting: Round) -> Checked:
     clip, variance, receiver_noise = noises(setting)
     if variance.shape not in ((), (size,)):
         _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per user: num_users = {size}")
+    if receiver_noise.ndim:
+        _validate.fail("receiver_noise", setting.receiver_noise, "a number, of one round")
     return Checked(size, users(size, setting.participation), clip, variance, receiver_noise)
 
 
@@ -52,13 +54,14 @@ def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray
     """The distinct rounds of a run of T, checked, and which of them each round is, `[T]`."""
     size, total = int(_validate.integer(num_users=setting.num_users)), int(_validate.integer(rounds=rounds))
     p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
-    if variance.shape not in ((), (total,)):
-        _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per round: rounds = {total}")
-    if p.ndim < 2 and variance.ndim == 0:
+    for name, value in (("noise_variance", variance), ("receiver_noise", receiver_noise)):
+        if value.shape not in ((), (total,)):
+            _validate.fail(name, getattr(setting, name), f"a number, or one per round: rounds = {total}")
+    if p.ndim < 2 and variance.ndim == receiver_noise.ndim == 0:
         return [Checked(size, np.broadcast_to(p, size), clip, variance, receiver_noise)], np.zeros(total, int)
-    settings = np.column_stack([np.broadcast_to(variance, total), np.broadcast_to(p, (total, size))])
-    rows, which = np.unique(settings, axis=0, return_inverse=True)
-    return [Checked(size, row[1:], clip, row[0], receiver_noise) for row in rows], which.ravel()
+    noise = [np.broadcast_to(each, total) for each in (variance, receiver_noise)]
+    rows, which = np.unique(np.column_stack([*noise, np.broadcast_to(p, (total, size))]), axis=0, return_inverse=True)
+    return [Checked(size, row[2:], clip, row[0], row[1]) for row in rows], which.ravel()
 
 
 def in_rounds(setting: Round, total: int) -> np.ndarray:

@@ -1,0 +1,104 @@
+"""What a run over the air takes, by client and round: uses of the channel, seconds and joules."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from fedjax_priv import _validate
+
+THERMAL_NOISE = 10**-20.4
+"""Watts per hertz at 290 K, -174 dBm/Hz; a receiver adds its noise figure."""
+
+
+class OnAir(NamedTuple):
+    """What uploads over the air take: uses of a real baseband channel, of which a band of W hertz has 2 W in a second.
+
+    Signals that add on the air share their uses, whoever sends ("multiple"). Those of links that take turns add up over
+    senders, analog or digital ones ("orthogonal"): the server does not wait for the slowest only. If each of r senders
+    has its own band of W / r hertz, it does ("bands").
+
+    Examples:
+      >>> sixty = np.full(60, 7850)  # uses of each sender
+      >>> round(float(OnAir(hertz=1e6).seconds(sixty)), 6), round(float(OnAir(1e6, "orthogonal").seconds(sixty)), 4)
+      (0.003925, 0.2355)
+    """
+
+    hertz: float  # W
+    access: Literal["multiple", "orthogonal", "bands"] = "multiple"
+
+    def seconds(self, uses: ArrayLike) -> Any:
+        """Of a round in which clients have so many uses, `[..., n]`; 0 of those that do not send.
+
+        Raises:
+          ValueError: `hertz` is not > 0, or `access` is none of these.
+        """
+        _validate.positive(hertz=self.hertz)
+        _validate.one_of(("multiple", "orthogonal", "bands"), access=self.access)
+        by_client = np.asarray(uses, np.float64)
+        longest = by_client.max(-1)
+        shared = {
+            "multiple": longest, "orthogonal": by_client.sum(-1), "bands": longest * (by_client > 0).sum(-1)
+        }[self.access]  # fmt: skip
+        return shared / (2 * self.hertz)
+
+
+def uses_of(measured: Any, num_params: int) -> Any:
+    """Uses of the channel by client, as measured; d of those that send analog; None where uploads are messages."""
+    numbers = dict(measured)
+    if "channel_uses" in numbers:
+        return numbers["channel_uses"]
+    return num_params * (numbers["amplitude"] > 0) if "amplitude" in numbers else None
+
+
+def air_resources(
+    run: xr.Dataset,
+    air: OnAir,
+    *,
+    receiver_noise: float = 1.0,
+    noise_density: float = THERMAL_NOISE,
+    path_loss_db: float = 0.0,
+) -> xr.Dataset:
+    """The uses of the channel, seconds and joules of a run over the air, by client and round.
+
+    A use of the channel has noise of variance N0 in the run, and of energy `noise_density / 2` in the world, so a run's
+    energy `||x||**2` is `||x||**2 noise_density / (2 N0)` joules, times the path loss.
+
+    Args:
+      run: of `systems.wireless`, a vote over the air or `systems.digital_fedavg`, as `simulate` or `sweep` returns it.
+      air: the channel.
+      receiver_noise: N0 of the run, > 0.
+      noise_density: watts per hertz at the receiver, > 0, its noise figure included.
+      path_loss_db: of a link of gain 1, in dB.
+
+    Returns:
+      `channel_uses`, `joules` `[..., round, client]`; `air_seconds` `[..., round]`, once per round as `air` has it.
+
+    Raises:
+      ValueError: nothing was sent over the air in the run, or a number is out of its range.
+
+    Examples:
+      >>> import xarray as xr
+      >>> ones = ("round", "client"), np.ones((1, 60))
+      >>> run = xr.Dataset({"amplitude": ones, "energy": ones}, attrs={"num_params": 7850})
+      >>> spent = air_resources(run, OnAir(1e6))
+      >>> print(spent.air_seconds.item(), spent.channel_uses.sum().item())
+      0.003925 471000.0
+    """
+    _validate.positive(receiver_noise=receiver_noise, noise_density=noise_density)
+    _validate.finite(path_loss_db=path_loss_db)
+    uses = uses_of(run.data_vars, int(run.attrs["num_params"]))
+    if uses is None:
+        raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
+    uses = uses.transpose(..., "round", "client").astype(np.float64)
+    joules = run.energy * (noise_density / 2 / receiver_noise * 10 ** (path_loss_db / 10))
+    seconds = uses.isel(client=0, drop=True).copy(data=air.seconds(uses.values))
+    said = {
+        "channel_uses": (uses, "real uses of the channel", "1"),
+        "joules": (joules.transpose(..., "round", "client"), "energy sent", "J"),
+        "air_seconds": (seconds, "time on the air", "s"),
+    }
+    return xr.Dataset({
+        name: values.assign_attrs(long_name=meaning, units=units) for name, (values, meaning, units) in said.items()
+    })  # fmt: skip

@@ -1,0 +1,103 @@
+"""Servers that tell the clients of a secure sum different lists of survivors.
+
+A client opens its share of the seed of each user on its list and of the key of every other, if its list holds at least
+`threshold` users and itself. Told different things, clients together open what the server needs to read the sum over a
+few. `theory.lying_server` has how few.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, LyingServer
+
+
+def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding: Sequence[int] = ()) -> LyingServer:
+    """Lists with which the server reads the smallest sum over the target and a few others.
+
+    Every honest client outside this set P is on none of `threshold - c` honest lists, which with the shares of the c
+    colluders gives its key; everybody in P is on all lists, which gives its seed. A list may lack `num_clients -
+    threshold` clients, so P can be no smaller than `theory.lying_server.smallest_sum`. The clients outside P stand
+    evenly on a circle, and each is missing from the lists of the next ones.
+
+    Args:
+      num_clients: clients that all take part, N.
+      threshold: of the protocol, t.
+      target: a client in P.
+      colluding: clients that give the server all their shares, and sign every list.
+
+    Raises:
+      ValueError: the threshold is not above the number of colluders and at most the number of clients, or target and
+        colluders are no different clients.
+
+    Examples:
+      >>> lies = split_lists(30, threshold=16)
+      >>> told = lies.lists(jnp.ones(30, bool), fedjax_priv.testing.cohort_of(30))
+      >>> int(told.all(0).sum())  # P: who is on all lists
+      4
+    """
+    honest = _honest(num_clients, threshold, target, colluding)
+    told, needed = np.ones((num_clients, num_clients), bool), threshold - len(colluding)
+    outside = min(len(honest) - 1, len(honest) * (num_clients - threshold) // needed)
+    for place in (np.arange(outside) * len(honest)) // max(outside, 1):  # never the last one
+        lists = (place + np.arange(1, needed + 1)) % len(honest)
+        told[honest[lists], honest[place]] = False
+    return _of_population(told, colluding)
+
+
+def both_secrets(num_clients: int, threshold: int, *, target: int = 0, colluding: Sequence[int] = ()) -> LyingServer:
+    """Two lists with which the server reads the target alone, although each is signed by `threshold` clients.
+
+    `threshold - c` honest clients, the target among them, are told that everybody survived; the other honest ones, that
+    those were lost. That opens both secrets of each of them, and the sum of all clients comes out right.
+
+    Args:
+      num_clients: clients that all take part, N.
+      threshold: of the protocol, t; at most (N + c) / 2.
+      target: the client to be read.
+      colluding: clients that give the server all their shares, and sign every list.
+
+    Raises:
+      ValueError: as `split_lists`, or there are too few clients for two lists.
+
+    Examples:
+      >>> lies = both_secrets(30, threshold=16, colluding=(28, 29))
+      >>> told = lies.lists(jnp.ones(30, bool), fedjax_priv.testing.cohort_of(30))
+      >>> len(np.unique(told, axis=0))
+      2
+    """
+    honest = _honest(num_clients, threshold, target, colluding)
+    if 2 * threshold > num_clients + len(colluding):
+        most = (num_clients + len(colluding)) // 2
+        raise ValueError(f"threshold must be at most {most}, half of clients and colluders, got {threshold}")
+    told, first = np.ones((num_clients, num_clients), bool), honest[len(colluding) - threshold :]
+    told[np.ix_(~np.isin(np.arange(num_clients), [*first, *colluding]), first)] = False
+    return _of_population(told, colluding)
+
+
+def _honest(num_clients: int, threshold: int, target: int, colluding: Sequence[int]) -> np.ndarray:
+    """Clients that do not collude, the target the last.
+
+    Raises:
+      ValueError: as `split_lists`.
+    """
+    _validate.integer(at_least=2, num_clients=num_clients)
+    everyone, n = range(num_clients), num_clients
+    if target not in everyone or target in colluding or not {*colluding} <= {*everyone}:
+        raise ValueError(f"target and colluding must be different clients below {n}, got {target}, {[*colluding]}")
+    if not len({*colluding}) < threshold <= num_clients:
+        raise ValueError(f"threshold must be above {len(colluding)} colluders, at most {num_clients}, got {threshold}")
+    honest = [client for client in everyone if client not in colluding]
+    after = honest.index(target) + 1
+    return np.array(honest[after:] + honest[:after])
+
+
+def _of_population(told: Bool[np.ndarray, "n n"], colluding: Sequence[int]) -> LyingServer:
+    def lists(alive: Array, cohort: Cohort) -> Bool[Array, "n n"]:
+        del alive
+        return jnp.asarray(told)[cohort.client[:, None], cohort.client[None, :]]
+
+    return LyingServer(lists=lists, colluding=tuple(colluding))

@@ -1,0 +1,38 @@
+"""Digital uploads at a fixed rate that do not arrive if the gain is too small for it."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Channel, Cohort, Key, Stated
+
+
+def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Channel:
+    """An upload arrives if its link carries the rate, `log2(1 + h_k**2 snr) / 2 >= r_0` bits a real use.
+
+    The sender does not know its gain. A lost upload has taken its uses of the channel all the same, and its client
+    keeps its old state. `theory.digital_links` has how often that is in Rayleigh fading, and the best rate.
+
+    Args:
+      fixed_rate: r_0 > 0; may be traced.
+      snr: P / N0 > 0, of a use of the channel; may be traced.
+
+    Raises:
+      ValueError: an argument is not > 0.
+
+    Examples:
+      >>> from fedjax_priv.testing import cohort_of
+      >>> cohort = cohort_of(2)._replace(gain=jnp.array([0.5, 2.0]))
+      >>> print(outage(1.0, snr=3.0).arrivals(jax.random.key(0), cohort))  # the second needs h^2 >= 1
+      [False  True]
+    """
+    least = (2 ** (2 * _validate.positive(fixed_rate=fixed_rate)) - 1) / _validate.positive(snr=snr)
+
+    def arrivals(key: Key, cohort: Cohort) -> Array:
+        del key
+        return cohort.selected & (jnp.square(cohort.gain) >= least)
+
+    def transmit(key: Key, y: PyTree, cohort: Cohort) -> tuple[PyTree, Array]:
+        return y, arrivals(key, cohort)
+
+    return Channel(Stated(transmit, without_rows=arrivals), lambda key, received: received)

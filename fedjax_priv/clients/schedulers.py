@@ -1,0 +1,126 @@
+"""Schedulers: which few clients send in a round, by turns or by the gains of their links. Who does is public."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.channels import Fading, constant
+from fedjax_priv.clients.cohort_rows import Counts, cohort_of
+from fedjax_priv.keys import named
+
+
+def round_robin(size: int, fading: Fading | None = None) -> Draw:
+    """`size` clients a round by turns: `t r, ..., t r + r - 1` modulo their number, in round t.
+
+    Args:
+      size: r, clients of a round.
+      fading: gains of the clients' links; None: all 1.
+
+    Raises:
+      ValueError: `size` is no integer >= 1 or, when the round is traced, above the population.
+
+    Examples:
+      >>> draw = round_robin(2)
+      >>> cohort, _ = draw.apply(jax.random.key(0), draw.init(jax.random.key(0), 5), jnp.array(2), jnp.ones(5, int))
+      >>> print(cohort.client)
+      [0 4]
+    """
+
+    def turn(round: Array, gain: Array, average: tuple) -> tuple[Array, tuple]:
+        return (round * size + jnp.arange(size)) % gain.size, average
+
+    return _scheduled(size, turn, fading)
+
+
+def best_gains(size: int, *, snr: ArrayLike = 1.0, fading: Fading | None = None) -> Draw:
+    """The `size` clients that are received best, by `h_k**2 snr_k`.
+
+    Clients with a poor link are hardly heard, so a mean over a run is that of the others: say how often each came.
+
+    Args:
+      size: r, clients of a round.
+      snr: P_k / N0 > 0, one for all clients or `[n]`.
+      fading: gains of the clients' links; None: all 1.
+
+    Raises:
+      ValueError: as `round_robin`, or `snr` is not > 0 or not of the population.
+
+    Examples:
+      >>> draw = best_gains(2, snr=np.array([1.0, 100.0, 10.0]))
+      >>> cohort, _ = draw.apply(jax.random.key(0), draw.init(jax.random.key(0), 3), jnp.array(0), jnp.ones(3, int))
+      >>> print(cohort.client)
+      [1 2]
+    """
+    each = _validate.array(_validate.positive, snr=snr)
+
+    def best(round: Array, gain: Array, average: tuple) -> tuple[Array, tuple]:
+        return jax.lax.top_k(jnp.square(gain) * each, size)[1], average
+
+    return _scheduled(size, best, fading, snr=snr)
+
+
+def proportional_fair(
+    size: int, *, snr: ArrayLike = 1.0, window: float | Array = 100.0, fading: Fading | None = None
+) -> Draw:
+    """The `size` clients whose rate is largest compared with what they had: by `rate_k / avg_k`.
+
+    `rate_k = log2(1 + h_k**2 snr_k) / 2`, and `avg <- (1 - 1/w) avg + rate_k / w`, the last term only where k sends. At
+    the start the average is the rate of gain 1. Each client sends when its own link is good, about equally often, and
+    exactly so where rates are linear.
+
+    Args:
+      size: r, clients of a round.
+      snr: P_k / N0 > 0, one for all clients or `[n]`.
+      window: w >= 1, rounds that the average remembers.
+      fading: gains of the clients' links; None: all 1.
+
+    Raises:
+      ValueError: as `best_gains`, or `window` is below 1.
+
+    Examples:
+      >>> draw = proportional_fair(1, window=10.0, fading=fedjax_priv.channels.rayleigh())
+    """
+    each = _validate.array(_validate.positive, snr=snr)
+    if isinstance(window, float | int) and not window >= 1:
+        raise ValueError(f"window must be a number >= 1, got {window!r}")
+    weight = 1 / _validate.positive(window=window)
+
+    def fairest(round: Array, gain: Array, average: Array) -> tuple[Array, Array]:
+        rate = jnp.log2(1 + jnp.square(gain) * each) / 2
+        client = jax.lax.top_k(rate / average, size)[1]
+        sent = jnp.zeros_like(rate).at[client].set(rate[client])
+        return client, (1 - weight) * average + weight * sent
+
+    return _scheduled(size, fairest, fading, start=lambda n: jnp.broadcast_to(jnp.log2(1 + each) / 2, (n,)), snr=snr)
+
+
+def _scheduled(
+    size: int,
+    choose: Callable[[Array, Float[Array, " n"], PyTree], tuple[Int[Array, " r"], PyTree]],
+    fading: Fading | None,
+    start: Callable[[int], PyTree] = lambda n: (),
+    **of_clients: ArrayLike,
+) -> Draw:
+    """`choose(round, gain, average) -> (client [r], average)`, in any order; the state has that of the gains too."""
+    _validate.integer(size=size)
+    gains = constant() if fading is None else fading
+
+    def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
+        for name, value in of_clients.items():
+            _validate.per_client(n, **{name: value})
+        return gains.init(named(key, "fading"), n), start(n)
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+        if size > count.size:
+            raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
+        gain, links = gains.apply(named(key, "fading"), state[0], round, count.size)
+        client, average = choose(round, gain, state[1])
+        client = jnp.sort(client).astype(jnp.int32)
+        return cohort_of(client, round, count)._replace(gain=gain[client]), (links, average)
+
+    return Draw(init, apply)

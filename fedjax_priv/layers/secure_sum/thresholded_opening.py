@@ -1,0 +1,195 @@
+"""What members of a committee answer in thresholded opening, and what opens for members that are gone."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Key, Link, Placement
+from fedjax_priv.crypto import field, key_agreement, lagrange, matrix, shamir
+from fedjax_priv.crypto.prg import expand
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.keys import each_named, per_client
+from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.secure_sum import bound_masks
+from fedjax_priv.layers.secure_sum import committee as committees
+from fedjax_priv.layers.secure_sum.private_links import delivered
+
+
+class Terms(NamedTuple):
+    """What everybody knows before any round."""
+
+    num_values: int  # d
+    group_size: int
+    threshold: int  # t, survivors that must have sent a coordinate
+    committee: int  # C
+    quorum: int  # members whose answers suffice
+
+    @property
+    def shares_seeds(self) -> bool:
+        """Whether members can be missed: clients share the seeds of their masks."""
+        return self.quorum < self.committee
+
+    @property
+    def share_bits(self) -> UInt32[Array, ""]:
+        """Of what a client sends one member: a share of the seed for each member."""
+        return message_bits(jax.ShapeDtypeStruct((self.committee * self.shares_seeds, 2), jnp.uint32))
+
+
+class Secrets(NamedTuple):
+    """What a client knows alone."""
+
+    below: PyTree  # of the layer below
+    key: UInt32[Array, "n 2"]  # exponent of the key agreement with members, and of members with clients
+    seed: UInt32[Array, "n 2"]  # of its polynomials
+
+
+class Roster(NamedTuple):
+    """What everybody knows once a round is open."""
+
+    below: PyTree
+    key: UInt32[Array, "n 2"]  # public
+    committee: committees.Roster
+
+
+class Opened(NamedTuple):
+    """What the server has once the survivors are known."""
+
+    below: PyTree
+    located: UInt32[Array, "n w"]  # the survivors' coordinates
+    contributors: Int32[Array, " d"]  # survivors that sent a coordinate
+    sums: UInt32[Array, "c d"]  # of the survivors' masks for each member, where opened; zero: not sent
+    answered: Bool[Array, " c"]
+    shares: PyTree  # [n, holder, member, 2], of survivors' seeds for members that are gone; (): none are shared
+
+
+def terms_of(num_values: int, group_size: int, threshold: int, committee: int | None, quorum: int | None) -> Terms:
+    """Checked arguments of `thresholded_masks`."""
+    _validate.integer(num_values=num_values)
+    _validate.integer(at_least=2, group_size=group_size)
+    _validate.integer(threshold=threshold)
+    committee = min(10, group_size) if committee is None else committee
+    _validate.integer(committee=committee)
+    quorum = committee // 2 + 1 if quorum is None else quorum
+    _validate.integer(quorum=quorum)
+    for name, value, most, of in (
+        ("threshold", threshold, group_size, "group_size"),
+        ("committee", committee, group_size, "group_size"),
+        ("quorum", quorum, committee, "committee"),
+    ):
+        if value > most:
+            raise ValueError(f"{name} must be at most {of} = {most}, got {value}")
+    return Terms(num_values, group_size, threshold, committee, quorum)
+
+
+def open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[Array, Array, committees.Roster]:
+    """Secrets and seeds of all clients, and who is in the committee."""
+    committees.check_cohort(cohort.client.size, terms.group_size, committee=terms.committee)
+    keys = each_named(key, ("committee key", "committee share", "committee"))
+    secret = per_client(key_agreement.secret_key, keys["committee key"], cohort.client)
+    seed = committees.own_seeds(keys["committee share"], cohort.client)
+    member = committees.elected(keys["committee"], cohort.selected, terms.committee)
+    return secret, seed, committees.Roster(cohort.round, cohort.selected, member)
+
+
+def bits_of_keys(roster: Roster) -> Link:
+    """A public key up; down those of the members, and to members those of all."""
+    key, who = message_bits(roster.key[0]), roster.committee
+    member = jnp.zeros(who.selected.shape, bool).at[who.member].set(True) & who.selected
+    number = lambda rows: rows.sum(dtype=jnp.uint32)
+    others = jnp.where(member, number(who.selected) - 1, number(member))
+    return Link(jnp.where(who.selected, key, 0), jnp.where(who.selected, others * key, 0))
+
+
+def contributors(located: UInt32[Array, "n w"], d: int, placement: Placement) -> Int32[Array, " d"]:
+    """How many survivors sent each coordinate."""
+    run = lambda _, valid, words: ((bound_masks.sent(words, d) & valid[:, None]).sum(0, dtype=jnp.int32), ())
+    return over_clients(run, (), (located,), row_bytes=5 * d, **placement._asdict())[0]
+
+
+def sums_of_masks(
+    terms: Terms,
+    private: Secrets,
+    roster: Roster,
+    located: UInt32[Array, "n w"],
+    alive: Bool[Array, " n"],
+    placement: Placement,
+) -> UInt32[Array, "c d"]:
+    """For each member the sum of the survivors' masks for it, by its own secret and the bitmaps it is shown."""
+
+    def masks(shared: tuple, public: Array, bitmaps: Array) -> Array:
+        secret, round = shared
+        seeds = bound_masks.seeds_of_members(secret, public, bitmaps)
+        return bound_masks.masks(seeds, bitmaps, round, terms.num_values)
+
+    shared = private.key[roster.committee.member], roster.committee.round[0]
+    held = 8 * terms.committee * terms.num_values
+    return committees.sums_held(masks, shared, (roster.key, located), alive, held, placement)
+
+
+def opened_shares(
+    terms: Terms,
+    private: Secrets,
+    roster: Roster,
+    located: UInt32[Array, "n w"],
+    alive: Bool[Array, " n"],
+    answered: Bool[Array, " c"],
+    placement: Placement,
+) -> UInt32[Array, "n c c 2"]:
+    """What members that answered have been sent by survivors of the seeds for members that are gone.
+
+    They send nothing unless `quorum` of them answered, on a list they agree on.
+    """
+
+    def run(members: Array, valid: Array, secret: Array, seed: Array, bitmaps: Array) -> tuple:
+        seeds = bound_masks.seeds_of_clients(secret, members, bitmaps).reshape(len(secret), -1)
+        return (), delivered(jax.vmap(lambda *own: _shares(terms, *own))(seed, seeds))
+
+    members = roster.key[roster.committee.member]
+    rows, held = (private.key, private.seed, located), 32 * terms.committee * (terms.committee + 4 * terms.quorum)
+    _, shares = over_clients(run, members, rows, row_bytes=held, **placement._asdict())
+    opens = answered[:, None] & ~answered[None] & (answered.sum() >= terms.quorum)
+    return jnp.where(alive[:, None, None, None] & opens[None, :, :, None], shares, 0)
+
+
+def _shares(terms: Terms, seed: UInt32[Array, " 2"], secrets: UInt32[Array, " s"]) -> UInt32[Array, "c c 2"]:
+    """Of one client: row v is what it sends member v, with its upload."""
+    coefficients = expand(seed, "shares of seeds", 0, 2)
+    shares = shamir.share(coefficients, secrets, threshold=terms.quorum, num_shares=terms.committee)
+    return shares.reshape(terms.committee, terms.committee, 2)
+
+
+def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Array, " n"]) -> Bits:
+    """Who survived, their bitmaps and shares to each member; a word back where a sum is opened, and shares it opens."""
+    who, survivors = roster.committee, alive.sum(dtype=jnp.uint32)
+    list_of_survivors = (who.selected.sum(dtype=jnp.uint32) + np.uint32(7)) // 8 * np.uint32(8)
+    shown = list_of_survivors + survivors * (np.uint32(terms.num_values) + terms.share_bits)
+    opened = (header.contributors >= terms.threshold).sum(dtype=jnp.uint32)
+    gone = jnp.uint32(0)
+    if terms.shares_seeds:
+        enough = header.answered.sum() >= terms.quorum
+        gone = jnp.where(enough, (~header.answered).sum(dtype=jnp.uint32), 0)
+    up = jnp.where(header.answered, np.uint32(32) * opened + np.uint32(64) * gone * survivors, 0)
+    return {"unmask": committees.asked(who, up, jnp.where(alive[who.member], shown, 0))}
+
+
+def masks_for_the_absent(terms: Terms, roster: Roster, header: Opened, placement: Placement) -> UInt32[Array, " d"]:
+    """What the server computes for members that are gone: the survivors' masks for them, from opened shares."""
+    point = jax.lax.optimization_barrier(jnp.arange(1, terms.committee + 1, dtype=jnp.uint32))
+    chosen = shamir.first(terms.quorum, header.answered)
+    shares = jnp.moveaxis(header.shares, 1, 0).reshape(terms.committee, -1)
+    seeds = matrix.matmul(lagrange.basis(point, jnp.zeros(1, jnp.uint32), chosen), shares)
+    gone = (header.located > 0).any(1)[:, None] & ~header.answered[None]
+
+    def run(round: Array, valid: Array, seeds: Array, gone: Array, bitmaps: Array) -> tuple:
+        sums = bound_masks.sum_of_masks(seeds, valid[:, None] & gone, bitmaps, round, terms.num_values)
+        return tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(sums)), ()
+
+    rows = seeds.reshape(*gone.shape, 2), gone, header.located
+    halves, _ = over_clients(
+        run, roster.committee.round[0], rows, row_bytes=16 * terms.num_values, **placement._asdict()
+    )
+    return field.join(*halves)

@@ -1,0 +1,142 @@
+"""Digital uploads of few bits: updates rounded at random to few levels, without bias, and what they take on a link."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Key, Layer, Sent
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.keys import per_client
+from fedjax_priv.layers.group_sums import MAX_FIXED_POINT, fixed_point_sum
+from fedjax_priv.layers.in_the_clear import range_status
+from fedjax_priv.layers.stacking import stateless
+
+
+def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
+    """Uploads of `||x|| sign(x_i) xi_i / s`, xi_i an integer next to `s |x_i| / ||x||`, at random (QSGD, Alistarh et
+    al. 2017); unbiased.
+
+    A message has 32 bits for the norm and `1 + ceil(log2(s + 1))` for each coordinate: sign and level at fixed length.
+    (The paper codes them by Elias.) `theory.quantizers.qsgd_error` has the squared error.
+
+    Args:
+      levels: s >= 1, above 0.
+      num_groups: rows the server holds.
+
+    Raises:
+      ValueError: an argument is not an integer >= 1.
+
+    Examples:
+      >>> from fedjax_priv.testing import cohort_of
+      >>> print(jax.jit(qsgd(5).encode)(jax.random.key(0), (), (), jnp.array([[3.0, -4.0]]), cohort_of(1))[0])
+      [[ 3. -4.]]
+    """
+    _validate.integer(levels=levels)
+    each = 1 + math.ceil(math.log2(levels + 1))
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        norm = jnp.linalg.norm(x, axis=1, keepdims=True)
+        level = _rounded(key, levels * jnp.abs(x) / jnp.where(norm == 0, 1, norm), cohort)
+        return norm * jnp.sign(x) * (level / levels)
+
+    return _digital(encode, lambda d: 32 + each * d, num_groups)
+
+
+def uniform_levels(bits: int = 8, *, limit: float | Array = 1.0, num_groups: int = 1) -> Layer:
+    """Uploads clipped to [-A, A] and rounded at random to one of 2**b even levels, b bits a coordinate.
+
+    Unbiased where no coordinate is clipped, with a variance of at most `(2 A / (2**b - 1))**2 / 4` at each.
+
+    Args:
+      bits: b, from 1 to 24.
+      limit: A > 0; may be traced.
+      num_groups: rows the server holds.
+
+    Raises:
+      ValueError: an argument is outside its range.
+
+    Examples:
+      >>> from fedjax_priv.testing import cohort_of
+      >>> x, grid = jnp.array([[1.0, -9.0]]), uniform_levels(1, limit=1.0)
+      >>> print(jax.jit(grid.encode)(jax.random.key(0), (), (), x, cohort_of(1))[0])
+      [[ 1. -1.]]
+    """
+    _validate.one_of(range(1, 25), bits=bits)
+    limit = _validate.positive(limit=limit)
+    step = 2 * limit / (2**bits - 1)
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        kept = jnp.where(jnp.isfinite(x), jnp.clip(x, -limit, limit), jnp.nan)
+        return step * _rounded(key, (kept + limit) / step, cohort) - limit
+
+    return _digital(encode, lambda d: bits * d, num_groups)
+
+
+def coded(
+    send: Layer,
+    *,
+    power: float | Array = 1.0,
+    receiver_noise: float | Array = 1.0,
+    fixed_rate: float | Array | None = None,
+) -> Layer:
+    """The uploads of `send` over a coded link of each client, which they occupy for their bits over its rate.
+
+    The rate is Shannon's, `log2(1 + h_k**2 P / N0) / 2` bits a real use, of a sender that knows its gain; or fixed,
+    above `channels.outage`. Measured, for those that send, else 0: `rate`, `channel_uses` and `energy`, P a use; and
+    `gain` and `join_probability`.
+
+    Args:
+      send: the innermost layer, which says how many bits it sends, such as `qsgd(1)`.
+      power: P > 0, energy of a use of the channel; may be traced.
+      receiver_noise: N0 > 0; may be traced.
+      fixed_rate: bits a use, > 0, of clients that do not know their gains; None: Shannon's rate.
+
+    Raises:
+      ValueError: an argument is not > 0, or `send` is no innermost layer.
+
+    Examples:
+      >>> send = stack(average=average(), send=coded(qsgd(1), power=10.0))
+    """
+    _validate.part(Layer, "layers.qsgd()", send=send)
+    if send.combine is None:
+        raise ValueError("send must be an innermost layer, such as layers.qsgd(), got one without a sum")
+    power, receiver_noise = _validate.positive(power=power), _validate.positive(receiver_noise=receiver_noise)
+    fixed = None if fixed_rate is None else _validate.positive(fixed_rate=fixed_rate)
+
+    def encode(key: Key, private: Any, public: Any, x: Array, cohort: Cohort) -> tuple:
+        y, state, sent = send.encode(key, private, public, x, cohort)
+        rate = link_rate(cohort.gain, power / receiver_noise) if fixed is None else jnp.full_like(cohort.gain, fixed)
+        uses = jnp.broadcast_to(jnp.asarray(sent.bits).astype(jnp.float32), rate.shape) / rate
+        link = only_rows(cohort.selected, {"rate": rate, "channel_uses": uses, "energy": power * uses})
+        known = {"gain": cohort.gain, "join_probability": cohort.participation}
+        return y, state, sent._replace(measured={**dict(sent.measured), **known, **link})
+
+    return send._replace(encode=encode)
+
+
+def link_rate(gain: Float[Array, " n"], snr: float | Array) -> Float[Array, " n"]:
+    """Bits that a real use of a link carries, `log2(1 + h**2 snr) / 2`."""
+    return jnp.log2(1 + jnp.square(gain) * snr) / 2
+
+
+def _digital(encode: Callable[..., Array], bits: Callable[[int], int], num_groups: int) -> Layer:
+    """An innermost layer of messages of so many bits, as a function of d."""
+
+    def sent(x: Array, y: Array) -> Sent:
+        if (size := bits(x.shape[1])) >= 2**32:
+            raise ValueError(f"a message must have fewer than 2**32 bits (512 MiB), got {size}")
+        return Sent(jnp.uint32(size), refused=range_status(y, MAX_FIXED_POINT))
+
+    return stateless(encode, sent=sent, combine=fixed_point_sum(num_groups))
+
+
+def _rounded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+    """To an integer next to it, at random; the mean is x."""
+    low = jnp.floor(x)
+    draws = per_client(lambda key: jax.random.uniform(key, x.shape[1:]), key, cohort.client)
+    return low + (draws < x - low).astype(jnp.float32)

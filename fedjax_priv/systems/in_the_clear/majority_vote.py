@@ -1,0 +1,55 @@
+"""signSGD with majority vote (Bernstein et al. 2018): one bit a coordinate up, a step along their majority."""
+
+from jaxtyping import Array
+
+from fedjax_priv.aggregators import mean
+from fedjax_priv.attacks import Attack
+from fedjax_priv.base import Algorithm, Local
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import everyone
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import plain_signs, sign, stack
+from fedjax_priv.systems._arguments import Run, attacked, loss_rate, minority
+
+
+def majority_vote(
+    local: Local,
+    *,
+    num_clients: int,
+    num_byzantine: int = 0,
+    attack: Attack | None = None,
+    dropout: float | Array = 0.0,
+    **run: Run,
+) -> Algorithm:
+    """`w <- w - sign(sum_k sign(g_k))`, the sum over the clients whose votes arrive; a coordinate that ties rests.
+
+    The step is `server`, such as `optax.sgd(0.001)`. With momentum at the clients this is Signum (Bernstein et al.
+    2019), which tolerates Byzantine clients that are fewer than half.
+
+    Args:
+      local: what a client computes.
+      num_clients: clients in the data.
+      num_byzantine: Byzantine clients, fewer than half; the first ones.
+      attack: on the updates whose signs Byzantine clients send.
+      dropout: probability that a client's vote is lost.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+
+    Raises:
+      ValueError: an argument outside its range.
+
+    Examples:
+      >>> import optax
+      >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
+      >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=1.0, batch_size=32, num_steps=1)
+      >>> system = majority_vote(local, num_clients=20, server=optax.sgd(0.001))
+    """
+    minority(num_byzantine, num_clients)
+    return federated_round(
+        cohort=everyone(num_byzantine=num_byzantine),
+        local=local,
+        layers=stack(**attacked(attack), sign=sign(), send=plain_signs()),
+        channel=erasure(loss_rate(dropout)),
+        aggregate=mean(),
+        num_clients=num_clients,
+        **run,
+    )

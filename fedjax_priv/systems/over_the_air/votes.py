@@ -1,0 +1,156 @@
+"""Majority votes over the air: each client sends the signs of its update, and the server gets their noisy sum."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.aggregators import mean
+from fedjax_priv.attacks import Attack, on_updates
+from fedjax_priv.base import Algorithm, Cohort, Draw, Key, Layer, Local
+from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
+from fedjax_priv.clients import bernoulli, only_if
+from fedjax_priv.clients.cohort_rows import Byzantine, Counts, check_byzantine, is_byzantine
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers import clip as clipping
+from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
+from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems.releases import Vote
+
+
+def over_the_air_vote(
+    local: Local,
+    *,
+    level: float | Array = 1.0,
+    truncation: float | Array = 0.2,
+    receiver_noise: float | Array = 1.0,
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
+    num_byzantine: Byzantine = 0,
+    attack: Attack | None = None,
+    byzantine_power: float | Array | None = None,
+    fading: Fading | None = None,
+    **run: Run,
+) -> Algorithm:
+    """`w <- w - sign(c sum_k sign(g_k) + noise)`: one-bit over-the-air aggregation (Zhu, Du, Gunduz, Huang 2021).
+
+    A client whose squared gain is above the truncation inverts it, so that its signs are received at the amplitude c;
+    the others are silent. `theory.wireless.truncation_level` has the c of a mean energy. A round takes d uses of the
+    channel. Its step is `server`, such as `optax.sgd(0.001)`.
+
+    Args:
+      local: what a client computes.
+      level: amplitude of a received sign (c).
+      truncation: squared gain that a client must exceed to send (g).
+      receiver_noise: variance of the receiver's noise (N0).
+      clip: largest Euclidean norm of an update before noise (L); no clipping if not given. A sign needs none.
+      noise_variance: variance of the noise a client adds before it takes the sign (sigma^2); no noise if not given.
+      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine; or a mask of those that are, bool `[n]`.
+      attack: on the updates whose signs Byzantine clients send.
+      byzantine_power: energy of a channel use that Byzantine clients put into their signs, received at `h sqrt(P)`;
+        they vote at the level of all others if not given.
+      fading: gains of the links; Rayleigh, independent from round to round, if not given.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+
+    Raises:
+      ValueError: an argument outside its range, an attack of nobody, or noise without `clip`.
+
+    Examples:
+      >>> import optax
+      >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
+      >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=1.0, batch_size=32, num_steps=1)
+      >>> system = over_the_air_vote(local, level=0.9, truncation=0.2, server=optax.sgd(0.001))
+    """
+    truncation = _validate.non_negative(truncation=truncation)
+    able = lambda who: jnp.square(who.gain) - truncation
+    return federated_round(
+        cohort=only_if(_draw(fading, num_byzantine), able),
+        local=local,
+        layers=stack(
+            **_signs(clip, noise_variance, num_byzantine, attack),
+            invert=invert_gains(level, byzantine_power=byzantine_power),
+            send=waveform(),
+        ),
+        channel=multiple_access(receiver_noise, known_count=False),
+        aggregate=mean(),
+        release=Vote(clip, noise_variance, level, receiver_noise),
+        **run,
+    )
+
+
+def two_tone_vote(
+    local: Local,
+    *,
+    energy: float | Array = 1.0,
+    receiver_noise: float | Array = 1.0,
+    clip: float | Array | None = None,
+    noise_variance: float | Array | None = None,
+    num_byzantine: Byzantine = 0,
+    attack: Attack | None = None,
+    fading: Fading | None = None,
+    **run: Run,
+) -> Algorithm:
+    """A majority vote without channel knowledge: each sign is one of two tones (Sahin, Everette and Hoque 2021).
+
+    The server compares the energies of the two tones of a coordinate. Everybody sends in every round, at the same
+    energy; a round takes 4 d real uses of the channel.
+
+    Args:
+      local: what a client computes.
+      energy: of a vote (E).
+      receiver_noise: variance of the receiver's noise at a real use (N0).
+      clip: as in `over_the_air_vote`.
+      noise_variance: as in `over_the_air_vote`.
+      num_byzantine: as in `over_the_air_vote`.
+      attack: as in `over_the_air_vote`.
+      fading: as in `over_the_air_vote`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+
+    Raises:
+      ValueError: as in `over_the_air_vote`.
+
+    Examples:
+      >>> import optax
+      >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
+      >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=1.0, batch_size=32, num_steps=1)
+      >>> system = two_tone_vote(local, energy=2.0, server=optax.sgd(0.001))
+    """
+    return federated_round(
+        cohort=_draw(fading, num_byzantine),
+        local=local,
+        layers=stack(
+            **_signs(clip, noise_variance, num_byzantine, attack), tones=tones(energy), send=waveform()
+        ),
+        channel=unknown_phases(receiver_noise),
+        aggregate=mean(),
+        release=Vote(clip, noise_variance, None, receiver_noise),
+        **run,
+    )  # fmt: skip
+
+
+def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: Attack | None) -> dict[str, Layer]:
+    """The layers above the channel's; an attacker has any signs it likes."""
+    nobody = isinstance(num_byzantine, int) and not num_byzantine
+    if nobody and attack is not None:
+        raise ValueError("num_byzantine must be at least 1 with attack, got 0: an attack of nobody would look harmless")
+    above = {} if clip is None else {"clip": clipping(clip)}
+    if noise_variance is not None:
+        if clip is None:
+            raise ValueError("clip must be given with noise_variance, got None: noise hides no update of any length")
+        above |= {"noise": gaussian_noise(noise_variance)}
+    return above | ({} if attack is None else {"attack": on_updates(attack)}) | {"sign": sign()}
+
+
+def _draw(fading: Fading | None, num_byzantine: Byzantine) -> Draw:
+    """Everyone, with the gains of their links."""
+    check_byzantine(num_byzantine)
+    if fading is not None and not isinstance(fading, Fading):
+        raise ValueError(f"fading must be a Fading such as channels.rayleigh(), got {fading!r}")
+    draw = bernoulli(1.0, fading=rayleigh() if fading is None else fading)
+
+    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
+        who, state = draw.apply(key, state, round, count)
+        return who._replace(byzantine=is_byzantine(num_byzantine, who.client, count.size)), state
+
+    return draw._replace(apply=apply)

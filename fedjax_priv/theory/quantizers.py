@@ -1,0 +1,85 @@
+"""How far unbiased quantizers are off, exactly and at most, and the bits that they take."""
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers, Result
+
+
+def qsgd_error(vector: np.ndarray, levels: int) -> np.float64:
+    """How large is the squared error of QSGD? `(||v||**2 / s**2) sum_i f_i (1 - f_i)`, a mean over its rounding.
+
+    f_i is the fractional part of `s |v_i| / ||v||` (Alistarh et al. 2017, exact in place of their Lemma 3.1).
+
+    Args:
+      vector: v, `[d]`.
+      levels: s >= 1.
+
+    Examples:
+      >>> print(qsgd_error(np.array([3.0, 4.0]), levels=1).round(6), qsgd_error(np.array([3.0, 4.0]), levels=5))
+      10.0 0.0
+    """
+    vector, levels = _vector(vector), int(_validate.integer(levels=levels))
+    norm = np.linalg.norm(vector)
+    if not norm:
+        return np.float64(0)
+    fraction = levels * np.abs(vector) / norm % 1
+    return (norm / levels) ** 2 * (fraction * (1 - fraction)).sum()
+
+
+def qsgd_error_bound(num_params: Numbers, levels: Numbers) -> Result:
+    """How large is it at most? `min(d / s**2, sqrt(d) / s)` of the squared norm (Alistarh et al. 2017, Lemma 3.1).
+
+    Args:
+      num_params: d.
+      levels: s.
+
+    Examples:
+      >>> print(qsgd_error_bound(10_000, levels=100))
+      1.0
+    """
+    d, levels = _validate.integer(num_params=num_params), _validate.integer(levels=levels)
+    return np.minimum(d / levels**2, np.sqrt(d) / levels)
+
+
+def qsgd_bits(num_params: Numbers, levels: Numbers) -> Result:
+    """How many bits does a message have at fixed length? `32 + d (1 + ceil(log2(s + 1)))`.
+
+    Args:
+      num_params: d.
+      levels: s.
+
+    Examples:
+      >>> print(qsgd_bits(7850, levels=1))
+      15732.0
+    """
+    d, levels = _validate.integer(num_params=num_params), _validate.integer(levels=levels)
+    return 32 + d * (1 + np.ceil(np.log2(levels + 1)))
+
+
+def uniform_error(vector: np.ndarray, bits: int, limit: float) -> np.float64:
+    """How large is the squared error of 2**b even levels on [-A, A]? `Delta**2 sum_i f_i (1 - f_i)`, and the clipping.
+
+    `Delta = 2 A / (2**b - 1)`, and f_i the fractional part of `(v_i + A) / Delta`; at most `d Delta**2 / 4` where
+    nothing is clipped.
+
+    Args:
+      vector: v, `[d]`.
+      bits: b >= 1.
+      limit: A > 0.
+
+    Examples:
+      >>> print(uniform_error(np.array([0.0, 1.0]), bits=1, limit=1.0), uniform_error(np.array([3.0]), 1, 1.0))
+      1.0 4.0
+    """
+    vector, bits = _vector(vector), int(_validate.integer(bits=bits))
+    most = _validate.real("(0, inf)", limit=limit)
+    step, kept = 2 * most / (2**bits - 1), np.clip(vector, -most, most)
+    fraction = (kept + most) / step % 1
+    return np.square(step) * (fraction * (1 - fraction)).sum() + np.square(vector - kept).sum()
+
+
+def _vector(vector: np.ndarray) -> np.ndarray:
+    if np.ndim(vector) != 1 or not np.isfinite(vector).all():
+        _validate.fail("vector", vector, "finite numbers [d]")
+    return np.asarray(vector, np.float64)

@@ -1,0 +1,204 @@
+"""Receiver noise as the privacy mechanism, at levels that vary by round (Liu and Simeone 2021, "Privacy for free").
+
+Users send aligned gradients without noise of their own at level c_t, and q_t = c_t^2. Their paper protects a sample;
+here a user is replaced, whose clipped update moves what arrives by up to 2 c_t L. For a mu-smooth, lambda-PL loss and
+steps of 1 / mu, rho = 1 - lambda / mu, the gap to the optimum after T rounds is at most
+
+  `rho^T (F(w_0) - F*) + d N0 / (2 mu K^2) sum_t rho^(T-t) / q_t`,
+
+clipping not counted. Levels minimise the last sum under `sum_t q_t <= B` and `q_t <= Q_t`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+
+from fedjax_priv.theory import _validate, gaussian
+from fedjax_priv.theory._validate import Numbers
+
+_HALVINGS = 80
+
+
+class Allocation(NamedTuple):
+    """Squared levels by round, and the multipliers that certify them."""
+
+    squared_levels: np.ndarray  # q_t, [T]
+    privacy_price: float  # nu >= 0; 0: the privacy budget is not used up
+    energy_price: float = 0.0  # kappa >= 0; 0: nor is the energy
+
+
+def squared_sensitivity_budget(epsilon: float, delta: float) -> float:
+    """How much may the squared sensitivities of all rounds add up to? s_max^2 with delta_G(eps; s_max) = delta.
+
+    Args:
+      epsilon: >= 0.
+      delta: in (0, 1).
+
+    Examples:
+      >>> print(round(squared_sensitivity_budget(10.0, 1e-5), 6))
+      4.001783
+    """
+    eps, target = float(_validate.real("[0, inf)", epsilon=epsilon)), float(_validate.real("(0, 1)", delta=delta))
+    excess = lambda log_s: float(gaussian.delta(eps, np.exp(log_s))) - target
+    return float(np.exp(2 * float(np.asarray(optimize.brentq(excess, -40.0, 40.0, xtol=1e-14)))))
+
+
+def printed_sensitivity_budget(epsilon: float, delta: float) -> float:
+    """What the paper allows instead, which is less: 2 R_dp = 2 (sqrt(eps + v^2) - v)^2, sqrt(pi) v e^(v^2) = 1 / delta.
+
+    Examples:
+      >>> print(round(printed_sensitivity_budget(10.0, 1e-5), 6))
+      3.480853
+    """
+    eps, target = float(_validate.real("[0, inf)", epsilon=epsilon)), float(_validate.real("(0, 1)", delta=delta))
+    log_c = lambda v: 0.5 * np.log(np.pi) + np.log(v) + v**2 + np.log(target)
+    v = float(np.asarray(optimize.brentq(log_c, 1e-12, 100.0, xtol=1e-14)))
+    return 2 * float(np.sqrt(eps + v**2) - v) ** 2
+
+
+def level_budget(epsilon: float, delta: float, *, clip: float, receiver_noise: float) -> float:
+    """B, what squared levels may add up to: s_max^2 N0 / (4 L^2), for users that send in every round.
+
+    Args:
+      epsilon: as of `squared_sensitivity_budget`.
+      delta: likewise.
+      clip: L > 0.
+      receiver_noise: N0 > 0, that the server cannot be without.
+
+    Examples:
+      >>> print(round(level_budget(10.0, 1e-5, clip=1.0, receiver_noise=1.0), 6))
+      1.000446
+    """
+    size, noise = _validate.real("(0, inf)", clip=clip), _validate.real("(0, inf)", receiver_noise=receiver_noise)
+    return float(squared_sensitivity_budget(epsilon, delta) * noise / (4 * size**2))
+
+
+def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
+    """What noise of a round counts at the end: rho^(T-t), `[T]`.
+
+    Args:
+      rounds: T >= 1.
+      contraction: rho = 1 - lambda / mu, in (0, 1].
+
+    Examples:
+      >>> print(contraction_weights(3, 0.5))
+      [0.25 0.5  1.  ]
+    """
+    rho = _validate.real("(0, 1]", contraction=contraction)
+    return rho ** np.arange(int(_validate.integer(rounds=rounds)) - 1.0, -1, -1)
+
+
+def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
+    """The sum to be minimised, `sum_t w_t / q_t`.
+
+    Examples:
+      >>> print(noise_cost(np.array([0.25, 1.0]), np.array([0.5, 1.0])))
+      1.5
+    """
+    return float((_validate.real("(0, inf)", weights=weights) / squared_levels).sum())
+
+
+def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allocation:
+    """The squared levels of the least noise: `q_t = min(Q_t, sqrt(w_t / nu))`, nu by bisection from `sum_t q_t = B`.
+
+    If the caps add up to less than B they are the levels: full power, privacy for free.
+
+    Args:
+      weights: w_t > 0, `[T]`, of `contraction_weights`.
+      budget: B > 0, of `level_budget`.
+      caps: Q_t > 0, `[T]` or a number: what power allows the weakest user, min_k h_k^2 P_k / L^2.
+
+    Examples:
+      >>> print(allocate(np.array([0.25, 1.0]), 3.0).squared_levels)
+      [1. 2.]
+      >>> print(allocate(np.array([0.25, 1.0]), 3.0, caps=1.2).squared_levels)  # privacy for free
+      [1.2 1.2]
+    """
+    w, most = _checked(weights, caps)
+    total = float(_validate.real("(0, inf)", budget=budget))
+    return _allocate(w, total, most, np.zeros_like(w))
+
+
+def allocate_energy(
+    weights: np.ndarray, budget: float, prices: np.ndarray, energy: float, caps: Numbers = np.inf
+) -> Allocation:
+    """`allocate` under an energy budget too: `sum_t e_t q_t <= E`, with `q_t = min(Q_t, sqrt(w_t / (nu + kappa e_t)))`.
+
+    Args:
+      weights: as of `allocate`.
+      budget: likewise.
+      prices: e_t > 0, `[T]`, energy of a squared level of 1, such as L^2 / h_t^2.
+      energy: E > 0, of all rounds.
+      caps: as of `allocate`.
+
+    Examples:
+      >>> found = allocate_energy(np.array([1.0, 1.0]), 3.0, np.array([1.0, 4.0]), 5.0)
+      >>> print(found.squared_levels.round(3), round(found.privacy_price, 3), round(found.energy_price, 3))
+      [1.667 0.833] 0.0 0.36
+    """
+    w, most = _checked(weights, caps)
+    total, limit = _validate.real("(0, inf)", budget=budget), float(_validate.real("(0, inf)", energy=energy))
+    e = np.broadcast_to(_validate.real("(0, inf)", prices=prices), w.shape)
+    spent = lambda found: float((e * found.squared_levels).sum())
+    at = lambda kappa: _allocate(w, float(total), most, kappa * e)
+    if spent(free := at(0.0)) <= limit:
+        return free
+    kappa = _bisected(lambda price: spent(at(price)), limit, start=float(w.sum() / limit**2))
+    return at(kappa)._replace(energy_price=kappa)
+
+
+def dual_value(
+    weights: np.ndarray, found: Allocation, budget: float, prices: Numbers = 1.0, energy: float = 0
+) -> float:
+    """A lower bound on `noise_cost` without caps: `sum_t 2 sqrt(w_t (nu + kappa e_t)) - nu B - kappa E` (duality).
+
+    An allocation that meets it is optimal.
+
+    Args:
+      weights: as of `allocate_energy`, like the others.
+      found: of which the multipliers are used.
+      budget: B.
+      prices: e_t.
+      energy: E.
+
+    Examples:
+      >>> weights = np.array([0.25, 1.0])
+      >>> found = allocate(weights, 3.0)
+      >>> print(dual_value(weights, found, 3.0), noise_cost(weights, found.squared_levels))
+      0.75 0.75
+    """
+    nu, kappa = found.privacy_price, found.energy_price
+    return float(2 * np.sqrt(weights * (nu + kappa * np.asarray(prices))).sum() - nu * budget - kappa * energy)
+
+
+def _checked(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    w = _validate.real("(0, inf)", weights=weights)
+    return w, np.broadcast_to(_validate.real("(0, inf]", caps=caps), w.shape)
+
+
+def _allocate(w: np.ndarray, total: float, most: np.ndarray, added: np.ndarray) -> Allocation:
+    """With `added` to the price of each round."""
+
+    def levels(nu: float) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return np.minimum(most, np.sqrt(w / (nu + added)))
+
+    if levels(0.0).sum() <= total:
+        return Allocation(levels(0.0), 0.0)
+    nu = _bisected(lambda price: levels(price).sum(), total, start=float(np.sqrt(w).sum() / total) ** 2)
+    return Allocation(levels(nu), nu)
+
+
+def _bisected(falling: Callable[[float], float], target: float, start: float) -> float:
+    """The price above 0 at which what falls with it comes down to the target, by bisection in its logarithm."""
+    low = high = start
+    while falling(high) > target:
+        high *= 4
+    while falling(low) <= target:
+        low /= 4
+    for _ in range(_HALVINGS):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if falling(middle) > target else (low, middle)
+    return float(high)

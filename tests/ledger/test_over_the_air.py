@@ -1,0 +1,185 @@
+"""Figures over the air by level, by who sends, and where the receiver's noise is all there is; and their audits."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+
+from fedjax_priv import losses, models, systems
+from fedjax_priv.audit.canaries import no_samples, sending
+from fedjax_priv.base import ClientData
+from fedjax_priv.channels import constant
+from fedjax_priv.clients import fedsgd
+from fedjax_priv.ledger import epsilon_by_round, ledger, worst
+from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
+
+N, ROUNDS, DELTA = 5, 3, 1e-4
+DATA = ClientData((jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)), jnp.full(N, 2, jnp.int32))
+LOCAL = fedsgd(losses.softmax_cross_entropy(models.softmax_regression((3,), 2)))
+GAIN = np.random.default_rng(0).uniform(0.5, 1.5, (ROUNDS, N)).astype(np.float32)
+SENDS = np.array([[1, 1, 0, 1, 1], [1, 0, 0, 1, 1], [1, 1, 1, 0, 1]], np.float32)
+LEVEL = np.array([0.5, 0.8, 1.2])
+
+
+def by_table(round, gain):
+    return jnp.asarray(LEVEL, jnp.float32)[round]
+
+
+def run_of(p):
+    each = ("round", "client")
+    client = np.broadcast_to(np.arange(N), (ROUNDS, N))
+    values = {"client_id": client, "counted": client >= 0, "gain": GAIN,
+              "join_probability": np.broadcast_to(np.float32(p), (ROUNDS, N))}  # fmt: skip
+    return xr.Dataset(
+        {**{name: (each, value) for name, value in values.items()}, "status": ("round", np.zeros(ROUNDS, int))},
+        {"round": np.arange(1, ROUNDS + 1)}, {"num_params": 8},
+    )  # fmt: skip
+
+
+def entries(p=1.0, colluding=0, local=LOCAL, **how):
+    usual = dict(clip=0.5, noise_variance=0.0, receiver_noise=0.7, level=by_table)
+    return ledger(systems.wireless(local, **{**usual, **how}), run_of(p), DATA, delta=DELTA, colluding=colluding)
+
+
+def gaussian_of(squares):
+    return np.asarray(gaussian.epsilon(DELTA, np.sqrt(squares)))
+
+
+def test_where_it_is_public_who_sends_each_user_has_one_gaussian_mechanism():
+    replaced, stays = entries(SENDS)
+    squares = (SENDS * (LEVEL**2 / 0.7)[:, None]).sum(0)  # (c L)^2 / N0 at 2L = 1
+    np.testing.assert_allclose(replaced.proved.epsilon, gaussian_of(squares), rtol=1e-5)
+    np.testing.assert_allclose(stays.proved.epsilon, gaussian_of(squares / 4), rtol=1e-5)
+    assert (replaced.gaussian, stays.gaussian, stays.neighbours) == (True, True, "zero-out")
+    (noisy,) = entries(SENDS, noise_variance=0.3)
+    squares = SENDS / (0.3 * SENDS.sum(1) + 0.7 / LEVEL**2)[:, None]
+    np.testing.assert_allclose(noisy.proved.epsilon, gaussian_of(squares.sum(0)), rtol=1e-5)
+    after = epsilon_by_round(
+        systems.wireless(LOCAL, clip=0.5, noise_variance=0.3, receiver_noise=0.7, level=by_table), run_of(SENDS), DATA,
+        delta=DELTA,
+    )  # fmt: skip
+    np.testing.assert_allclose(after[0], gaussian_of(squares.cumsum(0).max(1)), rtol=1e-5)
+    server, coalition = entries(SENDS, noise_variance=0.3, colluding=2)
+    fewer = (SENDS[:, :3] / (0.3 * SENDS[:, :3].sum(1) + 0.7 / LEVEL**2)[:, None]).sum(0)
+    np.testing.assert_allclose(coalition.proved.epsilon, gaussian_of(fewer), rtol=1e-5)
+    assert worst(coalition.proved) > worst(server.proved)
+
+
+def test_a_level_is_less_noise_for_every_accountant():
+    """N0 / c^2, whether coins are seen or not, and whatever limits power."""
+    for how in (
+        {"participation": 0.6}, {"access": "orthogonal"}, {"snr_db": -3.0, "power_control": "bound"},
+        {"snr_db": 20.0, "power_control": "signal"},
+    ):  # fmt: skip
+        level = {"noise_variance": 0.4, "level": 0.8, **how}
+        (found,), (same,) = entries(0.6, **level), entries(0.6, **level | {"level": 1.0, "receiver_noise": 0.7 / 0.64})
+        assert worst(found.proved) == pytest.approx(worst(same.proved), rel=1e-5)
+        (other,) = entries(0.6, **level | {"level": 1.0})
+        assert worst(other.proved) > 1.01 * worst(found.proved)
+
+
+def test_levels_of_each_round_where_coins_are_not_seen():
+    (entry,) = entries(0.6, noise_variance=0.4)
+    about = wireless.Round(N, np.float64(np.float32(0.6)), 0.5, 0.4, 0.7 / np.float32(LEVEL).astype(float) ** 2)
+    assert worst(entry.proved) == pytest.approx(wireless.rigorous_epsilon(about, DELTA, rounds=ROUNDS), rel=1e-6)
+
+
+def test_coins_of_which_even_the_number_is_unseen():
+    """Poisson-sampled Gaussian mechanisms: replaced or not there; what clients remember ends it."""
+    rounds = [(sampled_gaussian.Round(np.sqrt(0.7) / 0.5 / c, np.float32(0.3)), 1) for c in np.float32(LEVEL)]
+    replaced, leaves = entries(0.3, known_count=False)
+    for entry, how in ((replaced, "replacement"), (leaves, "add/remove")):
+        assert worst(entry.proved) == pytest.approx(sampled_gaussian.epsilon(DELTA, rounds, how), rel=1e-5)
+        assert (entry.neighbours, entry.gaussian) == (how, False)
+    (counted,) = entries(0.3)
+    (known,) = entries(0.3, known_count=False, local=LOCAL._replace(apply=lambda *of: LOCAL.apply(*of)))
+    assert worst(leaves.proved) < worst(replaced.proved) < worst(counted.proved) < worst(known.proved)
+    assert "remember" in known.proved.why
+    after = epsilon_by_round(
+        systems.wireless(LOCAL, clip=0.5, noise_variance=0.0, receiver_noise=0.7, level=by_table, known_count=False),
+        run_of(0.3), DATA, delta=DELTA,
+    )  # fmt: skip
+    assert list(after.adversary.values) == ["server, replacement", "server, add/remove"]
+    assert (after.diff("round") > 0).all() and float(after[0, -1]) == pytest.approx(worst(replaced.proved), rel=1e-5)
+
+
+@pytest.mark.parametrize("control", ["gradient", "bound", "signal"])
+def test_power_only_shortens_what_arrives_where_users_add_no_noise(control):
+    """min(c L, h sqrt(P_k)), which no other data decide."""
+    power = np.array([0.1, 0.02, 1.0, 0.05, 0.3])
+    limit = {"snr_db": 10 * np.log10(power / 8 / 0.7), "power_control": control}
+    found = entries(SENDS, **limit)[0].proved.epsilon
+    reach = np.minimum(0.5 * LEVEL[:, None], GAIN * np.sqrt(power))
+    np.testing.assert_allclose(found, gaussian_of((SENDS * (2 * reach) ** 2 / 0.7).sum(0)), rtol=1e-4)
+    assert (found <= entries(SENDS)[0].proved.epsilon).all() and (found < entries(SENDS)[0].proved.epsilon).any()
+    hidden = worst(entries(0.3, known_count=False, **limit)[0].proved)
+    rounds = [(sampled_gaussian.Round(np.sqrt(0.7) / most, np.float32(0.3)), 1) for most in reach.max(1)]
+    assert hidden == pytest.approx(sampled_gaussian.epsilon(DELTA, rounds, "replacement"), rel=1e-4)
+
+
+def test_no_figure_without_noise_or_level():
+    for how, why in (
+        ({"receiver_noise": 0.0}, "nobody adds noise"),
+        ({"level": lambda round, gain: gain.min() - 10.0}, "a level is not a finite number above 0"),
+        ({"noise_variance": 0.1, "snr_db": 3.0}, "eq. 26"),
+    ):
+        entry = entries(SENDS, **how)[0]
+        assert entry.proved.epsilon is None and why in entry.proved.why
+
+
+TRIALS, C, L, N0, P = 40_000, 0.9, 0.7, 0.6, 0.3
+S = C * L / np.sqrt(N0)
+
+
+@jax.jit
+def arrivals(sent, p, key):
+    one = systems.wireless(
+        sending(jnp.stack([sent, 0.0])[:, None]), clip=L, noise_variance=0.0, receiver_noise=N0, level=C,
+        known_count=False, expected_count=1.0, participation=jnp.stack([p, 1.0]), fading=constant(0.8), mesh=None,
+        block=2,
+    )  # fmt: skip
+    state = one.init(key, jnp.zeros(1), no_samples(2))
+    step = lambda key: one.step(key, state, no_samples(2))[1].direction[0]
+    return jax.lax.map(step, jax.random.split(key, TRIALS), batch_size=4000)
+
+
+@functools.cache
+def received(sent, participation):
+    """What arrives in one round of the system, over its noise, for each of many keys."""
+    found = arrivals(9 * sent, participation, jax.random.key(5 + int(2 * sent) + int(100 * participation)))
+    return np.asarray(found) * C / np.sqrt(N0)
+
+
+def divergence(first, second, eps, accept):
+    """Lower and upper end of P[accept | first] - e^eps P[accept | second], at 99.9% (Clopper-Pearson)."""
+    counts = [int(accept(y).sum()) for y in (first, second)]
+    ends = [stats.binomtest(k, TRIALS).proportion_ci(0.9995) for k in counts]
+    return ends[0].low - np.exp(eps) * ends[1].high, ends[0].high - np.exp(eps) * ends[1].low
+
+
+def test_the_worst_pair_attains_the_figure_of_public_senders_and_breaks_half_of_it():
+    """+L u against -L u; a figure that counts c L in place of 2 c L is contradicted."""
+    for eps in (0.3, 1.0, 2.5):
+        exact = gaussian.delta(eps, 2 * S)
+        low, high = divergence(received(1.0, 1.0), received(-1.0, 1.0), eps, lambda y, e=eps: y > e / (2 * S))
+        assert low <= exact <= high
+        assert low > gaussian.delta(eps, S)
+
+
+def test_the_worst_pair_attains_the_figure_of_hidden_senders():
+    one = [(sampled_gaussian.Round(1 / S, P), 1)]
+    y = np.linspace(-8, 8, 4001)
+    law = lambda mean: (1 - P) * stats.norm.pdf(y) + P * stats.norm.pdf(y - mean)
+    for eps in (0.1, 0.4):
+        for second, how in ((-1.0, "replacement"), (0.0, "add/remove")):
+            cut = y[np.argmax(law(S) > np.exp(eps) * law(second * S))]
+            exact = sampled_gaussian.delta(eps, one, how)
+            other = received(-1.0, P) if second else received(-1.0, 0.0)
+            low, high = divergence(received(1.0, P), other, eps, lambda y, cut=cut: y > cut)
+            assert low <= exact <= high
+            if how == "replacement":
+                assert low > sampled_gaussian.delta(eps, one, "add/remove")

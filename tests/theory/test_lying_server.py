@@ -1,0 +1,57 @@
+"""How few users a server that lies about survivors reads: against a maximum flow, and the figures of known settings."""
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import maximum_flow
+
+from fedjax_priv.theory import lying_server as theory
+from helpers import refuses
+
+SETTINGS = [
+    (30, 16, 0, 4), (31, 16, 0, 2), (100, 67, 0, 51), (100, 67, 33, 2), (30, 16, 2, 1), (30, 21, 2, 15), (7, 5, 0, 5),
+    (7, 5, 2, 2), (8, 8, 0, 8), (9, 5, 0, 2), (12, 9, 3, 5), (5, 2, 0, 1), (13, 9, 4, 2), (20, 14, 6, 4),
+]  # fmt: skip
+
+
+def can_read(num_clients, threshold, colluding, size):
+    """Whether all honest users but `size` can be missing from enough honest lists: a flow from lists to users."""
+    honest, needed = num_clients - colluding, threshold - colluding
+    lists, outside = 1 + np.arange(honest), 1 + honest + np.arange(honest - size)
+    sink = 1 + honest + len(outside)
+    edges = [(0, one, num_clients - threshold) for one in lists]
+    edges += [(one, user, 1) for i, one in enumerate(lists) for j, user in enumerate(outside) if i != j]
+    edges += [(user, sink, needed) for user in outside]
+    start, end, most = np.array(edges, np.int32).T
+    flow = maximum_flow(csr_array((most, (start, end)), shape=(sink + 1, sink + 1)), 0, sink).flow_value
+    return flow == needed * len(outside)
+
+
+@pytest.mark.parametrize(("num_clients", "threshold", "colluding", "size"), SETTINGS)
+def test_the_smallest_sum_is_that_of_a_maximum_flow(num_clients, threshold, colluding, size):
+    assert theory.smallest_sum(num_clients, threshold, colluding) == size
+    assert can_read(num_clients, threshold, colluding, size)
+    assert size == 1 or not can_read(num_clients, threshold, colluding, size - 1)
+
+
+def test_a_check_leaves_sums_of_all_honest_signers():
+    assert theory.smallest_checked_sum(30, 21, 2) == 19 and theory.smallest_checked_sum(31, 16) == 16
+    for num_clients, threshold, colluding, size in SETTINGS:
+        both, checked = (f(num_clients, threshold, colluding) for f in (theory.opens_both, theory.smallest_checked_sum))
+        assert checked >= size and (checked == 1) >= both and (not both or size == 1)
+
+
+def test_the_default_threshold_stops_both_secrets_without_colluders_or_one_among_evenly_many():
+    for num_clients in range(3, 40):
+        default = num_clients // 2 + 1
+        assert not theory.opens_both(num_clients, default)
+        assert theory.opens_both(num_clients, default, 1) == (num_clients % 2 == 1)
+
+
+test_bad_arguments = refuses(
+    theory.smallest_sum,
+    (10, 11, "threshold must be in"),
+    (10, 3, 3, "threshold must be in"),
+    (10, 6, -1, "colluding must be an integer >= 0"),
+    (0, 6, "num_clients must be an integer >= 1"),
+)

@@ -1,0 +1,49 @@
+"""Errors of quantizers: exact, against draws, and below their bounds."""
+
+import numpy as np
+import pytest
+from refusals import refused
+
+from fedjax_priv.theory import quantizers as theory
+
+V = np.random.default_rng(0).normal(size=50)
+
+
+def drawn(scaled, runs=20_000):
+    """Rounded at random to a neighbour."""
+    low = np.floor(scaled)
+    return low + (np.random.default_rng(1).random((runs, scaled.size)) < scaled - low)
+
+
+def agrees(errors, exact):
+    return abs(errors.mean() - exact) < 3 * errors.std() / np.sqrt(len(errors))
+
+
+@pytest.mark.parametrize("levels", [1, 4])
+def test_qsgd(levels):
+    norm = np.linalg.norm(V)
+    rows = norm * np.sign(V) * drawn(levels * np.abs(V) / norm) / levels
+    errors, exact = np.square(rows - V).sum(1), theory.qsgd_error(V, levels)
+    assert agrees(errors, exact) and exact <= theory.qsgd_error_bound(50, levels) * norm**2
+    assert not agrees(errors, exact / 2)
+    assert theory.qsgd_error(np.zeros(3), levels) == 0
+    assert theory.qsgd_bits(50, levels) == 32 + 50 * (1 + {1: 1, 4: 3}[levels])
+
+
+def test_uniform_levels():
+    step = 2 * 4.0 / 7
+    rows = step * drawn((V + 4.0) / step) - 4.0
+    exact = theory.uniform_error(V, 3, 4.0)
+    assert agrees(np.square(rows - V).sum(1), exact) and exact <= 50 * step**2 / 4
+    assert theory.uniform_error(np.array([5.0]), 1, 2.0) == 9.0
+
+
+test_out_of_range = refused(
+    (lambda: theory.qsgd_error(np.array([np.nan]), 1), "vector"),
+    (lambda: theory.qsgd_error(V[None], 1), "vector"),
+    (lambda: theory.qsgd_error(V, 0), "levels"),
+    (lambda: theory.qsgd_bits(0, 1), "num_params"),
+    (lambda: theory.qsgd_error_bound(3, 0), "levels"),
+    (lambda: theory.uniform_error(V, 0, 1.0), "bits"),
+    (lambda: theory.uniform_error(V, 1, 0.0), "limit"),
+)
