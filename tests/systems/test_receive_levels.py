@@ -37,7 +37,7 @@ def at_level(level, noise, power_control, access="multiple"):
     decibels = None if access == "orthogonal" else jnp.linspace(-16.0, -10.0, K)
     return rounds_of(
         level=level, receiver_noise=noise, power_control=power_control, snr_db=decibels, participation=0.8,
-        access=access, noise_variance=1e-3,
+        access=access, noise_variance=3e-3,
     )  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def test_a_level_is_the_same_as_less_noise_and_more_power(control, access):
 def test_a_level_of_one_is_the_system_without():
     plain, told, _ = at_level.__wrapped__(1, 0.7, "gradient")
     level, same, _ = at_level(1.0, 0.7, "gradient")
-    np.testing.assert_array_equal(plain, level)
+    np.testing.assert_allclose(plain, level, rtol=1e-5, atol=1e-6)
     assert "level" not in told and (same["level"] == 1).all()
 
 
