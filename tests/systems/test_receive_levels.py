@@ -105,6 +105,17 @@ def test_weak_channels_do_not_send_and_the_server_divides_by_who_does():
     assert np.abs(found - G.mean(0)).max() > 0.01
 
 
+def test_who_has_power_left_depends_on_the_level():
+    """Under "signal", h^2 P / (d c^2) has to exceed sigma^2: 0.07 at level 1, 0.28 at level 1/2, against 0.1."""
+    for level, joins in ((1.0, 0), (0.5, 1)):
+        one = wireless(
+            towards_target(), noise_variance=0.1, receiver_noise=0.7, snr_db=-10.0, power_control="signal",
+            level=level, fading=recorded(np.ones((1, K))), mesh=None,
+        )  # fmt: skip
+        who, _ = one.draw(KEY, (), jnp.int32(0), DATA.count)
+        assert (who.participation == joins).all() and (who.selected == bool(joins)).all()
+
+
 def test_a_threshold_for_all_is_unfair_to_users_far_away():
     """Two groups 28 dB apart: a threshold of each group's own weighs them alike, one for both does not."""
     rounds, loss = 3000, 10 ** (-np.where(np.arange(K) < K // 2, 28.0, 0.0) / 10)
