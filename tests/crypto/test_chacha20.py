@@ -10,7 +10,7 @@ import pytest
 from fedjax_priv.crypto import chacha20_stream, prg
 from fedjax_priv.crypto.chacha20_stream import chacha20, quarter_round
 from fedjax_priv.layers.secure_sum import signed_sum
-from helpers import Q, accelerator_forms
+from helpers import QUICK, Q, accelerator_forms
 
 KEY = np.frombuffer(bytes(range(32)), "<u4")
 block = jax.jit(
