@@ -23,14 +23,14 @@ ORDER = (
     "sparse_secagg.leakage", "sparse_secagg.fig3", "fedrep.fig2", "fedrep.fig12", "fedrep.fig8", "fedrep.fig5",
     "fedrep.fig4", "fedrep.fig3", "fedrep.fig7", "fedrep.table1", "wireless.fig7", "wireless.fig3", "cdp_fl.fig7",
     "cdp_fl.fig8", "cdp_fl.fig5", "cdp_fl.fig6", "cdp_fl.fig3", "cdp_fl.fig4", "sparse_secagg.convergence",
-    "audit.all_systems", "audit.private_training", "wireless.accountants", "cdp_fl.counterexamples", "wireless.fig2",
-    "wireless.fig6", "wireless.errata", "correlated_noise.error", "sparse_secagg.statements",
-    "distributed_noise.mean_estimation", "asynchronous.virtual_time", "input_validation.norm_bound",
-    "private_training.equal_epsilon", "private_training.opacus_eps_3", "private_training.opacus_eps_1",
-    "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1", "private_training.tf_privacy_eps_3",
-    "private_training.tf_privacy_eps_10", "private_training.scattering_eps_3", "anchors.lr_mnist",
-    "anchors.mcmahan_2nn", "anchors.niid_bench_mnist", "anchors.mcmahan_cnn", "anchors.heat_map", "anchors.bucketing",
-    "atlas.atlas",
+    "audit.all_systems", "audit.private_training", "wireless.accountants", "cdp_fl.counterexamples",
+    "wireless.fig2", "wireless.fig6", "wireless.errata", "wireless.analog_or_digital", "correlated_noise.error",
+    "sparse_secagg.statements", "distributed_noise.mean_estimation", "asynchronous.virtual_time",
+    "input_validation.norm_bound", "private_training.equal_epsilon", "private_training.opacus_eps_3",
+    "private_training.opacus_eps_1", "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1",
+    "private_training.tf_privacy_eps_3", "private_training.tf_privacy_eps_10", "private_training.scattering_eps_3",
+    "anchors.lr_mnist", "anchors.mcmahan_2nn", "anchors.niid_bench_mnist", "anchors.mcmahan_cnn",
+    "anchors.heat_map", "anchors.bucketing", "atlas.atlas",
 )  # fmt: skip
 """Every card with a scale `paper`. First what the papers' main claims rest on, cheap before costly; what two cores make
 in minutes comes last."""

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import band, colours_of, finish
+from experiments.harness import COLOURS
 from fedjax_priv.theory import digital_links as theory
 
 
@@ -44,9 +45,11 @@ def _distortions(axes: Axes, users: int, energy: float, level: float) -> None:
         of = f"{number} users" if number > 1 else "1 user"
         analog = theory.analog_distortion(1.0, number, energy, 1.0)
         bound = theory.digital_distortion(1.0, times, number, energy, 1.0)
-        axes.plot(times, np.full_like(times, analog), style, color="C0", label=f"analog, {of}")
-        axes.plot(times, bound, style, color="C2", label=f"digital, at least, {of}")
+        axes.plot(times, np.full_like(times, analog), style, color=COLOURS[0], label=f"analog, {of}")
+        axes.plot(times, bound, style, color=COLOURS[2], label=f"digital, at least, {of}")
     axes.axvline(level, color="grey", linewidth=0.8)
     axes.annotate(f"{level:g} d", (level, 2e-2), rotation=90, fontsize=8, color="grey", ha="right")
-    title = "error of the mean at a fixed energy, closed forms"
-    finish(axes, title, size=8, xscale="log", yscale="log", xlabel="uses of the channel / d", ylabel="relative error")
+    finish(
+        axes, "error of the mean at a fixed energy, closed forms", size=8, legend={"loc": "lower left"}, xscale="log",
+        yscale="log", xlabel="uses of the channel / d", ylabel="relative error",
+    )  # fmt: skip

@@ -62,7 +62,8 @@ class Measured(NamedTuple):
     def text(self) -> str:
         """What was found."""
         analog, digital = self.closed
-        return f"analog {self.analog.mean():.6f} ({analog:.6f}), digital {self.digital.mean():.3f} (at least {digital:.4f})"
+        ours = self.analog.mean(), self.digital.mean()
+        return f"analog {ours[0]:.6f} ({analog:.6f}), digital {ours[1]:.3f} (at least {digital:.4f})"
 
 
 def digital_parts(size: int, users: int, energy: float, times: float = 1.0) -> dict[str, int | float]:
