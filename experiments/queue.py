@@ -31,6 +31,7 @@ ORDER = (
     "private_training.tf_privacy_eps_3", "private_training.tf_privacy_eps_10", "private_training.scattering_eps_3",
     "anchors.lr_mnist", "anchors.mcmahan_2nn", "anchors.niid_bench_mnist", "anchors.mcmahan_cnn",
     "anchors.heat_map", "anchors.bucketing", "atlas.atlas",
+    "wireless.privacy_for_free",
 )  # fmt: skip
 """Every card with a scale `paper`. First what the papers' main claims rest on, cheap before costly; what two cores make
 in minutes comes last."""

@@ -51,6 +51,7 @@ class Cohort(NamedTuple):
     gain: Float[Array, " n"]  # channel gain, amplitude
     participation: Float[Array, " n"]  # probability of joining, given that it is in the cohort
     staleness: Int[Array, " n"]  # rounds ago that it was given the model it trains; 0: in this round
+    digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
 
 
 class Link(NamedTuple):
@@ -187,6 +188,7 @@ class Layer(NamedTuple):
     needs_count: bool = False  # decode computes with the number of uploads in a row
     needs_placement: bool = False  # all halves but encode take `placement`: they work client by client
     threshold: int = 1  # the server opens no sum of fewer uploads
+    digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
 
     @property
@@ -318,13 +320,20 @@ class Aggregator(NamedTuple):
         return found
 
 
-class LyingServer(NamedTuple):
-    """What a server does that does not follow the protocol, see `attacks.split_lists`.
+class Models(NamedTuple):
+    """The models that a lying server hands out."""
 
-    It lies about survivors, and computes as an honest one would from what it is sent: `View` shows what else it can
-    read.
+    params: PyTree  # [V, ...]
+    row: Int[Array, " n"]  # which of them each client of the population is given
+
+
+class LyingServer(NamedTuple):
+    """What a server does that does not follow the protocol, see `attacks.split_lists`, `attacks.gradient_suppression`.
+
+    From what it is sent it computes as an honest one would: `View` shows what else it can read.
     """
 
+    models: Callable[..., Models] | None = None  # (key, state) -> Models; None: all clients are given the model
     lists: Callable[..., Array] | None = None  # (alive [n], cohort) -> bool [n, n], as `Lists.alive`; None: no lie
     colluding: tuple[int, ...] = ()  # clients that help, by their number in the population
 

@@ -1,8 +1,19 @@
-"""The figures and tables of the paper on private wireless FedSGD, and two results of ours."""
+"""The figures and tables of the paper on private wireless FedSGD, and three results of ours."""
 
 from experiments.harness import Experiment
 from experiments.problem import Task
-from experiments.wireless import accountants, analog_or_digital, errata, fig2, fig3, fig6, fig7, table_config, tables
+from experiments.wireless import (
+    accountants,
+    analog_or_digital,
+    errata,
+    fig2,
+    fig3,
+    fig6,
+    fig7,
+    privacy_for_free,
+    table_config,
+    tables,
+)
 from experiments.wireless.accounting import Config as Accounting
 from experiments.wireless.audit import Trials
 from experiments.wireless.training import Setting
@@ -91,5 +102,13 @@ FIGURES = {
     "errata": Experiment(
         "", "What the paper prints next to what its own formulas, or exact ones, give",
         dict.fromkeys(("quick", "cpu", "paper"), errata.Config()), errata.run,
+    ),
+    "privacy_for_free": Experiment(
+        "", "Receiver noise as the privacy mechanism, at levels by round, compared with noise of users",
+        {
+            "quick": privacy_for_free.Config(num_users=120, rounds=30, repeats=3),
+            "cpu": privacy_for_free.Config(Task("mnist"), num_users=1000, repeats=3),
+            "paper": privacy_for_free.Config(Task("mnist"), num_users=1000),
+        }, privacy_for_free.run, privacy_for_free.judge,
     ),
 }  # fmt: skip

@@ -6,7 +6,8 @@
 - `on_groups`: attacks on the means of groups, which are all that a server sees of a secure sum.
 - `backdoors`: a trigger in what they train on, and updates that outweigh the others.
 - `on_labels`: attacks on the labels they train on.
-- `lying_servers`: what a server tells clients that does not follow the protocol.
+- `lying_servers`: false lists of survivors that a server tells clients.
+- `lying_models`: models that a server gives to some clients and not to others.
 - `attack_layers`: layers that insert an attack on values into a stack; a system chooses the place.
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
 """
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         random_elements,
         sum_replacement,
     )
+    from fedjax_priv.attacks.lying_models import gradient_suppression
     from fedjax_priv.attacks.lying_servers import both_secrets, split_lists
     from fedjax_priv.attacks.on_coordinates import CoordinateAttack, honest_set, random_set, same_set, smallest
     from fedjax_priv.attacks.on_groups import before_groups, on_group_means
@@ -44,8 +46,8 @@ else:
 
 __all__ = [
     "Attack", "CoordinateAttack", "FieldAttack", "PixelTrigger", "alie", "baruch_z", "before_groups",
-    "both_secrets", "flip_labels", "foe", "furthest", "gaussian", "honest_set", "infinite", "mean_replacement",
-    "mimic", "min_max", "min_sum", "model_replacement", "on_field_elements", "on_group_means", "on_sparse",
-    "on_updates", "one_of", "optimal_alie", "optimal_foe", "orthogonal_perturbation", "plant_backdoor",
+    "both_secrets", "flip_labels", "foe", "furthest", "gaussian", "gradient_suppression", "honest_set", "infinite",
+    "mean_replacement", "mimic", "min_max", "min_sum", "model_replacement", "on_field_elements", "on_group_means",
+    "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe", "orthogonal_perturbation", "plant_backdoor",
     "random_elements", "random_set", "same_set", "sign_flip", "smallest", "split_lists", "sum_replacement",
 ]  # fmt: skip

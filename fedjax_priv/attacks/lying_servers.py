@@ -100,4 +100,4 @@ def _of_population(told: Bool[np.ndarray, "n n"], colluding: Sequence[int]) -> L
         del alive
         return jnp.asarray(told)[cohort.client[:, None], cohort.client[None, :]]
 
-    return LyingServer(lists, tuple(colluding))
+    return LyingServer(lists=lists, colluding=tuple(colluding))

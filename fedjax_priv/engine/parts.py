@@ -108,15 +108,24 @@ def check_versions(cohort: base.Draw, aggregate: base.Aggregator) -> None:
         raise ValueError("aggregate must not tell clients its numbers where cohort lets them train earlier models")
 
 
-def check_lies(lying_server: base.LyingServer | None, layers: base.Layer) -> None:
+def check_lies(
+    lying_server: base.LyingServer | None, cohort: base.Draw, layers: base.Layer, aggregate: base.Aggregator
+) -> None:
     """Checks that clients act on the lies they are told.
 
     Raises:
-      ValueError: `lying_server` is of another type, or lies about survivors to layers that have no lists of them.
+      ValueError: `lying_server` is of another type, lies about survivors to layers that have no lists of them, or hands
+        out models where clients train earlier ones or are told numbers with the model; or layers need digests of them.
     """
+    if layers.digest and (cohort.versions > 1 or aggregate.tells):
+        raise ValueError("layers must not bind the model where clients train earlier ones or are told more than it")
     if lying_server is None:
         return
     _validate.part(base.LyingServer, "attacks.split_lists(10, threshold=6)", lying_server=lying_server)
+    if lying_server.models is not None:
+        _validate.takes("key, state", models=lying_server.models)
+        if cohort.versions > 1 or aggregate.tells:
+            raise ValueError("lying_server must hand out no models where clients train earlier ones or are told more")
     if lying_server.lists is not None:
         _validate.takes("alive, cohort", lists=lying_server.lists)
         if not layers.by_list:

@@ -36,7 +36,7 @@ from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
-from fedjax_priv.engine.versions import by_version, given, kept, ring
+from fedjax_priv.engine.versions import by_version, handed_out, kept, ring, with_digests
 from fedjax_priv.keys import each_named, named
 
 
@@ -86,7 +86,7 @@ def federated_round(
       ValueError: a part of another type, a block below 1, a mesh of other axes, layers that do not say how uploads
         combine, that combine another number of groups than the cohort draws, or that need a number of uploads which the
         channel hides, an `aggregate` that tells clients its numbers where they train earlier models, or a
-        `lying_server` whose lies `layers` do not hear. Also, when `init` or `step` is called, data or a state of
+        `lying_server` whose lies clients do not hear. Also, when `init` or `step` is called, data or a state of
         another number of clients, a cohort too large for an exact sum, a direction of another shape than `[d]`, or a
         rule whose state changes shape.
     """
@@ -97,8 +97,9 @@ def federated_round(
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
 
     check_versions(cohort, aggregate)
-    check_lies(lying_server, layers)
-    training = local if cohort.versions == 1 else by_version(local)
+    check_lies(lying_server, cohort, layers, aggregate)
+    one_model = cohort.versions == 1 and (lying_server is None or lying_server.models is None)
+    training = local if one_model else by_version(local)
     placement = base.Placement(block, mesh)
     placed_layers = layers.placed(placement)
     parts = Parts(
@@ -141,9 +142,12 @@ def _step(
     who, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
     check_cohort(state, who, data, parts.combine.max_uploads)
 
+    models = handed_out(parts.lying_server, keys["cohort"], state, data.count.shape[0])
+    if parts.layers.digest:
+        who = with_digests(parts.layers.digest, who, models)
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
     told = parts.aggregate.tells(state.aggregate) if parts.aggregate.tells else {}
-    start = base.Told(state.params, told) if told else given(state)
+    start = base.Told(state.params, told) if told else models
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
     sums, uploaded = uploads(parts, keys, state._replace(params=start), data, who, private, public)
     received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))

@@ -39,6 +39,7 @@ def secagg_protocol(
     prg: Prg = philox,
     bits: int | None = None,
     consistency: bool = False,
+    bind_model: bool = False,
 ) -> Protocol:
     """How `pairwise_masks` masks uploads; `leakage` takes it too.
 
@@ -58,6 +59,9 @@ def secagg_protocol(
         them signed the same one (round ConsistencyCheck of Bonawitz et al. 2017). It keeps a server from telling
         them different lists, if 2 `threshold` is above the clients and colluders of a group together. Signatures are
         ideal. Complete graph only.
+      bind_model: pairwise masks depend on a digest of the model that a client was given, and cancel between clients of
+        the same model only. It keeps a server from reading the update of a client to which it gave another model than
+        to the rest; a model that is harmful and the same for all passes. The digest is simulation-grade.
 
     `theory.secagg_plus` has the probability that a graph of neighbours fails.
     Key agreement in F_q and 64-bit seeds are simulation-grade: the messages are those of the protocol, its strength is
@@ -73,4 +77,4 @@ def secagg_protocol(
     """
     modulus = FIELD if bits is None else ring(bits)
     quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency)
-    return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus)
+    return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus, bind_model)

@@ -185,5 +185,6 @@ def stack(**layers: Layer) -> Layer:
         needs_count=any(layer.needs_count for layer in layers.values()),
         needs_placement=True,
         threshold=last.threshold,
+        digest=last.digest,
         by_list=any(layer.by_list for layer in layers.values()),
     )  # fmt: skip

@@ -18,7 +18,7 @@ from fedjax_priv.base import View
 from fedjax_priv.crypto import key_agreement
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.circle import peers
-from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_masks
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, bound, private_masks
 from fedjax_priv.layers.secure_sum.sharing import Roster
 from fedjax_priv.leakage.colluders import Colluders
 from fedjax_priv.leakage.known_secrets import KnownSecrets, known_secrets
@@ -99,6 +99,8 @@ def _take_off(
     d = uploads.shape[1]
     seeds, meets, plus = jax.vmap(functools.partial(_known_pairs, protocol, roster, known))(slot)
     seeds = jax.lax.optimization_barrier(seeds)  # as in `pairs_of`
+    if protocol.bind_model:
+        seeds = bound(protocol, seeds, jnp.repeat(roster.digest[slot][:, None], seeds.shape[1], 1))
     pairs = protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
     own = private_masks(protocol, roster, known.seed[slot], d)
     chosen = jnp.ones(uploads.shape, bool)

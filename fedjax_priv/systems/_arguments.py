@@ -37,7 +37,7 @@ class HandsOn(NamedTuple):
 
 
 ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe", "lying_server"))
-MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide", "consistency"))
+MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide", "consistency", "bind_model"))
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
 

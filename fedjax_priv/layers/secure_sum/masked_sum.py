@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, Sent
 from fedjax_priv.crypto import key_agreement
+from fedjax_priv.crypto.digest import model_digest
 from fedjax_priv.crypto.modulus import FIELD, Modulus
-from fedjax_priv.crypto.prg import Prg
+from fedjax_priv.crypto.prg import Prg, expand
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.layers.group_sums import element_bits, exact_sum, sum_by_group
 from fedjax_priv.layers.secure_sum import bitmap, opening, sharing
@@ -36,6 +37,7 @@ class Protocol(NamedTuple):
     prg: Prg  # generator of private masks
     elide: bool  # private masks are left out; `expansion` leaves out its own
     modulus: Modulus = FIELD  # where uploads and masks are added
+    bind_model: bool = False  # pairwise masks depend on the model that a user was given
 
 
 def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
@@ -98,7 +100,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
         caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, threshold=quorum.threshold,
-        by_list=True,
+        by_list=True, digest=model_digest if protocol.bind_model else None,
     )  # fmt: skip
 
 
@@ -138,6 +140,16 @@ def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b 2"
     return jax.vmap(lambda seed: expand(seed, "private mask", roster.round[0], d, protocol.prg))(seeds)
 
 
+def bound(protocol: Protocol, seeds: UInt32[Array, "b m 2"], digest: UInt32[Array, "b m 2"]) -> UInt32[Array, "b m 2"]:
+    """The seeds of pairs, keyed anew by the digest of the model: a block of the generator, with the digest as counter.
+
+    Each end of a pair takes the digest of what it received, so masks between users of different models do not cancel
+    (Pasquini, Francati, Ateniese 2022).
+    """
+    rekey = lambda seed, digest: expand(seed, "model", digest[0], seed.size, protocol.prg, part=digest[1])
+    return jax.vmap(jax.vmap(rekey))(seeds, digest)
+
+
 def pairs_of(
     protocol: Protocol,
     roster: Roster,
@@ -155,4 +167,7 @@ def pairs_of(
     meets, plus = near.there[:, 1:] & active[peer], roster.client[peer] > roster.client[slot][:, None]
     if asked is not None:
         meets &= asked[:, None]
+    if protocol.bind_model:  # what a peer of a lost user added depends on the peer's own model
+        digest = jnp.repeat(roster.digest[slot][:, None], peer.shape[1], 1) if asked is None else roster.digest[peer]
+        seeds = bound(protocol, seeds, digest)
     return protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)

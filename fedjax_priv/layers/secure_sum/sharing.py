@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Link, Placement
@@ -56,6 +56,7 @@ class Roster(NamedTuple):
     group: Int[Array, " n"]
     selected: Bool[Array, " n"]
     circle: Circle
+    digest: PyTree = ()  # uint32 [n, 2], of the model that each user was given, as the server knows; (): not needed
 
 
 def quorum_of(
@@ -93,7 +94,9 @@ def open_round(
     # Without the barrier XLA would compute the peers of all users, [n, m], while it compiles.
     circle = jax.lax.optimization_barrier(arrange(cohort, None if quorum.complete else named(key, "graph")))
     public = key_agreement.public_key(secret)
-    roster = Roster(cohort.client, cohort.round, public, commitment(seed), cohort.group, cohort.selected, circle)
+    roster = Roster(
+        cohort.client, cohort.round, public, commitment(seed), cohort.group, cohort.selected, circle, cohort.digest
+    )
     shares = _share(quorum, coefficients, jnp.concatenate([secret, seed], 1), roster, placement)
     private = Secrets(jnp.arange(cohort.client.size), secret, seed, shares)
     return private, roster, _opening_bits(quorum, private, roster)

@@ -1,0 +1,60 @@
+"""Servers that give clients different models (Pasquini, Francati, Ateniese, CCS 2022, arXiv 2111.07380).
+
+A secure sum hides an update among others. Where the others are zero, it is the update, whatever the protocol.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Key, LyingServer, Models, RoundState
+
+DEAD = -1e3
+"""A bias under which no unit of a ReLU layer fires."""
+
+
+def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServer:
+    """The target gets the model, everybody else one in which a ReLU layer is dead: their gradients are exactly zero.
+
+    All gradients but that of the bias of the output vanish if it is the last hidden layer. So the secure sum is the
+    target's update at all other coordinates, if local training has no weight decay and no momentum from before.
+
+    Args:
+      target: the client to be read.
+      num_clients: clients of the population.
+      layer: name of the ReLU layer in the parameters, whose `bias` is set to -1,000.
+
+    Raises:
+      ValueError: the target is no client; or, when a round is traced, the model has no such layer.
+
+    Examples:
+      >>> lies = gradient_suppression(target=3, num_clients=10, layer="Dense_0")
+    """
+    _validate.integer(num_clients=num_clients)
+    if target not in range(num_clients):
+        raise ValueError(f"target must be a client below {num_clients}, got {target}")
+
+    def models(key: Key, state: RoundState) -> Models:
+        del key
+        both = jax.tree.map(lambda *a: jnp.stack(a), _dead(state.params, layer), state.params)
+        return Models(both, (jnp.arange(num_clients) == target).astype(jnp.int32))
+
+    return LyingServer(models=models)
+
+
+def _dead(params: PyTree, layer: str) -> PyTree:
+    """The model without this layer.
+
+    Raises:
+      ValueError: it has none of that name with a bias.
+    """
+    paths = [tuple(getattr(part, "key", None) for part in path) for path, _ in jax.tree.leaves_with_path(params)]
+    if not any(path[-2:] == (layer, "bias") for path in paths):
+        names = [path[-2] for path in paths if path[-1:] == ("bias",) and len(path) > 1]
+        raise ValueError(f"layer must be one of the model with a bias, {names}, got {layer!r}")
+    leaves, tree = jax.tree.flatten(params)
+    killed = [
+        jnp.full_like(a, DEAD) if path[-2:] == (layer, "bias") else a for path, a in zip(paths, leaves, strict=True)
+    ]
+    return jax.tree.unflatten(tree, killed)
