@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -68,7 +68,7 @@ def algorithm(config: Config, scheme: str) -> Algorithm:
     )
 
 
-def digital(config: Config, scheme: str) -> dict[str, int | float]:
+def digital(config: Config, scheme: str) -> dict[str, Any]:
     """How many coordinates and levels the bits of a user allow, and the SNR of a use."""
     times = 1.0 if scheme == DIGITAL else LEVEL
     return digital_parts(num_params(config.task), config.users, config.energy, times)
@@ -134,7 +134,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
 
 def _closed_forms(config: Config, white: Measured) -> list[Claim]:
     level, alone = crossing(20, 10.0), crossing(1, 10.0)
-    analog, bound = (f(1.0, 20, 10.0, 1.0) for f in (theory.analog_distortion, _at_d))
+    analog, bound = (float(f(1.0, 20, 10.0, 1.0)) for f in (theory.analog_distortion, _at_d))
     return [
         Claim(
             "level", "digital uploads of 20 users are level with analog ones at 91.384 d uses", f"{LEVEL} d",
@@ -144,7 +144,7 @@ def _closed_forms(config: Config, white: Measured) -> list[Claim]:
         ),
         Claim(
             "at-equal-uses", "with d uses, the mean of digital uploads is at least 153 times as far off", "153.4",
-            f"{bound:.5f} / {analog:.5f} = {bound / analog:.1f}", abs(bound / analog - 153.416) < 1e-2,
+            f"{bound:.5f} / {analog:.5f} = {bound / analog:.1f}", bool(abs(bound / analog - 153.416) < 1e-2),
             "equal to the digits", "", Source.OURS,
         ),
         Claim(

@@ -1,7 +1,7 @@
 """Means of white Gaussian updates that r users send in one round, analog or digital: how far they are off."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -66,7 +66,7 @@ class Measured(NamedTuple):
         return f"analog {ours[0]:.6f} ({analog:.6f}), digital {ours[1]:.3f} (at least {digital:.4f})"
 
 
-def digital_parts(size: int, users: int, energy: float, times: float = 1.0) -> dict[str, int | float]:
+def digital_parts(size: int, users: int, energy: float, times: float = 1.0) -> dict[str, Any]:
     """How many coordinates and levels `times` d uses allow each of the users, and the SNR of a use.
 
     At unit gains, with the energy `energy` d N0 of a user, in turns.
