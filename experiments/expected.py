@@ -82,6 +82,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     },
     "wireless.fig6": {"rises-with-p": False, "best-p-by-c": False},
     "wireless.fig7": {"falls-with-noise": Open.UNDECIDED},
+    "wireless.time_variant": {
+        "eq-18-bounds": False, "variation-saves-eps": True, "variation-costs-accuracy": Open.UNDECIDED,
+    },
+    "wireless.access": {"equal-uses": Open.UNDECIDED, "leaks-less": True},
     "wireless.accountants": {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,
         "exact-replacement-audit": True, "known-participants": False,
