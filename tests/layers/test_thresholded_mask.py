@@ -386,3 +386,11 @@ test_bad_arguments = refuses(
     ),
     (lambda: opened_top_k(5, 6, num_clients=7, threshold=2), "k must be at most num_params = 5, got 6"),
 )
+
+
+def test_a_client_that_sends_more_than_there_is_room_for_is_refused():
+    x, chosen, *_ = drawn(1, seed=9)
+    result = run_layer(opening(elide=True, most=2), KEY, (x[0], chosen[0]), cohort_of(N, round=3), survivors(N))
+    many = chosen[0].sum(1) > 2
+    assert (np.asarray(result["sent"].refused) == np.where(many, int(Status.CAP_OVERFLOW), 0)).all()
+    assert 0 < many.sum() < N
