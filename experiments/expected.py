@@ -85,6 +85,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     },
     "wireless.fig6": {"rises-with-p": False, "best-p-by-c": False},
     "wireless.fig7": {"falls-with-noise": Open.UNDECIDED},
+    "wireless.time_variant": {
+        "eq-18-bounds": False, "variation-saves-eps": True, "variation-costs-accuracy": Open.UNDECIDED,
+    },
+    "wireless.access": {"equal-uses": Open.UNDECIDED, "leaks-less": True},
     "wireless.accountants": {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,
         "exact-replacement-audit": True, "known-participants": False,
@@ -92,4 +96,5 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "wireless.errata": {
         "with-n0": True, "one-rule": True, "lemma-2": False, "eq-13": False, "removal": False, "unknown-number": False,
     },
+    "wireless.privacy_for_free": {"allocated": True, "equal-eps": True, "same-energy": True, "budget": True},
 }  # fmt: skip

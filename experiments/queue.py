@@ -22,16 +22,18 @@ ORDER = (
     "sparse_secagg.fig2", "sparse_secagg.fig6", "fedrep.fig6", "fedrep.fig1", "fedrep.grid", "sparse_secagg.repair",
     "sparse_secagg.leakage", "sparse_secagg.fig3", "fedrep.fig2", "fedrep.fig12", "fedrep.fig8", "fedrep.fig5",
     "fedrep.fig4", "fedrep.fig3", "fedrep.fig7", "fedrep.table1", "wireless.fig7", "wireless.fig3", "cdp_fl.fig7",
-    "cdp_fl.fig8", "cdp_fl.fig5", "cdp_fl.fig6", "cdp_fl.fig3", "cdp_fl.fig4", "sparse_secagg.convergence",
+    "cdp_fl.fig8", "cdp_fl.fig5", "cdp_fl.fig6", "cdp_fl.fig3", "cdp_fl.fig4", "sparse_secagg.thresholded",
+    "sparse_secagg.convergence",
     "audit.all_systems", "audit.private_training", "wireless.accountants", "cdp_fl.counterexamples", "wireless.fig2",
-    "wireless.fig6", "wireless.errata", "correlated_noise.error", "sparse_secagg.statements",
+    "wireless.fig6", "wireless.errata", "wireless.time_variant", "wireless.access", "correlated_noise.error",
+    "sparse_secagg.statements",
     "distributed_noise.mean_estimation", "asynchronous.virtual_time", "input_validation.norm_bound",
     "lying_server.three_lies",
     "private_training.equal_epsilon", "private_training.opacus_eps_3", "private_training.opacus_eps_1",
     "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1", "private_training.tf_privacy_eps_3",
     "private_training.tf_privacy_eps_10", "private_training.scattering_eps_3", "anchors.lr_mnist",
     "anchors.mcmahan_2nn", "anchors.niid_bench_mnist", "anchors.mcmahan_cnn", "anchors.heat_map", "anchors.bucketing",
-    "atlas.atlas",
+    "atlas.atlas", "wireless.privacy_for_free",
 )  # fmt: skip
 """Every card with a scale `paper`. First what the papers' main claims rest on, cheap before costly; what two cores make
 in minutes comes last."""

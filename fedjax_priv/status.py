@@ -19,6 +19,7 @@ class Status(enum.IntFlag):
     FIELD_OVERFLOW = 4
     NOT_FINITE = 8
     WRONG_SHARES = 16
+    IMPLAUSIBLE = 32
 
 
 _TEXT = {
@@ -26,7 +27,8 @@ _TEXT = {
     Status.CAP_OVERFLOW: "more coordinates selected, or more clients in a group, than the system allows",
     Status.FIELD_OVERFLOW: "a value so large that the sum could leave its range",
     Status.NOT_FINITE: "a value that is not finite",
-    Status.WRONG_SHARES: "shares that do not give the secret their owner published",
+    Status.WRONG_SHARES: "shares, or a public key, that do not fit what their owner published",
+    Status.IMPLAUSIBLE: "a sum that honest clients cannot have sent",
 }
 
 

@@ -74,7 +74,7 @@ def _copies(values: jax.Array) -> jax.Array:
 
 def _masks(sizes: Sizes, rng: np.random.Generator) -> list[Row]:
     """Words of masks, summed over seeds so that no more are stored than are expanded side by side."""
-    seeds = jnp.asarray(rng.integers(0, 2**32 - 5, (sizes.seeds, 2), np.uint32))
+    seeds = jnp.asarray(rng.integers(0, 2**32 - 5, (sizes.seeds, 8), np.uint32))
     count = sizes.seeds * sizes.words
 
     def total(generator: prg.Prg, lanes: int) -> Callable:
@@ -82,9 +82,10 @@ def _masks(sizes: Sizes, rng: np.random.Generator) -> list[Row]:
             words = jax.vmap(lambda seed: prg.expand(seed, "mask", 0, sizes.words, generator))(seeds)
             return total + words.sum(0), None
 
-        return lambda seeds: jax.lax.scan(expand, jnp.zeros(sizes.words, jnp.uint32), seeds.reshape(-1, lanes, 2))[0]
+        at_once = lambda seeds: seeds[:, : generator.seed_words].reshape(-1, lanes, generator.seed_words)
+        return lambda seeds: jax.lax.scan(expand, jnp.zeros(sizes.words, jnp.uint32), at_once(seeds))[0]
 
-    forms = {"philox": prg.philox, "threefry": prg.threefry}
+    forms = {"philox": prg.philox, "threefry": prg.threefry, "chacha20": prg.chacha20}
     return [
         _row("mask", f"{name}, {lanes} at a time", total(form, lanes), (seeds,), count, "words/s", sizes)
         for name, form in forms.items()

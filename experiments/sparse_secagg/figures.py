@@ -2,7 +2,17 @@
 
 from experiments.harness import Experiment
 from experiments.problem import Task
-from experiments.sparse_secagg import comparison, convergence, fig2, fig4, leakage, repair, statements, table1
+from experiments.sparse_secagg import (
+    comparison,
+    convergence,
+    fig2,
+    fig4,
+    leakage,
+    repair,
+    statements,
+    table1,
+    thresholded,
+)
 from experiments.sparse_secagg.comparison import Paper
 from experiments.sparse_secagg.training import Config, Setting
 
@@ -92,5 +102,17 @@ FIGURES = {
             "cpu": repair.Config(Setting(DENSE, levels=2.0**16), 0.9, num_clients=50, rounds=30, repeats=1),
             "paper": repair.Config(Setting(levels=2.0**16), 0.97),
         }, repair.run,
+    ),
+    "thresholded": Experiment(
+        "",
+        "Thresholded opening: every user keeps its own coordinates, and a committee opens those that enough users sent",
+        {
+            "quick": thresholded.Config(
+                SMALL._replace(alpha=0.4, levels=2.0**16), num_clients=20, committee=6, quorum=2, rounds=20,
+                repeats=1,
+            ),
+            "cpu": thresholded.Config(Setting(DENSE, levels=2.0**16), rounds=30, repeats=1),
+            "paper": thresholded.Config(Setting(levels=2.0**16)),
+        }, thresholded.run,
     ),
 }  # fmt: skip

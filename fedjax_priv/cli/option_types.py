@@ -2,6 +2,8 @@
 
 import collections.abc
 import contextlib
+import functools
+import operator
 import pathlib
 import types
 import typing
@@ -20,16 +22,19 @@ _WORDS = {bool: "true or false", int: "an integer", float: "a number", str: "tex
 def command_line_type(annotation: Any) -> Any | None:
     """The type of an option for a parameter, None where a command line cannot give it.
 
-    Plain types, literals and unions of them, and None, stay as they are. A number that can be an array as well is a
-    float, and a sequence of plain values a tuple.
+    Plain types, literals and unions of them, and None, stay as they are. Of names or an object, names are left. A
+    number that can be an array as well is a float, and a sequence of plain values a tuple.
     """
     members = _members(annotation)
     if float in members and any(map(_is_array, members)):
         return float | None if types.NoneType in members else float
     if typing.get_origin(annotation) is collections.abc.Sequence and typing.get_args(annotation)[0] in _PLAIN:
         return tuple[typing.get_args(annotation)[0], ...]
-    given = [member for member in members if member is not types.NoneType]
-    return annotation if given and all(member in _PLAIN or _is_literal(member) for member in given) else None
+    given = [member for member in members if member in _PLAIN or _is_literal(member)]
+    others = [member for member in members if member not in given]
+    if given and others and types.NoneType not in others and all(map(_is_literal, given)):
+        return functools.reduce(operator.or_, given)
+    return annotation if given and {*others} <= {types.NoneType} else None
 
 
 def placeholder(kind: Any) -> str | None:

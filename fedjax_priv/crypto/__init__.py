@@ -4,7 +4,8 @@
 - `modulus`: where uploads are added: the field, or the integers modulo a power of two.
 - `matrix`, `lagrange`: products of matrices over the field, and polynomials through points of it.
 - `lattice`: masks linear in a secret, up to small errors.
-- `philox_stream`: Philox, and the order of its words.
+- `block_stream`: words in blocks from a counter, and their order.
+- `philox_stream`, `chacha20_stream`: Philox, and ChaCha20 of RFC 8439.
 - `prg`: pseudorandom words and field elements from a seed.
 - `key_agreement`: Diffie-Hellman inside jit, simulation-grade.
 - `x25519`: a real key agreement, on the host.

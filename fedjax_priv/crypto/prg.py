@@ -1,12 +1,12 @@
-"""Pseudorandom words from a seed of two field elements, independent for each purpose and round.
+"""Pseudorandom words from a seed, independent for each purpose and round.
 
-Simulation-grade: the streams look random, but neither generator is claimed to resist an adversary, and a seed has 64
-bits.
+`philox` and `threefry` are simulation-grade: their streams look random, but neither is claimed to resist an adversary,
+and a seed has 64 bits. `chacha20` is the cipher of RFC 8439 with a seed of 256 bits.
 """
 
 import zlib
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,9 +14,9 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, UInt32
 
-from fedjax_priv._validate import integer
-from fedjax_priv.crypto import field, philox_stream
-from fedjax_priv.crypto.philox_stream import Round, Seed
+from fedjax_priv._validate import integer, one_of
+from fedjax_priv.crypto import chacha20_stream, field, philox_stream
+from fedjax_priv.crypto.block_stream import BlockStream, Round, Seed
 
 SHARED_BY = 32
 """Words per spare word: more of them cost less and leave a larger bias, see `expand`."""
@@ -28,7 +28,9 @@ class Prg(NamedTuple):
     The word at a position may depend on `count`, so both ends of a mask must ask for the same number.
     """
 
-    words: Callable[..., Array]  # (seed [2, *seeds], purpose, round, count, part=0) -> uint32 [count, *seeds]
+    words: Callable[..., Array]  # (seed [s, *seeds], purpose, round, count, part=0) -> uint32 [count, *seeds]
+    seed_words: int = 2  # s
+    stream: BlockStream | None = None  # whose `words` they are; None: they are not made in blocks
 
 
 def _threefry_words(seed: Seed, purpose: str, round: Round, count: int, part: Round = 0) -> Array:
@@ -40,8 +42,33 @@ def _threefry_words(seed: Seed, purpose: str, round: Round, count: int, part: Ro
     return jax.random.bits(key, (count,), jnp.uint32)
 
 
-philox = Prg(philox_stream.words)
+philox = Prg(philox_stream.STREAM.words, 2, philox_stream.STREAM)
 threefry = Prg(_threefry_words)
+chacha20 = Prg(chacha20_stream.STREAM.words, 8, chacha20_stream.STREAM)
+
+GeneratorName = Literal["philox", "threefry", "chacha20"]
+_NAMED = {"philox": philox, "threefry": threefry, "chacha20": chacha20}
+
+
+def generator(prg: Prg | GeneratorName) -> Prg:
+    """A generator by its name, or as it is.
+
+    Raises:
+      ValueError: there is none of this name.
+
+    Examples:
+      >>> generator("chacha20").seed_words
+      8
+    """
+    if isinstance(prg, Prg):
+        return prg
+    one_of(_NAMED, prg=prg)
+    return _NAMED[prg]
+
+
+def elements(word: UInt32[Array, "*n"], spare: UInt32[Array, "*n"]) -> Array:
+    """Field elements from two random words each, within 2**-59 of uniform: see `expand`."""
+    return jnp.where(word < field.Q, word, field.canonical(spare))
 
 
 def replace_outside(words: UInt32[Array, "d *seeds"], spare: UInt32[Array, "s *seeds"]) -> Array:
@@ -50,7 +77,7 @@ def replace_outside(words: UInt32[Array, "d *seeds"], spare: UInt32[Array, "s *s
     return jnp.where(words >= field.Q, shared, words)
 
 
-def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg = philox, part: Round = 0) -> Array:
+def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg | None = None, part: Round = 0) -> Array:
     """Elements of F_q, uint32 [d, *seeds], uniform if the words of the generator are.
 
     Of 2**32 words 5 lie outside the field. Folding them back to 0..4 would leave a bias of 5 / 2**32 = 2**-29.7 in each
@@ -61,18 +88,19 @@ def expand(seed: Seed, purpose: str, round: Round, d: int, prg: Prg = philox, pa
     word more in 32.
 
     Args:
-      seed: two field elements, `[2]`, or several seeds side by side, `[2, *seeds]`, which is cheaper for few words
-        each. The two forms may order the words of a seed differently.
+      seed: words, as many as the generator takes, `[s]`, or several seeds side by side, `[s, *seeds]`, which is
+        cheaper for few words each. The two forms may order the words of a seed differently.
       purpose: names the domain; any string, static.
       round: number of the round; may be traced.
       d: number of elements, >= 1; the elements for a smaller `d` are not a prefix.
-      prg: the generator.
+      prg: the generator; the one for seeds of this length if not given, `philox` for two words, else `chacha20`.
       part: number of the part, of a stream read in parts; may be traced.
 
     Raises:
       ValueError: `d` is not an integer >= 1.
     """
     integer(d=d)
+    prg = (philox if len(seed) == philox.seed_words else chacha20) if prg is None else prg
     # Without the barrier, XLA on a CPU recomputes a spare word for each of its 32 words.
     words = lax.optimization_barrier(prg.words(seed, purpose, round, d + -(-d // SHARED_BY), part))
     return replace_outside(words[:d], words[d:])

@@ -14,12 +14,12 @@ from fedjax_priv.crypto import field, prg
 
 
 def share(
-    seed: UInt32[Array, " 2"], secrets: UInt32[Array, " k"], *, threshold: int, num_shares: int
+    seed: UInt32[Array, " s"], secrets: UInt32[Array, " k"], *, threshold: int, num_shares: int
 ) -> UInt32[Array, "m k"]:
     """Shares of each secret, by independent polynomials of degree `threshold - 1`.
 
     Row h, the shares at the point h + 1, reveals nothing about the secrets, nor do `threshold - 1` rows together, if
-    the coefficients are uniform; they are words of `prg` with a 64-bit seed.
+    the coefficients are uniform; they are words of the generator in `prg` that takes seeds of this length.
 
     Polynomials are written in Newton's basis, `sum_j c_j x (x - 1) ... (x - j + 1) / j!`, which is as uniform: the
     coefficients are the differences at 0, and a step to the next point adds to each difference the next one.
@@ -27,7 +27,7 @@ def share(
     threshold x k additions, three quarters of that at a threshold of m / 2, and no multiplication.
 
     Args:
-      seed: random words, for the coefficients; never use it twice.
+      seed: two or eight random words, for the coefficients; never use it twice.
       secrets: field elements.
       threshold: number of shares that reconstruct.
       num_shares: number of holders, m.
@@ -65,7 +65,7 @@ def _stretches(num_shares: int, threshold: int) -> list[int]:
     return [first, *[STRETCH] * whole]
 
 
-def _coefficients(seed: UInt32[Array, " 2"], polynomials: int, degree: int) -> UInt32[Array, "k degree"]:
+def _coefficients(seed: UInt32[Array, " s"], polynomials: int, degree: int) -> UInt32[Array, "k degree"]:
     if degree == 0:
         return jnp.zeros((polynomials, 0), jnp.uint32)
     return prg.expand(seed, "shamir", 0, polynomials * degree).reshape(polynomials, degree)

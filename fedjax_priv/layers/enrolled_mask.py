@@ -88,7 +88,7 @@ def enrolled_masks(
       group_size: most members of a round, at least 2; a larger cohort is refused.
       threshold: fewest survivors whose sum is opened, from 2 (the sum of one is its update) to `group_size`.
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
-      prg: generator of the masks, and of the round keys.
+      prg: generator of the masks, and of the round keys, with seeds of two words.
       bits: as in `secagg_protocol`.
 
     Only a survivor and a lost member know their round key, so a wrong one that a survivor sends goes unnoticed.
@@ -96,8 +96,8 @@ def enrolled_masks(
     the enrolment come before the first round and count in no round's bits.
 
     Raises:
-      ValueError: a size outside its range, or (when a round is traced) a cohort above `group_size` or below
-        `threshold`.
+      ValueError: a size outside its range, a generator with longer seeds, or (when a round is traced) a cohort above
+        `group_size` or below `threshold`.
 
     Examples:
       >>> masks = enrolled_masks(group_size=10, threshold=6)
@@ -106,6 +106,8 @@ def enrolled_masks(
     _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
     if threshold > group_size:
         raise ValueError(f"threshold must be at most group_size = {group_size}, got {threshold}")
+    if prg.seed_words != philox.seed_words:
+        raise ValueError(f"prg must have seeds of two words, as keys of the enrolment have, got {prg.seed_words} words")
     modulus = FIELD if bits is None else ring(bits)
     agreed = Agreed(group_size, threshold, prg, whole(prg, elide=elide, modulus=modulus), elide, modulus)
     combine = exact_sum(modulus)

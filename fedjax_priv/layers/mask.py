@@ -4,8 +4,9 @@ from typing import Any, Literal
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
+from fedjax_priv.crypto.agreement import AgreementName
 from fedjax_priv.crypto.modulus import FIELD, ring
-from fedjax_priv.crypto.prg import Prg, philox
+from fedjax_priv.crypto.prg import GeneratorName, Prg, generator
 from fedjax_priv.layers.secure_sum import sharing
 from fedjax_priv.layers.secure_sum.expansion import whole
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, masked_sum
@@ -36,7 +37,8 @@ def secagg_protocol(
     neighbours: int | Literal["all"] = "all",
     threshold: int | None = None,
     elide: bool = False,
-    prg: Prg = philox,
+    key_agreement: AgreementName = "simulated",
+    prg: GeneratorName | Prg = "philox",
     bits: int | None = None,
     consistency: bool = False,
     bind_model: bool = False,
@@ -52,7 +54,10 @@ def secagg_protocol(
         has fewer holders left, or if a share that is used is wrong (`WRONG_SHARES`). More than half of the holders if
         not given.
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
-      prg: generator of the masks.
+      key_agreement: how pairs agree on seeds. "simulated" has the messages and no strength; "x25519" is X25519 and
+        HKDF-SHA256 on the host, for groups of up to 1,000, and needs the package `cryptography` and `prg="chacha20"`.
+      prg: generator of the masks, which sets the length of all seeds, keys and shares: 64 bits for "philox" and
+        "threefry", 256 for "chacha20" (RFC 8439). In Python another `crypto.prg.Prg`, too.
       bits: add uploads and masks modulo 2**bits, from 2 to 32, of which a number on the wire has as many; in F_q, of
         32 bits, if not given. Shares of secrets are elements of F_q in any case.
       consistency: survivors sign the list of survivors that they were told, and open shares only if `threshold` of
@@ -64,17 +69,20 @@ def secagg_protocol(
         to the rest; a model that is harmful and the same for all passes. The digest is simulation-grade.
 
     `theory.secagg_plus` has the probability that a graph of neighbours fails.
-    Key agreement in F_q and 64-bit seeds are simulation-grade: the messages are those of the protocol, its strength is
-    not. Encryption of shares on their way through the server, with a second key pair, is neither run nor counted in
-    bits.
+    By default key agreement and seeds are simulation-grade: the messages are those of the protocol, its strength is
+    not. The sum has the same bits whatever agreement and generator. Encryption of shares on their way through the
+    server, with a second key pair, is neither run nor counted in bits.
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
-        outside [2, holders], `consistency` with neighbours, or bits outside [2, 32].
+        outside [2, holders], `consistency` with neighbours, bits outside [2, 32], or an agreement and a generator that
+        do not fit.
+      ImportError: "x25519" without the package `cryptography`.
 
     Examples:
       >>> protocol = secagg_protocol(group_size=10, threshold=6)
     """
     modulus = FIELD if bits is None else ring(bits)
-    quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency)
+    prg = generator(prg)
+    quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency, key_agreement, prg.seed_words)
     return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus, bind_model)

@@ -7,7 +7,8 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Layer
-from fedjax_priv.crypto.prg import Prg, philox
+from fedjax_priv.crypto.agreement import AgreementName
+from fedjax_priv.crypto.prg import GeneratorName, Prg, generator
 from fedjax_priv.layers.secure_sum import sharing
 from fedjax_priv.layers.secure_sum.expansion import dense, skip
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, masked_sum
@@ -45,7 +46,8 @@ def sparse_protocol(
     threshold: int | None = None,
     expand: Literal["skip", "dense"] = "skip",
     elide: bool = False,
-    prg: Prg = philox,
+    key_agreement: AgreementName = "simulated",
+    prg: GeneratorName | Prg = "philox",
 ) -> Protocol:
     """How `sparse_masks` masks uploads; `leakage` takes it too.
 
@@ -61,9 +63,13 @@ def sparse_protocol(
         "skip" has room for set `CAP_OVERFLOW`; this has a probability below 1e-12 a round.
       elide: draw the coordinates, but expand no masks. The aggregate has the same bits, but uploads are in the clear;
         reports say so.
-      prg: generator of the masks.
+      key_agreement: how pairs agree on seeds; "simulated" has the messages and no strength, "x25519" is X25519 and
+        HKDF-SHA256 on the host, for groups of up to 1,000, and needs the package `cryptography` and `prg="chacha20"`.
+      prg: generator of the masks, which sets the length of all seeds, keys and shares: 64 bits for "philox" and
+        "threefry", 256 for "chacha20" (RFC 8439). In Python another `crypto.prg.Prg`, too.
 
     Raises:
+      ImportError: "x25519" without the package `cryptography`.
       ValueError: no group, or as `secagg_protocol`; alpha outside (0, 1], or traced with `expand="skip"`, whose shapes
         depend on it.
 
@@ -73,7 +79,8 @@ def sparse_protocol(
     _validate.integer(num_groups=num_groups)
     _validate.one_of(("skip", "dense"), expand=expand)
     _validate.fraction(above_zero=True, alpha=alpha)
-    quorum = sharing.quorum_of(group_size, neighbours, threshold)
+    prg = generator(prg)
+    quorum = sharing.quorum_of(group_size, neighbours, threshold, key_agreement=key_agreement, words=prg.seed_words)
     peers = quorum.holders - 1
     if expand == "dense":
         how = dense(alpha / peers, prg, elide=elide)

@@ -18,6 +18,7 @@ from fedjax_priv.layers.secure_sum import bound_masks, thresholded_opening
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.layers.secure_sum.thresholded_opening import Opened, Roster, Secrets
 from fedjax_priv.layers.stacking import add_bits
+from fedjax_priv.status import Status
 
 PUBLIC_COUNTS = "the server learns which coordinates each client sent"
 MALICIOUS = (
@@ -29,6 +30,7 @@ def thresholded_masks(
     below: Layer,
     *,
     num_values: int,
+    most: int | None = None,
     group_size: int,
     threshold: int,
     committee: int | None = None,
@@ -47,6 +49,7 @@ def thresholded_masks(
         `sparse_masks(...)`: on top of the masks of SparseSecAgg, as in the paper. `paired_coordinates(...)`: the
         coordinates of SparseSecAgg without its masks, which are not needed.
       num_values: d, coordinates of an upload.
+      most: coordinates that a client may send, all if not given; more set `CAP_OVERFLOW`. Work is that of so many.
       group_size: most clients of a round, at least 2; a larger cohort is refused.
       threshold: t, survivors that must have sent a coordinate, at most `group_size`; 1 opens everything. Colluders that
         claim every coordinate count too: t = A + k leaves k honest clients in a sum with A colluders, so t > A + 1.
@@ -70,8 +73,8 @@ def thresholded_masks(
       >>> send = stack(few=rand_k(1000, 500), quantize=on_sparse_values(quantize(2.0**16, 10)), mask=masks)
     """
     _validate.part(Layer, "layers.plain_sparse_field(d)", below=below)
-    terms = thresholded_opening.terms_of(num_values, group_size, threshold, committee, quorum)
-    d = terms.num_values
+    terms = thresholded_opening.terms_of(num_values, most, group_size, threshold, committee, quorum)
+    d, extent = num_values, terms.extent
 
     def advertise(
         key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
@@ -89,8 +92,9 @@ def thresholded_masks(
             who = roster.committee
             seeds = bound_masks.seeds_of_clients(private.key, roster.key[who.member], sent.clear)
             everybody = jnp.ones(seeds.shape[:2], bool)
-            y = field.add(y, bound_masks.sum_of_masks(seeds, everybody, sent.clear, who.round[0], d))
-        return y, state, sent._replace(bits=sent.bits + terms.committee * terms.share_bits)
+            y = field.add(y, bound_masks.sum_of_masks(extent, seeds, everybody, sent.clear, who.round[0]))
+        refused = sent.refused | jnp.where(bound_masks.too_many(extent, sent.clear), int(Status.CAP_OVERFLOW), 0)
+        return y, state, sent._replace(bits=sent.bits + terms.committee * terms.share_bits, refused=refused)
 
     def disclose(
         private: Secrets, roster: Roster, clear: Array, alive: Array, online: Array, placement: Placement = ONE_DEVICE

@@ -2,6 +2,7 @@
 
 - `selection_measures`: the SparseSecAgg paper's privacy measures, from which coordinates clients select.
 - `separation_attack`: reads values and small sums of honest clients from the view of a secure sum.
+- `opened_sums`: the sums that thresholded opening gives away, by how many honest clients are in them.
 - `residual_masks`: uploads without the masks the server knows, the first step of that attack.
 - `colluders`: what colluding users tell the server: keys and shares.
 - `known_secrets`: the secrets that the server and colluders know together.
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fedjax_priv.leakage.colluders import Colluders, colluders_of_round
     from fedjax_priv.leakage.component_sampling import sample_components
     from fedjax_priv.leakage.fraction import Fraction, ratio
+    from fedjax_priv.leakage.opened_sums import OpenedSums, opened_honest
     from fedjax_priv.leakage.residual_masks import Residuals, residuals
     from fedjax_priv.leakage.selection_measures import (
         honest_clients,
@@ -35,7 +37,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Colluders", "Fraction", "Protocol", "Reading", "Residuals", "colluders_of_round", "honest_clients",
-    "observe_overlap", "observe_privacy", "overlap", "ratio", "residuals", "revealed_fraction", "sample_components",
-    "secagg_protocol", "selections", "separate", "sparse_protocol", "sparse_selections",
+    "Colluders", "Fraction", "OpenedSums", "Protocol", "Reading", "Residuals", "colluders_of_round", "honest_clients",
+    "observe_overlap", "observe_privacy", "opened_honest", "overlap", "ratio", "residuals", "revealed_fraction",
+    "sample_components", "secagg_protocol", "selections", "separate", "sparse_protocol", "sparse_selections",
 ]  # fmt: skip

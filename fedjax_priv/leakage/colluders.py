@@ -19,8 +19,8 @@ class Colluders(NamedTuple):
     """Users that tell the server their secrets, and their shares of the secrets of others."""
 
     member: Bool[Array, " n"]
-    key: UInt32[Array, "n 2"]  # of the key agreement; zero for the others
-    shares: UInt32[Array, "n m 4"]  # of the key and the seed of each peer that dealt them one; zero for the others
+    key: UInt32[Array, "n w"]  # of the key agreement; zero for the others
+    shares: UInt32[Array, "n m v"]  # of the key and the seed of each peer that dealt them one; zero for the others
 
 
 def colluders_of_round(

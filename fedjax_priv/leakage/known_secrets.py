@@ -17,9 +17,9 @@ from fedjax_priv.leakage.colluders import Colluders
 class KnownSecrets(NamedTuple):
     """What they know of the users of a round."""
 
-    key: UInt32[Array, "n 2"]
+    key: UInt32[Array, "n w"]
     of: Bool[Array, " n"]  # whose key it is
-    seed: UInt32[Array, "n 2"]  # of the private masks of the targets
+    seed: UInt32[Array, "n w"]  # of the private masks of the targets
     target: Bool[Array, " n"]  # honest survivors whose seed is known
 
 
@@ -40,16 +40,16 @@ def known_secrets(quorum: Quorum, header: Opened, roster: Roster, colluders: Col
 
 def _of_kind(
     quorum: Quorum, header: Opened, roster: Roster, colluders: Colluders, *, seed: bool
-) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:
+) -> tuple[UInt32[Array, "n w"], Bool[Array, " n"]]:
     """Everybody's seed or key, and whether it is known: survivors opened the one or the other by the list they had."""
-    member, of = colluders.member, slice(2, None) if seed else slice(2)
+    member, of = colluders.member, slice(quorum.words, None) if seed else slice(quorum.words)
     told = header.alive[all_peers(quorum, roster).slot] if isinstance(header.told, tuple) else header.told
     shares = jnp.where(member[:, None, None], colluders.shares[..., of], header.shares)
     secrets, enough = rebuild(quorum, roster, shares, header.online | member, (told == seed) | member[:, None])
-    return secrets, enough & fits(roster, secrets, jnp.full_like(member, seed))
+    return secrets, enough & fits(quorum, roster, secrets, jnp.full_like(member, seed))
 
 
 def _nobody(quorum: Quorum, roster: Roster) -> Colluders:
     n = roster.client.size
     zeros = lambda *shape: jnp.zeros((n, *shape), jnp.uint32)
-    return Colluders(jnp.zeros(n, bool), zeros(2), zeros(quorum.holders, 4))
+    return Colluders(jnp.zeros(n, bool), zeros(quorum.words), zeros(quorum.holders, 2 * quorum.words))

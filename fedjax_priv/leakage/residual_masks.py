@@ -15,7 +15,6 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import View
-from fedjax_priv.crypto import key_agreement
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, bound, private_masks
@@ -54,7 +53,7 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
     _validate.one_of(list(view.public), layer=layer)
     roster, header = view.public[layer], view.header[layer]
     if colluders is not None:
-        _check(colluders, roster)
+        _check(protocol, colluders, roster)
     known = _known(protocol.quorum, header, roster, colluders)
     slots = np.flatnonzero(np.asarray(known.target))
     parts = [
@@ -69,11 +68,15 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
 
 
 _known = jax.jit(known_secrets, static_argnums=0)
-_public_keys = jax.jit(jax.vmap(key_agreement.public_key))
 
 
-def _check(colluders: Colluders, roster: Roster) -> None:
-    public = np.asarray(_public_keys(colluders.key))
+@functools.partial(jax.jit, static_argnums=0)
+def _public_keys(protocol: Protocol, key: Array) -> Array:
+    return protocol.quorum.agreement.public_key(key)
+
+
+def _check(protocol: Protocol, colluders: Colluders, roster: Roster) -> None:
+    public = np.asarray(_public_keys(protocol, colluders.key))
     wrong = np.flatnonzero(np.asarray(colluders.member) & (public != np.asarray(roster.key)).any(1))
     if wrong.size:
         raise ValueError(f"colluders.key must match the round's public keys; those of users {wrong.tolist()} do not")
@@ -114,8 +117,9 @@ def _known_pairs(protocol: Protocol, roster: Roster, known: KnownSecrets, slot: 
     """Seeds of one user's pairs, which of them are known, and whose sign is +."""
     near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
-    agree = lambda key: key_agreement.shared_seeds(key, roster.key[slot][None])[0]
-    own = key_agreement.shared_seeds(known.key[slot], roster.key[peer])
+    shared_seeds = protocol.quorum.agreement.shared_seeds
+    agree = lambda key: shared_seeds(key, roster.key[slot][None], roster.round[0])[0]
+    own = shared_seeds(known.key[slot], roster.key[peer], roster.round[0])
     seeds = jnp.where(known.of[slot], own, jax.vmap(agree)(known.key[peer]))
     meets = near.there[1:] & (known.of[peer] | known.of[slot])
     return seeds, meets, roster.client[peer] > roster.client[slot]

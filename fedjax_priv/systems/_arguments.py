@@ -37,7 +37,9 @@ class HandsOn(NamedTuple):
 
 
 ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe", "lying_server"))
-MASKS = HandsOn(secagg_protocol, ("neighbours", "threshold", "elide", "consistency", "bind_model"))
+MASKS = HandsOn(
+    secagg_protocol, ("neighbours", "threshold", "elide", "consistency", "bind_model", "key_agreement", "prg")
+)
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
 

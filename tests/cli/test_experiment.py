@@ -54,7 +54,7 @@ def test_the_options_of_a_system_are_those_of_its_signature():
     assert secagg["neighbours"].default == "all" and "even number" in secagg["neighbours"].help  # and to the masks
     assert secagg.keys() == {
         "num_clients", "cohort_size", "dropout", "leave", "levels", "neighbours", "threshold", "elide",
-        "normalize", "block", "clip", "noise_variance", "consistency", "bind_model",
+        "normalize", "block", "clip", "noise_variance", "consistency", "bind_model", "key_agreement", "prg",
         "norm_bound",
     }  # fmt: skip
     assert typing.get_args(secagg["normalize"].type) == ("expected", "survivors")

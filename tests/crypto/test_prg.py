@@ -12,7 +12,13 @@ from helpers import accelerator_forms
 
 Q = 2**32 - 5
 SEED = jnp.array([0x12345678, 0x9ABCDEF0], jnp.uint32)
-GENERATORS = {"philox": prg.philox, "threefry": prg.threefry}
+LONG = jnp.concatenate([SEED, SEED, SEED[::-1], SEED])
+GENERATORS = {"philox": prg.philox, "threefry": prg.threefry, "chacha20": prg.chacha20}
+
+
+def seed_of(name):
+    return LONG if name == "chacha20" else SEED
+
 
 expand = jax.jit(prg.expand, static_argnames=("purpose", "d", "prg"))
 
@@ -117,7 +123,7 @@ def p_value(words, shift=24):
 
 @pytest.mark.parametrize("name", GENERATORS)
 def test_elements_are_uniform_and_the_test_would_notice(name):
-    words = expand(SEED, "mask", 3, 200_000, GENERATORS[name])
+    words = expand(seed_of(name), "mask", 3, 200_000, GENERATORS[name])
     assert (np.asarray(words) < Q).all()
     assert min(p_value(words, shift) for shift in (0, 8, 16, 24)) > 1e-3
     assert p_value(words % np.uint32(Q - Q // 50)) < 1e-9  # control: a field 2% too small, folded
@@ -135,7 +141,9 @@ def test_replacements_are_uniform_and_folding_would_not_be():
 @pytest.mark.parametrize("name", GENERATORS)
 def test_streams_differ_by_seed_purpose_round_and_part(name):
     d, generator = 64, GENERATORS[name]
-    seeds = [SEED, SEED[::-1], SEED + np.array([1, 0], np.uint32), SEED + np.array([0, 1], np.uint32)]
+    seed = seed_of(name)
+    bits = np.eye(len(seed), dtype=np.uint32)
+    seeds = [seed, seed[::-1], *(seed + bit for bit in bits[[0, -1]])]
     streams = [
         expand(seed, purpose, t, d, generator, part)
         for seed in seeds
@@ -145,14 +153,14 @@ def test_streams_differ_by_seed_purpose_round_and_part(name):
     ]
     words = np.concatenate([np.asarray(stream) for stream in streams])
     assert np.unique(words).size == words.size  # 2,048 words: a chance meeting has probability 5e-4
-    assert (expand(SEED, "mask", 0, d, generator) == streams[0]).all()
+    assert (expand(seed, "mask", 0, d, generator) == streams[0]).all()
 
 
 @pytest.mark.parametrize("name", GENERATORS)
 @pytest.mark.parametrize("d", [1, 1000])
 def test_alone_batched_and_unjitted_alike(name, d):
     generator = GENERATORS[name]
-    seeds = jax.random.bits(jax.random.key(0), (3, 2), jnp.uint32)
+    seeds = jax.random.bits(jax.random.key(0), (3, generator.seed_words), jnp.uint32)
     rounds = jnp.arange(3)
     batched = jax.jit(jax.vmap(lambda seed, t: prg.expand(seed, "mask", t, d, generator)))(seeds, rounds)
     for row, seed, t in zip(batched, seeds, range(3), strict=True):

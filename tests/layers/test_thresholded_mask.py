@@ -231,7 +231,8 @@ def test_the_attack_on_sparse_secagg_finds_the_total_and_nothing_finer():
     def bare():
         member = result["public"].key[result["public"].committee.member]
         seeds = bound_masks.seeds_of_clients(private.key, member, result["sent"].clear)
-        mask = bound_masks.sum_of_masks(seeds, jnp.ones((USERS, 5), bool), result["sent"].clear, jnp.int32(3), LENGTH)
+        extent, everybody = bound_masks.Extent(LENGTH, LENGTH), jnp.ones((USERS, 5), bool)
+        mask = bound_masks.sum_of_masks(extent, seeds, everybody, result["sent"].clear, jnp.int32(3))
         return field.sub(result["upload"], mask)
 
     assert len(read_of(result, bare(), *told)) > 500
@@ -268,6 +269,10 @@ def test_the_law_of_what_is_opened_is_that_of_theory():
     header = jax.jit(lambda: jax.lax.map(lambda row: one(*row), (jax.random.split(KEY, count), alive)))()
     sent = np.asarray(jax.vmap(lambda rows: bound_masks.sent(rows, d))(header.located))
     number, honest = sent.sum(1), sent[:, 33:].sum(1)
+    view = View((), (), alive[0], {}, {"mask": jax.tree.map(lambda a: a[0], header)}, ())
+    opened = leakage.opened_honest(view, jnp.arange(n) >= 33, threshold=3)
+    assert (np.asarray(opened.honest) == np.where(number[0] >= 3, honest[0], 0)).all()
+    assert int(opened.sent) == honest[0].sum()
     assert (number == np.asarray(header.contributors)).all()
     for t in (2, 3, 5):
         setting = theory.Setting(n, 0.1, 0.3)
@@ -348,6 +353,7 @@ test_bad_arguments = refuses(
     (lambda: opening(quorum=5), "quorum must be at most committee = 4, got 5"),
     (lambda: opening(quorum=0), "quorum must be an integer >= 1, got 0"),
     (lambda: opening(num_values=0), "num_values must be an integer >= 1, got 0"),
+    (lambda: opening(most=10), "most must be at most num_values = 9, got 10"),
     (lambda: opening(group_size=1), "group_size must be an integer >= 2, got 1"),
     (
         lambda: run_layer(opening(group_size=5), KEY, drawn(1), cohort_of(N), survivors(N)),

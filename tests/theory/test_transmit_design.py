@@ -135,7 +135,7 @@ def test_caps_of_power():
     assert free.privacy_price == 0 and (free.squared_levels == np.linspace(0.005, 0.02, 50)).all()
 
 
-def test_an_energy_budget_beside_the_one_of_privacy():
+def test_an_energy_budget_next_to_the_one_of_privacy():
     """The dual meets the value where both bind, where one does, and where caps bind SLSQP agrees."""
     prices = 1 / np.random.default_rng(4).exponential(size=50).clip(0.2)
     free = theory.allocate(WEIGHTS, BUDGET)

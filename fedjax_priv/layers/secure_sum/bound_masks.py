@@ -4,12 +4,14 @@ The seed of a mask is `r_iu = PRF(k_iu, digest of b_i)`, k_iu the key that clien
 client's bitmap. A member that is shown another bitmap expands an unrelated mask.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt32
+from jaxtyping import Array, Bool, Int32, UInt32
 
-from fedjax_priv.crypto import key_agreement
+from fedjax_priv.crypto import field, key_agreement
 from fedjax_priv.crypto.prg import Round, expand, philox
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.signed_sum import signed_sum
@@ -59,24 +61,71 @@ def _bound(keys: UInt32[Array, "b c 2"], bitmaps: UInt32[Array, "b w"]) -> UInt3
 PURPOSE = "committee mask"
 
 
-def masks(seeds: UInt32[Array, "b c 2"], bitmaps: UInt32[Array, "b w"], round: Round, d: int) -> UInt32[Array, "b c d"]:
-    """What each client adds for each member, zero at coordinates that it does not send."""
-    words = jax.vmap(jax.vmap(lambda seed: expand(seed, PURPOSE, round, d)))(seeds)
-    return jnp.where(sent(bitmaps, d)[:, None], words, 0)
+class Extent(NamedTuple):
+    """How long a mask is: a word for each coordinate that is sent, in an order that its bitmap gives."""
+
+    num_values: int  # d
+    most: int  # coordinates that a client may send
+
+
+def too_many(extent: Extent, bitmaps: UInt32[Array, "b w"]) -> Bool[Array, " b"]:
+    """Whether a client sends more coordinates than its masks have words."""
+    return jax.lax.population_count(bitmaps).sum(1, dtype=jnp.uint32) > np.uint32(extent.most)
 
 
 def sum_of_masks(
-    seeds: UInt32[Array, "b c 2"],
-    counts: Bool[Array, "b c"],
-    bitmaps: UInt32[Array, "b w"],
-    round: Round,
-    d: int,
+    extent: Extent, seeds: UInt32[Array, "b c 2"], counts: Bool[Array, "b c"], bitmaps: Array, round: Round
 ) -> UInt32[Array, "b d"]:
-    """The sum over the members that count, of each client, at the rate of the generator."""
-    words = signed_sum(seeds, counts, jnp.ones_like(counts), PURPOSE, round, d, philox)
-    return jnp.where(sent(bitmaps, d), words, 0)
+    """The sum over the members that count of each client's masks, zero at coordinates that it does not send."""
+    words = signed_sum(seeds, counts, jnp.ones_like(counts), PURPOSE, round, extent.most, philox)
+    rank = jax.vmap(lambda words: _ranks(words, extent.num_values))(bitmaps)
+    spread = jnp.take_along_axis(words, jnp.minimum(rank, extent.most - 1), axis=1)
+    return jnp.where(sent(bitmaps, extent.num_values), spread, 0)
+
+
+def sums_by_member(
+    extent: Extent, seeds: UInt32[Array, "b c 2"], counts: Bool[Array, " b"], bitmaps: Array, round: Round
+) -> tuple[UInt32[Array, "c d"], ...]:
+    """For each member the sum of the masks of the clients that count: sums of low and of high halves.
+
+    Words go to their coordinates a few clients at a time, so that work is that of the coordinates sent.
+    """
+    d, members = extent.num_values, seeds.shape[1]
+
+    def add(sums: tuple, rows: tuple) -> tuple[tuple, None]:
+        place = jax.vmap(lambda counts, words: _places(extent, counts, words))(*rows[1:]).reshape(-1)
+        expand_one = lambda seed: expand(seed, PURPOSE, round, extent.most)
+        words = jnp.moveaxis(jax.vmap(jax.vmap(expand_one))(rows[0]), 1, 2).reshape(-1, members)
+        halves = field.split(words)
+        return tuple(a.at[place].add(half, mode="drop") for a, half in zip(sums, halves, strict=True)), None
+
+    parts = -(-len(counts) // AT_ONCE)
+    missing = parts * AT_ONCE - len(counts)
+    cut = lambda a: jnp.pad(a, [(0, missing)] + [(0, 0)] * (a.ndim - 1)).reshape(parts, AT_ONCE, *a.shape[1:])
+    nothing = jnp.zeros((d, members), jnp.uint32)
+    sums, _ = jax.lax.scan(add, (nothing, nothing), tuple(cut(a) for a in (seeds, counts, bitmaps)))
+    return tuple(half.T for half in sums)
+
+
+AT_ONCE = 8
+"""Clients whose words go to their coordinates at once: few kernels on an accelerator, few words in memory."""
 
 
 def sent(bitmaps: UInt32[Array, "b w"], d: int) -> Bool[Array, "b d"]:
     """Which coordinates each client sends."""
     return jax.vmap(lambda words: bitmap.unpack(words, d))(bitmaps)
+
+
+def _ranks(words: UInt32[Array, " w"], d: int) -> Int32[Array, " d"]:
+    """Of each coordinate of a bitmap, how many that are sent come before it, word by word."""
+    count = jax.lax.population_count(words).astype(jnp.int32)
+    below = (np.uint32(1) << np.arange(32, dtype=np.uint32)) - np.uint32(1)
+    inside = jax.lax.population_count(words[None] & below[:, None]).astype(jnp.int32)
+    return (inside + (jnp.cumsum(count) - count)[None]).reshape(-1)[:d]
+
+
+def _places(extent: Extent, counts: Bool[Array, ""], words: UInt32[Array, " w"]) -> Int32[Array, " most"]:
+    """The coordinates that a client sends, by rank; d after the last, and for one that does not count."""
+    d = extent.num_values
+    rank = jnp.where(bitmap.unpack(words, d) & counts, _ranks(words, d), extent.most)
+    return jnp.full(extent.most, d, jnp.int32).at[rank].set(jnp.arange(d, dtype=jnp.int32), mode="drop")

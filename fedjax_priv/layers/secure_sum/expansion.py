@@ -34,7 +34,7 @@ class Pairs(NamedTuple):
 class Expansion(NamedTuple):
     """How the seeds of users' pairs are expanded, of several users side by side."""
 
-    pairs: Callable[..., Pairs]  # (seeds [c, m, 2], meets [c, m], plus [c, m], round, d) -> Pairs; plus: the sign is +
+    pairs: Callable[..., Pairs]  # (seeds [c, m, s], meets [c, m], plus [c, m], round, d) -> Pairs; plus: the sign is +
     located: bool  # whether `chosen` travels with an upload, rather than being all coordinates
 
 
@@ -117,7 +117,7 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
 
     def of_all(round: Array, d: int, users: tuple) -> Pairs:
         parts = parts_of(d)
-        seeds, meets, plus = (jnp.moveaxis(a, (0, 1), (-2, -1)) for a in users)  # [2, c, m] and [c, m]
+        seeds, meets, plus = (jnp.moveaxis(a, (0, 1), (-2, -1)) for a in users)  # [s, c, m] and [c, m]
         drawn = lambda draw: jax.vmap(draw)(jnp.arange(parts)).reshape(-1, *meets.shape)
         words = drawn(lambda part: prg.words(seeds, "pairwise selection", round, AT_ONCE, part))
         position, overflow = sparse_ones.positions(sparse_ones.gaps(words, probability, d), meets, d)

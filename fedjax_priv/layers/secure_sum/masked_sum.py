@@ -13,7 +13,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, Sent
-from fedjax_priv.crypto import key_agreement
 from fedjax_priv.crypto.digest import model_digest
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.crypto.prg import Prg, expand
@@ -112,11 +111,13 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
     own = x if protocol.elide else add(private_masks(protocol, roster, private.seed, d), x)
     crowded = sharing.is_crowded(protocol.quorum, roster, private.slot)
     refused = jnp.where(pairs.overflow | crowded, int(Status.CAP_OVERFLOW), 0)
+    not_mine = (roster.key[private.slot] != private.public).any(1)
+    status = jnp.where(not_mine, int(Status.WRONG_SHARES), 0)
     if not protocol.expansion.located:
-        return add(own, pairs.mask), Sent(element_bits(protocol.modulus, x), refused=refused)
+        return add(own, pairs.mask), Sent(element_bits(protocol.modulus, x), status, refused)
     located = jax.vmap(bitmap.pack)(pairs.chosen)
     bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
-    return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, refused=refused, clear=located)
+    return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, refused, located)
 
 
 def _unmask(
@@ -134,13 +135,13 @@ def _unmask(
     return jnp.where(lost[:, None], pairs, jnp.where((kind == 1)[:, None], private, 0))
 
 
-def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b 2"], d: int) -> UInt32[Array, "b d"]:
+def private_masks(protocol: Protocol, roster: Roster, seeds: UInt32[Array, "b w"], d: int) -> UInt32[Array, "b d"]:
     """The private mask of each user, on all coordinates. Client and server both call this."""
     expand = protocol.modulus.expand
     return jax.vmap(lambda seed: expand(seed, "private mask", roster.round[0], d, protocol.prg))(seeds)
 
 
-def bound(protocol: Protocol, seeds: UInt32[Array, "b m 2"], digest: UInt32[Array, "b m 2"]) -> UInt32[Array, "b m 2"]:
+def bound(protocol: Protocol, seeds: UInt32[Array, "b m w"], digest: UInt32[Array, "b m 2"]) -> UInt32[Array, "b m w"]:
     """The seeds of pairs, keyed anew by the digest of the model: a block of the generator, with the digest as counter.
 
     Each end of a pair takes the digest of what it received, so masks between users of different models do not cancel
@@ -154,7 +155,7 @@ def pairs_of(
     protocol: Protocol,
     roster: Roster,
     slot: Int[Array, " b"],
-    secret: UInt32[Array, "b 2"],
+    secret: UInt32[Array, "b w"],
     active: Bool[Array, " n"],
     d: int,
     asked: Bool[Array, " b"] | None = None,
@@ -162,11 +163,12 @@ def pairs_of(
     """The pairwise masks of each user `asked` for with its active peers. Client and server both call this."""
     near = jax.vmap(lambda slot: peers(roster.circle, slot, protocol.quorum.holders))(slot)
     peer = near.slot[:, 1:]
-    # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
-    seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(secret, roster.key[peer]))
     meets, plus = near.there[:, 1:] & active[peer], roster.client[peer] > roster.client[slot][:, None]
     if asked is not None:
         meets &= asked[:, None]
+    seeds = protocol.quorum.agreement.shared_seeds(secret, roster.key[peer], roster.round[0], meets)
+    # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
+    seeds = jax.lax.optimization_barrier(seeds)
     if protocol.bind_model:  # what a peer of a lost user added depends on the peer's own model
         digest = jnp.repeat(roster.digest[slot][:, None], peer.shape[1], 1) if asked is None else roster.digest[peer]
         seeds = bound(protocol, seeds, digest)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree, UInt32
 
 from fedjax_priv.base import Bits, Link, Lists
-from fedjax_priv.crypto import key_agreement, shamir
+from fedjax_priv.crypto import shamir
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum.circle import Peers, in_group
@@ -31,7 +31,7 @@ from fedjax_priv.layers.secure_sum.sharing import (
 class Opened(NamedTuple):
     """What the server is sent once the survivors are known, and what it kept of their uploads."""
 
-    shares: UInt32[Array, "n m 2"]  # of a lost peer's key or a surviving peer's seed; zero: not sent
+    shares: UInt32[Array, "n m w"]  # of a lost peer's key or a surviving peer's seed; zero: not sent
     alive: Bool[Array, " n"]
     online: Bool[Array, " n"]  # sent shares
     located: PyTree  # location sets of the uploads
@@ -41,7 +41,7 @@ class Opened(NamedTuple):
 class Rebuilt(NamedTuple):
     """What the server makes of the shares."""
 
-    secrets: UInt32[Array, "n 2"]  # the key of each lost user, the seed of each survivor
+    secrets: UInt32[Array, "n w"]  # the key of each lost user, the seed of each survivor
     known: Bool[Array, " n"]  # the secret is what its owner published
     recovered: Bool[Array, " n"]  # all that the user's group needs is known
     wrong: Bool[Array, " n"]  # the group needs a secret whose shares were enough and did not give it
@@ -73,18 +73,18 @@ def disclose(
 
 
 def _answer(
-    quorum: Quorum, shares: UInt32[Array, "m 4"], there: Bool[Array, " m"], told: Bool[Array, " m"], online: Array
-) -> tuple[UInt32[Array, "m 2"], Bool[Array, " m"]]:
+    quorum: Quorum, shares: UInt32[Array, "m v"], there: Bool[Array, " m"], told: Bool[Array, " m"], online: Array
+) -> tuple[UInt32[Array, "m w"], Bool[Array, " m"]]:
     """What one user opens: a share of each peer's seed or key, if enough of its own holders survived; or nothing."""
     sent = there & online & (told.sum() >= quorum.threshold)
-    return only_rows(sent, jnp.where(told[:, None], shares[:, 2:], shares[:, :2])), sent
+    return only_rows(sent, jnp.where(told[:, None], shares[:, quorum.words :], shares[:, : quorum.words])), sent
 
 
 def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> Rebuilt:
     """The key of each lost user and the seed of each survivor, each checked against what its owner published."""
     of_kind = None if isinstance(header.told, tuple) else header.told == header.alive[all_peers(quorum, roster).slot]
     secrets, enough = rebuild(quorum, roster, header.shares, header.online, of_kind)
-    known = enough & fits(roster, secrets, header.alive)
+    known = enough & fits(quorum, roster, secrets, header.alive)
     met = num_holders(all_peers(quorum, roster), header.alive) > 0
     needed = roster.selected & (header.alive | met)
     some = lambda users: in_group(users, roster.group) > 0
@@ -94,10 +94,10 @@ def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> Rebuilt:
 def rebuild(
     quorum: Quorum,
     roster: Roster,
-    shares: UInt32[Array, "n m 2"],
+    shares: UInt32[Array, "n m w"],
     holders: Bool[Array, " n"],
     of_kind: Bool[Array, "n m"] | None = None,
-) -> tuple[UInt32[Array, "n 2"], Bool[Array, " n"]]:
+) -> tuple[UInt32[Array, "n w"], Bool[Array, " n"]]:
     """The secret of each user from the shares of its first holders, unchecked, and whether there are enough of them.
 
     Args:
@@ -118,9 +118,9 @@ def rebuild(
     return secrets, answers.sum(1) >= quorum.threshold
 
 
-def fits(roster: Roster, secrets: UInt32[Array, "n 2"], seed: Bool[Array, " n"]) -> Bool[Array, " n"]:
+def fits(quorum: Quorum, roster: Roster, secrets: UInt32[Array, "n w"], seed: Bool[Array, " n"]) -> Bool[Array, " n"]:
     """Whether each secret is the one its owner published: the private mask's `seed`, else the key."""
-    key = (key_agreement.public_key(secrets) == roster.key).all(1)
+    key = (quorum.agreement.public_key(secrets) == roster.key).all(1)
     return jnp.where(seed, (commitment(secrets) == roster.commitment).all(1), key)
 
 

@@ -15,7 +15,8 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Link, Placement
-from fedjax_priv.crypto import key_agreement, shamir
+from fedjax_priv.crypto import shamir
+from fedjax_priv.crypto.agreement import SIMULATED, AgreementName, KeyAgreement, agreement_of
 from fedjax_priv.crypto.prg import expand
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.keys import each_named, named
@@ -24,12 +25,14 @@ from fedjax_priv.layers.secure_sum.circle import Circle, Peers, arrange, peers
 
 
 class Quorum(NamedTuple):
-    """Who holds shares of a user's secrets, and how many of them reconstruct one."""
+    """What a user's secrets are, who holds shares of them, and how many reconstruct one."""
 
     group_size: int  # most users in a group
     holders: int  # of shares of a user's secrets: its peers and itself
     threshold: int  # shares that reconstruct
     consistency: bool = False  # users open nothing unless `threshold` of them signed the same list of survivors
+    agreement: KeyAgreement = SIMULATED  # of the seeds of pairs
+    words: int = 2  # of a seed, and so of a secret
 
     @property
     def complete(self) -> bool:
@@ -38,12 +41,13 @@ class Quorum(NamedTuple):
 
 
 class Secrets(NamedTuple):
-    """What a user knows alone: its secrets, and its shares of its peers' secrets."""
+    """What a user knows: its secrets, its shares of its peers' secrets, and what it published."""
 
     slot: Int[Array, " n"]  # its row in the roster
-    key: UInt32[Array, "n 2"]  # exponent of the key agreement
-    seed: UInt32[Array, "n 2"]  # of the private mask
-    shares: UInt32[Array, "n m 4"]  # of each peer's key and seed
+    key: UInt32[Array, "n w"]  # secret of the key agreement
+    seed: UInt32[Array, "n w"]  # of the private mask
+    shares: UInt32[Array, "n m v"]  # of each peer's key and seed
+    public: UInt32[Array, "n w"]  # the public key it sent; the roster has the one that arrived
 
 
 class Roster(NamedTuple):
@@ -51,8 +55,8 @@ class Roster(NamedTuple):
 
     client: Int[Array, " n"]
     round: Int[Array, " n"]
-    key: UInt32[Array, "n 2"]  # public
-    commitment: UInt32[Array, "n 2"]  # to the seed of the private mask; told the server only
+    key: UInt32[Array, "n w"]  # public
+    commitment: UInt32[Array, "n w"]  # to the seed of the private mask; told the server only
     group: Int[Array, " n"]
     selected: Bool[Array, " n"]
     circle: Circle
@@ -60,13 +64,19 @@ class Roster(NamedTuple):
 
 
 def quorum_of(
-    group_size: int, neighbours: int | Literal["all"], threshold: int | None, consistency: bool = False
+    group_size: int,
+    neighbours: int | Literal["all"],
+    threshold: int | None,
+    consistency: bool = False,
+    key_agreement: AgreementName = "simulated",
+    words: int = 2,
 ) -> Quorum:
     """Checked arguments; the threshold is more than half of the holders if not given.
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
-        outside [2, holders], or `consistency` among neighbours only.
+        outside [2, holders], or `consistency` among neighbours only; or as `crypto.agreement.agreement_of`.
+      ImportError: X25519 without the package `cryptography`.
     """
     _validate.integer(at_least=2, group_size=group_size)
     if neighbours != "all":
@@ -83,22 +93,23 @@ def quorum_of(
         raise ValueError(f"threshold must be at most {name} = {holders}, got {threshold}")
     if consistency and neighbours != "all":
         raise ValueError(f"consistency must be False with neighbours, whose lists differ, got {neighbours}")
-    return Quorum(group_size, holders, threshold, consistency)
+    agreement = agreement_of(key_agreement, words, group_size)
+    return Quorum(group_size, holders, threshold, consistency, agreement, words)
 
 
 def open_round(
     quorum: Quorum, key: Key, cohort: Cohort, placement: Placement = ONE_DEVICE
 ) -> tuple[Secrets, Roster, Bits]:
     """Keys are agreed, secrets drawn and shared."""
-    secret, seed, coefficients = _draw(key, cohort.client)
+    secret, seed, coefficients = _draw(quorum, key, cohort.client)
     # Without the barrier XLA would compute the peers of all users, [n, m], while it compiles.
     circle = jax.lax.optimization_barrier(arrange(cohort, None if quorum.complete else named(key, "graph")))
-    public = key_agreement.public_key(secret)
+    public = quorum.agreement.public_key(secret)
     roster = Roster(
         cohort.client, cohort.round, public, commitment(seed), cohort.group, cohort.selected, circle, cohort.digest
     )
     shares = _share(quorum, coefficients, jnp.concatenate([secret, seed], 1), roster, placement)
-    private = Secrets(jnp.arange(cohort.client.size), secret, seed, shares)
+    private = Secrets(jnp.arange(cohort.client.size), secret, seed, shares, public)
     return private, roster, _opening_bits(quorum, private, roster)
 
 
@@ -112,25 +123,26 @@ def is_crowded(quorum: Quorum, roster: Roster, slot: Array) -> Array:
     return roster.circle.members[slot] > quorum.group_size
 
 
-def commitment(seed: UInt32[Array, "n 2"]) -> UInt32[Array, "n 2"]:
+def commitment(seed: UInt32[Array, "n w"]) -> UInt32[Array, "n w"]:
     """What a user tells the server of the seed of its private mask: words of the seed's own stream that mask nothing.
 
-    They hide the seed as far as masks hide an update. Another seed has them with probability 2**-64.
+    They hide the seed as far as masks hide an update. Another seed of two words has them with probability
+    2**-64, one of eight with 2**-256.
     """
-    return expand(seed.T, "commitment", 0, 2).T
+    return expand(seed.T, "commitment", 0, seed.shape[1]).T
 
 
-def _draw(key: Key, client: Int[Array, " n"]) -> tuple[UInt32[Array, "n 2"], ...]:
+def _draw(quorum: Quorum, key: Key, client: Int[Array, " n"]) -> tuple[UInt32[Array, "n w"], ...]:
     """The key of each user, the seed of its private mask, and the seed of its polynomials.
 
     All words are drawn together: each hash of keys is a loop, which takes long to compile.
     """
     keys = each_named(key, ("key", "seed", "share"))
-    words_of = lambda key, i: jax.random.bits(jax.random.fold_in(key, i), (2, 2), jnp.uint32)
+    words_of = lambda key, i: jax.random.bits(jax.random.fold_in(key, i), (2, quorum.words), jnp.uint32)
     each_client = jax.vmap(words_of, (None, 0))
     secret, seed, coefficients = jax.vmap(each_client, (0, None))(jnp.stack([*keys.values()]), client)
-    own = key_agreement.exponents(secret[:, 0], secret[:, 1])
-    return own, expand(seed[:, 0].T, "seed", 0, 2).T, coefficients[:, 0]
+    own = quorum.agreement.secret(secret[:, 0], secret[:, 1])
+    return own, expand(seed[:, 0].T, "seed", 0, quorum.words).T, coefficients[:, 0]
 
 
 def num_holders(peers: Peers, members: Bool[Array, " n"]) -> Int[Array, " n"]:
@@ -150,7 +162,7 @@ def _points(quorum: Quorum, roster: Roster, peers: Peers) -> Int[Array, "n m"]:
     return peers.back + 1
 
 
-def _share(quorum: Quorum, seed: Array, secrets: Array, roster: Roster, placement: Placement) -> UInt32[Array, "n m 4"]:
+def _share(quorum: Quorum, seed: Array, secrets: Array, roster: Roster, placement: Placement) -> UInt32[Array, "n m v"]:
     """Each user's shares of its peers' secrets, by polynomials from its seed."""
     peers = all_peers(quorum, roster)
 

@@ -15,9 +15,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, UInt32
 
-from fedjax_priv.crypto import field, philox_stream
+from fedjax_priv.crypto import block_stream, field
+from fedjax_priv.crypto.block_stream import BlockStream
 from fedjax_priv.crypto.modulus import FIELD, Modulus
-from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round, philox
+from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round
 from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, CPU_CACHE_BYTES, by_platform, fitting
 from fedjax_priv.layers.secure_sum.tiles import in_tiles
 
@@ -25,7 +26,7 @@ from fedjax_priv.layers.secure_sum.tiles import in_tiles
 class Signed(NamedTuple):
     """Pairs of clients, with what turns a word into a summand; all uint32 `[c, m]`."""
 
-    seed: tuple[Array, Array]  # its two halves; contiguous, as XLA on a CPU reads several pairs at a time
+    seed: tuple[Array, ...]  # its words; contiguous, as XLA on a CPU reads several pairs at a time
     flip: Array  # all bits if the sign is -
     keep: Array  # all bits if the pair counts
 
@@ -39,7 +40,7 @@ Tile = Callable[..., Array]  # (pairs, round) -> uint32 [c, d]
 
 
 def signed_sum(
-    seeds: UInt32[Array, "c m 2"],
+    seeds: UInt32[Array, "c m s"],
     meets: Bool[Array, "c m"],
     plus: Bool[Array, "c m"],
     purpose: str,
@@ -61,8 +62,8 @@ def signed_sum(
       modulus: where masks are added.
     """
     spares = -(-d // SHARED_BY)
-    if modulus is FIELD and prg is philox and d + spares >= philox_stream.MANY:
-        tile = functools.partial(_sum_of_blocks, purpose=purpose, d=d)
+    if modulus is FIELD and prg.stream is not None and d + spares >= block_stream.MANY:
+        tile = functools.partial(_sum_of_blocks, purpose=purpose, d=d, stream=prg.stream)
         on_cpu = _within(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
         elsewhere = _within(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES, FIELD)
     else:
@@ -108,7 +109,7 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, modulus: Modulus, 
             nothing = jnp.zeros((len(rows.keep), d), jnp.uint32)
             return lax.scan(add, nothing, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), rows))[0]
 
-        pairs = Signed((seeds[..., 0], seeds[..., 1]), _all_bits(~plus), _all_bits(meets))
+        pairs = Signed(tuple(jnp.moveaxis(seeds, -1, 0)), _all_bits(~plus), _all_bits(meets))
         tall = fitting(wide * pair_bytes + 16 * d, users, budget)
         return in_tiles(one, jax.tree.map(cut, pairs), meets.any(1), tall)
 
@@ -124,22 +125,21 @@ def _sum_of_words(
 
 
 def _sum_of_blocks(
-    add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int
+    add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream
 ) -> UInt32[Array, "c d"]:
-    """In F_q, of Philox, from `philox_stream.MANY` words on, in the layout of its blocks.
+    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks.
 
     Words are put in order once added.
     """
     spares = -(-d // SHARED_BY)
-    rows, columns = philox_stream.layout(d + spares)
-    last = np.array([d - 3 * rows * columns], np.uint32)  # spare words are the fourth words of blocks from here on
-    spare = philox_stream.runs_of_blocks(jnp.asarray(last), spares, jnp.stack(pairs.seed), purpose, round)[3][0]
-    spare = lax.optimization_barrier(field.canonical(spare))  # [s, c, m]; as in `expand`
+    rows, columns = stream.layout(d + spares)
+    spare = _spare_words(stream, d, spares, jnp.stack(pairs.seed), purpose, round)
+    spare = lax.optimization_barrier(field.canonical(spare))  # as in `expand`
     number = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(1, 1, rows, columns)
-    seed = pairs.seed[0][..., None, None], pairs.seed[1][..., None, None]
-    place = jnp.arange(4 * rows * columns, dtype=jnp.uint32).reshape(rows, 4, columns)
+    seed = tuple(word[..., None, None] for word in pairs.seed)
+    place = jnp.arange(stream.lanes * rows * columns, dtype=jnp.uint32).reshape(rows, stream.lanes, columns)
     summands: list[Array] = []
-    for lane, words in enumerate(philox_stream.blocks(number, seed, purpose, round)):
+    for lane, words in enumerate(stream.blocks(number, seed, purpose, round)):
         shared = spare[jnp.minimum(place[:, lane] // np.uint32(SHARED_BY), np.uint32(spares - 1))]
         elements = jnp.where(words >= field.Q, jnp.moveaxis(shared, (2, 3), (0, 1)), words)
         summands.append(pairs.summand(elements, FIELD))
@@ -148,9 +148,21 @@ def _sum_of_blocks(
     return jnp.concatenate(lanes, -1).reshape(len(pairs.keep), -1)[:, :d]
 
 
+def _spare_words(
+    stream: BlockStream, d: int, spares: int, seed: Array, purpose: str, round: Array
+) -> UInt32[Array, "s c m"]:
+    """The words behind the first `d` of a stream, from those blocks of its last row that hold them."""
+    rows, columns = stream.layout(d + spares)
+    lane, column = divmod(d - (rows - 1) * stream.lanes * columns, columns)
+    last = lane == stream.lanes - 1
+    first = np.array([(rows - 1) * columns + column * last], np.uint32)
+    lanes = stream.runs_of_blocks(jnp.asarray(first), spares if last else columns, seed, purpose, round)[lane:]
+    return lanes[0][0] if last else jnp.concatenate([words[0] for words in lanes])[column : column + spares]
+
+
 def _added_in_registers(summands: list[Array], axis: int) -> tuple[Array, ...]:
     """Sums of low and high halves, one after the other. On a CPU no summand is written anywhere."""
-    return philox_stream.add_together([half for words in summands for half in field.split(words)], axis)
+    return block_stream.add_together([half for words in summands for half in field.split(words)], axis)
 
 
 def _added_from_memory(summands: list[Array], axis: int) -> tuple[Array, ...]:

@@ -16,13 +16,14 @@ from fedjax_priv.keys import each_named, per_client
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum import bound_masks
 from fedjax_priv.layers.secure_sum import committee as committees
+from fedjax_priv.layers.secure_sum.bound_masks import Extent
 from fedjax_priv.layers.secure_sum.private_links import delivered
 
 
 class Terms(NamedTuple):
     """What everybody knows before any round."""
 
-    num_values: int  # d
+    extent: Extent  # of masks
     group_size: int
     threshold: int  # t, survivors that must have sent a coordinate
     committee: int  # C
@@ -66,23 +67,27 @@ class Opened(NamedTuple):
     shares: PyTree  # [n, holder, member, 2], of survivors' seeds for members that are gone; (): none are shared
 
 
-def terms_of(num_values: int, group_size: int, threshold: int, committee: int | None, quorum: int | None) -> Terms:
+def terms_of(
+    num_values: int, most: int | None, group_size: int, threshold: int, committee: int | None, quorum: int | None
+) -> Terms:
     """Checked arguments of `thresholded_masks`."""
-    _validate.integer(num_values=num_values)
+    most = num_values if most is None else most
+    _validate.integer(num_values=num_values, most=most)
     _validate.integer(at_least=2, group_size=group_size)
     _validate.integer(threshold=threshold)
     committee = min(10, group_size) if committee is None else committee
     _validate.integer(committee=committee)
     quorum = committee // 2 + 1 if quorum is None else quorum
     _validate.integer(quorum=quorum)
-    for name, value, most, of in (
+    for name, value, limit, of in (
+        ("most", most, num_values, "num_values"),
         ("threshold", threshold, group_size, "group_size"),
         ("committee", committee, group_size, "group_size"),
         ("quorum", quorum, committee, "committee"),
     ):
-        if value > most:
-            raise ValueError(f"{name} must be at most {of} = {most}, got {value}")
-    return Terms(num_values, group_size, threshold, committee, quorum)
+        if value > limit:
+            raise ValueError(f"{name} must be at most {of} = {limit}, got {value}")
+    return Terms(Extent(num_values, most), group_size, threshold, committee, quorum)
 
 
 def open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[Array, Array, committees.Roster]:
@@ -120,14 +125,14 @@ def sums_of_masks(
 ) -> UInt32[Array, "c d"]:
     """For each member the sum of the survivors' masks for it, by its own secret and the bitmaps it is shown."""
 
-    def masks(shared: tuple, public: Array, bitmaps: Array) -> Array:
+    def run(shared: tuple, valid: Array, counts: Array, public: Array, bitmaps: Array) -> tuple:
         secret, round = shared
         seeds = bound_masks.seeds_of_members(secret, public, bitmaps)
-        return bound_masks.masks(seeds, bitmaps, round, terms.num_values)
+        return bound_masks.sums_by_member(terms.extent, seeds, valid & counts, bitmaps, round), ()
 
     shared = private.key[roster.committee.member], roster.committee.round[0]
-    held = 8 * terms.committee * terms.num_values
-    return committees.sums_held(masks, shared, (roster.key, located), alive, held, placement)
+    halves, _ = over_clients(run, shared, (alive, roster.key, located), row_bytes=0, **placement._asdict())
+    return field.join(*halves)
 
 
 def opened_shares(
@@ -166,7 +171,7 @@ def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Ar
     """Who survived, their bitmaps and shares to each member; a word back where a sum is opened, and shares it opens."""
     who, survivors = roster.committee, alive.sum(dtype=jnp.uint32)
     list_of_survivors = (who.selected.sum(dtype=jnp.uint32) + np.uint32(7)) // 8 * np.uint32(8)
-    shown = list_of_survivors + survivors * (np.uint32(terms.num_values) + terms.share_bits)
+    shown = list_of_survivors + survivors * (np.uint32(terms.extent.num_values) + terms.share_bits)
     opened = (header.contributors >= terms.threshold).sum(dtype=jnp.uint32)
     gone = jnp.uint32(0)
     if terms.shares_seeds:
@@ -177,19 +182,21 @@ def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Ar
 
 
 def masks_for_the_absent(terms: Terms, roster: Roster, header: Opened, placement: Placement) -> UInt32[Array, " d"]:
-    """What the server computes for members that are gone: the survivors' masks for them, from opened shares."""
+    """What the server computes for members that are gone: the survivors' masks for them, from opened shares.
+
+    No more than `committee - quorum` can be gone, or the round fails.
+    """
     point = jax.lax.optimization_barrier(jnp.arange(1, terms.committee + 1, dtype=jnp.uint32))
     chosen = shamir.first(terms.quorum, header.answered)
-    shares = jnp.moveaxis(header.shares, 1, 0).reshape(terms.committee, -1)
+    first = jnp.argsort(header.answered)[: terms.committee - terms.quorum]
+    shares = jnp.moveaxis(header.shares[:, :, first], 1, 0).reshape(terms.committee, -1)
     seeds = matrix.matmul(lagrange.basis(point, jnp.zeros(1, jnp.uint32), chosen), shares)
-    gone = (header.located > 0).any(1)[:, None] & ~header.answered[None]
+    gone = (header.located > 0).any(1)[:, None] & ~header.answered[first][None]
 
     def run(round: Array, valid: Array, seeds: Array, gone: Array, bitmaps: Array) -> tuple:
-        sums = bound_masks.sum_of_masks(seeds, valid[:, None] & gone, bitmaps, round, terms.num_values)
+        sums = bound_masks.sum_of_masks(terms.extent, seeds, valid[:, None] & gone, bitmaps, round)
         return tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(sums)), ()
 
-    rows = seeds.reshape(*gone.shape, 2), gone, header.located
-    halves, _ = over_clients(
-        run, roster.committee.round[0], rows, row_bytes=16 * terms.num_values, **placement._asdict()
-    )
+    rows, held = (seeds.reshape(*gone.shape, 2), gone, header.located), 16 * terms.extent.num_values
+    halves, _ = over_clients(run, roster.committee.round[0], rows, row_bytes=held, **placement._asdict())
     return field.join(*halves)

@@ -16,9 +16,6 @@ from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, 
 from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
 
-_DEFAULTS = ("all", None, False)
-"""Of the options of masks; a command line gives them too, and an audit elides masks wherever it can."""
-
 CAVEATS = (
     "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
     "losses, metrics and who was counted are the simulator's: no privacy figure covers what is chosen by them",
@@ -82,8 +79,8 @@ def dp_fedavg(
       secure: sum under pairwise masks, rounded to a grid.
       noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
         that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.
-      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
+        `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -131,5 +128,5 @@ def _secure_sum(most: int, levels: float, masks: dict[str, Any]) -> Layer:
 
 
 def _plain_sum(masks: dict[str, Any]) -> Layer:
-    chosen = {name: value for name, value in masks.items() if name != "elide" and value not in _DEFAULTS}
+    chosen = {name: value for name, value in MASKS.given(masks).items() if name != "elide"}
     return stack(send=unmasked(plain(), chosen, "secure=False"))

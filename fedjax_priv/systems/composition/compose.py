@@ -19,6 +19,8 @@ from fedjax_priv.systems.composition.stack import Compress, Private, Secure, Sta
 from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
 AIR = HandsOn(analog_uploads, ("receiver_noise", "snr_db", "power_control", "known_count"))
+_PAIRWISE = ("neighbours", "key_agreement", "prg")
+"""What masks of one enrolment do not have."""
 _CHOICES = {"compress": Compress, "private": Private, "secure": Secure, "channel": Way, "weigh": Weigh}
 
 
@@ -94,9 +96,9 @@ def compose(
       coordinate_attack: attack on the coordinates that they propose.
       cohort_size: clients drawn each round; everyone if not given.
       cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`.
-      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `receiver_noise`, `snr_db`,
-        `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh` and `observe` of
-        `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`;
+        `receiver_noise`, `snr_db`, `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or parts that cannot be together.
@@ -142,7 +144,7 @@ def _options(s: Stack, masks: dict[str, Any], air: dict[str, Any]) -> tuple[dict
         masks = {name: value for name, value in masks.items() if name != "elide"}
         not_together(masks, f"secure={s.secure!r}")
     if s.secure == "enrolled":
-        not_together({name: value for name, value in masks.items() if name == "neighbours"}, "secure='enrolled'")
+        not_together({name: value for name, value in masks.items() if name in _PAIRWISE}, "secure='enrolled'")
     if not s.on_the_air:
         not_together(air, f"channel={s.channel!r}")
     return masks, air

@@ -74,8 +74,8 @@ def fedrep(
       clip: largest Euclidean norm of an honest client's values; no clipping if not given. The memory drops what is cut.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking; a buffer
         holds the noise of its s clients. Needs `clip`; static in a sweep. Proposals stay in the clear.
-      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
+        `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation, or

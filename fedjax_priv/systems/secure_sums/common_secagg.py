@@ -42,8 +42,8 @@ def common_secagg(
       leave: probability that a survivor is gone when the server asks for shares.
       levels: grid points of the quantizer per unit.
       secure_sum: another innermost layer than `pairwise_masks(...)`, as in `secagg`.
-      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
+        `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -91,8 +91,8 @@ def distributed_dp_fedavg(
       leave: probability that a survivor is gone when the server asks for shares.
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
         `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear.
-      **how: `neighbours`, `threshold` and `elide` of `layers.mask.secagg_protocol`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
+        `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or too few bits for so many clients; the message names it and the

@@ -54,8 +54,8 @@ def secagg(
         which a proof does not cover; static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
         the clear.
-      **how: `neighbours`, `threshold`, `elide`, `consistency` and `bind_model` of `layers.mask.secagg_protocol`;
-        `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -18,7 +18,7 @@ from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_coh
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.releases import SparseSum
 
-MASKS = HandsOn(sparse_protocol, ("neighbours", "threshold", "expand", "elide"))
+MASKS = HandsOn(sparse_protocol, ("neighbours", "threshold", "expand", "elide", "key_agreement", "prg"))
 
 
 def sparse_secagg(
@@ -54,8 +54,8 @@ def sparse_secagg(
       clip: largest Euclidean norm of a scaled update on all coordinates, sent or not; no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking. Needs
         `clip`; static in a sweep. The server may read an upload alone, so the noise of one client must suffice.
-      **how: `neighbours`, `threshold`, `expand` and `elide` of `layers.sparse_mask.sparse_protocol`; `server`, `block`,
-        `mesh` and `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `expand`, `elide`, `key_agreement` and `prg` of
+        `layers.sparse_mask.sparse_protocol`; `server`, `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -24,6 +24,7 @@ from fedjax_priv.layers import (
     stack,
     thresholded_masks,
 )
+from fedjax_priv.layers.secure_sum.expansion import most_ones
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems.releases import ThresholdedSum
 from fedjax_priv.systems.secure_sums.sparse_secagg import selected
@@ -84,13 +85,17 @@ def thresholded_secagg(
     _validate.known(alpha=alpha)
     _validate.fraction(above_zero=True, alpha=alpha)
     members, run = COMMITTEE.split(how)
-    above, below = _selection(select, base, float(alpha), num_params, size, threshold, members.get("elide", False))
+    above, below, most = _selection(
+        select, base, float(alpha), num_params, size, threshold, members.get("elide", False)
+    )
     fraction, grid = selected(alpha, size, {}) if select == "pairs" else 1.0, quantize(levels, max_terms=size)
     layers = stack(
         weigh=scale(1 / (fraction * (1 - dropout))),
         **above,
         quantize=on_sparse_values(grid) if above else grid,
-        mask=thresholded_masks(below, num_values=num_params, group_size=size, threshold=threshold, **members),
+        mask=thresholded_masks(
+            below, num_values=num_params, most=most, group_size=size, threshold=threshold, **members
+        ),
     )
     return federated_round(
         cohort=everyone(),
@@ -106,12 +111,14 @@ def thresholded_secagg(
 
 def _selection(
     select: str, base: str, alpha: float, d: int, size: int, threshold: int, elide: bool
-) -> tuple[Mapping[str, Layer], Layer]:
-    """The layer that chooses coordinates, by name, and the one below the masks of the committee."""
+) -> tuple[Mapping[str, Layer], Layer, int]:
+    """The layer that chooses coordinates, by name, the one below the committee's masks, and room for coordinates."""
     if select == "pairs":
         pairs: Any = {"alpha": alpha, "group_size": size}
-        return {}, sparse_masks(**pairs, elide=elide) if base == "pairwise" else paired_coordinates(**pairs)
+        below = sparse_masks(**pairs, elide=elide) if base == "pairwise" else paired_coordinates(**pairs)
+        sent = 1 - (1 - alpha / (size - 1)) ** (size - 1)
+        return {}, below, max(1, most_ones(d, sent, size))
     k = max(1, round(alpha * d))
     top = select == "top_k"
     chosen = opened_top_k(d, k, num_clients=size, threshold=threshold) if top else rand_k(d, k)
-    return {"select": chosen}, plain_sparse_field(d)
+    return {"select": chosen}, plain_sparse_field(d), k

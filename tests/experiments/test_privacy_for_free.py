@@ -1,0 +1,47 @@
+"""The card on privacy for free: its designs have the eps they are said to have, and verdicts follow from data."""
+
+import importlib
+
+import numpy as np
+import xarray as xr
+
+from fedjax_priv.theory import gaussian
+
+card = importlib.import_module("experiments.wireless.privacy_for_free")
+CONFIG = card.Config(num_users=50, rounds=20, repeats=3)
+
+
+def test_designs_share_eps_and_the_last_one_the_energy():
+    """The first three by receiver noise alone, the fourth with noise of users; the last is quieter than all."""
+    q, own = card.designs(CONFIG)
+    assert q.shape == (5, 20) and (own[:3] == 0).all() and own[3] == own[4] > 0
+    noise = 1 / q + 50 * own[:, None]
+    eps = gaussian.epsilon(CONFIG.delta, np.sqrt((4 / noise).sum(1)))
+    np.testing.assert_allclose(eps[:4], CONFIG.epsilon, rtol=1e-6)
+    assert eps[4] < 5 and (np.diff(q[0]) > 0).all() and (q[2] == q[0][::-1]).all()
+    np.testing.assert_allclose((q[4] * (1 + 650 * own[4])).sum(), q[1].sum())
+
+
+def result_of(objectives, own=0.9):
+    seeds = np.array([-0.01, 0.0, 0.01])
+    values = np.array(objectives)[:, None, None] + seeds[None, :, None]
+    accuracy = np.array([0.9, 0.9, 0.8, own, 0.2])[:, None, None] + 0 * seeds[None, :, None]
+    each = ("design", "seed", "evaluation")
+    return xr.Dataset({
+        "objective": (each, values), "accuracy": (each, accuracy), "failed": ("design", np.zeros(5)),
+        "energy": (each[:2], np.array([1.0, 1.0, 1.0, 100.0, 1.0])[:, None] * np.ones(3)),
+        "level": (("design", "round"), np.ones((5, 20))), "eps": ("design", [10.0, 10, 10, 10, 0.6]),
+    }, {"design": list(card.NAMES), "evaluation": [20]})  # fmt: skip
+
+
+def verdicts(*of):
+    return {claim.id: claim.verdict for claim in card.claims(CONFIG, result_of(*of))}
+
+
+def test_verdicts_follow_from_objectives():
+    rises = dict.fromkeys(("allocated", "equal-eps", "own-noise", "same-energy", "budget"), True)
+    assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0]) == rises
+    assert verdicts([1.3, 1.2, 1.5, 1.2, 9.0])["allocated"] is False
+    assert verdicts([1.0, 1.2, 1.2, 1.2, 9.0])["allocated"] is None  # falling levels are no worse: not testable
+    assert verdicts([1.0, 1.2, 1.5, 1.2, 1.0])["same-energy"] is False
+    assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0], 0.8)["own-noise"] is False
