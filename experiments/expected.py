@@ -93,6 +93,9 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,
         "exact-replacement-audit": True, "known-participants": False,
     },
+    "wireless.analog_or_digital": {
+        "level": True, "at-equal-uses": True, "distortions": True, "equal": True, "analog-ahead": True,
+    },
     "wireless.errata": {
         "with-n0": True, "one-rule": True, "lemma-2": False, "eq-13": False, "removal": False, "unknown-number": False,
     },

@@ -5,6 +5,7 @@ from experiments.problem import Task
 from experiments.wireless import (
     access,
     accountants,
+    analog_or_digital,
     errata,
     fig2,
     fig3,
@@ -106,6 +107,16 @@ FIGURES = {
             "cpu": Accounting(removed=Trials(Round(50, 0.9, 0.1, 0.5, 1.0), num_params=1000, rounds=5000, seeds=4)),
             "paper": Accounting(),
         }, accountants.run, accountants.judge,
+    ),
+    "analog_or_digital": Experiment(
+        "", "Analog, one-bit and digital uploads at the same uses of the channel and the same energy",
+        {
+            "quick": analog_or_digital.Config(
+                Task("digits"), learning_rate=0.02, step=0.01, rounds=48, evaluations=6, draws=100
+            ),
+            "cpu": analog_or_digital.Config(),
+            "paper": analog_or_digital.Config(rounds=1000, repeats=5),
+        }, analog_or_digital.run, analog_or_digital.judge,
     ),
     "errata": Experiment(
         "", "What the paper prints next to what its own formulas, or exact ones, give",
