@@ -118,6 +118,10 @@ def silent(purpose):
     return Prg(lambda seed, asked, *rest: philox.words(seed, asked, *rest) * np.uint32(asked != purpose))
 
 
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""Options of `jax.jit` for programs that take longer to compile than to run."""
+
+
 class Garbled(NamedTuple):
     """What is added, modulo 2**32, to messages of a round of secure aggregation on their way, by client."""
 
@@ -142,7 +146,8 @@ def accepted(outcome, who):
     received, sent = outcome["received"], outcome["sent"]
     bits = jnp.where(who.selected, sent.refused | jnp.where(who.byzantine, 0, sent.status), 0)
     refused = jax.ops.segment_max((bits > 0).astype(jnp.int32), who.group, received.count.size) > 0
-    return (received.count > 0) & (received.status == 0) & ~refused
+    failed = jnp.zeros(received.count.size, bool) if isinstance(received.status, tuple) else received.status != 0
+    return (received.count > 0) & ~failed & ~refused
 
 
 def neighbours_of(circle, most):

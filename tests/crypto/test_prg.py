@@ -180,3 +180,8 @@ def test_the_same_words_on_every_device():
 def test_bad_size():
     with pytest.raises(ValueError, match="d must be an integer >= 1, got 0"):
         prg.expand(SEED, "mask", 0, 0)
+
+
+def test_elements_of_two_words_each():
+    found = prg.elements(jnp.array([5, Q - 1, Q, Q + 4], jnp.uint32), jnp.array([7, 7, 8, Q + 1], jnp.uint32))
+    assert found.tolist() == [5, Q - 1, 8, 1]

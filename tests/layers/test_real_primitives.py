@@ -14,6 +14,7 @@ from fedjax_priv.layers import enrolled_masks, pairwise_masks
 from fedjax_priv.status import Status
 from fedjax_priv.testing import layer_round
 from helpers import (
+    QUICK,
     Garbled,
     Q,
     accepted,
@@ -37,8 +38,6 @@ WHO = cohort_of(N, round=5, group=GROUP.tolist())
 X = np.random.default_rng(0).integers(0, Q, (N, D), dtype=np.uint32)
 HOLDERS = 4
 LAYER = pairwise_masks(2, group_size=HOLDERS, threshold=2, **REAL)
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-"""Compiling takes most of the time."""
 
 
 @functools.partial(jax.jit, compiler_options=QUICK)

@@ -89,6 +89,9 @@ def test_thousands_of_random_rounds_are_the_plain_sum_where_enough_clients_sent_
     assert (value[enough] == np.where(opened, plain, 0)[enough]).all()
     assert 1500 < enough.sum() < 3500 and (enough & (answered.sum(1) < 4)).sum() > 500
     assert 0.2 < opened[enough].mean() < 0.8 and ((answered.sum(1) >= 3) & ~opened.any(1)).sum() > 20
+    gone = ~answered & (answered.sum(1) >= 3)[:, None]
+    given = found["header"].shares.any(-1)  # of each client, from each holder, for each member
+    assert (given == (alive[:, :, None, None] & answered[:, None, :, None] & gone[:, None, None, :])).all()
     few = ~enough & opened.any(1)  # a control: fewer than the quorum give garbage
     assert (value[few] != plain[few])[opened[few]].mean() > 0.99
 

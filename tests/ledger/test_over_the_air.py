@@ -107,6 +107,32 @@ def test_coins_of_which_even_the_number_is_unseen():
     assert (after.diff("round") > 0).all() and float(after[0, -1]) == pytest.approx(worst(replaced.proved), rel=1e-5)
 
 
+def test_of_hidden_senders_the_one_that_joins_most_counts():
+    """In rounds of one level, that happen as often as they do."""
+    found = entries(np.array([0.05, 0.3, 0.2, 0.1, 0.0]), level=0.8, known_count=False)
+    one = sampled_gaussian.Round(np.sqrt(0.7) / 0.5 / np.float32(0.8), np.float32(0.3))
+    for entry in found:
+        exact = sampled_gaussian.epsilon(DELTA, [(one, ROUNDS)], entry.neighbours)
+        assert worst(entry.proved) == pytest.approx(exact, rel=1e-5)
+
+
+def test_colluding_users_leave_the_others_with_the_power_they_have():
+    limit = {"snr_db": np.array([-12.0, -20.0, -6.0, -15.0, 0.0]), "colluding": 2}
+    for noise, control in ((0.0, "gradient"), (0.3, "bound")):
+        found = entries(SENDS, noise_variance=noise, power_control=control, **limit)
+        server, coalition = (one for one in found if one.neighbours == "replacement")
+        if noise:
+            power = 8 * 0.7 * 10 ** (limit["snr_db"] / 10)
+            a = np.minimum(1, GAIN * np.sqrt(power) / LEVEL[:, None] / np.sqrt(0.25 + 8 * noise))
+            for who, size in ((server, N), (coalition, 3)):
+                here = (SENDS * a**2)[:, :size]
+                squares = here / (noise * here.sum(1) + 0.7 / LEVEL**2)[:, None]
+                np.testing.assert_allclose(who.proved.epsilon, gaussian_of(squares.sum(0)), rtol=1e-5)
+            assert (a < 1).sum() > 0
+        else:  # noise of the receiver alone: nobody to leave
+            np.testing.assert_allclose(coalition.proved.epsilon, server.proved.epsilon[:3], rtol=1e-6)
+
+
 @pytest.mark.parametrize("control", ["gradient", "bound", "signal"])
 def test_power_only_shortens_what_arrives_where_users_add_no_noise(control):
     """min(c L, h sqrt(P_k)), which no other data decide."""

@@ -65,6 +65,8 @@ def test_who_sends_in_public():
     np.testing.assert_allclose(gaussian.delta(eps, np.sqrt((found**2).sum(0))), DELTA, rtol=1e-9)
     np.testing.assert_allclose(theory.public_set_epsilon_by_round(DELTA, found)[[0, 1]], [
         gaussian.epsilon(DELTA, found[0].max()), eps.max()])  # fmt: skip
+    turns = theory.public_set_epsilon_by_round(DELTA, np.array([[0.3, 0.4], [0.4, 0.0]]))
+    np.testing.assert_allclose(turns, gaussian.epsilon(DELTA, np.array([0.4, 0.5])))
     same = theory.rigorous_epsilon(setting._replace(num_users=3), DELTA)
     everybody = theory.public_set_sensitivity(setting, np.ones((1, 3), bool))
     np.testing.assert_allclose(theory.public_set_epsilon(DELTA, everybody), same, rtol=1e-9)

@@ -1,0 +1,148 @@
+"""Users that invert an estimate of their channel: moments of what arrives of them, and what the server learns.
+
+Rayleigh fading h ~ CN(0, 1), known from pilots of energy E_p with an error of variance `v = 2 N0 / E_p`. A user with
+`|hat h|^2 >= g` sends `g_k c / hat h` and arrives with the complex coefficient `u = h / hat h`, one for all
+coordinates; others are silent. Each coordinate takes a complex use of the channel, whose real part is the estimate.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from fedjax_priv.theory import _accountant, _validate, gaussian
+from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless.rounds import Round, noises
+
+Estimator = Literal["least squares", "mmse"]
+_STRENGTHS, _LENGTHS = 60, 400
+_LONGEST = 1e-16  # chance of a coefficient beyond the grid
+
+
+class Coefficient(NamedTuple):
+    """Of a user that sends, but for `sends`."""
+
+    mean: Result  # E u, real
+    variance: Result  # E |u - E u|^2; half of it of the real part, where only pilots err
+    sends: Result  # P[|hat h|^2 >= g]
+    energy: Result  # E[1 / |hat h|^2; sends]
+
+
+def estimated_coefficient(error: Numbers, threshold: Numbers, estimator: Estimator = "mmse") -> Coefficient:
+    """What arrives of a user that inverts an estimate? `y / (c R E u)` is then unbiased.
+
+    Args:
+      error: v > 0.
+      threshold: g > 0; at 0 the variance is infinite.
+      estimator: "mmse" is "least squares" over 1 + v.
+
+    Examples:
+      >>> mean, variance, sends, energy = estimated_coefficient(0.1, 0.2)
+      >>> print(mean, variance.round(6), sends.round(6))
+      1.0 0.142723 0.802519
+    """
+    v, g = _validate.real("(0, inf)", error=error), _validate.real("(0, inf)", threshold=threshold)
+    shrunk = _validate.choice({"mmse": True, "least squares": False}, estimator=estimator)
+    x = g * (1 + v) if shrunk else g / (1 + v)
+    scattered = v * np.exp(x) * special.exp1(x)
+    if shrunk:
+        return Coefficient(np.ones_like(x)[()], scattered, np.exp(-x), (1 + v) * special.exp1(x))
+    return Coefficient(1 / (1 + v), scattered / (1 + v) ** 2, np.exp(-x), special.exp1(x) / (1 + v))
+
+
+def turned_coefficient(deviation: Numbers) -> tuple[Result, Result, Result]:
+    """Mean of u = e^(j phi), and variances of its real and imaginary part, where phases err by N(0, f^2).
+
+    Args:
+      deviation: f >= 0, in radians.
+
+    Examples:
+      >>> mean, real, imaginary = turned_coefficient(0.8)
+      >>> print(mean.round(4), real.round(4), imaginary.round(4))
+      0.7261 0.1117 0.361
+    """
+    f2 = _validate.real("[0, inf)", deviation=deviation) ** 2
+    return np.exp(-f2 / 2), np.expm1(-f2) ** 2 / 2, -np.expm1(-2 * f2) / 2
+
+
+def estimated_channel_delta(
+    epsilon: Numbers, sensitivity: float, *, error: float, threshold: float, rounds: int = 1
+) -> Result:
+    """What do rounds leak of a user that sends in them? For one round `E delta_G(eps; s |u|)`, exact.
+
+    The server has the complex signal, and turns it by what it may learn of u: |u| counts, not its real part, and |u| is
+    at times above 1. Users add no noise, and estimates are MMSE, drawn anew each round.
+
+    Args:
+      epsilon: >= 0.
+      sensitivity: s = 2 c L / sqrt(N0) > 0, of perfect knowledge.
+      error: v > 0.
+      threshold: g > 0.
+      rounds: in which the user sends.
+
+    Examples:
+      >>> print(estimated_channel_delta(1.0, 0.5, error=0.1, threshold=0.2).round(5))  # 0.00683 if gains are known
+      0.01374
+    """
+    mechanism = _mechanism(sensitivity, error, threshold)
+    number = int(_validate.integer(rounds=rounds))
+    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), [(mechanism, number)])
+
+
+def estimated_channel_epsilon(
+    delta: Numbers, sensitivity: float, *, error: float, threshold: float, rounds: int = 1
+) -> Result:
+    """The inverse of `estimated_channel_delta`, at delta in (0, 1).
+
+    Examples:
+      >>> print(estimated_channel_epsilon(1e-3, 0.5, error=0.1, threshold=0.2).round(2))
+      1.77
+    """
+    mechanism = _mechanism(sensitivity, error, threshold)
+    number = int(_validate.integer(rounds=rounds))
+    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), [(mechanism, number)])
+
+
+def known_coefficients_sensitivity(setting: Round, coefficients: np.ndarray, *, level: float = 1.0) -> np.ndarray:
+    """How far does each sender move what arrives, over the noise, if the server knows all u? `[K]`, replacement.
+
+    `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sigma^2 sum_j u_j u_j^T)^-1 u_k` with u in R^2: the noise of a user lies along
+    its u. It is not `N0 + c^2 sigma^2 sum_j |u_j|^2`, which counts noise across u_k too.
+
+    Args:
+      setting: N0 > 0; `participation` is not used.
+      coefficients: `[K]`, complex, u of those that send.
+      level: c > 0.
+
+    Examples:
+      >>> setting = Round(num_users=3, participation=1.0, clip=0.6, noise_variance=0.5, receiver_noise=0.2)
+      >>> u = np.array([1.1 - 0.3j, 0.8 + 0.5j, 1.2 + 0.1j])
+      >>> print(known_coefficients_sensitivity(setting, u, level=0.9).round(4))
+      [1.1647 1.1032 1.0495]
+    """
+    clip, variance, _ = noises(setting)
+    n0, c = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise), _validate.real("(0, inf)", level=level)
+    u = np.stack([np.real(coefficients), np.imag(coefficients)], axis=1)
+    noise = n0 * np.eye(2) + c**2 * (variance * u.T) @ u
+    return 2 * c * clip * np.sqrt((u * np.linalg.solve(noise, u.T).T).sum(1))
+
+
+def _mechanism(sensitivity: float, error: float, threshold: float) -> Mechanism:
+    s = float(_validate.real("(0, inf)", sensitivity=sensitivity))
+    v, g = (float(_validate.real("(0, inf)", error=error)), float(_validate.real("(0, inf)", threshold=threshold)))
+    length, chance = _lengths(v, g)
+    term = lambda eps: chance * gaussian.delta(eps, s * length)
+    lost = max(1 - float(chance.sum()), 0.0)
+    return _accountant.symmetric(_accountant.averaged(term, length.size, lost))
+
+
+def _lengths(v: float, g: float) -> tuple[np.ndarray, np.ndarray]:
+    """|u| of a user that sends, as nodes and chances: Rice given |hat h|^2 = y, and y - g exponential."""
+    t, weight = np.polynomial.laguerre.laggauss(_STRENGTHS)
+    spread = np.sqrt(v / (1 + v) / (2 * (g + t / (1 + v))))
+    most = 1 + spread.max() * np.sqrt(-2 * np.log(_LONGEST))
+    x, width = np.polynomial.legendre.leggauss(_LENGTHS)
+    length = most * (x + 1) / 2
+    density = stats.rice.pdf(length[:, None], 1 / spread, scale=spread) @ weight
+    return length, density * width * most / 2
