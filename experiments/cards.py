@@ -36,6 +36,7 @@ PAPERS = {
     "distributed_noise": Paper("Distributed noise"),
     "fedrep": Paper("FedREP"),
     "input_validation": Paper("Input validation"),
+    "lying_server": Paper("A server that lies"),
     "private_training": Paper("Private training"),
     "sparse_secagg": Paper("SparseSecAgg", ("Fig. 1",)),
     "wireless": Paper("Private wireless FedSGD", ("Fig. 1",)),

@@ -29,6 +29,7 @@ ORDER = (
     "correlated_noise.error",
     "sparse_secagg.statements",
     "distributed_noise.mean_estimation", "asynchronous.virtual_time", "input_validation.norm_bound",
+    "lying_server.three_lies",
     "private_training.equal_epsilon", "private_training.opacus_eps_3", "private_training.opacus_eps_1",
     "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1", "private_training.tf_privacy_eps_3",
     "private_training.tf_privacy_eps_10", "private_training.scattering_eps_3", "anchors.lr_mnist",

@@ -7,9 +7,10 @@ import pytest
 
 from fedjax_priv import clients, losses, models
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import ClientData
+from fedjax_priv.base import ClientData, LyingServer, Models
 from fedjax_priv.clients.cohort_rows import cohort_of
-from fedjax_priv.engine.versions import by_version
+from fedjax_priv.engine.parts import lists_of
+from fedjax_priv.engine.versions import by_version, with_digests
 from fedjax_priv.layers import average, plain, stack
 from helpers import engine, mesh_of, refuses, remembering, rounds_of, same_bits, targets, towards_target
 
@@ -114,3 +115,16 @@ test_bad_arguments = refuses(
         "aggregate must not tell clients its numbers where cohort lets them train earlier models",
     ),
 )
+
+
+def test_models_and_helpers_of_a_lying_server_are_by_client_of_the_population():
+    """In a cohort of some clients, in another order."""
+    local, who = by_version(remembering()), cohort_of(jnp.array([4, 1, 6]), jnp.int32(0), jnp.ones(N, int))
+    models = Models(jnp.stack([jnp.zeros(D), jnp.ones(D)]), jnp.array([0, 1, 0, 0, 0, 0, 1]))
+    zero = ClientData(jnp.zeros((3, D)), jnp.ones(3, int))
+    update, _, _ = local.apply(KEY, local.init(3, jnp.zeros(D)), models, zero, who)
+    assert np.abs(np.asarray(update)).max(1).tolist() == [0, 1, 1]
+    digests = with_digests(lambda params: params[:2].astype(jnp.uint32), who, models).digest
+    assert digests.tolist() == [[0, 0], [1, 1], [1, 1]]
+    lies = LyingServer(lists=lambda alive, cohort: jnp.ones((3, 3), bool), colluding=(1, 2))
+    assert lists_of(lies, jnp.ones(3, bool), who).colluding.tolist() == [False, True, False]

@@ -130,3 +130,17 @@ def test_the_check_changes_no_honest_round_and_costs_its_bits():
         assert (costs["consistency"].down == 16 * alive + 512 * max(online.sum() - 1, 0) * online).all()
         assert (bits["unmask"].down == 16 * alive).all() and "consistency" not in bits
     assert outcomes == {False, True}
+
+
+def test_each_group_compares_the_part_of_its_lists_that_is_about_itself():
+    """Three groups of 3: what is said of others changes nothing; of two lists in a group each is signed by too few."""
+    quorum, who = sharing.quorum_of(3, "all", 2, True), cohort_of(N, group=[0, 0, 0, 1, 1, 1, 2, 2, 2])
+    private, roster, _ = jax.jit(functools.partial(sharing.open_round, quorum))(jax.random.key(0), who)
+    told = np.random.default_rng(0).random((N, N)) < 0.5
+    told[:3, :3] = told[3:6, 3:6] = told[6:, 6:] = True
+    told[0, 2] = told[1, 0] = told[3, 4] = False
+    told[2, :3] = [False, True, True]
+    header, _ = opening.disclose(
+        quorum, private, roster, (), survivors(N), survivors(N), Lists(jnp.asarray(told), ~HELPS & HELPS)
+    )
+    assert header.online.tolist() == [False, True, True, False, True, True, True, True, True]

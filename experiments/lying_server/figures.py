@@ -1,0 +1,18 @@
+"""What a server that lies reads from a secure sum."""
+
+from experiments.harness import Experiment
+from experiments.lying_server.measured import Config
+from experiments.lying_server.three_lies import judge, run
+from experiments.problem import Task
+
+FIGURES = {
+    "three_lies": Experiment(
+        "", "What a server reads that lies about survivors, hands out different models, or repeats a round",
+        {
+            "quick": Config(Task("digits", "mlp16"), num_clients=8, threshold=6, colluding=(0, 2)),
+            "cpu": Config(),
+            "paper": Config(Task("mnist", "mlp64")),
+        },
+        run, judge,
+    )
+}  # fmt: skip
