@@ -106,8 +106,9 @@ def measured(config: Config) -> xr.Dataset:
     evaluate = metrics.together(
         metrics.accuracy(model, whole.x_test, whole.y_test), lambda params: {"objective": loss(params, samples).mean()}
     )
+    axes = {"design": list(map(float, range(len(NAMES)))), "seed": range(config.repeats)}
     found = sweep(
-        functools.partial(algorithm, config), {"design": np.arange(float(len(NAMES))), "seed": range(config.repeats)},
+        functools.partial(algorithm, config), axes,
         jax.random.key(config.seed), model.init, users, rounds=config.rounds, every=max(1, config.rounds // 10),
         evaluate=evaluate, progress=False,
     )  # fmt: skip

@@ -75,7 +75,8 @@ def _label(name: str, value: Any) -> Any:
 def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
     """Datasets of runs, by point, as one whose first dimensions are the axes.
 
-    If runs differ in size or phases, or are missing, numbers become floats and what is missing is NaN.
+    If runs differ in size or phases, or are missing, numbers become floats and what is missing is NaN. A variable under
+    the name of an axis becomes `measured_NAME`.
     """
     shape = tuple(map(len, grid.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
@@ -85,8 +86,9 @@ def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any])
     )
     together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
     axes = {name: (name, list(labels)) for name, labels in zip(grid.names, grid.labels, strict=True)}
+    free = lambda name: f"measured_{name}" if name in grid.names else name
     variables = {
-        name: ((*grid.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
+        free(name): ((*grid.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
         for name, array in together.transpose("run", ...).data_vars.items()
     }
     others = {name: coordinate for name, coordinate in together.coords.items() if name != "run"}

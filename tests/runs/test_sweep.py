@@ -16,6 +16,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.keys import named
 from fedjax_priv.layers import plain_field
 from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.grid import checked_grid, join
 from fedjax_priv.runs.waves import _even
 from fedjax_priv.systems import fedavg, secagg
 from helpers import mesh_of, pulling, refuses, remembering, targets
@@ -282,3 +283,10 @@ test_bad_arguments = refuses(
     ({"speed": [0.1]}, dict(make=lambda rate: None), r"axes must be arguments of make or data.*\['speed'\]"),
     ({"rate": [0.1]}, dict(make=lambda rate: make(rate, mesh=mesh_of(2)), over="runs"), "must leave mesh at 'auto'"),
 )
+
+
+def test_what_is_measured_under_the_name_of_an_axis_keeps_its_values():
+    run = lambda level: xr.Dataset({"level": ("round", [level, 2 * level])}, {"phase": ("phase", ["upload"])})
+    found = join({(0,): run(1.0), (1,): run(3.0)}, checked_grid({"level": [1.0, 3.0]}), {})
+    np.testing.assert_array_equal(found.measured_level, [[1, 2], [3, 6]])
+    assert found.measured_level.dims == ("level", "round") and found.level.values.tolist() == [1, 3]
