@@ -1,6 +1,6 @@
-"""What a client hashes of the model it was given.
+"""What a client hashes of the model it was given, or of the coordinates it sends.
 
-SIMULATION-GRADE: two polynomial hashes over F_q at public points. Different models have the same digest with
+SIMULATION-GRADE: two polynomial hashes over F_q at public points. Different words have the same digest with
 probability about d / q at each point, unless someone makes them so: a hash that is linear can be solved for. A
 deployment takes SHA-256.
 """

@@ -6,10 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from fedjax_priv import layers, leakage, systems
 from fedjax_priv.base import Sent, View
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.digest import digest
 from fedjax_priv.layers import (
     on_sparse_values,
     opened_top_k,
@@ -30,7 +32,7 @@ from fedjax_priv.leakage.separation_attack import _tiny_sums
 from fedjax_priv.status import Status
 from fedjax_priv.testing import layer_round
 from fedjax_priv.theory import sparse_secagg as theory
-from helpers import Q, cohort_of, of_the_round, refuses, run_layer, same_bits, survivors, targets, uniform
+from helpers import Q, cohort_of, of_the_round, one_round, refuses, run_layer, same_bits, survivors, targets, uniform
 
 KEY = jax.random.key(4)
 N, D = 6, 9
@@ -186,7 +188,7 @@ def test_a_bitmap_forged_for_one_member_gives_a_uniform_sum():
     touched = np.asarray(bound_masks.sent(clear, WIDE))[1] & (np.asarray(honest.contributors) >= 3)
     away = touched & (np.asarray(lied.contributors) == np.asarray(honest.contributors))
     assert uniform(got[away]) and not got[~touched & (np.asarray(lied.contributors) < 3)].any()
-    low, high = (np.asarray(bound_masks.digest(rows[1])) for rows in (clear, forged))
+    low, high = (np.asarray(digest(rows[1])) for rows in (clear, forged))
     assert (low != high).all()
 
 
@@ -394,3 +396,19 @@ def test_a_client_that_sends_more_than_there_is_room_for_is_refused():
     many = chosen[0].sum(1) > 2
     assert (np.asarray(result["sent"].refused) == np.where(many, int(Status.CAP_OVERFLOW), 0)).all()
     assert 0 < many.sum() < N
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_coordinates_that_pairs_draw_are_scaled_to_the_mean(dropout):
+    """Everybody's update is 1. A coordinate has less than half of the clients, and those of lost ones none."""
+    d, n = 3000, 8
+    system = systems.thresholded_secagg(
+        of_the_round(jnp.ones((n, 1, d))), num_clients=n, num_params=d, alpha=0.6, threshold=2, committee=3, elide=True,
+        dropout=dropout, levels=2.0**10, mesh=None,
+    )  # fmt: skip
+    data = targets(n, d)
+    _, _, info = one_round(system, data, d)
+    assert info.status == 0 and (info.direction > 0).sum() < d
+    found, count = np.asarray(info.direction, np.float64), np.asarray(data.count)
+    share = count[np.asarray(info.counted)].sum() / count.sum()
+    assert abs(found.mean() - share / (1 - dropout)) < 5 * found.std() / np.sqrt(d)

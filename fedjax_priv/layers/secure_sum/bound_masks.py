@@ -1,7 +1,8 @@
 """Masks that a client shares with each member of a committee, bound to the set of coordinates it sends.
 
 The seed of a mask is `r_iu = PRF(k_iu, digest of b_i)`, k_iu the key that client i and member u agree on, b_i the
-client's bitmap. A member that is shown another bitmap expands an unrelated mask.
+client's bitmap. A member that is shown another bitmap expands an unrelated mask. The digest is SIMULATION-GRADE, see
+`crypto.digest`: whoever tries may find two bitmaps of one digest.
 """
 
 from typing import NamedTuple
@@ -12,25 +13,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.crypto.digest import digest
 from fedjax_priv.crypto.prg import Round, expand, philox
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.signed_sum import signed_sum
-
-
-def digest(words: UInt32[Array, " w"]) -> UInt32[Array, " 2"]:
-    """Two words that tell bitmaps apart, each a sum of hashes of a word and its place.
-
-    SIMULATION-GRADE: whoever tries may find two bitmaps of one digest. A deployment takes SHA-256.
-    """
-    place = jnp.arange(words.size, dtype=jnp.uint32)
-    mixed = lambda salt: _mix(words ^ _mix(place + np.uint32(salt)))
-    return jnp.stack([mixed(salt).sum(dtype=jnp.uint32) for salt in (0x9E3779B9, 0x85EBCA6B)])
-
-
-def _mix(words: UInt32[Array, " w"]) -> UInt32[Array, " w"]:
-    words = (words ^ (words >> 16)) * np.uint32(0x21F0AAAD)
-    words = (words ^ (words >> 15)) * np.uint32(0x735A2D97)
-    return words ^ (words >> 15)
 
 
 def seeds_of_clients(

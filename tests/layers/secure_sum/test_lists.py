@@ -103,6 +103,25 @@ def test_what_a_client_opens_is_of_the_kind_its_own_list_says():
     assert (told.sum(1) >= THRESHOLD).any() and told.sum() < N * N
 
 
+@jax.jit
+def seeds_rebuilt(told):
+    header = close(QUORUMS[0], survivors(N), survivors(N), told)
+    return opening.rebuild(QUORUMS[0], ROSTER, header.shares, header.online, header.told)
+
+
+@pytest.mark.parametrize("lists", [N - THRESHOLD, N - THRESHOLD + 1])
+def test_a_seed_is_rebuilt_from_shares_of_seeds_alone(lists):
+    """So many clients were told that user 2 is lost and open a share of its key: wherever these stand on the circle,
+    its seed comes from the others, if they are as many as the threshold."""
+    others = np.delete(np.arange(N), 2)
+    for turn in range(N - 1):
+        told = np.ones((N, N), bool)
+        told[np.roll(others, turn)[:lists], 2] = False
+        seeds, enough = seeds_rebuilt(jnp.asarray(told))
+        assert bool(enough[2]) == (N - lists >= THRESHOLD) and np.delete(np.asarray(enough), 2).all()
+        assert same_bits(seeds[2], PRIVATE.seed[2]) == bool(enough[2])
+
+
 @functools.partial(jax.jit, static_argnames="quorum")
 def honest_round(quorum, alive, online, told):
     """What is opened and rebuilt, and its bits: of an honest server, or with lists that say the truth."""
