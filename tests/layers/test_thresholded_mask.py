@@ -403,8 +403,8 @@ def test_coordinates_that_pairs_draw_are_scaled_to_the_mean(dropout):
     """Everybody's update is 1. A coordinate has less than half of the clients, and those of lost ones none."""
     d, n = 3000, 8
     system = systems.thresholded_secagg(
-        of_the_round(jnp.ones((n, 1, d))), num_clients=n, num_params=d, select="pairs", alpha=0.6, threshold=2, committee=3,
-        elide=True, dropout=dropout, levels=2.0**10, mesh=None,
+        of_the_round(jnp.ones((n, 1, d))), num_clients=n, num_params=d, select="pairs", alpha=0.6, threshold=2,
+        committee=3, elide=True, dropout=dropout, levels=2.0**10, mesh=None,
     )  # fmt: skip
     data = targets(n, d)
     _, _, info = one_round(system, data, d)

@@ -95,7 +95,7 @@ COORDINATE_ATTACKS = {
 }
 LABEL_ATTACKS = {"flip_labels": attacks.flip_labels}
 LAYERS_OF_ATTACKS = {"on_updates", "on_sparse", "on_group_means", "on_field_elements"}
-"""Those in the table of layers, in test_laws.py."""
+"""Those in the table of layers, in layer_cases.py."""
 BACKDOORS = {"PixelTrigger", "plant_backdoor"}
 """Of images, in attacks/test_backdoors.py."""
 CHANNELS = {
