@@ -49,6 +49,7 @@ def plain_sparse_field(num_params: int) -> Layer:
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of, run_layer
+      >>> from fedjax_priv.layers.sparsification import Sparse
       >>> x = Sparse(jnp.array([[5, 7], [1, 2]], jnp.uint32), jnp.array([[0, 3], [3, 2]]))
       >>> found = run_layer(plain_sparse_field(4), jax.random.key(0), x, cohort_of(2), jnp.array([True, True]))
       >>> print(found["received"].value, found["sent"].bits)

@@ -19,7 +19,7 @@ def entries(release: Vote, question: Question) -> list[Entry]:
     why = min(of_round, key=lambda name: of_round[name])
     if np.isinf(of_round[why]):
         return [no_guarantee(WHO, ADJACENT, "no noise of a client or of an aligned channel is stated")]
-    sent = run.amplitude.transpose("round", "client").values > 0
+    sent = run.join_probability.transpose("round", "client").values > 0
     taken, which = np.unique(
         np.bincount(run.client_id.values[sent], minlength=question.count.size), return_inverse=True
     )

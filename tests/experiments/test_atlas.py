@@ -33,9 +33,9 @@ def test_too_few_buckets_are_left_as_often_as_computed_by_hand(size, dropout, sk
     assert atlas.too_few(size, dropout) == pytest.approx(skips, rel=0.01, abs=5e-5)
 
 
-def test_the_whole_grid_has_34_programs_and_600_cells():
+def test_the_whole_grid_has_45_programs_and_792_cells():
     made = list(programs(Config()))
-    assert len(made) == 34 and sum(len(one.rules) for one in made) * len(Config().dropouts) == 600
+    assert len(made) == 45 and sum(len(one.rules) for one in made) * len(Config().dropouts) == 792
 
 
 def measured(worst, skipped=0.0, up=1.0):

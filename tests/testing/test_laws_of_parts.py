@@ -96,6 +96,8 @@ COORDINATE_ATTACKS = {
 LABEL_ATTACKS = {"flip_labels": attacks.flip_labels}
 LAYERS_OF_ATTACKS = {"on_updates", "on_sparse", "on_group_means", "on_field_elements"}
 """Those in the table of layers, in layer_cases.py."""
+LYING_SERVERS = {"both_secrets", "gradient_suppression", "split_lists"}
+"""In attacks/test_lying_servers.py and attacks/test_lying_models.py."""
 BACKDOORS = {"PixelTrigger", "plant_backdoor"}
 """Of images, in attacks/test_backdoors.py."""
 CHANNELS = {
@@ -117,7 +119,7 @@ def test_every_public_attack_is_in_a_table():
     """Whatever it attacks; the others of values help to choose the strength of one."""
     found = {name for name in attacks.__all__ if not name.endswith("Attack")}
     tables = ATTACKS | FIELD_ATTACKS | COORDINATE_ATTACKS | LABEL_ATTACKS
-    assert found == set(tables) | LAYERS_OF_ATTACKS | {"baruch_z", "furthest"} | BACKDOORS
+    assert found == set(tables) | LAYERS_OF_ATTACKS | {"baruch_z", "furthest"} | BACKDOORS | LYING_SERVERS
 
 
 def named(table):
