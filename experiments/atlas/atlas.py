@@ -48,7 +48,8 @@ def _complete(rows: pd.DataFrame, run: pd.DataFrame) -> Claim:
     left, refused = int((rows.code == NOT_RUN).sum()), int((~rows.code.isin([POSSIBLE, NOT_RUN])).sum())
     claim = Claim(
         "runs-or-is-refused", "every stack of the grid runs, or is refused in one line", f"{len(rows)} stacks",
-        f"{len(run)} run, {refused} refused, {left} possible and not run", left == 0, source=Source.OURS,
+        f"{len(run)} run, {refused} refused, {left} possible and not run", left == 0, "no stack is left over",
+        source=Source.OURS,
     )  # fmt: skip
     return claim if left == 0 else claim._replace(verdict=None, why=Open.NOT_RUN)
 
@@ -77,7 +78,7 @@ def _skipped(config: Config, run: pd.DataFrame) -> Claim:
     claim = Claim(
         "skips-as-predicted", "buckets skip rounds as often as a binomial law says, where a rule needs more than 2 f",
         f"at most {ERRORS} standard errors", f"{max(off):.2f}" if off else "no cell was run",
-        bool(max(off, default=np.inf) <= ERRORS), source=Source.OURS,
+        bool(max(off, default=np.inf) <= ERRORS), "no cell is farther from its law", source=Source.OURS,
         control=", ".join(f"{too_few(s, 0.3):.0%} of the rounds at dropout 0.3 in {name}" for name, s in SIZES.items()),
     )  # fmt: skip
     return claim if off else claim._replace(verdict=None, why=Open.NOT_RUN)
