@@ -88,7 +88,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "wireless.time_variant": {
         "eq-18-bounds": False, "variation-saves-eps": True, "variation-costs-accuracy": Open.UNDECIDED,
     },
-    "wireless.access": {"equal-uses": Open.UNDECIDED, "leaks-less": True},
+    "wireless.access": {"leaks-less": True},
     "wireless.accountants": {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,
         "exact-replacement-audit": True, "known-participants": False,
