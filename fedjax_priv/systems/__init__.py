@@ -5,7 +5,8 @@
 - `robust/`: tolerate Byzantine clients. `noisy_steps/`: noise in every local step. `over_the_air/`: a wireless channel.
 - `composition/`: any stack of these parts, and why some cannot be together.
 - `releases`: what the rounds of a system give away, one type for each mechanism.
-- `_arguments`, `_distributed_noise`: arguments, attacks and noise that several systems take.
+- `_arguments`, `_distributed_noise`: arguments, attacks and noise that several systems take. `_known_arguments`: what
+  a system says to an argument that it does not have.
 """
 
 from typing import TYPE_CHECKING

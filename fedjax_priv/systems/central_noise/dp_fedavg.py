@@ -12,6 +12,7 @@ from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
 from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
@@ -22,6 +23,7 @@ CAVEATS = (
 )
 
 
+@of_known_arguments
 def dp_fedavg(
     local: Local,
     *,

@@ -13,6 +13,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn, loss_rate, not_together
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.composition.parts import Numbers, layers_and_release, rule
 from fedjax_priv.systems.composition.refusals import why_not
 from fedjax_priv.systems.composition.stack import Compress, Private, Secure, Stack, Way, Weigh
@@ -24,6 +25,7 @@ _PAIRWISE = ("neighbours", "key_agreement", "prg")
 _CHOICES = {"compress": Compress, "private": Private, "secure": Secure, "channel": Way, "weigh": Weigh}
 
 
+@of_known_arguments
 def compose(
     local: Local,
     *,

@@ -10,8 +10,10 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, weighted_mean
 from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
+@of_known_arguments
 def fedavg(
     local: Local,
     *,

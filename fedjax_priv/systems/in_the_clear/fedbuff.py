@@ -18,6 +18,7 @@ from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
 from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import BufferedNoise
 
 CAVEATS = (
@@ -26,6 +27,7 @@ CAVEATS = (
 )
 
 
+@of_known_arguments
 def fedbuff(
     local: Local,
     *,

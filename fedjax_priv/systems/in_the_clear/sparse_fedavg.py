@@ -12,10 +12,12 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_sparse, rand_k, scale, stack, top_k
 from fedjax_priv.systems._arguments import Run, loss_rate
+from fedjax_priv.systems._known_arguments import of_known_arguments
 
 SPARSIFIERS = {"rand_k": rand_k, "top_k": top_k}
 
 
+@of_known_arguments
 def sparse_fedavg(
     local: Local,
     *,

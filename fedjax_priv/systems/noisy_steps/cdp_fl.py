@@ -11,11 +11,13 @@ from fedjax_priv.clients import sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort, unmasked
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import LocalNoise
 
 MASKS = HandsOn(enrolled_masks, ("threshold", "elide"))
 
 
+@of_known_arguments
 def cdp_fl(
     local: Local,
     *,

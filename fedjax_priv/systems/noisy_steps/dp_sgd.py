@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fedjax_priv.base import Algorithm, Local, Stated
 from fedjax_priv.systems._arguments import ROUND, HandsOn
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
 
 CDP_FL = HandsOn(
@@ -11,6 +12,7 @@ CDP_FL = HandsOn(
 )  # fmt: skip
 
 
+@of_known_arguments
 def dp_sgd(local: Local, *, num_clients: int, **how: Annotated[Any, CDP_FL, ROUND]) -> Algorithm:
     """`theta <- theta - eta (1/r) sum of (clipped batch gradient + noise)`: `cdp_fl` with one local step.
 

@@ -11,8 +11,10 @@ from fedjax_priv.clients import bernoulli, only_if
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, coded, common_coordinates, qsgd, stack
 from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
+@of_known_arguments
 def digital_fedavg(
     local: Local,
     *,

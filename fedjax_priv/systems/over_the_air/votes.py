@@ -16,9 +16,11 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
 from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Vote
 
 
+@of_known_arguments
 def over_the_air_vote(
     local: Local,
     *,
@@ -79,6 +81,7 @@ def over_the_air_vote(
     )
 
 
+@of_known_arguments
 def two_tone_vote(
     local: Local,
     *,

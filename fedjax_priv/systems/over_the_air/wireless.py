@@ -15,9 +15,11 @@ from fedjax_priv.layers import stack
 from fedjax_priv.layers.analog_alignment import PowerControl
 from fedjax_priv.layers.receive_level import Level
 from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
 
+@of_known_arguments
 def wireless(
     local: Local,
     *,

@@ -7,6 +7,7 @@ from jaxtyping import Array
 from fedjax_priv.aggregators import filter_l2
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.robust.share import share
 
 SHARE = HandsOn(
@@ -16,6 +17,7 @@ SHARE = HandsOn(
 )  # fmt: skip
 
 
+@of_known_arguments
 def f2ed(
     local: Local, *, sigma: float | Array = 1.0, bound: float = 20.0, **how: Annotated[Any, SHARE, ROUND]
 ) -> Algorithm:

@@ -22,9 +22,11 @@ from fedjax_priv.systems._arguments import (
     proposed,
 )
 from fedjax_priv.systems._distributed_noise import distributed_noise
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ProposedCoordinates
 
 
+@of_known_arguments
 def fedrep(
     local: Local,
     *,

@@ -18,9 +18,11 @@ from fedjax_priv.systems._arguments import (
     buffers,
     loss_rate,
 )
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
 
+@of_known_arguments
 def share(
     local: Local,
     *,

@@ -11,9 +11,11 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
 
+@of_known_arguments
 def common_secagg(
     local: Local,
     *,

@@ -31,6 +31,7 @@ from fedjax_priv.layers.noise_discrete_gaussian import MAX_SCALE
 from fedjax_priv.layers.rotation import padded_length
 from fedjax_priv.layers.rounding import BETA
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import DistributedNoise, Sum
 from fedjax_priv.systems.secure_sums.secagg import CONNECTED
 
@@ -39,6 +40,7 @@ FINEST = 2.0**15
 NOISE = {"discrete_gaussian": discrete_gaussian_noise, "skellam": lambda scale: integer_skellam_noise(scale**2)}
 
 
+@of_known_arguments
 def distributed_dp_fedavg(
     local: Local,
     *,

@@ -12,11 +12,13 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import coded_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
 CODE = HandsOn(coded_masks, ("colluders", "lost", "threshold", "elide"))
 
 
+@of_known_arguments
 def lightsecagg(
     local: Local,
     *,

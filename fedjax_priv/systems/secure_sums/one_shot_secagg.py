@@ -13,11 +13,13 @@ from fedjax_priv.crypto.lattice import spacing_of
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import one_shot_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
 COMMITTEE = HandsOn(one_shot_masks, ("committee", "threshold", "fewest", "length", "elide"))
 
 
+@of_known_arguments
 def one_shot_secagg(
     local: Local,
     *,

@@ -14,11 +14,13 @@ from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked, validated
 from fedjax_priv.systems._distributed_noise import distributed_noise
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
 CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 
 
+@of_known_arguments
 def secagg(
     local: Local,
     *,

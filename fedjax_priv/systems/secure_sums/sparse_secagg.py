@@ -16,11 +16,13 @@ from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_mas
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems._distributed_noise import distributed_noise
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import SparseSum
 
 MASKS = HandsOn(sparse_protocol, ("neighbours", "threshold", "expand", "elide", "key_agreement", "prg"))
 
 
+@of_known_arguments
 def sparse_secagg(
     local: Local,
     *,

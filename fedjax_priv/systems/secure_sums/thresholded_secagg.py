@@ -26,12 +26,14 @@ from fedjax_priv.layers import (
 )
 from fedjax_priv.layers.secure_sum.expansion import most_ones
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ThresholdedSum
 from fedjax_priv.systems.secure_sums.sparse_secagg import selected
 
 COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum", "elide"))
 
 
+@of_known_arguments
 def thresholded_secagg(
     local: Local,
     *,

@@ -1,0 +1,52 @@
+"""What a system says to an argument that it does not have."""
+
+import difflib
+import functools
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any, ParamSpec
+
+from fedjax_priv.base import Algorithm
+
+P = ParamSpec("P")
+
+ELSEWHERE = {
+    "aggregate": "systems.robust_fedavg and systems.compose take a rule",
+    "attack": "systems.robust_fedavg and systems.compose take an attack",
+    "channel": "systems.wireless and systems.compose take a channel",
+    "layers": "systems.compose and engine.federated_round take layers",
+}
+"""Where to go with an argument that most systems set themselves."""
+
+
+def of_known_arguments(system: Callable[P, Algorithm]) -> Callable[P, Algorithm]:
+    """The same system, which names an argument that it does not have and those that it has.
+
+    Raises:
+      TypeError: by the system, for an argument that neither it nor a function that it hands arguments to lists.
+    """
+    known = _keywords(system)
+
+    @functools.wraps(system)
+    def checked(*args: Any, **kwargs: Any) -> Algorithm:
+        for name in kwargs:
+            if name not in known:
+                raise TypeError(_unknown(system.__name__, name, known))
+        return system(*args, **kwargs)
+
+    return checked
+
+
+def _keywords(system: Callable) -> list[str]:
+    parameters = inspect.signature(system).parameters.values()
+    own = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    handed = [p.annotation.__metadata__ for p in parameters if p.kind is p.VAR_KEYWORD]
+    return own + [name for on in itertools.chain(*handed) for name in on.names]
+
+
+def _unknown(system: str, name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, [*known, *ELSEWHERE], n=1)
+    meant = f" (did you mean {near[0]}?)" if near and near[0] in known else ""
+    where = f" ({ELSEWHERE[near[0]]})" if near and not meant else ""
+    return f"{system} has no argument {name}{meant}{where}; it takes {', '.join(known)}"
