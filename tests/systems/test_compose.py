@@ -4,6 +4,8 @@ import functools
 import inspect
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,11 +13,12 @@ from fedjax_priv import systems
 from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, monna, norm_trimming
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set
-from fedjax_priv.base import Stated
+from fedjax_priv.base import ClientData, Stated
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone
+from fedjax_priv.crypto import field
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
-from fedjax_priv.systems.releases import SketchedUploads
+from fedjax_priv.systems.releases import NoisyUploads, SketchedUploads
 from helpers import towards_target
 
 N, D = 8, 12
@@ -267,6 +270,24 @@ def test_every_reason_is_met():
 def test_arguments_out_of_range(choices, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         composed(**choices)
+
+
+@pytest.mark.parametrize("secure", ["none", "thresholded"])
+def test_what_a_client_chooses_is_clipped_and_noised_on_its_values(secure):
+    """Noise is where values are, so an upload has it at k of d coordinates; the ledger speaks of an upload alone."""
+    system = composed(
+        secure=secure, compress="rand_k", k=4, private="local", clip=0.5, noise_variance=1e-6,
+        observe=lambda seen: seen,
+        **({"elide": True, "levels": 2.0**16} if secure == "thresholded" else {}),
+    )  # fmt: skip
+    data = ClientData(jnp.full((N, D), -1.0), jnp.ones(N, jnp.int32))
+    state = system.init(jax.random.key(0), jnp.zeros(D), data)
+    sent = system.step(jax.random.key(0), state, data)[1].observed.uploads
+    rows = np.asarray(field.to_signed(sent)) / 2**16 if secure == "thresholded" else np.asarray(sent.value)
+    rows = rows * (1 if secure == "none" else N)
+    assert (np.count_nonzero(rows, axis=1) == 4).all()
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 0.5, atol=0.01)
+    assert system.release == NoisyUploads(0.5, 1e-6, secure == "thresholded")
 
 
 def test_marks_of_possible_stacks():

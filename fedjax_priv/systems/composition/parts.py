@@ -51,7 +51,6 @@ from fedjax_priv.systems.secure_sums import sparse_secagg
 from fedjax_priv.systems.secure_sums.secagg import CONNECTED
 from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 
-
 OPENS_AT = inspect.signature(thresholded_secagg).parameters["threshold"].default
 
 
@@ -182,8 +181,8 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
         byzantine=s.num_byzantine, condition=_condition(s, of),
     )  # fmt: skip
     below = {
-        "quantize": _on_values(s, quantize(of.levels, max_terms=size)), **noise.below, **attacked_elements(s.field_attack),
-        **validated(s.norm_bound, of.levels), "mask": mask,
+        "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
+        **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, noise.released, short)
 
