@@ -5,6 +5,7 @@ import pandas as pd
 import xarray as xr
 from scipy import stats
 
+from experiments.atlas.audits import Auditor
 from experiments.atlas.measures import BITES, NOT_RUN, POSSIBLE, dataset, measured
 from experiments.atlas.picture import pareto, picture
 from experiments.atlas.stacks import BYZANTINE, CLIENTS
@@ -21,10 +22,12 @@ SIZES = {"buckets of 2": 2, "buckets of 4": 4}
 
 def run(config: Config) -> Outcome:
     shared, found = problem(config), {}
+    auditor = Auditor(config, shared)
     compiled, seconds, runs = 0, 0.0, 0
     for program in programs(config):
         result = train(config, shared, program)
-        found |= measured(config, shared, program, result)
+        cells, game = measured(config, shared, program, result), auditor(program)
+        found |= {cell: row | (game._asdict() if game else {}) for cell, row in cells.items()}
         compiled, runs = compiled + result.attrs["programs"], runs + result.attrs["runs"]
         seconds += result.attrs["compile_seconds"]
         print(f"{len(found)} cells, {compiled} programs: {', '.join(program[:3])}", flush=True)
@@ -41,7 +44,7 @@ def claims(config: Config, data: xr.Dataset) -> list[Claim]:
     """Ours: what the grid says as a whole."""
     rows = data.rename(mean="alone").to_dataframe()
     run = rows.loc[(rows.code == POSSIBLE) & rows.honest.notna()]
-    return [_complete(rows, run), _kept(run), _skipped(config, run)]
+    return [_complete(rows, run), _kept(run), _skipped(config, run), *_audited(config, run)]
 
 
 def _complete(rows: pd.DataFrame, run: pd.DataFrame) -> Claim:
@@ -82,6 +85,28 @@ def _skipped(config: Config, run: pd.DataFrame) -> Claim:
         control=", ".join(f"{too_few(s, 0.3):.0%} of the rounds at dropout 0.3 in {name}" for name, s in SIZES.items()),
     )  # fmt: skip
     return claim if off else claim._replace(verdict=None, why=Open.NOT_RUN)
+
+
+def _audited(config: Config, run: pd.DataFrame) -> list[Claim]:
+    """Of every cell with an eps; cells of one release share a game."""
+    games = run[run.once.notna()]
+    twins = games[games.caught.notna()].drop_duplicates(["noise", "once", "twin"])
+    shown = span(games.shown / games.once, 2) if len(games) else ""
+    stands = Claim(
+        "audits-stand", "no audit contradicts an eps that is proved", f"none of {len(games)} cells",
+        f"{int(games.contradicted.sum())}; {shown} of the eps that is proved of a round is shown",
+        bool((games.contradicted == 0).all()), "the test of the eps of a round does not contradict it",
+        source=Source.OURS, note=f"{config.trials:,} runs on each of two inputs",
+        control=f"twins without noise: {int(twins.caught.sum())} of {len(twins)} are contradicted",
+    )  # fmt: skip
+    caught = Claim(
+        "twins-are-caught", "audits contradict the same eps of twins that add no noise",
+        "; ".join(f"{name}: above {eps:.3g}" for name, eps in zip(twins.noise, twins.once, strict=True)),
+        "; ".join(f"{name}: at least {eps:.3g}" for name, eps in zip(twins.noise, twins.twin, strict=True)),
+        bool((twins.caught == 1).all()), "the test of the same eps contradicts it", source=Source.OURS,
+    )  # fmt: skip
+    both = [stands, caught]
+    return both if len(games) else [claim._replace(verdict=None, why=Open.NOT_RUN) for claim in both]
 
 
 def too_few(size: int, dropout: float) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from experiments.atlas.audits import Game
 from experiments.atlas.stacks import Cell, stack_of, stacks
 from experiments.atlas.training import HONEST, Config, Problem, Program, kilobytes, system
 from fedjax_priv.analysis.intervals import half_width
@@ -67,7 +68,7 @@ def dataset(config: Config, cells: dict[Cell, dict[str, Any]]) -> xr.Dataset:
 def _row(cell: Cell, found: dict[str, Any] | None) -> dict[str, Any]:
     stack = stack_of(cell)
     refusal = why_not(stack)
-    numbers = ("honest", "worst", "width", "lost", "mean", "up", "down", "epsilon", "skipped")
+    numbers = ("honest", "worst", "width", "lost", "mean", "up", "down", "epsilon", "skipped", *Game._fields)
     row: dict[str, Any] = cell._asdict() | dict.fromkeys(numbers, np.nan) | {"attack": "", "why": ""}
     if refusal is not None:
         return row | {"code": refusal.code, "why": refusal.sentence, "marks": ""}

@@ -31,8 +31,8 @@ LEGEND = (
 
 def picture(data: xr.Dataset) -> Figure:
     """The grid, the reasons of refusals and the margins."""
-    figure = Figure(figsize=(17, 13.5), layout="constrained")
-    top, grid = figure.subplots(2, 1, height_ratios=[1, 14])
+    figure = Figure(figsize=(17, 16.5), layout="constrained")
+    top, grid = figure.subplots(2, 1, height_ratios=[1, 17])
     axes = choices()
     columns = [(rule, noise) for rule in axes["rule"] for noise in axes["noise"]]
     rows = [(transport, short) for transport in axes["transport"] for short in axes["compression"]]

@@ -16,6 +16,7 @@ CLIENTS, BYZANTINE = 32, 3
 TRANSPORTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "plain": {"secure": "none", "buffer_size": 1}, "SecAgg": {"secure": "secagg"},
     "buckets of 2": {"secure": "secagg", "buffer_size": 2}, "buckets of 4": {"secure": "secagg", "buffer_size": 4},
+    "thresholded": {"secure": "thresholded"},
 })  # fmt: skip
 NOISES: Mapping[str, Private] = MappingProxyType({"none": "none", "local": "local", "Skellam": "field"})
 COMPRESSIONS: Mapping[str, Compress] = MappingProxyType({
@@ -55,8 +56,13 @@ def choices() -> dict[str, tuple]:
 
 
 def stacks() -> Iterator[Cell]:
-    """All 1,440."""
+    """All 1,800."""
     return itertools.starmap(Cell, itertools.product(*choices().values()))
+
+
+def compress_of(transport: str, compression: str) -> Compress:
+    """What `systems.compose` calls it; a threshold counts who chose a coordinate, so clients choose their own there."""
+    return "rand_k" if (transport, compression) == ("thresholded", "rand-K") else COMPRESSIONS[compression]
 
 
 def stack_of(cell: Cell) -> Stack:
@@ -64,6 +70,6 @@ def stack_of(cell: Cell) -> Stack:
     noisy: dict[str, Any] = {} if cell.noise == "none" else {"clip": 1.0, "noise_variance": 1.0}
     return Stack(
         CLIENTS, aggregate=rules()[cell.rule], private=NOISES[cell.noise], dropout=cell.dropout,
-        compress=COMPRESSIONS[cell.compression], error_feedback=cell.compression == "top-K",
+        compress=compress_of(cell.transport, cell.compression), error_feedback=cell.compression == "top-K",
         num_byzantine=BYZANTINE, **TRANSPORTS[cell.transport], **noisy,
     )  # fmt: skip

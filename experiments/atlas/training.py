@@ -10,7 +10,17 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array
 
-from experiments.atlas.stacks import BYZANTINE, CLIENTS, COMPRESSIONS, NOISES, TRANSPORTS, Cell, rules, stack_of
+from experiments.atlas.stacks import (
+    BYZANTINE,
+    CLIENTS,
+    COMPRESSIONS,
+    NOISES,
+    TRANSPORTS,
+    Cell,
+    compress_of,
+    rules,
+    stack_of,
+)
 from experiments.problem import Task, load, model_of
 from experiments.resuming import next_run
 from fedjax_priv import aggregators, attacks, data, losses, metrics, systems
@@ -50,6 +60,7 @@ class Config(NamedTuple):
     levels: float = 2.0**12
     delta: float = 1e-5
     repeats: int = 3
+    trials: int = 2000  # of an audit, on each of two inputs
     elide: bool = True  # masks are not expanded: the same sums, thresholds and bytes, at less cost
     seed: int = 0
 
@@ -116,28 +127,30 @@ def system(config: Config, shared: Problem, program: Program, *, rule: Any, atta
     """The composed system; rule and attack by number in the program and in `config.attacks`."""
     known, several = rules(), len(program.rules) > 1
     chosen = [known[name] for name in program.rules]
-    options: dict[str, Any] = dict(TRANSPORTS[program.transport])
-    if program.noise != "none":
-        options |= {"clip": config.clip, "noise_variance": (config.deviation * config.clip) ** 2}
-    if program.transport != "plain":
-        options["elide"] = config.elide
     return systems.compose(
         _local(config, shared, config.attacks, attack),
         num_clients=CLIENTS,
         num_params=shared.size,
-        compress=COMPRESSIONS[program.compression],
-        ratio=config.ratio,
-        error_feedback=program.compression == "top-K",
-        private=NOISES[program.noise],
-        levels=config.levels,
         aggregate=aggregators.one_of(rule, chosen) if several else chosen[0],
         num_byzantine=BYZANTINE,
         attack=attacks.one_of(attack, [ATTACKS[name] for name in config.attacks]),
         dropout=dropout,
         exact=False,
         mesh=None,
-        **options,
+        **options(config, program),
     )
+
+
+def options(config: Config, program: Program) -> dict[str, Any]:
+    """What `systems.compose` is given for the transport, the noise and the compression of a program."""
+    noise = {"clip": config.clip, "noise_variance": (config.deviation * config.clip) ** 2}
+    return {
+        **TRANSPORTS[program.transport],
+        **({} if program.noise == "none" else noise),
+        **({} if program.transport == "plain" else {"elide": config.elide}),
+        "compress": compress_of(program.transport, program.compression), "ratio": config.ratio,
+        "error_feedback": program.compression == "top-K", "private": NOISES[program.noise], "levels": config.levels,
+    }  # fmt: skip
 
 
 def _local(config: Config, shared: Problem, names: Sequence[str], attack: Any) -> Local:

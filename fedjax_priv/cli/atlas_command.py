@@ -18,6 +18,7 @@ TRANSPORTS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
     "secagg, buffers": {"secure": "secagg", "buffer_size": None},
     "sparse_secagg": {"secure": "sparse_secagg", "weigh": "expected"},
     "enrolled": {"secure": "enrolled"},
+    "thresholded": {"secure": "thresholded"},
     "multiple_access": {"channel": "multiple_access"},
     "orthogonal": {"channel": "orthogonal"},
 })  # fmt: skip
@@ -77,6 +78,8 @@ def _stack(
     noisy: dict[str, Any] = {"noise_variance": 1.0} if private != "none" else {}
     clip: dict[str, Any] = {"clip": 1.0} if noisy or air else {}
     attacked: dict[str, Any] = {} if air else {"num_byzantine": num_byzantine}  # there a draw says who is Byzantine
+    if transport == "thresholded":
+        of["error_feedback"] = compress == "top_k"  # clients keep what was not opened, where they are told
     return Stack(num_clients, compress, private, aggregate=RULES[rule], **of, **noisy, **clip, **attacked)
 
 

@@ -18,8 +18,8 @@ def rows():
 
 
 def test_it_says_what_compose_does(rows):
-    """Of all 288 stacks: each is made, or refused in the very words of the table."""
-    assert len(rows) == 8 * 3 * 2 * 6
+    """Of all 324 stacks: each is made, or refused in the very words of the table."""
+    assert len(rows) == 9 * 3 * 2 * 6
     local = towards_target()
     for row in rows:
         stack = atlas_command._stack(*row[:4], 8, 1, 2)
@@ -32,10 +32,10 @@ def test_it_says_what_compose_does(rows):
 
 
 def test_counts_by_hand(rows):
-    """Robust rules need rows: 6 of 8 transports have one, whatever else is chosen; top-K has no noise after it."""
+    """Robust rules need rows: 7 of 9 transports have one, whatever else is chosen; top-K has no noise after it."""
     codes = Counter(row.code for row in rows)
-    assert sum(row.transport not in ("in the clear", "secagg, buffers") for row in rows if row.rule == "median") == 108
-    assert codes["A"] == 108, "A is asked first"
+    assert sum(row.transport not in ("in the clear", "secagg, buffers") for row in rows if row.rule == "median") == 126
+    assert codes["A"] == 126, "A is asked first"
     assert {row.code for row in rows if row.compress == "top_k" and row.private == "local"} == {*"ABE"}
     assert not any(row.marks for row in rows if row.code)
 

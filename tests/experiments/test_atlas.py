@@ -5,11 +5,13 @@ import pytest
 import xarray as xr
 
 from experiments.atlas import atlas
+from experiments.atlas.audits import Auditor
 from experiments.atlas.measures import _accuracies, cells, dataset
 from experiments.atlas.picture import pareto
 from experiments.atlas.stacks import Cell
 from experiments.atlas.table import table
-from experiments.atlas.training import Config, programs
+from experiments.atlas.training import Config, Program, problem, programs
+from fedjax_priv.theory import gaussian
 
 
 def accuracies(**by_attack):
@@ -33,14 +35,17 @@ def test_too_few_buckets_are_left_as_often_as_computed_by_hand(size, dropout, sk
     assert atlas.too_few(size, dropout) == pytest.approx(skips, rel=0.01, abs=5e-5)
 
 
-def test_the_whole_grid_has_45_programs_and_792_cells():
+def test_the_whole_grid_has_48_programs_and_801_cells():
     made = list(programs(Config()))
-    assert len(made) == 45 and sum(len(one.rules) for one in made) * len(Config().dropouts) == 792
+    assert len(made) == 48 and sum(len(one.rules) for one in made) * len(Config().dropouts) == 801
 
 
 def measured(worst, skipped=0.0, up=1.0):
     numbers = dict(honest=0.9, worst=worst, width=0.1, lost=0.8, mean=0.9, up=up, down=1.0, epsilon=np.nan)
     return numbers | {"skipped": skipped, "attack": "IPM", "why": "no noise is added by the system"}
+
+
+AUDITED = ("audits-stand", "twins-are-caught")
 
 
 def outcome(worst, skipped):
@@ -54,14 +59,40 @@ def outcome(worst, skipped):
 
 def test_claims_can_fail():
     data, good = outcome(0.85, 0.25)
-    assert good == {"runs-or-is-refused": None, "some-rule-keeps": True, "skips-as-predicted": True}
+    tested = {"some-rule-keeps": True, "skips-as-predicted": True}
+    assert good == {"runs-or-is-refused": None} | tested | dict.fromkeys(AUDITED)
     assert outcome(0.7, 0.6)[1] == good | {"some-rule-keeps": False, "skips-as-predicted": False}
     assert [row["worst"] for _, row in pareto(data)] == [0.85]
     assert all(line for line in atlas.caveats(Config(), data))
 
 
+def test_claims_about_audits_can_fail():
+    cell = Cell("plain", "median", "local", "dense", 0.0)
+    said = lambda **game: {
+        one.id: one.verdict
+        for one in atlas.claims(Config(), dataset(Config(), {cell: measured(0.9) | dict(epsilon=9.0, once=4.0) | game}))
+    }
+    good = said(shown=3.0, contradicted=0.0, twin=5.0, caught=1.0)
+    assert [good[name] for name in AUDITED] == [True, True]
+    assert said(shown=5.0, contradicted=1.0, twin=5.0, caught=1.0)["audits-stand"] is False
+    assert said(shown=3.0, contradicted=0.0, twin=3.0, caught=0.0)["twins-are-caught"] is False
+
+
+def test_a_game_is_played_once_for_a_release_and_catches_a_twin_without_noise():
+    """The eps of a round is that of a Gaussian mechanism of 2 C over the deviation of the noise."""
+    config = Config(trials=500)
+    auditor = Auditor(config, problem(config))
+    program = Program("plain", "local", "dense", ("mean",))
+    game = auditor(program)
+    exact = gaussian.epsilon(config.delta, 2 / config.deviation)
+    assert game.once == pytest.approx(exact) and exact / 2 < game.shown < exact < game.twin
+    assert (game.contradicted, game.caught) == (0, 1)
+    assert auditor(program._replace(compression="rand-K")) is game, "compressed alike, clipped and noised alike"
+    assert auditor(program._replace(noise="none")) is None is auditor(program._replace(compression="ConSpar"))
+
+
 def test_the_table_has_every_stack_with_its_numbers_or_its_reason():
     data, _ = outcome(0.85, 0.25)
     shown = table(data)
-    assert shown.count("<tr>") == 1 + 1440 == 1 + len(list(cells(data)))
-    assert "<td>85.0%</td>" in shown and shown.count("<td>A: aggregate must be") == 315
+    assert shown.count("<tr>") == 1 + 1800 == 1 + len(list(cells(data)))
+    assert "<td>85.0%</td>" in shown and shown.count("<td>A: aggregate must be") == 630

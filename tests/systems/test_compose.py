@@ -4,6 +4,8 @@ import functools
 import inspect
 import re
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,11 +13,12 @@ from fedjax_priv import systems
 from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, monna, norm_trimming
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set
-from fedjax_priv.base import Stated
+from fedjax_priv.base import ClientData, Stated
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone
+from fedjax_priv.crypto import field
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
-from fedjax_priv.systems.releases import SketchedUploads
+from fedjax_priv.systems.releases import NoisyUploads, SketchedUploads
 from helpers import towards_target
 
 N, D = 8, 12
@@ -75,6 +78,16 @@ SAME = {
         dict(buffer_size=1, in_the_clear=True, sigma=0.5),
         dict(secure="field", buffer_size=1, aggregate=filter_l2(0.5)),
     ),
+    "thresholded_secagg": (
+        dict(num_params=D, alpha=0.5, threshold=2, committee=5, quorum=4, leave=0.1, levels=2.0**12, **LOST),
+        dict(secure="thresholded", compress="rand_k", k=6, threshold=2, committee=5, quorum=4, leave=0.1,
+             levels=2.0**12, weigh="expected", **LOST),
+    ),
+    "thresholded_secagg, largest": (
+        dict(num_params=D, alpha=0.25, select="top_k", **LOST),
+        dict(secure="thresholded", compress="top_k", k=3, error_feedback=True, levels=2.0**16, weigh="expected",
+             **LOST),
+    ),
     "cdp_fl": (dict(cohort_size=5, **LOST), dict(secure="enrolled", cohort_size=5, **LOST)),
     "dp_sgd": ({}, {"secure": "enrolled"}),
     "wireless": (
@@ -104,7 +117,6 @@ NOT_THESE = {
     "over_the_air_vote": "it sends signs, which is no choice of `compress`",
     "two_tone_vote": "it sends signs, which is no choice of `compress`",
     "one_shot_secagg": "its masks leave less of the field, which is no choice of `secure`",
-    "thresholded_secagg": "its masks come off where enough clients sent a coordinate, which is no choice of `secure`",
 }
 """Published systems that `compose` cannot write, and why."""
 
@@ -170,6 +182,7 @@ def test_every_published_system_is_composed_or_said_not_to_be():
 
 median, many = coordinate_median(), {"num_byzantine": 3}
 NOISY = {"clip": 1.0, "noise_variance": 0.1}
+OPENED = {"secure": "thresholded", "compress": "rand_k"}
 REFUSED = [
     ({"buffer_size": 3}, "S", "num_clients must be a multiple of buffer_size = 3"),
     ({"cohort_size": 9}, "S", "cohort_size must be at most num_clients"),
@@ -188,7 +201,16 @@ REFUSED = [
     ({"secure": "sparse_secagg", "buffer_size": 2}, "G", "buffer_size must not be given with secure='sparse_secagg'"),
     ({"secure": "enrolled", "buffer_size": 2}, "H", "buffer_size must not be given with secure='enrolled'"),
     ({"secure": "enrolled", "private": "field", **NOISY}, "H", "private must be 'none' or 'local'"),
-    ({"compress": "rand_k", "clip": 1.0}, "I", "compress must be 'none', 'common', 'jl' or 'conspar' with clip"),
+    ({"secure": "thresholded"}, "T", "compress must be 'rand_k' or 'top_k' with secure='thresholded', got 'none'"),
+    ({"secure": "thresholded", "compress": "jl"}, "T", "compress must be 'rand_k' or 'top_k' with secure="),
+    (OPENED | {"aggregate": median}, "A", "aggregate must be the mean where all uploads are one row"),
+    (OPENED | {"error_feedback": True}, "T", "error_feedback must be False with secure='thresholded'"),
+    (OPENED | {"compress": "top_k"}, "T", "error_feedback must be True with secure='thresholded'"),
+    (OPENED | {"buffer_size": 4}, "T", "buffer_size must not be given with secure='thresholded'"),
+    (OPENED | {"private": "field", **NOISY}, "T", "private must be 'none' or 'local' with secure='thresholded'"),
+    (OPENED | {"field_attack": random_elements(), "num_byzantine": 1}, "T", "field_attack must not be given with sec"),
+    (OPENED | {"norm_bound": 1.0}, "T", "norm_bound must not be given with secure='thresholded'"),
+    (OPENED | {"compress": "top_k", "error_feedback": True, "cohort_size": 4}, "T", "cohort_size must not be given"),
     ({"private": "local", "noise_variance": 0.1}, "J", "clip must be given with private='local'"),
     ({"clip": 1.0, "noise_variance": 0.1}, "J", "noise_variance must not be given with private='none'"),
     ({"private": "local", "clip": 1.0}, "J", "noise_variance must be given with private='local'"),
@@ -239,12 +261,33 @@ def test_every_reason_is_met():
         ({"neighbours": 4}, "neighbours must not be given with secure='none'"),
         ({"neighbours": 4, "secure": "enrolled"}, "neighbours must not be given with secure='enrolled'"),
         ({"receiver_noise": 2.0}, "receiver_noise must not be given with channel='erasure'"),
+        ({"committee": 4, "secure": "secagg"}, "committee must not be given with secure='secagg'"),
+        ({"neighbours": 4, **OPENED}, "neighbours must not be given with secure='thresholded'"),
+        ({"threshold": 9, **OPENED}, "threshold must be"),
         ({"dropout": 1.0}, r"dropout must be a number in \[0, 1\)"),
     ],
 )
 def test_arguments_out_of_range(choices, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         composed(**choices)
+
+
+@pytest.mark.parametrize("secure", ["none", "thresholded"])
+def test_what_a_client_chooses_is_clipped_and_noised_on_its_values(secure):
+    """Noise is where values are, so an upload has it at k of d coordinates; the ledger speaks of an upload alone."""
+    system = composed(
+        secure=secure, compress="rand_k", k=4, private="local", clip=0.5, noise_variance=1e-6,
+        observe=lambda seen: seen,
+        **({"elide": True, "levels": 2.0**16} if secure == "thresholded" else {}),
+    )  # fmt: skip
+    data = ClientData(jnp.full((N, D), -1.0), jnp.ones(N, jnp.int32))
+    state = system.init(jax.random.key(0), jnp.zeros(D), data)
+    sent = system.step(jax.random.key(0), state, data)[1].observed.uploads
+    rows = np.asarray(field.to_signed(sent)) / 2**16 if secure == "thresholded" else np.asarray(sent.value)
+    rows = rows * (1 if secure == "none" else N)
+    assert (np.count_nonzero(rows, axis=1) == 4).all()
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 0.5, atol=0.01)
+    assert system.release == NoisyUploads(0.5, 1e-6, secure == "thresholded")
 
 
 def test_marks_of_possible_stacks():
@@ -254,4 +297,5 @@ def test_marks_of_possible_stacks():
     common = Stack(N, compress="common", aggregate=unprotected_mean(), num_byzantine=1)
     assert (marks_of(buffers), marks_of(noisy), marks_of(common)) == ("", "phd", "rm")
     assert marks_of(buffers._replace(compress="common")) == marks_of(buffers._replace(compress="jl")) == "rq"
-    assert {*"phdrmq"} == MARKS.keys()
+    assert marks_of(Stack(N, secure="thresholded", compress="rand_k")) == "t"
+    assert {*"phdrmqt"} == MARKS.keys()

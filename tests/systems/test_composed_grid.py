@@ -15,10 +15,10 @@ from fedjax_priv.theory import gaussian
 
 
 def test_the_counts_of_the_grid():
-    """4 transports x 8 rules x 3 noises x 5 compressions x 3 dropouts, n = 32, f = 3; each code counted by hand."""
+    """5 transports x 8 rules x 3 noises x 5 compressions x 3 dropouts, n = 32, f = 3; each code counted by hand."""
     codes = Counter(refusal.code if (refusal := why_not(stack_of(one))) else "" for one in stacks())
-    assert codes == {"": 792, "A": 315, "B": 153, "C": 120, "D": 36, "E": 24}
-    assert codes.total() == 1440 == np.prod([len(values) for values in choices().values()])
+    assert codes == {"": 801, "A": 630, "B": 153, "C": 120, "D": 36, "E": 30, "T": 30}
+    assert codes.total() == 1800 == np.prod([len(values) for values in choices().values()])
 
 
 @pytest.mark.parametrize("rounds", [1, 30])

@@ -11,6 +11,7 @@ from fedjax_priv.channels import erasure, rician
 from fedjax_priv.clients import bernoulli, everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import stack as stack_of
+from fedjax_priv.layers import thresholded_masks
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn, loss_rate, not_together
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -19,6 +20,7 @@ from fedjax_priv.systems.composition.refusals import why_not
 from fedjax_priv.systems.composition.stack import Compress, Private, Secure, Stack, Way, Weigh
 from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
+COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum"))
 AIR = HandsOn(analog_uploads, ("receiver_noise", "snr_db", "power_control", "known_count"))
 _PAIRWISE = ("neighbours", "key_agreement", "prg")
 """What masks of one enrolment do not have."""
@@ -55,7 +57,7 @@ def compose(
     coordinate_attack: CoordinateAttack | None = None,
     cohort_size: int | None = None,
     cohort: Draw | None = None,
-    **how: Annotated[Any, MASKS, AIR, ROUND],
+    **how: Annotated[Any, MASKS, COMMITTEE, AIR, ROUND],
 ) -> Algorithm:
     """A system of these parts, which are put in order; what cannot be together is refused with one line.
 
@@ -81,7 +83,8 @@ def compose(
       norm_bound: the server leaves out an upload of field elements unless its sender proves that it has at most this
         Euclidean norm (`layers.validate_norm`); no proofs if not given. Static in a sweep.
       secure: "secagg": pairwise masks; "sparse_secagg": on coordinates that pairs pick; "enrolled": masks of one
-        enrolment; "field": field elements summed in the clear; "none": floats in the clear.
+        enrolment; "thresholded": coordinates that clients choose, opened by a committee where `threshold` of them chose
+        the same (3 if not given); "field": field elements summed in the clear; "none": floats in the clear.
       buffer_size: clients whose uploads are summed to a row of the rule. If not given, all of them; one where floats
         are in the clear and the rule is not the mean.
       levels: grid points of the quantizer per unit.
@@ -99,6 +102,7 @@ def compose(
       cohort_size: clients drawn each round; everyone if not given.
       cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`.
       **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`;
+        `committee` and `quorum` of `layers.thresholded_masks`;
         `receiver_noise`, `snr_db`, `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.
 
@@ -118,9 +122,10 @@ def compose(
         )
     )  # fmt: skip
     masks, rest = MASKS.split(how)
+    committee, rest = COMMITTEE.split(rest)
     air, run = AIR.split(rest)
-    masks, air = _options(stack, MASKS.given(masks), AIR.given(air))
-    of = Numbers(num_params or 0, ratio, k, levels, exact, masks)
+    given = _options(stack, MASKS.given(masks), COMMITTEE.given(committee), AIR.given(air))
+    of, air = Numbers(num_params or 0, ratio, k, levels, exact, given), AIR.given(air)
     parts = _on_the_air(stack, air) if stack.on_the_air else _on_wires(stack, of)
     return federated_round(local=local, aggregate=rule(stack, of), num_clients=num_clients, **parts, **run)
 
@@ -140,22 +145,30 @@ def _checked(stack: Stack) -> Stack:
     return stack
 
 
-def _options(s: Stack, masks: dict[str, Any], air: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those given, each with what it is for; an audit elides masks wherever it can."""
+def _options(s: Stack, masks: dict[str, Any], committee: dict[str, Any], air: dict[str, Any]) -> dict[str, Any]:
+    """Options of masks and of a committee; none may be given that the stack has no use for.
+
+    An audit elides masks wherever it can.
+    """
     if not s.masked:
         masks = {name: value for name, value in masks.items() if name != "elide"}
         not_together(masks, f"secure={s.secure!r}")
     if s.secure == "enrolled":
         not_together({name: value for name, value in masks.items() if name in _PAIRWISE}, "secure='enrolled'")
+    if s.secure == "thresholded":
+        unknown = {name: value for name, value in masks.items() if name not in ("threshold", "elide")}
+        not_together(unknown, "secure='thresholded'")
+    else:
+        not_together(committee, f"secure={s.secure!r}")
     if not s.on_the_air:
         not_together(air, f"channel={s.channel!r}")
-    return masks, air
+    return masks | committee
 
 
 def _on_wires(s: Stack, of: Numbers) -> dict[str, Any]:
     layers, release = layers_and_release(s, of)
     return {
-        "cohort": _draw(s), "layers": stack_of(**layers), "channel": erasure(s.dropout, leave=s.leave),
+        "cohort": _draw(s), "layers": layers, "channel": erasure(s.dropout, leave=s.leave),
         "release": release,
     }  # fmt: skip
 

@@ -8,6 +8,7 @@ MARKS = {
     "h": "noise of honest survivors of a buffer only: all Byzantine clients may share yours",
     "m": "the mean under attack: a control, never robust",
     "q": "compressed before a rule: what it guarantees holds on what is sent",
+    "t": "the server learns which coordinates each client sent, and sums of as few clients as the threshold",
     "d": "lost clients can leave too few rows: rounds are skipped, or the rule is no longer protected",
 }
 """By letter."""
@@ -30,6 +31,7 @@ def marks_of(stack: Stack) -> str:
         "h": stack.private == "field" and stack.rows > 1,
         "m": attacked and stack.averages,
         "q": common and not stack.averages,
+        "t": stack.secure == "thresholded",
         "d": not is_zero(stack.dropout) and not stack.averages and stack.rows < stack.num_clients,
     }
     return "".join(letter for letter, here in applies.items() if here)

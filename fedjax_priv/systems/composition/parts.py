@@ -7,6 +7,7 @@ A client first decides what it sends, then bounds and noises exactly that; attac
 have sent, with no clipping in their way; field elements come last, since masks cover nothing else.
 """
 
+import inspect
 from typing import Any, NamedTuple
 
 from jaxtyping import Array
@@ -22,18 +23,24 @@ from fedjax_priv.layers import (
     enrolled_masks,
     gaussian_noise,
     jl,
+    on_sparse_values,
+    opened_top_k,
+    over_opened,
     pairwise_masks,
     plain,
     plain_field,
     plain_sparse,
+    plain_sparse_field,
     quantize,
     rand_k,
     scale,
     sparse_masks,
+    thresholded_masks,
     top_k,
     weighted_mean,
 )
 from fedjax_priv.layers import clip as clip_to
+from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.systems import releases
@@ -42,6 +49,9 @@ from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.composition.stack import Stack
 from fedjax_priv.systems.secure_sums import sparse_secagg
 from fedjax_priv.systems.secure_sums.secagg import CONNECTED
+from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
+
+OPENS_AT = inspect.signature(thresholded_secagg).parameters["threshold"].default
 
 
 class Compression(NamedTuple):
@@ -60,12 +70,17 @@ class Numbers(NamedTuple):
     k: int | None
     levels: float | Array
     exact: bool
-    masks: dict[str, Any]  # options of masks that were given
+    masks: dict[str, Any]  # options of masks that were given, and of a committee
 
     @property
     def sent(self) -> int:
         """k, numbers that a client sends where each sends as many."""
         return coordinates(self.num_params, self.ratio) if self.k is None else self.k
+
+    @property
+    def opens_at(self) -> int:
+        """Clients that must have sent a coordinate, under thresholded opening."""
+        return self.masks.get("threshold", OPENS_AT)
 
 
 def compression(s: Stack, of: Numbers) -> Compression:
@@ -87,8 +102,17 @@ def compression(s: Stack, of: Numbers) -> Compression:
         return Compression({"sketch": jl(d, k)}, k, k)
     if s.compress == "common":
         return Compression({"common": common_coordinates(d, k, error_feedback=s.error_feedback)}, k, k)
+    if s.secure == "thresholded":
+        return Compression({"select": _select(s, of, k)}, k, k)
     sparsify = {"rand_k": rand_k, "top_k": top_k}[s.compress]
     return Compression({"sparsify": sparsify(d, k, error_feedback=s.error_feedback)}, k, k)
+
+
+def _select(s: Stack, of: Numbers, k: int) -> Layer:
+    """Coordinates of which those are opened that enough clients chose."""
+    if s.compress == "rand_k":
+        return rand_k(of.num_params, k)
+    return opened_top_k(of.num_params, k, num_clients=s.num_clients, threshold=of.opens_at)
 
 
 def rule(s: Stack, of: Numbers) -> Aggregator:
@@ -99,13 +123,15 @@ def rule(s: Stack, of: Numbers) -> Aggregator:
     return on_coordinates(chosen, of.num_params) if s.compress == "conspar" else chosen
 
 
-def layers_and_release(s: Stack, of: Numbers) -> tuple[dict[str, Layer], Release | None]:
-    """All layers by name, in order, and what a stack of digital uploads gives away."""
+def layers_and_release(s: Stack, of: Numbers) -> tuple[Layer, Release | None]:
+    """All layers in order, and what a stack of digital uploads gives away."""
     compressed = compression(s, of)
     top = {**_weigh(s, of), **compressed.layers}
     ends = _field_sum(s, of, compressed) if s.in_field else _send(s, of)
     above, below, release = ends
-    return {**top, **above, **_attack(s, of), **_divide(s), **below}, release
+    layers = stack_of(**top, **above, **_attack(s, of), **_divide(s), **below)
+    random = s.secure == "thresholded" and s.compress == "rand_k"
+    return over_opened(layers, threshold=of.opens_at) if random else layers, release
 
 
 def _weigh(s: Stack, of: Numbers) -> dict[str, Layer]:
@@ -132,7 +158,13 @@ def _attack(s: Stack, of: Numbers) -> dict[str, Layer]:
 def _bounded(s: Stack) -> dict[str, Layer]:
     """Clipping and a client's own noise, of what it sends."""
     clipped = {} if s.clip is None else {"clip": clip_to(s.clip)}
-    return clipped | ({"local_noise": gaussian_noise(s.noise_variance)} if s.private == "local" else {})
+    noise = {"local_noise": gaussian_noise(s.noise_variance)} if s.private == "local" else {}
+    return {name: _on_values(s, layer) for name, layer in (clipped | noise).items()}
+
+
+def _on_values(s: Stack, layer: Layer) -> Layer:
+    """Of uploads that have positions with them, their values."""
+    return on_sparse_values(layer) if s.own_coordinates else layer
 
 
 def _send(s: Stack, of: Numbers) -> tuple[dict[str, Layer], dict[str, Layer], Release | None]:
@@ -149,8 +181,8 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
         byzantine=s.num_byzantine, condition=_condition(s, of),
     )  # fmt: skip
     below = {
-        "quantize": quantize(of.levels, max_terms=size), **noise.below, **attacked_elements(s.field_attack),
-        **validated(s.norm_bound, of.levels), "mask": mask,
+        "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
+        **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, noise.released, short)
 
@@ -169,6 +201,9 @@ def _mask(s: Stack, of: Numbers) -> Layer:
         return sparse_masks(alpha=of.ratio, group_size=size, **of.masks)
     if s.secure == "enrolled":
         return enrolled_masks(group_size=size, **of.masks)
+    if s.secure == "thresholded":
+        d, opens = of.num_params, {"threshold": OPENS_AT} | of.masks
+        return thresholded_masks(plain_sparse_field(d), num_values=d, most=of.sent, group_size=size, **opens)
     return pairwise_masks(s.rows, group_size=size, **of.masks)
 
 
@@ -188,4 +223,6 @@ def _released(
         return releases.SparseSum(of.ratio, noise, masks)
     if s.secure == "enrolled":
         return releases.LocalNoise(True, size)
+    if s.secure == "thresholded":
+        return releases.ThresholdedSum(of.opens_at)
     return releases.Sum(noise, protocol) if s.masked else None

@@ -53,11 +53,11 @@ def _one_row(s: Stack) -> str | None:
 
 
 def _other_coordinates(s: Stack) -> str | None:
-    if not (s.in_field and s.own_coordinates):
+    if not (s.in_field and s.own_coordinates) or s.secure == "thresholded":
         return None
     return (
         f"compress must be 'none', 'common', 'jl' or 'conspar' in a sum of field elements, got {s.compress!r}: members "
-        "send other coordinates, and the sum would need all d"
+        "send other coordinates, and the sum would need all d; secure='thresholded' opens them where enough sent one"
     )
 
 
@@ -125,12 +125,30 @@ def _enrolled(s: Stack) -> str | None:
     return None
 
 
-def _own_random(s: Stack) -> str | None:
-    if s.own_coordinates and s.clip is not None:
+def _thresholded(s: Stack) -> str | None:
+    if s.secure != "thresholded":
+        return None
+    if not s.own_coordinates:
         return (
-            f"compress must be 'none', 'common', 'jl' or 'conspar' with clip, got {s.compress!r}: norms are of common "
-            "values"
+            f"compress must be 'rand_k' or 'top_k' with secure='thresholded', got {s.compress!r}: all send the same "
+            "coordinates, and there is nothing to count"
         )
+    top = s.compress == "top_k"
+    if s.error_feedback != top:
+        why = "clients keep what was not opened" if top else "only those with 'top_k' are told what was opened"
+        return f"error_feedback must be {top} with secure='thresholded' and compress={s.compress!r}: {why}"
+    if s.buffer_size is not None:
+        return f"buffer_size must not be given with secure='thresholded', which opens one sum, got {s.buffer_size}"
+    if s.private == "field":
+        return (
+            "private must be 'none' or 'local' with secure='thresholded', got 'field': nobody priced noise in its sum"
+        )
+    if s.field_attack is not None or s.norm_bound is not None:
+        name = "norm_bound" if s.field_attack is None else "field_attack"
+        return f"{name} must not be given with secure='thresholded', whose field elements have coordinates with them"
+    if top and (s.cohort is not None or s.cohort_size is not None):
+        name = "cohort" if s.cohort_size is None else "cohort_size"
+        return f"{name} must not be given with secure='thresholded' and compress='top_k': all are told what was opened"
     return None
 
 
@@ -216,7 +234,7 @@ def _partners(s: Stack) -> str | None:
 
 REASONS: Mapping[str, Callable[[Stack], str | None]] = MappingProxyType({
     "S": _sizes, "A": _one_row, "B": _other_coordinates, "C": _small_noise, "D": _few_rows, "E": _noise_after_top,
-    "F": _alone, "G": _pairs_pick, "H": _enrolled, "I": _own_random, "J": _bounded, "K": _weights, "L": _attackers,
+    "F": _alone, "G": _pairs_pick, "H": _enrolled, "T": _thresholded, "J": _bounded, "K": _weights, "L": _attackers,
     "M": _air, "N": _cohorts, "O": _partners, "P": _proofs,
     "Q": _trusted,
 })  # fmt: skip

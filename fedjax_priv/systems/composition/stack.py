@@ -9,7 +9,7 @@ from fedjax_priv.base import Aggregator
 
 Compress = Literal["none", "rand_k", "top_k", "common", "jl", "conspar"]
 Private = Literal["none", "local", "field"]
-Secure = Literal["none", "field", "secagg", "sparse_secagg", "enrolled"]
+Secure = Literal["none", "field", "secagg", "sparse_secagg", "enrolled", "thresholded"]
 Way = Literal["erasure", "multiple_access", "orthogonal"]
 Weigh = Literal["equal", "survivors", "expected"]
 
@@ -55,7 +55,7 @@ class Stack(NamedTuple):
     @property
     def masked(self) -> bool:
         """Whether the server sees sums of uploads and no upload."""
-        return self.secure in ("secagg", "sparse_secagg", "enrolled")
+        return self.secure in ("secagg", "sparse_secagg", "enrolled", "thresholded")
 
     @property
     def in_field(self) -> bool:
