@@ -114,6 +114,7 @@ class Found(NamedTuple):
 
     accepted: np.ndarray
     right: np.ndarray  # the sum is the plain one
+    empty: np.ndarray  # enough clients sent no coordinate at all, so there is no sum
     wrong_shares: np.ndarray  # the server found a message that does not fit
 
 
@@ -147,8 +148,9 @@ def play(name: str, seed: int = 0) -> tuple[Draws, Found]:
     taken, value, status, chosen = jax.device_get(_program(name)(keys, draws))
     sent = draws.alive[:, :, None] & chosen
     plain = np.where(sent, draws.x, 0).astype(object).sum(1) % Q
-    plain = np.where(sent.sum(1) >= protocol.least, plain, 0)
-    return draws, Found(taken, (value == plain).all(1), (status & Status.WRONG_SHARES) > 0)
+    enough = sent.sum(1) >= protocol.least
+    right = (value == np.where(enough, plain, 0)).all(1)
+    return draws, Found(taken, right, ~enough.any(1), (status & Status.WRONG_SHARES) > 0)
 
 
 def counted(name: str, chunks: int) -> dict[str, int]:

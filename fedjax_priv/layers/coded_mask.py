@@ -129,7 +129,7 @@ def coded_masks(
         enough = header.sent.sum() >= code.threshold
         count = jnp.where(enough, received.count, 0)
         if elide:
-            return Received(received.value, count)
+            return Received(received.value, count, jnp.zeros(1, jnp.int32))
         mask = _sum_of_masks(code, header)
         value = field.sub(received.value, mask[None, : received.value.shape[1]])
         return Received(value, count, committed_sums.status(mask, header.commitment, enough))

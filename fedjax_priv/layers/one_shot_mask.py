@@ -126,7 +126,7 @@ def one_shot_masks(
         value, enough = received.value, header.sent.sum() >= terms.threshold
         count = jnp.where(enough, received.count, 0)
         if elide:
-            return Received(value, count)
+            return Received(value, count, jnp.zeros(1, jnp.int32))
         secret = sum_of_secrets(terms, header)
         masked = field.sub(value, lattice.noiseless(secret, roster.round[0], value.shape[1]))
         value = field.from_signed(lattice.nearest(masked, terms.spacing))
