@@ -5,7 +5,6 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
 from unittest import mock
 
 import jax
@@ -17,7 +16,6 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, ClientData, Link, Local, RoundInfo, RoundState
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
-from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.engine.round import federated_round
@@ -120,34 +118,6 @@ def silent(purpose):
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options of `jax.jit` for programs that take longer to compile than to run."""
-
-
-class Garbled(NamedTuple):
-    """What is added, modulo 2**32, to messages of a round of secure aggregation on their way, by client."""
-
-    key: Any = 0  # [n, w], as everybody gets it
-    commitment: Any = 0  # [n, w]
-    shares: Any = 0  # [n, m, 2 w], as their holders get them
-
-
-def garbling(layer, garbled):
-    """A layer of masks whose messages are garbled."""
-
-    def advertise(*args, **how):
-        private, roster, bits = layer.advertise(*args, **how)
-        told = roster._replace(key=roster.key + garbled.key, commitment=roster.commitment + garbled.commitment)
-        return private._replace(shares=field.canonical(private.shares + garbled.shares)), told, bits
-
-    return layer._replace(advertise=advertise)
-
-
-def accepted(outcome, who):
-    """`[g]`: whether the server takes the sum of a group of a `layer_round`; a client that sets a bit costs its own."""
-    received, sent = outcome["received"], outcome["sent"]
-    bits = jnp.where(who.selected, sent.refused | jnp.where(who.byzantine, 0, sent.status), 0)
-    refused = jax.ops.segment_max((bits > 0).astype(jnp.int32), who.group, received.count.size) > 0
-    failed = jnp.zeros(received.count.size, bool) if isinstance(received.status, tuple) else received.status != 0
-    return (received.count > 0) & ~failed & ~refused
 
 
 def neighbours_of(circle, most):

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 ASKED = {
     "fedavg-h200-1000": 200, "secagg-h200-100": 3_000, "sparse_secagg-h200-100": 5_000, "cdp_fl-h200-100": 3_000,
-    "fedrep-h200-100": 3_000, "secagg-h200-1000": 30_000, "sparse_secagg-h200-1000": 10_000,
+    "fedrep-h200-100": 3_000, "lightsecagg-h200-100": 5_000, "one_shot_secagg-h200-100": 5_000,
+    "thresholded_secagg-h200-100": 5_000, "secagg-h200-1000": 30_000, "sparse_secagg-h200-1000": 10_000,
 }  # fmt: skip
 """Kernels in sequence that we want; a case that has more is in bold in the table."""
 
@@ -24,6 +25,9 @@ BOUNDS: dict[str, Bound] = {
     "cdp_fl-h200-100": Bound(530, 2.1e9),
     "fedrep-h200-100": Bound(780, 0.3e9),
     "wireless-h200-100": Bound(170, 0.3e9),
+    "lightsecagg-h200-100": Bound(2_330, 4.3e9),
+    "one_shot_secagg-h200-100": Bound(2_860, 0.4e9),
+    "thresholded_secagg-h200-100": Bound(1_300, 0.6e9),
     "fedavg-tpu-100": Bound(870, 0.1e9),
     "wireless-tpu-100": Bound(1_600, 0.1e9),
     "fedavg-tpu_2x2-100": Bound(640, 0.1e9),

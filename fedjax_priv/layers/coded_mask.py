@@ -4,6 +4,8 @@ Client i adds a uniform mask z_i. It cuts z_i into U - T pieces, adds T random p
 `f_i(alpha_j)`, where f_i is the polynomial of degree U - 1 through the pieces at `beta_1, ..., beta_U`. Once the
 survivors S are known, each sends ONE vector, `sum_S f_i(alpha_j)`. Any U of these vectors give `sum_S f_i`, and so
 `sum_S z_i`, whoever was lost. T shares of a mask are independent of it, as no alpha is a beta.
+
+Clients commit to their masks, so that the server notices a share or an answer that is garbled: it costs the round.
 """
 
 from typing import NamedTuple
@@ -18,6 +20,7 @@ from fedjax_priv.crypto import field, lagrange, matrix, shamir
 from fedjax_priv.crypto.prg import expand
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import field_sum, message_bits
+from fedjax_priv.layers.secure_sum import committed_sums
 from fedjax_priv.layers.secure_sum import committee as committees
 from fedjax_priv.layers.secure_sum.committee import Roster
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
@@ -47,6 +50,7 @@ class Opened(NamedTuple):
 
     sums: UInt32[Array, "n l"]  # of the survivors' shares that each client holds; zero: not sent
     sent: Bool[Array, " n"]
+    commitment: UInt32[Array, " 2"]  # to the sum of the survivors' masks
 
 
 def coded_masks(
@@ -107,19 +111,28 @@ def coded_masks(
         seed: Array, roster: Roster, clear: tuple, alive: Array, online: Array, placement: Placement = ONE_DEVICE
     ) -> tuple[Opened, Bits]:
         del clear
-        sent = online & (alive.sum() >= code.threshold)
-        sums = jnp.zeros((len(alive), code.length), jnp.uint32)
-        sums = sums if elide else only_rows(sent, _sums_of_shares(code, seed, roster.round[0], alive, placement))
+        told = alive.sum() >= code.threshold
+        sent, sums, commitment = (
+            online & told,
+            jnp.zeros((len(alive), code.length), jnp.uint32),
+            jnp.zeros(2, jnp.uint32),
+        )
+        if not elide:
+            sums, commitment = _sums_of_shares(code, seed, roster.round[0], alive, placement)
+            sums, commitment = only_rows(sent, sums), jnp.where(told, commitment, 0)
         up = jnp.where(sent, message_bits(sums[0]), 0)
         listed = jnp.where(alive, 8 * ((roster.selected.sum(dtype=jnp.uint32) + 7) // 8), 0)
-        return Opened(sums, sent), {"unmask": Link(up, listed)}
+        return Opened(sums, sent, commitment), {"unmask": Link(up, listed)}
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         del roster, placement
-        value = received.value
-        if not elide:
-            value = field.sub(value, _sum_of_masks(code, header)[None, : value.shape[1]])
-        return Received(value, jnp.where(header.sent.sum() >= code.threshold, received.count, 0))
+        enough = header.sent.sum() >= code.threshold
+        count = jnp.where(enough, received.count, 0)
+        if elide:
+            return Received(received.value, count, jnp.zeros(1, jnp.int32))
+        mask = _sum_of_masks(code, header)
+        value = field.sub(received.value, mask[None, : received.value.shape[1]])
+        return Received(value, count, committed_sums.status(mask, header.commitment, enough))
 
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
@@ -157,14 +170,15 @@ def points(code: Code) -> tuple[UInt32[Array, " n"], UInt32[Array, " u"]]:
 
 
 def _open_round(code: Code, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n 2"], Roster, Bits]:
-    """Every client draws a seed and sends a share to each other one."""
+    """Every client draws a seed, commits to its mask, and sends a share of it to each other one."""
     n = cohort.client.size
     committees.check_cohort(n, code.group_size, threshold=code.threshold)
     seed = committees.own_seeds(key, cohort.client)
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     share = message_bits(jax.ShapeDtypeStruct((code.length,), jnp.uint32))
     shares = jnp.where(cohort.selected, others * share, 0)
-    return seed, Roster(cohort.round, cohort.selected, jnp.arange(n)), {"share": Link(shares, shares)}
+    bits = {"advertise": committed_sums.sending(cohort.selected), "share": Link(shares, shares)}
+    return seed, Roster(cohort.round, cohort.selected, jnp.arange(n)), bits
 
 
 def _masks(code: Code, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Array, "b w"]:
@@ -181,15 +195,16 @@ def pieces_of(code: Code, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Ar
 
 def _sums_of_shares(
     code: Code, seed: UInt32[Array, "n 2"], round: Array, alive: Bool[Array, " n"], placement: Placement
-) -> UInt32[Array, "n l"]:
-    """For each client the sum of the shares that survivors have sent it."""
+) -> tuple[UInt32[Array, "n l"], UInt32[Array, " 2"]]:
+    """For each client the sum of the shares that survivors have sent it; and the sum of survivors' commitments."""
     n, (alpha, beta) = len(seed), points(code)
 
-    def shares(shared: tuple, seed: Array) -> Array:
+    def shares(shared: tuple, seed: Array) -> tuple[Array, Array]:
         weights, round = shared
         pieces = pieces_of(code, seed, round)
         of_holders = matrix.matmul(weights, pieces.reshape(code.threshold, -1))
-        return jnp.moveaxis(of_holders.reshape(n, len(seed), code.length), 1, 0)
+        mask = jnp.moveaxis(pieces[: code.pieces], 1, 0).reshape(len(seed), -1)
+        return jnp.moveaxis(of_holders.reshape(n, len(seed), code.length), 1, 0), committed_sums.committed(mask)
 
     shared = lagrange.basis(beta, alpha[:n]), round
     held = 12 * (code.threshold + n) * code.length

@@ -20,6 +20,7 @@ from fedjax_priv.crypto.prg import expand
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import each_named
 from fedjax_priv.layers.group_sums import field_sum, message_bits
+from fedjax_priv.layers.secure_sum import committed_sums
 from fedjax_priv.layers.secure_sum import committee as committees
 from fedjax_priv.layers.secure_sum.committee import Roster
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
@@ -46,6 +47,7 @@ class Opened(NamedTuple):
 
     sums: UInt32[Array, "c k"]  # of the survivors' shares; zero: not sent
     sent: Bool[Array, " c"]
+    commitment: UInt32[Array, " 2"]  # to the sum of the survivors' secrets
 
 
 def one_shot_masks(
@@ -98,7 +100,7 @@ def one_shot_masks(
         del key, cohort
         y = x if elide else _upload(terms, seed, roster.round[0], x)
         shares = jax.ShapeDtypeStruct((terms.committee, terms.length), jnp.uint32)
-        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares))
+        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS)
 
     def advertise(
         key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
@@ -110,20 +112,25 @@ def one_shot_masks(
         seed: Array, roster: Roster, clear: tuple, alive: Array, online: Array, placement: Placement = ONE_DEVICE
     ) -> tuple[Opened, Bits]:
         del clear
-        sent = (online & roster.selected)[roster.member] & (alive.sum() >= terms.fewest)
-        sums = only_rows(sent, _sums_of_shares(terms, seed, roster.round[0], alive, placement))
+        told = alive.sum() >= terms.fewest
+        sent = (online & roster.selected)[roster.member] & told
+        sums, commitment = _sums_of_shares(terms, seed, roster.round[0], alive, placement)
+        sums, commitment = only_rows(sent, sums), jnp.where(told, commitment, 0)
         share = message_bits(sums[0])
-        told = jnp.where(alive[roster.member], alive.sum(dtype=jnp.uint32) * share, 0)  # shares are relayed
-        return Opened(sums, sent), {"unmask": committees.asked(roster, jnp.where(sent, share, 0), told)}
+        relayed = jnp.where(alive[roster.member], alive.sum(dtype=jnp.uint32) * share, 0)
+        bits = {"unmask": committees.asked(roster, jnp.where(sent, share, 0), relayed)}
+        return Opened(sums, sent, commitment), bits
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         del placement
-        value = received.value
-        if not elide:
-            secret = sum_of_secrets(terms, header)
-            masked = field.sub(value, lattice.noiseless(secret, roster.round[0], value.shape[1]))
-            value = field.from_signed(lattice.nearest(masked, terms.spacing))
-        return Received(value, jnp.where(header.sent.sum() >= terms.threshold, received.count, 0))
+        value, enough = received.value, header.sent.sum() >= terms.threshold
+        count = jnp.where(enough, received.count, 0)
+        if elide:
+            return Received(value, count, jnp.zeros(1, jnp.int32))
+        secret = sum_of_secrets(terms, header)
+        masked = field.sub(value, lattice.noiseless(secret, roster.round[0], value.shape[1]))
+        value = field.from_signed(lattice.nearest(masked, terms.spacing))
+        return Received(value, count, committed_sums.status(secret[0], header.commitment, enough))
 
     caveats = (ELIDED,) if elide else (HINT, UNKNOWN.format(length) if coins else NO_ERRORS)
     return Layer(
@@ -194,13 +201,17 @@ def _upload(terms: Terms, seed: UInt32[Array, "b 2"], round: Array, x: UInt32[Ar
 
 def _sums_of_shares(
     terms: Terms, seed: UInt32[Array, "n 2"], round: Array, alive: Bool[Array, " n"], placement: Placement
-) -> UInt32[Array, "c k"]:
-    """For each member the sum of the shares that it got from survivors, recomputed from their seeds."""
+) -> tuple[UInt32[Array, "c k"], UInt32[Array, " 2"]]:
+    """For each member the sum of the shares that it got from survivors, recomputed from their seeds.
 
-    def shares(round: Array, seed: Array) -> Array:
-        coefficients = jax.vmap(lambda seed: share_seed(seed, round))(seed)
+    Returns:
+      These, and the sum of the survivors' commitments.
+    """
+
+    def shares(round: Array, seed: Array) -> tuple[Array, Array]:
+        coefficients, secrets = jax.vmap(lambda seed: share_seed(seed, round))(seed), secrets_of(terms, seed, round)
         share = lambda seed, secret: shamir.share(seed, secret, threshold=terms.threshold, num_shares=terms.committee)
-        return jax.vmap(share)(coefficients, secrets_of(terms, seed, round))
+        return jax.vmap(share)(coefficients, secrets), committed_sums.committed(secrets)
 
     held = 4 * terms.length * (4 * terms.threshold + 2 * terms.committee)
     return committees.sums_held(shares, round, (seed,), alive, held, placement)

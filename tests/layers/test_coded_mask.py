@@ -159,6 +159,8 @@ def test_bits_of_each_phase():
     alive = survivors(N, [2, 5])
     result = run_layer(LAYER, KEY, X, who, alive, survivors(N, [2, 5]))
     bits, share = result["bits"], 32 * 17
+    assert bits["advertise"].up.tolist() == [64 if i != 2 else 0 for i in range(N)]
+    assert not np.asarray(bits["advertise"].down).any()
     assert bits["share"].up.tolist() == bits["share"].down.tolist() == [5 * share if i != 2 else 0 for i in range(N)]
     assert bits["unmask"].up.tolist() == [share if i not in (2, 5) else 0 for i in range(N)]
     assert bits["unmask"].down.tolist() == [8 if i not in (2, 5) else 0 for i in range(N)]

@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_priv import systems
 from fedjax_priv.crypto import field, lattice
 from fedjax_priv.layers import one_shot_masks, plain_field
-from fedjax_priv.layers.one_shot_mask import HINT, NO_ERRORS, Opened, secrets_of, share_seed, sum_of_secrets, terms_of
+from fedjax_priv.layers.one_shot_mask import HINT, NO_ERRORS, secrets_of, share_seed, sum_of_secrets, terms_of
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.status import Status
 from helpers import Q, cohort_of, of_the_round, refuses, run_layer, same_bits, survivors, targets, uniform
@@ -81,7 +81,7 @@ def test_one_member_fewer_than_the_threshold_opens_nothing():
         field.sum(upload)[None], lattice.noiseless(sum_of_secrets(TERMS, layer_header), jnp.int32(3), D)
     ))  # fmt: skip
     opened = result["header"]
-    few = Opened(opened.sums.at[2:].set(0), opened.sent.at[2:].set(False))
+    few = opened._replace(sums=opened.sums.at[2:].set(0), sent=opened.sent.at[2:].set(False))
     assert uniform(left(few, result["upload"])[0]) and not uniform(left(opened, result["upload"])[0])
     assert LAYER.decode(few, result["public"], result["received"]).count.tolist() == [0]
     assert all(uniform(row) for row in result["upload"])
@@ -128,7 +128,7 @@ def test_bits_of_one_message_and_of_the_committee():
     result = run_layer(LAYER, KEY, X, who, alive, online)
     member, share = np.asarray(result["public"].member), 32 * LENGTH
     assert 2 not in member and result["bits"].keys() == {"unmask"}
-    assert result["sent"].bits == 32 * D + 5 * share
+    assert result["sent"].bits == 32 * D + 5 * share + 64  # a commitment
     up, down = (np.asarray(a) for a in result["bits"]["unmask"])
     on_it = np.isin(np.arange(N), member)
     assert (up == np.where(on_it & np.asarray(online), share, 0)).all()

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.benchmarks.garbled import Garbled, accepted, garbling
 from fedjax_priv import systems
 from fedjax_priv.crypto import x25519
 from fedjax_priv.crypto.prg import chacha20, expand
@@ -15,11 +16,8 @@ from fedjax_priv.status import Status
 from fedjax_priv.testing import layer_round
 from helpers import (
     QUICK,
-    Garbled,
     Q,
-    accepted,
     cohort_of,
-    garbling,
     mesh_of,
     refuses,
     same_bits,

@@ -54,11 +54,12 @@ def sums_held(
     alive: Bool[Array, " n"],
     row_bytes: int,
     placement: Placement,
-) -> UInt32[Array, "c l"]:
-    """For each member the sum of what it holds of the survivors.
+) -> PyTree:
+    """For each member the sum of what it holds of the survivors; field elements `[...]`.
 
     Args:
-      shares: `(shared, *rows [b, ...]) -> uint32 [b, c, l]`, field elements that each client has sent each member.
+      shares: `(shared, *rows [b, ...]) -> uint32 [b, ...]`, field elements that each client has sent, such as
+        `[b, c, l]` to members.
       shared: what every block gets whole.
       rows: of the clients, from which shares are recomputed.
       alive: the survivors.
@@ -68,10 +69,12 @@ def sums_held(
 
     def run(shared: PyTree, valid: Array, counts: Array, *rows: PyTree) -> tuple:
         mine = only_rows(valid & counts, delivered(shares(shared, *rows)))
-        return tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(mine)), ()
+        halves = lambda a: tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(a))
+        return [halves(a) for a in jax.tree.leaves(mine)], ()
 
     halves, _ = over_clients(run, shared, (alive, *rows), row_bytes=row_bytes, **placement._asdict())
-    return field.join(*halves)
+    structure = jax.tree.structure(jax.eval_shape(shares, shared, *rows))
+    return jax.tree.unflatten(structure, [field.join(*pair) for pair in halves])
 
 
 def asked(roster: Roster, up: Array, down: Array) -> Link:
