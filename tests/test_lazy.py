@@ -25,14 +25,12 @@ NEEDED = {
     "psutil": "runs.simulation.simulate",
     "rich": "ledger.show",
     "scipy": "audit.compare",
-    "sklearn": "data.digits",
     "tyro": "cli.main.main",
     "xarray": "runs.simulation.simulate",
 }
 """Libraries that take long to import, and a function that needs them: its module, or when it is called."""
 CALLED = {
     "dp_accounting": lambda epsilon: epsilon(np.ones(89), 0.1),
-    "sklearn": lambda digits: digits(),
 }
 
 

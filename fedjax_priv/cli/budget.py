@@ -8,21 +8,11 @@ from typing import Any, NamedTuple
 import xarray as xr
 from jaxtyping import PyTree
 
-from fedjax_priv import _validate
+from fedjax_priv import _validate, ledger
 from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.cli.experiment import Experiment
 from fedjax_priv.engine import processes
-from fedjax_priv.ledger import (
-    Entry,
-    Figure,
-    against,
-    epsilon_by_round,
-    epsilon_of_sweep,
-    ledger,
-    noise_for,
-    rounds_within,
-    worst,
-)
+from fedjax_priv.ledger.entry import Entry, Figure, worst
 from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
 from fedjax_priv.systems.releases import CentralNoise, OverTheAir
@@ -98,18 +88,18 @@ def within(
     if epsilon is None:
         return {}, rounds
     about = (key, params, chosen.data, epsilon)
-    how = {"delta": options.delta, "chosen": None if options.against is None else against(options.against)}
+    how = {"delta": options.delta, "chosen": None if options.against is None else ledger.against(options.against)}
     try:
         if name == "stop_at_epsilon":
             algorithm = chosen.make()
             _check_losses(algorithm, values, name)
-            return {}, rounds_within(algorithm, *about, most=rounds, **how)
+            return {}, ledger.rounds_within(algorithm, *about, most=rounds, **how)
         noise = next((option for option in NOISE if option in values), None)
         if noise is None:
             raise ValueError("epsilon must be for a system with noise")
         make, start = lambda much: chosen.make(**{noise: much}), float(values[noise] or 1.0)
         _check_losses(make(start), values, name)
-        return {noise: noise_for(make, *about, rounds=rounds, start=start, **how)}, rounds
+        return {noise: ledger.noise_for(make, *about, rounds=rounds, start=start, **how)}, rounds
     except ValueError as error:
         raise ValueError(str(error).replace("epsilon must", f"{name} must", 1)) from error
 
@@ -129,10 +119,10 @@ def spent(result: xr.Dataset, algorithm: Algorithm, data: ClientData, delta: flo
     """The result with `epsilon`, if anything is proved; the folder of a run that has ended gets it and the ledger."""
     if _has_epsilon(result, delta) or not result.sizes["round"]:
         return result
-    entries = ledger(algorithm, result, data, delta=delta)
+    entries = ledger.ledger(algorithm, result, data, delta=delta)
     if any(entry.proved.epsilon is not None for entry in entries):
         result = result.drop_dims("adversary", errors="ignore")
-        result = result.assign(epsilon=epsilon_by_round(algorithm, result, data, delta=delta))
+        result = result.assign(epsilon=ledger.epsilon_by_round(algorithm, result, data, delta=delta))
     if not result.attrs["interrupted"]:
         folder = pathlib.Path(keep.folder)
         processes.on_first(lambda: write(folder / LEDGER, entries))
@@ -146,7 +136,7 @@ def spent_at_points(
     """The result of a sweep with `epsilon`, if anything is proved at a point; its folder gets it if it has ended."""
     if _has_epsilon(result, delta):
         return result
-    epsilon = epsilon_of_sweep(chosen.make, axes, result, chosen.data, delta=delta)
+    epsilon = ledger.epsilon_of_sweep(chosen.make, axes, result, chosen.data, delta=delta)
     if epsilon.notnull().any():
         result = result.drop_dims("adversary", errors="ignore").assign(epsilon=epsilon)
         if not result.attrs["interrupted"]:

@@ -18,15 +18,17 @@ from fedjax_priv.cli.byzantine import check_attackers
 from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.launch import Launch, join
 from fedjax_priv.cli.options import options_of, pick
+from fedjax_priv.cli.program_cache import folder_of_whole_programs
 from fedjax_priv.cli.result_tables import Row, all_failed, run_rows, show_runs, show_summaries
 from fedjax_priv.cli.run_options import RunOptions
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import show as show_ledger
 from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.programs.kept_programs import KeptPrograms
 from fedjax_priv.runs.records.run_list import RunSummary, summaries
 from fedjax_priv.runs.records.run_writer import Keep
-from fedjax_priv.runs.simulation import simulate
+from fedjax_priv.runs.simulation import simulate_kept
 from fedjax_priv.runs.sweep import sweep as sweep_runs
 
 
@@ -56,14 +58,15 @@ def run(system: str, values: Mapping[str, Any]) -> Outcome:
     check_attackers(values)
     budget.check(allowed)
     chosen, key = experiment(system, values), jax.random.key(options.seed)
-    params = chosen.model.init(named(key, "params"))
+    params = jax.jit(chosen.model.init)(named(key, "params"))  # one program instead of one per operation
     noise, rounds = budget.within(allowed, chosen, values, key, params, options.rounds)
     values, algorithm = {**values, **noise}, chosen.make(**noise)
     keep = _keep(system, options, values, without={"num_clients", "block"})  # which `simulate` writes down itself
     with _resumable(keep):
-        result = simulate(
+        result = simulate_kept(
             algorithm, key, params, chosen.data,
             rounds=rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,
+            programs=_programs(system, values),
         )  # fmt: skip
     result = budget.spent(result, algorithm, chosen.data, allowed.delta, keep)
     rows = run_rows(system, result, keep.folder)
@@ -136,6 +139,15 @@ def _axes(system: str, texts: Sequence[str]) -> dict[str, list[Any]]:
     fixed = {*parts["data"], *parts["model"], *common} - {"seed"}
     free = {name: option for options in parts.values() for name, option in options.items() if name not in fixed}
     return parse_axes(texts, {**free, "seed": common["seed"]}, fixed)
+
+
+def _programs(system: str, values: Mapping[str, Any]) -> KeptPrograms | None:
+    """By the options that determine the algorithm; not by where samples are, whose shapes a program knows."""
+    folder = folder_of_whole_programs()
+    if folder is None:
+        return None
+    names = {name for part in options_by_part(system).values() for name in part} - {"data_dir"}
+    return KeptPrograms(folder, {"system": system} | {name: values[name] for name in sorted(names & values.keys())})
 
 
 def _keep(system: str, options: RunOptions, values: Mapping[str, Any], *, without: Set[str]) -> Keep:

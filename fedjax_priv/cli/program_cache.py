@@ -1,6 +1,7 @@
 """Compiled programs of commands, kept in the user's cache folder: the same command then starts at once.
 
-JAX names a program by its computation, the versions of JAX and XLA, the flags and the features of the processor, so a
+`run` keeps its rounds as whole programs, which are neither traced nor lowered again; JAX keeps all other programs. JAX
+names a program by its computation, the versions of JAX and XLA, the flags and the features of the processor, so a
 folder that several machines share does no harm. A program that another process is writing is compiled again.
 """
 
@@ -21,10 +22,10 @@ def keep_programs() -> None:
 
     A folder that the user has set for JAX stays, and so does `JAX_ENABLE_COMPILATION_CACHE=false`, which keeps none.
     """
-    if jax.config.values["jax_compilation_cache_dir"] or not jax.config.values["jax_enable_compilation_cache"]:
+    if jax.config.values["jax_compilation_cache_dir"] or not _enabled():
         return
     try:
-        folder = _cache_folder() / "fedjax_priv" / "programs"
+        folder = _programs()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -36,6 +37,15 @@ def keep_programs() -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
     print(f"fedjax-priv: compiled programs are kept in {folder} (not with {_OFF})", file=sys.stderr)
+
+
+def folder_of_whole_programs() -> pathlib.Path | None:
+    """Where `run` keeps its rounds; None if nothing is kept.
+
+    That is so where a folder was chosen for JAX, as the size of our own alone is bounded, and for several processes.
+    """
+    ours = _enabled() and jax.config.values["jax_compilation_cache_dir"] == str(_programs())
+    return _programs() if ours and jax.process_count() == 1 else None
 
 
 def drop_oldest(folder: pathlib.Path, most_bytes: int) -> None:
@@ -53,6 +63,14 @@ def drop_oldest(folder: pathlib.Path, most_bytes: int) -> None:
             return
         pathlib.Path(path).unlink(missing_ok=True)
         total -= size
+
+
+def _enabled() -> bool:
+    return jax.config.values["jax_enable_compilation_cache"]
+
+
+def _programs() -> pathlib.Path:
+    return _cache_folder() / "fedjax_priv" / "programs"
 
 
 def _cache_folder() -> pathlib.Path:

@@ -4,6 +4,7 @@ MNIST and CIFAR-10 are read through `tfds.data_source`, which needs a data set p
 no TensorFlow. Nothing is downloaded here.
 """
 
+import importlib.util
 import io
 import os
 import pathlib
@@ -14,6 +15,7 @@ from jaxtyping import Float32, Int32
 
 from fedjax_priv import _validate
 from fedjax_priv.data.dataset import Dataset
+from fedjax_priv.data.stratified import stratified_split
 
 Samples = tuple[Float32[np.ndarray, "split h w c"], Int32[np.ndarray, " split"]]
 _RECORDS_AT_ONCE = 1000  # few decoded records are read quickly, all of them would fill the memory
@@ -27,22 +29,28 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
 
     Raises:
       ValueError: `test_fraction` leaves fewer than 10 samples, one per class, for training or for the test.
+      ImportError: scikit-learn is not installed.
 
     Examples:
       >>> digits().x_train.shape, digits().x_test.shape
       ((1437, 8, 8, 1), (360, 8, 8, 1))
     """
-    from sklearn.datasets import load_digits  # takes a second, and only digits needs it
-    from sklearn.model_selection import train_test_split
-
     _validate.fraction(below_one=True, above_zero=True, test_fraction=test_fraction)
     _validate.integer(0, seed=seed)
-    images, labels = load_digits(return_X_y=True)
-    x, y = np.asarray(images, np.float32).reshape(-1, 8, 8, 1) / 16, np.asarray(labels, np.int32)
+    table = np.loadtxt(_scikit_learn() / "datasets" / "data" / "digits.csv.gz", np.float32, delimiter=",")
+    x, y = table[:, :-1].reshape(-1, 8, 8, 1) / 16, table[:, -1].astype(np.int32)
     if not 10 <= test_fraction * len(y) <= len(y) - 10:
         raise ValueError(f"test_fraction must leave 10 samples each for training and test, got {test_fraction!r}")
-    train, test = train_test_split(np.arange(len(y)), test_size=test_fraction, stratify=y, random_state=seed)
+    train, test = stratified_split(y, test_fraction, seed)
     return Dataset(x[train], y[train], x[test], y[test], num_classes=10)
+
+
+def _scikit_learn() -> pathlib.Path:
+    """The folder of scikit-learn, whose import would take longer than JAX's."""
+    found = importlib.util.find_spec("sklearn")
+    if found is None or found.origin is None:
+        raise ImportError("digits come with scikit-learn, which is not installed: pip install scikit-learn")
+    return pathlib.Path(found.origin).parent
 
 
 def mnist(data_dir: str | os.PathLike | None = None) -> Dataset:

@@ -19,6 +19,7 @@ from fedjax_priv.runs.chunk_loop import Log, chunk_lengths, run_chunks
 from fedjax_priv.runs.ending import run_to_the_end
 from fedjax_priv.runs.programs import layout
 from fedjax_priv.runs.programs.evaluation import Evaluate
+from fedjax_priv.runs.programs.kept_programs import KeptPrograms
 from fedjax_priv.runs.programs.pool_program import lower_pool_run
 from fedjax_priv.runs.programs.run_program import Inputs, Lowered, lower_runs
 from fedjax_priv.runs.records import result_dataset, run_writer
@@ -82,6 +83,27 @@ def simulate(
       SimulationError: a round, an evaluation or a checkpoint raised; it holds the chunks that had finished.
       SystemExit: SIGTERM arrived.
     """
+    return simulate_kept(
+        algorithm, key, params, data, rounds=rounds, evaluate=evaluate, every=every, keep=keep, log=log,
+        progress=progress, programs=None,
+    )  # fmt: skip
+
+
+def simulate_kept(
+    algorithm: Algorithm,
+    key: Key,
+    params: PyTree,
+    data: ClientData | Pool,
+    *,
+    rounds: int,
+    evaluate: Evaluate | None,
+    every: int,
+    keep: Keep | None,
+    programs: KeptPrograms | None,
+    log: Log | None = None,
+    progress: bool = True,
+) -> xr.Dataset:
+    """`simulate`, with the programs of its rounds kept as a whole; what they are about must determine the algorithm."""
     _validate.part(Algorithm, "systems.fedavg(local)", algorithm=algorithm)
     _check(key, params, data, rounds, every)
     checks.check_keep(keep)
@@ -93,7 +115,7 @@ def simulate(
     show = progress and processes.is_first()
     with run_writer.opened(keep, about, every) as writer, progress_bar.bar(rounds, show=show) as update:
         inputs = _place(algorithm, key, params, data)
-        lowered = _lower(algorithm, inputs, data, rounds, every, evaluate)
+        lowered = _lower(algorithm, inputs, data, rounds, every, evaluate, programs)
         _write_facts(writer, lowered, inputs, data)
         if writer and writer.is_finished():
             return writer.read_result()
@@ -132,13 +154,19 @@ def _mesh(algorithm: Algorithm) -> jax.sharding.Mesh:
 
 
 def _lower(
-    algorithm: Algorithm, inputs: Inputs, data: ClientData | Pool, rounds: int, every: int, evaluate: Evaluate | None
+    algorithm: Algorithm,
+    inputs: Inputs,
+    data: ClientData | Pool,
+    rounds: int,
+    every: int,
+    evaluate: Evaluate | None,
+    programs: KeptPrograms | None,
 ) -> Lowered:
     mesh = _mesh(algorithm)
     if isinstance(data, Pool):
         return lower_pool_run(algorithm, inputs, data, mesh=mesh, rounds=rounds, evaluate=evaluate)
     where, lengths = layout.one_run(mesh, len(data.count)), chunk_lengths(rounds, every)
-    return lower_runs(lambda: algorithm, inputs, layout=where, lengths=lengths, evaluate=evaluate)
+    return lower_runs(lambda: algorithm, inputs, layout=where, lengths=lengths, evaluate=evaluate, kept=programs)
 
 
 def _write_facts(writer: RunWriter | None, lowered: Lowered, inputs: Inputs, data: ClientData | Pool) -> None:

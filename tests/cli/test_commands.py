@@ -132,7 +132,7 @@ def asked(monkeypatch, folder):
         calls.append((args, kwargs))
         return run_folder.load(folder).assign_attrs(interrupted=1)
 
-    monkeypatch.setattr(commands, "simulate", simulate)
+    monkeypatch.setattr(commands, "simulate_kept", simulate)
     return calls
 
 
@@ -169,7 +169,7 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
     def simulate(*_, **__):
         raise error
 
-    monkeypatch.setattr(commands, "simulate", simulate)
+    monkeypatch.setattr(commands, "simulate_kept", simulate)
     with pytest.raises(SystemExit) as stopped:
         command("run", "fedavg", "--folder", tmp_path)
     assert stopped.value.code == code

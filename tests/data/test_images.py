@@ -13,8 +13,10 @@ import pytest
 from PIL import Image
 from refusals import each, refused
 from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 from fedjax_priv.data import cifar10, digits, mnist
+from fedjax_priv.data.stratified import stratified_split
 
 SHAPES = {"mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
 LOADERS = {"mnist": mnist, "cifar10": cifar10}
@@ -165,3 +167,13 @@ def test_cifar10_has_the_published_mean():
     assert np.all(np.bincount(data.y_train) == 5_000)
     mean = data.x_train.mean(axis=(0, 1, 2), dtype=np.float64) * 255
     np.testing.assert_allclose(mean, [125.306918, 122.950394, 113.865383], rtol=1e-6)
+
+
+@pytest.mark.parametrize("fraction", [0.01, 0.2, 0.333, 0.9])
+def test_the_split_is_scikit_learn_s(fraction):
+    _, labels = load_digits(return_X_y=True)
+    for seed in range(5):
+        theirs = train_test_split(np.arange(len(labels)), test_size=fraction, stratify=labels, random_state=seed)
+        for ours, asked in zip(stratified_split(labels.astype(np.int32), fraction, seed), theirs, strict=True):
+            np.testing.assert_array_equal(ours, asked)
+    assert not np.array_equal(stratified_split(labels, fraction, 1)[0], theirs[0])

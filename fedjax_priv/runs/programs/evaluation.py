@@ -42,7 +42,7 @@ def compile_evaluation(
     one_copy = (lambda flat: flat) if layout.by_runs else (lambda flat: flat.addressable_data(0))
     flat = ravel(params)
     measure = jax.jit(layout.each(lambda flat: evaluate(unravel(flat)) if evaluate else {}, 0))
-    lowered, digest = lowering.lower(measure, one_copy(flat))
+    lowered = lowering.lower(measure, one_copy(flat))
     metrics = lowered.out_info
     scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1]
     if not isinstance(metrics, dict) or not all(map(scalar, metrics.values())):
@@ -57,4 +57,4 @@ def compile_evaluation(
         values = jax.device_get(program(one_copy(flat)))
         return {name: np.array(np.reshape(values[name], -1).tolist()) for name in metrics}
 
-    return Evaluation(ravel, on_host, tuple(metrics), digest)
+    return Evaluation(ravel, on_host, tuple(metrics), lowered.digest)

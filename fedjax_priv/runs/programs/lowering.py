@@ -1,24 +1,38 @@
 """A program's digest before it is compiled, its memory afterwards, and the memory that is free."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import psutil
+from jaxtyping import PyTree
 
 
-def lower(program: Any, *args: Any) -> tuple[Any, str]:
-    """A jitted function before it is compiled, and the digest that tells it from any other, constants included."""
+class LoweredProgram(NamedTuple):
+    """A program that is not compiled yet."""
+
+    digest: str  # tells it from any other
+    out_info: PyTree  # shapes and dtypes of what it returns
+    compile: Callable[[], Any]  # -> jax.stages.Compiled
+    constants: int = 0  # bytes that it closes over
+
+
+def lower(program: Any, *args: Any) -> LoweredProgram:
+    """A jitted function before it is compiled; its digest includes the constants."""
     traced = program.trace(*args)
     lowered = traced.lower()
     digest = hashlib.sha256(lowered.compiler_ir("stablehlo").operation.get_asm().encode())
-    for constant in traced.jaxpr.consts:
-        is_key = jnp.issubdtype(constant.dtype, jax.dtypes.prng_key)
-        digest.update(np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes())
-    return lowered, digest.hexdigest()
+    for constant in (constants := [_bytes(constant) for constant in traced.jaxpr.consts]):
+        digest.update(constant)
+    return LoweredProgram(digest.hexdigest(), lowered.out_info, lowered.compile, sum(map(len, constants)))
+
+
+def _bytes(constant: Any) -> bytes:
+    is_key = jnp.issubdtype(constant.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(constant) if is_key else constant).tobytes()
 
 
 def peak_bytes(compiled: Any) -> int:

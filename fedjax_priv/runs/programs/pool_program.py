@@ -65,7 +65,7 @@ def lower_pool_run(
     began = time.perf_counter()
     run = _PoolRun(algorithm, inputs, checked(pool), mesh, rounds)
     evaluation = compile_evaluation(evaluate, inputs.params, run.where)
-    digests = {"program of a round": run.digest, "program of evaluate": evaluation.digest}
+    digests = {"program of a round": run.lowered.digest, "program of evaluate": evaluation.digest}
 
     def compile_all() -> CompiledRuns:
         step = run.lowered.compile()
@@ -105,7 +105,7 @@ class _PoolRun:
         state = jax.tree.map(whole, first)._replace(**jax.tree.map(row, dict(memory=first.memory, layers=first.layers)))
         examples = jax.tree.map(lambda a: row(a[0]), self.sample)
         step = jax.jit(self._step, donate_argnums=1, out_shardings=(self.where.state, self.where.whole))
-        self.lowered, self.digest = lowering.lower(step, inputs, state, examples, self.count)
+        self.lowered = lowering.lower(step, inputs, state, examples, self.count)
 
     def _init(self, inputs: Inputs, count: Array) -> tuple[RoundState, Array]:
         """The first state, with the rows of one client, and whether another client's rows are the same."""

@@ -19,7 +19,9 @@ from fedjax_priv.base import Algorithm, ClientData, Key, RoundInfo, RoundState
 from fedjax_priv.engine import processes
 from fedjax_priv.runs.programs import lowering
 from fedjax_priv.runs.programs.evaluation import Evaluate, Evaluation, compile_evaluation
+from fedjax_priv.runs.programs.kept_programs import KeptPrograms, kept_or_lowered
 from fedjax_priv.runs.programs.layout import Layout
+from fedjax_priv.runs.programs.lowering import LoweredProgram
 from fedjax_priv.runs.records import result_dataset
 
 
@@ -61,6 +63,7 @@ def lower_runs(
     lengths: Iterable[int],
     evaluate: Evaluate | None,
     named: Iterable[str] = (),
+    kept: KeptPrograms | None = None,
 ) -> Lowered:
     """Programs of runs whose client data and client state are on the devices.
 
@@ -71,6 +74,7 @@ def lower_runs(
       lengths: rounds that a chunk can have. Each is one program.
       evaluate: measured before the first chunk and after each.
       named: names that metrics may not have, in addition to those of the result.
+      kept: where whole programs are kept; what it is about must determine `make`.
 
     Raises:
       ValueError: as `compile_evaluation`.
@@ -79,12 +83,12 @@ def lower_runs(
     start = jax.jit(functools.partial(_start, make, layout), out_shardings=layout.state)
     own, data = _own(inputs), inputs.data
     state = jax.eval_shape(start, own, data)
-    lowered = {n: _lower(make, n, layout, (own, state, data)) for n in sorted({*lengths})}
-    info = next(iter(lowered.values()))[0].out_info[-1]
+    lowered = {n: _lower(make, n, layout, (own, state, data), kept) for n in sorted({*lengths})}
+    info = next(iter(lowered.values())).out_info[-1]
     evaluation = compile_evaluation(evaluate, inputs.params, layout, (*named, *result_dataset.names(info)))
 
     def compile_all() -> CompiledRuns:
-        compiled = {n: program.compile() for n, (program, _) in lowered.items()}
+        compiled = {n: program.compile() for n, program in lowered.items()}
 
         def advance(inputs: Inputs, state: RoundState, rounds: int) -> tuple:
             state, params, info = compiled[rounds](_own(inputs), state, inputs.data)
@@ -102,7 +106,7 @@ def lower_runs(
             load=lambda inputs, arrays: layout.place_state(jax.tree.unflatten(jax.tree.structure(state), arrays)),
         )
 
-    digests = {f"program of {n} rounds": digest for n, (_, digest) in lowered.items()}
+    digests = {f"program of {n} rounds": program.digest for n, program in lowered.items()}
     return Lowered(digests | {"program of evaluate": evaluation.digest}, compile_all)
 
 
@@ -122,7 +126,9 @@ def _own(inputs: Inputs) -> Inputs:
     return inputs._replace(data=())
 
 
-def _lower(make: Callable[..., Algorithm], rounds: int, layout: Layout, args: tuple) -> tuple[Any, str]:
+def _lower(
+    make: Callable[..., Algorithm], rounds: int, layout: Layout, args: tuple, kept: KeptPrograms | None
+) -> LoweredProgram:
     """`rounds` rounds; the parameters once more, ravelled: that copy outlives the state, which is donated.
 
     The number of a round is one for all runs: who is scheduled then, and their samples, are looked up once.
@@ -146,7 +152,10 @@ def _lower(make: Callable[..., Algorithm], rounds: int, layout: Layout, args: tu
     inputs, state, data = args
     laid = RoundState._make(map(_with_sharding, state, layout.state))
     program = jax.jit(runs, donate_argnums=1, out_shardings=(layout.state, layout.out, layout.out))
-    return lowering.lower(program, inputs, laid, data)
+    args = (inputs, laid, data)
+    if kept is None:
+        return lowering.lower(program, *args)
+    return kept_or_lowered(kept, rounds, args, layout.devices, lambda: lowering.lower(program, *args))
 
 
 def _with_sharding(tree: PyTree, sharding: Any) -> PyTree:
