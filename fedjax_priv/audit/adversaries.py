@@ -124,7 +124,7 @@ def ratio_of_complex_signals(*, clip: float, noise_variance: float, receiver_noi
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
         parts = seen.info.observed.received.value[0].reshape(2, -1)
         level = seen.info.measured["level"][0] if "level" in seen.info.measured else 1.0
-        coefficients = level * seen.who.selected[:, None] * seen.who.coefficient
+        coefficients = level * jnp.where(seen.who.selected[:, None], seen.who.coefficient, 0)
         noise = receiver_noise * jnp.eye(2) + noise_variance * coefficients.T @ coefficients
         shift = 2 * clip * jnp.where(seen.who.client[0] == 0, coefficients[0], 0)
         weights = jnp.linalg.solve(noise, shift)
