@@ -52,6 +52,7 @@ class Cohort(NamedTuple):
     participation: Float[Array, " n"]  # probability of joining, given that it is in the cohort
     staleness: Int[Array, " n"]  # rounds ago that it was given the model it trains; 0: in this round
     digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
+    coefficient: PyTree = ()  # [n, 2], true gain over `gain`, real and imaginary part; (): `gain` is the true one
 
 
 class Link(NamedTuple):
@@ -222,6 +223,8 @@ class Channel(NamedTuple):
     respond: Callable[..., Array] = everyone_responds  # (key, alive [n], cohort) -> online [n], a subset of alive
     superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
     hides_count: bool = False  # nor how many sent: a row counts as one upload
+    turns: bool = False  # uploads meet the true gain, see `Cohort.coefficient`
+    measure: Callable[..., Mapping[str, Array]] | None = None  # (x, y, cohort, measured by layers) -> name -> [b]
 
     @property
     def arrivals(self) -> Callable[..., Array] | None:
@@ -237,6 +240,7 @@ class Draw(NamedTuple):
     num_groups: int = 1  # groups are 0 to num_groups - 1
     versions: int = 1  # models kept: the staleness of clients that take part is below it
     measures: Callable[..., Mapping[str, Array]] | None = None  # (Cohort, next state) -> name -> numbers [n] or []
+    knowledge: Any = None  # what clients know of their gains, of `channels.knowledge`; None: everything
 
 
 Release = Any

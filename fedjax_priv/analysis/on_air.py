@@ -28,8 +28,10 @@ class OnAir(NamedTuple):
     hertz: float  # W
     access: Literal["multiple", "orthogonal", "bands"] = "multiple"
 
-    def seconds(self, uses: ArrayLike) -> Any:
+    def seconds(self, uses: ArrayLike, pilots: ArrayLike = 0.0) -> Any:
         """Of a round in which clients have so many uses, `[..., n]`; 0 of those that do not send.
+
+        Pilots take turns: their uses `[..., n]` add up over clients.
 
         Raises:
           ValueError: `hertz` is not > 0, or `access` is none of these.
@@ -41,7 +43,7 @@ class OnAir(NamedTuple):
         shared = {
             "multiple": longest, "orthogonal": by_client.sum(-1), "bands": longest * (by_client > 0).sum(-1)
         }[self.access]  # fmt: skip
-        return shared / (2 * self.hertz)
+        return (shared + np.sum(pilots, -1)) / (2 * self.hertz)
 
 
 def uses_of(measured: Any, num_params: int) -> Any:
@@ -50,6 +52,11 @@ def uses_of(measured: Any, num_params: int) -> Any:
     if "channel_uses" in numbers:
         return numbers["channel_uses"]
     return num_params * (numbers["amplitude"] > 0) if "amplitude" in numbers else None
+
+
+def pilots_of(measured: Any) -> Any:
+    """Uses of the channel by client for pilots; 0 where there are none."""
+    return dict(measured).get("pilot_uses", 0.0)
 
 
 def air_resources(
@@ -73,7 +80,8 @@ def air_resources(
       path_loss_db: of a link of gain 1, in dB.
 
     Returns:
-      `channel_uses`, `joules` `[..., round, client]`; `air_seconds` `[..., round]`, once per round as `air` has it.
+      `channel_uses`, `joules` `[..., round, client]`, with those of pilots; `air_seconds` `[..., round]`, once per
+      round as `air` has it.
 
     Raises:
       ValueError: nothing was sent over the air in the run, or a number is out of its range.
@@ -92,10 +100,12 @@ def air_resources(
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
     uses = uses.transpose(..., "round", "client").astype(np.float64)
-    joules = run.energy * (noise_density / 2 / receiver_noise * 10 ** (path_loss_db / 10))
-    seconds = uses.isel(client=0, drop=True).copy(data=air.seconds(uses.values))
+    pilots = (0 * uses + pilots_of(run.data_vars)).transpose(*uses.dims)
+    energy = run.energy + run.get("pilot_energy", 0.0)
+    joules = energy * (noise_density / 2 / receiver_noise * 10 ** (path_loss_db / 10))
+    seconds = uses.isel(client=0, drop=True).copy(data=air.seconds(uses.values, pilots.values))
     said = {
-        "channel_uses": (uses, "real uses of the channel", "1"),
+        "channel_uses": (uses + pilots, "real uses of the channel", "1"),
         "joules": (joules.transpose(..., "round", "client"), "energy sent", "J"),
         "air_seconds": (seconds, "time on the air", "s"),
     }

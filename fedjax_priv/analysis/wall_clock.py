@@ -17,7 +17,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
-from fedjax_priv.analysis.on_air import OnAir, uses_of
+from fedjax_priv.analysis.on_air import OnAir, pilots_of, uses_of
 from fedjax_priv.base import RoundInfo
 
 Message = tuple[str, str]
@@ -68,7 +68,7 @@ def round_seconds(
     users = _Users(np.asarray(info.client), np.asarray(info.counted), compute_seconds, bandwidth, latency)
     measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
     uses = _on_air(measured, info.direction.size, air)
-    waves = 0.0 if uses is None or air is None else air.seconds(np.asarray(uses))
+    waves = 0.0 if uses is None or air is None else air.seconds(np.asarray(uses), np.asarray(pilots_of(measured)))
     return float(_seconds(users, _chosen(bits, messages, air), enrolment_rounds) + waves)
 
 
@@ -97,7 +97,8 @@ def run_seconds(
     seconds = counted.isel(client=0, drop=True).astype(np.float64)
     seconds.values = _seconds(users, _chosen(bits, messages, air), enrolment_rounds)
     if (uses := _on_air(result.data_vars, int(result.attrs["num_params"]), air)) is not None and air is not None:
-        seconds.values += air.seconds(last(uses).values)
+        pilots = last(0.0 * uses + pilots_of(result.data_vars))
+        seconds.values += air.seconds(last(uses).values, pilots.values)
     return seconds.rename("wall_clock").assign_attrs(long_name="modelled time of the round", units="s")
 
 

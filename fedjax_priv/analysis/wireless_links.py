@@ -22,9 +22,11 @@ def link_measures(
       access: of the run.
 
     Returns:
-      `participants` R; `limited`, those received with an amplitude a_k below 1; `alignment_error`, the mean of
-      `1 - a_k` over participants; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 / (d N0))`; `energy`,
-      the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`. Means are NaN where nobody sent.
+      `participants` R; `limited`, those that send with an amplitude a_k below 1; `alignment_error`, the mean of
+      `|1 - a_k|` over participants, of the amplitudes that are received, as the channel measured them if users do not
+      know their gains; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 / (d N0))` with the true gains,
+      2 d for d where a number takes a complex use; `energy`, the sum of `||x_k||^2`, in units of power and channel
+      uses; and `channel_uses`. Means are NaN where nobody sent.
 
     Raises:
       ValueError: the run measured no amplitudes, or an argument is outside its range.
@@ -33,17 +35,19 @@ def link_measures(
     _validate.one_of(("multiple", "orthogonal"), access=access)
     if "amplitude" not in run:
         raise ValueError("run must be a run of systems.wireless, which records amplitudes, got one without")
-    amplitude, d = run.amplitude, int(run.attrs["num_params"])
-    sent = amplitude > 0
+    d, sent = int(run.attrs["num_params"]), run.amplitude > 0
+    amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
+    gain = run.gain**2 * (run.get("coefficient_real", 1.0) ** 2 + run.get("coefficient_imaginary", 0.0) ** 2)
+    uses_of_one = d * (2 if "received_amplitude" in run else 1)
     senders = sent.sum("client")
-    received = (run.gain**2 * run.energy).where(sent).mean("client") / (d * receiver_noise)
+    received = (gain * run.energy).where(sent).mean("client") / (uses_of_one * receiver_noise)
     with np.errstate(divide="ignore"):
         snr = 10 * np.log10(received)
-    uses = d * senders if access == "orthogonal" else xr.full_like(senders, d)
+    uses = d * senders if access == "orthogonal" else xr.full_like(senders, uses_of_one)
     measures = {
         "participants": (senders, "users that sent", "1"),
-        "limited": ((sent & (amplitude < LIMITED)).sum("client"), "users limited by power", "1"),
-        "alignment_error": ((1 - amplitude).where(sent).mean("client"), "amplitude missing at the receiver", "1"),
+        "limited": ((sent & (run.amplitude < LIMITED)).sum("client"), "users limited by power", "1"),
+        "alignment_error": (abs(1 - amplitude).where(sent).mean("client"), "error of the received amplitude", "1"),
         "received_snr_db": (snr, "received SNR of a user", "dB"),
         "energy": (run.energy.sum("client"), "energy of all users", "power x channel uses"),
         "channel_uses": (uses, "uses of the channel", "1"),

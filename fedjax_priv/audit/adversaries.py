@@ -114,6 +114,26 @@ def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: floa
     return reading
 
 
+def ratio_of_complex_signals(*, clip: float, noise_variance: float, receiver_noise: float) -> Reading:
+    """The server of a channel whose gains users do not know: the log of the ratio of the two laws, given all u.
+
+    Of a canary of given updates, all at the clipping norm; the server has real and imaginary parts, and it is public
+    who sends.
+    """
+
+    def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
+        parts = seen.info.observed.received.value[0].reshape(2, -1)
+        level = seen.info.measured["level"][0] if "level" in seen.info.measured else 1.0
+        coefficients = level * jnp.where(seen.who.selected[:, None], seen.who.coefficient, 0)
+        noise = receiver_noise * jnp.eye(2) + noise_variance * coefficients.T @ coefficients
+        shift = 2 * clip * jnp.where(seen.who.client[0] == 0, coefficients[0], 0)
+        weights = jnp.linalg.solve(noise, shift)
+        of_none = parts @ u + clip * coefficients.sum(0)
+        return weights @ (of_none - shift / 2), u * (weights @ parts)
+
+    return reading
+
+
 def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:
     """The statistic of `ratio_on_the_air`."""
     reading = ratio_on_the_air(clip=clip, noise_variance=noise_variance, receiver_noise=receiver_noise)

@@ -79,6 +79,8 @@ def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
     if kind != "direction" or jnp.ndim(release.noise_variance) or not release.known_count:
         return [along(adversaries.direction)]
     about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise")}
+    if release.knowledge is not None:
+        return [adversaries.ratio_of_complex_signals(**about)]
     return [adversaries.ratio_on_the_air(**about)]
 
 

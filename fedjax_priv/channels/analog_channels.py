@@ -1,5 +1,7 @@
 """Analog channels with fading and receiver noise: uploads add up on the air, or each client has its own link."""
 
+from collections.abc import Mapping
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -79,13 +81,56 @@ def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
     """
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
-        real, imaginary = jnp.split(x, 2, axis=1)
+        real, _ = jnp.split(x, 2, axis=1)
         turn = per_client(lambda key: jax.random.uniform(key, real.shape[1:]), key, cohort.client) * 2 * jnp.pi
-        cosine, sine = jnp.cos(turn), jnp.sin(turn)
-        turned = jnp.concatenate([real * cosine - imaginary * sine, real * sine + imaginary * cosine], axis=1)
-        return _faded(key, turned, cohort)
+        return _faded(key, _times(x, jnp.cos(turn), jnp.sin(turn)), cohort)
 
     return multiple_access(receiver_noise, known_count=False)._replace(transmit=transmit)
+
+
+def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
+    """Signals that add on the air, `y = sum_k h_k x_k + CN(0, 2 N0)`, where clients do not know their gains.
+
+    A row of `x` is complex, its real parts first, then as many imaginary ones, as `layers.in_phase` has it. The true
+    gain is `h_k = gain_k u_k`, with the complex coefficient u_k of `Cohort.coefficient`; `gain_k` is what client k
+    knows. Measured of those that send, from what arrives: `received_amplitude`, the real part of what arrives of the
+    amplitude that the client intends.
+
+    Args:
+      receiver_noise: N0, >= 0, of each real part; may be traced.
+      known_count: as of `multiple_access`.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
+
+    Examples:
+      >>> from fedjax_priv.testing import cohort_of
+      >>> cohort = cohort_of(1)._replace(coefficient=jnp.array([[0.6, 0.8]]))
+      >>> y, alive = jax.jit(true_gains().transmit)(jax.random.key(0), jnp.array([[3.0, 0.0]]), cohort)
+      >>> print(y)
+      [[1.8 2.4]]
+    """
+
+    def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+        if isinstance(cohort.coefficient, tuple):
+            return _faded(key, x, cohort)
+        return _faded(key, _times(x, *cohort.coefficient.T[:, :, None]), cohort)
+
+    def measure(x: Float[Array, "b d"], y: Float[Array, "b d"], cohort: Cohort, measured: Mapping[str, Array]) -> dict:
+        meant = cohort.gain[:, None] * x
+        power = jnp.square(meant).sum(1)
+        arrives = jnp.where(power > 0, (meant * y).sum(1) / jnp.where(power > 0, power, 1), 0)
+        return {"received_amplitude": measured["amplitude"] * arrives}
+
+    return multiple_access(receiver_noise, known_count=known_count)._replace(
+        transmit=transmit, turns=True, measure=measure
+    )
+
+
+def _times(x: Float[Array, "b d"], cosine: Array, sine: Array) -> Float[Array, "b d"]:
+    """Complex rows times complex numbers."""
+    real, imaginary = jnp.split(x, 2, axis=1)
+    return jnp.concatenate([real * cosine - imaginary * sine, real * sine + imaginary * cosine], axis=1)
 
 
 def _faded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:

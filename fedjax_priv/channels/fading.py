@@ -1,7 +1,7 @@
 """Fading: gains of the clients' links from round to round, part of the state of a draw."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ class Fading(NamedTuple):
 
     init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
     apply: Callable[..., tuple]  # (key, state, round, n) -> (gain [n], state)
+    knowledge: Any = None  # what clients know of these gains, see `knowledge.estimated`; None: everything
+    rayleigh: bool = False  # gains are those of CN(0, 1), drawn anew in each round
 
 
 def constant(gain: ArrayLike = 1.0) -> Fading:
@@ -92,7 +94,8 @@ def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
       >>> print(round(float((gains**2).mean()), 1))
       1.0
     """
-    return rician(0.0, correlation=correlation)
+    anew = isinstance(correlation, int | float) and correlation == 0
+    return rician(0.0, correlation=correlation)._replace(rayleigh=anew)
 
 
 def recorded(gains: ArrayLike) -> Fading:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.channels import Fading, constant
+from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.clients.cohort_rows import (
     Byzantine,
     Counts,
@@ -132,8 +133,8 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
     """Each client joins independently.
 
     Args:
-      probability: `(round, gain [n]) -> p`, one for all clients or `[n]`; outside [0, 1] it becomes NaN, and the round
-        fails if the system divides by it.
+      probability: `(round, gain [n]) -> p`, of the gains that clients know, one for all clients or `[n]`; outside
+        [0, 1] it becomes NaN, and the round fails if the system divides by it.
       fading: gains of the clients' links, the state of this draw; None: all 1.
 
     Examples:
@@ -143,13 +144,13 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who = cohort_of(jnp.arange(count.size), round, count)
-        gain, state = fading.apply(named(key, "fading"), state, round, count.size)
+        gain, coefficient, state = known_gains(fading, key, state, round, count.size)
         p = jnp.broadcast_to(jnp.asarray(probability(round, gain), jnp.float32), who.client.shape)
         joins = per_client(jax.random.uniform, named(key, "join"), who.client) < p
         p = jnp.where((p >= 0) & (p <= 1), p, jnp.nan)
-        return who._replace(selected=joins, gain=gain, participation=p), state
+        return who._replace(selected=joins, gain=gain, participation=p, coefficient=coefficient), state
 
-    return Draw(lambda key, n: fading.init(named(key, "fading"), n), apply)
+    return Draw(lambda key, n: fading.init(named(key, "fading"), n), apply, knowledge=fading.knowledge)
 
 
 def bernoulli(participation: ArrayLike | Callable[[Array], ArrayLike], *, fading: Fading | None = None) -> Draw:

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.channels import Fading, constant
+from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.clients.cohort_rows import Counts, cohort_of
 from fedjax_priv.keys import named
 
@@ -118,9 +119,10 @@ def _scheduled(
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
             raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
-        gain, links = gains.apply(named(key, "fading"), state[0], round, count.size)
+        gain, coefficient, links = known_gains(gains, key, state[0], round, count.size)
         client, average = choose(round, gain, state[1])
         client = jnp.sort(client).astype(jnp.int32)
-        return cohort_of(client, round, count)._replace(gain=gain[client]), (links, average)
+        turned = jax.tree.map(lambda each: each[client], coefficient)
+        return cohort_of(client, round, count)._replace(gain=gain[client], coefficient=turned), (links, average)
 
-    return Draw(init, apply)
+    return Draw(init, apply, knowledge=gains.knowledge)

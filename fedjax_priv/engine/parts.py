@@ -159,8 +159,15 @@ def check_size(d: int) -> None:
         raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
 
 
-def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData, most: int | None) -> None:
-    """Client state and samples have a row for everyone, or for the cohort in its order; a sum can hold its uploads."""
+def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData, parts: Parts) -> None:
+    """Client state and samples have a row for everyone, or for the cohort in its order; a sum can hold its uploads.
+
+    Raises:
+      ValueError: it is not so, or clients do not know their gains and `channel` takes what they know for the truth.
+    """
+    most = parts.combine.max_uploads
+    if not isinstance(who.coefficient, tuple) and not parts.channel.turns:
+        raise ValueError("channel must be true_gains(...) where clients do not know their gains, got another one")
     n, k = data.count.shape[0], who.client.shape[0]
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
         for rows in jax.tree.leaves(tree):

@@ -140,7 +140,7 @@ def _step(
     check_clients(data, parts.num_clients)
     keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
     who, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
-    check_cohort(state, who, data, parts.combine.max_uploads)
+    check_cohort(state, who, data, parts)
 
     models = handed_out(parts.lying_server, keys["cohort"], state, data.count.shape[0])
     if parts.layers.digest:

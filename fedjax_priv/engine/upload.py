@@ -89,7 +89,11 @@ def _upload(
     _, public = shared
     y, carried, sent = parts.layers.encode(keys["encode"], private, public, update, who)
     sent = by_client(sent, loss, who)
-    y, arrived = parts.channel.transmit(keys["transmit"], y, who)
+    x = y
+    y, arrived = parts.channel.transmit(keys["transmit"], x, who)
+    if parts.channel.measure:
+        measured = dict(sent.measured)
+        sent = sent._replace(measured=measured | dict(parts.channel.measure(x, y, who, measured)))
     uploads = only_rows(arrived, y) if parts.observe and not parts.channel.superposes else ()
     checked = not isinstance(sent.valid, tuple)
     alive, rejected = (arrived & sent.valid, arrived & ~sent.valid) if checked else (arrived, ())

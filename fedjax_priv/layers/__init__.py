@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedjax_priv.layers.analog_alignment import align, waveform
+    from fedjax_priv.layers.analog_alignment import align, in_phase, waveform
     from fedjax_priv.layers.clipping import clip
     from fedjax_priv.layers.coded_mask import coded_masks
     from fedjax_priv.layers.common_subset import common_coordinates
@@ -63,7 +63,7 @@ else:
 __all__ = [
     "align", "average", "clip", "coded", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
     "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-    "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k",
+    "in_phase", "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k",
     "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field",
     "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean", "qsgd", "quantize",
     "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",

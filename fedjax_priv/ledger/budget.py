@@ -41,12 +41,15 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, ro
         raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
     who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
     each = ("round", "client")
-    here = who.selected
+    here, turned = who.selected, who.coefficient
+    told = {} if isinstance(turned, tuple) else {
+        "coefficient_real": (each, turned[..., 0]), "coefficient_imaginary": (each, turned[..., 1])
+    }  # fmt: skip
     return xr.Dataset(
         {
             "client_id": (each, who.client), "counted": (each, here), "gain": (each, who.gain),
             "status": (("round",), np.zeros(rounds, np.int32)), "join_probability": (each, who.participation),
-            "up_bytes": (("phase", *each), 1.0 * here[None]), "staleness": (each, who.staleness),
+            "up_bytes": (("phase", *each), 1.0 * here[None]), "staleness": (each, who.staleness), **told,
         },
         {"phase": ["upload"], "round": np.arange(1, rounds + 1)},
         {"num_params": sum(leaf.size for leaf in jax.tree.leaves(params))},

@@ -10,6 +10,7 @@ import functools
 
 import numpy as np
 
+from fedjax_priv.ledger import estimated_gains
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
 from fedjax_priv.ledger.receiver_noise import hidden_count, is_alone, levels, public_senders, received
 from fedjax_priv.systems.releases import OverTheAir
@@ -25,6 +26,8 @@ DELTA_LOCAL = 1e-5
 
 def entries(release: OverTheAir, question: Question) -> list[Entry]:
     """Entries for the server (or an outsider in its place), alone and with colluding users."""
+    if release.knowledge is not None:
+        return estimated_gains.entries(release, question)
     delta, colluding = question.delta, question.colluding
     p = question.run.join_probability.values.astype(np.float64)
     claim = _claimed(release, p, delta)

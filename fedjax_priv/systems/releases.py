@@ -79,6 +79,8 @@ class OverTheAir(NamedTuple):
     control: str  # what gives way where power does not suffice, see `layers.align`
     known_count: bool = True  # the server learns how many clients sent
     level: Any = 1.0  # c_t, amplitude at which clients are received: a number, or of (round, gain [n])
+    knowledge: Any = None  # what clients know of their gains, of `channels.knowledge`; None: everything
+    truncation: ArrayLike | None = None  # least squared gain, known to the client, with which it sends; None: all send
 
 
 class Vote(NamedTuple):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv.attacks import foe, on_field_elements, on_group_means, on_sparse, on_updates, random_elements
+from fedjax_priv.channels import constant, turned
 from fedjax_priv.crypto.modulus import ring
 from fedjax_priv.crypto.sketch import projection
 from fedjax_priv.layers import (
@@ -21,6 +22,7 @@ from fedjax_priv.layers import (
     discrete_gaussian_noise,
     enrolled_masks,
     gaussian_noise,
+    in_phase,
     integer_skellam_noise,
     invert_gains,
     jl,
@@ -263,6 +265,10 @@ LAYERS = {
     "over_the_air_mean": Case(
         stack(it=over_the_air_mean(), send=waveform()),
         lambda x, w: total(x, w) / max(len(x), 1), wire=lambda upload: np.zeros(len(upload)), counted=lambda _: 1,
+    ),
+    "in_phase": Case(
+        stack(it=in_phase(turned(constant(), deviation=0.0).knowledge), send=waveform()), total,
+        wire=lambda upload: np.zeros(len(upload)),
     ),
     "waveform": Case(waveform(), total, wire=lambda upload: np.zeros(len(upload))),
     "qsgd": Case(qsgd(2**12, 2), total, num_groups=2, error=9 / 2**12, wire=lambda upload: 32 + 14 * D),

@@ -2,6 +2,7 @@
 from the tables fails.
 """
 
+import pathlib
 import typing
 
 import chex
@@ -100,17 +101,22 @@ LYING_SERVERS = {"both_secrets", "gradient_suppression", "split_lists"}
 """In attacks/test_lying_servers.py and attacks/test_lying_models.py."""
 BACKDOORS = {"PixelTrigger", "plant_backdoor"}
 """Of images, in attacks/test_backdoors.py."""
+EXAMPLE_GAINS = pathlib.Path(__file__).parents[2] / "docs" / "recorded_gains.npz"
 CHANNELS = {
     "erasure": channels.erasure(0.4, leave=0.3),
     "multiple_access": channels.multiple_access(1.0),
     "orthogonal": channels.orthogonal(1.0),
     "outage": channels.outage(1.0, snr=4.0),
+    "true_gains": channels.true_gains(1.0),
     "unknown_phases": channels.unknown_phases(1.0),
 }
 FADING = {
     "constant": channels.constant(2.0),
     "rician": channels.rician(),
     "rayleigh": channels.rayleigh(correlation=0.5),
+    "estimated": channels.estimated(channels.rayleigh(), pilot_energy=2.0),
+    "turned": channels.turned(channels.rician(), deviation=0.8),
+    "gains_from_file": channels.gains_from_file(EXAMPLE_GAINS, antenna=0),
     "recorded": channels.recorded(np.random.default_rng(0).uniform(0.5, 2, (5, 7))),
 }
 
@@ -188,6 +194,6 @@ class TestParts(chex.TestCase):
         check_fading(FADING[name], variant=self.variant)
 
 
-@pytest.mark.parametrize("name", [name for name in FADING if name != "recorded"])
+@pytest.mark.parametrize("name", [name for name in FADING if name not in ("recorded", "gains_from_file")])
 def test_another_client_moves_no_gain(name):
     check_fading_by_number(FADING[name])

@@ -8,9 +8,9 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Draw, Key, Layer
-from fedjax_priv.channels import multiple_access, orthogonal
+from fedjax_priv.channels import multiple_access, orthogonal, true_gains
 from fedjax_priv.clients import only_if
-from fedjax_priv.layers import align, over_the_air_mean, waveform
+from fedjax_priv.layers import align, in_phase, over_the_air_mean, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 from fedjax_priv.layers.noise_gaussian import of_clients
@@ -69,15 +69,21 @@ def analog_uploads(
         draw = only_if(draw, lambda who: power_left(power / _squared(level, who), variance, who))
     if truncation is not None:
         draw = _truncated(draw, truncation)
-    several = access == "multiple"
-    channel = multiple_access(receiver_noise, known_count=known_count) if several else orthogonal(receiver_noise)
+    if draw.knowledge is not None and access != "multiple":
+        raise ValueError(f"access must be 'multiple' where clients do not know their gains, got {access!r}")
+    several = multiple_access if draw.knowledge is None else true_gains
+    channel = orthogonal(receiver_noise) if access == "orthogonal" else several(receiver_noise, known_count=known_count)
     layers = {
         "clip": clip_to(clip),
         "align": align(noise_variance, max_norm=clip, power=power, control=power_control, level=level),
         "mean": over_the_air_mean(known_count=known_count, level=level, expected_count=expected_count),
+        **({} if draw.knowledge is None else {"real": in_phase(draw.knowledge)}),
         "send": waveform(),
     }
-    release = OverTheAir(clip, noise_variance, receiver_noise, access, power, power_control, known_count, level)
+    release = OverTheAir(
+        clip, noise_variance, receiver_noise, access, power, power_control, known_count, level, draw.knowledge,
+        truncation,
+    )  # fmt: skip
     return AnalogUploads(draw, layers, channel, release)
 
 

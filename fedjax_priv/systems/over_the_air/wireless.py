@@ -64,7 +64,8 @@ def wireless(
         The server knows who is too weak. All send if not given.
       expected_count: what an unknown number of senders is taken for; their expected number, given the gains of the
         round, if not given.
-      fading: gains of the links; autoregressive Rician, G = 5 and rho = 0.1, if not given.
+      fading: gains of the links, and what clients know of them (`channels.estimated`, `channels.turned`);
+        autoregressive Rician, G = 5 and rho = 0.1, all known, if not given.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:

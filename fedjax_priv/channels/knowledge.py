@@ -1,0 +1,125 @@
+"""What clients know of the gains of their links: an estimate from pilots, or gains whose phase errs.
+
+A client inverts what it knows, `hat h`, so it arrives with the coefficient `u = h / hat h`: one complex number for all
+coordinates. `theory.wireless.estimated_coefficient` and `turned_coefficient` have its moments.
+"""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Key
+from fedjax_priv.channels.fading import Fading
+from fedjax_priv.keys import named, per_client
+
+Estimator = Literal["least squares", "mmse"]
+
+
+class Pilots(NamedTuple):
+    """Every client sends a pilot of its own in each round, and is told the estimate, without error or cost."""
+
+    energy: float | Array  # E_p of a client and round
+    receiver_noise: float | Array  # N0 of a real use
+    estimator: Estimator
+    rayleigh: bool  # gains are those of CN(0, 1), drawn anew in each round
+    uses = 2  # real uses of the channel, of a client and round
+
+    @property
+    def error(self) -> float | Array:
+        """v = 2 N0 / E_p, variance of `hat h - h` under least squares."""
+        return 2 * self.receiver_noise / self.energy
+
+    @property
+    def mean(self) -> float | Array:
+        """E u of Rayleigh gains."""
+        return 1.0 if self.estimator == "mmse" else 1 / (1 + self.error)
+
+    def known(self, key: Key, gain: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, "n 2"]]:
+        """What is known of each gain, `|hat h|`, and u. The phase of h changes the law of neither."""
+        noise = per_client(lambda key: jax.random.normal(key, (2,)), key, jnp.arange(gain.size))
+        real, imaginary = (jnp.sqrt(self.error / 2) * noise).T
+        real, shrunk = gain + real, 1 + self.error if self.estimator == "mmse" else 1.0
+        square = jnp.square(real) + jnp.square(imaginary)
+        return jnp.sqrt(square) / shrunk, (shrunk * gain / square)[:, None] * jnp.stack([real, -imaginary], 1)
+
+
+class Phases(NamedTuple):
+    """Gains are known, but for errors N(0, f^2) of their phases."""
+
+    deviation: float | Array  # f, in radians
+    uses = 0
+    energy = 0.0
+
+    @property
+    def mean(self) -> Array:
+        """E u."""
+        return jnp.exp(-jnp.square(self.deviation) / 2)
+
+    def known(self, key: Key, gain: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, "n 2"]]:
+        """The gains, and u."""
+        angle = self.deviation * per_client(jax.random.normal, key, jnp.arange(gain.size))
+        return gain, jnp.stack([jnp.cos(angle), jnp.sin(angle)], 1)
+
+
+def estimated(
+    fading: Fading, *, pilot_energy: float | Array, receiver_noise: float | Array = 1.0, estimator: Estimator = "mmse"
+) -> Fading:
+    """`fading`, of which clients know an estimate `hat h` from pilots, drawn anew in each round.
+
+    "least squares": `hat h = h + e`, `e ~ CN(0, v)`, `v = 2 N0 / E_p`. "mmse": `hat h = (h + e) / (1 + v)`, which is
+    the best for Rayleigh gains. Without a truncation the variance of what arrives is infinite.
+
+    Args:
+      fading: the true gains. The mean of what arrives is known for Rayleigh gains of mean power 1.
+      pilot_energy: E_p > 0 of a client and round, on one complex use of the channel; may be traced.
+      receiver_noise: N0 > 0 of a real use of the pilots; may be traced.
+      estimator: which estimate.
+
+    Raises:
+      ValueError: an argument outside its range, or gains that are not fully known already.
+
+    Examples:
+      >>> fading = estimated(rayleigh(), pilot_energy=20.0)
+      >>> print(fading.knowledge.error)
+      0.1
+    """
+    _validate.one_of(("least squares", "mmse"), estimator=estimator)
+    energy = _validate.positive(pilot_energy=pilot_energy)
+    noise = _validate.positive(receiver_noise=receiver_noise)
+    return _known_by(fading, Pilots(energy, noise, estimator, fading.rayleigh))
+
+
+def turned(fading: Fading, *, deviation: float | Array) -> Fading:
+    """`fading`, whose phases clients know up to errors `N(0, f^2)`, drawn anew in each round.
+
+    Args:
+      fading: the gains.
+      deviation: f >= 0, in radians; may be traced.
+
+    Raises:
+      ValueError: `deviation` is negative, or gains that are not fully known already.
+
+    Examples:
+      >>> fading = turned(rayleigh(), deviation=0.8)
+      >>> print(fading.knowledge.mean.round(4))
+      0.7261
+    """
+    return _known_by(fading, Phases(_validate.non_negative(deviation=deviation)))
+
+
+def known_gains(fading: Fading, key: Key, state: PyTree, round: Int[Array, ""], n: int) -> tuple[Array, Any, PyTree]:
+    """What clients know of a round's gains `[n]`, `Cohort.coefficient`, and the next state of `fading`."""
+    gain, state = fading.apply(named(key, "fading"), state, round, n)
+    if fading.knowledge is None:
+        return gain, (), state
+    return *fading.knowledge.known(named(key, "knowledge"), gain), state
+
+
+def _known_by(fading: Fading, knowledge: Pilots | Phases) -> Fading:
+    _validate.part(Fading, "channels.rayleigh()", fading=fading)
+    if fading.knowledge is not None:
+        raise ValueError(f"fading must be of gains that are fully known, got {fading.knowledge}")
+    return fading._replace(knowledge=knowledge)

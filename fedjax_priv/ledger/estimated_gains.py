@@ -1,0 +1,93 @@
+"""Users that do not know their gains: they arrive with complex coefficients u, and the server has the complex signal.
+
+It turns the signal by what it may learn of u, so |u| counts, and |u| is at times above 1. Noise of a user lies along
+its u. No figure takes gains for known.
+"""
+
+import numpy as np
+
+from fedjax_priv.channels.knowledge import Pilots
+from fedjax_priv.ledger.entry import Entry, Figure, Question, none
+from fedjax_priv.ledger.receiver_noise import is_alone, levels
+from fedjax_priv.systems.releases import OverTheAir
+from fedjax_priv.theory import wireless
+
+ADJACENT = "all that one user holds is replaced, and its loss and update stay finite"
+STAYS = "one user stays and sends 0 in place of its update"
+WHO = "the server, which has the complex signal, and may know true and estimated gains"
+_UNCLAIMED = none("the paper's eps is about gains that are known")
+
+
+def entries(release: OverTheAir, question: Question) -> list[Entry]:
+    """Entries for the server, alone and with the last colluding users."""
+    seen = [("server", WHO, question.run.sizes["client"])]
+    if question.colluding:
+        who = f"{WHO}, and the last {question.colluding} users, whose noise it knows"
+        seen.append(("coalition", who, question.run.sizes["client"] - question.colluding))
+    kinds = [("replacement", ADJACENT, 1.0), *([("zero-out", STAYS, 0.5)] if is_alone(release) else [])]
+    return [
+        Entry(who, adjacent, _UNCLAIMED, _proved(release, question, size, factor), view=view, neighbours=neighbours)
+        for view, who, size in seen
+        for neighbours, adjacent, factor in kinds
+    ]
+
+
+def _proved(release: OverTheAir, question: Question, size: int, factor: float) -> Figure:
+    """Of the first `size` users; `factor` 1/2 of the shift where a user sends 0."""
+    p = question.run.join_probability.transpose("round", "client").values[:, :size]
+    if why := _missing(release, p):
+        return none(why)
+    c = levels(release, question.run)
+    if not ((c > 0) & (c < np.inf)).all():
+        return none("a level is not a finite number above 0")
+    if _is_averaged(release, c):
+        return _averaged(release, question.delta, p == 1, float(c[0]) * factor)
+    return _of_this_run(release, question, p == 1, c, factor)
+
+
+def _missing(release: OverTheAir, p: np.ndarray) -> str:
+    """Why there is no guarantee; empty if there is one."""
+    if not np.isin(p, (0, 1)).all():
+        return "users toss coins and do not know their gains: no accountant"
+    if np.ndim(release.noise_variance):
+        return "noise variances differ between users: the accountant is for one"
+    if not float(np.asarray(release.receiver_noise)) > 0:
+        return "without noise of the receiver, whose noise lies along which u decides all"
+    if release.power is not None and not is_alone(release) and release.control != "signal":
+        return "the power limit scales the noise of users that do not know their gains: no accountant"
+    return ""
+
+
+def _is_averaged(release: OverTheAir, c: np.ndarray) -> bool:
+    """Whether the law of |u| is known, and the same in every round."""
+    known, least = release.knowledge, release.truncation
+    alike = isinstance(known, Pilots) and known.rayleigh and (c == c[0]).all() and is_alone(release)
+    return alike and least is not None and np.ndim(least) == 0 and float(np.asarray(least)) > 0
+
+
+def _averaged(release: OverTheAir, delta: float, sends: np.ndarray, level: float) -> Figure:
+    """Least squares at g is MMSE at g / (1 + v)^2, over 1 + v."""
+    known, v = release.knowledge, float(np.asarray(release.knowledge.error, np.float64))
+    shrunk = 1.0 if known.estimator == "mmse" else 1 + v
+    s = 2 * level * float(release.clip) / np.sqrt(float(release.receiver_noise)) / shrunk
+    g, most = float(np.asarray(release.truncation)) / shrunk**2, int(sends.sum(0).max(initial=0))
+    eps = wireless.estimated_channel_epsilon(delta, s, error=v, threshold=g, rounds=most) if most else 0.0
+    why = f"averaged over the errors of estimates, of the user that sends most, {most} times"
+    return Figure(float(eps), delta, why)
+
+
+def _of_this_run(release: OverTheAir, question: Question, sends: np.ndarray, c: np.ndarray, factor: float) -> Figure:
+    """One Gaussian mechanism for each user, at the coefficients of this run."""
+    part = lambda name: question.run[name].transpose("round", "client").values[:, : sends.shape[1]].astype(np.float64)
+    u = part("coefficient_real") + 1j * part("coefficient_imaginary")
+    if not np.isfinite(u[sends]).all():
+        return none("a coefficient is not finite")
+    numbers = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64).tolist()
+    about, moved = wireless.Round(sends.shape[1], 1.0, *numbers), np.zeros(u.shape)
+    for t, there in enumerate(sends):
+        if there.any():
+            moved[t, there] = wireless.known_coefficients_sensitivity(about, u[t, there], level=float(c[t]))
+    moved = factor * moved
+    eps = wireless.public_set_epsilon(question.delta, moved)
+    why = "at the true and estimated gains of this run: one Gaussian mechanism for each user, in the complex signal"
+    return Figure(eps, question.delta, why, lambda: wireless.public_set_epsilon_by_round(question.delta, moved))

@@ -1,0 +1,96 @@
+"""What clients know of their gains: coefficients against their closed forms, and errors that others have."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.channels import constant, estimated, rayleigh, recorded, rician, turned
+from fedjax_priv.channels.knowledge import known_gains
+from fedjax_priv.theory.wireless import estimated_coefficient, turned_coefficient
+from helpers import refuses
+
+KEY, USERS, V, G = jax.random.key(3), 100_000, 0.1, 0.2
+
+
+def drawn(fading, n=USERS):
+    """`(known gains, coefficients)` of a round, complex, in float64."""
+    gain, u, _ = jax.jit(lambda key: known_gains(fading, key, fading.init(KEY, n), jnp.int32(0), n))(KEY)
+    return np.asarray(gain, np.float64), np.asarray(u, np.float64) @ [1, 1j]
+
+
+def misses(sample, expected):
+    """Standard errors between a mean and what it should be."""
+    return abs(sample.mean() - expected) / (sample.std() / np.sqrt(sample.size))
+
+
+@pytest.mark.parametrize("estimator", ["mmse", "least squares"])
+def test_estimates_have_the_moments_of_the_table(estimator):
+    """Within 3 standard errors; the other estimate, and gains that are known, are far off."""
+    fading = estimated(rayleigh(), pilot_energy=14.0, receiver_noise=0.7, estimator=estimator)
+    assert fading.knowledge.error == pytest.approx(V)
+    known, u = drawn(fading)
+    sends = known**2 >= G
+    u = u[sends]
+    of = estimated_coefficient(V, G, estimator)
+    each = np.square(u.real - of.mean), np.square(u.imag)
+    pairs = [(u.real, of.mean), (u.imag, 0.0), *((part, of.variance / 2) for part in each), (sends, of.sends),
+             (np.where(sends, 1 / known**2, 0), of.energy)]  # fmt: skip
+    assert max(misses(np.asarray(sample), value) for sample, value in pairs) < 3
+    assert fading.knowledge.mean == pytest.approx(of.mean)
+    other = estimated_coefficient(V, G, "least squares" if estimator == "mmse" else "mmse")
+    assert misses(each[0], other.variance / 2) > 5 and misses(sends, other.sends) > 5
+    assert misses(sends, np.exp(-G)) > 5  # of gains that are known
+
+
+def test_phases_that_err_have_the_moments_of_the_table():
+    mean, real, imaginary = turned_coefficient(0.8)
+    fading = turned(rician(), deviation=0.8)
+    known, u = drawn(fading)
+    pairs = [(u.real, mean), (u.imag, 0.0), (np.square(u.real - mean), real), (np.square(u.imag), imaginary)]
+    assert max(misses(*pair) for pair in pairs) < 3
+    assert misses(np.square(u.imag), real) > 10 and misses(u.real, 1.0) > 10
+    np.testing.assert_allclose(abs(u), 1, rtol=1e-6)
+    np.testing.assert_allclose(known, drawn_gains(rician()), rtol=1e-4)
+    assert float(fading.knowledge.mean) == pytest.approx(mean)
+
+
+def drawn_gains(fading):
+    return jax.jit(lambda key: known_gains(fading, key, fading.init(KEY, USERS), jnp.int32(0), USERS)[0])(KEY)
+
+
+def test_the_true_gain_is_what_is_known_times_the_coefficient():
+    true = np.array([0.3, 1.0, 2.5])
+    known, u = drawn(estimated(recorded(true[None]), pilot_energy=1.0), 3)
+    np.testing.assert_allclose(known * abs(u), true, rtol=1e-5)
+    assert (abs(known - true) > 1e-3).all()
+    fine, u = drawn(estimated(recorded(true[None]), pilot_energy=1e8), 3)
+    np.testing.assert_allclose(fine, true, rtol=1e-3)
+    np.testing.assert_allclose(u, 1, atol=2e-3)
+
+
+def test_errors_of_a_client_are_its_own_and_new_in_each_round():
+    of = lambda key, n: known_gains(turned(constant(), deviation=1.0), key, (), jnp.int32(0), n)[1]
+    few, many, later = of(KEY, 3), of(KEY, 5), of(jax.random.key(4), 3)
+    np.testing.assert_array_equal(few, many[:3])
+    assert (abs(few - later) > 1e-3).all() and len(np.unique(np.asarray(many)[:, 0])) == 5
+
+
+def test_which_gains_are_known_to_be_rayleigh():
+    of = lambda fading: estimated(fading, pilot_energy=1.0).knowledge.rayleigh
+    assert of(rayleigh()) and not of(rayleigh(correlation=0.5)) and not of(rician())
+
+
+test_bad_arguments = refuses(
+    lambda make: make(),
+    (lambda: estimated(rayleigh(), pilot_energy=0.0), "pilot_energy must be a finite number > 0, got 0.0"),
+    (
+        lambda: estimated(rayleigh(), pilot_energy=1.0, receiver_noise=-1.0),
+        "receiver_noise must be a finite number > 0, got -1.0",
+    ),
+    (lambda: turned(rayleigh(), deviation=-0.1), "deviation must be a finite number >= 0, got -0.1"),
+    (
+        lambda: turned(estimated(rayleigh(), pilot_energy=1.0), deviation=0.1),
+        "fading must be of gains that are fully known, got Pilots",
+    ),
+)
