@@ -33,7 +33,8 @@ def gains_from_file(
       >>> import pathlib, tempfile
       >>> path = pathlib.Path(tempfile.mkdtemp()) / "gains.npy"
       >>> np.save(path, np.array([[3 + 4j, 1j], [0.5, 2]]))
-      >>> print(gains_from_file(path).apply(jax.random.key(0), (), 0, 2)[0])
+      >>> gains, state = jax.jit(gains_from_file(path).apply, static_argnums=3)(jax.random.key(0), (), 0, 2)
+      >>> print(gains)
       [5. 1.]
     """
     table = _of_one_antenna(_read(pathlib.Path(path), name), antenna)

@@ -104,7 +104,7 @@ def turned(fading: Fading, *, deviation: float | Array) -> Fading:
 
     Examples:
       >>> fading = turned(rayleigh(), deviation=0.8)
-      >>> print(fading.knowledge.mean.round(4))
+      >>> print(round(float(fading.knowledge.mean), 4))
       0.7261
     """
     return _known_by(fading, Phases(_validate.non_negative(deviation=deviation)))

@@ -84,6 +84,7 @@ def test_a_game_is_played_once_for_a_release_and_catches_a_twin_without_noise():
     auditor = Auditor(config, problem(config))
     program = Program("plain", "local", "dense", ("mean",))
     game = auditor(program)
+    assert game is not None
     exact = gaussian.epsilon(config.delta, 2 / config.deviation)
     assert game.once == pytest.approx(exact) and exact / 2 < game.shown < exact < game.twin
     assert (game.contradicted, game.caught) == (0, 1)
