@@ -90,7 +90,7 @@ def _skipped(config: Config, run: pd.DataFrame) -> Claim:
 def _audited(config: Config, run: pd.DataFrame) -> list[Claim]:
     """Of every cell with an eps; cells of one release share a game."""
     games = run[run.once.notna()]
-    twins = games[games.caught.notna()].drop_duplicates(["noise", "once", "twin"])
+    twins = pd.DataFrame(games[games.caught.notna()]).drop_duplicates(subset=["noise", "once", "twin"])
     shown = span(games.shown / games.once, 2) if len(games) else ""
     stands = Claim(
         "audits-stand", "no audit contradicts an eps that is proved", f"none of {len(games)} cells",

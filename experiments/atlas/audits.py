@@ -115,11 +115,12 @@ def _alone(
     config: Config, shared: Problem, program: Program, size: int, noisy: bool, local: Local, observe: Any
 ) -> Algorithm:
     """The system of one row: its clients, all honest, and the mean. Pairwise masks, which cancel, are left out."""
-    given = options(config, program if noisy else program._replace(noise="none")) | {"clip": config.clip}
+    given: dict[str, Any] = {**options(config, program if noisy else program._replace(noise="none"))}
     masks = {"elide": True} if given["secure"] == "thresholded" else {}
     numbers = Numbers(shared.size, given.pop("ratio"), None, given.pop("levels"), False, masks)
     given.pop("elide", None)
-    row = Stack(size, **given | {"buffer_size": size, "secure": _UNMASKED.get(given["secure"], given["secure"])})
+    given.update(clip=config.clip, buffer_size=size, secure=_UNMASKED.get(given["secure"], given["secure"]))
+    row = Stack(size, **given)
     return federated_round(
         cohort=everyone(), local=local, layers=layers_and_release(row, numbers)[0], channel=erasure(0.0),
         aggregate=rule(row, numbers), num_clients=size, mesh=None, block=size, observe=observe,

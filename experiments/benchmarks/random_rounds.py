@@ -129,7 +129,8 @@ def _program(name: str) -> Any:
             garble, words = protocol.garble
             layer = garble(layer, words(**draws.garbled))
         who = cohort_of(protocol.clients)._replace(selected=draws.selected)
-        outcome = layer_round(layer, key, draws.x, who, draws.alive, draws.online)
+        alive, online = jnp.asarray(draws.alive), jnp.asarray(draws.online)
+        outcome = layer_round(layer, key, draws.x, who, alive, online)
         clear, received = outcome["sent"].clear, outcome["received"]
         located = isinstance(clear, tuple)
         chosen = jnp.ones(draws.x.shape, bool) if located else jax.vmap(lambda words: bitmap.unpack(words, D))(clear)
@@ -155,7 +156,7 @@ def play(name: str, seed: int = 0) -> tuple[Draws, Found]:
 
 def counted(name: str, chunks: int) -> dict[str, int]:
     """A row of the table."""
-    row = dict.fromkeys(("rounds", "accepted", "accepted and wrong", "garbled", "garbled and found"), 0)
+    row: dict[str, int] = dict.fromkeys(("rounds", "accepted", "accepted and wrong", "garbled", "garbled and found"), 0)
     for draws, found in _played(name, chunks):
         row["rounds"] += CHUNK
         row["accepted"] += int(found.accepted.sum())

@@ -48,7 +48,7 @@ def own_seeds(key: Key, client: Int[Array, " n"]) -> UInt32[Array, "n 2"]:
 
 
 def sums_held(
-    shares: Callable[..., Array],
+    shares: Callable[..., PyTree],
     shared: PyTree,
     rows: tuple[PyTree, ...],
     alive: Bool[Array, " n"],
