@@ -13,7 +13,7 @@ import tempfile
 import jax
 
 MOST_BYTES = 2**30
-"""Of the folder when a command starts; a round's program takes 0.1 to 1 MB."""
+"""Of the folder when a command starts; a program takes 0.1 to 1 MB, a whole one of `run` about 3 MB."""
 _OFF = "JAX_ENABLE_COMPILATION_CACHE=false"
 
 
