@@ -105,10 +105,10 @@ def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True)
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of
-      >>> cohort = cohort_of(1)._replace(coefficient=jnp.array([[0.6, 0.8]]))
+      >>> cohort = cohort_of(1)._replace(coefficient=jnp.array([[0.5, 0.75]]))
       >>> y, alive = jax.jit(true_gains().transmit)(jax.random.key(0), jnp.array([[3.0, 0.0]]), cohort)
       >>> print(y)
-      [[1.8 2.4]]
+      [[1.5  2.25]]
     """
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:

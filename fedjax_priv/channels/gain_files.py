@@ -15,7 +15,7 @@ def gains_from_file(
 ) -> Fading:
     """Complex gains of links, recorded elsewhere: their amplitudes are the gains of round 1, 2, ...
 
-    A client that knows its gain inverts its phase too, and errors of estimates have no phase of their own, so the
+    A client that knows its gain inverts its phase too, and errors of estimates have a phase that is uniform, so the
     amplitude of a gain is all that matters. A round beyond the last one of the file fails.
 
     Args:

@@ -14,7 +14,7 @@ P = ParamSpec("P")
 ELSEWHERE = {
     "aggregate": "systems.robust_fedavg and systems.compose take a rule",
     "attack": "systems.robust_fedavg and systems.compose take an attack",
-    "channel": "systems.wireless and systems.compose take a channel",
+    "channel": "systems.compose takes a channel, systems.wireless a fading",
     "layers": "systems.compose and engine.federated_round take layers",
 }
 """Where to go with an argument that most systems set themselves."""
