@@ -164,7 +164,7 @@ LAYERS = {
             quantize=quantize(2.0**10, N * 295),
             mask=one_shot_masks(group_size=N, spacing=295, committee=N, threshold=4, fewest=4, length=8),
         ),
-        total, error=2.0**-10, wire=lambda upload: 32 * (D + 8 * N),
+        total, error=2.0**-10, wire=lambda upload: 32 * (D + 8 * N) + 64,  # a commitment of 64 bits
     ),
     "sparse_masks": Case(
         sparse_masks(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
