@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from experiments.cards import HERE, Card, chosen, folder_of, result
 from experiments.checks import problems
+from experiments.compiling import FAST_FLAGS
 from fedjax_priv import _validate
 from fedjax_priv.runs.records.manifest import commit
 
@@ -95,7 +96,7 @@ def environment(scale: str, programs: str) -> dict[str, str]:
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several experiments may share a GPU
     }
     if scale == "quick":
-        ours["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+        ours |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": FAST_FLAGS}
     path = os.pathsep.join([str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
     return ours | os.environ | {"PYTHONPATH": path}
 

@@ -10,9 +10,9 @@ import hypothesis
 import jax
 import pytest
 
-# Twice as fast to compile: one module a program, and the older emitters of kernels. Other versions know no such flag.
-if jax.__version_info__ < (0, 11):
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_use_fusion_emitters=false")
+from experiments.compiling import FAST_FLAGS
+
+os.environ.setdefault("XLA_FLAGS", FAST_FLAGS)
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_disable_most_optimizations", True)  # nearly all programs run once
