@@ -16,6 +16,7 @@ SYSTEMS = {
     "fedbuff, private": lambda local, n, **how: systems.fedbuff(
         local, num_clients=n, buffer_size=3, concurrency=4, clip=20.0, noise_multiplier=1e-4, **how
     ),
+    "fednova": lambda local, n, **how: systems.fednova(local, dropout=0.2, cohort_size=n - 2, **how),
     "secagg": make_secagg,
     "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
     "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),
