@@ -17,7 +17,7 @@ from experiments.problem import Task, load
 from experiments.resuming import next_run
 from experiments.setting import differences
 from fedjax_priv import data, losses, metrics, models
-from fedjax_priv.base import Algorithm, ClientData, Model
+from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import fedavg
@@ -63,14 +63,17 @@ def clients_of(config: Config, partition: str, whole: data.Dataset) -> ClientDat
     return data.federate(whole, config.num_clients, "shards", seed=config.seed, num_shards=2 * config.num_clients)
 
 
-def system(config: Config, cell: Cell, model: Model, rate: float, samples: int) -> Algorithm:
+def system(
+    config: Config, cell: Cell, model: Model, rate: float, samples: int,
+    of_local: Callable[[Local], Local] = lambda local: local,
+) -> Algorithm:  # fmt: skip
     """FedAvg; with B = infinity a local epoch is one step on all samples."""
     size, steps = (cell.batch, None) if cell.batch else (samples, config.epochs)
     local = local_sgd(
         losses.softmax_cross_entropy(model), learning_rate=rate, batch_size=size, num_steps=steps,
         num_epochs=None if steps else config.epochs,
     )  # fmt: skip
-    return fedavg(local, cohort_size=max(round(cell.fraction * config.num_clients), 1), mesh=None)
+    return fedavg(of_local(local), cohort_size=max(round(cell.fraction * config.num_clients), 1), mesh=None)
 
 
 def of_cell(config: Config, tried: Tried, whole: data.Dataset, model: Model, evaluate: Callable) -> xr.DataArray:

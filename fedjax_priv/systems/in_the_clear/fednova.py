@@ -1,4 +1,4 @@
-"""FedNova (Wang et al. 2020): updates divided by how far local steps went, so that uneven clients pull as they weigh."""
+"""FedNova (Wang et al. 2020): updates divided by how far local steps went, so that clients pull as they weigh."""
 
 from jaxtyping import Array, PyTree
 
