@@ -25,7 +25,6 @@ _CHOSEN = (
     Tried(Cell(0.1, ALL, "iid"), 600, grid(0.464), 10),
     Tried(Cell(0.1, 10, "shards"), 320, grid(0.1), 4),
     Tried(Cell(0.0, 10, "shards"), 2000, grid(0.0215), 20),
-    Tried(Cell(0.1, ALL, "shards"), 800, grid(0.215), 10),
 )
 """What the table's ratios that readers quote are made of."""
 _2NN = Config(tuple(
