@@ -134,9 +134,10 @@ def seen(model: Model, pixels: str) -> Model:
 def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
     rounds = {change: best(change, crossings(config, result, change)) for change in config.changes}
-    base = rounds.pop(config.changes[0])
+    plain = config.changes[0]
+    base = rounds.pop(plain)
     claims = [same(config, change, at, base) for change, at in rounds.items()]
-    claims += [same(config, Change(name), at, base) for name, at in of_base(config, result).items()]
+    claims += [same(config, plain._replace(name=name), at, base) for name, at in of_base(config, result).items()]
     notes = [
         f"{config.num_clients} clients, E = 1, {CELL.name} unless the line says more; each line at its best rate",
         f"as in the table's card: {said(base)} to {config.target:.0%}; printed: {TWO_NN[CELL]}",

@@ -279,7 +279,7 @@ def test_the_schedules_of_optax_will_do_and_one_below_zero_is_nan():
 
 
 def test_proximal_steps_shrink_towards_the_minimum_of_the_sum():
-    """On `h/2 ||w - c||^2 + mu/2 ||w - w_0||^2`: after s steps `(1 - (1 - eta (h + mu))^s)` of the way to the minimum."""
+    """Of `h/2 ||w - c||^2 + mu/2 ||w - w_0||^2`: s steps go `1 - (1 - eta (h + mu))^s` of the way there."""
     h, mu, rate, steps, c, w_0 = 3.0, 1.5, 0.05, 7, np.array([4.0, -2.0]), np.array([1.0, 1.0])
     data = ClientData(jnp.asarray(np.tile(c, (1, B, 1)), jnp.float32), jnp.array([B]))
     loss = lambda params, x: 0.5 * h * jnp.square(params[None] - x).sum(1)

@@ -72,6 +72,7 @@ def test_what_has_the_printed_rounds():
     assert found["1"].startswith("51.0 rounds (50.0 to 52.0, 3 seeds), 0.59 times the printed, 1.46 times (1.4")
     assert found["3"] == "no rate gets there in 100 rounds with every seed"
     assert said["at the next smaller rate of the grid"] == "not decided"  # its runs never get there
+    assert found["at the next smaller rate of the grid"] == "no rate gets there in 100 rounds with every seed"
     of_one, found = words([30, 31, 32], cell=mcmahan_causes.ONE, base=(50.0, 51.0, 52.0))
     assert found["0"].startswith("31.0 rounds (30.0 to 32.0, 3 seeds), 0.10 times the printed")
     assert of_one["0"] == "differs" and "ours" not in found["0"]
