@@ -23,8 +23,8 @@ _CHOSEN = (
     Tried(_TENTH, 60, grid(0.215)),
     Tried(_ONE, 200, grid(0.1), 2),
     Tried(Cell(0.1, ALL, "iid"), 600, grid(0.464), 10),
-    Tried(Cell(0.1, 10, "shards"), 320, grid(0.1), 4),
-    Tried(Cell(0.0, 10, "shards"), 2000, grid(0.0215), 20),
+    Tried(Cell(0.1, 10, "shards"), 220, grid(0.215), 4),
+    Tried(Cell(0.0, 10, "shards"), 1500, grid(0.0464), 20),
 )
 """What the table's ratios that readers quote are made of."""
 _2NN = Config(tuple(

@@ -57,7 +57,7 @@ def straight(rounds, evaluations=101):
 
 def words(*changed, base=(34.0, 35.0, 36.0), **how):
     """Claims by id, of curves `[change][seed]` at the middle of three rates; at the others they stay at 10%."""
-    changes = tuple(Change(name, rounds=100, **how) for name in [BASE, *map(str, range(len(changed)))])
+    changes = tuple(Change(name, **{"rounds": 100} | how) for name in [BASE, *map(str, range(len(changed)))])
     curves = np.full((len(changes), 3, 3, 101), 0.1)
     curves[:, 1] = [[straight(r) for r in row] for row in (base, *changed)]
     values = xr.DataArray(curves, dims=("change", "rate", "seed", "evaluation"), coords={
@@ -75,6 +75,8 @@ def test_what_has_the_printed_rounds():
     assert found["at the next smaller rate of the grid"] == "no rate gets there in 100 rounds with every seed"
     of_one, found = words([30, 31, 32], cell=mcmahan_causes.ONE, base=(50.0, 51.0, 52.0))
     assert found["0"].startswith("31.0 rounds (30.0 to 32.0, 3 seeds), 0.10 times the printed")
+    never, _ = words([300, 300, 300], rounds=109)
+    assert never["0"] == "differs", "more than 1.25 times 87"
     assert of_one["0"] == "differs" and "ours" not in found["0"]
 
 
@@ -96,6 +98,9 @@ def test_other_definitions_of_reached():
     curve[60] = 0.9
     assert mcmahan_causes.last_crossing(0.97, at, curve) == 61
     curve[-1] = 0.9
+    assert mcmahan_causes.last_crossing(0.97, at, curve) == np.inf
+    curve[-1] = np.nan  # another change was run for longer
+    curve[-2] = 0.9
     assert mcmahan_causes.last_crossing(0.97, at, curve) == np.inf
     np.testing.assert_allclose(mcmahan_causes.smooth(np.arange(8.0))[4:], [2, 3, 4, 5])
     _, found = words(base=(33.0, 35.0, 37.0))
