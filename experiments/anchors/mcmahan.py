@@ -8,7 +8,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from experiments import published
-from experiments.anchors.mcmahan_claims import Best, Config, Tried, at_best, of_cell_printed, order, other_start, pairs
+from experiments.anchors.mcmahan_claims import (
+    Best,
+    Config,
+    Tried,
+    at_best,
+    of_cell_printed,
+    order,
+    other_start,
+    pairs,
+    same_ratio,
+)
 from experiments.anchors.mcmahan_printed import TABLES, Cell
 from experiments.anchors.starts import started
 from experiments.drawing import finish
@@ -42,11 +52,12 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
     table = TABLES[config.printed]
     best = {tried.cell: at_best(tried, result.rounds.sel(place=tried.cell.name)) for tried in config.cells}
+    alike = pairs(list(best))
     claims = [of_cell_printed(config, tried, best[tried.cell], table) for tried in config.cells]
+    claims += [same_ratio(slow, quick, best, table) for slow, quick in alike]
     if config.dataset != "mnist":
         claims = [published.of_other_data(claim) for claim in claims]
-    for slow, quick in pairs(list(best)):
-        claims.append(order(slow, quick, best, table))
+    claims += [order(slow, quick, best, table) for slow, quick in alike]
     claims += [other_start(config, tried, result) for tried in config.cells if len(tried.starts) > 1]
     return Outcome(draw(config, best, table), result, claims, caveats(config))
 

@@ -85,6 +85,23 @@ def test_orders(more, verdict):
 
 
 @pytest.mark.parametrize(
+    ("more", "less", "word"),
+    [
+        ([108, 110, 112], [30, 30.5, 31], "reproduced"),  # a third of the rounds, and the printed ratio
+        ([300, 310, 320], [30, 31, 32], "differs"),
+        ([80, 120, 150], [30, 31, 32], "not decided"),
+    ],
+)
+def test_ratios(more, less, word):
+    cells = [Tried(TENTH, 400, grid(0.1)), Tried(ONE, 400, grid(0.1))]
+    claims = lambda rows: outcome([[[BAD, less, BAD]], [rows]], cells).claims
+    (claim,) = (claim for claim in claims([BAD, more, BAD]) if claim.id.startswith("ratio"))
+    assert (claim._replace(differs="").said, claim.expected) == (word, "3.63 times")
+    (edge,) = (claim for claim in claims([BAD, BAD, more]) if claim.id.startswith("ratio"))
+    assert edge.verdict is None and "edge" in edge.note
+
+
+@pytest.mark.parametrize(
     ("small", "explains"),
     [([BAD, [80, 81, 82], BAD], True), ([BAD, [50, 51, 52], BAD], False), ([BAD, BAD, [80, 81, 82]], None),
      ([[np.inf] * 3] * 3, None)],
