@@ -52,10 +52,14 @@ def grid(middle: float, below: int = 1, above: int = 1) -> tuple[float, ...]:
 
 
 def at_best(tried: Tried, rounds: xr.DataArray, start: str | None = None) -> Best:
-    """The rate with the fewest rounds (geometric mean over seeds), rounds by seed there, whether it is an edge."""
+    """The rate with the fewest rounds (geometric mean over seeds), rounds by seed there, whether it is an edge.
+
+    Where no rate reaches the target with every seed it is the one that does with most of them.
+    """
     values = log(rounds.sel(start=start or tried.starts[0])).isel(rate=slice(len(tried.rates)))
-    mean = values.mean("seed").values
-    place = int(np.argmin(mean))
+    reached = np.isfinite(values)
+    mean = values.where(reached).mean("seed").fillna(np.inf).values
+    place = int(np.lexsort((mean, -reached.sum("seed").values))[0])
     return Best(
         tried.rates[place],
         rounds.sel(start=start or tried.starts[0]).isel(rate=place),

@@ -70,6 +70,13 @@ def test_not_reached_in_few_rounds_decides_nothing():
     assert claim.verdict is None and claim.found == "more than 100 rounds in 3 of 3 seeds"
 
 
+def test_the_rate_that_most_seeds_reach_the_target_with():
+    (claim,) = outcome([[[[90.0, np.inf, np.inf], [99.0, 98.0, np.inf], [97.0, 99.5, np.inf]]]]).claims
+    assert claim.found == "more than 200 rounds in 1 of 3 seeds"
+    (claim,) = outcome([[[[90.0, np.inf, np.inf], [199.0, 198.0, 197.0], [20.0, 20.0, np.inf]]]]).claims
+    assert claim.found.startswith("198.0 rounds")
+
+
 def test_each_cell_has_its_own_rate():
     (claim,) = outcome([[[[90.0] * 3, [80.0] * 3, [85.0] * 3]]]).claims
     assert claim.found.startswith("80.0 rounds (80.0 to 80.0, 3 seeds) at rate 0.1, 0.92 times the printed")
