@@ -57,7 +57,7 @@ def at_best(tried: Tried, rounds: xr.DataArray, start: str | None = None) -> Bes
     Where no rate reaches the target with every seed it is the one that does with most of them.
     """
     values = log(rounds.sel(start=start or tried.starts[0])).isel(rate=slice(len(tried.rates)))
-    reached = np.isfinite(values)
+    reached = xr.apply_ufunc(np.isfinite, values)
     mean = values.where(reached).mean("seed").fillna(np.inf).values
     place = int(np.lexsort((mean, -reached.sum("seed").values))[0])
     return Best(
