@@ -23,6 +23,7 @@ class Open(enum.StrEnum):
     NOT_RUN = "not tested at this scale"
     UNDECIDED = "not decided"  # the interval is too wide
     UNTESTABLE = "not testable here"  # a control failed
+    REPORTED = "reported, not judged"  # a time: another machine's is no measure
     BETTER = "better than printed"  # by more than the margin; the cause is not known
 
 

@@ -33,7 +33,8 @@ ORDER = (
     "private_training.equal_epsilon", "private_training.opacus_eps_3", "private_training.opacus_eps_1",
     "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1", "private_training.tf_privacy_eps_3",
     "private_training.tf_privacy_eps_10", "private_training.scattering_eps_3", "anchors.lr_mnist",
-    "anchors.mcmahan_2nn", "anchors.niid_bench_mnist", "anchors.mcmahan_cnn", "anchors.heat_map", "anchors.bucketing",
+    "anchors.mcmahan_2nn", "anchors.mcmahan_causes", "anchors.niid_bench_mnist", "anchors.mcmahan_cnn",
+    "anchors.heat_map", "anchors.bucketing",
     "atlas.atlas", "wireless.privacy_for_free",
 )  # fmt: skip
 """Every card with a scale `paper`. First what the papers' main claims rest on, cheap before costly; what two cores make

@@ -1,39 +1,42 @@
-"""FedProx's softmax regression on MNIST over 1,000 devices, whose wall time FLUTE reports for several simulators.
+"""Linear classification of MNIST over 1,000 devices, whose accuracy and wall time FLUTE reports for three simulators.
 
-Setting of Li et al. 2020 (FedProx, `data/mnist/generate_niid.py`): two digits per device, sizes lognormal, each pixel
-standardised over all 70,000 images, 90% of a device's samples train. Times: Garcia et al. 2022 (FLUTE, arXiv
-2203.13789).
+Split of Li et al. 2020 (FedProx, `data/mnist/generate_niid.py`): two digits per device, sizes lognormal, each pixel
+standardised over all 70,000 images, 90% of a device's samples train. The rest is as in `experiments/cv_lr_mnist` of
+FLUTE (Garcia et al. 2022, arXiv 2203.13789): PyTorch's initial parameters, and a model, taken from FedML, that puts a
+sigmoid between the linear layer and the cross-entropy, so logits are in (0, 1). Softmax regression has none.
 """
 
 import time
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import flax.linen as nn
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import PyTree
+from jaxtyping import Array, Float, PyTree
 from matplotlib.figure import Figure
 
 from experiments import published
+from experiments.anchors.networks import dense
 from experiments.claims import Claim, Open, Source
-from experiments.comparison import over_seeds, plus_minus
+from experiments.comparison import decided, gap, over_seeds, plus_minus
 from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics, models
+from fedjax_priv.base import Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import fedavg
 
-PRINTED = published.Printed(80.5)
-"""Percent; "about 80 to 81" after 100 rounds."""
+PRINTED = published.Printed(80.25, 0.71, 8)
+"""Percent after 100 rounds: 81, 81, 80, 80, 80, 80, 79 and 81, of FedML, Flower and FLUTE on CPUs and GPUs."""
 MARGIN = 1.5
 """Points of accuracy."""
-ALLOWED = 30.0
-"""Seconds that 100 rounds may take on two cores, with compiling."""
 ELSEWHERE = {"Flower 1.0": "30:14", "FLUTE": "3:20"}
 """Minutes and seconds on CPUs of another machine, as FLUTE's table has them."""
+SIGMOID, LINEAR = "sigmoid", "linear"
 
 
 class Config(NamedTuple):
@@ -46,7 +49,8 @@ class Config(NamedTuple):
     every: int = 20
     batch_size: int = 10
     learning_rate: float = 0.03
-    repeats: int = 3
+    outputs: tuple[Literal["sigmoid", "linear"], ...] = (SIGMOID, LINEAR)  # what the cross-entropy gets
+    repeats: int = 5
     seed: int = 0
 
 
@@ -58,15 +62,28 @@ class Devices(NamedTuple):
     y_test: np.ndarray
 
 
+class Network(nn.Module):
+    """One linear layer, and FedML's sigmoid or nothing."""
+
+    outputs: str
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "b d"]) -> Float[Array, "b 10"]:
+        """What the cross-entropy takes for logits."""
+        y = dense(x, 10)
+        return nn.sigmoid(y) if self.outputs == SIGMOID else y
+
+
 def run(config: Config) -> Outcome:
-    """One run per seed, which draws the split, the cohorts and the batches."""
+    """Each kind of outputs with each seed, which draws the split, the initial parameters, the cohorts and batches."""
     whole = standardised(load(Task(config.dataset)))  # pyright: ignore[reportArgumentType]
-    return judge(config, xr.concat([one_run(config, *whole, seed) for seed in range(config.repeats)], "seed"))
+    return judge(config, xr.concat([of_seed(config, *whole, seed) for seed in range(config.repeats)], "seed"))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
-    return Outcome(draw(result), result, [same_accuracy(config, result), cost(config, result)], caveats(config, result))
+    claims = [same_accuracy(config, result), without_sigmoid(result), cost(config, result)]
+    return Outcome(draw(result), result, claims, caveats(config, result))
 
 
 def standardised(whole: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
@@ -93,11 +110,19 @@ def devices_of(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> Devic
     return Devices(data.Pool(fetch, np.array([len(part) for part in train], np.int32)), x[rest], y[rest])
 
 
-def one_run(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> xr.Dataset:
-    """`accuracy` in percent by `evaluation`, `cpu_seconds` with splitting and compiling, `failed` rounds."""
+def of_seed(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> xr.Dataset:
+    """The runs of a seed, by `outputs`: same split, initial parameters, cohorts and batches."""
     start = time.process_time()
     of = devices_of(config, x, y, seed)
-    model = models.softmax_regression((x.shape[1],), 10)
+    split = time.process_time() - start
+    runs = [one_run(config, of, models.from_flax(Network(kind), x.shape[1:]), seed) for kind in config.outputs]
+    together = xr.concat(runs, xr.Variable("outputs", list(config.outputs)))
+    return together.assign(cpu_seconds=together.cpu_seconds + split, devices_largest=int(of.pool.count.max()))
+
+
+def one_run(config: Config, of: Devices, model: Model, seed: int) -> xr.Dataset:
+    """`accuracy` in percent by `evaluation`, `cpu_seconds` with compiling, `failed` rounds."""
+    start = time.process_time()
     local = local_sgd(
         losses.softmax_cross_entropy(model), learning_rate=config.learning_rate, batch_size=config.batch_size,
         num_epochs=1,
@@ -110,29 +135,47 @@ def one_run(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> xr.Datas
     )  # fmt: skip
     return xr.Dataset(
         {"accuracy": 100 * whole.accuracy, "failed": int((whole.status != 0).sum())}
-        | {"cpu_seconds": time.process_time() - start, "devices_largest": int(of.pool.count.max())}
+        | {"cpu_seconds": time.process_time() - start}
     )
 
 
 def same_accuracy(config: Config, result: xr.Dataset) -> Claim:
-    last = result.accuracy.isel(evaluation=-1)
+    """With the sigmoid of the source's model."""
     claim = published.claim(
         "accuracy", f"LR on MNIST, FedProx's split: test accuracy after {config.rounds} rounds, %",
-        last.values.tolist(), PRINTED, MARGIN, unit=" points", better=1,
-    )._replace(expected="about 80 to 81")  # fmt: skip
+        final(result, SIGMOID).values.tolist(), PRINTED, MARGIN, unit=" points", better=1,
+    )  # fmt: skip
+    claim = claim._replace(note="; ".join(filter(None, [claim.note, "theirs share one split, ours have one per seed"])))
     return claim if config.dataset == "mnist" else published.of_other_data(claim)
 
 
+def without_sigmoid(result: xr.Dataset) -> Claim:
+    """Whether the sigmoid is what keeps the printed accuracy below that of softmax regression."""
+    alone = final(result, LINEAR)
+    more, level = gap(alone, final(result, SIGMOID)), over_seeds(alone)
+    return Claim(
+        "without-sigmoid", "softmax regression, without the source's sigmoid, is better by more than the margin",
+        f"more than {MARGIN:g} points",
+        f"{float(level.mean):.2f}{plus_minus(float(level.noise))}, which is {more.text(1)} points more",
+        decided(more.above(MARGIN)),
+        f"Student's 95% interval of paired differences is above 0, their mean above {MARGIN:g}",
+        source=Source.OURS, why=Open.UNDECIDED,
+    )  # fmt: skip
+
+
+def final(result: xr.Dataset, outputs: str) -> xr.DataArray:
+    """Accuracy after the last round, by seed."""
+    return result.accuracy.sel(outputs=outputs).isel(evaluation=-1).drop_vars("outputs")
+
+
 def cost(config: Config, result: xr.Dataset) -> Claim:
-    """From CPU seconds of all threads: on two idle cores a run takes from half of them to all of them."""
-    spent = over_seeds(result.cpu_seconds)
+    """CPU seconds of all threads: times of others are another machine's, so nothing is judged."""
+    spent = over_seeds(result.cpu_seconds.sel(outputs=SIGMOID))
     others = ", ".join(f"{name} {minutes}" for name, minutes in ELSEWHERE.items())
     return Claim(
-        "cpu-seconds", f"{config.rounds} rounds take less than {ALLOWED:g} s on two cores, with compiling",
-        f"{ALLOWED:g} s; other machine: {others}", f"{float(spent.mean):.1f}{plus_minus(float(spent.noise))} CPU s",
-        True if (result.cpu_seconds < ALLOWED).all() else False if (result.cpu_seconds > 2 * ALLOWED).any() else None,
-        "CPU seconds of all threads: fewer in every run, or, for a no, more than twice as many in one",
-        source=Source.OURS, why=Open.UNDECIDED, note="times of others are another machine's, and are not judged",
+        "cpu-seconds", f"time of {config.rounds} rounds, with splitting and compiling",
+        f"another machine's, wall clock: {others}", f"{float(spent.mean):.1f}{plus_minus(float(spent.noise))} CPU s",
+        None, "times are reported, not judged", source=Source.OURS, why=Open.REPORTED,
     )  # fmt: skip
 
 
@@ -151,7 +194,9 @@ def draw(result: xr.Dataset) -> Figure:
     """Accuracy by round, and the printed range."""
     picture = Figure(figsize=(5.5, 3.2), layout="constrained")
     axes = picture.subplots()
-    band(axes, result.accuracy, "evaluation", "ours", COLOURS[0])
-    axes.axhspan(80, 81, color=COLOURS[1], alpha=0.4, label="printed, after 100 rounds")
-    finish(axes, "Softmax regression, FedProx's split", xlabel="round", ylabel="test accuracy, %", ylim=(0, 100))
+    names = {SIGMOID: "ours, with the source's sigmoid", LINEAR: "ours, softmax regression"}
+    for kind, colour in zip(result.outputs.values, COLOURS, strict=False):
+        band(axes, result.accuracy.sel(outputs=kind), "evaluation", names[str(kind)], colour)
+    axes.axhspan(79, 81, color=COLOURS[2], alpha=0.4, label="printed, after 100 rounds")
+    finish(axes, "LR on MNIST, FedProx's split", xlabel="round", ylabel="test accuracy, %", ylim=(0, 100))
     return picture

@@ -8,7 +8,17 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from experiments import published
-from experiments.anchors.mcmahan_claims import Best, Config, Tried, at_best, of_cell_printed, order, other_start, pairs
+from experiments.anchors.mcmahan_claims import (
+    Best,
+    Config,
+    Tried,
+    at_best,
+    of_cell_printed,
+    order,
+    other_start,
+    pairs,
+    same_ratio,
+)
 from experiments.anchors.mcmahan_printed import TABLES, Cell
 from experiments.anchors.starts import started
 from experiments.drawing import finish
@@ -17,7 +27,7 @@ from experiments.problem import Task, load
 from experiments.resuming import next_run
 from experiments.setting import differences
 from fedjax_priv import data, losses, metrics, models
-from fedjax_priv.base import Algorithm, ClientData, Model
+from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import fedavg
@@ -42,11 +52,12 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
     table = TABLES[config.printed]
     best = {tried.cell: at_best(tried, result.rounds.sel(place=tried.cell.name)) for tried in config.cells}
+    alike = pairs(list(best))
     claims = [of_cell_printed(config, tried, best[tried.cell], table) for tried in config.cells]
+    claims += [same_ratio(slow, quick, best, table) for slow, quick in alike]
     if config.dataset != "mnist":
         claims = [published.of_other_data(claim) for claim in claims]
-    for slow, quick in pairs(list(best)):
-        claims.append(order(slow, quick, best, table))
+    claims += [order(slow, quick, best, table) for slow, quick in alike]
     claims += [other_start(config, tried, result) for tried in config.cells if len(tried.starts) > 1]
     return Outcome(draw(config, best, table), result, claims, caveats(config))
 
@@ -63,14 +74,17 @@ def clients_of(config: Config, partition: str, whole: data.Dataset) -> ClientDat
     return data.federate(whole, config.num_clients, "shards", seed=config.seed, num_shards=2 * config.num_clients)
 
 
-def system(config: Config, cell: Cell, model: Model, rate: float, samples: int) -> Algorithm:
+def system(
+    config: Config, cell: Cell, model: Model, rate: float, samples: int,
+    of_local: Callable[[Local], Local] = lambda local: local,
+) -> Algorithm:  # fmt: skip
     """FedAvg; with B = infinity a local epoch is one step on all samples."""
     size, steps = (cell.batch, None) if cell.batch else (samples, config.epochs)
     local = local_sgd(
         losses.softmax_cross_entropy(model), learning_rate=rate, batch_size=size, num_steps=steps,
         num_epochs=None if steps else config.epochs,
     )  # fmt: skip
-    return fedavg(local, cohort_size=max(round(cell.fraction * config.num_clients), 1), mesh=None)
+    return fedavg(of_local(local), cohort_size=max(round(cell.fraction * config.num_clients), 1), mesh=None)
 
 
 def of_cell(config: Config, tried: Tried, whole: data.Dataset, model: Model, evaluate: Callable) -> xr.DataArray:

@@ -52,10 +52,14 @@ def grid(middle: float, below: int = 1, above: int = 1) -> tuple[float, ...]:
 
 
 def at_best(tried: Tried, rounds: xr.DataArray, start: str | None = None) -> Best:
-    """The rate with the fewest rounds (geometric mean over seeds), rounds by seed there, whether it is an edge."""
+    """The rate with the fewest rounds (geometric mean over seeds), rounds by seed there, whether it is an edge.
+
+    Where no rate reaches the target with every seed it is the one that does with most of them.
+    """
     values = log(rounds.sel(start=start or tried.starts[0])).isel(rate=slice(len(tried.rates)))
-    mean = values.mean("seed").values
-    place = int(np.argmin(mean))
+    reached = xr.apply_ufunc(np.isfinite, values)
+    mean = values.where(reached).mean("seed").fillna(np.inf).values
+    place = int(np.lexsort((mean, -reached.sum("seed").values))[0])
     return Best(
         tried.rates[place],
         rounds.sel(start=start or tried.starts[0]).isel(rate=place),
@@ -122,6 +126,24 @@ def order(slow: Cell, quick: Cell, best: dict[Cell, Best], table: dict[Cell, int
     apart = gap(log(more), log(less))
     verdict = decided(apart.above(margin=math.log(1.25)))
     return claim._replace(found=factors(apart), verdict=verdict if ratio > 1 else None)
+
+
+def same_ratio(slow: Cell, quick: Cell, best: dict[Cell, Best], table: dict[Cell, int]) -> Claim:
+    """Whether the rounds of two cells have the printed ratio; what moves all rounds by one factor leaves it alone."""
+    printed, factor = table[slow] / table[quick], max(FACTOR[slow.batch], FACTOR[quick.batch])
+    claim = Claim(
+        f"ratio {slow.name}; {quick.name}", f"rounds of {slow.name}, of those of {quick.name}", f"{printed:.2f} times",
+        "not reached", None, f"a factor of at most {factor:g}, and Welch's 95% interval of the logarithms as narrow",
+        why=Open.UNDECIDED, margin=f"factor {factor:g}",
+    )  # fmt: skip
+    more, less = best[slow].rounds, best[quick].rounds
+    if not (np.isfinite(more).all() and np.isfinite(less).all()):
+        return claim
+    apart = published.compare(log(more) - log(less), published.Printed(math.log(printed)), math.log(factor))
+    found = f"{factors(gap(log(more), log(less)))}, {math.exp(apart.apart):.2f} times the printed"
+    if best[slow].edge or best[quick].edge:
+        return claim._replace(found=found, note="a best rate is at the edge of its grid")
+    return claim._replace(found=found, verdict=apart.verdict, note=apart.missing)
 
 
 def factors(apart: Gap) -> str:

@@ -29,8 +29,8 @@ class BucketingNetwork(nn.Module):
         """Logits; in training channels and units are dropped, with the key "dropout"."""
         x = _convolved(nn.relu(_convolved(x, 32, 3)), 64, 3)
         x = nn.Dropout(0.25, broadcast_dims=(1, 2), deterministic=not train)(max_pool(x))
-        x = nn.relu(_dense(x.reshape(len(x), -1), 128))
-        return _dense(nn.Dropout(0.5, deterministic=not train)(x), 10)
+        x = nn.relu(dense(x.reshape(len(x), -1), 128))
+        return dense(nn.Dropout(0.5, deterministic=not train)(x), 10)
 
 
 class ByzFLNetwork(nn.Module):
@@ -43,7 +43,7 @@ class ByzFLNetwork(nn.Module):
         """Logits."""
         for channels in (20, 50):
             x = nn.relu(max_pool(_convolved(x, channels, self.kernel)))
-        return _dense(nn.relu(_dense(x.reshape(len(x), -1), 500)), 10)
+        return dense(nn.relu(dense(x.reshape(len(x), -1), 500)), 10)
 
 
 def byzfl(dataset: str) -> Model:
@@ -86,7 +86,8 @@ def _convolved(x: Array, channels: int, kernel: int) -> Array:
     )(x)  # fmt: skip
 
 
-def _dense(x: Array, size: int) -> Array:
+def dense(x: Array, size: int) -> Array:
+    """A dense layer inside a module, as PyTorch starts it."""
     drawn = _uniform(x.shape[-1])
     return nn.Dense(size, kernel_init=drawn, bias_init=drawn)(x)
 

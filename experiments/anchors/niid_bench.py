@@ -25,7 +25,7 @@ from fedjax_priv.losses import Loss
 from fedjax_priv.models.client_convolution import conv
 from fedjax_priv.models.cnn import max_pool
 from fedjax_priv.runs.simulation import simulate
-from fedjax_priv.systems import fedavg
+from fedjax_priv.systems import fedavg, fednova
 
 MARGIN = 0.3
 """Points of accuracy. `#C = 1` has none: two versions of the printed table disagree by 30 points."""
@@ -35,7 +35,7 @@ class Config(NamedTuple):
     """The table at one scale."""
 
     dataset: str = "mnist"
-    methods: tuple[str, ...] = ("FedAvg", "FedProx")
+    methods: tuple[str, ...] = tuple(PRINTED)
     splits: tuple[str, ...] = tuple(SPLITS)
     num_clients: int = 10
     rounds: int = 50
@@ -123,6 +123,7 @@ def one_run(
     """Of FedProx that with the best mu."""
     key, clients = jax.random.fold_in(jax.random.key(config.seed), seed), clients_of(config, split, whole, seed)
     loss = decayed(losses.softmax_cross_entropy(model), config.weight_decay)  # pyright: ignore[reportArgumentType]
+    system = fednova if method == "FedNova" else fedavg
     evaluate, found = metrics.accuracy(model, whole.x_test, whole.y_test), list[xr.DataArray]()
     for mu in config.proximal if method == "FedProx" else (0.0,):
         local = local_sgd(
@@ -131,7 +132,7 @@ def one_run(
         )  # fmt: skip
         params: PyTree = model.init(key)
         curve = simulate(
-            fedavg(local, mesh=None), key, params, clients, rounds=config.rounds, evaluate=evaluate, keep=next_run(),
+            system(local, mesh=None), key, params, clients, rounds=config.rounds, evaluate=evaluate, keep=next_run(),
             progress=False,
         ).accuracy  # fmt: skip
         found.append(100 * curve.isel(evaluation=slice(1, None)).reset_coords(drop=True))

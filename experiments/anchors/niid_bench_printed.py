@@ -20,5 +20,9 @@ PRINTED = {
         "IID": Printed(99.16, 0.04, 3), "Dir .5": Printed(99.02, 0.02, 3), "#C = 1": Printed(51.79, 26.75, 3),
         "#C = 2": Printed(96.85, 0.15, 3), "#C = 3": Printed(97.85, 0.06, 3),
     },
+    "FedNova": {
+        "IID": Printed(99.05, 0.06, 3), "Dir .5": Printed(98.03, 0.06, 3), "#C = 1": Printed(52.58, 14.08, 3),
+        "#C = 2": Printed(96.65, 0.39, 3), "#C = 3": Printed(97.62, 0.07, 3),
+    },
 }  # fmt: skip
 """Percent. How many seeds theirs are is not printed: three are assumed."""

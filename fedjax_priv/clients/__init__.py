@@ -8,7 +8,7 @@
 - `local_training`: local SGD and FedSGD.
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
-- `local_steps`: what local training states of its steps, for privacy theorems.
+- `local_steps`: what local training states of its steps, for privacy theorems and for `normalized_updates`, FedNova's.
 - `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
 - `ghost_norms`: the norms, for any loss.
 - `one_step_updates`: updates of clients that take one step, by their norms and sums.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
     from fedjax_priv.clients.local_steps import LocalSteps
     from fedjax_priv.clients.local_training import fedsgd, local_sgd
+    from fedjax_priv.clients.normalized_updates import normalized
     from fedjax_priv.clients.participation import (
         bernoulli,
         channel_aware,
@@ -42,5 +43,6 @@ else:
 __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd",
-    "norm_methods", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
+    "norm_methods", "normalized", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled",
+    "separated",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from typing import Literal, NamedTuple
 
+from jax.typing import ArrayLike
 from jaxtyping import Array
 
 Form = Literal["plain", "momentum from zero", "remembering"]
@@ -31,4 +32,5 @@ class LocalSteps(NamedTuple):
     batch_size: int | None  # gamma, which a batch's sum of gradients is divided by; None: all samples
     num_steps: int | None  # tau, of every client in a round; None: `num_epochs` passes
     num_epochs: int | None
+    momentum: ArrayLike = 0.0  # mu of `v <- mu v + g_s`
     num_devices: int | None = None  # n of DP-SGD's printed figure, for one step a round; `systems.dp_sgd` fills it in

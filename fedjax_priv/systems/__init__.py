@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.composition.compose import compose
     from fedjax_priv.systems.in_the_clear.fedavg import fedavg
     from fedjax_priv.systems.in_the_clear.fedbuff import fedbuff
+    from fedjax_priv.systems.in_the_clear.fednova import fednova
     from fedjax_priv.systems.in_the_clear.majority_vote import majority_vote
     from fedjax_priv.systems.in_the_clear.sparse_fedavg import sparse_fedavg
     from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
@@ -43,7 +44,7 @@ else:
 
 __all__ = [
     "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed",
-    "fedavg", "fedbuff", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
+    "fedavg", "fedbuff", "fednova", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
     "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
     "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

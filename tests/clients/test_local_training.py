@@ -276,3 +276,17 @@ def test_the_schedules_of_optax_will_do_and_one_below_zero_is_nan():
     negative = local_sgd(LOSS, learning_rate=drop_at(0.3, -1.0), batch_size=B, num_steps=2)
     wrong = apply(negative, memory)
     assert np.isfinite(wrong[0]).all() and np.isnan(wrong[1]).all()
+
+
+def test_proximal_steps_shrink_towards_the_minimum_of_the_sum():
+    """Of `h/2 ||w - c||^2 + mu/2 ||w - w_0||^2`: s steps go `1 - (1 - eta (h + mu))^s` of the way there."""
+    h, mu, rate, steps, c, w_0 = 3.0, 1.5, 0.05, 7, np.array([4.0, -2.0]), np.array([1.0, 1.0])
+    data = ClientData(jnp.asarray(np.tile(c, (1, B, 1)), jnp.float32), jnp.array([B]))
+    loss = lambda params, x: 0.5 * h * jnp.square(params[None] - x).sum(1)
+    local = local_sgd(loss, learning_rate=rate, batch_size=B, num_steps=steps, proximal=mu)
+    start = jnp.asarray(w_0, jnp.float32)
+    update = jax.jit(local.apply)(KEY, (), start, data, cohort(np.array([0])))[0]
+    way = 1 - (1 - rate * (h + mu)) ** steps
+    np.testing.assert_allclose(
+        w_0 - np.asarray(update[0]), w_0 + way * ((h * c + mu * w_0) / (h + mu) - w_0), rtol=1e-5
+    )

@@ -70,6 +70,13 @@ def test_not_reached_in_few_rounds_decides_nothing():
     assert claim.verdict is None and claim.found == "more than 100 rounds in 3 of 3 seeds"
 
 
+def test_the_rate_that_most_seeds_reach_the_target_with():
+    (claim,) = outcome([[[[90.0, np.inf, np.inf], [99.0, 98.0, np.inf], [97.0, 99.5, np.inf]]]]).claims
+    assert claim.found == "more than 200 rounds in 1 of 3 seeds"
+    (claim,) = outcome([[[[90.0, np.inf, np.inf], [199.0, 198.0, 197.0], [20.0, 20.0, np.inf]]]]).claims
+    assert claim.found.startswith("198.0 rounds")
+
+
 def test_each_cell_has_its_own_rate():
     (claim,) = outcome([[[[90.0] * 3, [80.0] * 3, [85.0] * 3]]]).claims
     assert claim.found.startswith("80.0 rounds (80.0 to 80.0, 3 seeds) at rate 0.1, 0.92 times the printed")
@@ -82,6 +89,23 @@ def test_orders(more, verdict):
     (claim,) = (claim for claim in found if claim.id.startswith("order"))
     assert claim.text == "IID, B = 10, C = 0 needs more rounds than IID, B = 10, C = 0.1"
     assert (claim.verdict, claim.expected) == (verdict, "3.63 times")
+
+
+@pytest.mark.parametrize(
+    ("more", "less", "word"),
+    [
+        ([108, 110, 112], [30, 30.5, 31], "reproduced"),  # a third of the rounds, and the printed ratio
+        ([300, 310, 320], [30, 31, 32], "differs"),
+        ([80, 120, 150], [30, 31, 32], "not decided"),
+    ],
+)
+def test_ratios(more, less, word):
+    cells = [Tried(TENTH, 400, grid(0.1)), Tried(ONE, 400, grid(0.1))]
+    claims = lambda rows: outcome([[[BAD, less, BAD]], [rows]], cells).claims
+    (claim,) = (claim for claim in claims([BAD, more, BAD]) if claim.id.startswith("ratio"))
+    assert (claim._replace(differs="").said, claim.expected) == (word, "3.63 times")
+    (edge,) = (claim for claim in claims([BAD, BAD, more]) if claim.id.startswith("ratio"))
+    assert edge.verdict is None and "edge" in edge.note
 
 
 @pytest.mark.parametrize(
@@ -130,18 +154,36 @@ def test_the_data_of_softmax_regression():
 
 
 @pytest.mark.parametrize(
-    ("last", "seconds", "words"),
+    ("sigmoid", "linear", "words"),
     [
-        ([80.4, 80.6, 80.5], [20.0, 21.0, 22.0], ["reproduced", "holds"]),
-        ([84.4, 84.6, 84.5], [20.0, 21.0, 31.0], ["better than printed", "not decided"]),
-        ([74.4, 74.6, 74.5], [20.0, 21.0, 61.0], ["differs", "does not hold"]),
+        ([80.4, 80.6, 80.5], [87.0, 87.1, 86.0], ["reproduced", "holds"]),
+        ([84.4, 84.6, 84.5], [84.3, 84.7, 84.5], ["better than printed", "does not hold"]),
+        ([74.4, 74.6, 74.5], [74.0, 74.0, 80.5], ["differs", "not decided"]),
+        ([80.4, 80.6, 80.5], [81.4, 81.6, 81.6], ["reproduced", "does not hold"]),  # better, but not by the margin
     ],
 )
-def test_verdicts_on_softmax_regression(last, seconds, words):
-    runs = {"accuracy": (("seed", "evaluation"), [[10.0, value] for value in last]), "cpu_seconds": ("seed", seconds)}
-    runs |= {"failed": ("seed", [0] * 3), "devices_largest": ("seed", [900] * 3)}
-    made = lr_mnist.judge(lr_mnist.Config(), xr.Dataset(runs, {"evaluation": [0, 100]}))
-    assert [claim._replace(differs="").said for claim in made.claims] == words
+def test_verdicts_on_softmax_regression(sigmoid, linear, words):
+    last = np.stack([sigmoid, linear])
+    runs = {"accuracy": (("outputs", "seed", "evaluation"), np.stack([0 * last + 95, last], -1))}
+    runs |= {"cpu_seconds": (("outputs", "seed"), last), "failed": (("outputs", "seed"), 0 * last)}
+    runs |= {"devices_largest": ("seed", [900] * 3)}
+    made = lr_mnist.judge(
+        lr_mnist.Config(), xr.Dataset(runs, {"evaluation": [0, 100], "outputs": ["sigmoid", "linear"]})
+    )
+    said = [claim._replace(differs="").said for claim in made.claims]
+    assert said == [*words, "reported, not judged"]
+
+
+def test_the_printed_model_has_a_sigmoid():
+    """The loss is that of logits in (0, 1), starts are PyTorch's, and both kinds share them."""
+    made = [models.from_flax(lr_mnist.Network(kind), (100,)) for kind in (lr_mnist.SIGMOID, lr_mnist.LINEAR)]
+    params = made[0].init(jax.random.key(0))
+    jax.tree.map(np.testing.assert_array_equal, params, made[1].init(jax.random.key(0)))
+    assert 0.09 < max(float(abs(leaf).max()) for leaf in jax.tree.leaves(params)) <= 0.1
+    x = 10 * jax.random.normal(jax.random.key(1), (5, 100))
+    squashed, plain = (model.apply(params, x) for model in made)
+    np.testing.assert_allclose(squashed, 1 / (1 + np.exp(-np.asarray(plain, float))), rtol=1e-5)
+    assert float(abs(plain).max()) > 1
 
 
 def test_niid_bench():

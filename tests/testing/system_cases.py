@@ -2,11 +2,20 @@
 
 from fedjax_priv import server_noise, systems
 from fedjax_priv.aggregators import mean
+from fedjax_priv.base import Stated
+from fedjax_priv.clients import LocalSteps
 from fedjax_priv.testing import NUM_PARAMS as D
 
 
 def make_secagg(local, num_clients, **how):
     return systems.secagg(local, num_clients=num_clients, levels=2.0**16, dropout=0.2, **how)
+
+
+def make_fednova(local, num_clients, **how):
+    """Of training that states one step."""
+    steps = LocalSteps("plain", clip=None, sigma=0.0, batch_size=None, num_steps=1, num_epochs=None)
+    local = local._replace(apply=Stated(local.apply, steps))
+    return systems.fednova(local, dropout=0.2, cohort_size=num_clients - 2, **how)
 
 
 SYSTEMS = {
@@ -16,6 +25,7 @@ SYSTEMS = {
     "fedbuff, private": lambda local, n, **how: systems.fedbuff(
         local, num_clients=n, buffer_size=3, concurrency=4, clip=20.0, noise_multiplier=1e-4, **how
     ),
+    "fednova": make_fednova,
     "secagg": make_secagg,
     "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
     "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),

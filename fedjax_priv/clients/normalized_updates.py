@@ -1,0 +1,70 @@
+"""Updates divided by how far their local steps go: what normalized averaging needs of a client.
+
+Source: Wang, Liu, Liang, Joshi and Poor 2020, "Tackling the objective inconsistency problem in heterogeneous federated
+optimization" (FedNova, NeurIPS; arXiv 2007.07481), eqs. 4 to 8 and section 4.
+"""
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float32, Int, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import ClientData, Cohort, Key, Local
+from fedjax_priv.clients.local_steps import LocalSteps
+from fedjax_priv.clients.minibatches import per_epoch
+
+
+def normalized(local: Local) -> Local:
+    """Training whose update is `Delta_i / ||a_i||_1`, followed by `||a_i||_1`: `[b, d + 1]`.
+
+    Delta_i is the update of `local`, and `a_i` has how often each gradient of a client's steps counts in it. Without
+    momentum `||a_i||_1` is the number of steps tau_i, with momentum rho from zero it is
+    `sum_{s=1}^{tau_i} (1 - rho^s) / (1 - rho)`. A client without samples has a row of zeros.
+
+    Args:
+      local: `local_sgd` or `fedsgd`, with a constant step size and nothing that is kept from round to round.
+
+    Raises:
+      ValueError: `local` states nothing of its steps, or has a proximal term, a schedule or a carried velocity.
+
+    Examples:
+      >>> local = normalized(fedsgd(lambda params, x: x @ params))
+      >>> data = ClientData(jnp.array([[[2.0], [4.0]]]), jnp.array([2]))
+      >>> key, cohort = jax.random.key(0), fedjax_priv.testing.cohort_of(1)
+      >>> print(local.apply(key, (), jnp.zeros(1), data, cohort)[0])  # a mean gradient of 3, of one step
+      [[3. 1.]]
+    """
+    _validate.part(Local, "clients.local_sgd(...)", local=local)
+    steps = _known_steps(local)
+
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
+        update, after, loss = local.apply(key, memory, params, data, cohort)
+        length = effective_steps(steps_taken(steps, data.count), steps.momentum)[:, None]
+        return jnp.concatenate([update / jnp.maximum(length, 1.0), length], axis=1), after, loss
+
+    return local._replace(apply=apply)
+
+
+def steps_taken(steps: LocalSteps, count: Int[Array, " b"]) -> Float32[Array, " b"]:
+    """tau_i, the local steps of clients with these numbers of samples; 0 of those that have none."""
+    if steps.num_epochs is None:
+        return jnp.where(count > 0, float(steps.num_steps or 0), 0.0)
+    assert steps.batch_size is not None
+    return (steps.num_epochs * per_epoch(count, steps.batch_size)).astype(jnp.float32)
+
+
+def effective_steps(taken: Float32[Array, " b"], momentum: ArrayLike) -> Float32[Array, " b"]:
+    """`||a_i||_1 = (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho)`, of momentum rho from zero in [0, 1)."""
+    rho = jnp.asarray(momentum, jnp.float32)
+    return (taken - rho * (1 - rho**taken) / (1 - rho)) / (1 - rho)
+
+
+def _known_steps(local: Local) -> LocalSteps:
+    steps = local.steps
+    if not isinstance(steps, LocalSteps):
+        raise ValueError(f"local must be clients.local_sgd(...) or fedsgd(...), which state their steps, got {local}")
+    if steps.form == "remembering":
+        raise ValueError(
+            "local must have a constant learning_rate, proximal 0 and carry_momentum False, got training that remembers"
+        )
+    return steps
