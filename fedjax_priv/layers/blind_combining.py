@@ -86,7 +86,7 @@ def blind_mean(
         total, heard = public["total"], received.value
         m = total.shape[0]
         if every_antenna:
-            whole = combined(heard.reshape(len(heard), m, 2, -1), total)
+            whole = combined(heard.reshape(len(heard), m, 2, -1), total[None])
         else:
             whole = heard * strength(total) / m
         mean = whole / (of_size(whole.shape[1]) * public["weight"])
@@ -95,7 +95,7 @@ def blind_mean(
     return stateless()._replace(init=init, advertise=advertise, encode=encode, decode=decode)
 
 
-def combined(heard: Float[Array, "g M 2 d"], total: Float[Array, "... M 2"]) -> Float[Array, "g d"]:
+def combined(heard: Float[Array, "g M 2 d"], total: Float[Array, "#g M 2"]) -> Float[Array, "g d"]:
     """`Re z`, `z = (1/M) sum_m conj(S_m) y_m`."""
     return (heard * total[..., None]).sum((-3, -2)) / heard.shape[1]
 

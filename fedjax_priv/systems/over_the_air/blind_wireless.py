@@ -85,7 +85,7 @@ def blind_wireless(
         cohort=draw,
         local=local,
         layers=stack(
-            clip=clip_to(clip), noise=_for_each(gaussian_noise(noise_variance), noise_variance, snr_db), mean=sends,
+            clip=clip_to(clip), noise=_own_noise(noise_variance, snr_db), mean=sends,
             send=waveform(),
         ),
         channel=antenna_array(receiver_noise, every_antenna=every_antenna),
@@ -110,10 +110,10 @@ def _pilot(
     )
 
 
-def _for_each(noise: Layer, noise_variance: ArrayLike, snr_db: ArrayLike | None) -> Layer:
-    """The layer, which checks that variances and powers are one for all clients, or one for each."""
+def _own_noise(noise_variance: ArrayLike, snr_db: ArrayLike | None) -> Layer:
+    """Noise of each client; variances and powers are one for all clients, or one for each."""
     powers = {} if snr_db is None else {"snr_db": snr_db}
-    return noise._replace(init=one_for_each(noise_variance=noise_variance, **powers))
+    return gaussian_noise(noise_variance)._replace(init=one_for_each(noise_variance=noise_variance, **powers))
 
 
 def _amplitude(

@@ -99,7 +99,7 @@ def combined_error(
     """
     k, m = _validate.integer(num_users=num_users), _validate.integer(antennas=antennas)
     d, b = _validate.integer(num_params=num_params), _validate.real("(0, inf)", amplitude=amplitude)
-    larger = _power_of_sum(k.astype(int), error, pilots) / k  # 1 + v, or 1 + v_S / K
+    larger = _power_of_sum(num_users, error, pilots) / k  # 1 + v, or 1 + v_S / K
     square = _validate.real("[0, inf)", mean_square=mean_square)
     fading = (larger * square + _validate.real("[0, inf)", square_of_mean=square_of_mean)) / (2 * m)
     own = d * _validate.real("[0, inf)", noise_variance=noise_variance) / k * (1 + (larger * k + 1) / (2 * m))
@@ -180,7 +180,7 @@ def _averaged(sensitivity: float, antennas: int) -> Mechanism:
     return _accountant.symmetric(_accountant.averaged(term, length.size, max(1 - float(chance.sum()), 0.0)))
 
 
-def _power_of_sum(num_users: Numbers, error: Numbers, pilots: Pilots) -> np.ndarray:
+def _power_of_sum(num_users: Numbers, error: Numbers, pilots: Pilots) -> Result:
     """E |S_m|^2 of the estimate."""
     k, v = _validate.integer(num_users=num_users), _validate.real("[0, inf)", error=error)
     return k + v * _validate.choice({"individual": k, "common": np.ones_like(k)}, pilots=pilots)
