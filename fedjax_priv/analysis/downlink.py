@@ -20,7 +20,8 @@ class Broadcast(NamedTuple):
 
     Examples:
       >>> down = Broadcast(hertz=1e6, snr_db=10.0)
-      >>> print(down.uses([3200, 3200, 0], [1.5 ** 0.5, 2.0, 0.1]), down.seconds([3200, 3200, 0], [1.5 ** 0.5, 2.0, 0.1]))
+      >>> bits, gain = [3200, 3200, 0], [1.5**0.5, 2.0, 0.1]  # the third client is sent nothing
+      >>> print(round(float(down.uses(bits, gain)), 3), round(float(down.seconds(bits, gain)), 6))
       1600.0 0.0008
     """
 

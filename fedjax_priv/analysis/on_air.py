@@ -56,7 +56,7 @@ def uses_of(measured: Any, num_params: int) -> Any:
 
 
 def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
-    """Uses of the channel by client for pilots in turns and for common ones, shaped like `like`; 0 if there are none."""
+    """Uses of the channel by client for pilots in turns and for common ones, of the shape of `like`; 0 without any."""
     numbers = dict(measured)
     return 0.0 * like + numbers.get("pilot_uses", 0.0), 0.0 * like + numbers.get("common_pilot_uses", 0.0)
 

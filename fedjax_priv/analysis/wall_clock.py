@@ -3,8 +3,9 @@
 A round is a sequence of steps that the server waits for: the users compute, then the messages of each phase go up or
 down. A step is as slow as the slowest user whose upload counted; nobody waits for the others. A message of b bits takes
 `latency + b / bandwidth`; where there is none, nothing. Uploads over the air, analog or coded, are no messages of these
-links: see `OnAir`. Nor is a model that is broadcast: see `Broadcast`. SparseSecAgg's figures have 100 Mbit/s a user and do not say which messages they count:
-`bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and shares.
+links: see `OnAir`. Nor is a model that is broadcast: see `Broadcast`. SparseSecAgg's figures have 100 Mbit/s a user and
+do not say which messages they count: `bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and
+shares.
 
 Computed on the host, in float64.
 """

@@ -43,6 +43,7 @@ else:
 
 __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
-    "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas", "independent", "local_sgd",
-    "norm_methods", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
+    "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas",
+    "independent", "local_sgd", "norm_methods", "only_if", "poisson", "proportional_fair", "round_robin", "sample",
+    "scheduled", "separated",
 ]  # fmt: skip

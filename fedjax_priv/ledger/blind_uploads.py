@@ -67,9 +67,7 @@ def _averaged(release: BlindUploads, question: Question, b: float, neighbours: N
     return Figure(float(eps), question.delta, "averaged over gains of all antennas, new in each round")
 
 
-def _of_this_run(
-    release: BlindUploads, question: Question, users: int, b: float, neighbours: Neighbours
-) -> Figure:
+def _of_this_run(release: BlindUploads, question: Question, users: int, b: float, neighbours: Neighbours) -> Figure:
     """One Gaussian mechanism for each user, at the gains of this run."""
     h = _gains(release, question, users)
     if not np.isfinite(h).all():

@@ -43,8 +43,8 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "blind_wireless", "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed",
-    "fedavg", "fedbuff", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
-    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
+    "blind_wireless", "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg",
+    "dp_sgd", "f2ed", "fedavg", "fedbuff", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg",
+    "over_the_air_vote", "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
     "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

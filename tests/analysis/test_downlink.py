@@ -111,8 +111,9 @@ test_bad_arguments = refused(
         "downlink must be None where no gains of links are measured",
     ),
     (
-        lambda: run_seconds(run_of(ANALOG), compute_seconds=0.0, messages=[("model", "down")], air=OnAir(1.0),
-                            downlink=DOWN),  # fmt: skip
+        lambda: run_seconds(
+            run_of(ANALOG), compute_seconds=0.0, messages=[("model", "down")], air=OnAir(1.0), downlink=DOWN
+        ),
         r"messages must not have \('model', 'down'\) with downlink",
     ),
     by=lambda make: make(),

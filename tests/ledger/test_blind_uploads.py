@@ -120,8 +120,8 @@ APART = np.array([[[1.0, 0.9j, 0.8], [-0.9, -1.0j, 0.9 - 0.5j]]])
 
 def audited_system(local, observe, receiver_noise=1.0):
     return systems.blind_wireless(
-        local, antennas=3, clip=0.5, noise_variance=SIGMA2, receiver_noise=receiver_noise, fading=recorded_antennas(APART),
-        every_antenna=True, observe=observe, mesh=None,
+        local, antennas=3, clip=0.5, noise_variance=SIGMA2, receiver_noise=receiver_noise, every_antenna=True,
+        fading=recorded_antennas(APART), observe=observe, mesh=None,
     )  # fmt: skip
 
 

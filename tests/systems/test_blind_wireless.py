@@ -5,7 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-import xarray as xr
 
 from fedjax_priv.analysis import Broadcast, OnAir, air_resources, link_measures, run_seconds
 from fedjax_priv.base import ClientData
@@ -232,7 +231,10 @@ test_bad_arguments = refuses(
     (lambda: system(pilots="common", pilot_energy=None), "pilot_energy must be given with pilots='common', got None"),
     (lambda: system(pilot_energy=-1.0), "pilot_energy must be a finite number > 0, got -1.0"),
     (lambda: one_round(system(amplitude=None, snr_db=np.zeros(3))), "snr_db must be a number, or one per client"),
-    (lambda: one_round(system(fading=rayleigh_antennas(power=np.ones(3)))), "power must be a number, or one per client"),
+    (
+        lambda: one_round(system(fading=rayleigh_antennas(power=np.ones(3)))),
+        "power must be a number, or one per client",
+    ),
     (lambda: one_round(system(fading=recorded_antennas(GAINS))), r"gains must be of 5 clients and 8 antennas, got"),
     (lambda: recorded_antennas(GAINS[0]), r"gains must be finite numbers \[rounds, clients, antennas\], got complex"),
     (lambda: bare(everyone(), antenna_array()), "channel must be antenna_array"),

@@ -1,6 +1,6 @@
 """What systems over the air share: power control, the waveform, the channel, and what is released."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
