@@ -42,12 +42,10 @@ def link_measures(
     amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
     uses_of_one = d * (2 if "received_amplitude" in run else 1)
     senders = sent.sum("client")
-    received = (amplitudes_of(run.data_vars) ** 2 * run.energy).where(sent).mean("client") / (
-        uses_of_one * receiver_noise
-    )
+    received = (amplitudes_of(run.data_vars) ** 2 * run.energy).where(sent).mean("client")
     with np.errstate(divide="ignore"):
-        snr = 10 * np.log10(received)
-    turns, common = pilots_of(run.data_vars, amplitude)
+        snr = 10 * np.log10(received / (uses_of_one * receiver_noise))
+    turns, common = pilots_of(run.data_vars, sent)
     shared = d * senders if access == "orthogonal" else xr.full_like(senders, uses_of_one)
     uses = shared + turns.sum("client") + common.max("client")
     energy = run.energy + run.get("pilot_energy", 0.0)
