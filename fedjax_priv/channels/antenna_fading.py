@@ -29,7 +29,7 @@ class AntennaFading(NamedTuple):
 class SumPilots(NamedTuple):
     """Pilots by which the server learns the sum of all gains at each antenna.
 
-    "individual": each client has a pilot of its own, in turns, and errors of all estimates add up. "common": all send
+    "individual": each client sends its own pilot, in turns, and errors of all estimates add up. "common": all send
     the same pilot at once, and there is one error. Either way a pilot takes one complex use.
     """
 
@@ -112,7 +112,7 @@ def recorded_antennas(gains: ArrayLike) -> AntennaFading:
     table = np.asarray(gains)
     if table.ndim != 3 or not table.size or not np.isfinite(table).all():
         raise ValueError(f"gains must be finite numbers [rounds, clients, antennas], got {table.dtype} {table.shape}")
-    parts = jnp.asarray(np.stack([table.real, table.imag], axis=3), jnp.float32)
+    parts = jnp.asarray(np.stack([np.real(table), np.imag(table)], axis=3), jnp.float32)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], n: int, antennas: int) -> tuple[Array, tuple]:
         if table.shape[1:] != (n, antennas):

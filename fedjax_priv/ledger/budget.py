@@ -42,11 +42,11 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, ro
     who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
     each = ("round", "client")
     here, turned = who.selected, who.coefficient
-    told = {} if isinstance(turned, tuple) else {
+    told: dict[str, tuple] = {} if isinstance(turned, tuple) else {
         "coefficient_real": (each, turned[..., 0]), "coefficient_imaginary": (each, turned[..., 1])
     }  # fmt: skip
     if isinstance(who.antennas, Antennas):
-        parts = np.moveaxis(who.antennas.gain, 3, 2)
+        parts = np.moveaxis(np.asarray(who.antennas.gain), 3, 2)
         told["antenna_gains"] = ((*each, "antenna_gains_place"), parts.reshape(*parts.shape[:2], -1))
     return xr.Dataset(
         {

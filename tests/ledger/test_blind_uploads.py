@@ -120,7 +120,8 @@ APART = np.array([[[1.0, 0.9j, 0.8], [-0.9, -1.0j, 0.9 - 0.5j]]])
 
 def audited_system(local, observe, receiver_noise=1.0):
     return systems.blind_wireless(
-        local, antennas=3, clip=0.5, noise_variance=SIGMA2, receiver_noise=receiver_noise, every_antenna=True,
+        local, antennas=3, clip=0.4, noise_variance=SIGMA2, receiver_noise=receiver_noise, every_antenna=True,
+        amplitude=1.25,
         fading=recorded_antennas(APART), observe=observe, mesh=None,
     )  # fmt: skip
 
@@ -137,7 +138,7 @@ def of_combined():
     h = APART[0]
     total = h.sum(0)
     noise = np.square(abs(total)).sum() / 9
-    s = known_coefficients_sensitivity(Round(USERS, 1.0, 0.5, SIGMA2, noise), h @ total.conj() / 3)
+    s = known_coefficients_sensitivity(Round(USERS, 1.0, 0.4, SIGMA2, noise), h @ total.conj() / 3, level=1.25)
     return float(gaussian.epsilon(TOLD, s[0]))
 
 
@@ -151,7 +152,7 @@ def bound(reading, make=audited_system):
 
 
 def ratio():
-    return ratio_of_antennas(clip=0.5, noise_variance=SIGMA2, receiver_noise=1.0, amplitude=1.0)
+    return ratio_of_antennas(clip=0.4, noise_variance=SIGMA2, receiver_noise=1.0, amplitude=1.25)
 
 
 def test_the_figure_stands_its_audit_and_that_of_what_is_combined_does_not():

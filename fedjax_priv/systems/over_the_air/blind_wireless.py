@@ -55,7 +55,7 @@ def blind_wireless(
       amplitude: b, at which all clients send; 1 if neither it nor `snr_db` is given.
       snr_db: power limit as transmit SNR P_k / (d N0) in dB, of every client or `[n]`. Then b is the largest that all
         of them have the power for.
-      pilots: "individual": each client has a pilot of its own, in turns; "common": all send one at once, which is
+      pilots: "individual": each client sends its own pilot, in turns; "common": all send one at once, which is
         enough for the sum.
       pilot_energy: E_p > 0 of a client and round; the server knows the sum, at no cost, if not given.
       every_antenna: what is received is that of every antenna, as the server has it in truth, 2 M d numbers: for

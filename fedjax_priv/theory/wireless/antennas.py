@@ -139,10 +139,10 @@ def antennas_sensitivity(
     b = _validate.real("(0, inf)", amplitude=amplitude)
     if coordinates not in (1, 2):
         _validate.fail("coordinates", coordinates, "1 or 2")
-    gains = np.asarray(gains)
+    gains = np.asarray(gains, np.complex128)
     if gains.ndim != 2 or not np.isfinite(gains).all():
         _validate.fail("gains", gains.shape, "finite numbers [K, M]")
-    h = np.concatenate([gains.real, gains.imag], axis=1) if coordinates == 1 else gains
+    h = np.concatenate([np.real(gains), np.imag(gains)], axis=1) if coordinates == 1 else gains
     alike = h.conj() @ h.T  # [K, K]; (A^H A)(x + A^H A)^-1 is as large as users, not as antennas
     share = np.linalg.solve(n0 * np.eye(len(h)) + b**2 * variance * alike, alike).diagonal().real
     shift = _validate.choice(_SHIFT, neighbours=neighbours)
