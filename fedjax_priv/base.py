@@ -35,6 +35,14 @@ class ClientData(NamedTuple):
     count: Int[Array, " n"]
 
 
+class Antennas(NamedTuple):
+    """Links to a server with M antennas, which clients know nothing of; complex numbers have an axis for both parts."""
+
+    gain: Float[Array, "n M 2"]
+    total: Float[Array, "n M 2"]  # what the server takes for the sum of all gains; the same in every row
+    coefficient: Float[Array, " n"]  # real part of what is heard of a client after combining, noise at N0
+
+
 class Cohort(NamedTuple):
     """The clients of a round, as fixed before anything is sent.
 
@@ -53,6 +61,7 @@ class Cohort(NamedTuple):
     staleness: Int[Array, " n"]  # rounds ago that it was given the model it trains; 0: in this round
     digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
     coefficient: PyTree = ()  # [n, 2], true gain over `gain`, real and imaginary part; (): `gain` is the true one
+    antennas: PyTree = ()  # `Antennas`, of which `gain` is the root mean square; (): the server has one
 
 
 class Link(NamedTuple):
@@ -86,7 +95,7 @@ class Sent(NamedTuple):
     status: Any = 0  # int32 [b], bits of `Status` by checks that a client makes of itself
     refused: Any = 0  # int32 [b], bits of `Status` whoever sent it: seen by the server in the clear, or no message
     clear: PyTree = ()  # [b, ...], not summed: the server gets each client's
-    measured: PyTree = ()  # name -> numbers [b], for the reader of a run; not sent
+    measured: PyTree = ()  # name -> numbers [b] or [b, m], for the reader of a run; not sent
     valid: PyTree = ()  # bool [b], whether the server accepts the upload's proof of validity; (): none is asked for
 
 
@@ -224,6 +233,7 @@ class Channel(NamedTuple):
     superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
     hides_count: bool = False  # nor how many sent: a row counts as one upload
     turns: bool = False  # uploads meet the true gain, see `Cohort.coefficient`
+    antennas: bool = False  # they are heard by several, see `Cohort.antennas`
     measure: Callable[..., Mapping[str, Array]] | None = None  # (x, y, cohort, measured by layers) -> name -> [b]
 
     @property
@@ -390,7 +400,7 @@ class RoundInfo(NamedTuple):
     counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out
     status: Int[Array, ""]  # bits of `Status`; any: it failed and moved only `round`, `draw` and what is `Kept`
-    measured: PyTree = ()  # name -> numbers [n], measured by layers and the draw, and those that the aggregator tells
+    measured: PyTree = ()  # name -> [n] or [n, m], measured by layers and the draw, and what the aggregator tells
     observed: PyTree = ()  # result of `federated_round(observe=...)` on the server's view
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, ClientData, Link, Local, RoundInfo, RoundState
+from fedjax_priv.base import Algorithm, Antennas, Channel, ClientData, Link, Local, RoundInfo, RoundState
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.prg import Prg, philox
@@ -67,6 +67,24 @@ def targets(n, d, seed=0):
     """Client `i` holds the one vector `x_i`; counts are uneven."""
     rng = np.random.default_rng(seed)
     return ClientData(jnp.asarray(rng.normal(size=(n, d)), jnp.float32), jnp.asarray(rng.integers(1, 9, n), jnp.int32))
+
+
+def heard_alike(part):
+    """A layer or channel, with one antenna that hears all clients with gain 1, where cohorts by hand have none."""
+
+    def with_antenna(half, place):
+        def run(*args):
+            who = args[place]
+            n = who.client.size
+            gain, total = jnp.zeros((n, 1, 2)).at[..., 0].set(1.0), jnp.zeros((n, 1, 2)).at[..., 0].set(n)
+            who = who._replace(antennas=Antennas(gain, total, jnp.ones(n)))
+            return half(*args[:place], who, *args[place + 1 :])
+
+        return run
+
+    if isinstance(part, Channel):
+        return part._replace(transmit=with_antenna(part.transmit, 2))
+    return part._replace(advertise=with_antenna(part.advertise, 2), encode=with_antenna(part.encode, 4))
 
 
 def mesh_of(devices):

@@ -3,7 +3,8 @@
 - `band_plots`: a variable against another one, with intervals over seeds; `curve_bands` has the numbers, `live_plots` a
   curve that grows during a run. `plots`: what systems learn and send, in three panels.
 - `wall_clock`: modelled time and traffic.
-- `wireless_links`: links of a wireless run; `on_air`: the uses of the channel, seconds and joules of it.
+- `wireless_links`: links of a wireless run; `on_air`: the uses of the channel, seconds and joules of it; `downlink`:
+  those of the server.
 - `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
 - `worst_rows`: the rows on which a rule does worst.
 - `byzantine_rounds`: rounds with more Byzantine clients than the rule was told of.
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fedjax_priv.analysis.band_plots import curves
     from fedjax_priv.analysis.byzantine_rounds import uncovered_rounds
     from fedjax_priv.analysis.curve_bands import Band, bands
+    from fedjax_priv.analysis.downlink import Broadcast
     from fedjax_priv.analysis.intervals import half_width
     from fedjax_priv.analysis.live_plots import LiveCurve, live_curve
     from fedjax_priv.analysis.on_air import OnAir, air_resources
@@ -31,7 +33,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Band", "LiveCurve", "OnAir", "Robustness", "Traffic", "Worst", "air_resources", "bands", "curves",
+    "Band", "Broadcast", "LiveCurve", "OnAir", "Robustness", "Traffic", "Worst", "air_resources", "bands", "curves",
     "half_width", "kappa_of", "kappa_search", "learning_curves", "link_measures", "live_curve", "robustness",
     "round_bytes", "round_seconds", "run_bytes", "run_seconds", "uncovered_rounds", "worst_case",
 ]  # fmt: skip

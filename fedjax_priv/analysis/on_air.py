@@ -7,6 +7,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
+from fedjax_priv.analysis.downlink import Broadcast, model_of
 
 THERMAL_NOISE = 10**-20.4
 """Watts per hertz at 290 K, -174 dBm/Hz; a receiver adds its noise figure."""
@@ -28,10 +29,10 @@ class OnAir(NamedTuple):
     hertz: float  # W
     access: Literal["multiple", "orthogonal", "bands"] = "multiple"
 
-    def seconds(self, uses: ArrayLike, pilots: ArrayLike = 0.0) -> Any:
+    def seconds(self, uses: ArrayLike, pilots: ArrayLike = 0.0, common_pilots: ArrayLike = 0.0) -> Any:
         """Of a round in which clients have so many uses, `[..., n]`; 0 of those that do not send.
 
-        Pilots take turns: their uses `[..., n]` add up over clients.
+        Pilots of their own take turns: their uses `[..., n]` add up over clients. Common ones are sent at once.
 
         Raises:
           ValueError: `hertz` is not > 0, or `access` is none of these.
@@ -43,7 +44,7 @@ class OnAir(NamedTuple):
         shared = {
             "multiple": longest, "orthogonal": by_client.sum(-1), "bands": longest * (by_client > 0).sum(-1)
         }[self.access]  # fmt: skip
-        return (shared + np.sum(pilots, -1)) / (2 * self.hertz)
+        return (shared + np.sum(pilots, -1) + np.max(common_pilots, -1)) / (2 * self.hertz)
 
 
 def uses_of(measured: Any, num_params: int) -> Any:
@@ -54,9 +55,10 @@ def uses_of(measured: Any, num_params: int) -> Any:
     return num_params * (numbers["amplitude"] > 0) if "amplitude" in numbers else None
 
 
-def pilots_of(measured: Any) -> Any:
-    """Uses of the channel by client for pilots; 0 where there are none."""
-    return dict(measured).get("pilot_uses", 0.0)
+def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
+    """Uses of the channel by client for pilots in turns and for common ones, of the shape of `like`; 0 without any."""
+    numbers = dict(measured)
+    return 0.0 * like + numbers.get("pilot_uses", 0.0), 0.0 * like + numbers.get("common_pilot_uses", 0.0)
 
 
 def air_resources(
@@ -66,6 +68,7 @@ def air_resources(
     receiver_noise: float = 1.0,
     noise_density: float = THERMAL_NOISE,
     path_loss_db: float = 0.0,
+    downlink: Broadcast | None = None,
 ) -> xr.Dataset:
     """The uses of the channel, seconds and joules of a run over the air, by client and round.
 
@@ -78,10 +81,12 @@ def air_resources(
       receiver_noise: N0 of the run, > 0.
       noise_density: watts per hertz at the receiver, > 0, its noise figure included.
       path_loss_db: of a link of gain 1, in dB.
+      downlink: by which the server sends the model; not counted if not given.
 
     Returns:
       `channel_uses`, `joules` `[..., round, client]`, with those of pilots; `air_seconds` `[..., round]`, once per
-      round as `air` has it.
+      round as `air` has it. With `downlink`, the server's `downlink_uses`, `downlink_seconds` and `downlink_joules`
+      `[..., round]`.
 
     Raises:
       ValueError: nothing was sent over the air in the run, or a number is out of its range.
@@ -100,15 +105,22 @@ def air_resources(
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
     uses = uses.transpose(..., "round", "client").astype(np.float64)
-    pilots = (0 * uses + pilots_of(run.data_vars)).transpose(*uses.dims)
-    energy = run.energy + run.get("pilot_energy", 0.0)
-    joules = energy * (noise_density / 2 / receiver_noise * 10 ** (path_loss_db / 10))
-    seconds = uses.isel(client=0, drop=True).copy(data=air.seconds(uses.values, pilots.values))
+    turns, common = (pilots.transpose(*uses.dims) for pilots in pilots_of(run.data_vars, uses))
+    of_one = noise_density / 2 * 10 ** (path_loss_db / 10)
+    joules = (run.energy + run.get("pilot_energy", 0.0)) * (of_one / receiver_noise)
+    by_round = uses.isel(client=0, drop=True)
     said = {
-        "channel_uses": (uses + pilots, "real uses of the channel", "1"),
+        "channel_uses": (uses + turns + common, "real uses of the channel", "1"),
         "joules": (joules.transpose(..., "round", "client"), "energy sent", "J"),
-        "air_seconds": (seconds, "time on the air", "s"),
+        "air_seconds": (by_round.copy(data=air.seconds(uses, turns, common)), "time on the air", "s"),
     }
+    if downlink is not None:
+        down = by_round.copy(data=downlink.uses(*model_of(run)))
+        said |= {
+            "downlink_uses": (down, "real uses of the channel by the server", "1"),
+            "downlink_seconds": (down / (2 * downlink.hertz), "time of the broadcast", "s"),
+            "downlink_joules": (down * (downlink.snr * of_one), "energy sent by the server", "J"),
+        }
     return xr.Dataset({
         name: values.assign_attrs(long_name=meaning, units=units) for name, (values, meaning, units) in said.items()
     })  # fmt: skip

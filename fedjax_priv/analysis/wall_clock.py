@@ -3,8 +3,9 @@
 A round is a sequence of steps that the server waits for: the users compute, then the messages of each phase go up or
 down. A step is as slow as the slowest user whose upload counted; nobody waits for the others. A message of b bits takes
 `latency + b / bandwidth`; where there is none, nothing. Uploads over the air, analog or coded, are no messages of these
-links: see `OnAir`. SparseSecAgg's figures have 100 Mbit/s a user and do not say which messages they count:
-`bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and shares.
+links: see `OnAir`. Nor is a model that is broadcast: see `Broadcast`. SparseSecAgg's figures have 100 Mbit/s a user and
+do not say which messages they count: `bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and
+shares.
 
 Computed on the host, in float64.
 """
@@ -17,6 +18,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
+from fedjax_priv.analysis.downlink import MODEL, Broadcast, amplitudes_of, model_of
 from fedjax_priv.analysis.on_air import OnAir, pilots_of, uses_of
 from fedjax_priv.base import RoundInfo
 
@@ -38,27 +40,29 @@ def round_seconds(
     info: RoundInfo,
     *,
     compute_seconds: ArrayLike,
-    bandwidth: ArrayLike,
+    bandwidth: ArrayLike | None = None,
     latency: ArrayLike = 0.0,
     messages: Sequence[Message] | None = None,
     enrolment_rounds: int = 1,
     air: OnAir | None = None,
+    downlink: Broadcast | None = None,
 ) -> float:
     """Seconds that a round takes.
 
     Args:
       info: of the round. If no upload counted, it was as slow as the slowest of all users.
       compute_seconds: that a user computes, as measured; one number, or one for each client of the population.
-      bandwidth: of a user's link, bits a second; likewise.
+      bandwidth: of a user's link, bits a second; likewise. Not needed where no message goes over such a link.
       latency: seconds that a message takes in addition to those of its bits; likewise.
       messages: those that take time, as `("upload", "up")`; all of them if not given.
       enrolment_rounds: rounds that share the time of one `ENROLMENT`. The systems here make new keys every round, and
         must: this is what keys that last would save.
       air: the channel of uploads over the air, counted once per round; needed where there are any.
+      downlink: how the server broadcasts the model; over the users' links, as a message to each, if not given.
 
     Raises:
-      ValueError: a number out of its range, messages of no phase of the round, or `air` without uploads over the air,
-        or these without it.
+      ValueError: a number out of its range, messages of no phase of the round, or that the broadcast has; `air` without
+        uploads over the air, or these without it; a downlink without gains of links; or messages without a bandwidth.
     """
     bits = {
         (phase, way): np.asarray(link, np.float64)
@@ -68,19 +72,22 @@ def round_seconds(
     users = _Users(np.asarray(info.client), np.asarray(info.counted), compute_seconds, bandwidth, latency)
     measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
     uses = _on_air(measured, info.direction.size, air)
-    waves = 0.0 if uses is None or air is None else air.seconds(np.asarray(uses), np.asarray(pilots_of(measured)))
-    return float(_seconds(users, _chosen(bits, messages, air), enrolment_rounds) + waves)
+    waves = 0.0 if uses is None or air is None else air.seconds(uses, *pilots_of(measured, uses))
+    if downlink is not None:
+        waves += downlink.seconds(bits[MODEL], amplitudes_of(measured))
+    return float(_seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds) + waves)
 
 
 def run_seconds(
     result: xr.Dataset,
     *,
     compute_seconds: ArrayLike,
-    bandwidth: ArrayLike,
+    bandwidth: ArrayLike | None = None,
     latency: ArrayLike = 0.0,
     messages: Sequence[Message] | None = None,
     enrolment_rounds: int = 1,
     air: OnAir | None = None,
+    downlink: Broadcast | None = None,
 ) -> xr.DataArray:
     """Seconds of each round of `simulate` or `sweep`, `[..., round]`, float64; `cumsum("round")` is the time so far.
 
@@ -95,10 +102,11 @@ def run_seconds(
     counted, client = last(result.counted), last(result.client_id.fillna(0))
     users = _Users(client.values.astype(int), counted.values == 1, compute_seconds, bandwidth, latency)
     seconds = counted.isel(client=0, drop=True).astype(np.float64)
-    seconds.values = _seconds(users, _chosen(bits, messages, air), enrolment_rounds)
+    seconds.values = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
     if (uses := _on_air(result.data_vars, int(result.attrs["num_params"]), air)) is not None and air is not None:
-        pilots = last(0.0 * uses + pilots_of(result.data_vars))
-        seconds.values += air.seconds(last(uses).values, pilots.values)
+        seconds.values += air.seconds(*(last(each).values for each in (uses, *pilots_of(result.data_vars, uses))))
+    if downlink is not None:
+        seconds.values += downlink.seconds(*model_of(result))
     return seconds.rename("wall_clock").assign_attrs(long_name="modelled time of the round", units="s")
 
 
@@ -133,16 +141,19 @@ class _Users(NamedTuple):
     client: np.ndarray  # [..., n]
     counted: np.ndarray  # [..., n]
     compute_seconds: ArrayLike
-    bandwidth: ArrayLike
+    bandwidth: ArrayLike | None
     latency: ArrayLike
 
 
 def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds: int) -> np.ndarray:
     """`[...]`, from bits `[..., n]`."""
     _validate.non_negative(compute_seconds=_least(users.compute_seconds), latency=_least(users.latency))
-    _validate.positive(bandwidth=_least(users.bandwidth))
+    of_links = 1.0 if users.bandwidth is None else users.bandwidth
+    _validate.positive(bandwidth=_least(of_links))
+    if users.bandwidth is None and (sent := [message for message, size in bits.items() if size.any()]):
+        raise ValueError(f"bandwidth must be given for messages over the users' links, {sent}, got None")
     compute, bandwidth, latency = (
-        _by_client(value, users.client) for value in (users.compute_seconds, users.bandwidth, users.latency)
+        _by_client(value, users.client) for value in (users.compute_seconds, of_links, users.latency)
     )
     awaited = users.counted | ~users.counted.any(-1, keepdims=True)
     slowest = lambda seconds: np.where(awaited, seconds, 0).max(-1)
@@ -182,10 +193,17 @@ def _shared(phase: str, enrolment_rounds: int) -> int:
 
 
 def _chosen(
-    bits: Mapping[Message, np.ndarray], messages: Sequence[Message] | None, air: OnAir | None
+    bits: Mapping[Message, np.ndarray],
+    messages: Sequence[Message] | None,
+    air: OnAir | None,
+    downlink: Broadcast | None,
 ) -> Mapping[Message, np.ndarray]:
+    elsewhere = {("upload", "up")} if air else set()
+    elsewhere |= {MODEL} if downlink else set()
     if messages is None:
-        return {message: size for message, size in bits.items() if air is None or message != ("upload", "up")}
+        return {message: size for message, size in bits.items() if message not in elsewhere}
     for message in messages:
         _validate.one_of(bits, messages=message)
+        if downlink and message == MODEL:
+            raise ValueError(f"messages must not have {MODEL} with downlink, which broadcasts it, got {messages}")
     return {message: bits[message] for message in messages}

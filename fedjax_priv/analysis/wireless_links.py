@@ -6,6 +6,8 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv import _validate
+from fedjax_priv.analysis.downlink import amplitudes_of
+from fedjax_priv.analysis.on_air import pilots_of
 
 LIMITED = 1 - 1e-5
 """Received amplitudes below this are those of users without the power to be heard in full; above it, of rounding."""
@@ -22,11 +24,12 @@ def link_measures(
       access: of the run.
 
     Returns:
-      `participants` R; `limited`, those that send with an amplitude a_k below 1; `alignment_error`, the mean of
-      `|1 - a_k|` over participants, of the amplitudes that are received, as the channel measured them if users do not
-      know their gains; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 / (d N0))` with the true gains,
-      2 d for d where a number takes a complex use; `energy`, the sum of `||x_k||^2`, in units of power and channel
-      uses; and `channel_uses`. Means are NaN where nobody sent.
+      `participants` R; `limited`, those that send with an amplitude a_k below 1; `alignment_error`, the mean of `|1 -
+      a_k|` over participants, of the amplitudes that are received, as the channel measured them if users do not know
+      their gains or several antennas are combined; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 / (d
+      N0))` with the true gains, 2 d for d where a number takes a complex use, at one of several antennas; `energy`, the
+      sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of pilots. Means are
+      NaN where nobody sent.
 
     Raises:
       ValueError: the run measured no amplitudes, or an argument is outside its range.
@@ -37,19 +40,21 @@ def link_measures(
         raise ValueError("run must be a run of systems.wireless, which records amplitudes, got one without")
     d, sent = int(run.attrs["num_params"]), run.amplitude > 0
     amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
-    gain = run.gain**2 * (run.get("coefficient_real", 1.0) ** 2 + run.get("coefficient_imaginary", 0.0) ** 2)
     uses_of_one = d * (2 if "received_amplitude" in run else 1)
     senders = sent.sum("client")
-    received = (gain * run.energy).where(sent).mean("client") / (uses_of_one * receiver_noise)
+    received = (amplitudes_of(run.data_vars) ** 2 * run.energy).where(sent).mean("client")
     with np.errstate(divide="ignore"):
-        snr = 10 * np.log10(received)
-    uses = d * senders if access == "orthogonal" else xr.full_like(senders, uses_of_one)
+        snr = 10 * np.log10(received / (uses_of_one * receiver_noise))
+    turns, common = pilots_of(run.data_vars, sent)
+    shared = d * senders if access == "orthogonal" else xr.full_like(senders, uses_of_one)
+    uses = shared + turns.sum("client") + common.max("client")
+    energy = run.energy + run.get("pilot_energy", 0.0)
     measures = {
         "participants": (senders, "users that sent", "1"),
         "limited": ((sent & (run.amplitude < LIMITED)).sum("client"), "users limited by power", "1"),
         "alignment_error": (abs(1 - amplitude).where(sent).mean("client"), "error of the received amplitude", "1"),
         "received_snr_db": (snr, "received SNR of a user", "dB"),
-        "energy": (run.energy.sum("client"), "energy of all users", "power x channel uses"),
+        "energy": (energy.sum("client"), "energy of all users", "power x channel uses"),
         "channel_uses": (uses, "uses of the channel", "1"),
     }
     return xr.Dataset(

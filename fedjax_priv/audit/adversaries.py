@@ -3,6 +3,8 @@
 `toward` comes from a canary: parameters -> `[d]`, or `[m, d]` of many canaries at once.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
@@ -122,16 +124,39 @@ def ratio_of_complex_signals(*, clip: float, noise_variance: float, receiver_noi
     """
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
-        parts = seen.info.observed.received.value[0].reshape(2, -1)
         level = seen.info.measured["level"][0] if "level" in seen.info.measured else 1.0
-        coefficients = level * jnp.where(seen.who.selected[:, None], seen.who.coefficient, 0)
-        noise = receiver_noise * jnp.eye(2) + noise_variance * coefficients.T @ coefficients
-        shift = 2 * clip * jnp.where(seen.who.client[0] == 0, coefficients[0], 0)
-        weights = jnp.linalg.solve(noise, shift)
-        of_none = parts @ u + clip * coefficients.sum(0)
-        return weights @ (of_none - shift / 2), u * (weights @ parts)
+        return _of_parts(seen, u, level * seen.who.coefficient, clip, noise_variance, receiver_noise)
 
     return reading
+
+
+def ratio_of_antennas(
+    *, clip: float, noise_variance: float, receiver_noise: float, amplitude: float | Callable
+) -> Reading:
+    """The server that has what every antenna hears: the log of the ratio of the two laws, given all gains.
+
+    Of a canary of given updates, all at the clipping norm, of clients that know nothing of their channel.
+    """
+
+    def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
+        b = amplitude(u.size) if callable(amplitude) else amplitude
+        gains = seen.who.antennas.gain.reshape(seen.who.client.size, -1)
+        return _of_parts(seen, u, b * gains, clip, noise_variance, receiver_noise)
+
+    return reading
+
+
+def _of_parts(
+    seen: Seen, u: Array, coefficients: Float[Array, "n r"], clip: float, noise_variance: float, receiver_noise: float
+) -> tuple[Array, Array]:
+    """Of a signal in r real parts, `r d` numbers, in which client k is received with the coefficients of its row."""
+    coefficients = jnp.where(seen.who.selected[:, None], coefficients, 0)
+    parts = seen.info.observed.received.value[0].reshape(coefficients.shape[1], -1)
+    noise = receiver_noise * jnp.eye(len(parts)) + noise_variance * coefficients.T @ coefficients
+    shift = 2 * clip * jnp.where(seen.who.client[0] == 0, coefficients[0], 0)
+    weights = jnp.linalg.solve(noise, shift)
+    of_none = parts @ u + clip * coefficients.sum(0)
+    return weights @ (of_none - shift / 2), u * (weights @ parts)
 
 
 def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:

@@ -84,6 +84,14 @@ def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
     return [adversaries.ratio_on_the_air(**about)]
 
 
+def _antennas(*, release: releases.BlindUploads, kind: str, **_: Any) -> list[Reading]:
+    """What every antenna hears, where the simulation has it."""
+    if kind != "direction" or jnp.ndim(release.noise_variance) or not release.every_antenna:
+        return [along(adversaries.direction)]
+    about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise", "amplitude")}
+    return [adversaries.ratio_of_antennas(**about)]
+
+
 def _votes(*, release: releases.Vote, **_: Any) -> list[Reading]:
     """The sum as it is received; the sign of it, where phases are unknown."""
     return [along(adversaries.direction if release.level is None else _received)]
@@ -125,6 +133,7 @@ PLANS: Mapping[type, Plan] = {
     releases.ThresholdedSum: Plan(lambda **_: [along(adversaries.direction)]),
     releases.ProposedCoordinates: Plan(_sum, _sum_clip),
     releases.OverTheAir: Plan(_air, lambda release, heard: float(release.clip), on_the_air=True),
+    releases.BlindUploads: Plan(_antennas, lambda release, heard: float(release.clip), on_the_air=True),
     releases.Vote: Plan(_votes, lambda release, heard: release.clip, on_the_air=True),
     releases.SketchedUploads: Plan(_sketched, lambda release, heard: float(release.clip)),
     releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),

@@ -4,6 +4,7 @@
 - `outage_channel`: uploads at a fixed rate, lost where the gain is too small.
 - `analog_channels`: uploads that add up on the air, or an analog link for each client, with receiver noise; with
   phases that are known, or not.
+- `antenna_channel`, `antenna_fading`: several antennas, and complex gains of which clients know nothing.
 - `knowledge`: what clients know of their gains; `gain_files`: gains that another program has made.
 - `fading`: the gain of each client's link, from round to round.
 """
@@ -14,6 +15,8 @@ from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedjax_priv.channels.analog_channels import multiple_access, orthogonal, true_gains, unknown_phases
+    from fedjax_priv.channels.antenna_channel import antenna_array
+    from fedjax_priv.channels.antenna_fading import AntennaFading, SumPilots, rayleigh_antennas, recorded_antennas
     from fedjax_priv.channels.erasure_channel import erasure
     from fedjax_priv.channels.fading import Fading, constant, rayleigh, recorded, rician
     from fedjax_priv.channels.gain_files import gains_from_file
@@ -23,6 +26,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Fading", "constant", "erasure", "estimated", "gains_from_file", "multiple_access", "orthogonal", "outage",
-    "rayleigh", "recorded", "rician", "true_gains", "turned", "unknown_phases",
+    "AntennaFading", "Fading", "SumPilots", "antenna_array", "constant", "erasure", "estimated", "gains_from_file",
+    "multiple_access", "orthogonal", "outage", "rayleigh", "rayleigh_antennas", "recorded", "recorded_antennas",
+    "rician", "true_gains", "turned", "unknown_phases",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 - `participation`: draws of a round's cohort; `poisson_draws`, `separated_draws`: those of private training.
 - `schedulers`: few clients a round, by turns or by the gains of their links.
+- `antenna_draws`: all clients, heard by several antennas.
 - `asynchronous_draws`: cohorts of the updates that arrive next; `job_times`: when they do.
 - `cohort_rows`: what draws have in common.
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedjax_priv.clients.antenna_draws import heard_by_antennas
     from fedjax_priv.clients.asynchronous_draws import buffered
     from fedjax_priv.clients.bounded_updates import bounded, bounded_and_counted
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
@@ -42,7 +44,7 @@ else:
 
 __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
-    "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd",
-    "norm_methods", "normalized", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled",
-    "separated",
+    "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas", "independent",
+    "local_sgd", "norm_methods", "normalized", "only_if", "poisson", "proportional_fair", "round_robin", "sample",
+    "scheduled", "separated",
 ]  # fmt: skip

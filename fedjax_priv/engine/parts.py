@@ -163,11 +163,14 @@ def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData
     """Client state and samples have a row for everyone, or for the cohort in its order; a sum can hold its uploads.
 
     Raises:
-      ValueError: it is not so, or clients do not know their gains and `channel` takes what they know for the truth.
+      ValueError: it is not so, or clients do not know their gains and `channel` takes what they know for the truth, or
+        one of several antennas for all.
     """
     most = parts.combine.max_uploads
     if not isinstance(who.coefficient, tuple) and not parts.channel.turns:
         raise ValueError("channel must be true_gains(...) where clients do not know their gains, got another one")
+    if isinstance(who.antennas, base.Antennas) != parts.channel.antennas:
+        raise ValueError("channel must be antenna_array(...) where the server has several antennas, and only there")
     n, k = data.count.shape[0], who.client.shape[0]
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
         for rows in jax.tree.leaves(tree):

@@ -16,6 +16,7 @@
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
   they arrive.
+- `blind_combining`: clients that know nothing of their channel, and antennas that are combined.
 - `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
 - `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.
@@ -28,6 +29,7 @@ from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
     from fedjax_priv.layers.analog_alignment import align, in_phase, waveform
+    from fedjax_priv.layers.blind_combining import blind_mean
     from fedjax_priv.layers.clipping import clip
     from fedjax_priv.layers.coded_mask import coded_masks
     from fedjax_priv.layers.common_subset import common_coordinates
@@ -61,12 +63,12 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "align", "average", "clip", "coded", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
-    "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-    "in_phase", "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k",
-    "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field",
-    "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean", "qsgd", "quantize",
-    "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
-    "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",
-    "weighted_mean", "wrap",
+    "align", "average", "blind_mean", "clip", "coded", "coded_masks", "common_coordinates", "conspar",
+    "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum",
+    "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values",
+    "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks",
+    "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field",
+    "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate", "round_within", "scale", "sign",
+    "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks", "tones", "top_k", "uniform_levels",
+    "validate_norm", "waveform", "weakest", "weighted_mean", "wrap",
 ]  # fmt: skip

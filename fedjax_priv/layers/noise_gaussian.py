@@ -28,7 +28,9 @@ def gaussian_noise(noise_variance: ArrayLike) -> Layer:
     deviation = standard_deviation(noise_variance)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-        return x + of_clients(deviation, cohort)[:, None] * standard_normal(key, x, cohort)
+        # Without the barrier, the block decides whether XLA multiplies the deviation and the root of 2 in a draw first.
+        unit = jax.lax.optimization_barrier(standard_normal(key, x, cohort))
+        return x + of_clients(deviation, cohort)[:, None] * unit
 
     return stateless(encode)._replace(init=one_for_each(noise_variance=noise_variance))
 

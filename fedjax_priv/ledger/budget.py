@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, ClientData, Key
+from fedjax_priv.base import Algorithm, Antennas, ClientData, Key
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
 from fedjax_priv.ledger.entry import Entry, worst
@@ -42,9 +42,12 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, ro
     who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
     each = ("round", "client")
     here, turned = who.selected, who.coefficient
-    told = {} if isinstance(turned, tuple) else {
+    told: dict[str, tuple] = {} if isinstance(turned, tuple) else {
         "coefficient_real": (each, turned[..., 0]), "coefficient_imaginary": (each, turned[..., 1])
     }  # fmt: skip
+    if isinstance(who.antennas, Antennas):
+        parts = np.moveaxis(np.asarray(who.antennas.gain), 3, 2)
+        told["antenna_gains"] = ((*each, "antenna_gains_place"), parts.reshape(*parts.shape[:2], -1))
     return xr.Dataset(
         {
             "client_id": (each, who.client), "counted": (each, here), "gain": (each, who.gain),

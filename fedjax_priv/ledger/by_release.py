@@ -11,6 +11,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.engine import processes
 from fedjax_priv.ledger import (
+    blind_uploads,
     buffered_noise,
     central_noise,
     coordinates,
@@ -32,6 +33,7 @@ ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
     releases.ThresholdedSum: sums.thresholded_sum,
     releases.ProposedCoordinates: coordinates.entries,
     releases.OverTheAir: over_the_air.entries,
+    releases.BlindUploads: blind_uploads.entries,
     releases.Vote: votes.entries,
     releases.SketchedUploads: sketched_uploads.entries,
     releases.LocalNoise: local_noise.entries,

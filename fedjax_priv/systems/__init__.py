@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.in_the_clear.sparse_fedavg import sparse_fedavg
     from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
     from fedjax_priv.systems.noisy_steps.dp_sgd import dp_sgd
+    from fedjax_priv.systems.over_the_air.blind_wireless import blind_wireless
     from fedjax_priv.systems.over_the_air.digital_fedavg import digital_fedavg
     from fedjax_priv.systems.over_the_air.votes import over_the_air_vote, two_tone_vote
     from fedjax_priv.systems.over_the_air.wireless import wireless
@@ -43,8 +44,8 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed",
-    "fedavg", "fedbuff", "fednova", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
-    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
+    "blind_wireless", "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg",
+    "dp_sgd", "f2ed", "fedavg", "fedbuff", "fednova", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg",
+    "over_the_air_vote", "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
     "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

@@ -83,6 +83,19 @@ class OverTheAir(NamedTuple):
     truncation: ArrayLike | None = None  # least squared gain, known to the client, with which it sends; None: all send
 
 
+class BlindUploads(NamedTuple):
+    """Clipped, noisy updates that all clients send at one amplitude, heard by several antennas."""
+
+    clip: float | Array  # L, largest norm of an update before noise
+    noise_variance: ArrayLike  # of a client's noise at a coordinate: of all clients, or [n]
+    receiver_noise: float | Array  # N0, variance of an antenna's noise in each real dimension
+    antennas: int  # M
+    amplitude: Any  # b, at which all send: a number, or a function of the number of parameters
+    every_antenna: bool  # the simulation has what each antenna hears, as the server does in any case
+    anew: bool  # gains are Rayleigh, drawn anew in each round
+    link_power: ArrayLike  # mean of |h|^2 at an antenna: of all clients, or [n]
+
+
 class Vote(NamedTuple):
     """Signs of updates, of which the server receives the noisy sum."""
 
@@ -138,6 +151,6 @@ class BufferedNoise(NamedTuple):
 
 
 Release = (
-    NoisyUploads | SketchedUploads | Sum | SparseSum | ThresholdedSum | ProposedCoordinates | OverTheAir | Vote
-    | LocalNoise | CentralNoise | BufferedNoise
+    NoisyUploads | SketchedUploads | Sum | SparseSum | ThresholdedSum | ProposedCoordinates | OverTheAir
+    | BlindUploads | Vote | LocalNoise | CentralNoise | BufferedNoise
 )  # fmt: skip

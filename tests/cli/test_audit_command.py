@@ -33,6 +33,7 @@ def made(n=10):
     variables = {
         "client_id": (each, np.arange(n)[None]), "counted": (each, np.ones(shape, bool)), "status": ("round", [0]),
         "join_probability": (each, np.ones(shape)), "gain": (each, np.ones(shape)),
+        "antenna_gains": ((*each, "place"), np.full((*shape, 32), 0.2)),
         "up_bytes": (("round", "phase", "client"), np.ones((1, 1, n))),
     }  # fmt: skip
     return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": 650})

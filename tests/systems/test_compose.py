@@ -108,6 +108,7 @@ RELEASED = {
 COUNTED = SAME.keys() - {"fedavg", "fedavg, cohort", "sparse_fedavg", "wireless", "wireless, orthogonal"}
 """Those that are told the number of clients (one of them among other arguments)."""
 NOT_THESE = {
+    "blind_wireless": "several antennas hear its clients, which is no choice of `channel`",
     "dp_fedavg": "its noise is the server's, of every round, whoever comes",
     "distributed_dp_fedavg": "its sums are modulo a power of two, of rotated updates",
     "fedbuff": "its rounds are asynchronous",

@@ -13,6 +13,7 @@ from fedjax_priv.crypto.sketch import projection
 from fedjax_priv.layers import (
     align,
     average,
+    blind_mean,
     clip,
     coded,
     coded_masks,
@@ -66,7 +67,7 @@ from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
 from fedjax_priv.testing import Case
-from helpers import sparse_wire
+from helpers import heard_alike, sparse_wire
 
 
 def weighted_sum(x, weight):
@@ -269,6 +270,10 @@ LAYERS = {
     "in_phase": Case(
         stack(it=in_phase(turned(constant(), deviation=0.0).knowledge), send=waveform()), total,
         wire=lambda upload: np.zeros(len(upload)),
+    ),
+    "blind_mean": Case(
+        stack(it=heard_alike(blind_mean(2.0)), send=waveform()), total, wire=lambda upload: np.zeros(len(upload)),
+        counted=lambda _: 1,
     ),
     "waveform": Case(waveform(), total, wire=lambda upload: np.zeros(len(upload))),
     "qsgd": Case(qsgd(2**12, 2), total, num_groups=2, error=9 / 2**12, wire=lambda upload: 32 + 14 * D),

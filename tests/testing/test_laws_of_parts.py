@@ -25,6 +25,7 @@ from fedjax_priv.testing import (
     check_field_attack,
     check_label_attack,
 )
+from helpers import heard_alike
 
 VARIANTS = dict(with_jit=True, without_jit=True)  # arguments lie on a device in both
 
@@ -106,6 +107,7 @@ CHANNELS = {
     "erasure": channels.erasure(0.4, leave=0.3),
     "multiple_access": channels.multiple_access(1.0),
     "orthogonal": channels.orthogonal(1.0),
+    "antenna_array": heard_alike(channels.antenna_array(1.0)),
     "outage": channels.outage(1.0, snr=4.0),
     "true_gains": channels.true_gains(1.0),
     "unknown_phases": channels.unknown_phases(1.0),

@@ -122,8 +122,13 @@ def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
         "up_bytes": _bytes(info, "up", "sent by the client"),
         "down_bytes": _bytes(info, "down", "received by the client"),
     }
-    measured = {name: (each, info[MEASURED + name], {"long_name": name}) for name in names(info, MEASURED)}
+    measured = {name: _measured(name, info[MEASURED + name]) for name in names(info, MEASURED)}
     return fixed | measured | {name: _observed(name, info[OBSERVED + name]) for name in names(info, OBSERVED)}
+
+
+def _measured(name: str, values: np.ndarray) -> tuple:
+    along = (f"{name}_place",) * (values.ndim - 2)
+    return ("round", "client", *along), values, {"long_name": name}
 
 
 def _observed(name: str, values: np.ndarray) -> tuple:

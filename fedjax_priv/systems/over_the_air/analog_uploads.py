@@ -1,6 +1,6 @@
 """What systems over the air share: power control, the waveform, the channel, and what is released."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -63,7 +63,7 @@ def analog_uploads(
     _validate.one_of(("multiple", "orthogonal"), access=access)
     _validate.one_of((True, False), known_count=known_count)
     _validate.positive(clip=clip)
-    power = _power(snr_db, receiver_noise)
+    power = None if snr_db is None else power_of_use(snr_db, receiver_noise)
     if power is not None and power_control == "signal":
         variance = jnp.asarray(noise_variance, jnp.float32)
         draw = only_if(draw, lambda who: power_left(power / _squared(level, who), variance, who))
@@ -110,10 +110,12 @@ def _decibels(**values: float) -> None:
             raise ValueError(f"{name} must be a number of dB in [-300, 300], got {value!r}")
 
 
-def _power(snr_db: Any, receiver_noise: Any) -> Array | None:
-    """P_k / d, energy of a channel use."""
-    if snr_db is None:
-        return None
+def power_of_use(snr_db: ArrayLike, receiver_noise: float | Array) -> Array:
+    """P_k / d, energy of a channel use, from the transmit SNR in dB.
+
+    Raises:
+      ValueError: a number that float32 cannot hold, or noise that is not > 0.
+    """
     _validate.each(_decibels, snr_db=snr_db)
     _validate.positive(receiver_noise=receiver_noise)
     return receiver_noise * 10.0 ** (jnp.asarray(snr_db, jnp.float32) / 10)

@@ -11,7 +11,8 @@ A `Round` holds the numbers of one round; most functions take one.
 * `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
 * `noise`: eps of one user at the noise of several.
 * `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
-  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `estimated_channel`: users that invert an estimate.
+  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `estimated_channel`: users that invert an estimate;
+  `antennas`: users that know nothing, heard by several antennas.
 
 What does not hold in the paper, and where the package shows it:
 
@@ -31,6 +32,14 @@ What does not hold in the paper, and where the package shows it:
 * Power-limited users are covered by no bound of the paper; by `limited_epsilon` if scaled by L.
 """
 
+from fedjax_priv.theory.wireless.antennas import (
+    CombinedCoefficients,
+    CombinedError,
+    antennas_epsilon,
+    antennas_sensitivity,
+    combined_coefficients,
+    combined_error,
+)
 from fedjax_priv.theory.wireless.claimed import (
     central_delta,
     central_epsilon,
@@ -128,21 +137,22 @@ from fedjax_priv.theory.wireless.truncation import (
 )
 
 __all__ = [
-    "Allocation", "Coefficient", "Composed", "Counterexample", "EstimateMoments", "InverseMoments", "Participation",
-    "Problem", "Round", "Truncation", "allocate", "allocate_energy", "best_truncation", "central_delta",
+    "Allocation", "Coefficient", "CombinedCoefficients", "CombinedError", "Composed", "Counterexample",
+    "EstimateMoments", "InverseMoments", "Participation", "Problem", "Round", "Truncation", "allocate",
+    "allocate_energy", "antennas_epsilon", "antennas_sensitivity", "best_truncation", "central_delta",
     "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed", "central_epsilon_sharp",
-    "compose_heterogeneous", "compose_heterogeneous_closed", "compose_homogeneous", "contraction_weights",
-    "convergence_bound", "convergence_bound_known", "convergence_bound_optimal", "convergence_bound_unknown",
-    "count_law", "dual_value", "epsilon_by_round", "estimate_moments_known", "estimate_moments_unknown",
-    "estimate_weights_known", "estimate_weights_unknown", "estimated_channel_delta", "estimated_channel_epsilon",
-    "estimated_coefficient", "inverse_moments", "inverse_moments_taylor", "known_coefficients_sensitivity",
-    "known_set_delta", "known_set_epsilon", "level_budget", "limited_amplitudes", "limited_delta", "limited_epsilon",
-    "local_delta", "local_epsilon", "local_epsilon_analytic", "moment_known", "moment_known_taylor", "moment_unknown",
-    "noise_cost", "optimal_participation", "orthogonal_epsilon", "participation_moments", "printed_sensitivity_budget",
-    "public_set_epsilon", "public_set_epsilon_by_round", "public_set_sensitivity", "received_at_most",
-    "removal_counterexample", "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta",
-    "rigorous_orthogonal_epsilon", "rigorous_sampled_orthogonal_delta", "rigorous_sampled_orthogonal_epsilon",
-    "rigorous_unsampled_delta", "rigorous_unsampled_epsilon", "sampled_orthogonal_epsilon",
-    "squared_sensitivity_budget", "truncated_inversion", "truncation_level", "truncation_noise", "turned_coefficient",
-    "unsampled_epsilon",
+    "combined_coefficients", "combined_error", "compose_heterogeneous", "compose_heterogeneous_closed",
+    "compose_homogeneous", "contraction_weights", "convergence_bound", "convergence_bound_known",
+    "convergence_bound_optimal", "convergence_bound_unknown", "count_law", "dual_value", "epsilon_by_round",
+    "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known", "estimate_weights_unknown",
+    "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient", "inverse_moments",
+    "inverse_moments_taylor", "known_coefficients_sensitivity", "known_set_delta", "known_set_epsilon", "level_budget",
+    "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon", "local_epsilon_analytic",
+    "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",
+    "orthogonal_epsilon", "participation_moments", "printed_sensitivity_budget", "public_set_epsilon",
+    "public_set_epsilon_by_round", "public_set_sensitivity", "received_at_most", "removal_counterexample",
+    "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta", "rigorous_orthogonal_epsilon",
+    "rigorous_sampled_orthogonal_delta", "rigorous_sampled_orthogonal_epsilon", "rigorous_unsampled_delta",
+    "rigorous_unsampled_epsilon", "sampled_orthogonal_epsilon", "squared_sensitivity_budget", "truncated_inversion",
+    "truncation_level", "truncation_noise", "turned_coefficient", "unsampled_epsilon",
 ]  # fmt: skip

@@ -1,0 +1,80 @@
+"""A digital downlink: the server broadcasts the model to the clients of a round at the rate of the weakest of them."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from fedjax_priv import _validate
+
+MODEL = ("model", "down")
+"""The message that is broadcast."""
+
+
+class Broadcast(NamedTuple):
+    """One coded message to all at Shannon's rate of the weakest link, `log2(1 + min_k h_k^2 P / N0) / 2` bits a use.
+
+    Uses are those of a real baseband channel. Clients are received at the server's power with the gain of their uplink;
+    several antennas share the power, and send independent signals.
+
+    Examples:
+      >>> down = Broadcast(hertz=1e6, snr_db=10.0)
+      >>> bits, gain = [3200, 3200, 0], [1.5**0.5, 2.0, 0.1]  # the third client is sent nothing
+      >>> print(round(float(down.uses(bits, gain)), 3), round(float(down.seconds(bits, gain)), 6))
+      1600.0 0.0008
+    """
+
+    hertz: float  # W
+    snr_db: float = 10.0  # P / N0 of a use, at a link of gain 1
+
+    def uses(self, bits: ArrayLike, gain: ArrayLike) -> Any:
+        """Of a round, `[...]`: the longest message to a client, bits `[..., n]`, 0 of those that are sent nothing.
+
+        Args:
+          bits: of each client.
+          gain: amplitudes h of their links, >= 0, `[..., n]`.
+
+        Raises:
+          ValueError: `hertz` is not > 0, or `snr_db` is not finite.
+        """
+        _validate.positive(hertz=self.hertz)
+        _validate.finite(snr_db=self.snr_db)
+        bits, gain = np.asarray(bits, np.float64), np.asarray(gain, np.float64)
+        longest, weakest = bits.max(-1), np.where(bits > 0, gain, np.inf).min(-1)
+        rate = np.log2(1 + np.where(longest > 0, weakest, 1.0) ** 2 * self.snr) / 2
+        with np.errstate(divide="ignore"):
+            return longest / rate
+
+    def seconds(self, bits: ArrayLike, gain: ArrayLike) -> Any:
+        """Seconds of a round, `uses / (2 W)`; arguments and errors are those of `uses`."""
+        return self.uses(bits, gain) / (2 * self.hertz)
+
+    @property
+    def snr(self) -> float:
+        """P / N0."""
+        return 10.0 ** (self.snr_db / 10)
+
+
+def amplitudes_of(measured: Any) -> Any:
+    """True gains by client, as amplitudes.
+
+    Raises:
+      ValueError: none were measured.
+    """
+    numbers = dict(measured)
+    if "gain" not in numbers:
+        raise ValueError("downlink must be None where no gains of links are measured, such as those of wireless")
+    if "coefficient_real" not in numbers:
+        return numbers["gain"]
+    return numbers["gain"] * np.hypot(numbers["coefficient_real"], numbers["coefficient_imaginary"])
+
+
+def model_of(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """Bits of the model and gains of the links of a run, `[..., round, client]`.
+
+    Raises:
+      ValueError: no gains were measured.
+    """
+    last = lambda values: values.transpose(..., "round", "client").values
+    return 8 * last(run.down_bytes.sel(phase=MODEL[0])), last(amplitudes_of(run.data_vars))

@@ -1,0 +1,64 @@
+"""Uploads that add on the air and are heard by several antennas."""
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from fedjax_priv.base import Antennas, Channel, Cohort, Key
+from fedjax_priv.channels.analog_channels import multiple_access
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.layers.blind_combining import combined, strength
+
+
+def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = False) -> Channel:
+    """Antenna m hears `y_m = sum_k h_km x_k + CN(0, 2 N0)`, real x_k; the server combines what its M antennas hear.
+
+    It takes `Re z`, `z = (1/M) sum_m conj(S_m) y_m`, with what it knows of `S_m = sum_k h_km`: a sum of x_k with random
+    coefficients `Re B_k`, and noise. This channel multiplies uploads by `Re B_k M / n`, `n^2 = sum_m |S_m|^2`, so that
+    the noise is N0 as it is, and what is received is `Re z M / n`. `layers.blind_mean` stands above it, and the gains
+    are those of `clients.heard_by_antennas`.
+
+    Measured of each client: `received_amplitude`, the real part of what is heard of its amplitude after combining.
+
+    Args:
+      receiver_noise: N0, >= 0, of each real dimension of each antenna; may be traced.
+      every_antenna: what is received is that of all antennas, `[M, 2, d]` in a row of `2 M d` numbers. The server has
+        it in truth. The estimate has the same law.
+
+    Raises:
+      ValueError: `receiver_noise` is negative; or, when a round is traced, there are no antennas.
+
+    Examples:
+      >>> channel = antenna_array(receiver_noise=0.1)
+      >>> print(channel.superposes, channel.antennas)
+      True True
+    """
+
+    def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+        del key
+        links = _links(cohort)
+        if every_antenna:
+            factors = links.gain.reshape(len(x), -1, 1)
+            return (factors * x.reshape(*factors.shape[:2], -1)).reshape(x.shape), cohort.selected
+        return links.coefficient[:, None] * x, cohort.selected
+
+    def measure(x: Float[Array, "b d"], y: Float[Array, "b d"], cohort: Cohort, measured: Mapping[str, Array]) -> dict:
+        links = _links(cohort)
+        m = links.gain.shape[1]
+        if every_antenna:
+            x = x[:, : x.shape[1] // (2 * m)]
+            heard = combined(y.reshape(len(y), m, 2, -1), links.total)
+        else:
+            heard = y * strength(links.total)[:, None] / m
+        power = jnp.square(x).sum(1)
+        arrives = jnp.where(power > 0, (x * heard).sum(1) / jnp.where(power > 0, power, 1), 0)
+        return {"received_amplitude": rows_where(cohort.selected, measured["amplitude"] * arrives, jnp.float32(0))}
+
+    return multiple_access(receiver_noise)._replace(transmit=transmit, antennas=True, measure=measure)
+
+
+def _links(cohort: Cohort) -> Antennas:
+    if not isinstance(cohort.antennas, Antennas):
+        raise ValueError("cohort must have links to several antennas, of clients.heard_by_antennas(...), got none")
+    return cohort.antennas

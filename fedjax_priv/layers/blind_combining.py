@@ -1,0 +1,119 @@
+"""Uploads of clients that know nothing of their channel: one amplitude for all, and antennas that are combined."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Received, Sent
+from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.layers.noise_gaussian import of_clients
+from fedjax_priv.layers.stacking import stateless
+
+Amplitude = float | Array | Callable[[int], ArrayLike]
+"""b > 0: a number, or a function of the number of parameters d."""
+
+
+def blind_mean(
+    amplitude: Amplitude = 1.0,
+    *,
+    power: ArrayLike = 1.0,
+    pilots: Any = None,
+    every_antenna: bool = False,
+    measured_gains: bool = True,
+) -> Layer:
+    """Clients send `b x_k`; the server's estimate of the mean is `Re z / (b sum_k E|h_k|^2)` of the antennas combined.
+
+    `z = (1/M) sum_m conj(S_m) y_m`, with what the server knows of `S_m = sum_k h_km` (Amiri, Duman, Gunduz, Kulkarni
+    and Poor, "Blind federated edge learning", 2021). Client k has the weight `E|h_k|^2`, so those of equal power have
+    the mean. `theory.wireless.combined_error` has its error. Each number takes a complex use of the channel.
+
+    Measured, for every client: `gain`, root mean square over its antennas, `join_probability`, and of its pilots
+    `pilot_uses` in turns or `common_pilot_uses` at once, and `pilot_energy`; for those that send, else 0: the
+    `amplitude` 1, in units of b, the `energy` `b^2 ||x_k||^2`, and `channel_uses`, 2 d real ones.
+
+    Args:
+      amplitude: b > 0, or a function of d that returns it; may be traced.
+      power: E|h_k|^2 at an antenna, > 0, of all clients or `[n]`.
+      pilots: of the draw, a `channels.SumPilots`; None: the server knows the sum, at no cost.
+      every_antenna: as of `channels.antenna_array`, which stands below.
+      measured_gains: `antenna_gains` `[2 M]`, real and imaginary parts of a client's gains, are measured too; figures
+        of privacy need them where clients add noise.
+
+    Raises:
+      ValueError: an argument outside its range, or (by `init`) the number of powers is neither 1 nor the population.
+
+    Examples:
+      >>> send = stack(clip=clip(1.0), mean=blind_mean(0.5), send=waveform())
+    """
+    if not callable(amplitude):
+        amplitude = _validate.positive(amplitude=amplitude)
+    weights = _validate.array(_validate.positive, power=power)
+    of_size = lambda d: jnp.asarray(amplitude(d) if callable(amplitude) else amplitude, jnp.float32)
+
+    def init(key: Key, n: int) -> tuple:
+        del key
+        _validate.per_client(n, power=power)
+        return ()
+
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
+        """The server has its pilots, and may know all gains."""
+        del key, state
+        links, weight = cohort.antennas, only_rows(cohort.selected, of_clients(weights, cohort)).sum()
+        return (), {"gain": links.gain, "total": links.total[0], "weight": weight}, {}
+
+    def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
+        del key, private, public
+        y = of_size(x.shape[1]) * x
+        all_of = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), cohort.gain.shape)
+        sent = {"amplitude": all_of(1.0), "energy": jnp.square(y).sum(1), "channel_uses": all_of(2 * x.shape[1])}
+        told = {} if pilots is None else {"pilot_energy": pilots.energy, **pilots.uses}
+        known = {"gain": cohort.gain, "join_probability": cohort.participation} | {
+            name: all_of(value) for name, value in told.items()
+        }
+        if measured_gains:
+            stacked = jnp.moveaxis(cohort.antennas.gain, 2, 1)
+            known["antenna_gains"] = stacked.reshape(len(stacked), -1)
+        if every_antenna:
+            y = jnp.tile(y, (1, 2 * cohort.antennas.gain.shape[1]))
+        return y, (), Sent(measured=known | only_rows(cohort.selected, sent))
+
+    def decode(header: tuple, public: dict[str, Array], received: Received) -> Received:
+        del header
+        total, heard = public["total"], received.value
+        m = total.shape[0]
+        if every_antenna:
+            whole = combined(heard.reshape(len(heard), m, 2, -1), total[None])
+        else:
+            whole = heard * strength(total) / m
+        mean = whole / (of_size(whole.shape[1]) * public["weight"])
+        return received._replace(value=mean, count=jnp.ones_like(received.count))
+
+    return stateless()._replace(init=init, advertise=advertise, encode=encode, decode=decode)
+
+
+def combined(heard: Float[Array, "g M 2 d"], total: Float[Array, "#g M 2"]) -> Float[Array, "g d"]:
+    """`Re z`, `z = (1/M) sum_m conj(S_m) y_m`."""
+    return (heard * total[..., None]).sum((-3, -2)) / heard.shape[1]
+
+
+def strength(total: Float[Array, "... M 2"]) -> Float[Array, "..."]:
+    """N, `n^2 = sum_m |S_m|^2`."""
+    return jnp.sqrt(jnp.square(total).sum((-2, -1)))
+
+
+def common_amplitude(power: Any, *, max_norm: float | Array, noise_variance: ArrayLike) -> Callable[[int], Array]:
+    """The amplitude b that every client has the power for, whatever its update: of d.
+
+    `b = min_k sqrt(P_k / (L^2 + d sigma_k^2))`; with noise, P_k is the mean energy of a round.
+
+    Args:
+      power: P_k / d, mean energy of a channel use, one for all clients or `[n]`.
+      max_norm: L, the norm updates were clipped to.
+      noise_variance: sigma_k^2, of all clients or `[n]`.
+    """
+    variance = jnp.asarray(noise_variance, jnp.float32)
+    return lambda d: jnp.sqrt((power * d / (jnp.square(max_norm) + d * variance)).min())

@@ -1,0 +1,92 @@
+"""Users that know nothing of their channel, heard by several antennas: the server has what each of these hears.
+
+What it combines is its own affair, and hides nobody. Who sends is public: all do. Where users add noise, the figure is
+at the gains of the run, which depend on no data. Without, and where gains are new in each round, it is averaged over
+their law.
+"""
+
+import numpy as np
+
+from fedjax_priv.ledger.entry import Entry, Figure, Question, none
+from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
+from fedjax_priv.systems.releases import BlindUploads
+from fedjax_priv.theory import wireless
+from fedjax_priv.theory.sampled_gaussian import Neighbours
+
+WHO = "the server, which has what all antennas hear, and may know all gains"
+_UNCLAIMED = none("the paper claims no privacy")
+
+
+def entries(release: BlindUploads, question: Question) -> list[Entry]:
+    """Entries for the server, alone and with the last colluding users."""
+    size = question.run.sizes["client"]
+    seen = [("server", WHO, size)]
+    if question.colluding:
+        who = f"{WHO}, and the last {question.colluding} users, whose noise it knows"
+        seen.append(("coalition", who, size - question.colluding))
+    kinds: list[tuple[Neighbours, str]] = [("replacement", ADJACENT)]
+    if _is_alone(release):
+        kinds.append(("zero-out", STAYS))
+    averaged = _is_alone(release) and release.anew
+    return [
+        Entry(
+            who, adjacent, _UNCLAIMED, _proved(release, question, users, neighbours), view=view,
+            neighbours=neighbours, gaussian=not averaged,
+        )
+        for view, who, users in seen
+        for neighbours, adjacent in kinds
+    ]  # fmt: skip
+
+
+def _is_alone(release: BlindUploads) -> bool:
+    """Whether users add no noise."""
+    return not np.asarray(release.noise_variance).any()
+
+
+def _proved(release: BlindUploads, question: Question, users: int, neighbours: Neighbours) -> Figure:
+    """Of the first `users`."""
+    if np.ndim(release.noise_variance) and not _is_alone(release):
+        return none("noise variances differ between users: the accountant is for one")
+    if not float(np.asarray(release.receiver_noise)) > 0:
+        return none("without noise of the receiver, gains that differ separate users")
+    d, b = question.run.attrs["num_params"], release.amplitude
+    b = float(np.asarray(b(d) if callable(b) else b))
+    if not 0 < b < np.inf:
+        return none("the amplitude is not a finite number above 0")
+    if _is_alone(release) and release.anew:
+        return _averaged(release, question, b, neighbours)
+    return _of_this_run(release, question, users, b, neighbours)
+
+
+def _averaged(release: BlindUploads, question: Question, b: float, neighbours: Neighbours) -> Figure:
+    """Of the user that is received best, in all rounds."""
+    shift = (2 if neighbours == "replacement" else 1) * b * float(release.clip)
+    strongest = np.sqrt(np.max(np.asarray(release.link_power, np.float64)) / float(release.receiver_noise))
+    rounds = question.run.sizes["round"]
+    eps = wireless.antennas_epsilon(question.delta, shift * float(strongest), release.antennas, rounds=rounds)
+    return Figure(float(eps), question.delta, "averaged over gains of all antennas, new in each round")
+
+
+def _of_this_run(release: BlindUploads, question: Question, users: int, b: float, neighbours: Neighbours) -> Figure:
+    """One Gaussian mechanism for each user, at the gains of this run."""
+    h = _gains(release, question, users)
+    if not np.isfinite(h).all():
+        return none("a gain is not finite")
+    numbers = np.array([release.clip, np.max(np.asarray(release.noise_variance)), release.receiver_noise], np.float64)
+    about = wireless.Round(users, 1.0, *numbers.tolist())
+    each = {"amplitude": b, "neighbours": neighbours}
+    moved = np.array([wireless.antennas_sensitivity(about, one, **each) for one in h])
+    eps = wireless.public_set_epsilon(question.delta, moved)
+    why = "at the gains of this run: one Gaussian mechanism for each user, heard by all antennas"
+    return Figure(eps, question.delta, why, lambda: wireless.public_set_epsilon_by_round(question.delta, moved))
+
+
+def _gains(release: BlindUploads, question: Question, users: int) -> np.ndarray:
+    """`[T, users, M]`; without noise of users only how large they are counts."""
+    run = question.run
+    if _is_alone(release):
+        size = run.gain.transpose("round", "client").values[:, :users, None].astype(np.float64)
+        return np.sqrt(release.antennas) * size
+    stacked = run.antenna_gains.transpose("round", "client", ...).values[:, :users].astype(np.float64)
+    real, imaginary = np.split(stacked, 2, axis=2)
+    return real + 1j * imaginary

@@ -1,0 +1,186 @@
+"""A server with M antennas, and users that know nothing of their channel: what its estimate is, and what it learns.
+
+All users send b g_k at once; antenna m hears `y_m = sum_k h_km b g_k + CN(0, 2 N0)`, Rayleigh h_km ~ CN(0, 1), all
+independent. The server knows `S_m = sum_k h_km` up to errors of pilots, and takes `Re z / (b K)` of
+`z = (1/M) sum_m conj(S_m) y_m` for the mean (Amiri, Duman, Gunduz, Kulkarni and Poor, "Blind federated edge learning",
+2021). One coordinate takes a complex use of the channel, whose real part carries it.
+
+The server has all antennas, not z alone. More of them separate users: what it learns of one grows with M.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from fedjax_priv.theory import _accountant, _validate, gaussian
+from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.sampled_gaussian import Neighbours
+from fedjax_priv.theory.wireless.public_set import _SHIFT
+from fedjax_priv.theory.wireless.rounds import Round, noises
+
+Pilots = Literal["individual", "common"]
+_NODES, _FAR = 400, 1e-16  # of the law of a user's gain over all antennas; chance of one that is left out
+
+
+class CombinedCoefficients(NamedTuple):
+    """Of B_k, with which user k is in z; the mean is 1."""
+
+    real: Result  # Var Re B_k
+    imaginary: Result  # Var Im B_k
+    real_covariance: Result  # Cov(Re B_k, Re B_l), k and l different
+    imaginary_covariance: Result  # Cov(Im B_k, Im B_l)
+
+
+class CombinedError(NamedTuple):
+    """Mean squared error of the estimate of a mean, E||. - mean||^2, by its cause."""
+
+    fading: Result  # users are heard by random coefficients
+    own_noise: Result  # of users
+    receiver_noise: Result
+
+
+def combined_coefficients(
+    num_users: Numbers, antennas: Numbers, *, error: Numbers = 0.0, pilots: Pilots = "individual"
+) -> CombinedCoefficients:
+    """How are users heard after combining? `B_k = (1/M) sum_m conj(S_m) h_km`; variances fall as 1/M, and E B_k = 1.
+
+    Re B_k and Im B_k are no circular pair: their variances differ by 1/M, and neither is that of K/M.
+
+    Args:
+      num_users: K >= 1.
+      antennas: M >= 1.
+      error: v >= 0, variance of what pilots leave unknown of each user's gain; with a common pilot, of their sum.
+      pilots: "individual": every user has its own, and errors add up; "common": one for the sum.
+
+    Examples:
+      >>> real, imaginary, covariance, _ = combined_coefficients(5, 8, error=0.3)
+      >>> print(real, imaginary, covariance)
+      0.46875 0.34375 0.0625
+    """
+    m, total = _validate.integer(antennas=antennas), _power_of_sum(num_users, error, pilots)
+    return CombinedCoefficients((total + 1) / (2 * m), (total - 1) / (2 * m), (0.5 / m)[()], (-0.5 / m)[()])
+
+
+def combined_error(
+    num_users: Numbers,
+    antennas: Numbers,
+    *,
+    mean_square: Numbers,
+    square_of_mean: Numbers,
+    num_params: Numbers,
+    noise_variance: Numbers = 0.0,
+    receiver_noise: Numbers = 0.0,
+    amplitude: Numbers = 1.0,
+    error: Numbers = 0.0,
+    pilots: Pilots = "individual",
+) -> CombinedError:
+    """How far is the server's estimate from the mean of updates? Fading: `((1 + v) V + ||g||^2) / (2 M)`.
+
+    It falls as 1/M and not with K: the interference is K users strong.
+
+    Args:
+      num_users: K.
+      antennas: M.
+      mean_square: V, the mean of ||g_k||^2.
+      square_of_mean: ||g||^2 of the mean g.
+      num_params: d.
+      noise_variance: sigma^2 >= 0 of each user's own noise, sent with its update.
+      receiver_noise: N0 >= 0, of each real dimension of an antenna.
+      amplitude: b > 0.
+      error: v, as of `combined_coefficients`.
+      pilots: likewise.
+
+    Examples:
+      >>> error = combined_error(5, 1, mean_square=4.0, square_of_mean=2.0, num_params=3, receiver_noise=0.5)
+      >>> print(error.fading, error.receiver_noise)
+      3.0 0.3
+    """
+    k, m = _validate.integer(num_users=num_users), _validate.integer(antennas=antennas)
+    d, b = _validate.integer(num_params=num_params), _validate.real("(0, inf)", amplitude=amplitude)
+    larger = _power_of_sum(num_users, error, pilots) / k  # 1 + v, or 1 + v_S / K
+    square = _validate.real("[0, inf)", mean_square=mean_square)
+    fading = (larger * square + _validate.real("[0, inf)", square_of_mean=square_of_mean)) / (2 * m)
+    own = d * _validate.real("[0, inf)", noise_variance=noise_variance) / k * (1 + (larger * k + 1) / (2 * m))
+    heard = d * larger * _validate.real("[0, inf)", receiver_noise=receiver_noise) / (m * k * b**2)
+    return CombinedError(fading, own, heard)
+
+
+def antennas_sensitivity(
+    setting: Round,
+    gains: np.ndarray,
+    *,
+    amplitude: float = 1.0,
+    coordinates: Literal[1, 2] = 1,
+    neighbours: Neighbours = "replacement",
+) -> np.ndarray:
+    """How far does each user move what all antennas hear, over the noise? `[K]`.
+
+    `s_k^2 = (2 b L)^2 h_k^H (b^2 sigma^2 sum_j h_j h_j^H + N0 I)^-1 h_k`, h_k in C^M, where a complex use carries two
+    coordinates; where it carries one, the same with real and imaginary part stacked in R^2M. Without noise of users it
+    is `2 b L ||h_k|| / sqrt(N0)`, which grows as sqrt(M). With it, many antennas separate users: s_k -> 2 L / sigma,
+    as if user k were alone. No combining that the server does changes what it could do.
+
+    Args:
+      setting: N0 > 0; `participation` is not used.
+      gains: `[K, M]`, complex, of all users that send.
+      amplitude: b > 0.
+      coordinates: of an update in a complex use of the channel, 1 or 2.
+      neighbours: "replacement", or "zero-out", in which the user sends its noise alone.
+
+    Examples:
+      >>> setting = Round(num_users=2, participation=1.0, clip=0.5, noise_variance=0.5, receiver_noise=1.0)
+      >>> print(antennas_sensitivity(setting, np.array([[1.0, 1j], [1.0, -1j]])).round(4))
+      [1. 1.]
+    """
+    clip, variance, _ = noises(setting)
+    n0 = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise)
+    b = _validate.real("(0, inf)", amplitude=amplitude)
+    if coordinates not in (1, 2):
+        _validate.fail("coordinates", coordinates, "1 or 2")
+    gains = np.asarray(gains, np.complex128)
+    if gains.ndim != 2 or not np.isfinite(gains).all():
+        _validate.fail("gains", gains.shape, "finite numbers [K, M]")
+    h = np.concatenate([np.real(gains), np.imag(gains)], axis=1) if coordinates == 1 else gains
+    alike = h.conj() @ h.T  # [K, K]; (A^H A)(x + A^H A)^-1 is as large as users, not as antennas
+    share = np.linalg.solve(n0 * np.eye(len(h)) + b**2 * variance * alike, alike).diagonal().real
+    shift = _validate.choice(_SHIFT, neighbours=neighbours)
+    return shift * b * clip * np.sqrt(np.maximum(share, 0))
+
+
+def antennas_epsilon(delta: Numbers, sensitivity: float, antennas: int, *, rounds: int = 1) -> Result:
+    """For which eps are rounds private, of gains that are drawn anew in each? Users add no noise.
+
+    A round has `delta(eps) = E delta_G(eps; s ||h||)` with ||h||^2 of the Gamma law of M: exact.
+
+    Args:
+      delta: in (0, 1).
+      sensitivity: s = 2 b L / sqrt(N0) > 0, of a gain of 1 at a single antenna.
+      antennas: M.
+      rounds: in which the user sends.
+
+    Examples:
+      >>> print([float(antennas_epsilon(1e-3, 0.5, m).round(2)) for m in (1, 4, 16)])
+      [2.17, 3.99, 8.46]
+    """
+    mechanism = _averaged(sensitivity, antennas)
+    number = int(_validate.integer(rounds=rounds))
+    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), [(mechanism, number)])
+
+
+def _averaged(sensitivity: float, antennas: int) -> Mechanism:
+    """Over ||h||, whose square has the Gamma law; its far tails are counted as lost."""
+    s, m = float(_validate.real("(0, inf)", sensitivity=sensitivity)), float(_validate.integer(antennas=antennas))
+    shortest, longest = np.sqrt([stats.gamma.ppf(_FAR, m), stats.gamma.isf(_FAR, m)])
+    x, width = np.polynomial.legendre.leggauss(_NODES)
+    length = shortest + (longest - shortest) * (x + 1) / 2
+    chance = 2 * length * stats.gamma.pdf(length**2, m) * width * (longest - shortest) / 2
+    term = lambda eps: chance * gaussian.delta(eps, s * length)
+    return _accountant.symmetric(_accountant.averaged(term, length.size, max(1 - float(chance.sum()), 0.0)))
+
+
+def _power_of_sum(num_users: Numbers, error: Numbers, pilots: Pilots) -> Result:
+    """E |S_m|^2 of the estimate."""
+    k, v = _validate.integer(num_users=num_users), _validate.real("[0, inf)", error=error)
+    return k + v * _validate.choice({"individual": k, "common": np.ones_like(k)}, pilots=pilots)
