@@ -21,14 +21,40 @@ from experiments.benchmarks import script
 from fedjax_priv.base import Cohort, Layer, Placement, Received
 from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.field import Q
+from fedjax_priv.crypto.lattice import spacing_of
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.keys import named
-from fedjax_priv.layers import pairwise_masks, sparse_masks
+from fedjax_priv.layers import (
+    coded_masks,
+    one_shot_masks,
+    paired_coordinates,
+    pairwise_masks,
+    sparse_masks,
+    thresholded_masks,
+)
+from fedjax_priv.layers.secure_sum.expansion import most_ones
 
 ALPHA, DROPOUT = 0.1, 0.3
+LARGEST = 30_000
+"""Number in an upload: 100 of them, times the spacing of one-shot sums, stay within the field."""
 SPARSE, DENSE = 165_000, 159_010
 """Parameters: of the CIFAR-10 CNN of SparseSecAgg, and of the MLP 784-200-10."""
+
+
+def thresholded(group_size: int) -> Layer:
+    """Coordinates that three clients sent, opened by a committee of ten."""
+    pairs = paired_coordinates(alpha=ALPHA, group_size=group_size)
+    sent = 1 - (1 - ALPHA / (group_size - 1)) ** (group_size - 1)
+    most = most_ones(SPARSE, sent, group_size)
+    return thresholded_masks(pairs, num_values=SPARSE, most=most, group_size=group_size, threshold=3, committee=10)
+
+
+def one_shot(group_size: int) -> Layer:
+    """Secrets of 64 numbers; sums are wrong with a probability of at most 1e-12."""
+    spacing = spacing_of(group_size, coins=21, num_values=DENSE, failure=1e-12)
+    return one_shot_masks(group_size=group_size, spacing=spacing)
+
 
 KINDS: dict[str, tuple[int, Callable[..., Layer]]] = {
     "sparse": (SPARSE, functools.partial(sparse_masks, alpha=ALPHA)),
@@ -37,10 +63,13 @@ KINDS: dict[str, tuple[int, Callable[..., Layer]]] = {
     "sparse_100_neighbours": (SPARSE, functools.partial(sparse_masks, alpha=ALPHA, neighbours=100)),
     "secagg": (DENSE, pairwise_masks),
     "secagg_20_neighbours": (DENSE, functools.partial(pairwise_masks, neighbours=20)),
+    "lightsecagg": (DENSE, functools.partial(coded_masks, num_values=DENSE)),
+    "one_shot": (DENSE, one_shot),
+    "thresholded": (SPARSE, thresholded),
 }
 CASES = (
     "sparse:100,sparse:1000,sparse:4000,sparse_reference:100,sparse_elided:100,sparse_100_neighbours:10000,"
-    "secagg:100,secagg_20_neighbours:100"
+    "secagg:100,secagg_20_neighbours:100,lightsecagg:100,one_shot:100,thresholded:100"
 )
 
 
@@ -58,15 +87,15 @@ def protocol(layer: Layer, n: int) -> jax.stages.Wrapped:
         def upload(shared: tuple, valid: jax.Array, who: Cohort, private: tuple, alive: jax.Array) -> tuple:
             x, public = shared
             y, _, sent = layer.encode(key, private, public, jnp.broadcast_to(x, (alive.size, x.size)), who)
-            bits = jnp.broadcast_to(jnp.uint32(sent.bits), alive.shape)
-            return combine.lift(y, alive & valid, who.group), (bits, sent.refused, sent.clear)
+            bits, status = (jnp.broadcast_to(jnp.uint32(a), alive.shape) for a in (sent.bits, sent.status))
+            return combine.lift(y, alive & valid, who.group), (bits, status, sent.clear)
 
-        sums, (bits, refused, clear) = over_clients(
+        sums, (bits, status, clear) = over_clients(
             upload, (x, public), (who, private, alive), row_bytes=12 * x.size, **placement._asdict()
         )
         header, _ = layer.disclose(private, public, clear, alive, alive)
         received = layer.decode(header, public, combine.lower(sums))
-        return received, refused.max(), jnp.where(alive, bits, 0).sum() / alive.sum()
+        return received, status.max(), jnp.where(alive, bits, 0).sum() / alive.sum()
 
     return jax.jit(run)
 
@@ -76,7 +105,7 @@ def measure(case: str, repeats: int) -> dict[str, float]:
     kind, n = case.split(":")
     d, make = KINDS[kind]
     jitted = protocol(make(group_size=int(n)), int(n))
-    x, keys = jnp.arange(d, dtype=jnp.uint32), jax.random.split(jax.random.key(0), repeats + 1)
+    x, keys = 1 + jnp.arange(d, dtype=jnp.uint32) % LARGEST, jax.random.split(jax.random.key(0), repeats + 1)
     run, compiled = script.timed(lambda: jitted.lower(keys[0], x).compile())
     received, status, bits = jax.block_until_ready(run(keys[0], x))
     wall, processor = [], []
@@ -98,8 +127,8 @@ def measure(case: str, repeats: int) -> dict[str, float]:
 def check(case: str, received: Received, status: int, x: np.ndarray) -> None:
     """Every coordinate of the sum must be a whole number of uploads; in a dense sum, those of all survivors."""
     count, total = int(received.count[0]), np.asarray(received.value[0]).astype(np.int64)
-    uploads = total[1:] / x[1:]
-    expected = count if case.startswith("secagg") else np.clip(np.rint(uploads), 0, count)
+    uploads = total / x
+    expected = count if KINDS[case.split(":")[0]][0] == DENSE else np.clip(np.rint(uploads), 0, count)
     if status or not count or (uploads != expected).any():
         raise RuntimeError(f"{case}: the round failed, status {status}, {count} uploads")
 
