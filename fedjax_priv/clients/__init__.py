@@ -8,6 +8,7 @@
 - `local_training`: local SGD and FedSGD.
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
+- `replays`: clients that train no model twice.
 - `local_steps`: what local training states of its steps, for privacy theorems.
 - `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
 - `ghost_norms`: the norms, for any loss.
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         scheduled,
     )
     from fedjax_priv.clients.poisson_draws import cyclic_poisson, poisson
+    from fedjax_priv.clients.replays import once_per_model
     from fedjax_priv.clients.schedulers import best_gains, proportional_fair, round_robin
     from fedjax_priv.clients.separated_draws import separated
 else:
@@ -42,5 +44,5 @@ else:
 __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd",
-    "norm_methods", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
+    "norm_methods", "once_per_model", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
 ]  # fmt: skip
