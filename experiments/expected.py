@@ -70,6 +70,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     },
     "sparse_secagg.convergence": {"bound": True, "rate": False, "rounding-settles": True},
     "sparse_secagg.repair": {"sums-over-t": False, "repair-reads-nothing": True, "equal-bytes": True},
+    "sparse_secagg.thresholded": {
+        "hardly-alone": True, "law": True, "bytes": True, "thresholded: accuracy": True,
+        "thresholded, top-K: accuracy": True,
+    },
     "wireless.fig2": {
         "order: orthogonal, all users": True, "order: orthogonal, sampled": True, "order: wireless, all users": True,
         "order: wireless, sampled": True, "sampled-wireless-least": True, "falls-with-k": True, "guarantee": False,
