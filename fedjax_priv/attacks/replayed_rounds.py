@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from fedjax_priv import _validate
+from fedjax_priv.attacks.lying_models import check_target
 from fedjax_priv.base import Cohort, Key, LyingServer, Models, RoundState
 
 
@@ -30,9 +30,7 @@ def replay(params: PyTree, target: int, num_clients: int, *, nudge: bool = False
       >>> lies.lists(jnp.ones(10, bool), fedjax_priv.testing.cohort_of(10, round=1)).sum()
       Array(90, dtype=int32)
     """
-    _validate.integer(num_clients=num_clients)
-    if target not in range(num_clients):
-        raise ValueError(f"target must be a client below {num_clients}, got {target}")
+    check_target(target, num_clients)
     params = jax.tree.map(jnp.asarray, params)
 
     def models(key: Key, state: RoundState) -> Models:
