@@ -44,5 +44,6 @@ else:
 __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd",
-    "norm_methods", "once_per_model", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
+    "norm_methods", "once_per_model", "only_if", "poisson", "proportional_fair", "round_robin", "sample",
+    "scheduled", "separated",
 ]  # fmt: skip

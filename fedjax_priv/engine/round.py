@@ -18,8 +18,8 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
-from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.memory_of_models import nothing_trained, who_trains
+from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import (
     Parts,
     check_clients,
@@ -80,8 +80,8 @@ def federated_round(
       The system. `init` and `step` may be called inside jit, vmap and scan. `jax.jit(step)` is compiled once for any
       number of rounds: `init` places its state where rounds leave it, in arrays that nobody else holds. A round is a
       transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved, what clients
-      know that they trained, and what `aggregate` returned as `Kept`; where models of earlier rounds are kept, the old one is that of the next round
-      too. A client's rows move only if its upload was accepted.
+      remember of the models they trained, and what `aggregate` returned as `Kept`; where models of earlier rounds are
+      kept, the old one is that of the next round too. A client's rows move only if its upload was accepted.
 
     Raises:
       ValueError: a part of another type, a block below 1, a mesh of other axes, layers that do not say how uploads

@@ -49,7 +49,7 @@ def test_the_default_threshold_stops_both_secrets_without_colluders_or_one_among
 
 
 def test_rounds_that_succeed_where_clients_train_no_model_twice():
-    """Against runs of the rule itself, within 5 standard errors; in closed form without refusals, or with certain loss."""
+    """Against runs of the rule itself, within 5 standard errors; where nobody refuses, in closed form."""
     rng, n, cohort, threshold, attempts, loss = np.random.default_rng(0), 12, 5, 4, 10, 0.3
 
     def run():

@@ -42,6 +42,7 @@ def compose(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     norm_bound: float | Array | None = None,
+    check_range: bool = False,
     secure: Secure = "none",
     buffer_size: int | None = None,
     levels: float | Array = 2.0**20,
@@ -82,6 +83,8 @@ def compose(
       noise_variance: of each client's noise at each coordinate it sends; under "field" static in a sweep.
       norm_bound: the server leaves out an upload of field elements unless its sender proves that it has at most this
         Euclidean norm (`layers.validate_norm`); no proofs if not given. Static in a sweep.
+      check_range: the rule gets no row whose sum clients that clip cannot have, such as one with random field elements
+        in it (`layers.check_range`). Needs `clip`, static in a sweep.
       secure: "secagg": pairwise masks; "sparse_secagg": on coordinates that pairs pick; "enrolled": masks of one
         enrolment; "thresholded": coordinates that clients choose, opened by a committee where `threshold` of them chose
         the same (3 if not given); "field": field elements summed in the clear; "none": floats in the clear.
@@ -117,7 +120,8 @@ def compose(
     stack = _checked(
         Stack(
             num_clients, compress, private, secure, channel, aggregate, buffer_size, weigh, num_byzantine, attack,
-            field_attack, coordinate_attack, clip, noise_variance, norm_bound, error_feedback, alpha,
+            field_attack, coordinate_attack, clip, noise_variance, norm_bound, check_range, error_feedback,
+            alpha,
             loss_rate(dropout), leave, cohort_size, cohort,
         )
     )  # fmt: skip
