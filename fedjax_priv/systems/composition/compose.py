@@ -22,8 +22,8 @@ from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
 COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum"))
 AIR = HandsOn(analog_uploads, ("receiver_noise", "snr_db", "power_control", "known_count"))
-_PAIRWISE = ("neighbours", "key_agreement", "prg")
-"""What masks of one enrolment do not have."""
+_ENROLLED = ("threshold", "elide", "key_agreement", "prg")
+"""Options of masks that those of one enrolment have, and those of a committee."""
 _CHOICES = {"compress": Compress, "private": Private, "secure": Secure, "channel": Way, "weigh": Weigh}
 
 
@@ -157,12 +157,10 @@ def _options(s: Stack, masks: dict[str, Any], committee: dict[str, Any], air: di
     if not s.masked:
         masks = {name: value for name, value in masks.items() if name != "elide"}
         not_together(masks, f"secure={s.secure!r}")
-    if s.secure == "enrolled":
-        not_together({name: value for name, value in masks.items() if name in _PAIRWISE}, "secure='enrolled'")
-    if s.secure == "thresholded":
-        unknown = {name: value for name, value in masks.items() if name not in ("threshold", "elide")}
-        not_together(unknown, "secure='thresholded'")
-    else:
+    if s.secure in ("enrolled", "thresholded"):
+        unknown = {name: value for name, value in masks.items() if name not in _ENROLLED}
+        not_together(unknown, f"secure={s.secure!r}")
+    if s.secure != "thresholded":
         not_together(committee, f"secure={s.secure!r}")
     if not s.on_the_air:
         not_together(air, f"channel={s.channel!r}")
