@@ -16,7 +16,7 @@ from fedjax_priv.attacks import canary, canary_coordinates
 from fedjax_priv.base import ClientData, Key, LyingServer, Models, RoundState
 from fedjax_priv.systems import secagg
 
-UNIT, RIDGE = 0, 1e-2
+UNIT, RIDGE, MARGIN = 0, 1e-2, 0.1
 SERVERS = ("honest", "to the target", "to all", "to all, another has it")
 
 
@@ -50,15 +50,15 @@ def _advantage(config: Config, images: np.ndarray, chosen: np.ndarray, bind: boo
 def detector(images: np.ndarray, image: int) -> tuple[np.ndarray, float]:
     """Weights and threshold of a unit that is 1 on one image, and 0 on the others at hand.
 
-    Fisher's direction, from the mean of the others to the image, with the threshold halfway to the nearest of them.
+    Fisher's direction, from the mean of the others to the image, with the threshold a tenth of the way to the nearest of them.
     """
     flat = images.reshape(len(images), -1).astype(float)
     others = np.delete(flat, image, 0)
     spread = np.cov(others.T)
     spread += RIDGE * np.trace(spread) / len(spread) * np.eye(len(spread))
     weights = np.linalg.solve(spread, flat[image] - others.mean(0))
-    threshold = (weights @ flat[image] + (others @ weights).max()) / 2
-    height = weights @ flat[image] - threshold
+    height = MARGIN * (weights @ flat[image] - (others @ weights).max())
+    threshold = weights @ flat[image] - height
     return (weights / height).astype(np.float32), float(threshold / height)
 
 

@@ -29,7 +29,7 @@ class Config(NamedTuple):
     batch_size: int = 20
     num_steps: int = 3
     trials: int = 40  # of a canary, half of them with its image among the target's
-    populations: tuple[int, ...] = (50, 100, 200, 400)  # of which cohorts are drawn that may refuse
+    populations: tuple[int, ...] = (50, 400)  # of which cohorts are drawn that may refuse
     attempts: int = 40
     runs: int = 20
     seed: int = 0

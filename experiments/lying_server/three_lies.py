@@ -15,7 +15,7 @@ from experiments.lying_server.canaries import canaries
 from experiments.lying_server.measured import lists_read, models_read, trained
 from experiments.lying_server.replays import price, refused, replays
 from experiments.lying_server.setting import COHORT, ENOUGH, LEAVE, Config
-from fedjax_priv.theory.lying_server import smallest_checked_sum, smallest_sum
+from fedjax_priv.theory.lying_server import expected_successes, smallest_checked_sum, smallest_sum
 
 
 def run(config: Config) -> Outcome:
@@ -187,12 +187,16 @@ def _draw_canaries(result: xr.Dataset, axes: Axes) -> None:
 
 
 def _draw_prices(config: Config, result: xr.Dataset, axes: Axes) -> None:
+    sizes = np.geomspace(2 * COHORT, 2 * max(config.populations), 20).astype(int)
     for refuse, label, colour in (
         (False, "train whatever comes", COLOURS[2]),
         (True, "train no model twice", COLOURS[0]),
     ):
-        runs, theory = result.successes.sel(refuse=refuse), result.expected_successes.sel(refuse=refuse)
-        axes.plot(result.population, theory, "--", color=colour, linewidth=1)
+        law = [
+            expected_successes(int(n), COHORT, ENOUGH, config.attempts, loss=LEAVE, refuse=refuse) for n in sizes
+        ]  # fmt: skip
+        axes.plot(sizes, law, "--", color=colour, linewidth=1)
+        runs = result.successes.sel(refuse=refuse)
         axes.plot(result.population, runs.mean("run"), "o", color=colour, label=label)
     axes.set_ylim(0, config.attempts)
     axes.set_xscale("log")
