@@ -50,7 +50,7 @@ def _advantage(config: Config, images: np.ndarray, chosen: np.ndarray, bind: boo
 def detector(images: np.ndarray, image: int) -> tuple[np.ndarray, float]:
     """Weights and threshold of a unit that is 1 on one image, and 0 on the others at hand.
 
-    Fisher's direction, from the mean of the others to the image, with the threshold a tenth of the way to the nearest of them.
+    Fisher's direction, from the mean of the others to the image, with the threshold a tenth of the way down to them.
     """
     flat = images.reshape(len(images), -1).astype(float)
     others = np.delete(flat, image, 0)

@@ -51,7 +51,9 @@ HOW = {name: REAL if name in ("thresholded", "enrolled") else {"prg": "chacha20"
 @functools.cache
 def program(name, real):
     layer = LAYERS[name](**HOW[name] if real else {})
-    return jax.jit(lambda alive, online: layer_round(layer, KEY, jnp.asarray(X), WHO, alive, online), compiler_options=QUICK)
+    return jax.jit(
+        lambda alive, online: layer_round(layer, KEY, jnp.asarray(X), WHO, alive, online), compiler_options=QUICK
+    )
 
 
 def play(name, lost=(), gone=(), real=True):
