@@ -51,7 +51,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "input_validation.norm_bound": {"keeps": True, "inside": True, "rejected": True},
     "lying_server.three_lies": {
         "few": True, "check": True, "floor": True, "stripped": True, "bound": True, "replay": True,
-        "refuse": True, "nudge": True, "price": True, "canary": True, "canary-bound": True, "canary-all": True,
+        "refuse": True, "nudge": True, "price": True, "detector": True, "detector-bound": True, "detector-all": True,
     },
     "private_training.opacus_eps_3": {
         "printed-epsilon": True, "our-epsilon": True, "accuracy": Open.NOT_RUN, "learns": True,

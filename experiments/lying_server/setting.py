@@ -28,7 +28,7 @@ class Config(NamedTuple):
     learning_rate: float = 0.1
     batch_size: int = 20
     num_steps: int = 3
-    trials: int = 40  # of a canary, half of them with its image among the target's
+    trials: int = 40  # of a detector, half of them with its image among the target's
     populations: tuple[int, ...] = (50, 400)  # of which cohorts are drawn that may refuse
     attempts: int = 40
     runs: int = 20

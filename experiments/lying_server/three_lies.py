@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Source
 from experiments.drawing import finish
 from experiments.harness import COLOURS, Outcome, span
-from experiments.lying_server.canaries import canaries
+from experiments.lying_server.detectors import detected
 from experiments.lying_server.measured import lists_read, models_read, trained
 from experiments.lying_server.replays import price, refused, replays
 from experiments.lying_server.setting import COHORT, ENOUGH, LEAVE, Config
@@ -22,7 +22,7 @@ def run(config: Config) -> Outcome:
     """All lies, and what came of them."""
     updates = trained(config)
     parts = lists_read(config, updates), models_read(config, updates), replays(config, updates), refused(config)
-    return judge(config, xr.merge([*parts, canaries(config), price(config)]))
+    return judge(config, xr.merge([*parts, detected(config), price(config)]))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
@@ -78,7 +78,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
             control=f"if updates are others in the second attempt, {float(result.replay_moved):.3g} grid points",
         ),
         *_of_refusals(config, result),
-        *_of_canaries(config, result),
+        *_of_detectors(config, result),
     ]  # fmt: skip
 
 
@@ -111,24 +111,24 @@ def _of_refusals(config: Config, result: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _of_canaries(config: Config, result: xr.Dataset) -> list[Claim]:
+def _of_detectors(config: Config, result: xr.Dataset) -> list[Claim]:
     """Of an image that the server looks for."""
     at = lambda server, bound: float(result.advantage.sel(server=server, bound=bound))
     honest = [at("honest", bound) for bound in (False, True)]
     return [
         Claim(
-            "canary", "a unit that fires on one image says through the secure sum whether the target has it", "1",
+            "detector", "a unit that fires on one image says through the secure sum whether the target has it", "1",
             f"advantage {at('to the target', False):.2f}", at("to the target", False) >= 0.9,
             f"at least 0.9, over {config.trials} images", source=Source.OURS,
             control=f"of an honest server it is {max(honest, key=abs):.2f}",
         ),
         Claim(
-            "canary-bound", "masks that depend on the model hide it", "0", f"{at('to the target', True):.2f}",
+            "detector-bound", "masks that depend on the model hide it", "0", f"{at('to the target', True):.2f}",
             abs(at("to the target", True)) <= 0.1, "at most 0.1", source=Source.OURS,
             control=f"without the dependence it is {at('to the target', False):.2f}",
         ),
         Claim(
-            "canary-all", "but not if all are given the same tampered model, and nobody else has the image", "1",
+            "detector-all", "but not if all are given the same tampered model, and nobody else has the image", "1",
             f"{at('to all', True):.2f}", at("to all", True) >= 0.9, "at least 0.9 with masks bound to the model",
             source=Source.OURS, control=f"if another client has it too, {at('to all, another has it', True):.2f}",
         ),
@@ -141,7 +141,7 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     (lists, models), (images, prices) = figure.subplots(2, 2)
     _draw_lists(config, result, lists)
     _draw_updates(result, models)
-    _draw_canaries(result, images)
+    _draw_detectors(result, images)
     _draw_prices(config, result, prices)
     return figure
 
@@ -176,12 +176,12 @@ def _draw_updates(result: xr.Dataset, axes: Axes) -> None:
     axes.set_ylabel("relative error")
 
 
-def _draw_canaries(result: xr.Dataset, axes: Axes) -> None:
+def _draw_detectors(result: xr.Dataset, axes: Axes) -> None:
     places = np.arange(result.sizes["server"])
     for bound, label, colour, shift in ((False, "masks", COLOURS[3], -0.2), (True, "bound masks", COLOURS[0], 0.2)):
         bars = axes.bar(places + shift, result.advantage.sel(bound=bound), 0.36, color=colour, label=label)
         axes.bar_label(bars, fmt="%.2f", fontsize=8)
-    labels = ["honest\nserver", "canary to\nthe target", "canary\nto all", "canary to all,\nanother has it"]
+    labels = ["honest\nserver", "detector to\nthe target", "detector\nto all", "detector to all,\nanother has it"]
     axes.set_xticks(places, labels, fontsize=8)
     finish(axes, "Does the target have this image?", ylabel="advantage of the server", ymargin=0.2)
 

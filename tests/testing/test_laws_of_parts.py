@@ -97,8 +97,8 @@ COORDINATE_ATTACKS = {
 LABEL_ATTACKS = {"flip_labels": attacks.flip_labels}
 LAYERS_OF_ATTACKS = {"on_updates", "on_sparse", "on_group_means", "on_field_elements"}
 """Those in the table of layers, in layer_cases.py."""
-LYING_SERVERS = {"both_secrets", "canary", "gradient_suppression", "replay", "split_lists"}
-"""In attacks/test_lying_servers.py, test_lying_models.py, test_canaries.py and test_replays.py there."""
+LYING_SERVERS = {"both_secrets", "gradient_suppression", "property_detector", "replay", "split_lists"}
+"""In attacks/test_lying_servers.py, test_lying_models.py, test_property_detectors.py and test_replays.py there."""
 BACKDOORS = {"PixelTrigger", "plant_backdoor"}
 """Of images, in attacks/test_backdoors.py."""
 EXAMPLE_GAINS = pathlib.Path(__file__).parents[2] / "docs" / "recorded_gains.npz"

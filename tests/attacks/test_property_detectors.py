@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from fedjax_priv import clients, losses, models
-from fedjax_priv.attacks import canary, canary_coordinates
+from fedjax_priv.attacks import detector_coordinates, property_detector
 from fedjax_priv.base import ClientData, LyingServer, Models, RoundState
 from fedjax_priv.systems import secagg
 from helpers import QUICK, Q, same_bits
@@ -32,11 +32,11 @@ def data(*holders):
 
 
 def server(kind):
-    """By the kind of round: the model for all, a canary for the target, or one for all."""
+    """By the kind of round: the model for all, a detector for the target, or one for all."""
 
     def hand_out(key, state):
         only, everybody = (
-            canary(TARGET, N, "Dense_0", UNIT, WEIGHTS, THRESHOLD, to_all=to_all).models(key, state)
+            property_detector(TARGET, N, "Dense_0", UNIT, WEIGHTS, THRESHOLD, to_all=to_all).models(key, state)
             for to_all in (False, True)
         )
         rows = jnp.stack([jnp.full(N, 2), only.row, everybody.row])
@@ -57,10 +57,10 @@ def program(bind):
 
 
 def sums(kind, *holders, bind=False):
-    """The sum of a round at the canary's coordinates, and at the others."""
+    """The sum of a round at the detector's coordinates, and at the others."""
     info = program(bind)(jnp.int32(kind), data(*holders))
     assert int(info.status) == 0
-    where, found = np.asarray(canary_coordinates(PARAMS, "Dense_0", UNIT)), np.asarray(info.direction)
+    where, found = np.asarray(detector_coordinates(PARAMS, "Dense_0", UNIT)), np.asarray(info.direction)
     return found[where], found[~where]
 
 
@@ -78,12 +78,12 @@ def test_the_sum_says_whether_the_target_has_the_property():
 
 
 def target_update():
-    """What the target alone adds to the sum at the canary's coordinates, by the gradient of its one example."""
+    """What the target alone adds to the sum at the detector's coordinates, by the gradient of its one example."""
     x, y = data(TARGET).examples
     dense = PARAMS["Dense_0"]
     tampered = {"kernel": dense["kernel"].at[:, UNIT].set(WEIGHTS), "bias": dense["bias"].at[UNIT].set(-THRESHOLD)}
     params = {**PARAMS, "Dense_0": tampered}
-    where = canary_coordinates(params, "Dense_0", UNIT)
+    where = detector_coordinates(params, "Dense_0", UNIT)
 
     def loss(params):
         logits = MODEL.apply(params, x[TARGET])
@@ -92,7 +92,7 @@ def target_update():
     return np.asarray(ravel_pytree(jax.grad(loss)(params))[0])[where] / N
 
 
-def test_one_canary_for_all_says_whether_anybody_has_it():
+def test_one_detector_for_all_says_whether_anybody_has_it():
     assert not sums(TO_ALL)[0].any()
     assert sums(TO_ALL, TARGET)[0].all() and sums(TO_ALL, 0)[0].all()
 
@@ -106,7 +106,7 @@ def test_masks_that_depend_on_the_model_hide_the_targets_and_not_everybodys():
             assert same_bits(sums(kind, *who, bind=True), sums(kind, *who))
 
 
-def test_a_canary_must_fit_the_model():
+def test_a_detector_must_fit_the_model():
     state = RoundState(jnp.int32(0), (), PARAMS, (), (), (), ())
     for how, message in (
         ((0, 5, "Dense_9", 0, WEIGHTS, 1.0), r"layer must be one of the model with a bias, \['Dense_0', 'Dense_1'\]"),
@@ -114,6 +114,6 @@ def test_a_canary_must_fit_the_model():
         ((0, 5, "Dense_0", 0, jnp.ones(3), 1.0), r"weights must have shape \(4,\), one for each input of Dense_0"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
-            canary(*how).models(KEY, state)
+            property_detector(*how).models(KEY, state)
     with pytest.raises(ValueError, match="^target must be a client below 5, got 5"):
-        canary(5, 5, "Dense_0", 0, WEIGHTS, 1.0)
+        property_detector(5, 5, "Dense_0", 0, WEIGHTS, 1.0)

@@ -1,4 +1,7 @@
-"""Models in which one unit fires only on a property of a client's data (Pasquini, Francati, Ateniese, CCS 2022)."""
+"""Models in which one unit fires only on a property of a client's data.
+
+The canary gradients of Pasquini, Francati, Ateniese, CCS 2022 (arXiv 2111.07380).
+"""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +13,7 @@ from fedjax_priv.attacks.tampered_layers import unit_of, with_unit
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
 
 
-def canary(
+def property_detector(
     target: int,
     num_clients: int,
     layer: str,
@@ -23,7 +26,7 @@ def canary(
     """A unit of the first layer fires only on a property of the data: whether the target's have it shows in the sum.
 
     In the target's model the unit computes `max(0, weights @ x - threshold)`; in everybody else's it is dead. So its
-    gradients are exactly zero, in the whole sum at `canary_coordinates`, unless the target holds an example with
+    gradients are exactly zero, in the whole sum at `detector_coordinates`, unless the target holds an example with
     `weights @ x > threshold`. All other coordinates are those of an honest round but for this unit.
 
     Args:
@@ -41,7 +44,7 @@ def canary(
         as many inputs as weights.
 
     Examples:
-      >>> bright = canary(3, 10, "Dense_0", unit=0, weights=jnp.ones(64), threshold=40.0)
+      >>> bright = property_detector(3, 10, "Dense_0", unit=0, weights=jnp.ones(64), threshold=40.0)
     """
     check_target(target, num_clients)
 
@@ -55,7 +58,7 @@ def canary(
     return LyingServer(models=models)
 
 
-def canary_coordinates(params: PyTree, layer: str, unit: int) -> Bool[Array, " d"]:
+def detector_coordinates(params: PyTree, layer: str, unit: int) -> Bool[Array, " d"]:
     """Where the weights and the bias of a unit are in an update: all zero in a sum if the unit did not fire.
 
     Raises:
@@ -63,7 +66,7 @@ def canary_coordinates(params: PyTree, layer: str, unit: int) -> Bool[Array, " d
 
     Examples:
       >>> params = {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.ones(3)}}
-      >>> print(1 * canary_coordinates(params, "Dense_0", unit=1))
+      >>> print(1 * detector_coordinates(params, "Dense_0", unit=1))
       [0 1 0 0 1 0 0 1 0]
     """
     inputs = unit_of(params, layer, unit)

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from experiments.lying_server.setting import HIDDEN, LEVELS, Config, federated, network
 from experiments.problem import load
 from fedjax_priv import clients
-from fedjax_priv.attacks import canary, canary_coordinates
+from fedjax_priv.attacks import detector_coordinates, property_detector
 from fedjax_priv.base import ClientData, Key, LyingServer, Models, RoundState
 from fedjax_priv.systems import secagg
 
@@ -20,7 +20,7 @@ UNIT, RIDGE, MARGIN = 0, 1e-2, 0.1
 SERVERS = ("honest", "to the target", "to all", "to all, another has it")
 
 
-def canaries(config: Config) -> xr.Dataset:
+def detected(config: Config) -> xr.Dataset:
     """How much more often the server says that the target has an image if it does than if it does not.
 
     The images are test images, which nobody trains on unless they are put in the place of a training image. The server
@@ -81,14 +81,14 @@ def _program(config: Config, bind: bool) -> Callable[..., Array]:
             elide=not bind, mesh=None, lying_server=_server(config, kind, weights, threshold),
         )  # fmt: skip
         info = system.step(key, system.init(key, params, train), train)[1]
-        return ((info.direction != 0) & canary_coordinates(params, HIDDEN, UNIT)).any()
+        return ((info.direction != 0) & detector_coordinates(params, HIDDEN, UNIT)).any()
 
     return jax.jit(one)
 
 
 def _server(config: Config, kind: Array, weights: Array, threshold: Array) -> LyingServer:
-    """Hands out the model to all, a canary to the target, or one to all."""
-    of = functools.partial(canary, config.target, config.num_clients, HIDDEN, UNIT, weights, threshold)
+    """Hands out the model to all, a detector to the target, or one to all."""
+    of = functools.partial(property_detector, config.target, config.num_clients, HIDDEN, UNIT, weights, threshold)
 
     def models(key: Key, state: RoundState) -> Models:
         only, everybody = (hand_out(key, state) for hand_out in (of().models, of(to_all=True).models) if hand_out)
