@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from fedjax_priv.aggregators import coordinate_median
 from fedjax_priv.attacks import random_elements, sum_replacement
@@ -60,6 +60,17 @@ def test_no_honest_sum_is_refused(levels, norm, noise):
     refused = lambda largest: verdict(sums, [N] * len(sums), largest).status.any()
     assert not refused(largest)
     assert levels < 10 or refused(int(0.99 * largest_element(levels, norm)))
+
+
+def test_there_is_room_for_all_noise_that_is_ever_drawn():
+    """By the law of Skellam noise: all that is larger has probability below 2**-60, and the next smaller has more than
+    2**-68.
+    """
+    for variance in (0.5, 9.0, 4000.0):
+        largest = largest_skellam(variance)
+        probability = 2 * special.ive(np.arange(1, 3 * largest), variance)  # of a magnitude, from 1 on
+        assert probability[largest:].sum() < 2.0**-60 and probability[largest - 2] > 2.0**-68
+        assert largest_element(10.0, 1.0, largest) == 11 + largest
 
 
 def test_a_uniform_row_passes_as_often_as_it_should():
