@@ -11,11 +11,12 @@ from fedjax_priv import clients
 from fedjax_priv.attacks import replay
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import once_per_model
+from fedjax_priv.engine.memory_of_models import who_trains
 from fedjax_priv.leakage import residuals, secagg_protocol
 from fedjax_priv.ledger import ledger
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import fedbuff, secagg
-from helpers import QUICK, Q, engine, refuses, rounds_of, same_bits, targets, towards_target
+from helpers import QUICK, Q, cohort_of, engine, refuses, rounds_of, same_bits, targets, towards_target
 
 KEY, N, D, TARGET, LEVELS = jax.random.key(2), 6, 4, 2, 2.0**16
 MODEL = jnp.zeros(D)
@@ -109,6 +110,18 @@ def test_after_a_failed_round_its_clients_sit_out_until_the_model_changes():
     first = int(np.flatnonzero(np.asarray(infos.measured["sat_out"]).any(1))[0])
     assert same_bits(infos.direction[:first], unbound.direction[:first])
     assert (np.asarray(unbound.status) == 0).sum() > model
+
+
+def test_a_model_is_another_one_if_either_word_of_its_digest_is():
+    """By hand, of everybody and of two clients of the population."""
+    local = towards_target()._replace(digest=lambda words: words)
+    model, trained = jnp.array([5, 6], jnp.uint32), jnp.array([[5, 6], [5, 7], [4, 6], [4, 7]], jnp.uint32)
+    who, after, measured = who_trains(local, cohort_of(4), model, trained)
+    assert measured["sat_out"].tolist() == (~who.selected).tolist() == [True, False, False, False]
+    assert after.tolist() == [[5, 6]] * 4
+    pair = cohort_of(2)._replace(client=jnp.array([2, 0]), selected=jnp.array([True, True]))
+    who, after, _ = who_trains(local, pair, model, trained)
+    assert who.selected.tolist() == [True, False] and after.tolist() == [[5, 6], [5, 7], [5, 6], [4, 7]]
 
 
 def test_byzantine_clients_refuse_nothing_and_the_rest_remember_lost_uploads_too():
