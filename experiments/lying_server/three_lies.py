@@ -128,9 +128,10 @@ def _of_detectors(config: Config, result: xr.Dataset) -> list[Claim]:
             control=f"without the dependence it is {at('to the target', False):.2f}",
         ),
         Claim(
-            "detector-all", "but not if all are given the same tampered model, and nobody else has the image", "1",
-            f"{at('to all', True):.2f}", at("to all", True) >= 0.9, "at least 0.9 with masks bound to the model",
-            source=Source.OURS, control=f"if another client has it too, {at('to all, another has it', True):.2f}",
+            "detector-all", "but they change nothing if all are given the same tampered model, and hardly an image of "
+            "others fires its unit", f"{at('to all', False):.2f}", f"{at('to all', True):.2f}",
+            at("to all", True) == at("to all", False) > 0.5, "as without the dependence, and above 0.5",
+            source=Source.OURS, control=f"if another client has the image too, {at('to all, another has it', True):.2f}",
         ),
     ]  # fmt: skip
 
