@@ -131,7 +131,7 @@ def _of_detectors(config: Config, result: xr.Dataset) -> list[Claim]:
             "detector-all", "but they change nothing if all are given the same tampered model, and hardly an image of "
             "others fires its unit", f"{at('to all', False):.2f}", f"{at('to all', True):.2f}",
             at("to all", True) == at("to all", False) > 0.5, "as without the dependence, and above 0.5",
-            source=Source.OURS, control=f"if another client has the image too, {at('to all, another has it', True):.2f}",
+            source=Source.OURS, control=f"if another client has it too, {at('to all, another has it', True):.2f}",
         ),
     ]  # fmt: skip
 

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.crypto.prg import philox
+from fedjax_priv.crypto import lattice
+from fedjax_priv.crypto.prg import chacha20, philox
 from fedjax_priv.layers import (
     coded_masks,
     enrolled_masks,
@@ -87,6 +88,8 @@ def test_all_secrets_have_256_bits_and_messages_say_so(name):
         assert (np.asarray(real["sent"].bits) - np.asarray(short["sent"].bits)).tolist() == [16 * key] * N
     elif name == "enrolled":
         assert wider == {"advertise": 0, "unmask": (N - 1) * key}
+        opened = np.asarray(real["header"].keys)[[0, 1, 2, 4], 3]  # of the round, for the lost client
+        assert len(np.unique(opened)) == opened.size == (N - 1) * 8
     else:
         assert not any(wider.values())
 
@@ -106,6 +109,14 @@ def test_half_of_a_seed_is_not_enough():
     seeds = jnp.asarray(np.arange(8)[None] + np.concatenate([np.zeros((1, 8), int), np.eye(8, dtype=int)]), jnp.uint32)
     masks = np.asarray(jax.jit(lambda seeds: _masks(code, seeds, jnp.int32(0)), compiler_options=QUICK)(seeds))
     assert all((masks[0] != row).mean() > 0.99 for row in masks[1:])
+
+
+def test_no_band_of_the_public_matrix_repeats_another():
+    """In other rounds and for other generators it is another matrix."""
+    which = (0, 0, chacha20), (0, 1, chacha20), (1, 0, chacha20), (0, 0, philox)
+    bands = [lattice.public_matrix(jnp.int32(round), part, 4, prg) for round, part, prg in which]
+    words = np.stack(bands).reshape(4, -1)
+    assert len(np.unique(words)) > words.size - 10
 
 
 test_bad_arguments = refuses(
