@@ -108,6 +108,20 @@ def test_a_rule_over_groups_goes_without_the_group_of_random_elements():
     assert not groups(True).group_status.any() and same_bits(groups(True).direction, groups(False).direction)
 
 
+def test_fedrep_goes_without_such_a_buffer_too():
+    """With random elements of client 0; in the control the server does not look."""
+    update = of_the_round(jnp.ones((6, 1, 4)))
+
+    def left_out(check):
+        system = fedrep(
+            update, num_clients=6, num_params=4, ratio=1.0, k=6, aggregate=coordinate_median(), num_byzantine=1,
+            field_attack=random_elements(), in_the_clear=True, clip=3.0, levels=2.0**10, check_range=check, mesh=None,
+        )  # fmt: skip
+        return sorted(rounds_of(system, KEY, jnp.zeros(4), targets(6, 4), 1)[1].group_status[0].tolist())
+
+    assert (left_out(True), left_out(False)) == ([0, 0, 32], [0, 0, 0])
+
+
 def test_an_attacker_within_the_range_is_not_found():
     """It moves its group's sum to the edge; one grid point more is left out."""
     edge = 2 * largest_element(2.0**16, 2.0)
@@ -142,6 +156,8 @@ def test_systems_say_what_they_need():
         (secagg, {}, "clip must be given with check_range"),
         (sparse_secagg, {"alpha": 0.5}, "clip must be given with check_range"),
         (secagg, {"clip": 1.0, "levels": 2.0**30}, "levels must be such that clip is at most"),
+        (sparse_secagg, {"alpha": 0.5, "clip": 1.0, "levels": 2.0**30}, "levels must be such that clip is at most"),
+        (fedrep, {"num_params": 4, "clip": 1.0, "levels": 2.0**30}, "levels must be such that clip is at most"),
         (fedrep, {"num_params": 4}, "clip must be given with check_range"),
         (compose, {"secure": "secagg"}, "clip must be given with check_range"),
         (compose, {"clip": 1.0}, "check_range must be False with secure='none'"),
