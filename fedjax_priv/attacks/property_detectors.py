@@ -66,7 +66,7 @@ def detector_coordinates(params: PyTree, layer: str, unit: int) -> Bool[Array, "
 
     Examples:
       >>> params = {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.ones(3)}}
-      >>> print(1 * detector_coordinates(params, "Dense_0", unit=1))
+      >>> print(detector_coordinates(params, "Dense_0", unit=1).astype(int))
       [0 1 0 0 1 0 0 1 0]
     """
     inputs = unit_of(params, layer, unit)

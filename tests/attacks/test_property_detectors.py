@@ -31,14 +31,18 @@ def data(*holders):
     return ClientData((jnp.asarray(x, jnp.float32), jnp.asarray(y)), jnp.full(N, M))
 
 
+def models_of(lies, state):
+    assert lies.models is not None
+    return lies.models(KEY, state)
+
+
 def server(kind):
     """By the kind of round: the model for all, a detector for the target, or one for all."""
 
+    of = functools.partial(property_detector, TARGET, N, "Dense_0", UNIT, WEIGHTS, THRESHOLD)
+
     def hand_out(key, state):
-        only, everybody = (
-            property_detector(TARGET, N, "Dense_0", UNIT, WEIGHTS, THRESHOLD, to_all=to_all).models(key, state)
-            for to_all in (False, True)
-        )
+        only, everybody = (models_of(of(to_all=to_all), state) for to_all in (False, True))
         rows = jnp.stack([jnp.full(N, 2), only.row, everybody.row])
         return Models(
             jax.tree.map(lambda two, a: jnp.concatenate([two, a[None]]), only.params, state.params), rows[kind]
@@ -114,6 +118,6 @@ def test_a_detector_must_fit_the_model():
         ((0, 5, "Dense_0", 0, jnp.ones(3), 1.0), r"weights must have shape \(4,\), one for each input of Dense_0"),
     ):
         with pytest.raises(ValueError, match=f"^{message}"):
-            property_detector(*how).models(KEY, state)
+            models_of(property_detector(*how), state)
     with pytest.raises(ValueError, match="^target must be a client below 5, got 5"):
         property_detector(5, 5, "Dense_0", 0, WEIGHTS, 1.0)
