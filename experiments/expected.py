@@ -54,6 +54,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "input_validation.norm_bound": {"keeps": True, "inside": True, "rejected": True},
     "lying_server.three_lies": {
         "few": True, "check": True, "floor": True, "stripped": True, "bound": True, "replay": True,
+        "refuse": True, "nudge": True, "price": True, "detector": True, "detector-bound": True, "detector-all": True,
     },
     "private_training.opacus_eps_3": {
         "printed-epsilon": True, "our-epsilon": True, "accuracy": Open.NOT_RUN, "learns": True,
@@ -73,6 +74,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     },
     "sparse_secagg.convergence": {"bound": True, "rate": False, "rounding-settles": True},
     "sparse_secagg.repair": {"sums-over-t": False, "repair-reads-nothing": True, "equal-bytes": True},
+    "sparse_secagg.thresholded": {
+        "hardly-alone": True, "law": True, "bytes": True, "thresholded: accuracy": True,
+        "thresholded, top-K: accuracy": True,
+    },
     "wireless.fig2": {
         "order: orthogonal, all users": True, "order: orthogonal, sampled": True, "order: wireless, all users": True,
         "order: wireless, sampled": True, "sampled-wireless-least": True, "falls-with-k": True, "guarantee": False,

@@ -265,6 +265,7 @@ class Local(NamedTuple):
 
     init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]
     apply: Callable[..., tuple]  # (key, memory, params, ClientData, cohort), [b] -> (update [b, d], memory, loss [b])
+    digest: Callable[[PyTree], Array] | None = None  # of params; clients train no model twice, `clients.once_per_model`
 
     @property
     def steps(self) -> Any:
@@ -371,6 +372,7 @@ class RoundState(NamedTuple):
     aggregate: PyTree
     server: PyTree  # optax state
     versions: PyTree = ()  # models of the last rounds, [V, ...], that of round r in row r modulo V; (): the newest only
+    trained: PyTree = ()  # uint32 [n, 2], digest of the model that each client trained last; (): they do not remember
 
 
 class View(NamedTuple):
@@ -399,7 +401,7 @@ class RoundInfo(NamedTuple):
     bits: Bits
     counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out
-    status: Int[Array, ""]  # bits of `Status`; any: it failed and moved only `round`, `draw` and what is `Kept`
+    status: Int[Array, ""]  # bits of `Status`; any: it failed and moved only `round`, `draw`, `trained` and `Kept`
     measured: PyTree = ()  # name -> [n] or [n, m], measured by layers and the draw, and what the aggregator tells
     observed: PyTree = ()  # result of `federated_round(observe=...)` on the server's view
 

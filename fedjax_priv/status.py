@@ -19,6 +19,7 @@ class Status(enum.IntFlag):
     FIELD_OVERFLOW = 4
     NOT_FINITE = 8
     WRONG_SHARES = 16
+    IMPLAUSIBLE = 32
 
 
 _TEXT = {
@@ -27,6 +28,7 @@ _TEXT = {
     Status.FIELD_OVERFLOW: "a value so large that the sum could leave its range",
     Status.NOT_FINITE: "a value that is not finite",
     Status.WRONG_SHARES: "shares, or a public key, that do not fit what their owner published",
+    Status.IMPLAUSIBLE: "a sum that honest clients cannot have, or that is no sum, as masks did not cancel",
 }
 
 

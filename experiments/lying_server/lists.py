@@ -12,6 +12,7 @@ from fedjax_priv.base import Layer, Lists, LyingServer, View
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers import pairwise_masks
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.leakage import Colluders, residuals, secagg_protocol
 from fedjax_priv.testing import cohort_of
 
@@ -42,11 +43,18 @@ def read(secure: Secure, values: np.ndarray, lies: LyingServer | None, colluding
     x = field.from_signed(jnp.asarray(values, jnp.int32))
     view, secrets = _round(_layer(secure), jax.random.key(attempt), x, told, helps)
     protocol = secagg_protocol(group_size=n, threshold=secure.threshold)
-    left = residuals(view, protocol, Colluders(helps, *only_rows(helps, secrets)))
-    total = np.zeros(values.shape[1], np.int64)
+    who, total = left_together(view, protocol, values.shape[1], Colluders(helps, *only_rows(helps, secrets)))
+    return Read(who, total, int(view.header["mask"].online.sum()))
+
+
+def left_together(
+    view: View, protocol: Protocol, d: int, colluders: Colluders | None = None
+) -> tuple[list[int], np.ndarray]:
+    """Whom the server still reads together of a round, and the sum over them in grid points, `[d]`."""
+    left, total = residuals(view, protocol, colluders), np.zeros(d, np.int64)
     np.add.at(total, left.coordinate, left.value.astype(np.int64))
     signed = np.asarray(field.to_signed(jnp.asarray(total % int(field.Q), jnp.uint32)))
-    return Read(sorted({*left.client.tolist()}), signed, int(view.header["mask"].online.sum()))
+    return sorted({*left.client.tolist()}), signed
 
 
 @functools.lru_cache

@@ -1,7 +1,6 @@
 """What is read under each lie, with its defence and without."""
 
 import functools
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,42 +10,21 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from experiments.lying_server.lists import Secure, read, same_list
-from experiments.problem import Task, load, model_of
-from fedjax_priv import clients, data, losses
+from experiments.lying_server.setting import HIDDEN, HONEST, LEVELS, LIED, SHOWN, Config, federated, network
+from fedjax_priv import clients
 from fedjax_priv.attacks import gradient_suppression, split_lists
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
 from fedjax_priv.keys import named
 from fedjax_priv.systems import secagg
 from fedjax_priv.testing import cohort_of
 
-HIDDEN, LEVELS = "Dense_0", 2.0**20
-SHOWN = 50
-"""Coordinates that lists of survivors are tried on."""
-LIED, HONEST = 0, 1
-"""Rounds in which the server hands out dead models, or the model."""
-
-
-class Config(NamedTuple):
-    """The picture at one scale."""
-
-    task: Task = Task("digits", "mlp64")
-    num_clients: int = 30
-    threshold: int = 21
-    colluding: tuple[int, ...] = (0, 2, 4, 6, 8, 10)
-    target: int = 1
-    learning_rate: float = 0.1
-    batch_size: int = 20
-    num_steps: int = 3
-    seed: int = 0
-
 
 def _system(config: Config, bind: bool, lies: LyingServer) -> tuple:
-    whole, model = load(config.task), model_of(config.task)
-    loss = losses.softmax_cross_entropy(model)
+    model, loss = network(config)
     local = clients.local_sgd(
         loss, learning_rate=config.learning_rate, batch_size=config.batch_size, num_steps=config.num_steps
     )
-    train = jax.tree.map(jnp.asarray, data.federate(whole, config.num_clients, "iid", seed=config.seed))
+    train = federated(config.task, config.num_clients, config.seed)
     system = secagg(
         local, num_clients=config.num_clients, threshold=config.threshold, levels=LEVELS, bind_model=bind, mesh=None,
         lying_server=lies,
@@ -120,21 +98,3 @@ def _models(config: Config, key: Key, state: RoundState) -> Models:
     assert hand_out is not None
     lied = hand_out(key, state)
     return lied._replace(row=jnp.where(state.round == LIED, lied.row, 1))
-
-
-def replays(config: Config, updates: np.ndarray) -> xr.Dataset:
-    """How far the difference of two attempts of a round is from the update of the client left out, in grid points."""
-    n, draws = config.num_clients, np.random.default_rng(config.seed)
-    secure, lost = Secure(n, config.threshold, consistency=True), same_list(np.arange(n) != config.target)
-
-    def attempt(round: int, number: int, lies: LyingServer | None) -> np.ndarray:
-        scaled = LEVELS * updates[round, :, :SHOWN]
-        grid = np.floor(scaled + draws.random(scaled.shape))
-        return read(secure, grid, lies, range(0), number).total
-
-    whole, alone = attempt(HONEST, 1, None), LEVELS * updates[HONEST, config.target, :SHOWN]
-    again, moved = attempt(HONEST, 2, lost), attempt(LIED, 3, lost)
-    return xr.Dataset({
-        "replay_error": np.abs(whole - again - alone).max(), "replay_size": np.abs(alone).max(),
-        "replay_moved": np.abs(whole - moved - alone).max(),
-    })  # fmt: skip

@@ -5,20 +5,24 @@ Each lie is told with its defence and without.
 
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Source
 from experiments.drawing import finish
 from experiments.harness import COLOURS, Outcome, span
-from experiments.lying_server.measured import Config, lists_read, models_read, replays, trained
-from fedjax_priv.theory.lying_server import smallest_checked_sum, smallest_sum
+from experiments.lying_server.detectors import detected
+from experiments.lying_server.measured import lists_read, models_read, trained
+from experiments.lying_server.replays import price, refused, replays
+from experiments.lying_server.setting import COHORT, ENOUGH, LEAVE, Config
+from fedjax_priv.theory.lying_server import expected_successes, smallest_checked_sum, smallest_sum
 
 
 def run(config: Config) -> Outcome:
     """All lies, and what came of them."""
     updates = trained(config)
-    found = lists_read(config, updates).merge(models_read(config, updates)).merge(replays(config, updates))
-    return judge(config, found)
+    parts = lists_read(config, updates), models_read(config, updates), replays(config, updates), refused(config)
+    return judge(config, xr.merge([*parts, detected(config), price(config)]))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
@@ -73,35 +77,131 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
             bool(result.replay_error <= 2 * n), f"at most {2 * n}: either attempt rounds each update anew", source=ours,
             control=f"if updates are others in the second attempt, {float(result.replay_moved):.3g} grid points",
         ),
+        *_of_refusals(config, result),
+        *_of_detectors(config, result),
+    ]  # fmt: skip
+
+
+def _of_refusals(config: Config, result: xr.Dataset) -> list[Claim]:
+    """Of clients that train no model twice."""
+    found = result.successes.mean("run")
+    error = result.successes.std("run", ddof=1) / result.sizes["run"] ** 0.5
+    slack = np.maximum(5 * error, 0.5)
+    far = bool((np.abs(found - result.expected_successes) <= slack).all())
+    refusing, free = (found.sel(refuse=refuse).values for refuse in (True, False))
+    many = lambda values: ", ".join(f"{one:.1f}" for one in values)
+    return [
+        Claim(
+            "refuse", "clients that train no model twice send nothing the second time", "0 clients",
+            f"{int(result.refused_size)} clients", bool(result.refused_size == 0), "nobody is in the second sum",
+            source=Source.OURS, control=f"of another model, as below, it is over {int(result.nudged_size)} clients",
+        ),
+        Claim(
+            "nudge", "a model of which one number is changed by the least step is another one, and gives it away", "0",
+            f"relative distance {float(result.nudged_error):.2g}", bool(result.nudged_error < 1e-2), "below 0.01",
+            source=Source.OURS, control=f"with the very model it is {float(result.refused_error):.2g}",
+        ),
+        Claim(
+            "price", f"of {config.attempts} rounds as many succeed as a Markov chain says, if clients refuse",
+            many(result.expected_successes.sel(refuse=True).values), many(refusing), far,
+            "within 5 standard errors over runs, or half a round", f"cohorts of {COHORT} from populations of "
+            f"{', '.join(map(str, config.populations))}; {LEAVE:.0%} leave, {ENOUGH} must be there", source=Source.OURS,
+            control=f"if they do not refuse, {many(free)}",
+        ),
+    ]  # fmt: skip
+
+
+def _of_detectors(config: Config, result: xr.Dataset) -> list[Claim]:
+    """Of an image that the server looks for."""
+    at = lambda server, bound: float(result.advantage.sel(server=server, bound=bound))
+    honest = [at("honest", bound) for bound in (False, True)]
+    return [
+        Claim(
+            "detector", "a unit that fires on one image says through the secure sum whether the target has it", "1",
+            f"advantage {at('to the target', False):.2f}", at("to the target", False) >= 0.9,
+            f"at least 0.9, over {config.trials} images", source=Source.OURS,
+            control=f"of an honest server it is {max(honest, key=abs):.2f}",
+        ),
+        Claim(
+            "detector-bound", "masks that depend on the model hide it", "0", f"{at('to the target', True):.2f}",
+            abs(at("to the target", True)) <= 0.1, "at most 0.1", source=Source.OURS,
+            control=f"without the dependence it is {at('to the target', False):.2f}",
+        ),
+        Claim(
+            "detector-all", "but they change nothing if all are given the same tampered model, and hardly an image of "
+            "others fires its unit", f"{at('to all', False):.2f}", f"{at('to all', True):.2f}",
+            at("to all", True) == at("to all", False) > 0.5, "as without the dependence, and above 0.5",
+            source=Source.OURS, control=f"if another client has it too, {at('to all, another has it', True):.2f}",
+        ),
     ]  # fmt: skip
 
 
 def draw(config: Config, result: xr.Dataset) -> Figure:
-    """Sizes of sums by colluders; distances of what is read from the target's update."""
-    figure = Figure(figsize=(9.5, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    """Sizes of sums by colluders; what is read of the target, by lie; the price of refusals."""
+    figure = Figure(figsize=(11, 7), layout="constrained")
+    (lists, models), (images, prices) = figure.subplots(2, 2)
+    _draw_lists(config, result, lists)
+    _draw_updates(result, models)
+    _draw_detectors(result, images)
+    _draw_prices(config, result, prices)
+    return figure
+
+
+def _draw_lists(config: Config, result: xr.Dataset, axes: Axes) -> None:
     n, t, c = config.num_clients, config.threshold, np.arange(max(config.colluding) + 1)
     for name, label, colour, theory in (
         ("truth", "told the truth", COLOURS[2], lambda c: n - c),
         ("one_list", "lists are compared", COLOURS[0], lambda c: smallest_checked_sum(n, t, int(c))),
         ("unchecked", "different lists", COLOURS[3], lambda c: smallest_sum(n, t, int(c))),
     ):
-        left.plot(c, [theory(one) for one in c], color=colour, linewidth=1, linestyle="--")
-        left.plot(result.colluding, result[name], "o", color=colour, label=label)
-    left.set_ylim(0, n + 1)
-    finish(left, f"{n} clients, threshold {t} (dashed: formula)", xlabel="clients that collude",
+        axes.plot(c, [theory(one) for one in c], color=colour, linewidth=1, linestyle="--")
+        axes.plot(result.colluding, result[name], "o", color=colour, label=label)
+    axes.set_ylim(0, n + 1)
+    finish(axes, f"{n} clients, threshold {t} (dashed: formula)", xlabel="clients that collude",
            ylabel="honest clients in the smallest sum")  # fmt: skip
+
+
+def _draw_updates(result: xr.Dataset, axes: Axes) -> None:
     replayed = float(result.replay_error / result.replay_size), float(result.replay_moved / result.replay_size)
     bars = {
-        "one model": float(result.honest.sel(bound=False)), "dead models": float(result.lied.sel(bound=False)),
-        "dead models,\nbound masks": float(result.lied.sel(bound=True)), "replay": replayed[0],
-        "replay,\nother updates": replayed[1],
+        "one\nmodel": float(result.honest.sel(bound=False)), "dead\nmodels": float(result.lied.sel(bound=False)),
+        "dead,\nbound": float(result.lied.sel(bound=True)), "replay": replayed[0], "replay,\nothers": replayed[1],
+        "replay,\nrefused": float(result.refused_error), "replay,\nnudged": float(result.nudged_error),
     }  # fmt: skip
-    colours = [COLOURS[2], COLOURS[3], COLOURS[0], COLOURS[3], COLOURS[2]]
-    right.bar([*bars], [*bars.values()], color=colours, width=0.6)
-    right.set_yscale("log")
-    right.axhline(1, color="grey", linestyle=":", linewidth=1)
-    right.tick_params(axis="x", labelsize=7)
-    right.set_title("What is read, and the update of the target", fontsize=10)
-    right.set_ylabel("relative error")
-    return figure
+    read, hidden, not_told = COLOURS[3], COLOURS[0], COLOURS[2]
+    axes.bar([*bars], [*bars.values()], color=[not_told, read, hidden, read, not_told, hidden, read], width=0.6)
+    axes.set_yscale("log")
+    axes.axhline(1, color="grey", linestyle=":", linewidth=1)
+    axes.tick_params(axis="x", labelsize=8)
+    axes.set_title("What is read, and the update of the target", fontsize=10)
+    axes.set_ylabel("relative error")
+
+
+def _draw_detectors(result: xr.Dataset, axes: Axes) -> None:
+    places = np.arange(result.sizes["server"])
+    for bound, label, colour, shift in ((False, "masks", COLOURS[3], -0.2), (True, "bound masks", COLOURS[0], 0.2)):
+        bars = axes.bar(places + shift, result.advantage.sel(bound=bound), 0.36, color=colour, label=label)
+        axes.bar_label(bars, fmt="%.2f", fontsize=8)
+    labels = ["honest\nserver", "detector to\nthe target", "detector\nto all", "detector to all,\nanother has it"]
+    axes.set_xticks(places, labels, fontsize=8)
+    finish(axes, "Does the target have this image?", ylabel="advantage of the server", ymargin=0.2)
+
+
+def _draw_prices(config: Config, result: xr.Dataset, axes: Axes) -> None:
+    sizes = np.geomspace(2 * COHORT, 2 * max(config.populations), 20).astype(int)
+    for refuse, label, colour in (
+        (False, "train whatever comes", COLOURS[2]),
+        (True, "train no model twice", COLOURS[0]),
+    ):
+        law = [
+            expected_successes(int(n), COHORT, ENOUGH, config.attempts, loss=LEAVE, refuse=refuse) for n in sizes
+        ]  # fmt: skip
+        axes.plot(sizes, law, "--", color=colour, linewidth=1)
+        runs = result.successes.sel(refuse=refuse)
+        axes.plot(result.population, runs.mean("run"), "o", color=colour, label=label)
+    axes.set_ylim(0, config.attempts)
+    axes.set_xscale("log")
+    axes.set_xticks(result.population.values, result.population.values)
+    axes.minorticks_off()
+    finish(axes, f"Cohorts of {COHORT}, {ENOUGH} needed, {LEAVE:.0%} leave (dashed: formula)", xlabel="clients",
+           ylabel=f"rounds of {config.attempts} that succeed")  # fmt: skip

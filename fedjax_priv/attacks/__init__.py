@@ -8,6 +8,9 @@
 - `on_labels`: attacks on the labels they train on.
 - `lying_servers`: false lists of survivors that a server tells clients.
 - `lying_models`: models that a server gives to some clients and not to others.
+- `property_detectors`: models of which one unit fires on a property of a client's data.
+- `tampered_layers`: models with one layer changed.
+- `replayed_rounds`: a round that a server repeats without one client.
 - `attack_layers`: layers that insert an attack on values into a stack; a system chooses the place.
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
 """
@@ -41,13 +44,16 @@ if TYPE_CHECKING:
     from fedjax_priv.attacks.on_values.orthogonal import orthogonal_perturbation
     from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
     from fedjax_priv.attacks.on_values.sign_flip import sign_flip
+    from fedjax_priv.attacks.property_detectors import detector_coordinates, property_detector
+    from fedjax_priv.attacks.replayed_rounds import replay
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Attack", "CoordinateAttack", "FieldAttack", "PixelTrigger", "alie", "baruch_z", "before_groups",
-    "both_secrets", "flip_labels", "foe", "furthest", "gaussian", "gradient_suppression", "honest_set", "infinite",
-    "mean_replacement", "mimic", "min_max", "min_sum", "model_replacement", "on_field_elements", "on_group_means",
-    "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe", "orthogonal_perturbation", "plant_backdoor",
-    "random_elements", "random_set", "same_set", "sign_flip", "smallest", "split_lists", "sum_replacement",
+    "both_secrets", "detector_coordinates", "flip_labels", "foe", "furthest", "gaussian", "gradient_suppression",
+    "honest_set", "infinite", "mean_replacement", "mimic", "min_max", "min_sum", "model_replacement",
+    "on_field_elements", "on_group_means", "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe",
+    "orthogonal_perturbation", "plant_backdoor", "property_detector", "random_elements", "random_set", "replay",
+    "same_set", "sign_flip", "smallest", "split_lists", "sum_replacement",
 ]  # fmt: skip

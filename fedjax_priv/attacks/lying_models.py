@@ -5,9 +5,10 @@ A secure sum hides an update among others. Where the others are zero, it is the 
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
+from fedjax_priv.attacks.tampered_layers import changed, layer_of
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
 
 DEAD = -1e3
@@ -31,16 +32,26 @@ def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServ
     Examples:
       >>> lies = gradient_suppression(target=3, num_clients=10, layer="Dense_0")
     """
-    _validate.integer(num_clients=num_clients)
-    if target not in range(num_clients):
-        raise ValueError(f"target must be a client below {num_clients}, got {target}")
+    check_target(target, num_clients)
 
     def models(key: Key, state: RoundState) -> Models:
         del key
         both = jax.tree.map(lambda *a: jnp.stack(a), _dead(state.params, layer), state.params)
-        return Models(both, (jnp.arange(num_clients) == target).astype(jnp.int32))
+        return Models(both, only_for(target, num_clients))
 
     return LyingServer(models=models)
+
+
+def check_target(target: int, num_clients: int) -> None:
+    """Raises ValueError unless the target is a client of the population."""
+    _validate.integer(num_clients=num_clients)
+    if target not in range(num_clients):
+        raise ValueError(f"target must be a client below {num_clients}, got {target}")
+
+
+def only_for(target: int, num_clients: int) -> Int[Array, " n"]:
+    """Of two models the second one for the target, the first for everybody else."""
+    return (jnp.arange(num_clients) == target).astype(jnp.int32)
 
 
 def _dead(params: PyTree, layer: str) -> PyTree:
@@ -49,12 +60,5 @@ def _dead(params: PyTree, layer: str) -> PyTree:
     Raises:
       ValueError: it has none of that name with a bias.
     """
-    paths = [tuple(getattr(part, "key", None) for part in path) for path, _ in jax.tree.leaves_with_path(params)]
-    if not any(path[-2:] == (layer, "bias") for path in paths):
-        names = [path[-2] for path in paths if path[-1:] == ("bias",) and len(path) > 1]
-        raise ValueError(f"layer must be one of the model with a bias, {names}, got {layer!r}")
-    leaves, tree = jax.tree.flatten(params)
-    killed = [
-        jnp.full_like(a, DEAD) if path[-2:] == (layer, "bias") else a for path, a in zip(paths, leaves, strict=True)
-    ]
-    return jax.tree.unflatten(tree, killed)
+    layer_of(params, layer)
+    return changed(params, layer, bias=lambda a: jnp.full_like(a, DEAD))

@@ -34,8 +34,9 @@ def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding:
         colluders are no different clients.
 
     Examples:
+      >>> from fedjax_priv.testing import cohort_of
       >>> lies = split_lists(30, threshold=16)
-      >>> told = lies.lists(jnp.ones(30, bool), fedjax_priv.testing.cohort_of(30))
+      >>> told = lies.lists(jnp.ones(30, bool), cohort_of(30))
       >>> int(told.all(0).sum())  # P: who is on all lists
       4
     """
@@ -64,8 +65,9 @@ def both_secrets(num_clients: int, threshold: int, *, target: int = 0, colluding
       ValueError: as `split_lists`, or there are too few clients for two lists.
 
     Examples:
+      >>> from fedjax_priv.testing import cohort_of
       >>> lies = both_secrets(30, threshold=16, colluding=(28, 29))
-      >>> told = lies.lists(jnp.ones(30, bool), fedjax_priv.testing.cohort_of(30))
+      >>> told = lies.lists(jnp.ones(30, bool), cohort_of(30))
       >>> len(np.unique(told, axis=0))
       2
     """

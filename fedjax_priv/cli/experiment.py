@@ -141,7 +141,8 @@ def _local(system: str, loss: Loss, values: Mapping[str, Any]) -> Local:
     training = pick(_TRAINING, values)
     if training["num_epochs"] is None and training["num_steps"] is None:
         training |= _DURATION.get(system, {"num_epochs": 1})
-    return clients.local_sgd(loss, **training)
+    local = clients.local_sgd(loss, **pick(_STEPS, training))
+    return clients.once_per_model(local) if training["refuse_replays"] else local
 
 
 def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any], given: Mapping[str, Any]) -> Algorithm:
@@ -183,7 +184,7 @@ _PARTITION = Choice("partition", PARTITIONS, without=("num_clients", "seed"), ab
     "min_per_label": "samples of each of its two labels that every client has.",
 })  # fmt: skip
 _CLIENTS = {"num_clients": Option(int, 100, "number of clients; the samples are spread over them.")}
-_TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10}, about={
+_STEPS = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch_size": 10}, about={
     "learning_rate": "step size of a client, above 0.",
     "batch_size": "samples in a gradient step of a client.",
     "num_epochs": "passes of a client over its own samples in a round; 1 if neither this nor `num_steps` is given.",
@@ -195,6 +196,9 @@ _TRAINING = options_of(clients.local_sgd, defaults={"learning_rate": 0.1, "batch
     "gradient_noise": "standard deviation of the Gaussian noise that a client adds to the gradient of each step.",
     "proximal": "mu of FedProx, which pulls a client's parameters towards those it started from.",
 })  # fmt: skip
+_TRAINING = _STEPS | {
+    "refuse_replays": Option(bool, False, "clients train no model twice in a row (clients.once_per_model).")
+}
 _DURATION = {"dp_sgd": {"num_steps": 1}}
 """Of local training, if it is not given."""
 _ABOUT = {"block": "most clients trained and encoded at once. Without it, as many as fit the device."}

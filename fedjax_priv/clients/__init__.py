@@ -10,6 +10,7 @@
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
 - `local_steps`: what local training states of its steps, for privacy theorems and for `normalized_updates`, FedNova's.
+- `replays`: clients that train no model twice.
 - `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
 - `ghost_norms`: the norms, for any loss.
 - `one_step_updates`: updates of clients that take one step, by their norms and sums.
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         scheduled,
     )
     from fedjax_priv.clients.poisson_draws import cyclic_poisson, poisson
+    from fedjax_priv.clients.replays import once_per_model
     from fedjax_priv.clients.schedulers import best_gains, proportional_fair, round_robin
     from fedjax_priv.clients.separated_draws import separated
 else:
@@ -45,6 +47,6 @@ else:
 __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas", "independent",
-    "local_sgd", "norm_methods", "normalized", "only_if", "poisson", "proportional_fair", "round_robin", "sample",
-    "scheduled", "separated",
+    "local_sgd", "norm_methods", "normalized", "once_per_model", "only_if", "poisson", "proportional_fair",
+    "round_robin", "sample", "scheduled", "separated",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ class KeyAgreement(NamedTuple):
     seed_words: tuple[int, ...]  # lengths it has, w
 
 
-def _simulated_seeds(secret: Array, public: Array, round: Array, asked: Array | None = None) -> Array:
+def _simulated_seeds(secret: Array, public: Array, round: Array | int, asked: Array | None = None) -> Array:
     del round, asked
     return key_agreement.shared_seeds(secret, public)
 

@@ -13,7 +13,7 @@ from jax import lax
 from jaxtyping import Array, Int, Int32, UInt32
 
 from fedjax_priv.crypto import field, matrix
-from fedjax_priv.crypto.prg import expand, philox
+from fedjax_priv.crypto.prg import Prg, expand, philox
 
 BAND = 1024
 """Rows of A that are held at once."""
@@ -21,28 +21,29 @@ MOST_COINS = 32
 """Coins of each sign in an error: bits of a word."""
 
 
-def noiseless(secrets: UInt32[Array, "b k"], round: Array, d: int) -> UInt32[Array, "b d"]:
+def noiseless(secrets: UInt32[Array, "b k"], round: Array, d: int, prg: Prg = philox) -> UInt32[Array, "b d"]:
     """`A s` of each secret, for the public A `[d, k]` of a round: words of a seed that everybody knows.
 
     Ideal hardness: `A s + e` is taken to be as good as uniform. It is simulation-grade; the security of no length k is
     estimated. `A s` alone hides nothing from who knows k of the d numbers it masks.
     """
     bands = -(-d // BAND)
-    band = lambda part: matrix.matmul(secrets, public_matrix(round, part, secrets.shape[1]))
+    band = lambda part: matrix.matmul(secrets, public_matrix(round, part, secrets.shape[1], prg))
     return jnp.moveaxis(lax.map(band, jnp.arange(bands)), 0, 1).reshape(len(secrets), -1)[:, :d]
 
 
-def public_matrix(round: Array, part: Array | int, length: int) -> UInt32[Array, "k w"]:
+def public_matrix(round: Array, part: Array | int, length: int, prg: Prg = philox) -> UInt32[Array, "k w"]:
     """A band of rows of A, transposed."""
-    return expand(jnp.zeros(2, jnp.uint32), "public matrix", round, length * BAND, part=part).reshape(length, BAND)
+    public = jnp.zeros(prg.seed_words, jnp.uint32)
+    return expand(public, "public matrix", round, length * BAND, prg, part).reshape(length, BAND)
 
 
-def errors(seed: UInt32[Array, "b 2"], round: Array, d: int, coins: int) -> Int32[Array, "b d"]:
+def errors(seed: UInt32[Array, "b s"], round: Array, d: int, coins: int, prg: Prg = philox) -> Int32[Array, "b d"]:
     """Centred binomial errors, the heads of `coins` coins less those of as many others: of variance coins / 2."""
     kept = np.uint32(2**coins - 1)
 
     def of(seed: Array) -> Array:
-        heads = lax.population_count(philox.words(seed, "errors", round, 2 * d) & kept).astype(jnp.int32)
+        heads = lax.population_count(prg.words(seed, "errors", round, 2 * d) & kept).astype(jnp.int32)
         return heads[:d] - heads[d:]
 
     return jax.vmap(of)(seed)

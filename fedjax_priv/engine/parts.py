@@ -98,12 +98,14 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
     return combine
 
 
-def check_versions(cohort: base.Draw, aggregate: base.Aggregator) -> None:
-    """Checks that clients which train models of earlier rounds are told nothing else with the model.
+def check_versions(cohort: base.Draw, local: base.Local, aggregate: base.Aggregator) -> None:
+    """Checks that clients which train models of earlier rounds are told nothing else with the model, nor refuse one.
 
     Raises:
-      ValueError: they are, and would get numbers of another round.
+      ValueError: they are, and would get numbers of another round; or they do.
     """
+    if cohort.versions > 1 and local.digest:
+        raise ValueError("local must not be once_per_model(...) where cohort lets clients train earlier models")
     if cohort.versions > 1 and aggregate.tells:
         raise ValueError("aggregate must not tell clients its numbers where cohort lets them train earlier models")
 

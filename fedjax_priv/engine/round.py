@@ -18,6 +18,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate, base
 from fedjax_priv.engine.client_rows import only_rows, rows_of
+from fedjax_priv.engine.memory_of_models import nothing_trained, who_trains
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import (
     Parts,
@@ -78,9 +79,9 @@ def federated_round(
     Returns:
       The system. `init` and `step` may be called inside jit, vmap and scan. `jax.jit(step)` is compiled once for any
       number of rounds: `init` places its state where rounds leave it, in arrays that nobody else holds. A round is a
-      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved, and what
-      `aggregate` returned as `Kept`; where models of earlier rounds are kept, the old one is that of the next round
-      too. A client's rows move only if its upload was accepted.
+      transaction. With a bit of `RoundInfo.status` set, only `round` and the state of `cohort` have moved, what clients
+      remember of the models they trained, and what `aggregate` returned as `Kept`; where models of earlier rounds are
+      kept, the old one is that of the next round too. A client's rows move only if its upload was accepted.
 
     Raises:
       ValueError: a part of another type, a block below 1, a mesh of other axes, layers that do not say how uploads
@@ -96,7 +97,7 @@ def federated_round(
     check_types(dict(cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server))
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
 
-    check_versions(cohort, aggregate)
+    check_versions(cohort, local, aggregate)
     check_lies(lying_server, cohort, layers, aggregate)
     one_model = cohort.versions == 1 and (lying_server is None or lying_server.models is None)
     training = local if one_model else by_version(local)
@@ -126,6 +127,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
         aggregate=parts.aggregate.init(d),
         server=parts.server.init(params),
         versions=ring(params, parts.cohort.versions),
+        trained=nothing_trained(parts.local, n),
     )
     return initial(state, parts.placement.mesh, (key, params, data))
 
@@ -139,10 +141,11 @@ def _step(
 ) -> tuple[base.RoundState, base.RoundInfo]:
     check_clients(data, parts.num_clients)
     keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
-    who, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
-    check_cohort(state, who, data, parts)
+    drawn, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
+    check_cohort(state, drawn, data, parts)
 
     models = handed_out(parts.lying_server, keys["cohort"], state, data.count.shape[0])
+    who, trained, sat_out = who_trains(parts.local, drawn, models, state.trained)
     if parts.layers.digest:
         who = with_digests(parts.layers.digest, who, models)
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
@@ -157,12 +160,17 @@ def _step(
     direction, moved = _descend(parts, keys["aggregate"], state, groups)
     status = round_status(groups, group_status, moved, parts.aggregate.needs_rows)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
-    after = kept(commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state)))
+    after = kept(commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state, trained=trained)))
 
-    sent = {"model": model_bits(who, direction.size + len(told)), **opening, "upload": upload_bits(uploaded), **closing}
+    sent = {
+        "model": model_bits(drawn, direction.size + len(told)),
+        **opening,
+        "upload": upload_bits(uploaded),
+        **closing,
+    }
     seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
-    drawn = parts.cohort.measures(who, draw_state) if parts.cohort.measures else {}
-    numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in {**told, **drawn}.items()}
+    of_draw = parts.cohort.measures(who, draw_state) if parts.cohort.measures else {}
+    numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in {**told, **of_draw, **sat_out}.items()}
     measured = dict(uploaded.sent.measured) | numbers
     info = base.RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
     return placed(after, parts.placement.mesh), info

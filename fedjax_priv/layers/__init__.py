@@ -14,6 +14,7 @@
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
+- `range_check`: sums that no honest clients can have are left out.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
   they arrive.
 - `blind_combining`: clients that know nothing of their channel, and antennas that are combined.
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.one_shot_mask import one_shot_masks
     from fedjax_priv.layers.opened_coordinates import opened_top_k, over_opened
     from fedjax_priv.layers.quantization import quantize
+    from fedjax_priv.layers.range_check import check_range, largest_element
     from fedjax_priv.layers.receive_level import weakest
     from fedjax_priv.layers.rotation import rotate
     from fedjax_priv.layers.rounding import round_within
@@ -63,12 +65,12 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "align", "average", "blind_mean", "clip", "coded", "coded_masks", "common_coordinates", "conspar",
+    "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "common_coordinates", "conspar",
     "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum",
-    "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values",
+    "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "largest_element", "on_sparse_values",
     "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks",
-    "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field",
-    "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate", "round_within", "scale", "sign",
-    "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks", "tones", "top_k", "uniform_levels",
-    "validate_norm", "waveform", "weakest", "weighted_mean", "wrap",
+    "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean",
+    "qsgd", "quantize", "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack",
+    "stateless", "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",
+    "weighted_mean", "wrap",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Link, Placement, Received, Sent
 from fedjax_priv.crypto import field, lagrange, matrix, shamir
-from fedjax_priv.crypto.prg import expand
+from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator, philox
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import field_sum, message_bits
 from fedjax_priv.layers.secure_sum import committed_sums
@@ -33,6 +33,7 @@ class Code(NamedTuple):
     colluders: int  # T
     threshold: int  # U
     num_values: int  # d
+    prg: Prg = philox  # of masks and pieces
 
     @property
     def pieces(self) -> int:
@@ -61,6 +62,7 @@ def coded_masks(
     lost: int | None = None,
     threshold: int | None = None,
     elide: bool = False,
+    prg: GeneratorName | Prg = "philox",
 ) -> Layer:
     """The innermost layer of LightSecAgg: exact sums of uploads `[b, d]` of field elements.
 
@@ -78,8 +80,9 @@ def coded_masks(
       threshold: U, answers from which the sum of masks is decoded, T < U <= N - D, and fewest uploads whose sum is
         opened; N - D if not given. Shares are d / (U - T) numbers long.
       elide: neither mask nor code. The aggregate has the same bits, but uploads are in the clear; reports say so.
+      prg: generator of masks and pieces, from seeds of 64 bits ("philox", "threefry") or 256 ("chacha20").
 
-    Masks and pieces are words of a generator with a 64-bit seed. With uniform ones T clients and the server would learn
+    Masks and pieces are words of a generator. With uniform ones T clients and the server would learn
     the sum and nothing else, whatever they compute.
 
     Raises:
@@ -91,7 +94,7 @@ def coded_masks(
       >>> masks.threshold
       7
     """
-    code = code_of(num_values, group_size, colluders, lost, threshold)
+    code = code_of(num_values, group_size, colluders, lost, threshold, prg)
     combine = field_sum()
 
     def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
@@ -140,7 +143,14 @@ def coded_masks(
     )  # fmt: skip
 
 
-def code_of(num_values: int, group_size: int, colluders: int | None, lost: int | None, threshold: int | None) -> Code:
+def code_of(
+    num_values: int,
+    group_size: int,
+    colluders: int | None,
+    lost: int | None,
+    threshold: int | None,
+    prg: GeneratorName | Prg = "philox",
+) -> Code:
     """Checked arguments of `coded_masks`."""
     _validate.integer(num_values=num_values)
     _validate.integer(at_least=2, group_size=group_size)
@@ -157,7 +167,7 @@ def code_of(num_values: int, group_size: int, colluders: int | None, lost: int |
             f"threshold must be above colluders = {colluders} and at most group_size - lost = {group_size - lost}, "
             f"got {threshold}"
         )
-    code = Code(group_size, colluders, threshold, num_values)
+    code = Code(group_size, colluders, threshold, num_values, generator(prg))
     message_bits(jax.ShapeDtypeStruct((group_size - 1, code.length), jnp.uint32))
     return code
 
@@ -169,11 +179,11 @@ def points(code: Code) -> tuple[UInt32[Array, " n"], UInt32[Array, " u"]]:
     return jax.lax.optimization_barrier((alpha, beta))  # else XLA would compute weights while it compiles
 
 
-def _open_round(code: Code, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n 2"], Roster, Bits]:
+def _open_round(code: Code, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n w"], Roster, Bits]:
     """Every client draws a seed, commits to its mask, and sends a share of it to each other one."""
     n = cohort.client.size
     committees.check_cohort(n, code.group_size, threshold=code.threshold)
-    seed = committees.own_seeds(key, cohort.client)
+    seed = committees.own_seeds(key, cohort.client, code.prg.seed_words)
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     share = message_bits(jax.ShapeDtypeStruct((code.length,), jnp.uint32))
     shares = jnp.where(cohort.selected, others * share, 0)
@@ -181,20 +191,21 @@ def _open_round(code: Code, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n 
     return seed, Roster(cohort.round, cohort.selected, jnp.arange(n)), bits
 
 
-def _masks(code: Code, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Array, "b w"]:
+def _masks(code: Code, seed: UInt32[Array, "b s"], round: Array) -> UInt32[Array, "b w"]:
     """Of each client, `[b, (U - T) L]`; words after the first d cover nothing."""
-    return jax.vmap(lambda seed: expand(seed, "coded mask", round, code.pieces * code.length))(seed)
+    return jax.vmap(lambda seed: expand(seed, "coded mask", round, code.pieces * code.length, code.prg))(seed)
 
 
-def pieces_of(code: Code, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Array, "u b l"]:
+def pieces_of(code: Code, seed: UInt32[Array, "b s"], round: Array) -> UInt32[Array, "u b l"]:
     """The pieces of each client's mask, and T random ones."""
-    random = jax.vmap(lambda seed: expand(seed, "random pieces", round, code.colluders * code.length))(seed)
+    own = lambda seed: expand(seed, "random pieces", round, code.colluders * code.length, code.prg)
+    random = jax.vmap(own)(seed)
     words = jnp.concatenate([_masks(code, seed, round), random], 1)
     return jnp.moveaxis(words.reshape(len(seed), code.threshold, code.length), 1, 0)
 
 
 def _sums_of_shares(
-    code: Code, seed: UInt32[Array, "n 2"], round: Array, alive: Bool[Array, " n"], placement: Placement
+    code: Code, seed: UInt32[Array, "n s"], round: Array, alive: Bool[Array, " n"], placement: Placement
 ) -> tuple[UInt32[Array, "n l"], UInt32[Array, " 2"]]:
     """For each client the sum of the shares that survivors have sent it; and the sum of survivors' commitments."""
     n, (alpha, beta) = len(seed), points(code)

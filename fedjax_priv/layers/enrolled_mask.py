@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Int, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
-from fedjax_priv.crypto import key_agreement
+from fedjax_priv.crypto.agreement import AgreementName, KeyAgreement, agreement_of
 from fedjax_priv.crypto.modulus import FIELD, Modulus, ring
-from fedjax_priv.crypto.prg import Prg, expand, philox
+from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
@@ -31,15 +31,15 @@ LATE = "an upload that arrives after its round keys were opened can be read: no 
 class Enrolment(NamedTuple):
     """What a client keeps from its enrolment on; everybody knows the public half."""
 
-    secret: UInt32[Array, "n 2"]
-    public: UInt32[Array, "n 2"]
+    secret: UInt32[Array, "n s"]
+    public: UInt32[Array, "n s"]
 
 
 class Member(NamedTuple):
     """What a member of a round knows alone."""
 
     slot: Int[Array, " n"]  # its row in the roster
-    secret: UInt32[Array, "n 2"]
+    secret: UInt32[Array, "n s"]
 
 
 class Members(NamedTuple):
@@ -47,7 +47,7 @@ class Members(NamedTuple):
 
     client: Int[Array, " n"]
     round: Int[Array, " n"]
-    public: UInt32[Array, "n 2"]
+    public: UInt32[Array, "n s"]
     selected: Bool[Array, " n"]
 
 
@@ -60,12 +60,13 @@ class Agreed(NamedTuple):
     expansion: Expansion
     elide: bool
     modulus: Modulus
+    agreement: KeyAgreement  # of the enrolment
 
 
 class Opened(NamedTuple):
     """What the server is sent once the survivors are known."""
 
-    keys: UInt32[Array, "n n 2"]  # of the round: what survivor i shares with lost member j; zero: not sent
+    keys: UInt32[Array, "n n s"]  # of the round: what survivor i shares with lost member j; zero: not sent
     alive: Bool[Array, " n"]
     complete: Bool[Array, ""]  # enough survived, and each sent its keys or nobody was lost
 
@@ -75,7 +76,8 @@ def enrolled_masks(
     group_size: int,
     threshold: int = 2,
     elide: bool = False,
-    prg: Prg = philox,
+    key_agreement: AgreementName = "simulated",
+    prg: GeneratorName | Prg = "philox",
     bits: int | None = None,
 ) -> Layer:
     """The innermost layer of secure aggregation after one enrolment: exact sums of uploads `[b, d]`.
@@ -88,16 +90,18 @@ def enrolled_masks(
       group_size: most members of a round, at least 2; a larger cohort is refused.
       threshold: fewest survivors whose sum is opened, from 2 (the sum of one is its update) to `group_size`.
       elide: do not expand masks. The aggregate has the same bits, but uploads are in the clear; reports say so.
-      prg: generator of the masks, and of the round keys, with seeds of two words.
+      key_agreement: how pairs agree on their seed, as in `secagg_protocol`.
+      prg: generator of the masks and of the round keys, as in `secagg_protocol`: 64 bits of a seed, or 256.
       bits: as in `secagg_protocol`.
 
     Only a survivor and a lost member know their round key, so a wrong one that a survivor sends goes unnoticed.
-    The key agreement and 64-bit seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
+    By default key agreement and seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
     the enrolment come before the first round and count in no round's bits.
 
     Raises:
-      ValueError: a size outside its range, a generator with longer seeds, or (when a round is traced) a cohort above
-        `group_size` or below `threshold`.
+      ValueError: a size outside its range, an agreement and a generator that do not fit, or (when a round is traced) a
+        cohort above `group_size` or below `threshold`.
+      ImportError: "x25519" without the package `cryptography`.
 
     Examples:
       >>> masks = enrolled_masks(group_size=10, threshold=6)
@@ -106,10 +110,10 @@ def enrolled_masks(
     _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
     if threshold > group_size:
         raise ValueError(f"threshold must be at most group_size = {group_size}, got {threshold}")
-    if prg.seed_words != philox.seed_words:
-        raise ValueError(f"prg must have seeds of two words, as keys of the enrolment have, got {prg.seed_words} words")
+    prg = generator(prg)
+    agreement = agreement_of(key_agreement, prg.seed_words, group_size)
     modulus = FIELD if bits is None else ring(bits)
-    agreed = Agreed(group_size, threshold, prg, whole(prg, elide=elide, modulus=modulus), elide, modulus)
+    agreed = Agreed(group_size, threshold, prg, whole(prg, elide=elide, modulus=modulus), elide, modulus, agreement)
     combine = exact_sum(modulus)
 
     def encode(key: Key, private: Member, roster: Members, x: Array, cohort: Cohort) -> tuple[Array, Enrolment, Sent]:
@@ -124,15 +128,17 @@ def enrolled_masks(
             value = modulus.add(value, _correction(agreed, combine, header, roster, value.shape[1], placement))
         return Received(value, jnp.where(header.complete, received.count, 0))
 
+    enrol, open_round, disclose = (functools.partial(half, agreed) for half in (_enrol, _open_round, _disclose))
     return Layer(
-        _enrol, functools.partial(_open_round, agreed), encode, functools.partial(_disclose, agreed), decode, combine,
-        caveats=(ELIDED, LATE) if elide else (LATE,), needs_placement=True, threshold=threshold,
+        enrol, open_round, encode, disclose, decode, combine, caveats=(ELIDED, LATE) if elide else (LATE,),
+        needs_placement=True, threshold=threshold,
     )  # fmt: skip
 
 
-def _enrol(key: Key, n: int) -> Enrolment:
-    secret = per_client(key_agreement.secret_key, named(key, "enrolment"), jnp.arange(n))
-    return Enrolment(secret, key_agreement.public_key(secret))
+def _enrol(agreed: Agreed, key: Key, n: int) -> Enrolment:
+    own = lambda key: agreed.agreement.secret(*jax.random.bits(key, (2, agreed.prg.seed_words), jnp.uint32))
+    secret = per_client(own, named(key, "enrolment"), jnp.arange(n))
+    return Enrolment(secret, agreed.agreement.public_key(secret))
 
 
 def _open_round(
@@ -151,11 +157,12 @@ def _open_round(
     return Member(jnp.arange(n), state.secret), roster, {"advertise": Link(jnp.zeros_like(listed), listed)}
 
 
-def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "b n 2"]:
+def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "b n s"]:
     """The round keys of each member with every other."""
     public = jnp.broadcast_to(roster.public, (*private.secret.shape[:1], *roster.public.shape))
-    seeds = jax.lax.optimization_barrier(key_agreement.shared_seeds(private.secret, public))
-    return jnp.moveaxis(expand(jnp.moveaxis(seeds, 2, 0), "round key", roster.round[0], 2, agreed.prg), 0, 2)
+    agreed_on = agreed.agreement.shared_seeds(private.secret, public, 0, None)
+    seeds = jnp.moveaxis(jax.lax.optimization_barrier(agreed_on), 2, 0)
+    return jnp.moveaxis(expand(seeds, "round key", roster.round[0], len(seeds), agreed.prg), 0, 2)
 
 
 def _masks(

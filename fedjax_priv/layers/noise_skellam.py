@@ -103,6 +103,15 @@ def skellam(key: Key, d: int, table: AliasTable) -> Int32[Array, " d"]:
     return symmetric(key, d, table, "skellam noise")
 
 
+def largest_skellam(noise_variance: float | Array) -> int:
+    """The largest magnitude that the noise of a client has at a coordinate, in grid points.
+
+    Raises:
+      ValueError: `noise_variance` is out of range or traced.
+    """
+    return _checked_table(noise_variance)[1]
+
+
 def _checked_table(noise_variance: float | Array) -> tuple[AliasTable, int]:
     _validate.known(noise_variance=noise_variance)
     _validate.non_negative(noise_variance=noise_variance)

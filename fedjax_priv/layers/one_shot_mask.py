@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
 from fedjax_priv.crypto import field, lagrange, lattice, matrix, shamir
-from fedjax_priv.crypto.prg import expand
+from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator, philox
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import each_named
 from fedjax_priv.layers.group_sums import field_sum, message_bits
@@ -40,6 +40,7 @@ class Terms(NamedTuple):
     fewest: int  # uploads in a sum that is opened
     length: int  # numbers in a secret
     coins: int  # of each sign in an error
+    prg: Prg = philox  # of secrets, errors and the public matrix
 
 
 class Opened(NamedTuple):
@@ -60,6 +61,7 @@ def one_shot_masks(
     length: int = 64,
     coins: int = 21,
     elide: bool = False,
+    prg: GeneratorName | Prg = "philox",
 ) -> Layer:
     """The innermost layer of one-shot aggregation: sums of uploads `[b, d]` of field elements.
 
@@ -80,6 +82,8 @@ def one_shot_masks(
         anybody breaks by linear algebra.
       elide: neither masks nor errors. Sums have the same bits wherever they are exact, but uploads are in the clear;
         reports say so.
+      prg: generator of secrets, errors and the public matrix, with seeds of 64 bits ("philox", "threefry") or 256
+        ("chacha20").
 
     Members answer once, for one list of survivors: two answers, for S and for S without i, would give s_i.
 
@@ -93,7 +97,7 @@ def one_shot_masks(
       >>> grid, masks = quantize(2.0**16, max_terms=10 * spacing), one_shot_masks(group_size=10, spacing=spacing)
       >>> send = stack(mean=weighted_mean(), quantize=grid, masks=masks)
     """
-    terms = terms_of(group_size, spacing, committee, threshold, fewest, length, coins)
+    terms = terms_of(group_size, spacing, committee, threshold, fewest, length, coins, prg)
     combine = field_sum()
 
     def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
@@ -128,7 +132,7 @@ def one_shot_masks(
         if elide:
             return Received(value, count, jnp.zeros(1, jnp.int32))
         secret = sum_of_secrets(terms, header)
-        masked = field.sub(value, lattice.noiseless(secret, roster.round[0], value.shape[1]))
+        masked = field.sub(value, lattice.noiseless(secret, roster.round[0], value.shape[1], terms.prg))
         value = field.from_signed(lattice.nearest(masked, terms.spacing))
         return Received(value, count, committed_sums.status(secret[0], header.commitment, enough))
 
@@ -147,6 +151,7 @@ def terms_of(
     fewest: int | None,
     length: int,
     coins: int,
+    prg: GeneratorName | Prg = "philox",
 ) -> Terms:
     """Checked arguments of `one_shot_masks`."""
     _validate.integer(at_least=2, group_size=group_size)
@@ -165,7 +170,7 @@ def terms_of(
     _at_most(group_size, "group_size", fewest=fewest)
     _validate.integer(at_least=0, coins=coins)
     _at_most(lattice.MOST_COINS, "the bits of a word", coins=coins)
-    return Terms(group_size, spacing, committee, threshold, fewest, length, coins)
+    return Terms(group_size, spacing, committee, threshold, fewest, length, coins, generator(prg))
 
 
 def _at_most(most: int, of: str, **values: int) -> None:
@@ -174,33 +179,34 @@ def _at_most(most: int, of: str, **values: int) -> None:
             raise ValueError(f"{name} must be at most {of} = {most}, got {value}")
 
 
-def _open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n 2"], Roster, Bits]:
+def _open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n s"], Roster, Bits]:
     """Every client draws a seed; nothing is sent."""
     committees.check_cohort(cohort.client.size, terms.group_size, committee=terms.committee)
     keys = each_named(key, ("seed", "committee"))
     member = committees.elected(keys["committee"], cohort.selected, terms.committee)
-    return committees.own_seeds(keys["seed"], cohort.client), Roster(cohort.round, cohort.selected, member), {}
+    seed = committees.own_seeds(keys["seed"], cohort.client, terms.prg.seed_words)
+    return seed, Roster(cohort.round, cohort.selected, member), {}
 
 
-def secrets_of(terms: Terms, seed: UInt32[Array, "b 2"], round: Array) -> UInt32[Array, "b k"]:
+def secrets_of(terms: Terms, seed: UInt32[Array, "b s"], round: Array) -> UInt32[Array, "b k"]:
     """The secret s_i of each client."""
-    return jax.vmap(lambda seed: expand(seed, "secret", round, terms.length))(seed)
+    return jax.vmap(lambda seed: expand(seed, "secret", round, terms.length, terms.prg))(seed)
 
 
-def share_seed(seed: UInt32[Array, " 2"], round: Array) -> UInt32[Array, " 2"]:
+def share_seed(seed: UInt32[Array, " s"], round: Array) -> UInt32[Array, " s"]:
     """From which a client draws the polynomials of its shares."""
-    return expand(seed, "shares", round, 2)
+    return expand(seed, "shares", round, len(seed))
 
 
-def _upload(terms: Terms, seed: UInt32[Array, "b 2"], round: Array, x: UInt32[Array, "b d"]) -> UInt32[Array, "b d"]:
+def _upload(terms: Terms, seed: UInt32[Array, "b s"], round: Array, x: UInt32[Array, "b d"]) -> UInt32[Array, "b d"]:
     """`Delta x + A s + e` of each client."""
-    mask = lattice.noiseless(secrets_of(terms, seed, round), round, x.shape[1])
-    error = field.from_signed(lattice.errors(seed, round, x.shape[1], terms.coins))
+    mask = lattice.noiseless(secrets_of(terms, seed, round), round, x.shape[1], terms.prg)
+    error = field.from_signed(lattice.errors(seed, round, x.shape[1], terms.coins, terms.prg))
     return field.add(field.mul(x, np.uint32(terms.spacing)), field.add(mask, error))
 
 
 def _sums_of_shares(
-    terms: Terms, seed: UInt32[Array, "n 2"], round: Array, alive: Bool[Array, " n"], placement: Placement
+    terms: Terms, seed: UInt32[Array, "n s"], round: Array, alive: Bool[Array, " n"], placement: Placement
 ) -> tuple[UInt32[Array, "c k"], UInt32[Array, " 2"]]:
     """For each member the sum of the shares that it got from survivors, recomputed from their seeds.
 

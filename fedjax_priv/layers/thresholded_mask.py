@@ -12,7 +12,9 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
-from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.crypto import field
+from fedjax_priv.crypto.agreement import AgreementName
+from fedjax_priv.crypto.prg import GeneratorName, Prg
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.secure_sum import bound_masks, thresholded_opening
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
@@ -36,6 +38,8 @@ def thresholded_masks(
     committee: int | None = None,
     quorum: int | None = None,
     elide: bool = False,
+    key_agreement: AgreementName = "simulated",
+    prg: GeneratorName | Prg = "philox",
 ) -> Layer:
     """The innermost layer of thresholded opening: a sum of field elements at the coordinates that enough clients sent.
 
@@ -60,9 +64,12 @@ def thresholded_masks(
         does not answer fails the round.
       elide: no masks, `below` should have none either. The sums have the same bits, but uploads are in the clear;
         reports say so.
+      key_agreement: how clients agree on seeds with members, as in `secagg_protocol`.
+      prg: generator of their masks, as in `secagg_protocol`: 64 bits of a seed, or 256.
 
     The server, any number of clients that follow the protocol and fewer than `quorum` members learn only sums over all
-    survivors that sent a coordinate, of at least `threshold`. Keys, seeds and digests are simulation-grade.
+    survivors that sent a coordinate, of at least `threshold`. Keys and seeds are simulation-grade by
+    default, digests of bitmaps always.
 
     Raises:
       ValueError: an argument outside its range; or, when a round is traced, a cohort above `group_size` or below
@@ -73,7 +80,7 @@ def thresholded_masks(
       >>> send = stack(few=rand_k(1000, 500), quantize=on_sparse_values(quantize(2.0**16, 10)), mask=masks)
     """
     _validate.part(Layer, "layers.plain_sparse_field(d)", below=below)
-    terms = thresholded_opening.terms_of(num_values, most, group_size, threshold, committee, quorum)
+    terms = thresholded_opening.terms_of(num_values, most, group_size, threshold, committee, quorum, key_agreement, prg)
     d, extent = num_values, terms.extent
 
     def advertise(
@@ -81,7 +88,7 @@ def thresholded_masks(
     ) -> tuple[Secrets, Roster, Bits]:
         theirs, public, bits = below.placed(placement).advertise(key, state, cohort)
         secret, seed, who = thresholded_opening.open_round(terms, key, cohort)
-        roster = Roster(public, key_agreement.public_key(secret), who)
+        roster = Roster(public, extent.agreement.public_key(secret), who)
         bits = add_bits(bits, {"committee": thresholded_opening.bits_of_keys(roster)})
         return Secrets(theirs, secret, seed), roster, bits
 
@@ -90,7 +97,7 @@ def thresholded_masks(
         _check_bitmap(d, y, sent)
         if not elide:
             who = roster.committee
-            seeds = bound_masks.seeds_of_clients(private.key, roster.key[who.member], sent.clear)
+            seeds = bound_masks.seeds_of_clients(extent, private.key, roster.key[who.member], sent.clear)
             everybody = jnp.ones(seeds.shape[:2], bool)
             y = field.add(y, bound_masks.sum_of_masks(extent, seeds, everybody, sent.clear, who.round[0]))
         refused = sent.refused | jnp.where(bound_masks.too_many(extent, sent.clear), int(Status.CAP_OVERFLOW), 0)

@@ -12,9 +12,11 @@ from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import pairwise_masks, plain_field, validate_norm
+from fedjax_priv.layers import check_range, largest_element, pairwise_masks, plain_field, validate_norm
 from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
+from fedjax_priv.layers.range_check import largest_useful
 
 
 class HandsOn(NamedTuple):
@@ -134,6 +136,38 @@ def validated(norm_bound: float | Array | None, levels: float | Array) -> dict[s
     _validate.positive(norm_bound=norm_bound)
     _validate.positive(levels=levels)
     return {"valid": validate_norm(float(levels) * float(norm_bound))}
+
+
+def ranged(
+    check: bool, clip: float | Array | None, noise_variance: float | Array | None, levels: float | Array, max_terms: int
+) -> dict[str, Layer]:
+    """The layer with which a server leaves out sums that clipped updates cannot have, by name; none without `check`.
+
+    Args:
+      check: whether it does.
+      clip: largest norm of what a client adds to the sum, in its units.
+      noise_variance: of each client's Skellam noise, in its units; None: no noise.
+      levels: grid points of the quantizer per unit.
+      max_terms: most uploads in a sum.
+
+    Raises:
+      ValueError: no clip is given, an argument is out of range or traced, or so many clients can have any sum.
+    """
+    if not check:
+        return {}
+    if clip is None:
+        raise ValueError("clip must be given with check_range: without it an honest sum may be anything")
+    _validate.known(clip=clip, levels=levels)
+    _validate.positive(clip=clip)
+    _validate.positive(levels=levels)
+    noise = 0 if noise_variance is None else largest_skellam(float(levels) ** 2 * float(noise_variance))
+    largest = largest_element(float(levels), float(clip), noise)
+    if largest > (most := largest_useful(max_terms)):
+        raise ValueError(
+            f"levels must be such that clip is at most {most} grid points with check_range, or every sum would pass, "
+            f"got {levels:g} with clip = {clip:g}: {largest} points"
+        )
+    return {"range": check_range(largest, max_terms)}
 
 
 def buffers(

@@ -5,6 +5,8 @@ opens one share of each user, of its seed if it is on the client's list and else
 than t users.
 """
 
+import numpy as np
+
 from fedjax_priv.theory import _validate
 
 
@@ -46,6 +48,58 @@ def smallest_checked_sum(num_clients: int, threshold: int, colluding: int = 0) -
       (19, 15)
     """
     return 1 if opens_both(num_clients, threshold, colluding) else threshold - colluding
+
+
+def expected_successes(
+    num_clients: int, cohort_size: int, threshold: int, attempts: int, *, loss: float = 0.0, refuse: bool = True
+) -> float:
+    """How many rounds succeed on average of so many attempts, if clients refuse to train a model twice?
+
+    Of a cohort drawn uniformly without replacement those take part that have not trained the model, and each of them is
+    lost with probability `loss`. An attempt succeeds if `threshold` are left. Then the model changes and nobody refuses
+    the new one; else its clients sit out too. A Markov chain on how many do, exact but for rounding.
+
+    Args:
+      num_clients: of the population, N.
+      cohort_size: k, drawn in each attempt.
+      threshold: t, clients that must be there at the end.
+      attempts: rounds that the server tries.
+      loss: probability that a client which takes part is not there at the end.
+      refuse: False for clients that refuse nothing.
+
+    Raises:
+      ValueError: an argument outside its range.
+
+    Examples:
+      >>> [round(expected_successes(30, 10, 8, 20, loss=0.2, refuse=refuse), 2) for refuse in (True, False)]
+      [2.31, 13.56]
+    """
+    _check(cohort_size, threshold, 0)
+    _validate.integer(at_least=cohort_size, num_clients=num_clients)
+    _validate.integer(attempts=attempts)
+    here = 1 - _validate.real("[0, 1]", loss=loss)
+    moves, success = _chain(num_clients, cohort_size, threshold, float(here), refuse)
+    state, expected = np.eye(num_clients + 1)[0], 0.0
+    for _ in range(attempts):
+        expected += float(state @ success)
+        state = state @ moves
+    return expected
+
+
+def _chain(n: int, cohort: int, threshold: int, here: float, refuse: bool) -> tuple[np.ndarray, np.ndarray]:
+    """From so many clients that sit out to so many, `[n + 1, n + 1]`, and the probability that an attempt succeeds."""
+    from scipy import stats  # slow to import
+
+    taking_part = np.arange(cohort + 1)
+    succeeds = stats.binom.sf(threshold - 1, taking_part, here)
+    moves, success = np.zeros((n + 1, n + 1)), np.zeros(n + 1)
+    for out in range(n + 1):
+        fresh = stats.hypergeom.pmf(taking_part, n, n - out, cohort)
+        success[out] = fresh @ succeeds
+        after = (out + taking_part) * refuse
+        np.add.at(moves[out], after[fresh > 0], (fresh * (1 - succeeds))[fresh > 0])
+        moves[out, 0] += success[out]
+    return moves, success
 
 
 def _check(num_clients: int, threshold: int, colluding: int) -> None:

@@ -11,7 +11,7 @@ from experiments.benchmarks.garbled import Garbled, accepted, garbling
 from fedjax_priv import systems
 from fedjax_priv.crypto import x25519
 from fedjax_priv.crypto.prg import chacha20, expand
-from fedjax_priv.layers import enrolled_masks, pairwise_masks
+from fedjax_priv.layers import pairwise_masks
 from fedjax_priv.status import Status
 from fedjax_priv.testing import layer_round
 from helpers import (
@@ -160,5 +160,4 @@ test_bad_arguments = refuses(
         "prg must be 'chacha20' with key_agreement",
     ),
     (lambda: pairwise_masks(group_size=1001, **REAL), "group_size must be at most 1000 with key_agreement='x25519'"),
-    (lambda: enrolled_masks(group_size=4, prg=chacha20), "prg must have seeds of two words"),
 )

@@ -235,8 +235,8 @@ def test_the_attack_on_sparse_secagg_finds_the_total_and_nothing_finer():
     @jax.jit
     def bare():
         member = result["public"].key[result["public"].committee.member]
-        seeds = bound_masks.seeds_of_clients(private.key, member, result["sent"].clear)
         extent, everybody = bound_masks.Extent(LENGTH, LENGTH), jnp.ones((USERS, 5), bool)
+        seeds = bound_masks.seeds_of_clients(extent, private.key, member, result["sent"].clear)
         mask = bound_masks.sum_of_masks(extent, seeds, everybody, result["sent"].clear, jnp.int32(3))
         return field.sub(result["upload"], mask)
 

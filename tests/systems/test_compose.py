@@ -236,6 +236,12 @@ REFUSED = [
     ({"leave": 0.1}, "O", "leave must be 0 with secure='none'"),
     ({"aggregate": monna(1), "secure": "secagg", "buffer_size": 2}, "Q", "aggregate must trust no row where a"),
     ({"norm_bound": 1.0}, "P", "norm_bound must not be given with secure='none'"),
+    ({"check_range": True}, "R", "check_range must be False with secure='none'"),
+    ({"check_range": True, "secure": "secagg"}, "R", "clip must be given with check_range"),
+    (
+        {"check_range": True, "secure": "secagg", "private": "local", **NOISY}, "R",
+        "check_range must be False with private='local'",
+    ),
     ({"norm_bound": 1.0, "secure": "secagg", "private": "field", **NOISY}, "P", "norm_bound must not be given with pr"),
 ]  # fmt: skip
 

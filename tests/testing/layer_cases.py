@@ -14,6 +14,7 @@ from fedjax_priv.layers import (
     align,
     average,
     blind_mean,
+    check_range,
     clip,
     coded,
     coded_masks,
@@ -249,6 +250,9 @@ LAYERS = {
     "validate_norm": Case(
         stack(quantize=quantize(2.0**10, N), it=validate_norm(2.0**14), send=plain_field()), total, error=2.0**-10,
         wire=lambda upload: 32 * D + risefl_bits(D),
+    ),
+    "check_range": Case(
+        stack(quantize=quantize(2.0**10, N), it=check_range(2**14, N), send=plain_field()), total, error=2.0**-10
     ),
     # in few bits, without noise; with it in layers/test_noise_discrete_gaussian.py
     "rotate": Case(stack(it=rotate(D), send=plain()), total, wire=lambda upload: 32 * 64),

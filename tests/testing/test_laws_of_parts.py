@@ -98,8 +98,8 @@ COORDINATE_ATTACKS = {
 LABEL_ATTACKS = {"flip_labels": attacks.flip_labels}
 LAYERS_OF_ATTACKS = {"on_updates", "on_sparse", "on_group_means", "on_field_elements"}
 """Those in the table of layers, in layer_cases.py."""
-LYING_SERVERS = {"both_secrets", "gradient_suppression", "split_lists"}
-"""In attacks/test_lying_servers.py and attacks/test_lying_models.py."""
+LYING_SERVERS = {"both_secrets", "gradient_suppression", "property_detector", "replay", "split_lists"}
+"""In attacks/test_lying_servers.py, test_lying_models.py, test_property_detectors.py and test_replays.py there."""
 BACKDOORS = {"PixelTrigger", "plant_backdoor"}
 """Of images, in attacks/test_backdoors.py."""
 EXAMPLE_GAINS = pathlib.Path(__file__).parents[2] / "docs" / "recorded_gains.npz"
@@ -124,10 +124,11 @@ FADING = {
 
 
 def test_every_public_attack_is_in_a_table():
-    """Whatever it attacks; the others of values help to choose the strength of one."""
+    """Whatever it attacks; the others help to choose the strength of one, or to read what it found."""
     found = {name for name in attacks.__all__ if not name.endswith("Attack")}
     tables = ATTACKS | FIELD_ATTACKS | COORDINATE_ATTACKS | LABEL_ATTACKS
-    assert found == set(tables) | LAYERS_OF_ATTACKS | {"baruch_z", "furthest"} | BACKDOORS | LYING_SERVERS
+    helpers = {"baruch_z", "detector_coordinates", "furthest"}
+    assert found == set(tables) | LAYERS_OF_ATTACKS | helpers | BACKDOORS | LYING_SERVERS
 
 
 def named(table):

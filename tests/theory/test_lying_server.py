@@ -48,6 +48,27 @@ def test_the_default_threshold_stops_both_secrets_without_colluders_or_one_among
         assert theory.opens_both(num_clients, default, 1) == (num_clients % 2 == 1)
 
 
+def test_rounds_that_succeed_where_clients_train_no_model_twice():
+    """Against runs of the rule itself, within 5 standard errors; where nobody refuses, in closed form."""
+    rng, n, cohort, threshold, attempts, loss = np.random.default_rng(0), 12, 5, 4, 10, 0.3
+
+    def run():
+        last, model = np.full(n, -1), 0
+        for _ in range(attempts):
+            who = rng.choice(n, cohort, replace=False)
+            fresh = who[last[who] != model]
+            last[fresh] = model
+            model += (rng.random(fresh.size) >= loss).sum() >= threshold
+        return model
+
+    found = np.array([run() for _ in range(2000)])
+    expected = theory.expected_successes(n, cohort, threshold, attempts, loss=loss)
+    assert abs(found.mean() - expected) < 5 * found.std() / len(found) ** 0.5
+    free = theory.expected_successes(n, cohort, threshold, attempts, loss=loss, refuse=False)
+    assert free == pytest.approx(attempts * (5 * 0.7**4 * 0.3 + 0.7**5)) and free > expected + 1
+    assert theory.expected_successes(n, n, n, 7) == 7 and theory.expected_successes(n, n, 1, 7, loss=1.0) == 0
+
+
 test_bad_arguments = refuses(
     theory.smallest_sum,
     (10, 11, "threshold must be in"),

@@ -12,46 +12,48 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
-from fedjax_priv.crypto import field, key_agreement
+from fedjax_priv.crypto import field
+from fedjax_priv.crypto.agreement import SIMULATED, KeyAgreement
 from fedjax_priv.crypto.digest import digest
-from fedjax_priv.crypto.prg import Round, expand, philox
+from fedjax_priv.crypto.prg import Prg, Round, expand, philox
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.signed_sum import signed_sum
-
-
-def seeds_of_clients(
-    secret: UInt32[Array, "b 2"], members: UInt32[Array, "c 2"], bitmaps: UInt32[Array, "b w"]
-) -> UInt32[Array, "b c 2"]:
-    """r_iu of some clients, from their own secrets and the public keys of the members."""
-    public = jnp.broadcast_to(members, (len(secret), *members.shape))
-    return _bound(key_agreement.shared_seeds(secret, public), bitmaps)
-
-
-def seeds_of_members(
-    secret: UInt32[Array, "c 2"], clients: UInt32[Array, "b 2"], bitmaps: UInt32[Array, "b w"]
-) -> UInt32[Array, "b c 2"]:
-    """The same, from the members' secrets, the clients' public keys and the bitmaps that members are shown."""
-    public = jnp.broadcast_to(clients, (len(secret), *clients.shape))
-    return _bound(jnp.moveaxis(key_agreement.shared_seeds(secret, public), 0, 1), bitmaps)
-
-
-def _bound(keys: UInt32[Array, "b c 2"], bitmaps: UInt32[Array, "b w"]) -> UInt32[Array, "b c 2"]:
-    def of_one(keys: Array, words: Array) -> Array:
-        low, high = digest(words)
-        return expand(keys.T, "bound to a bitmap", low, 2, part=high).T
-
-    # Without the barrier XLA on a CPU agrees on a seed again for each word of its mask.
-    return jax.lax.optimization_barrier(jax.vmap(of_one)(keys, bitmaps))
-
 
 PURPOSE = "committee mask"
 
 
 class Extent(NamedTuple):
-    """How long a mask is: a word for each coordinate that is sent, in an order that its bitmap gives."""
+    """What masks are: a word for each coordinate that is sent, in an order that its bitmap gives."""
 
     num_values: int  # d
     most: int  # coordinates that a client may send
+    prg: Prg = philox  # whose words they are
+    agreement: KeyAgreement = SIMULATED  # of clients with members
+
+
+def seeds_of_clients(
+    extent: Extent, secret: UInt32[Array, "b s"], members: UInt32[Array, "c s"], bitmaps: UInt32[Array, "b w"]
+) -> UInt32[Array, "b c s"]:
+    """r_iu of some clients, from their own secrets and the public keys of the members."""
+    public = jnp.broadcast_to(members, (len(secret), *members.shape))
+    return _bound(extent, extent.agreement.shared_seeds(secret, public, 0, None), bitmaps)
+
+
+def seeds_of_members(
+    extent: Extent, secret: UInt32[Array, "c s"], clients: UInt32[Array, "b s"], bitmaps: UInt32[Array, "b w"]
+) -> UInt32[Array, "b c s"]:
+    """The same, from the members' secrets, the clients' public keys and the bitmaps that members are shown."""
+    public = jnp.broadcast_to(clients, (len(secret), *clients.shape))
+    return _bound(extent, jnp.moveaxis(extent.agreement.shared_seeds(secret, public, 0, None), 0, 1), bitmaps)
+
+
+def _bound(extent: Extent, keys: UInt32[Array, "b c s"], bitmaps: UInt32[Array, "b w"]) -> UInt32[Array, "b c s"]:
+    def of_one(keys: Array, words: Array) -> Array:
+        low, high = digest(words)
+        return expand(keys.T, "bound to a bitmap", low, keys.shape[1], extent.prg, part=high).T
+
+    # Without the barrier XLA on a CPU agrees on a seed again for each word of its mask.
+    return jax.lax.optimization_barrier(jax.vmap(of_one)(keys, bitmaps))
 
 
 def too_many(extent: Extent, bitmaps: UInt32[Array, "b w"]) -> Bool[Array, " b"]:
@@ -60,17 +62,17 @@ def too_many(extent: Extent, bitmaps: UInt32[Array, "b w"]) -> Bool[Array, " b"]
 
 
 def sum_of_masks(
-    extent: Extent, seeds: UInt32[Array, "b c 2"], counts: Bool[Array, "b c"], bitmaps: Array, round: Round
+    extent: Extent, seeds: UInt32[Array, "b c s"], counts: Bool[Array, "b c"], bitmaps: Array, round: Round
 ) -> UInt32[Array, "b d"]:
     """The sum over the members that count of each client's masks, zero at coordinates that it does not send."""
-    words = signed_sum(seeds, counts, jnp.ones_like(counts), PURPOSE, round, extent.most, philox)
+    words = signed_sum(seeds, counts, jnp.ones_like(counts), PURPOSE, round, extent.most, extent.prg)
     rank = jax.vmap(lambda words: _ranks(words, extent.num_values))(bitmaps)
     spread = jnp.take_along_axis(words, jnp.minimum(rank, extent.most - 1), axis=1)
     return jnp.where(sent(bitmaps, extent.num_values), spread, 0)
 
 
 def sums_by_member(
-    extent: Extent, seeds: UInt32[Array, "b c 2"], counts: Bool[Array, " b"], bitmaps: Array, round: Round
+    extent: Extent, seeds: UInt32[Array, "b c s"], counts: Bool[Array, " b"], bitmaps: Array, round: Round
 ) -> tuple[UInt32[Array, "c d"], ...]:
     """For each member the sum of the masks of the clients that count: sums of low and of high halves.
 
@@ -80,7 +82,7 @@ def sums_by_member(
 
     def add(sums: tuple, rows: tuple) -> tuple[tuple, None]:
         place = jax.vmap(lambda counts, words: _places(extent, counts, words))(*rows[1:]).reshape(-1)
-        expand_one = lambda seed: expand(seed, PURPOSE, round, extent.most)
+        expand_one = lambda seed: expand(seed, PURPOSE, round, extent.most, extent.prg)
         words = jnp.moveaxis(jax.vmap(jax.vmap(expand_one))(rows[0]), 1, 2).reshape(-1, members)
         halves = field.split(words)
         return tuple(a.at[place].add(half, mode="drop") for a, half in zip(sums, halves, strict=True)), None

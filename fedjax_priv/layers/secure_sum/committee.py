@@ -42,9 +42,9 @@ def check_cohort(n: int, group_size: int, **fewest: int) -> None:
             raise ValueError(f"{name} must be at most the size of the cohort, {n}, got {least}")
 
 
-def own_seeds(key: Key, client: Int[Array, " n"]) -> UInt32[Array, "n 2"]:
+def own_seeds(key: Key, client: Int[Array, " n"], words: int = 2) -> UInt32[Array, "n w"]:
     """A seed of every client, from which it recomputes all it draws in a round."""
-    return per_client(lambda key: jax.random.bits(key, (2,), jnp.uint32), key, client)
+    return per_client(lambda key: jax.random.bits(key, (words,), jnp.uint32), key, client)
 
 
 def sums_held(

@@ -9,8 +9,9 @@ from jaxtyping import Array, Bool, Int32, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Link, Placement
-from fedjax_priv.crypto import field, key_agreement, lagrange, matrix, shamir
-from fedjax_priv.crypto.prg import expand
+from fedjax_priv.crypto import field, lagrange, matrix, shamir
+from fedjax_priv.crypto.agreement import AgreementName, agreement_of
+from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.keys import each_named, per_client
 from fedjax_priv.layers.group_sums import message_bits
@@ -37,22 +38,27 @@ class Terms(NamedTuple):
     @property
     def share_bits(self) -> UInt32[Array, ""]:
         """Of what a client sends one member: a share of the seed for each member."""
-        return message_bits(jax.ShapeDtypeStruct((self.committee * self.shares_seeds, 2), jnp.uint32))
+        return message_bits(jax.ShapeDtypeStruct((self.committee * self.shares_seeds, self.seed_words), jnp.uint32))
+
+    @property
+    def seed_words(self) -> int:
+        """Of seeds, keys and secrets."""
+        return self.extent.prg.seed_words
 
 
 class Secrets(NamedTuple):
     """What a client knows alone."""
 
     below: PyTree  # of the layer below
-    key: UInt32[Array, "n 2"]  # exponent of the key agreement with members, and of members with clients
-    seed: UInt32[Array, "n 2"]  # of its polynomials
+    key: UInt32[Array, "n s"]  # exponent of the key agreement with members, and of members with clients
+    seed: UInt32[Array, "n s"]  # of its polynomials
 
 
 class Roster(NamedTuple):
     """What everybody knows once a round is open."""
 
     below: PyTree
-    key: UInt32[Array, "n 2"]  # public
+    key: UInt32[Array, "n s"]  # public
     committee: committees.Roster
 
 
@@ -64,11 +70,18 @@ class Opened(NamedTuple):
     contributors: Int32[Array, " d"]  # survivors that sent a coordinate
     sums: UInt32[Array, "c d"]  # of the survivors' masks for each member, where opened; zero: not sent
     answered: Bool[Array, " c"]
-    shares: PyTree  # [n, holder, member, 2], of survivors' seeds for members that are gone; (): none are shared
+    shares: PyTree  # [n, holder, member, s], of survivors' seeds for members that are gone; (): none are shared
 
 
 def terms_of(
-    num_values: int, most: int | None, group_size: int, threshold: int, committee: int | None, quorum: int | None
+    num_values: int,
+    most: int | None,
+    group_size: int,
+    threshold: int,
+    committee: int | None,
+    quorum: int | None,
+    key_agreement: AgreementName = "simulated",
+    prg: GeneratorName | Prg = "philox",
 ) -> Terms:
     """Checked arguments of `thresholded_masks`."""
     most = num_values if most is None else most
@@ -87,15 +100,19 @@ def terms_of(
     ):
         if value > limit:
             raise ValueError(f"{name} must be at most {of} = {limit}, got {value}")
-    return Terms(Extent(num_values, most), group_size, threshold, committee, quorum)
+    prg = generator(prg)
+    agreement = agreement_of(key_agreement, prg.seed_words, group_size)
+    return Terms(Extent(num_values, most, prg, agreement), group_size, threshold, committee, quorum)
 
 
 def open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[Array, Array, committees.Roster]:
     """Secrets and seeds of all clients, and who is in the committee."""
     committees.check_cohort(cohort.client.size, terms.group_size, committee=terms.committee)
     keys = each_named(key, ("committee key", "committee share", "committee"))
-    secret = per_client(key_agreement.secret_key, keys["committee key"], cohort.client)
-    seed = committees.own_seeds(keys["committee share"], cohort.client)
+    words, agreement = terms.seed_words, terms.extent.agreement
+    own = lambda key: agreement.secret(*jax.random.bits(key, (2, words), jnp.uint32))
+    secret = per_client(own, keys["committee key"], cohort.client)
+    seed = committees.own_seeds(keys["committee share"], cohort.client, words)
     member = committees.elected(keys["committee"], cohort.selected, terms.committee)
     return secret, seed, committees.Roster(cohort.round, cohort.selected, member)
 
@@ -127,7 +144,7 @@ def sums_of_masks(
 
     def run(shared: tuple, valid: Array, counts: Array, public: Array, bitmaps: Array) -> tuple:
         secret, round = shared
-        seeds = bound_masks.seeds_of_members(secret, public, bitmaps)
+        seeds = bound_masks.seeds_of_members(terms.extent, secret, public, bitmaps)
         return bound_masks.sums_by_member(terms.extent, seeds, valid & counts, bitmaps, round), ()
 
     shared = private.key[roster.committee.member], roster.committee.round[0]
@@ -143,28 +160,31 @@ def opened_shares(
     alive: Bool[Array, " n"],
     answered: Bool[Array, " c"],
     placement: Placement,
-) -> UInt32[Array, "n c c 2"]:
+) -> UInt32[Array, "n c c s"]:
     """What members that answered have been sent by survivors of the seeds for members that are gone.
 
     They send nothing unless `quorum` of them answered, on a list they agree on.
     """
 
     def run(members: Array, valid: Array, secret: Array, seed: Array, bitmaps: Array) -> tuple:
-        seeds = bound_masks.seeds_of_clients(secret, members, bitmaps).reshape(len(secret), -1)
+        seeds = bound_masks.seeds_of_clients(terms.extent, secret, members, bitmaps).reshape(len(secret), -1)
         return (), delivered(jax.vmap(lambda *own: _shares(terms, *own))(seed, seeds))
 
     members = roster.key[roster.committee.member]
-    rows, held = (private.key, private.seed, located), 32 * terms.committee * (terms.committee + 4 * terms.quorum)
+    rows, held = (
+        (private.key, private.seed, located),
+        16 * terms.seed_words * terms.committee * (terms.committee + 4 * terms.quorum),
+    )
     _, shares = over_clients(run, members, rows, row_bytes=held, **placement._asdict())
     opens = answered[:, None] & ~answered[None] & (answered.sum() >= terms.quorum)
     return jnp.where(alive[:, None, None, None] & opens[None, :, :, None], shares, 0)
 
 
-def _shares(terms: Terms, seed: UInt32[Array, " 2"], secrets: UInt32[Array, " s"]) -> UInt32[Array, "c c 2"]:
+def _shares(terms: Terms, seed: UInt32[Array, " s"], secrets: UInt32[Array, " m"]) -> UInt32[Array, "c c s"]:
     """Of one client: row v is what it sends member v, with its upload."""
-    coefficients = expand(seed, "shares of seeds", 0, 2)
+    coefficients = expand(seed, "shares of seeds", 0, terms.seed_words)
     shares = shamir.share(coefficients, secrets, threshold=terms.quorum, num_shares=terms.committee)
-    return shares.reshape(terms.committee, terms.committee, 2)
+    return shares.reshape(terms.committee, terms.committee, terms.seed_words)
 
 
 def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Array, " n"]) -> Bits:
@@ -177,7 +197,7 @@ def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Ar
     if terms.shares_seeds:
         enough = header.answered.sum() >= terms.quorum
         gone = jnp.where(enough, (~header.answered).sum(dtype=jnp.uint32), 0)
-    up = jnp.where(header.answered, np.uint32(32) * opened + np.uint32(64) * gone * survivors, 0)
+    up = jnp.where(header.answered, np.uint32(32) * opened + np.uint32(32 * terms.seed_words) * gone * survivors, 0)
     return {"unmask": committees.asked(who, up, jnp.where(alive[who.member], shown, 0))}
 
 
@@ -197,6 +217,6 @@ def masks_for_the_absent(terms: Terms, roster: Roster, header: Opened, placement
         sums = bound_masks.sum_of_masks(terms.extent, seeds, valid[:, None] & gone, bitmaps, round)
         return tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(sums)), ()
 
-    rows, held = (seeds.reshape(*gone.shape, 2), gone, header.located), 16 * terms.extent.num_values
+    rows, held = (seeds.reshape(*gone.shape, terms.seed_words), gone, header.located), 16 * terms.extent.num_values
     halves, _ = over_clients(run, roster.committee.round[0], rows, row_bytes=held, **placement._asdict())
     return field.join(*halves)

@@ -22,8 +22,8 @@ from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
 COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum"))
 AIR = HandsOn(analog_uploads, ("receiver_noise", "snr_db", "power_control", "known_count"))
-_PAIRWISE = ("neighbours", "key_agreement", "prg")
-"""What masks of one enrolment do not have."""
+_ENROLLED = ("threshold", "elide", "key_agreement", "prg")
+"""Options of masks that those of one enrolment have, and those of a committee."""
 _CHOICES = {"compress": Compress, "private": Private, "secure": Secure, "channel": Way, "weigh": Weigh}
 
 
@@ -42,6 +42,7 @@ def compose(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     norm_bound: float | Array | None = None,
+    check_range: bool = False,
     secure: Secure = "none",
     buffer_size: int | None = None,
     levels: float | Array = 2.0**20,
@@ -82,6 +83,8 @@ def compose(
       noise_variance: of each client's noise at each coordinate it sends; under "field" static in a sweep.
       norm_bound: the server leaves out an upload of field elements unless its sender proves that it has at most this
         Euclidean norm (`layers.validate_norm`); no proofs if not given. Static in a sweep.
+      check_range: the rule gets no row whose sum clients that clip cannot have, such as one with random field elements
+        in it (`layers.check_range`). Needs `clip`, static in a sweep.
       secure: "secagg": pairwise masks; "sparse_secagg": on coordinates that pairs pick; "enrolled": masks of one
         enrolment; "thresholded": coordinates that clients choose, opened by a committee where `threshold` of them chose
         the same (3 if not given); "field": field elements summed in the clear; "none": floats in the clear.
@@ -117,7 +120,8 @@ def compose(
     stack = _checked(
         Stack(
             num_clients, compress, private, secure, channel, aggregate, buffer_size, weigh, num_byzantine, attack,
-            field_attack, coordinate_attack, clip, noise_variance, norm_bound, error_feedback, alpha,
+            field_attack, coordinate_attack, clip, noise_variance, norm_bound, check_range, error_feedback,
+            alpha,
             loss_rate(dropout), leave, cohort_size, cohort,
         )
     )  # fmt: skip
@@ -153,12 +157,10 @@ def _options(s: Stack, masks: dict[str, Any], committee: dict[str, Any], air: di
     if not s.masked:
         masks = {name: value for name, value in masks.items() if name != "elide"}
         not_together(masks, f"secure={s.secure!r}")
-    if s.secure == "enrolled":
-        not_together({name: value for name, value in masks.items() if name in _PAIRWISE}, "secure='enrolled'")
-    if s.secure == "thresholded":
-        unknown = {name: value for name, value in masks.items() if name not in ("threshold", "elide")}
-        not_together(unknown, "secure='thresholded'")
-    else:
+    if s.secure in ("enrolled", "thresholded"):
+        unknown = {name: value for name, value in masks.items() if name not in _ENROLLED}
+        not_together(unknown, f"secure={s.secure!r}")
+    if s.secure != "thresholded":
         not_together(committee, f"secure={s.secure!r}")
     if not s.on_the_air:
         not_together(air, f"channel={s.channel!r}")

@@ -1,7 +1,7 @@
 """What a stack of choices stands for: its layers in the one right order, and what it releases.
 
 weigh > compress > clip > local noise > attack > average > quantize > field noise > attack on elements > proof of
-the norm > mask or send
+the norm > check of the sum's range > mask or send
 
 A client first decides what it sends, then bounds and noises exactly that; attackers replace what honest clients would
 have sent, with no clipping in their way; field elements come last, since masks cover nothing else.
@@ -44,7 +44,7 @@ from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.systems import releases
-from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, validated
+from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged, validated
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems.composition.stack import Stack
 from fedjax_priv.systems.secure_sums import sparse_secagg
@@ -182,7 +182,8 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
     )  # fmt: skip
     below = {
         "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
-        **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels), "mask": mask,
+        **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels),
+        **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, noise.released, short)
 

@@ -172,6 +172,18 @@ def _proofs(s: Stack) -> str | None:
     return None
 
 
+def _ranges(s: Stack) -> str | None:
+    if not s.check_range:
+        return None
+    if not s.in_field:
+        return "check_range must be False with secure='none': in the clear the server sees every upload itself"
+    if s.clip is None:
+        return "clip must be given with check_range: without it an honest sum may be anything"
+    if s.private == "local":
+        return "check_range must be False with private='local': Gaussian noise has no bound"
+    return None
+
+
 def _weights(s: Stack) -> str | None:
     if s.secure == "sparse_secagg" and s.weigh == "equal":
         return "weigh must not be 'equal' with secure='sparse_secagg': uploads are on other coordinates"
@@ -236,6 +248,6 @@ REASONS: Mapping[str, Callable[[Stack], str | None]] = MappingProxyType({
     "S": _sizes, "A": _one_row, "B": _other_coordinates, "C": _small_noise, "D": _few_rows, "E": _noise_after_top,
     "F": _alone, "G": _pairs_pick, "H": _enrolled, "T": _thresholded, "J": _bounded, "K": _weights, "L": _attackers,
     "M": _air, "N": _cohorts, "O": _partners, "P": _proofs,
-    "Q": _trusted,
+    "Q": _trusted, "R": _ranges,
 })  # fmt: skip
 """By code, in the order they are asked; each is the sentence of a refusal, or None."""

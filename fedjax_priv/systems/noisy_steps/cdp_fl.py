@@ -14,7 +14,7 @@ from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_coh
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import LocalNoise
 
-MASKS = HandsOn(enrolled_masks, ("threshold", "elide"))
+MASKS = HandsOn(enrolled_masks, ("threshold", "elide", "key_agreement", "prg"))
 
 
 @of_known_arguments
@@ -45,7 +45,8 @@ def cdp_fl(
       levels: grid points of the quantizer per unit (c); make 1/c far smaller than the learning rate times sigma.
       secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
-      **how: `threshold` and `elide` of `enrolled_masks`; `server`, `block`, `mesh` and `observe` of `federated_round`.
+      **how: `threshold`, `elide`, `key_agreement` and `prg` of `enrolled_masks`; `server`, `block`, `mesh` and
+        `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -8,7 +8,8 @@ from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.noisy_steps.cdp_fl import cdp_fl
 
 CDP_FL = HandsOn(
-    cdp_fl, ("cohort_size", "cohort", "dropout", "leave", "levels", "secure_sum", "threshold", "elide")
+    cdp_fl,
+    ("cohort_size", "cohort", "dropout", "leave", "levels", "secure_sum", "threshold", "elide", "key_agreement", "prg"),
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from fedjax_priv.systems._arguments import (
     buffers,
     loss_rate,
     proposed,
+    ranged,
 )
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -48,6 +49,7 @@ def fedrep(
     in_the_clear: bool = False,
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
+    check_range: bool = False,
     **how: Masked,
 ) -> Algorithm:
     """`w <- w - Agg(buffer means of (g_k)_I)`, g_k = u_k + y_k, I the union of proposals (Algorithms 1 and 2).
@@ -76,6 +78,8 @@ def fedrep(
       clip: largest Euclidean norm of an honest client's values; no clipping if not given. The memory drops what is cut.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking; a buffer
         holds the noise of its s clients. Needs `clip`; static in a sweep. Proposals stay in the clear.
+      check_range: the rule gets no buffer whose sum clients that clip cannot have, such as one with random elements
+        in it (`layers.check_range`). Needs `clip`, static in a sweep.
       **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
         `block`, `mesh` and `observe` of `federated_round`.
 
@@ -110,6 +114,7 @@ def fedrep(
             quantize=quantize(levels, max_terms=buffer_size),
             **noise.below,
             **attacked_elements(field_attack),
+            **ranged(check_range, clip, noise_variance, levels, buffer_size),
             mask=mask,
         ),
         channel=erasure(dropout, leave=leave),

@@ -15,7 +15,7 @@ from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_coh
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
-CODE = HandsOn(coded_masks, ("colluders", "lost", "threshold", "elide"))
+CODE = HandsOn(coded_masks, ("colluders", "lost", "threshold", "elide", "prg"))
 
 
 @of_known_arguments
@@ -44,7 +44,7 @@ def lightsecagg(
       dropout: probability theta that a client is lost after shares were sent and before its upload.
       leave: probability that a survivor is gone when the server asks for sums of shares.
       levels: grid points of the quantizer per unit.
-      **how: `colluders`, `lost`, `threshold` and `elide` of `layers.coded_masks`; `server`, `block`, `mesh` and
+      **how: `colluders`, `lost`, `threshold`, `elide` and `prg` of `layers.coded_masks`; `server`, `block`, `mesh` and
         `observe` of `federated_round`.
 
     Raises:

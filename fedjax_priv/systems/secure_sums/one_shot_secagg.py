@@ -16,7 +16,7 @@ from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_coh
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
-COMMITTEE = HandsOn(one_shot_masks, ("committee", "threshold", "fewest", "length", "elide"))
+COMMITTEE = HandsOn(one_shot_masks, ("committee", "threshold", "fewest", "length", "elide", "prg"))
 
 
 @of_known_arguments
@@ -49,8 +49,8 @@ def one_shot_secagg(
       coins: of each sign in an error of a mask, from 0 to 32; 0 is a control that anybody breaks by linear algebra.
       failure: probability per round that errors add up to more than rounding removes, which nobody notices; 0 spends
         the most bits of the field.
-      **how: `committee`, `threshold`, `fewest`, `length` and `elide` of `layers.one_shot_masks`; `server`, `block`,
-        `mesh` and `observe` of `federated_round`.
+      **how: `committee`, `threshold`, `fewest`, `length`, `elide` and `prg` of `layers.one_shot_masks`; `server`,
+        `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -12,7 +12,7 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked, validated
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, ranged, secure_cohort, unmasked, validated
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
@@ -33,6 +33,7 @@ def secagg(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     norm_bound: float | Array | None = None,
+    check_range: bool = False,
     secure_sum: Layer | None = None,
     **how: Masked,
 ) -> Algorithm:
@@ -54,6 +55,8 @@ def secagg(
       norm_bound: the server leaves out an upload unless its sender proves that the weighted and scaled update has at
         most this Euclidean norm (`layers.validate_norm`); no proofs if not given. Not together with `noise_variance`,
         which a proof does not cover; static in a sweep.
+      check_range: the server fails a round whose sum clients that clip cannot have: a Byzantine client sent random
+        elements, or masks did not cancel (`layers.check_range`). Needs `clip`, static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
         the clear.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
@@ -83,7 +86,10 @@ def secagg(
         condition="" if masks.get("neighbours", "all") == "all" else CONNECTED,
     )  # fmt: skip
     protocol = secagg_protocol(group_size=size, **masks) if secure else None
-    below = {"quantize": quantize(levels, max_terms=size), **noise.below, **validated(norm_bound, levels), "mask": mask}
+    below = {
+        "quantize": quantize(levels, max_terms=size), **noise.below, **validated(norm_bound, levels),
+        **ranged(check_range, clip, noise_variance, levels, size), "mask": mask,
+    }  # fmt: skip
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,

@@ -14,7 +14,7 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.layers.sparse_mask import sparse_protocol
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, ranged, secure_cohort
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import SparseSum
@@ -35,6 +35,7 @@ def sparse_secagg(
     normalize: Literal["expected", "survivors"] = "expected",
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
+    check_range: bool = False,
     **how: Annotated[Any, MASKS, ROUND],
 ) -> Algorithm:
     """FedAvg under secure aggregation of random coordinates.
@@ -56,6 +57,7 @@ def sparse_secagg(
       clip: largest Euclidean norm of a scaled update on all coordinates, sent or not; no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking. Needs
         `clip`; static in a sweep. The server may read an upload alone, so the noise of one client must suffice.
+      check_range: as in `secagg`.
       **how: `neighbours`, `threshold`, `expand`, `elide`, `key_agreement` and `prg` of
         `layers.sparse_mask.sparse_protocol`; `server`, `block`, `mesh` and `observe` of `federated_round`.
 
@@ -81,6 +83,7 @@ def sparse_secagg(
             **noise.above,
             quantize=quantize(levels, max_terms=size),
             **noise.below,
+            **ranged(check_range, clip, noise_variance, levels, size),
             mask=mask,
         ),
         channel=erasure(dropout, leave=leave),

@@ -30,7 +30,9 @@ from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ThresholdedSum
 from fedjax_priv.systems.secure_sums.sparse_secagg import selected
 
-COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum", "elide"))
+COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum", "elide", "key_agreement", "prg"))
+PAIRWISE = ("elide", "key_agreement", "prg")
+"""What masks of pairs have of these, if there are any below those of the committee."""
 
 
 @of_known_arguments
@@ -66,8 +68,8 @@ def thresholded_secagg(
       dropout: probability theta that an upload is lost.
       leave: probability that a survivor is gone when members of the committee are asked.
       levels: grid points of the quantizer per unit.
-      **how: `committee`, `quorum` and `elide` of `layers.thresholded_masks`; `server`, `block`, `mesh` and `observe` of
-        `federated_round`.
+      **how: `committee`, `quorum`, `elide`, `key_agreement` and `prg` of `layers.thresholded_masks`; `server`,
+        `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or "pairwise" masks on coordinates that pairs do not draw; the message
@@ -87,9 +89,8 @@ def thresholded_secagg(
     _validate.known(alpha=alpha)
     _validate.fraction(above_zero=True, alpha=alpha)
     members, run = COMMITTEE.split(how)
-    above, below, most = _selection(
-        select, base, float(alpha), num_params, size, threshold, members.get("elide", False)
-    )
+    masks = {name: value for name, value in members.items() if name in PAIRWISE}
+    above, below, most = _selection(select, base, float(alpha), num_params, size, threshold, masks)
     fraction, grid = selected(alpha, size, {}) if select == "pairs" else 1.0, quantize(levels, max_terms=size)
     layers = stack(
         weigh=scale(1 / (fraction * (1 - dropout))),
@@ -112,12 +113,12 @@ def thresholded_secagg(
 
 
 def _selection(
-    select: str, base: str, alpha: float, d: int, size: int, threshold: int, elide: bool
+    select: str, base: str, alpha: float, d: int, size: int, threshold: int, masks: dict[str, Any]
 ) -> tuple[Mapping[str, Layer], Layer, int]:
     """The layer that chooses coordinates, by name, the one below the committee's masks, and room for coordinates."""
     if select == "pairs":
         pairs: Any = {"alpha": alpha, "group_size": size}
-        below = sparse_masks(**pairs, elide=elide) if base == "pairwise" else paired_coordinates(**pairs)
+        below = sparse_masks(**pairs, **masks) if base == "pairwise" else paired_coordinates(**pairs)
         sent = 1 - (1 - alpha / (size - 1)) ** (size - 1)
         return {}, below, max(1, most_ones(d, sent, size))
     k = max(1, round(alpha * d))

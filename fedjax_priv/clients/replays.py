@@ -1,0 +1,27 @@
+"""Clients that no server makes train twice on one model."""
+
+from fedjax_priv.base import Local
+from fedjax_priv.crypto.digest import model_digest
+
+
+def once_per_model(local: Local) -> Local:
+    """The same training by clients that remember the model they trained last, and refuse to train it again.
+
+    Two sums of one round, over S and over S without i, give away the update of client i, if training is deterministic.
+    Clients cannot tell a server that tries it from one whose round failed. So each keeps the digest of the model that
+    it trained last, whatever became of its upload, and sits out until it is given another: sums that are opened of one
+    model, attempt after attempt, are over disjoint sets of clients. Runs measure `sat_out`: who was drawn and refused.
+
+    The price: after a failed round its clients are missing until the model changes; a round of everybody that fails is
+    the last one. `theory.lying_server.expected_successes` has the price where cohorts are drawn. It does not stop a
+    server that hands out another model in between, or one in which a single parameter has changed by the least that a
+    float can. Noise of the clients does, and the ledger charges every attempt.
+
+    Args:
+      local: training of a client.
+
+    Examples:
+      >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
+      >>> local = once_per_model(local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1))
+    """
+    return local._replace(digest=model_digest)

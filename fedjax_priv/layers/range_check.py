@@ -1,0 +1,70 @@
+"""Sums that no honest clients can have: what a server finds out about a masked sum from its size."""
+
+import math
+
+import jax.numpy as jnp
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Layer, Received
+from fedjax_priv.crypto import field
+from fedjax_priv.layers.stacking import stateless
+from fedjax_priv.status import Status
+
+
+def check_range(largest: int, max_terms: int) -> Layer:
+    """The server leaves out a sum of S uploads with a coordinate beyond `S largest`: `IMPLAUSIBLE`.
+
+    Put it above the innermost layer of a sum in the field, below `quantize` and noise. It costs no message. A sum of
+    honest clients always passes. One with a uniform element in it passes at a coordinate with probability
+    `(2 S largest + 1) / q`, and at all d with the d-th power: random elements of Byzantine clients are found, and so is
+    a round that is no sum at all, as masks bound to other models did not cancel. It does not find an attacker that
+    keeps within the range: f of them move a sum by `f largest` and what the honest members leave free.
+
+    Args:
+      largest: magnitude of an honest client's element, rounding and noise included; see `largest_element`.
+      max_terms: most uploads in a sum.
+
+    Raises:
+      ValueError: an argument is no integer >= 1, or sums of `max_terms` such elements fill the field, so that every sum
+        would pass.
+
+    Examples:
+      >>> grid = quantize(100.0, max_terms=10)
+      >>> send = stack(clip=clip(1.0), grid=grid, range=check_range(100, max_terms=10), send=plain_field())
+    """
+    _validate.integer(largest=largest)
+    _validate.integer(max_terms=max_terms)
+    if largest > (most := largest_useful(max_terms)):
+        raise ValueError(
+            f"largest must be at most {most} for {max_terms} terms, or every sum would pass, got {largest}"
+        )
+
+    def decode(received: Received) -> Received:
+        size = jnp.abs(field.to_signed(received.value))
+        beyond = (size > largest * received.count[:, None]).any(1) & (received.count > 0)
+        before = 0 if isinstance(received.status, tuple) else received.status
+        return received._replace(status=before | jnp.where(beyond, int(Status.IMPLAUSIBLE), 0))
+
+    return stateless(decode=decode)._replace(needs_count=True)
+
+
+def largest_useful(max_terms: int) -> int:
+    """The largest magnitude of an element of which sums of `max_terms` do not fill the field."""
+    return ((int(field.Q) - 1) // 2 - 1) // max_terms
+
+
+def largest_element(levels: float, max_norm: float, noise: int = 0) -> int:
+    """The largest magnitude of a coordinate of a clipped update on the grid: `ceil(levels max_norm)`, and noise.
+
+    `clip` and the product with `levels` round, for which there is 2**-20 of the norm more.
+
+    Args:
+      levels: grid points per unit.
+      max_norm: of `clip`.
+      noise: the largest magnitude of a client's noise at a coordinate, in grid points.
+
+    Examples:
+      >>> largest_element(100.0, 0.5), largest_element(100.0, 0.5, noise=7)
+      (51, 58)
+    """
+    return math.ceil(levels * max_norm * (1 + 2.0**-20)) + noise
