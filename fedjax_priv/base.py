@@ -53,6 +53,7 @@ class Cohort(NamedTuple):
     staleness: Int[Array, " n"]  # rounds ago that it was given the model it trains; 0: in this round
     digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
     coefficient: PyTree = ()  # [n, 2], true gain over `gain`, real and imaginary part; (): `gain` is the true one
+    level: PyTree = ()  # [n], c_t over the air, the same in every row; (): the draw does not choose it
 
 
 class Link(NamedTuple):

@@ -45,8 +45,9 @@ def align(
       max_norm: L, the norm updates were clipped to; may be traced.
       power: P_k / d, mean energy of a channel use, one for all clients or `[population]`; None: no limit.
       control: what is scaled down if power does not suffice.
-      level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, or a function `(round, gain [n]) -> c_t`; may be
-        traced. `over_the_air_mean` below divides by the same. Above in the formulas P_k is then P_k / c_t^2.
+      level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, a function `(round, gain [n]) -> c_t`, or
+        `Levels`, if `clients.at_levels` draws the cohort; may be traced. `over_the_air_mean` below divides by the same.
+        Above in the formulas P_k is then P_k / c_t^2.
 
     Raises:
       ValueError: a variance is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
