@@ -68,7 +68,8 @@ __all__ = [
     "in_phase", "integer_skellam_noise", "invert_gains", "jl", "on_sparse_values", "one_shot_masks", "opened_top_k",
     "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field",
     "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "planned_levels", "public_weighted_mean", "qsgd",
-    "quantize", "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
+    "quantize", "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack",
+    "stateless",
     "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",
     "weighted_mean", "within_budget", "wrap",
 ]  # fmt: skip
