@@ -60,6 +60,7 @@ def align(
     bound, deviation = _validate.positive(max_norm=max_norm), standard_deviation(noise_variance)
     budget_of_use = None if power is None else _validate.array(_validate.positive, power=power)
     level, unit = checked_level(level), is_one(level)
+    silent = isinstance(noise_variance, int | float) and noise_variance == 0
 
     def amplitudes(g: Array, sigma: Array, cohort: Cohort, public: dict[str, Array]) -> tuple[Array, Array]:
         if budget_of_use is None:
@@ -77,7 +78,8 @@ def align(
         del private
         sigma = of_clients(deviation, cohort)
         a, b = amplitudes(g, sigma, cohort, public)
-        received = a[:, None] * g + (b * sigma)[:, None] * standard_normal(key, g, cohort)
+        noise = 0.0 if silent else (b * sigma)[:, None] * standard_normal(key, g, cohort)
+        received = a[:, None] * g + noise
         x = received / cohort.gain[:, None] if unit else public["level"] * received / cohort.gain[:, None]
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
         known = {} if unit else {"level": jnp.broadcast_to(public["level"], a.shape)}
