@@ -134,7 +134,7 @@ class _Runner:
         folder = folder_of(card, self._scale, self._out)
         (folder / "verdicts.json").unlink(missing_ok=True)  # from an earlier run: it is written last and means success
         place = os.path.relpath(folder)  # results must not name folders of this machine
-        arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, "--out", place, *self._more]
+        arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, *self._more, "--out", place]
         process = subprocess.Popen(
             [sys.executable, "-P", *arguments], env=self.environment, text=True, errors="replace",
             stdout=subprocess.PIPE if self._captured else None, stderr=subprocess.STDOUT if self._captured else None,

@@ -85,9 +85,9 @@ def algorithm(config: Config, *, correlation: Any = MOVING, **how: Any) -> Algor
 
 def trained(config: Config, partition: str, axes: Mapping[str, Sequence[float]]) -> xr.Dataset:
     """By axis and seed: `accuracy` and `validation` `[evaluation]`, and leakage and participation of the run."""
-    setting, whole, kept = config.setting, load(config.setting.task), slice(-config.held_out)
-    own, model = whole._replace(x_train=whole.x_train[kept], y_train=whole.y_train[kept]), model_of(setting.task)
-    held_out = metrics.accuracy(model, whole.x_train[-config.held_out :], whole.y_train[-config.held_out :])
+    setting, whole, model = config.setting, load(config.setting.task), model_of(config.setting.task)
+    own, held_x, held_y = split(whole, config.held_out)
+    held_out = metrics.accuracy(model, held_x, held_y)
     two_shards = {"num_shards": 2 * setting.num_users} if partition == "shards" else {}
     runs = sweep(
         functools.partial(algorithm, config), {**axes, "seed": range(setting.repeats)},
@@ -100,6 +100,12 @@ def trained(config: Config, partition: str, axes: Mapping[str, Sequence[float]])
         ),
     )  # fmt: skip
     return _summary(config, runs)
+
+
+def split(whole: data.Dataset, held_out: int) -> tuple[data.Dataset, np.ndarray, np.ndarray]:
+    """The data set without its last training samples, and these."""
+    x, y = whole.x_train, whole.y_train
+    return whole._replace(x_train=x[:-held_out], y_train=y[:-held_out]), x[-held_out:], y[-held_out:]
 
 
 def _summary(config: Config, runs: xr.Dataset) -> xr.Dataset:

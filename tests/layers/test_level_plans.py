@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedjax_priv.clients import at_levels, everyone
 from fedjax_priv.layers import planned_levels, weakest, within_budget
 from fedjax_priv.layers.receive_level import Levels
 from fedjax_priv.theory import gaussian
@@ -124,6 +125,28 @@ def test_a_budget_that_is_a_whole_number_of_rounds_is_spent(rounds):
     budget = rounds * float(np.float32(0.37)) ** 2
     assert spent(1.00001 * budget).sum() == rounds
     assert rounds - 2 <= spent(0.999 * budget).sum() < rounds
+
+
+def test_no_level_is_so_small_that_it_is_free():
+    levels = within_budget(1e-8, 1.0)
+    _, (_, left) = levels.apply(levels.init(), jnp.int32(0), jnp.ones(1))
+    assert left == levels.init()[1] - 1
+
+
+def test_levels_leave_the_draw_they_are_added_to_as_it_was():
+    """Its state, and what it measures, are its own."""
+    draw = everyone()._replace(
+        init=lambda key, n: jnp.int32(7), measures=lambda who, state: {"state": state},
+        apply=lambda key, state, round, count: (everyone().apply(key, (), round, count)[0], state + 1),
+    )  # fmt: skip
+    levelled = at_levels(draw, within_budget(0.5, 1.0))
+    key, count = jax.random.key(0), jnp.ones(3, int)
+    who, state = levelled.apply(key, levelled.init(key, 3), jnp.int32(0), count)
+    assert levelled.measures is not None and levelled.measures(who, state)["state"] == 8
+    assert (who.level == 0.5).all() and who.selected.all() and (who.participation == 1).all()
+    silent = at_levels(draw, within_budget(1.5, 1.0))
+    who, _ = silent.apply(key, silent.init(key, 3), jnp.int32(0), count)
+    assert (who.level == 0).all() and not who.selected.any() and (who.participation == 0).all()
 
 
 def test_levels_that_are_none_end_it():
