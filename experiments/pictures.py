@@ -3,6 +3,7 @@
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -13,9 +14,9 @@ VECTORS = ("pdf", "svg")
 _GREEK = {"eps": r"\varepsilon"} | {
     name: rf"\{name}" for name in ("alpha", "beta", "gamma", "delta", "kappa", "lambda", "mu", "rho", "sigma", "zeta")
 }
-_LETTERS = "|".join([*_GREEK, "[GNKLTRPWhpmqvwxyn]"])
+_LETTERS = "|".join([*_GREEK, "[GNKLTRPWcdhpmnqsvwxy]"])
 _SYMBOL = re.compile(rf"(?<![\w$\\])({_LETTERS})('?)(?:_(\w+))?(?:\^([\w.+-]+|\([^)]*\)))?(?![\w$])")
-_EMBEDDED = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "fedjax_priv"}
+_EMBEDDED: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "fedjax_priv"}
 """Letters stay letters, which can be searched and edited; the same figure gives the same file."""
 
 

@@ -53,7 +53,7 @@ def _images(users: int, batch: int) -> ClientData:
     """Random ones, a batch for each user."""
     rng = np.random.default_rng(0)
     x, y = rng.random((users, batch, 28, 28, 1), np.float32), rng.integers(0, 10, (users, batch), np.int32)
-    return jax.device_put(ClientData((x, y), np.full(users, batch, np.int32)))
+    return jax.device_put(ClientData((x, y), jnp.full(users, batch, jnp.int32)))
 
 
 def _round(local: Local, key: Key, params: PyTree, data: ClientData, **how: Any) -> Callable[[], Any]:

@@ -187,7 +187,7 @@ def figure(config: Any, result: xr.Dataset) -> Figure:
     ):
         for line, colour in colours_of(runs.line.values, shaded=False).items():
             band(axes, runs.sel(line=line).dropna("evaluation"), "evaluation", str(line), colour)
-        finish(axes, title, legend={"loc": "lower right"}, xlabel="round", ylabel="test accuracy", size=8)
+        finish(axes, title, legend={"loc": "lower right"}, xlabel="round", ylabel="test accuracy", ylim=(0, 1), size=8)
     return picture
 
 
@@ -201,7 +201,7 @@ def _accuracies(axes: Axes, config: Any, result: xr.Dataset) -> None:
     uniform = last(result.accuracy, "evaluation").sel(line=f"uniform p = {config.uniform:g}").mean()
     axes.axhline(float(uniform), color="black", linestyle=":", label=f"uniform p = {config.uniform:g}, test")
     about = f"{config.setting.task}, K = {config.setting.num_users}, T = {config.rounds:,}"
-    finish(axes, about, xlabel="h_th", ylabel="accuracy at the end", size=8)
+    finish(axes, about, xlabel="h_th", ylabel="accuracy at the end", ylim=(None, 1), size=8)
 
 
 def _leakages(axes: Axes, config: Any, result: xr.Dataset) -> None:

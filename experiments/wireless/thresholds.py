@@ -88,7 +88,7 @@ def trained(config: Config, partition: str, axes: Mapping[str, Sequence[float]])
     setting, whole, model = config.setting, load(config.setting.task), model_of(config.setting.task)
     own, held_x, held_y = split(whole, config.held_out)
     held_out = metrics.accuracy(model, held_x, held_y)
-    two_shards = {"num_shards": 2 * setting.num_users} if partition == "shards" else {}
+    two_shards: dict[str, Any] = {"num_shards": 2 * setting.num_users} if partition == "shards" else {}
     runs = sweep(
         functools.partial(algorithm, config), {**axes, "seed": range(setting.repeats)},
         jax.random.key(config.seed), model.init,

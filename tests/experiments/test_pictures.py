@@ -16,6 +16,7 @@ from experiments.pictures import typeset, write, write_table
         ("G_t^2, eq. 21; delta' = 2", r"$G_{t}^{2}$, eq. 21; $\delta'$ = 2"),
         ("K^(-0.5)", "$K^{-0.5}$"),
         ("alpha-beta", r"$\alpha$-$\beta$"),
+        ("softmax, d = 650", "softmax, $d$ = 650"),
     ],
 )
 def test_symbols_are_typeset(text, typed):

@@ -68,6 +68,13 @@ def test_power_caps_a_plan():
     assert 2 < np.isclose(found, caps, rtol=1e-5).sum() < T - 2
 
 
+def test_full_power_where_no_budget_binds_even_in_rounds_that_hardly_count():
+    """Privacy for free: the cap, exactly, however small a weight is."""
+    cap = {"at_most": lambda round, gain: 0.5 * gain.min(), "expected_cap": 0.25}
+    levels = planned_levels(np.array([1e-36, 1.0]), 10.0, max_norm=1.0, **cap)
+    np.testing.assert_allclose(levels_of(levels, np.ones((2, 1))), 0.5, rtol=1e-6)
+
+
 def too_late(level, budget):
     """The planted error: it stops after the budget was passed."""
     right = within_budget(level, budget)
