@@ -73,7 +73,7 @@ def reproduce(
 
 
 def _rows(
-    cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, resume: bool, vectors: bool
+    cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, resume: bool, vectors: bool = False
 ) -> Iterator[Row]:
     done = {card for card in cards if resume and _is_made(card, scale, out)}
     for card in done:
