@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
     data: xr.Dataset
     claims: Sequence[Claim]
     caveats: Sequence[str] = ()  # what a reader of the figure must know
-    table: Sequence[Sequence[str]] = ()  # rows of text beside the figure, the heading first; empty: none
+    table: Sequence[Sequence[str]] = ()  # rows of text next to the figure, the heading first; empty: none
 
 
 class Experiment(NamedTuple):
