@@ -27,7 +27,7 @@ def claims(config: Any, result: xr.Dataset) -> list[Claim]:
     aware = [f"h_th = {h:g}" for h in config.thresholds]
     lowest, highest, papers = aware[0], aware[-1], f"h_th = {config.compared:g}"
     uniform = f"uniform p = {config.uniform:g}"
-    return [
+    found = [
         *_moments(config, result),
         _lower(gap(of(lowest), of(highest)), [gap(of(a), of(b)) for a, b in itertools.pairwise(aware)]),
         _few(config, result, gap(of(lowest), of(papers)), gap(of(papers), of(highest))),
@@ -36,6 +36,13 @@ def claims(config: Any, result: xr.Dataset) -> list[Claim]:
         _chosen(config, result, aware),
         *_shards(result, uniform),
     ]
+    return [claim._replace(differs=_setting(config) if claim.source == Source.PAPER else "") for claim in found]
+
+
+def _setting(config: Any) -> str:
+    """In what users and data are not the paper's."""
+    papers = config.setting.num_users == 200 and str(config.setting.task).startswith("mnist; softmax")
+    return "" if papers else f"{config.setting.task}, K = {config.setting.num_users}"
 
 
 def _moments(config: Any, result: xr.Dataset) -> list[Claim]:

@@ -10,7 +10,7 @@ from experiments.wireless import threshold_claims, thresholds
 from experiments.wireless.figures import FIGURES
 from fedjax_priv import data
 
-CONFIG = FIGURES["thresholds"].scales["cpu"]
+CONFIG = FIGURES["thresholds"].scales["paper"]
 AWARE = [f"h_th = {h:g}" for h in CONFIG.thresholds]
 SHARDS = ["channel-aware", "channel-aware, frozen", "uniform p = 0.48"]
 
@@ -85,6 +85,8 @@ def test_claims_can_hold_and_fail():
     bad = said([0.9, 0.8, 0.9, 0.7, 0.68, 0.6], 0.75, [0.6, 0.7, 0.7])
     for id in ("lower-helps", "few-suffice", "equal-m", "shards-moving", "shards-frozen"):
         assert bad[id] == "does not hold", id
+    pooled = threshold_claims.claims(FIGURES["thresholds"].scales["cpu"], result(falling, 0.87, [0.7, 0.6, 0.7]))
+    assert {claim.said for claim in pooled} == {"holds", "agrees in trend"}
     flat = said([0.8] * 6, 0.8, [0.7, 0.6, 0.7])
     assert (flat["few-suffice"], flat["equal-m"]) == ("not testable here",) * 2
 
