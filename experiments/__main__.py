@@ -18,6 +18,7 @@ def main() -> None:
     parser.add_argument("--judge", action="store_true", help="only state the claims again, from the data of a run")
     parser.add_argument("--out", type=pathlib.Path, help="folder of the results; default: results/PAPER/FIGURE-SCALE")
     parser.add_argument("--runs", type=pathlib.Path, help="folder to write runs to; given again, they continue there")
+    parser.add_argument("--vectors", action="store_true", help="write the picture as PDF and SVG too")
     args = parser.parse_args()
     try:
         (card,) = cards.chosen(args.paper, args.figure, args.scale)
@@ -26,11 +27,11 @@ def main() -> None:
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
     experiment = cards.experiments(card.paper)[card.name]
     if not args.judge:
-        harness.make(experiment, card.paper, card.name, args.scale, out, args.runs)
+        harness.make(experiment, card.paper, card.name, args.scale, out, args.runs, args.vectors)
     elif experiment.judge is None:
         parser.error(f"judge needs a figure whose claims follow from its data alone; got {card.name}")
     else:
-        harness.judge(experiment, card.paper, card.name, args.scale, out)
+        harness.judge(experiment, card.paper, card.name, args.scale, out, args.vectors)
 
 
 if __name__ == "__main__":

@@ -96,6 +96,10 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "wireless.time_variant": {
         "eq-18-bounds": False, "variation-saves-eps": True, "variation-costs-accuracy": Open.UNDECIDED,
     },
+    "wireless.thresholds": {
+        "m": True, "v": True, "few-suffice": Open.UNTESTABLE, "eps-l-falls": True, "eps-c-bounds": True,
+        "removal": True, "shards-moving": Open.UNDECIDED,
+    },
     "wireless.access": {"leaks-less": True},
     "wireless.accountants": {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,

@@ -47,6 +47,8 @@ def _picture(made: Result) -> str:
 def _of_result(made: Result) -> Iterator[str]:
     about = made.manifest
     yield from (f"## {plain(made.card.heading)}", "", f"![{made.card.title}]({_picture(made)})", "")
+    if (text := made.folder / f"{made.card.name}.md").exists():
+        yield from (*text.read_text().splitlines(), "")
     yield f"**{made.verdict}**. Scale `{made.scale}`; `{about['command']}`, {about['date'][:10]}."
     yield from ("", *(f"- {plain(said)}" for said in about.get("caveats", "").split("; ") if said), "")
     yield from ("| claim | claimed | found | verdict |", "|---|---|---|---|")

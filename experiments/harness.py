@@ -14,11 +14,11 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
-from PIL import Image
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from experiments import pictures
 from experiments.claims import Claim, Open, Source, joined
 from experiments.resuming import resuming, stopwatch
 from experiments.setting import differences
@@ -35,6 +35,7 @@ class Outcome(NamedTuple):
     data: xr.Dataset
     claims: Sequence[Claim]
     caveats: Sequence[str] = ()  # what a reader of the figure must know
+    table: Sequence[Sequence[str]] = ()  # rows of text next to the figure, the heading first; empty: none
 
 
 class Experiment(NamedTuple):
@@ -50,20 +51,36 @@ class Experiment(NamedTuple):
 
 
 def make(
-    experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path, runs: pathlib.Path | None = None
+    experiment: Experiment,
+    paper: str,
+    name: str,
+    scale: str,
+    out: pathlib.Path,
+    runs: pathlib.Path | None = None,
+    vectors: bool = False,
 ) -> None:
-    """Run an experiment, write its results to `out`, and print its claims; `runs`: folder of runs to continue."""
+    """Run an experiment, write its results to `out`, and print its claims.
+
+    Args:
+      experiment: what is run.
+      paper: its folder.
+      name: its name there.
+      scale: one of its scales.
+      out: folder of the results.
+      runs: folder of runs to continue.
+      vectors: whether to write the picture as PDF and SVG too.
+    """
     config = experiment.scales[scale]
     command = shlex.join(["python", "-m", "experiments", *sys.argv[1:]])
     with resuming(runs), stopwatch(runs) as elapsed:
         outcome = settled(experiment, scale, experiment.run(config))
         seconds = round(elapsed(), 1)
     about = manifest(key=jax.random.key(config.seed), command=command, scale=scale, seconds=seconds)
-    save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()})
+    save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()}, vectors)
     show(outcome, f"{paper} {name}, scale {scale}", out)
 
 
-def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path) -> None:
+def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path, vectors: bool = False) -> None:
     """State the claims of a finished run again, from its data, by today's rules; figure and verdicts are rewritten.
 
     Raises:
@@ -74,7 +91,7 @@ def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathli
     assert experiment.judge is not None
     outcome = settled(experiment, scale, experiment.judge(experiment.scales[scale], data))
     about = json.loads((out / "manifest.json").read_text()) | {"judged": f"{datetime.date.today()} {commit()}"}
-    describe(outcome, out, name, about)
+    describe(outcome, out, name, about, vectors)
     show(outcome, f"{paper} {name}, scale {scale}", out)
 
 
@@ -87,7 +104,9 @@ def settled(experiment: Experiment, scale: str, outcome: Outcome) -> Outcome:
     )
 
 
-def save(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str | int | float]) -> None:
+def save(
+    outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str | int | float], vectors: bool = False
+) -> None:
     """Write figure, data, manifest and verdicts into a folder, which is created if it does not exist.
 
     Raises:
@@ -98,17 +117,19 @@ def save(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, str
     values = outcome.data.assign_attrs(dict(about) | {"caveats": "; ".join(outcome.caveats)})
     encoding: dict[Any, Any] = {key: {"zlib": True} for key, value in values.data_vars.items() if value.ndim}
     values.to_netcdf(out / f"{name}.nc", engine="h5netcdf", encoding=encoding)
-    describe(outcome, out, name, about)
+    describe(outcome, out, name, about, vectors)
 
 
-def describe(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, Any]) -> None:
-    """Write figure, manifest and verdicts.
+def describe(outcome: Outcome, out: pathlib.Path, name: str, about: Mapping[str, Any], vectors: bool = False) -> None:
+    """Write figure, its table as text, manifest and verdicts.
 
     Raises:
       ValueError: two claims have the same id.
     """
     _unique(outcome.claims)
-    _draw(outcome.figure, out / f"{name}.png")
+    pictures.write(outcome.figure, out / name, vectors=vectors)
+    if outcome.table:
+        pictures.write_table(outcome.table, out / f"{name}.md")
     write_json(out / "manifest.json", dict(about) | {"caveats": "; ".join(outcome.caveats)})
     write_json(out / "verdicts.json", [plain_claim(claim) for claim in outcome.claims])
 
@@ -130,14 +151,6 @@ def plain_claim(claim: Claim) -> dict[str, Any]:
 def read_claim(*, source: str, why: str = Open.NOT_RUN, **fields: Any) -> Claim:
     """A claim from its fields in `verdicts.json`."""
     return Claim(**fields, source=Source(source), why=Open(why))
-
-
-def _draw(figure: Figure, path: pathlib.Path) -> None:
-    """256 colours are enough, and take a third of the space."""
-    figure.savefig(path, dpi=110)
-    with Image.open(path) as image:
-        small = image.convert("RGB").quantize(256)
-    small.save(path, optimize=True)
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:

@@ -34,7 +34,13 @@ class Row(NamedTuple):
 
 
 def reproduce(
-    paper: str | None, figure: str | None, scale: str, out: pathlib.Path, processes: int, resume: bool
+    paper: str | None,
+    figure: str | None,
+    scale: str,
+    out: pathlib.Path,
+    processes: int,
+    resume: bool,
+    vectors: bool = False,
 ) -> list[Row]:
     """Make figures and print a line for each when it is finished; one that fails does not stop the others.
 
@@ -45,6 +51,7 @@ def reproduce(
       out: folder for the results, which go to `PAPER/FIGURE-SCALE` in it.
       processes: experiments that run at the same time.
       resume: skip those with results of the same commit.
+      vectors: write pictures as PDF and SVG too.
 
     Raises:
       ValueError: an argument is out of its range.
@@ -53,7 +60,7 @@ def reproduce(
     cards = chosen(paper, figure, scale)
     rows = []
     try:
-        for row in _rows(cards, scale, out, processes, resume):
+        for row in _rows(cards, scale, out, processes, resume, vectors):
             rows.append(row)
             _show(row)
     except KeyboardInterrupt:
@@ -66,13 +73,15 @@ def reproduce(
     return rows
 
 
-def _rows(cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, resume: bool) -> Iterator[Row]:
+def _rows(
+    cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, resume: bool, vectors: bool = False
+) -> Iterator[Row]:
     done = {card for card in cards if resume and _is_made(card, scale, out)}
     for card in done:
         yield _row(card, scale, out, [])
     left = [card for card in cards if card not in done]
     with tempfile.TemporaryDirectory(prefix="programs-") as programs:
-        runner = _Runner(scale, out, environment(scale, programs), captured=len(cards) > 1)
+        runner = _Runner(scale, out, environment(scale, programs), len(cards) > 1, vectors)
         yield from runner.run(left, processes)
 
 
@@ -104,8 +113,9 @@ def environment(scale: str, programs: str) -> dict[str, str]:
 class _Runner:
     """Runs experiments in processes, which end when this one is interrupted."""
 
-    def __init__(self, scale: str, out: pathlib.Path, environment: Mapping[str, str], captured: bool):
+    def __init__(self, scale: str, out: pathlib.Path, environment: Mapping[str, str], captured: bool, vectors: bool):
         self._scale, self._out, self.environment, self._captured = scale, out, environment, captured
+        self._more = ["--vectors"] if vectors else []
         self._running: set[subprocess.Popen] = set()
 
     def run(self, cards: Sequence[Card], processes: int) -> Iterator[Row]:
@@ -125,7 +135,7 @@ class _Runner:
         folder = folder_of(card, self._scale, self._out)
         (folder / "verdicts.json").unlink(missing_ok=True)  # from an earlier run: it is written last and means success
         place = os.path.relpath(folder)  # results must not name folders of this machine
-        arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, "--out", place]
+        arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, *self._more, "--out", place]
         process = subprocess.Popen(
             [sys.executable, "-P", *arguments], env=self.environment, text=True, errors="replace",
             stdout=subprocess.PIPE if self._captured else None, stderr=subprocess.STDOUT if self._captured else None,

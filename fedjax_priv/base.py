@@ -62,6 +62,7 @@ class Cohort(NamedTuple):
     digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
     coefficient: PyTree = ()  # [n, 2], true gain over `gain`, real and imaginary part; (): `gain` is the true one
     antennas: PyTree = ()  # `Antennas`, of which `gain` is the root mean square; (): the server has one
+    level: PyTree = ()  # [n], c_t over the air, the same in every row; (): the draw does not choose it
 
 
 class Link(NamedTuple):

@@ -14,6 +14,7 @@ from experiments.wireless import (
     privacy_for_free,
     table_config,
     tables,
+    thresholds,
     time_variant,
 )
 from experiments.wireless.accounting import Config as Accounting
@@ -87,6 +88,16 @@ FIGURES = {
             "cpu": time_variant.Config(ONE_LAYER._replace(**STRONG, evaluations=10)),
             "paper": time_variant.Config(ONE_LAYER._replace(**STRONG, repeats=10), rounds=400),
         }, time_variant.run, time_variant.judge,
+    ),
+    "thresholds": Experiment(
+        "", "How low h_th should be, and how few participants suffice: accuracy and leakage, on shards too",
+        {
+            "quick": thresholds.Config(few(ONE_LAYER, repeats=2), (0.5, 2.0, 4.0), rounds=40, held_out=150),
+            "cpu": thresholds.Config(
+                ONE_LAYER._replace(task=Task("mnist", pool=2), evaluations=10, repeats=4)
+            ),
+            "paper": thresholds.Config(ONE_LAYER),
+        }, thresholds.run, thresholds.judge,
     ),
     "access": Experiment(
         "", "One channel on which uploads add up, or a link for each user: accuracy by rounds and by channel uses",

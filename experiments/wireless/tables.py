@@ -4,7 +4,6 @@ from typing import cast
 
 import numpy as np
 import xarray as xr
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
@@ -25,7 +24,7 @@ def run(config: Config) -> Outcome:
 def judge(config: Config, result: xr.Dataset) -> Outcome:
     """Figure and claims, from the data of a run."""
     found = [claim for name in config.panels for claim in cells.claims(config, name, result.sel(panel=name))]
-    return Outcome(figure(config, result), result, found, caveats(config, result))
+    return Outcome(figure(config, result), result, found, caveats(config, result), table(config, result))
 
 
 def _train(config: Config) -> list[xr.Dataset]:
@@ -72,17 +71,23 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
 
 
 def figure(config: Config, result: xr.Dataset) -> Figure:
-    picture = Figure(figsize=(12, 7.4), layout="constrained")
-    above, below = picture.subplots(2, len(config.panels), height_ratios=(1, 0.9))
-    for (name, panel), top, bottom in zip(config.panels.items(), above, below, strict=True):
-        of = result.sel(panel=name)
+    picture = Figure(figsize=(12, 4.4), layout="constrained")
+    panels = picture.subplots(1, len(config.panels))
+    for (name, panel), axes in zip(config.panels.items(), panels, strict=True):
         title = f"({name}) L = {panel.clip:g}, sigma^2 = {config.noise_variance:g}, T = {panel.rounds:,}"
-        curves.draw(top, of.accuracy.rename(sampling="line"), title)
-        _table(bottom, config, panel, of)
+        curves.draw(axes, result.sel(panel=name).accuracy.rename(sampling="line"), title)
     return picture
 
 
-def _table(axes: Axes, config: Config, panel: Panel, of: xr.Dataset) -> None:
+def table(config: Config, result: xr.Dataset) -> list[list[str]]:
+    """The paper's table, panel after panel, with what is printed in brackets."""
+    rows = [["", *config.columns]]
+    for name, panel in config.panels.items():
+        rows += [[f"({name}) {row[0]}", *row[1:]] for row in _of_panel(panel, result.sel(panel=name))]
+    return rows
+
+
+def _of_panel(panel: Panel, of: xr.Dataset) -> list[list[str]]:
     mean = of.drop_vars("accuracy").mean("seed")
     ends = 100 * last(of.accuracy, "iteration").mean("seed").values
     both = lambda ours, printed, how: [f"{x:{how}} ({said})" for x, said in zip(ours, printed, strict=True)]
@@ -99,12 +104,7 @@ def _table(axes: Axes, config: Config, panel: Panel, of: xr.Dataset) -> None:
         "exact eps at delta_c": mean.rigorous.values,
         "2 dB users limited, %": 100 * mean.limited.isel(group=0).values,
     }
-    cells = [[v if isinstance(v, str) else f"{v:.4g}" for v in row] for row in rows.values()]
-    axes.axis("off")
-    table = axes.table(cells, rowLabels=list(rows), colLabels=config.columns, loc="center", cellLoc="center")
-    table.auto_set_font_size(False)
-    table.set_fontsize(9)
-    table.scale(1, 1.25)
+    return [[name, *(v if isinstance(v, str) else f"{v:.4g}" for v in row)] for name, row in rows.items()]
 
 
 def _list(values: ArrayLike, how: str) -> str:

@@ -66,6 +66,7 @@ def _reproduce(
     out: pathlib.Path = pathlib.Path("results"),
     processes: int = 2,
     resume: _Flag = False,
+    vectors: _Flag = False,
     json: _Json = None,
 ) -> None:
     """Make figures and tables of the papers again, and check what the papers claim.
@@ -79,13 +80,14 @@ def _reproduce(
       out: folder for the results; each figure has its own folder PAPER/FIGURE-SCALE there.
       processes: scripts that run at the same time.
       resume: skip figures whose results exist and were made by the same commit.
+      vectors: write each picture as PDF and SVG too, next to the PNG.
       json: new file for the printed table, as JSON.
     """
     papers = scripts()  # or say first that they are not here
     if (paper is None) != all:
         raise ValueError("paper or all must be given" if paper is None else "paper must not be given with all")
     json_file.check_place(json)
-    rows = papers.reproduce(paper, figure, scale, out, processes, resume)
+    rows = papers.reproduce(paper, figure, scale, out, processes, resume, vectors)
     json_file.write(json, rows)
     if any(row.problems for row in rows):
         sys.exit(FAILED)

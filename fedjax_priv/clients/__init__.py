@@ -3,6 +3,7 @@
 - `participation`: draws of a round's cohort; `poisson_draws`, `separated_draws`: those of private training.
 - `schedulers`: few clients a round, by turns or by the gains of their links.
 - `antenna_draws`: all clients, heard by several antennas.
+- `level_draws`: draws that carry the levels at which users are received over the air.
 - `asynchronous_draws`: cohorts of the updates that arrive next; `job_times`: when they do.
 - `cohort_rows`: what draws have in common.
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from fedjax_priv.clients.asynchronous_draws import buffered
     from fedjax_priv.clients.bounded_updates import bounded, bounded_and_counted
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
+    from fedjax_priv.clients.level_draws import at_levels
     from fedjax_priv.clients.local_steps import LocalSteps
     from fedjax_priv.clients.local_training import fedsgd, local_sgd
     from fedjax_priv.clients.normalized_updates import normalized
@@ -45,7 +47,7 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
+    "LocalSteps", "at_levels", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas", "independent",
     "local_sgd", "norm_methods", "normalized", "once_per_model", "only_if", "poisson", "proportional_fair",
     "round_robin", "sample", "scheduled", "separated",

@@ -16,7 +16,7 @@
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
 - `range_check`: sums that no honest clients can have are left out.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
-  they arrive.
+  they arrive; `level_plans`, `level_budget`: levels that depend on those of rounds before.
 - `blind_combining`: clients that know nothing of their channel, and antennas that are combined.
 - `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
 - `votes`: one bit a coordinate, over the air or not.
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.group_sums import field_sum, fixed_point_sum, float_sum
     from fedjax_priv.layers.in_the_clear import plain, plain_field, plain_ring
     from fedjax_priv.layers.input_validation import validate_norm
+    from fedjax_priv.layers.level_budget import within_budget
+    from fedjax_priv.layers.level_plans import planned_levels
     from fedjax_priv.layers.located_field import on_sparse_values, paired_coordinates, plain_sparse_field
     from fedjax_priv.layers.mask import pairwise_masks
     from fedjax_priv.layers.noise_discrete_gaussian import discrete_gaussian_noise
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.opened_coordinates import opened_top_k, over_opened
     from fedjax_priv.layers.quantization import quantize
     from fedjax_priv.layers.range_check import check_range, largest_element
-    from fedjax_priv.layers.receive_level import weakest
+    from fedjax_priv.layers.receive_level import Levels, weakest
     from fedjax_priv.layers.rotation import rotate
     from fedjax_priv.layers.rounding import round_within
     from fedjax_priv.layers.sketching import jl
@@ -65,12 +67,12 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "common_coordinates", "conspar",
-    "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum",
-    "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "largest_element", "on_sparse_values",
-    "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks",
-    "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean",
-    "qsgd", "quantize", "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack",
-    "stateless", "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",
-    "weighted_mean", "wrap",
+    "Levels", "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "common_coordinates",
+    "conspar", "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum",
+    "float_sum", "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "largest_element",
+    "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean", "paired_coordinates",
+    "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field",
+    "planned_levels", "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate", "round_within", "scale", "sign",
+    "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks", "tones", "top_k", "uniform_levels",
+    "validate_norm", "waveform", "weakest", "weighted_mean", "within_budget", "wrap",
 ]  # fmt: skip

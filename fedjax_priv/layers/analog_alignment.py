@@ -45,8 +45,9 @@ def align(
       max_norm: L, the norm updates were clipped to; may be traced.
       power: P_k / d, mean energy of a channel use, one for all clients or `[population]`; None: no limit.
       control: what is scaled down if power does not suffice.
-      level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, or a function `(round, gain [n]) -> c_t`; may be
-        traced. `over_the_air_mean` below divides by the same. Above in the formulas P_k is then P_k / c_t^2.
+      level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, a function `(round, gain [n]) -> c_t`, or
+        `Levels`, if `clients.at_levels` draws the cohort; may be traced. `over_the_air_mean` below divides by the same.
+        Above in the formulas P_k is then P_k / c_t^2.
 
     Raises:
       ValueError: a variance is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
@@ -59,6 +60,7 @@ def align(
     bound, deviation = _validate.positive(max_norm=max_norm), standard_deviation(noise_variance)
     budget_of_use = None if power is None else _validate.array(_validate.positive, power=power)
     level, unit = checked_level(level), is_one(level)
+    silent = isinstance(noise_variance, int | float) and noise_variance == 0
 
     def amplitudes(g: Array, sigma: Array, cohort: Cohort, public: dict[str, Array]) -> tuple[Array, Array]:
         if budget_of_use is None:
@@ -76,7 +78,8 @@ def align(
         del private
         sigma = of_clients(deviation, cohort)
         a, b = amplitudes(g, sigma, cohort, public)
-        received = a[:, None] * g + (b * sigma)[:, None] * standard_normal(key, g, cohort)
+        noise = 0.0 if silent else (b * sigma)[:, None] * standard_normal(key, g, cohort)
+        received = a[:, None] * g + noise
         x = received / cohort.gain[:, None] if unit else public["level"] * received / cohort.gain[:, None]
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
         known = {} if unit else {"level": jnp.broadcast_to(public["level"], a.shape)}

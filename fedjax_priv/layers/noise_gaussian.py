@@ -1,5 +1,6 @@
 """Gaussian noise that clients add to their updates."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -9,6 +10,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.stacking import stateless
 
@@ -59,4 +61,15 @@ def of_clients(values: Array, cohort: Cohort) -> Float[Array, " b"]:
 
 def standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
     """`N(0, I)`, one row per client, drawn by the client's number."""
-    return per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, cohort.client)
+    draw = lambda client: per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, client)
+    return by_platform(functools.partial(_once, draw), draw, cohort.client)
+
+
+def _once(draw: Callable[[Array], Array], client: Array) -> Array:
+    """`draw(client)` in a loop of one turn, whose result is kept: XLA computes other values again for each use.
+
+    Over the air there are six uses, so that noise took longer than all else.
+    """
+    turns = (client[0] >= 0).astype(jnp.int32)  # 1, which XLA must not know: it would undo the loop
+    start = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(draw, client))
+    return jax.lax.fori_loop(0, turns, lambda turn, _: draw(client + turn), start)

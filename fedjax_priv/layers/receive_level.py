@@ -1,16 +1,28 @@
 """The level at which aligned uploads are received: one amplitude c_t for all clients of a round."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort
 
-Level = float | Array | Callable[[Int[Array, ""], Float[Array, " n"]], ArrayLike]
-"""c_t > 0: a number, or a function `(round, gain [n]) -> c_t` of all clients' gains."""
+
+class Levels(NamedTuple):
+    """Levels that depend on those of rounds before, such as what is left of a budget.
+
+    Their state is part of the draw (`clients.at_levels`), so it moves on when a round fails too. c_t = 0: nobody sends.
+    """
+
+    init: Callable[[], PyTree]  # () -> state
+    apply: Callable[..., tuple]  # (state, round, gain [n]) -> (c_t, state)
+
+
+Level = float | Array | Callable[[Int[Array, ""], Float[Array, " n"]], ArrayLike] | Levels
+"""c_t > 0: a number, a function `(round, gain [n]) -> c_t` of all clients' gains, or `Levels`."""
 
 
 def is_one(level: Level) -> bool:
@@ -24,6 +36,8 @@ def checked_level(level: Level) -> Level:
     Raises:
       ValueError: it is a number that is not > 0, or a function of other arguments.
     """
+    if isinstance(level, Levels):
+        return level
     if callable(level):
         _validate.takes("round, gain", level=level)
         return level
@@ -43,8 +57,16 @@ def level_of(level: Level, round: Array, gain: Float[Array, " n"]) -> Float[Arra
 
 
 def level_of_cohort(level: Level, cohort: Cohort) -> Float[Array, ""]:
-    """`level_of` the round that a whole cohort is in."""
-    return level_of(level, cohort.round[0], cohort.gain)
+    """`level_of` the round that a whole cohort is in; of `Levels`, what the draw found.
+
+    Raises:
+      ValueError: the cohort has no level, as it was not drawn by `clients.at_levels`.
+    """
+    if not isinstance(level, Levels):
+        return level_of(level, cohort.round[0], cohort.gain)
+    if isinstance(cohort.level, tuple):
+        raise ValueError("cohort must be drawn by clients.at_levels(draw, level) where level is Levels, got no level")
+    return level_of(cohort.level[0], cohort.round[0], cohort.gain)
 
 
 def weakest(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from fedjax_priv.layers.receive_level import Level, level_of
+from fedjax_priv.layers.receive_level import Level, Levels, level_of
 from fedjax_priv.ledger.entry import Figure, Question
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import sampled_gaussian, wireless
@@ -15,7 +15,14 @@ from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 
 def levels(release: OverTheAir, run: xr.Dataset) -> np.ndarray:
-    """c_t of each round, float64 `[T]`; NaN where a round could not be sent."""
+    """c_t of each round, float64 `[T]`; NaN where a round could not be sent.
+
+    Of `Levels` those that the run recorded count; where nobody could send the level does not matter, and is 1 here.
+    """
+    if isinstance(release.level, Levels):
+        c = run["level"].transpose("round", "client").values[:, 0].astype(np.float64)
+        nobody = (run["join_probability"].transpose("round", "client").values == 0).all(1)
+        return np.where(nobody & ~np.isfinite(c), 1.0, c)
     if not callable(release.level):
         return np.full(run.sizes["round"], float(np.asarray(release.level, np.float64)))
     rounds = jnp.asarray(run["round"].values - 1, jnp.int32)

@@ -78,7 +78,7 @@ class OverTheAir(NamedTuple):
     power: Array | None  # P_k / d, energy of a channel use: of all clients, or [n]; None: no limit
     control: str  # what gives way where power does not suffice, see `layers.align`
     known_count: bool = True  # the server learns how many clients sent
-    level: Any = 1.0  # c_t, amplitude at which clients are received: a number, or of (round, gain [n])
+    level: Any = 1.0  # c_t, amplitude at which clients are received: a number, of (round, gain [n]), or `Levels`
     knowledge: Any = None  # what clients know of their gains, of `channels.knowledge`; None: everything
     truncation: ArrayLike | None = None  # least squared gain, known to the client, with which it sends; None: all send
 

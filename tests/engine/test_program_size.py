@@ -48,6 +48,22 @@ def test_a_round_stays_small(name):
     assert lines <= most[0] <= 1.2 * lines and hashes <= most[1], (lines, hashes)
 
 
+def memory_of_a_wireless_round(clients, params, block):
+    """Bytes that a compiled round holds besides its arguments and results."""
+    system = systems.wireless(towards_target(), threshold=2.0, snr_db=10.0, noise_variance=0.1, block=block, mesh=None)
+    data, key = targets(clients, params), jax.random.key(0)
+    state = jax.eval_shape(system.init, key, jnp.zeros(params), data)
+    return jax.jit(system.step).lower(key, state, data).compile().memory_analysis().temp_size_in_bytes
+
+
+def test_a_wireless_round_holds_no_array_of_all_clients_and_parameters():
+    """Let alone one of all pairs of clients; the control has all clients in one block."""
+    clients, params = 4096, 512
+    updates, pairs = 4 * clients * params, clients**2
+    assert memory_of_a_wireless_round(clients, params, None) < min(updates, pairs) / 3
+    assert memory_of_a_wireless_round(clients, params, clients) > updates
+
+
 def test_each_hash_counts():
     """The control: names one by one, and together."""
     names, key = ["cohort", "local", "encode"], jax.random.key(0)

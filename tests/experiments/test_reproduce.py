@@ -167,6 +167,21 @@ def test_a_script_writes_to_a_relative_place(papers, monkeypatch, tmp_path):
     assert pathlib.Path("place").read_text() == "here/good/fig1-quick"
 
 
+def test_vectors_are_asked_for(papers, monkeypatch):
+    papers("good", "pathlib.Path('place').write_text(str('--vectors' in sys.argv))")
+    for asked in (["--vectors"], []):
+        run(monkeypatch, "good", *asked)
+        assert pathlib.Path("place").read_text() == str(bool(asked))
+
+
+def test_a_table_and_vectors_lie_beside_the_picture(tmp_path):
+    with_table = outcome()._replace(table=[["", "p = 0.3"], ["eps_l", "5.124"]])
+    harness.save(with_table, tmp_path, "fig1", ABOUT, vectors=True)
+    made = {"fig1.nc", "fig1.png", "fig1.pdf", "fig1.svg", "fig1.md", "manifest.json", "verdicts.json"}
+    assert {file.name for file in tmp_path.iterdir()} == made
+    assert "| eps_l | 5.124   |" in (tmp_path / "fig1.md").read_text()
+
+
 def test_resumed_results_are_made_again_only_if_they_are_of_another_commit_or_broken(papers, monkeypatch):
     papers("good", "open('log', 'a').write('x')")
 

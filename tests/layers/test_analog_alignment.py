@@ -65,6 +65,15 @@ def test_without_a_budget_everyone_arrives_alike():
     assert (told.measured["amplitude"] == 1).all()
 
 
+def test_noise_of_a_client_is_the_normals_of_its_number():
+    """Whichever form computes them; of one variance for all as of one for each, and none where it is 0."""
+    own = jax.vmap(lambda i: jax.random.normal(jax.random.fold_in(KEY, i), (D,)))(jnp.array([4, 0, 7, 1, 2, 5]))
+    who = WHO._replace(client=jnp.array([4, 0, 7, 1, 2, 5]))
+    for variance in (0.25, jnp.float32(0.25), np.full(8, 0.25)):
+        y, _ = sent(align(variance, max_norm=L), who=who)
+        np.testing.assert_allclose(GAIN[:, None] * y - G, 0.5 * own, atol=1e-5)
+
+
 def test_those_who_do_not_send_are_measured_as_silent():
     who = WHO._replace(selected=jnp.arange(N) != 1, participation=jnp.full(N, 0.3))
     told = sent(align(0.1, max_norm=L), who=who)[1].measured

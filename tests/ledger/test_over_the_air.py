@@ -14,6 +14,7 @@ from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd
+from fedjax_priv.layers import within_budget
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
 from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
 
@@ -145,6 +146,29 @@ def test_power_only_shortens_what_arrives_where_users_add_no_noise(control):
     hidden = worst(entries(0.3, known_count=False, **limit)[0].proved)
     rounds = [(sampled_gaussian.Round(np.sqrt(0.7) / most, np.float32(0.3)), 1) for most in reach.max(1)]
     assert hidden == pytest.approx(sampled_gaussian.epsilon(DELTA, rounds, "replacement"), rel=1e-4)
+
+
+def test_levels_with_a_memory_are_those_of_the_run():
+    """Rounds after the end count nothing; a level that is missing where users could send has no figure."""
+    budget = wireless.level_budget(1.0, DELTA, clip=0.5, receiver_noise=0.7)
+    level = np.float32([0.9, 0.7, np.nan]) * np.float32(np.sqrt(budget / 1.3))
+    there = np.array([[1.0], [1.0], [0.0]]) * np.ones(N)
+    for p, how, exact in (
+        (1.0, {}, gaussian_of(np.float64(level[:2]) @ level[:2] / 0.7)),
+        (0.3, {"known_count": False}, sampled_gaussian.epsilon(
+            DELTA, [(sampled_gaussian.Round(np.sqrt(0.7) / 0.5 / c, np.float32(0.3)), 1) for c in level[:2]],
+            "replacement",
+        )),
+    ):  # fmt: skip
+        system = systems.wireless(
+            LOCAL, clip=0.5, noise_variance=0.0, receiver_noise=0.7, level=within_budget(by_table, budget), **how
+        )
+        run = run_of(p * there).assign(level=(("round", "client"), level[:, None] * np.ones(N, np.float32)))
+        figures = ledger(system, run, DATA, delta=DELTA)
+        assert worst(figures[0].proved) == pytest.approx(float(exact), rel=1e-4)
+        assert float(exact) <= 1.0 or how
+        none = ledger(system, run.assign(join_probability=run.join_probability * 0 + p), DATA, delta=DELTA)
+        assert none[0].proved.epsilon is None and "a level is not a finite number" in none[0].proved.why
 
 
 def test_no_figure_without_noise_or_level():

@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import recorded, rician
-from fedjax_priv.layers import weakest
+from fedjax_priv.layers import planned_levels, weakest, within_budget
 from fedjax_priv.status import Status
 from fedjax_priv.systems import wireless
 from helpers import refuses, towards_target
@@ -132,6 +132,57 @@ def test_a_threshold_for_all_is_unfair_to_users_far_away():
     sends, spread = np.exp(-g), 5 * 0.5 / np.sqrt(rounds)
     assert np.abs(own - sends).max() < spread
     assert (np.abs(common - sends) > spread).all() and common[: K // 2].max() < 0.01 < common[K // 2 :].min()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_nobody_sends_once_a_budget_of_levels_is_spent(known):
+    """Two rounds of 0.36, and no third: the model stays, even if an optimizer remembers; coins are tossed as before."""
+    usual = dict(
+        clip=0.5, noise_variance=0.01, receiver_noise=0.7, fading=recorded(GAIN), participation=0.9, mesh=None,
+        known_count=known,
+    )  # fmt: skip
+
+    @jax.jit
+    def models(budget):
+        one = wireless(towards_target(), **usual, level=within_budget(0.6, budget), server=optax.sgd(0.1, 0.9))
+
+        def step(state, _):
+            state, info = one.step(KEY, state, DATA)
+            return state, (state.params, info.measured, info.status, info.counted)
+
+        return jax.lax.scan(step, one.init(KEY, jnp.zeros(D), DATA), length=ROUNDS)[1]
+
+    params, told, status, counted = models(0.8)
+    assert (status != 0).tolist() == [False, False, True] and (params[1] != params[0]).all()
+    np.testing.assert_array_equal(params[2], params[1])
+    np.testing.assert_allclose(told["level"][:2], 0.6, rtol=1e-6)
+    assert (told["join_probability"][2] == 0).all() and not counted[2].any() and (told["energy"][2] == 0).all()
+    more, _, fine, whole = models(1.2)
+    assert (fine == 0).all() and (more[2] != params[2]).all()
+    np.testing.assert_array_equal(more[:2], params[:2])
+    np.testing.assert_array_equal(whole[:2], counted[:2])
+
+
+def test_planned_levels_keep_the_energy_of_every_user_within_its_budget():
+    """With the caps of power, in blocks; the sum of energies reaches the limit for the weakest user at most."""
+    power, energy = 0.3, 0.9
+    lowest = weakest(power, max_norm=0.5, noise_variance=0.0, num_params=D)
+    how = dict(noise_variance=0.0, snr_db=float(10 * np.log10(power / 0.7)), clip=0.5)
+
+    @jax.jit
+    def spent(budget):
+        levels = planned_levels(
+            np.array([0.5, 0.7, 1.0]), budget, max_norm=0.5, energy=energy, expected_inverse=3.0, at_most=lowest
+        )
+        return rounds_of(level=levels, **how)
+
+    _, told, status = spent(100.0)
+    assert (status == 0).all() and (told["amplitude"] > 1 - 1e-5).all()
+    most = np.asarray(told["level"][:, 0]) ** 2 @ (0.25 / GAIN.min(1) ** 2)
+    assert told["energy"].sum(0).max() <= most <= energy and most > 0.5 * energy
+    assert (np.asarray(told["level"][:, 0]) <= (GAIN * np.sqrt(power * D)).min(1) / 0.5 * (1 + 1e-6)).all()
+    _, less, _ = spent(0.01)
+    assert (np.asarray(less["level"][:, 0]) ** 2).sum() == pytest.approx(0.01, rel=1e-3)
 
 
 def test_a_level_that_is_none_fails_the_round():

@@ -162,6 +162,27 @@ def test_an_energy_budget_next_to_the_one_of_privacy():
     assert theory.noise_cost(last, capped.squared_levels) == pytest.approx(solved, rel=1e-5)
 
 
+def test_online_levels_cost_more_than_offline_ones_unless_nothing_was_unknown():
+    """Planned with the mean price; the offline optimum is below by its certificate."""
+    assert theory.noise_cost(WEIGHTS, theory.allocate_online(WEIGHTS, BUDGET)) == pytest.approx(327.0256, abs=1e-4)
+    weights, budget, same = WEIGHTS[-8:], BUDGET / 4, np.full(8, 2.0)
+    offline = theory.allocate_energy(weights, budget, same, 0.3).squared_levels
+    np.testing.assert_allclose(theory.allocate_online(weights, budget, same, 0.3), offline, rtol=1e-9)
+    capped = theory.allocate(weights, budget, 0.02).squared_levels
+    np.testing.assert_allclose(theory.allocate_online(weights, budget, caps=0.02, expected_cap=0.02), capped, rtol=1e-9)
+    rng, excess = np.random.default_rng(8), []
+    for energy in (0.1, 0.3):
+        prices = 1 / (0.1 + rng.exponential(size=8))
+        for expected in (0.5 * prices.mean(), 2 * prices.mean()):
+            q = theory.allocate_online(weights, budget, prices, energy, expected_price=expected)
+            assert q.sum() <= budget * (1 + 1e-9) and prices @ q <= energy * (1 + 1e-9)
+            best = theory.allocate_energy(weights, budget, prices, energy)
+            certified = theory.dual_value(weights, best, budget, prices, energy)
+            excess.append(theory.noise_cost(weights, q) / certified - 1)
+    assert min(excess) > -1e-9 and max(excess) > 0.02
+    assert theory.noise_cost(weights, 1.3 * q) < certified  # the control: levels that overspend
+
+
 def solve(weights, cap, *limits):
     """The least cost by SLSQP, in units of the cap; each limit is `(a, b)`, for a q <= b."""
     found = optimize.minimize(
@@ -191,6 +212,11 @@ test_bad_arguments = refused(
     (lambda: theory.truncation_level(0.0, 0.1, energy_received=1.0), r"power must be in \(0, inf\), got 0.0"),
     (lambda: theory.allocate(WEIGHTS, -1.0), r"budget must be in \(0, inf\), got -1.0"),
     (lambda: theory.allocate(WEIGHTS, 1.0, 0.0), r"caps must be in \(0, inf\], got 0.0"),
+    (
+        lambda: theory.allocate_online(WEIGHTS, 1.0, expected_price=0.0),
+        r"expected_price must be in \(0, inf\), got 0.0",
+    ),
+    (lambda: theory.allocate_online(WEIGHTS, 1.0, expected_cap=-1.0), r"expected_cap must be in \(0, inf\], got -1.0"),
     (lambda: theory.contraction_weights(3, 1.5), r"contraction must be in \(0, 1\], got 1.5"),
     (
         lambda: theory.received_at_most(theory.Round(2, 1.0, 1.0, 0.1), gain=1.0, power=1.0),

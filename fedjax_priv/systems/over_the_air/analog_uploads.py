@@ -9,12 +9,12 @@ from jaxtyping import Array, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Draw, Key, Layer
 from fedjax_priv.channels import multiple_access, orthogonal, true_gains
-from fedjax_priv.clients import only_if
+from fedjax_priv.clients import at_levels, only_if
 from fedjax_priv.layers import align, in_phase, over_the_air_mean, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 from fedjax_priv.layers.noise_gaussian import of_clients
-from fedjax_priv.layers.receive_level import Level, is_one, level_of_cohort
+from fedjax_priv.layers.receive_level import Level, Levels, is_one, level_of_cohort
 from fedjax_priv.systems.releases import OverTheAir
 
 
@@ -64,6 +64,8 @@ def analog_uploads(
     _validate.one_of((True, False), known_count=known_count)
     _validate.positive(clip=clip)
     power = None if snr_db is None else power_of_use(snr_db, receiver_noise)
+    if isinstance(level, Levels):
+        draw = at_levels(draw, level)
     if power is not None and power_control == "signal":
         variance = jnp.asarray(noise_variance, jnp.float32)
         draw = only_if(draw, lambda who: power_left(power / _squared(level, who), variance, who))

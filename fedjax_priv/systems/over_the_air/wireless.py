@@ -59,7 +59,8 @@ def wireless(
       access: "multiple": one channel on which uploads add up; "orthogonal": a separate link for each client.
       known_count: the server knows how many clients sent; otherwise it divides by their expected number.
       level: amplitude c_t at which all clients are received, > 0; or a function of the round and of all clients' gains
-        that returns it. The server divides by it too. Noise N0 at level c disturbs and hides as N0 / c^2 at level 1.
+        that returns it; or levels that remember rounds before, such as planned ones. The server divides by it too.
+        Noise N0 at level c disturbs and hides as N0 / c^2 at level 1.
       truncation: least squared gain with which a client sends, of every client or `[n]` (truncated channel inversion).
         The server knows who is too weak. All send if not given.
       expected_count: what an unknown number of senders is taken for; their expected number, given the gains of the

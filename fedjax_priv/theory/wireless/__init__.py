@@ -11,8 +11,8 @@ A `Round` holds the numbers of one round; most functions take one.
 * `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
 * `noise`: eps of one user at the noise of several.
 * `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
-  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `estimated_channel`: users that invert an estimate;
-  `antennas`: users that know nothing, heard by several antennas.
+  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021, and `online_allocation` where gains are not known in advance;
+  `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas.
 
 What does not hold in the paper, and where the package shows it:
 
@@ -83,6 +83,7 @@ from fedjax_priv.theory.wireless.gradient_estimate import (
     estimate_weights_known,
     estimate_weights_unknown,
 )
+from fedjax_priv.theory.wireless.online_allocation import allocate_online
 from fedjax_priv.theory.wireless.other_schemes import (
     orthogonal_epsilon,
     rigorous_orthogonal_delta,
@@ -139,8 +140,8 @@ from fedjax_priv.theory.wireless.truncation import (
 __all__ = [
     "Allocation", "Coefficient", "CombinedCoefficients", "CombinedError", "Composed", "Counterexample",
     "EstimateMoments", "InverseMoments", "Participation", "Problem", "Round", "Truncation", "allocate",
-    "allocate_energy", "antennas_epsilon", "antennas_sensitivity", "best_truncation", "central_delta",
-    "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed", "central_epsilon_sharp",
+    "allocate_energy", "allocate_online", "antennas_epsilon", "antennas_sensitivity", "best_truncation",
+    "central_delta", "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed", "central_epsilon_sharp",
     "combined_coefficients", "combined_error", "compose_heterogeneous", "compose_heterogeneous_closed",
     "compose_homogeneous", "contraction_weights", "convergence_bound", "convergence_bound_known",
     "convergence_bound_optimal", "convergence_bound_unknown", "count_law", "dual_value", "epsilon_by_round",

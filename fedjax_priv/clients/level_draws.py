@@ -1,0 +1,48 @@
+"""Draws that carry what levels over the air remember of the rounds before."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PyTree
+
+from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.clients.cohort_rows import Counts
+from fedjax_priv.layers.receive_level import Levels
+
+
+def at_levels(draw: Draw, levels: Levels) -> Draw:
+    """`draw`, with a level for each round by the gains that clients know of their links; `Cohort.level` has it.
+
+    Nobody takes part in a round of level 0 or NaN, and everybody knows.
+
+    Args:
+      draw: who takes part, and the gains.
+      levels: such as `layers.within_budget(...)` or `layers.planned_levels(...)`.
+
+    Examples:
+      >>> from fedjax_priv.layers import within_budget
+      >>> draw = at_levels(everyone(), within_budget(0.6, budget=1.0))  # two rounds of 0.36
+      >>> state = draw.init(jax.random.key(0), 3)
+      >>> for round in range(3):
+      ...     cohort, state = draw.apply(jax.random.key(0), state, jnp.array(round), jnp.ones(3, int))
+      ...     print(cohort.level[0], cohort.selected)
+      0.6 [ True  True  True]
+      0.6 [ True  True  True]
+      0.0 [False False False]
+    """
+
+    def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
+        who, drawn = draw.apply(key, state[0], round, count)
+        level, spent = levels.apply(state[1], round, who.gain)
+        sends = level > 0
+        who = who._replace(
+            level=jnp.broadcast_to(level, who.gain.shape),
+            selected=who.selected & sends,
+            participation=jnp.where(sends, who.participation, 0),
+        )
+        return who, (drawn, spent)
+
+    def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
+        return draw.init(key, n), levels.init()
+
+    measures = draw.measures
+    told = None if measures is None else lambda who, state: measures(who, state[0])
+    return draw._replace(init=init, apply=apply, measures=told)

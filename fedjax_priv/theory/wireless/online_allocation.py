@@ -1,0 +1,71 @@
+"""Levels for rounds whose gains are not known in advance, in the model of `power_allocation`.
+
+Liu and Simeone 2021 know all gains. Online, a round plans the rest of the run with what is expected of later gains,
+uses the first level of the plan, and the next round plans again. Where what is expected comes true the result is the
+offline optimum, since a rest of an optimal plan is optimal. Elsewhere it costs more.
+"""
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers
+from fedjax_priv.theory.wireless.power_allocation import allocate, allocate_energy
+
+_LEAST = 1e-12
+"""A budget of which less than this part is left is spent."""
+
+
+def allocate_online(
+    weights: np.ndarray,
+    budget: float,
+    prices: Numbers = 1.0,
+    energy: float = np.inf,
+    *,
+    expected_price: float | None = None,
+    caps: Numbers = np.inf,
+    expected_cap: float = np.inf,
+) -> np.ndarray:
+    """The squared levels q_t, `[T]`, of rounds that see their own price and cap, and not those that follow.
+
+    `noise_cost` of them is at least that of `allocate_energy`, which sees all.
+
+    Args:
+      weights: as of `allocate_energy`.
+      budget: B, likewise.
+      prices: e_t, `[T]` or a number, such as L^2 / h_t^2.
+      energy: E; without a limit if not given.
+      expected_price: what a round takes e_s of later rounds for, such as L^2 E[1 / h^2]; the mean of `prices` if not
+        given.
+      caps: Q_t, `[T]` or a number.
+      expected_cap: what a round takes Q_s of later rounds for.
+
+    Raises:
+      ValueError: an argument outside its range.
+
+    Examples:
+      >>> print(allocate_online(np.array([0.25, 1.0]), 3.0).round(6))  # nothing is unknown
+      [1. 2.]
+      >>> print(allocate_online(np.ones(2), 9.0, np.array([1.0, 4.0]), 5.0, expected_price=1.0).round(6))
+      [2.5   0.625]
+    """
+    w = _validate.real("(0, inf)", weights=weights)
+    e = np.broadcast_to(_validate.real("(0, inf)", prices=prices), w.shape)
+    most = np.broadcast_to(_validate.real("(0, inf]", caps=caps), w.shape)
+    later = float(e.mean()) if expected_price is None else _validate.real("(0, inf)", expected_price=expected_price)
+    later_cap = _validate.real("(0, inf]", expected_cap=expected_cap)
+    left, fuel = float(_validate.real("(0, inf)", budget=budget)), float(_validate.real("(0, inf]", energy=energy))
+    q, least = np.zeros(len(w)), (_LEAST * left, _LEAST * min(fuel, 1e300))
+    for t in range(len(w)):
+        if left <= least[0] or fuel <= least[1]:
+            break
+        prices_now, caps_now = np.full(len(w) - t, float(later)), np.full(len(w) - t, float(later_cap))
+        prices_now[0], caps_now[0] = e[t], most[t]
+        q[t] = _first(w[t:], left, prices_now, fuel, caps_now)
+        left, fuel = left - q[t], fuel - e[t] * q[t]
+    return q
+
+
+def _first(w: np.ndarray, left: float, prices: np.ndarray, fuel: float, caps: np.ndarray) -> float:
+    """Of the best plan, this round's level."""
+    plan = allocate_energy(w, left, prices, fuel, caps) if np.isfinite(fuel) else allocate(w, left, caps)
+    return float(plan.squared_levels[0])
