@@ -2,7 +2,8 @@
 
 - `participation`: draws of a round's cohort; `poisson_draws`, `separated_draws`: those of private training.
 - `schedulers`: few clients a round, by turns or by the gains of their links.
-- `asynchronous_draws`: cohorts of the updates that arrive next; `job_times`: when they do.
+- `asynchronous_draws`, `capped_draws`: cohorts of the updates that arrive next; `job_times`: when they do;
+  `staleness_factors`: what the server multiplies them by in a secure sum.
 - `cohort_rows`: what draws have in common.
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
 - `local_training`: local SGD and FedSGD.
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from fedjax_priv.clients.poisson_draws import cyclic_poisson, poisson
     from fedjax_priv.clients.schedulers import best_gains, proportional_fair, round_robin
     from fedjax_priv.clients.separated_draws import separated
+    from fedjax_priv.clients.staleness_factors import weighed_by_staleness
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
@@ -43,4 +45,5 @@ __all__ = [
     "LocalSteps", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "independent", "local_sgd",
     "norm_methods", "only_if", "poisson", "proportional_fair", "round_robin", "sample", "scheduled", "separated",
+    "weighed_by_staleness",
 ]  # fmt: skip
