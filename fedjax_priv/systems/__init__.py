@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.secure_sums.lightsecagg import lightsecagg
     from fedjax_priv.systems.secure_sums.one_shot_secagg import one_shot_secagg
     from fedjax_priv.systems.secure_sums.secagg import secagg
+    from fedjax_priv.systems.secure_sums.secure_fedbuff import secure_fedbuff
     from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
     from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 else:
@@ -44,6 +45,6 @@ else:
 __all__ = [
     "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg", "dp_sgd", "f2ed",
     "fedavg", "fedbuff", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg", "over_the_air_vote",
-    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
+    "rcgd_ef", "robajol", "robust_fedavg", "secagg", "secure_fedbuff", "share", "sparse_fedavg", "sparse_secagg",
     "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from fedjax_priv.crypto import field
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
-from fedjax_priv.systems.releases import BufferedNoise
+from fedjax_priv.systems.releases import BufferedNoise, Sum
 
 CAVEATS = (
     "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
@@ -37,6 +37,11 @@ class BufferSum(NamedTuple):
     def largest(self) -> int:
         """The sum of all factors of a buffer, at most."""
         return self.buffer_size * (self.weight_levels or 1)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the server opens sums of several updates alone; `plain_field` only stands for that."""
+        return self.secure_sum is not None and self.secure_sum.threshold > 1
 
 
 def checked(s: BufferSum) -> BufferSum:
@@ -96,7 +101,8 @@ def parts_of(local: Local, s: BufferSum) -> dict[str, Any]:
         divided = discounted_mean(s.staleness_power, total=total)
     else:
         divided = mean_by_factors(total=total and total * s.weight_levels)
-    return dict(local=local, layers=stack(**above, mean=divided, **_innermost(s)), aggregate=mean())
+    layers = stack(**above, mean=divided, **_innermost(s))
+    return dict(local=local, layers=layers, aggregate=mean(), release=Sum() if s.hidden else None)
 
 
 def _innermost(s: BufferSum) -> dict[str, Layer]:
@@ -118,6 +124,6 @@ def _private(local: Local, s: BufferSum) -> dict[str, Any]:
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         aggregate=noisy_sum(independent(), s.noise_multiplier * c, s.clip / s.largest),
         release=BufferedNoise(
-            s.noise_multiplier, s.clip, s.staleness_power, s.weight_levels, s.secure_sum is not None, s.max_jobs
+            s.noise_multiplier, s.clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs
         ),
     )
