@@ -73,10 +73,10 @@ PROTOCOLS = {
         one_shot_masks(group_size=5, spacing=SPACING, committee=4, threshold=2, fewest=2, length=2), 5, _answers(4, 2),
         most=(Q // 2 - SPACING // 2) // SPACING // 5,
     ),
-    "coded, weighed": Protocol(
+    "weighed coded": Protocol(
         coded_masks(num_values=D, group_size=5, colluders=1, lost=2, holders=9), 5, _answers(5, 2), factor=64
     ),
-    "one-shot, weighed": Protocol(
+    "weighed one-shot": Protocol(
         one_shot_masks(group_size=5, spacing=WEIGHED_SPACING, committee=4, threshold=2, fewest=2, length=2), 5,
         _answers(4, 2), most=(Q // 2 - WEIGHED_SPACING // 2) // WEIGHED_SPACING // 40, factor=8,
     ),

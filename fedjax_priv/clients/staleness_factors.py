@@ -55,7 +55,7 @@ def weighed_by_staleness(draw: Draw, power: float = 0.5, *, levels: int) -> Draw
 
     def factors(key: Key, who: Cohort) -> UInt32[Array, " n"]:
         up = per_client(jax.random.uniform, named(key, "factor"), who.client) < jnp.asarray(rest)[who.staleness]
-        return jnp.where(who.selected, jnp.asarray(low)[who.staleness] + up, jnp.uint32(0))
+        return jnp.where(who.selected, jnp.asarray(low)[who.staleness] + up.astype(jnp.uint32), jnp.uint32(0))
 
     def apply(key: Key, state: PyTree, round: Array, count: Counts) -> tuple[Cohort, PyTree]:
         who, state = draw.apply(key, state, round, count)
