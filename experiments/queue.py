@@ -28,7 +28,7 @@ ORDER = (
     "wireless.fig6", "wireless.errata", "wireless.time_variant", "wireless.access", "wireless.analog_or_digital",
     "correlated_noise.error",
     "sparse_secagg.statements",
-    "distributed_noise.mean_estimation", "asynchronous.virtual_time", "input_validation.norm_bound",
+    "distributed_noise.mean_estimation", "asynchronous.virtual_time", "asynchronous.concurrency", "input_validation.norm_bound",
     "lying_server.three_lies",
     "private_training.equal_epsilon", "private_training.opacus_eps_3", "private_training.opacus_eps_1",
     "private_training.opacus_eps_7", "private_training.tf_privacy_eps_1", "private_training.tf_privacy_eps_3",

@@ -50,14 +50,14 @@ def discounted_mean(power: float | Array = 0.5, *, total: float | None = None) -
 def mean_by_factors(*, total: float | None = None) -> Layer:
     """`sum f_i x_i / sum f_i` over the uploads that arrive, f_i the public integer that the server multiplies x_i by.
 
-    The factors are `Cohort.factor`, such as those of `clients.weighed_by_staleness`. The innermost layer multiplies;
-    this one divides.
+    The factors are `Cohort.factor`, such as those of `clients.weighed_by_staleness`, and 1 where the cohort has none. The
+    innermost layer multiplies; this one divides.
 
     Args:
       total: what the sum is divided by instead, > 0.
 
     Raises:
-      ValueError: `total` is not > 0 or, when a round is traced, the cohort has no factors.
+      ValueError: `total` is not > 0.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of, run_layer
@@ -72,9 +72,8 @@ def mean_by_factors(*, total: float | None = None) -> Layer:
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
         del key, state
-        if isinstance(cohort.factor, tuple):
-            raise ValueError("cohort must have factors, as of clients.weighed_by_staleness, got none")
-        return (), cohort.factor, {}
+        none = isinstance(cohort.factor, tuple)
+        return (), jnp.ones(cohort.client.shape, jnp.uint32) if none else cohort.factor, {}
 
     def disclose(private: tuple, public: Array, clear: tuple, alive: Array, online: Array) -> tuple[Array, Bits]:
         del private, clear, online

@@ -111,6 +111,7 @@ NOT_THESE = {
     "dp_fedavg": "its noise is the server's, of every round, whoever comes",
     "distributed_dp_fedavg": "its sums are modulo a power of two, of rotated updates",
     "fedbuff": "its rounds are asynchronous",
+    "secure_fedbuff": "its rounds are asynchronous",
     "lightsecagg": "its masks are those of a code, which is no choice of `secure`",
     "digital_fedavg": "its uploads have as many bits as its links carry, which is no choice of `channel`",
     "majority_vote": "it sends signs, which is no choice of `compress`",

@@ -224,10 +224,3 @@ def test_sums_between_pairs_cannot_be_weighed():
     )  # fmt: skip
     with pytest.raises(ValueError, match="layers must end in one whose sums may be weighed, such as plain_field"):
         rounds_of(system, KEY, jnp.zeros(D), DATA, 1)
-
-
-def test_a_draw_without_factors_cannot_be_divided_by_them():
-    layers = stack(mean=mean_by_factors(), quantize=quantize(2.0**8, K), sum=plain_field())
-    system = engine(cohort=buffered(K, M, max_staleness=4), layers=layers)
-    with pytest.raises(ValueError, match="cohort must have factors, as of clients.weighed_by_staleness, got none"):
-        rounds_of(system, KEY, jnp.zeros(D), DATA, 1)
