@@ -15,6 +15,7 @@ from experiments.claims import Claim, Source
 from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome, span
 
+
 class Config(NamedTuple):
     """How many train, of the clients of `virtual_time`."""
 
@@ -145,6 +146,8 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
                 lines = xr.DataArray(values, {"virtual time": grid}, ("seed", "virtual time"))
                 band(axes, lines, "virtual time", name, colour)
             axes.axhline(config.about.target, color="grey", linewidth=0.8, linestyle=":")
-            finish(axes, f"{m} train, spread {spread:g}", xlabel="virtual time, mean jobs", ylabel="test accuracy")
-            axes.label_outer()
+            finish(axes, f"{m} train, spread {spread:g}")
+        row[0].set_ylabel("test accuracy")
+    for axes in panels[-1]:
+        axes.set_xlabel("virtual time, mean jobs")
     return figure

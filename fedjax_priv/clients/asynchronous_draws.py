@@ -81,7 +81,9 @@ def buffered(
     if max_jobs is not None:
         _validate.integer(max_jobs=max_jobs)
         return _of_enough(
-            capped(buffer_size, concurrency, max_jobs=max_jobs, versions=versions, times=times), buffer_size, concurrency
+            capped(buffer_size, concurrency, max_jobs=max_jobs, versions=versions, times=times),
+            buffer_size,
+            concurrency,
         )
 
     def init(key: Key, n: int) -> Jobs:

@@ -22,9 +22,7 @@ class CappedJobs(NamedTuple):
     clock: Float32[Array, ""]  # virtual time
 
 
-def capped(
-    buffer_size: int, concurrency: int | None, *, max_jobs: int, versions: int, times: JobTimes
-) -> Draw:
+def capped(buffer_size: int, concurrency: int | None, *, max_jobs: int, versions: int, times: JobTimes) -> Draw:
     """`clients.buffered` with `max_jobs`, from arguments that it has checked; a round takes O(K n) time.
 
     Places that nobody fills hold a client that is not `selected`, of staleness 0.

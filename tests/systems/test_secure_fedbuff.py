@@ -13,7 +13,19 @@ from fedjax_priv.layers import average, coded_masks, mean_by_factors, pairwise_m
 from fedjax_priv.layers.coded_mask import code_of, pieces_of
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedbuff, secure_fedbuff
-from helpers import Q, cohort_of, engine, of_the_round, refuses, remembering, rounds_of, run_layer, same_bits, survivors, targets
+from helpers import (
+    Q,
+    cohort_of,
+    engine,
+    of_the_round,
+    refuses,
+    remembering,
+    rounds_of,
+    run_layer,
+    same_bits,
+    survivors,
+    targets,
+)
 
 KEY, N, D, K, M, ROUNDS = jax.random.key(9), 12, 8, 3, 9, 10
 DATA = targets(N, D)
@@ -209,9 +221,18 @@ test_bad_arguments = refuses(
     (dict(failure=0.1), "failure must not be given with masks='coded', got 0.1"),
     (dict(buffer_size=1), "buffer_size must be an integer >= 2, got 1"),
     (dict(weight_levels=2), "levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 2"),
-    (dict(weight_levels=2**17), "levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 131072"),
-    (dict(masks="one_shot", weight_levels=2**12), "weight_levels must leave room for sums of 12288 in the field, got 4096"),
-    (dict(clip=1000.0, weight_levels=64, levels=2.0**16), "levels must be below 11184.8, so that no sum of 3 weighed updates wraps, got 65536"),
+    (
+        dict(weight_levels=2**17),
+        "levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 131072",
+    ),
+    (
+        dict(masks="one_shot", weight_levels=2**12),
+        "weight_levels must leave room for sums of 12288 in the field, got 4096",
+    ),
+    (
+        dict(clip=1000.0, weight_levels=64, levels=2.0**16),
+        "levels must be below 11184.8, so that no sum of 3 weighed updates wraps, got 65536",
+    ),
     (dict(noise_multiplier=1.0, clip=1.0), "normalize must be 'buffer' with noise_multiplier, got 'weights'"),
     (dict(noise_multiplier=1.0, normalize="buffer"), "clip must be given with noise_multiplier"),
 )

@@ -21,8 +21,8 @@ SYSTEMS = {
         normalize="buffer", **how,
     ),
     "secure_fedbuff, private": lambda local, n, **how: systems.secure_fedbuff(
-        local, num_clients=n, num_params=D, masks="one_shot", coins=2, buffer_size=3, committee=3, threshold=2, fewest=2,
-        length=4, normalize="buffer", clip=20.0, noise_multiplier=1e-4, max_jobs=100, **how,
+        local, num_clients=n, num_params=D, masks="one_shot", coins=2, buffer_size=5, concurrency=3, committee=3,
+        threshold=2, fewest=2, length=4, normalize="buffer", clip=20.0, noise_multiplier=1e-4, max_jobs=100, **how,
     ),
     "secagg": make_secagg,
     "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),

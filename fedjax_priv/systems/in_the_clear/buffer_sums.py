@@ -123,7 +123,5 @@ def _private(local: Local, s: BufferSum) -> dict[str, Any]:
         local=bounded(local, clip=s.clip, margin=0.0 if s.secure_sum is None else 1 / float(s.levels)),
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         aggregate=noisy_sum(independent(), s.noise_multiplier * c, s.clip / s.largest),
-        release=BufferedNoise(
-            s.noise_multiplier, s.clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs
-        ),
+        release=BufferedNoise(s.noise_multiplier, s.clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs),
     )

@@ -90,9 +90,7 @@ def fedbuff(
     _validate.integer(buffer_size=size)
     _validate.one_of(get_args(JobLaw), job_law=job_law)
     about = checked(
-        BufferSum(
-            size, staleness_power, normalize, clip, noise_multiplier, levels, weight_levels, secure_sum, max_jobs
-        )
+        BufferSum(size, staleness_power, normalize, clip, noise_multiplier, levels, weight_levels, secure_sum, max_jobs)
     )
     draw = _arrivals(num_clients, size, concurrency, max_staleness, max_jobs, job_law, mean_time)
     if weight_levels is not None:
@@ -121,6 +119,4 @@ def _arrivals(
     check_population(num_clients, size, concurrency)
     if max_staleness is None:
         max_staleness = math.ceil(5 * ((concurrency or num_clients) - 1) / size)
-    return buffered(
-        size, concurrency, max_staleness=max_staleness, max_jobs=max_jobs, law=law, mean_time=mean_time
-    )
+    return buffered(size, concurrency, max_staleness=max_staleness, max_jobs=max_jobs, law=law, mean_time=mean_time)
