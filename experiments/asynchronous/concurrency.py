@@ -86,8 +86,8 @@ def earlier(config: Config, ours: xr.DataArray, theirs: xr.DataArray) -> Claim:
     """FedBuff is ahead at every concurrency and spread."""
     ratio = _ratio(ours, theirs)
     return Claim(
-        "earlier", f"FedBuff has {config.about.target:.0%} accuracy earlier than FedAvg, however many train and however "
-        "speeds spread", "", f"{span(ratio.values)} times", bool((ratio > 1).all()),
+        "earlier", f"FedBuff has {config.about.target:.0%} accuracy earlier than FedAvg, however many train and "
+        "however speeds spread", "", f"{span(ratio.values)} times", bool((ratio > 1).all()),
         "the median over seeds of the ratio of times is above 1 at every M and spread", "", Source.OURS,
     )  # fmt: skip
 
@@ -125,8 +125,8 @@ def cost(config: Config, result: xr.Dataset) -> Claim:
     jobs = (reached * about.buffer_size).mean(("seed", "spread")).values
     said = ", ".join(f"{a:.0f} at {m}" for m, a in zip(config.concurrencies, jobs, strict=True))
     return Claim(
-        "cost", "and cost jobs: the more train, the staler updates are, and the more of them the target takes", "", said,
-        bool(jobs[-1] > jobs[0]), "more jobs until the target with most clients than with fewest, on average", "",
+        "cost", "and cost jobs: the more train, the staler updates are, and the more of them the target takes", "",
+        said, bool(jobs[-1] > jobs[0]), "more jobs until the target with most clients than with fewest, on average", "",
         Source.OURS,
     )  # fmt: skip
 

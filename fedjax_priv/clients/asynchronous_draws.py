@@ -52,8 +52,8 @@ def buffered(
     No client has two jobs under way, and none is twice in a buffer. An arrival that is too stale fills a place and is
     not `selected`. Rounds measure `staleness`, whether it was `too_stale`, and the `virtual_time` of the flush.
 
-    With `max_jobs`, a client stops after so many jobs. A slot stays empty while nobody may take it. Where fewer jobs are
-    left than places, the round is of those that arrive, and in the end of nobody: other places are not `selected`.
+    With `max_jobs`, a client stops after so many jobs. A slot stays empty while nobody may take it. Where fewer jobs
+    are left than places, the round is of those that arrive, and in the end of nobody: other places are not `selected`.
     Rounds measure which were `unfilled`, and how many clients have `stopped`.
 
     Args:

@@ -63,8 +63,9 @@ else:
 __all__ = [
     "align", "average", "clip", "coded", "coded_masks", "common_coordinates", "conspar", "discounted_mean",
     "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise",
-    "in_phase", "integer_skellam_noise", "invert_gains", "jl", "mean_by_factors", "on_sparse_values", "one_shot_masks", "opened_top_k",
-    "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field",
+    "in_phase", "integer_skellam_noise", "invert_gains", "jl", "mean_by_factors", "on_sparse_values",
+    "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean", "paired_coordinates", "pairwise_masks",
+    "plain", "plain_field",
     "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field", "public_weighted_mean", "qsgd", "quantize",
     "rand_k", "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
     "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest",

@@ -82,8 +82,8 @@ def one_shot_masks(
       elide: neither masks nor errors. Sums have the same bits wherever they are exact, but uploads are in the clear;
         reports say so.
 
-    Uploads may have factors (`Cohort.factor`): members add shares times these, and errors are multiplied as updates are,
-    so that more of the field is spent: see `crypto.lattice.spacing_of_weighed`.
+    Uploads may have factors (`Cohort.factor`): members add shares times these, and errors are multiplied as updates
+    are, so that more of the field is spent: see `crypto.lattice.spacing_of_weighed`.
 
     Members answer once, for one list of survivors: two answers, for S and for S without i, would give s_i.
 

@@ -50,8 +50,8 @@ def discounted_mean(power: float | Array = 0.5, *, total: float | None = None) -
 def mean_by_factors(*, total: float | None = None) -> Layer:
     """`sum f_i x_i / sum f_i` over the uploads that arrive, f_i the public integer that the server multiplies x_i by.
 
-    The factors are `Cohort.factor`, such as those of `clients.weighed_by_staleness`, and 1 where the cohort has none. The
-    innermost layer multiplies; this one divides.
+    The factors are `Cohort.factor`, such as those of `clients.weighed_by_staleness`, and 1 where the cohort has none.
+    The innermost layer multiplies; this one divides.
 
     Args:
       total: what the sum is divided by instead, > 0.

@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_priv.clients import buffered, everyone, weighed_by_staleness
 from fedjax_priv.crypto.lattice import spacing_of, spacing_of_weighed
-from fedjax_priv.layers import average, coded_masks, mean_by_factors, pairwise_masks, plain_field, quantize, stack
+from fedjax_priv.layers import average, coded_masks, pairwise_masks, plain_field, quantize, stack
 from fedjax_priv.layers.coded_mask import code_of, pieces_of
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedbuff, secure_fedbuff

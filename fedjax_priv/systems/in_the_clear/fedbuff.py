@@ -68,8 +68,8 @@ def fedbuff(
       noise_multiplier: z, standard deviation of the server's noise on the sum of the weighted updates, over `clip`; no
         noise if not given.
       levels: with `secure_sum`, grid points of the quantizer per unit; with `noise_multiplier` too, per `clip`.
-      weight_levels: c_g, with `secure_sum`: the server multiplies uploads by the integers `c_g s(tau)`, rounded at random
-        (`clients.weighed_by_staleness`). If not given, clients weigh their updates before they round them.
+      weight_levels: c_g, with `secure_sum`: the server multiplies uploads by the integers `c_g s(tau)`, rounded at
+        random (`clients.weighed_by_staleness`). If not given, clients weigh their updates before they round them.
       secure_sum: an innermost layer that adds field elements; floats in the clear if not given. `plain_field()` stands
         for an enclave that shows the server the sum alone; `secure_fedbuff` has masks. Those of pairs do not meet in
         a buffer, as clients begin at different times.

@@ -60,8 +60,8 @@ def secure_fedbuff(
     for one mask.
 
     With "coded" masks (LightSecAgg) a job's shares go to all clients when it begins, and `threshold` clients of the
-    buffer answer. With "one_shot" masks clients speak once, when they upload, and a committee of the buffer answers; the
-    errors of masks are multiplied too, so that `levels` has to be lower.
+    buffer answer. With "one_shot" masks clients speak once, when they upload, and a committee of the buffer answers;
+    the errors of masks are multiplied too, so that `levels` has to be lower.
 
     Args:
       local: training of a client.
