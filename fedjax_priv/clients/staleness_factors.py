@@ -18,7 +18,7 @@ from fedjax_priv.keys import named, per_client
 MOST_LEVELS = 2**16
 
 
-def weighed_by_staleness(draw: Draw, power: float = 0.5, *, levels: int) -> Draw:
+def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int) -> Draw:
     """The same cohorts, with `Cohort.factor = c Q_c(s(tau))`: `c s(tau)` rounded up or down at random, of that mean.
 
     `s(tau) = (1 + tau)^-power`, so a fresh update has factor c. Everybody knows the factors, and rounds measure them as

@@ -50,10 +50,10 @@ def entries(release: BufferedNoise, question: Question) -> list[Entry]:
 
 def promised(release: BufferedNoise, delta: float) -> dict[Neighbours, float]:
     """Eps that no client exceeds, known before a run: of `max_jobs` fresh updates. Empty without a cap or noise."""
-    z = float(release.noise_multiplier)
-    if release.max_jobs is None or not z:
+    z, jobs = float(release.noise_multiplier), release.max_jobs
+    if jobs is None or not z:
         return {}
-    of = lambda distance: float(gaussian.epsilon(delta, distance * np.sqrt(release.max_jobs) / z))
+    of = lambda distance: float(gaussian.epsilon(delta, distance * np.sqrt(jobs) / z))
     return {each: of(distance) for each, distance in DISTANCE.items()}
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import heapq
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ KEY = jax.random.key(12)
 @functools.cache
 def scheduled(n, *args, rounds, seed=12, mean_time=1.0, **how):
     """Of rounds in a row: clients, staleness, who is selected, measures and jobs."""
-    draw = buffered(*args, **{"max_staleness": 200, **how}, mean_time=np.float32(mean_time))
+    draw: Any = buffered(*args, **{"max_staleness": 200, **how}, mean_time=np.float32(mean_time))
 
     def step(jobs, round):
         who, jobs = draw.apply(jax.random.fold_in(jax.random.key(seed), round), jobs, round, jnp.ones(n, jnp.int32))

@@ -1,6 +1,7 @@
 """Buffers under masks: the weighed sum of integers, masks by job, bits, noise; and what two answers would give away."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,14 +30,14 @@ from helpers import (
 
 KEY, N, D, K, M, ROUNDS = jax.random.key(9), 12, 8, 3, 9, 10
 DATA = targets(N, D)
-GRID = dict(weight_levels=8, levels=2.0**10)
-MASKS = {
+GRID: dict[str, Any] = dict(weight_levels=8, levels=2.0**10)
+MASKS: dict[str, dict[str, Any]] = {
     "coded": dict(colluders=1, lost=0, **GRID), "one_shot": dict(committee=3, threshold=2, fewest=2, length=4, **GRID)
 }  # fmt: skip
 
 
-def system_of(masks="coded", **how):
-    usual = dict(num_clients=N, num_params=D, buffer_size=K, concurrency=M, block=2, mesh=None)
+def system_of(masks: Any = "coded", **how: Any):
+    usual: Any = dict(num_clients=N, num_params=D, buffer_size=K, concurrency=M, block=2, mesh=None)
     return secure_fedbuff(how.pop("local", remembering()), masks=masks, **usual | MASKS[masks] | how)
 
 
@@ -65,7 +66,7 @@ def test_the_model_is_that_of_the_plain_integer_sum(masks, enclave):
 
 @pytest.mark.parametrize(("masks", "fresh"), [("coded", 64), ("one_shot", 8)])
 def test_factors_if_not_given(masks, fresh):
-    system = system_of(masks, weight_levels=None, levels=None)
+    system: Any = system_of(masks, weight_levels=None, levels=None)
     jobs = buffered(K, M, max_staleness=14).init(KEY, N)
     assert (jax.jit(system.draw)(KEY, jobs, jnp.int32(0), jnp.ones(N, jnp.int32))[0].factor == fresh).all()
 
@@ -85,7 +86,7 @@ def test_factors_are_rounded_at_random_and_fresh_ones_are_exact():
     """Of mean c s(tau); at power 1, staleness 2, c = 64: 21 or 22, the latter a third of the time."""
     stale = lambda draw: draw._replace(apply=lambda *a: (draw.apply(*a)[0]._replace(staleness=late), ()), versions=9)
     late = jnp.array([0, 1, 2, 3] * 500)
-    draw = weighed_by_staleness(stale(everyone()), 1.0, levels=64)
+    draw: Any = weighed_by_staleness(stale(everyone()), 1.0, levels=64)
     (who, _), counts = draw.apply(KEY, (), jnp.int32(0), jnp.ones(2000, int)), np.asarray(late)
     factor = np.asarray(who.factor)
     assert all({*factor[counts == tau].tolist()} == {64 // (tau + 1)} for tau in (0, 1, 3))
@@ -110,7 +111,7 @@ def lossy():
     """U = 2 of three; half of each update is 0, so half of an upload is its mask."""
     updates = np.random.default_rng(3).normal(size=(N, 40, D)).astype(np.float32)
     updates[:, :, 4:] = 0
-    how = dict(dropout=0.3, leave=0.2, threshold=2, lost=1, observe=lambda view: view.uploads)
+    how: Any = dict(dropout=0.3, leave=0.2, threshold=2, lost=1, observe=lambda view: view.uploads)
     system = system_of(local=of_the_round(jnp.asarray(updates)), **how)
     return updates, *jax.device_get(rounds_of(system, KEY, jnp.zeros(D), DATA, 40))
 
@@ -202,15 +203,18 @@ def test_errors_times_factors_are_rounded_away_up_to_the_spacing():
     assert 0 < (total > least).mean() + 1e-9 <= 0.01 and (total > least / 2).mean() > 0.01
 
 
-def test_noise_is_on_the_opened_sum_and_updates_are_short_once_rounded():
-    """Deviation z C / K on the mean; without noise a direction of fresh updates has norm C at most."""
+def test_noise_is_on_the_opened_sum_of_clipped_updates():
+    """Deviation z C / K on the mean; without noise the first direction is the mean of three fresh updates of norm C."""
     wide, zeros = targets(N, 2000), jnp.zeros(2000)
-    how = dict(num_params=2000, clip=0.1, normalize="buffer", levels=2.0**12, masks="one_shot", coins=1)
-    rounds = jax.jit(lambda z: rounds_of(system_of(noise_multiplier=z, **how), KEY, zeros, wide, 2)[1].direction)
-    silent = np.asarray(rounds(0.0))
-    noise = (np.asarray(rounds(2.0)) - silent)[0] / (2.0 * 0.1 / K)
+    how: Any = dict(num_params=2000, clip=0.1, normalize="buffer", levels=2.0**12, masks="one_shot", coins=1)
+    rounds = jax.jit(lambda z: rounds_of(system_of(noise_multiplier=z, **how), KEY, zeros, wide, 2)[1])
+    silent, noisy = jax.device_get((rounds(0.0), rounds(2.0)))
+    noise = (noisy.direction - silent.direction)[0] / (2.0 * 0.1 / K)
     assert abs(noise.std() - 1) < 4 / np.sqrt(2 * 2000) and abs(noise.mean()) < 4 / np.sqrt(2000)
-    assert (np.linalg.norm(silent, axis=1) <= 0.1 * (1 + 1e-6)).all()
+    update = -np.asarray(wide.examples)[silent.client[0]]
+    clipped = 0.1 * update / np.linalg.norm(update, axis=1, keepdims=True)
+    np.testing.assert_allclose(silent.direction[0], clipped.mean(0), atol=2e-4)
+    assert abs(clipped.mean(0)).max() > 2e-3
 
 
 test_bad_arguments = refuses(

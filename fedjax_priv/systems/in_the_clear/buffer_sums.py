@@ -116,12 +116,15 @@ def _private(local: Local, s: BufferSum) -> dict[str, Any]:
 
     In the field they are rounded before they are weighed, so that an update of factor f adds at most f to the norm.
     """
+    z, clip = s.noise_multiplier, s.clip
+    assert z is not None
+    assert clip is not None
     weighed = {"mean": discounted_mean(s.staleness_power, total=1.0)} if s.secure_sum is None else {}
     layers = stack(**weighed, **_innermost(s))
     c = s.weight_levels or 1
     return dict(
-        local=bounded(local, clip=s.clip, margin=0.0 if s.secure_sum is None else 1 / float(s.levels)),
+        local=bounded(local, clip=clip, margin=0.0 if s.secure_sum is None else 1 / float(s.levels)),
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
-        aggregate=noisy_sum(independent(), s.noise_multiplier * c, s.clip / s.largest),
-        release=BufferedNoise(s.noise_multiplier, s.clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs),
+        aggregate=noisy_sum(independent(), z * c, clip / s.largest),
+        release=BufferedNoise(z, clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs),
     )
