@@ -11,6 +11,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Layer, Local
+from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.lattice import spacing_of_weighed
@@ -33,7 +34,7 @@ def secure_fedbuff(
     num_clients: int,
     num_params: int,
     masks: Literal["coded", "one_shot"] = "coded",
-    buffer_size: int = 10,
+    buffer_size: int | None = None,
     concurrency: int | None = None,
     max_staleness: int | None = None,
     staleness_power: float = 0.5,
@@ -68,7 +69,7 @@ def secure_fedbuff(
       num_clients: clients in the data, n.
       num_params: parameters of the model, d.
       masks: how uploads are masked.
-      buffer_size: K, arrivals of a round, at least 2.
+      buffer_size: K, arrivals of a round, at least 2. 10, or everyone if they are fewer, if not given.
       concurrency: M, as in `fedbuff`.
       max_staleness: as in `fedbuff`.
       staleness_power: as in `fedbuff`, static in a sweep.
@@ -105,7 +106,10 @@ def secure_fedbuff(
     _validate.integer(num_params=num_params)
     weight_levels = FRESH[masks] if weight_levels is None else weight_levels
     _validate.integer(weight_levels=weight_levels)
-    _validate.integer(at_least=2, num_clients=num_clients, buffer_size=buffer_size)
+    _validate.integer(at_least=2, num_clients=num_clients)
+    buffer_size = min(10, num_clients) if buffer_size is None else buffer_size
+    _validate.integer(at_least=2, buffer_size=buffer_size)
+    check_population(num_clients, buffer_size, concurrency)
     code, rest = CODE.split(how)
     members, run = COMMITTEE.split(rest)
     about = {"group_size": buffer_size, "threshold": threshold, "elide": code.pop("elide", False)}
