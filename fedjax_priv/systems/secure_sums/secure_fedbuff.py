@@ -70,17 +70,18 @@ def secure_fedbuff(
       num_params: parameters of the model, d.
       masks: how uploads are masked.
       buffer_size: K, arrivals of a round, at least 2. 10, or everyone if they are fewer, if not given.
-      concurrency: M, as in `fedbuff`.
-      max_staleness: as in `fedbuff`.
-      staleness_power: as in `fedbuff`, static in a sweep.
+      concurrency: M, jobs under way at any time; a job of everyone if not given.
+      max_staleness: an update that is more rounds behind is left out; five times the mean, (M - 1) / K, if not given.
+      staleness_power: 1/2 in FedBuff; 0 weighs all updates alike. Static in a sweep.
       weight_levels: c_g, the factor of a fresh update; 64, or 8 with "one_shot" masks, if not given. 1 with
         `staleness_power=0` weighs all alike.
       normalize: "weights" divides by the sum of the factors, "buffer" by K c_g. Noise needs "buffer".
       job_law: law of the times of a client's jobs.
       mean_time: mean time of a job, of every client or `[n]`.
-      max_jobs: most jobs of a client, as in `fedbuff`.
+      max_jobs: most jobs of a client, after which it stops; any number if not given.
       clip: C, largest norm of an update, before it is weighed; no clipping if not given. Static in a sweep.
-      noise_multiplier: z, standard deviation of the server's noise over `clip`, as in `fedbuff`.
+      noise_multiplier: z, standard deviation of the server's noise on the sum of updates times `f_i / c_g`, over `clip`;
+        no noise if not given.
       levels: c_l, grid points of the quantizer per unit, or with noise per `clip`. A sum must not wrap: with `clip`
         `K c_g c_l C` is checked, without it a client whose update is too long makes the round fail. If not given, the
         finest power of two up to 2**16 that leaves room for updates of norm `clip`, or 4.
