@@ -80,8 +80,8 @@ def secure_fedbuff(
       mean_time: mean time of a job, of every client or `[n]`.
       max_jobs: most jobs of a client, after which it stops; any number if not given.
       clip: C, largest norm of an update, before it is weighed; no clipping if not given. Static in a sweep.
-      noise_multiplier: z, standard deviation of the server's noise on the sum of updates times `f_i / c_g`, over `clip`;
-        no noise if not given.
+      noise_multiplier: z, standard deviation of the server's noise on the sum of updates times `f_i / c_g`, over
+        `clip`; no noise if not given.
       levels: c_l, grid points of the quantizer per unit, or with noise per `clip`. A sum must not wrap: with `clip`
         `K c_g c_l C` is checked, without it a client whose update is too long makes the round fail. If not given, the
         finest power of two up to 2**16 that leaves room for updates of norm `clip`, or 4.
