@@ -63,6 +63,7 @@ class Cohort(NamedTuple):
     coefficient: PyTree = ()  # [n, 2], true gain over `gain`, real and imaginary part; (): `gain` is the true one
     antennas: PyTree = ()  # `Antennas`, of which `gain` is the root mean square; (): the server has one
     level: PyTree = ()  # [n], c_t over the air, the same in every row; (): the draw does not choose it
+    factor: PyTree = ()  # uint32 [n], public integer that the server multiplies its upload by; (): 1
 
 
 class Link(NamedTuple):
@@ -152,6 +153,14 @@ class Combine(NamedTuple):
     lower: Callable[[PyTree], Received]
     num_groups: int = 1  # rows of `Received`
     max_uploads: int | None = None  # most uploads in a sum; None: any number
+    times: Callable[..., PyTree] | None = None  # (y [b, ...], factor [b]) -> y; None: there is no such product
+
+    def lifted(self, y: PyTree, alive: Array, cohort: Cohort) -> PyTree:
+        """The summand of a block's uploads, each times its factor."""
+        if isinstance(cohort.factor, tuple):
+            return self.lift(y, alive, cohort.group)
+        assert self.times is not None  # else `engine.parts.check_cohort` has refused the cohort
+        return self.lift(self.times(y, cohort.factor), alive, cohort.group)
 
     @property
     def lift_sum(self) -> Callable[..., PyTree] | None:
@@ -201,6 +210,7 @@ class Layer(NamedTuple):
     threshold: int = 1  # the server opens no sum of fewer uploads
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
+    spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
 
     @property
     def scale(self) -> Callable[..., tuple] | None:

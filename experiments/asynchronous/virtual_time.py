@@ -58,14 +58,16 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
     return Outcome(draw(config, result), result, claims, [said])
 
 
-def runs(config: Config) -> xr.Dataset:
-    """Accuracy and virtual time after each round, by spread and seed, and the staleness of FedBuff's arrivals."""
+def runs(config: Config, flushes: int | None = None) -> xr.Dataset:
+    """Accuracy and virtual time after each round, by spread and seed, and the staleness of FedBuff's arrivals.
+
+    FedBuff has `flushes` rounds, or as many jobs as FedAvg if that is not given.
+    """
     keys = jax.random.split(jax.random.key(config.seed), config.repeats)
     speeds = np.stack([mean_times(config, spread) for spread in config.spreads])
     buffered, synchronous = _systems(config)
-    ours = jax.lax.map(
-        lambda mean: jax.lax.map(functools.partial(_run, config, buffered, config.flushes, mean), keys), speeds
-    )
+    each = functools.partial(_run, config, buffered, flushes or config.flushes)
+    ours = jax.lax.map(lambda mean: jax.lax.map(functools.partial(each, mean), keys), speeds)
     rounds = jax.lax.map(functools.partial(_run, config, synchronous, config.rounds, None), keys)
     waits = np.stack(
         [[_waits(config, key, who, mean) for key, who in zip(keys, rounds["client"], strict=True)] for mean in speeds]

@@ -4,6 +4,7 @@ python -m experiments.benchmarks.random_rounds --out results/random_rounds.json 
 
 Who is selected, whose upload arrives and who answers is random; in half of the rounds a word of a message is garbled,
 where a protocol has messages that are checked. Sums are compared with those of Python integers.
+In rounds that are "weighed" the server multiplies uploads by public integers, as in buffers of stale updates.
 """
 
 import functools
@@ -32,6 +33,7 @@ from fedjax_priv.testing import cohort_of, layer_round
 Q = 2**32 - 5
 D = 3
 SPACING = 211  # of one-shot masks of five clients: 2 * 21 * 5 + 1, so errors never add up to more than half of it
+WEIGHED_SPACING = 1681  # where errors are multiplied by up to 8: 2 * 21 * 5 * 8 + 1
 CHUNK = 1000
 """Rounds side by side in one program; the rounds of a protocol are that many, or a multiple."""
 
@@ -44,6 +46,7 @@ class Protocol(NamedTuple):
     words: Mapping[str, tuple[int, ...]] = {}  # shapes of messages, by field of `Garbled` or `GarbledAnswers`
     least: int = 1  # survivors that must have sent a coordinate
     most: int = Q // 2  # of a number in an upload
+    factor: int = 0  # uploads are multiplied by integers up to it, as in buffers of stale ones; 0: they are not
 
     @property
     def garble(self) -> Any:
@@ -70,6 +73,13 @@ PROTOCOLS = {
         one_shot_masks(group_size=5, spacing=SPACING, committee=4, threshold=2, fewest=2, length=2), 5, _answers(4, 2),
         most=(Q // 2 - SPACING // 2) // SPACING // 5,
     ),
+    "weighed coded": Protocol(
+        coded_masks(num_values=D, group_size=5, colluders=1, lost=2, holders=9), 5, _answers(5, 2), factor=64
+    ),
+    "weighed one-shot": Protocol(
+        one_shot_masks(group_size=5, spacing=WEIGHED_SPACING, committee=4, threshold=2, fewest=2, length=2), 5,
+        _answers(4, 2), most=(Q // 2 - WEIGHED_SPACING // 2) // WEIGHED_SPACING // 40, factor=8,
+    ),
     "thresholded": Protocol(
         thresholded_masks(
             paired_coordinates(alpha=0.8, group_size=5), num_values=D, group_size=5, threshold=2, committee=4, quorum=2
@@ -86,6 +96,7 @@ class Draws(NamedTuple):
     alive: np.ndarray
     online: np.ndarray
     garbled: dict[str, np.ndarray]
+    factor: Any  # uint32 [rounds, n]; (): none
 
     @property
     def touched(self) -> np.ndarray:
@@ -106,7 +117,8 @@ def drawn(protocol: Protocol, rounds: int, seed: int) -> Draws:
     for round in np.flatnonzero(rng.random(rounds) < 0.5) if wrong else ():
         words = wrong[rng.choice([*wrong])][round].reshape(-1)
         words[rng.integers(words.size)] = rng.integers(1, Q)
-    return Draws(x, selected, alive, online, wrong)
+    factor = rng.integers(0, protocol.factor + 1, (rounds, n), dtype=np.uint32) if protocol.factor else ()
+    return Draws(x, selected, alive, online, wrong, factor)
 
 
 class Found(NamedTuple):
@@ -128,7 +140,7 @@ def _program(name: str) -> Any:
         if protocol.garble:
             garble, words = protocol.garble
             layer = garble(layer, words(**draws.garbled))
-        who = cohort_of(protocol.clients)._replace(selected=draws.selected)
+        who = cohort_of(protocol.clients)._replace(selected=draws.selected, factor=draws.factor)
         alive, online = jnp.asarray(draws.alive), jnp.asarray(draws.online)
         outcome = layer_round(layer, key, draws.x, who, alive, online)
         clear, received = outcome["sent"].clear, outcome["received"]
@@ -148,7 +160,8 @@ def play(name: str, seed: int = 0) -> tuple[Draws, Found]:
     keys = jax.random.split(jax.random.key(seed), CHUNK)
     taken, value, status, chosen = jax.device_get(_program(name)(keys, draws))
     sent = draws.alive[:, :, None] & chosen
-    plain = np.where(sent, draws.x, 0).astype(object).sum(1) % Q
+    times = draws.factor[:, :, None] if protocol.factor else 1
+    plain = (np.where(sent, draws.x, 0).astype(object) * times).sum(1) % Q
     enough = sent.sum(1) >= protocol.least
     right = (value == np.where(enough, plain, 0)).all(1)
     return draws, Found(taken, right, ~enough.any(1), (status & Status.WRONG_SHARES) > 0)

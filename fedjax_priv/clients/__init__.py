@@ -5,6 +5,8 @@
 - `antenna_draws`: all clients, heard by several antennas.
 - `level_draws`: draws that carry the levels at which users are received over the air.
 - `asynchronous_draws`: cohorts of the updates that arrive next; `job_times`: when they do.
+- `asynchronous_draws`, `capped_draws`: cohorts of the updates that arrive next; `job_times`: when they do;
+  `staleness_factors`: what the server multiplies them by in a secure sum.
 - `cohort_rows`: what draws have in common.
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
 - `local_training`: local SGD and FedSGD.
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from fedjax_priv.clients.replays import once_per_model
     from fedjax_priv.clients.schedulers import best_gains, proportional_fair, round_robin
     from fedjax_priv.clients.separated_draws import separated
+    from fedjax_priv.clients.staleness_factors import weighed_by_staleness
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 
@@ -50,5 +53,5 @@ __all__ = [
     "LocalSteps", "at_levels", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
     "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas", "independent",
     "local_sgd", "norm_methods", "normalized", "once_per_model", "only_if", "poisson", "proportional_fair",
-    "round_robin", "sample", "scheduled", "separated",
+    "round_robin", "sample", "scheduled", "separated", "weighed_by_staleness",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float32, Int, Int32, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.clients.capped_draws import capped
 from fedjax_priv.clients.cohort_rows import Counts, cohort_of
 from fedjax_priv.clients.job_times import JobLaw, JobTimes, job_times
 from fedjax_priv.keys import named, per_client
@@ -35,6 +36,7 @@ def buffered(
     concurrency: int | None = None,
     *,
     max_staleness: int,
+    max_jobs: int | None = None,
     law: JobLaw = "half_normal",
     mean_time: ArrayLike = 1.0,
 ) -> Draw:
@@ -50,10 +52,15 @@ def buffered(
     No client has two jobs under way, and none is twice in a buffer. An arrival that is too stale fills a place and is
     not `selected`. Rounds measure `staleness`, whether it was `too_stale`, and the `virtual_time` of the flush.
 
+    With `max_jobs`, a client stops after so many jobs. A slot stays empty while nobody may take it. Where fewer jobs
+    are left than places, the round is of those that arrive, and in the end of nobody: other places are not `selected`.
+    Rounds measure which were `unfilled`, and how many clients have `stopped`.
+
     Args:
       buffer_size: K, arrivals of a round.
       concurrency: M, jobs under way at any time. None: a job of every client.
       max_staleness: rounds behind, from which on an arrival is left out; as many models and one are kept.
+      max_jobs: of a client; any number if not given.
       law: of the times of a client's jobs.
       mean_time: their mean, > 0, of every client or `[n]`.
 
@@ -71,6 +78,13 @@ def buffered(
     if concurrency is not None:
         _validate.integer(concurrency=concurrency)
     times, versions = job_times(law, mean_time), max_staleness + 1
+    if max_jobs is not None:
+        _validate.integer(max_jobs=max_jobs)
+        return _of_enough(
+            capped(buffer_size, concurrency, max_jobs=max_jobs, versions=versions, times=times),
+            buffer_size,
+            concurrency,
+        )
 
     def init(key: Key, n: int) -> Jobs:
         slots = n if concurrency is None else concurrency
@@ -92,6 +106,16 @@ def buffered(
         return {"staleness": who.staleness, "too_stale": who.staleness >= versions, "virtual_time": jobs.clock}
 
     return Draw(init, apply, versions=versions, measures=measures)
+
+
+def _of_enough(draw: Draw, buffer_size: int, concurrency: int | None) -> Draw:
+    """The draw, of populations that are large enough."""
+
+    def init(key: Key, n: int) -> PyTree:
+        check_population(n, buffer_size, concurrency)
+        return draw.init(key, n)
+
+    return draw._replace(init=init)
 
 
 def check_population(num_clients: int, buffer_size: int, concurrency: int | None) -> None:

@@ -77,3 +77,23 @@ def spacing_of(group_size: int, coins: int, num_values: int, failure: float) -> 
         outcomes = outcomes * above // (2 * most - above + 1)
         above -= 1
     return 2 * (above - most) + 1
+
+
+def spacing_of_weighed(group_size: int, coins: int, num_values: int, failure: float, largest: int) -> int:
+    """As `spacing_of`, where each upload is multiplied by an integer w of at most `largest`, and its error with it.
+
+    Certain is `2 coins N largest + 1`. A sum of errors is one of `2 coins N` terms of +-w/2, so it exceeds b somewhere
+    with probability at most `2 d exp(-(b + 1)^2 / (coins N largest^2))` (Hoeffding): with `failure` above 0, Delta is
+    2 b + 1 for the smallest b for which that is at most `failure`.
+
+    Examples:
+      >>> spacing_of_weighed(10, 21, 165_000, 0.0, 64), spacing_of_weighed(10, 21, 165_000, 1e-12, 64)
+      (26881, 11777)
+      >>> spacing_of_weighed(10, 21, 165_000, 1e-12, 1), spacing_of(10, 21, 165_000, 1e-12)  # the bound, and exactly
+      (185, 175)
+    """
+    most = coins * group_size * largest
+    if failure == 0:
+        return 2 * most + 1
+    deviation = largest * math.sqrt(coins * group_size * math.log(2 * num_values / failure))
+    return 2 * min(most, math.ceil(deviation) - 1) + 1

@@ -165,10 +165,12 @@ def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData
     """Client state and samples have a row for everyone, or for the cohort in its order; a sum can hold its uploads.
 
     Raises:
-      ValueError: it is not so, or clients do not know their gains and `channel` takes what they know for the truth, or
-        one of several antennas for all.
+      ValueError: it is not so, uploads have factors and `layers` cannot multiply them, or clients do not know their
+        gains and `channel` takes what they know for the truth, or one of several antennas for all.
     """
     most = parts.combine.max_uploads
+    if not isinstance(who.factor, tuple) and parts.combine.times is None:
+        raise ValueError("layers must end in one whose sums may be weighed, such as plain_field() or coded_masks()")
     if not isinstance(who.coefficient, tuple) and not parts.channel.turns:
         raise ValueError("channel must be true_gains(...) where clients do not know their gains, got another one")
     if isinstance(who.antennas, base.Antennas) != parts.channel.antennas:

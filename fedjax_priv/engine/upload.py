@@ -97,7 +97,7 @@ def _upload(
     uploads = only_rows(arrived, y) if parts.observe and not parts.channel.superposes else ()
     checked = not isinstance(sent.valid, tuple)
     alive, rejected = (arrived & sent.valid, arrived & ~sent.valid) if checked else (arrived, ())
-    return parts.combine.lift(y, alive, who.group), Uploaded(memory, carried, loss, sent, alive, uploads, rejected)
+    return parts.combine.lifted(y, alive, who), Uploaded(memory, carried, loss, sent, alive, uploads, rejected)
 
 
 def by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:

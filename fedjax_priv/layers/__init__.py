@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.sparse_mask import sparse_masks
     from fedjax_priv.layers.sparsification import plain_sparse, rand_k, top_k
     from fedjax_priv.layers.stacking import stack, stateless
-    from fedjax_priv.layers.staleness import discounted_mean
+    from fedjax_priv.layers.staleness import discounted_mean, mean_by_factors
     from fedjax_priv.layers.stochastic_levels import coded, qsgd, uniform_levels
     from fedjax_priv.layers.thresholded_mask import thresholded_masks
     from fedjax_priv.layers.votes import invert_gains, plain_signs, sign, tones
@@ -70,9 +70,10 @@ __all__ = [
     "Levels", "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "common_coordinates",
     "conspar", "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum",
     "float_sum", "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "largest_element",
-    "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean", "paired_coordinates",
-    "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse", "plain_sparse_field",
-    "planned_levels", "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate", "round_within", "scale", "sign",
-    "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks", "tones", "top_k", "uniform_levels",
-    "validate_norm", "waveform", "weakest", "weighted_mean", "within_budget", "wrap",
+    "mean_by_factors", "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean",
+    "paired_coordinates", "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse",
+    "plain_sparse_field", "planned_levels", "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate",
+    "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks",
+    "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest", "weighted_mean", "within_budget",
+    "wrap",
 ]  # fmt: skip

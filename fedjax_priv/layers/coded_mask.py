@@ -24,6 +24,7 @@ from fedjax_priv.layers.secure_sum import committed_sums
 from fedjax_priv.layers.secure_sum import committee as committees
 from fedjax_priv.layers.secure_sum.committee import Roster
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
+from fedjax_priv.layers.secure_sum.public_factors import bits_to_tell, in_sum, weighed
 
 
 class Code(NamedTuple):
@@ -33,6 +34,7 @@ class Code(NamedTuple):
     colluders: int  # T
     threshold: int  # U
     num_values: int  # d
+    holders: int  # of shares of a mask, its owner among them
     prg: Prg = philox  # of masks and pieces
 
     @property
@@ -61,6 +63,7 @@ def coded_masks(
     colluders: int | None = None,
     lost: int | None = None,
     threshold: int | None = None,
+    holders: int | None = None,
     elide: bool = False,
     prg: GeneratorName | Prg = "philox",
 ) -> Layer:
@@ -79,8 +82,15 @@ def coded_masks(
       lost: D, clients that may be lost, T + D < N; 3 N / 10 rounded down if not given.
       threshold: U, answers from which the sum of masks is decoded, T < U <= N - D, and fewest uploads whose sum is
         opened; N - D if not given. Shares are d / (U - T) numbers long.
+      holders: clients among which shares go out, those with numbers below this: all of a population, where clients
+        begin at other times than those that answer for them. The clients of the round if not given.
       elide: neither mask nor code. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of masks and pieces, from seeds of 64 bits ("philox", "threefry") or 256 ("chacha20").
+
+    Uploads may have factors (`Cohort.factor`): holders then answer with the sum of the shares, each times the factor of
+    its upload, and the server gets the sum of the updates times theirs. With `holders`, shares go out when jobs begin;
+    they count where a job's upload arrives, as many down as up, since in the long run clients that have as many jobs
+    get as many as they send.
 
     Masks and pieces are words of a generator. With uniform ones T clients and the server would learn
     the sum and nothing else, whatever they compute.
@@ -88,14 +98,15 @@ def coded_masks(
     Raises:
       ValueError: a size outside its range, shares of a client of 512 MiB or more, or (when a round is traced) a cohort
         above `group_size` or below `threshold`, or uploads of another length.
+        A client of the round whose number is not below `holders` makes the round fail.
 
     Examples:
       >>> masks = coded_masks(num_values=1000, group_size=10, colluders=4, lost=3)
       >>> masks.threshold
       7
     """
-    code = code_of(num_values, group_size, colluders, lost, threshold, prg)
-    combine = field_sum()
+    code = code_of(num_values, group_size, colluders, lost, threshold, holders, prg)
+    combine = weighed(field_sum())
 
     def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
         del key, cohort
@@ -108,32 +119,32 @@ def coded_masks(
         key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
     ) -> tuple[Array, Roster, Bits]:
         del state, placement
-        return _open_round(code, key, cohort)
+        return _open_round(code, key, cohort, by_number=holders is not None)
 
     def disclose(
         seed: Array, roster: Roster, clear: tuple, alive: Array, online: Array, placement: Placement = ONE_DEVICE
     ) -> tuple[Opened, Bits]:
         del clear
-        told = alive.sum() >= code.threshold
+        told = (in_sum(alive, roster.factor).sum() >= code.threshold) & (roster.place < code.holders).all()
         sent, sums, commitment = (
             online & told,
             jnp.zeros((len(alive), code.length), jnp.uint32),
             jnp.zeros(2, jnp.uint32),
         )
         if not elide:
-            sums, commitment = _sums_of_shares(code, seed, roster.round[0], alive, placement)
+            sums, commitment = _sums_of_shares(code, seed, roster, alive, placement)
             sums, commitment = only_rows(sent, sums), jnp.where(told, commitment, 0)
         up = jnp.where(sent, message_bits(sums[0]), 0)
-        listed = jnp.where(alive, 8 * ((roster.selected.sum(dtype=jnp.uint32) + 7) // 8), 0)
-        return Opened(sums, sent, commitment), {"unmask": Link(up, listed)}
+        listed = 8 * ((roster.selected.sum(dtype=jnp.uint32) + 7) // 8) + bits_to_tell(alive, roster.factor)
+        return Opened(sums, sent, commitment), {"unmask": Link(up, jnp.where(alive, listed, 0))}
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
-        del roster, placement
+        del placement
         enough = header.sent.sum() >= code.threshold
         count = jnp.where(enough, received.count, 0)
         if elide:
             return Received(received.value, count, jnp.zeros(1, jnp.int32))
-        mask = _sum_of_masks(code, header)
+        mask = _sum_of_masks(code, header, roster)
         value = field.sub(received.value, mask[None, : received.value.shape[1]])
         return Received(value, count, committed_sums.status(mask, header.commitment, enough))
 
@@ -149,6 +160,7 @@ def code_of(
     colluders: int | None,
     lost: int | None,
     threshold: int | None,
+    holders: int | None = None,
     prg: GeneratorName | Prg = "philox",
 ) -> Code:
     """Checked arguments of `coded_masks`."""
@@ -167,28 +179,32 @@ def code_of(
             f"threshold must be above colluders = {colluders} and at most group_size - lost = {group_size - lost}, "
             f"got {threshold}"
         )
-    code = Code(group_size, colluders, threshold, num_values, generator(prg))
-    message_bits(jax.ShapeDtypeStruct((group_size - 1, code.length), jnp.uint32))
+    holders = group_size if holders is None else holders
+    _validate.integer(at_least=group_size, holders=holders)
+    code = Code(group_size, colluders, threshold, num_values, holders, generator(prg))
+    message_bits(jax.ShapeDtypeStruct((holders - 1, code.length), jnp.uint32))
     return code
 
 
 def points(code: Code) -> tuple[UInt32[Array, " n"], UInt32[Array, " u"]]:
     """Where shares and pieces are values of the polynomials, alpha and beta: distinct, and none is both."""
     beta = jnp.arange(1, code.threshold + 1, dtype=jnp.uint32)
-    alpha = jnp.arange(code.threshold + 1, code.threshold + code.group_size + 1, dtype=jnp.uint32)
+    alpha = jnp.arange(code.threshold + 1, code.threshold + code.holders + 1, dtype=jnp.uint32)
     return jax.lax.optimization_barrier((alpha, beta))  # else XLA would compute weights while it compiles
 
 
-def _open_round(code: Code, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n w"], Roster, Bits]:
+def _open_round(code: Code, key: Key, cohort: Cohort, *, by_number: bool) -> tuple[UInt32[Array, "n s"], Roster, Bits]:
     """Every client draws a seed, commits to its mask, and sends a share of it to each other one."""
     n = cohort.client.size
     committees.check_cohort(n, code.group_size, threshold=code.threshold)
     seed = committees.own_seeds(key, cohort.client, code.prg.seed_words)
-    others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
+    holders = jnp.uint32(code.holders) if by_number else cohort.selected.sum(dtype=jnp.uint32)
+    others = jnp.maximum(holders, 1) - 1
     share = message_bits(jax.ShapeDtypeStruct((code.length,), jnp.uint32))
     shares = jnp.where(cohort.selected, others * share, 0)
     bits = {"advertise": committed_sums.sending(cohort.selected), "share": Link(shares, shares)}
-    return seed, Roster(cohort.round, cohort.selected, jnp.arange(n)), bits
+    rows = jnp.arange(n)
+    return seed, Roster(cohort.round, cohort.selected, rows, cohort.factor, cohort.client if by_number else rows), bits
 
 
 def _masks(code: Code, seed: UInt32[Array, "b s"], round: Array) -> UInt32[Array, "b w"]:
@@ -205,9 +221,11 @@ def pieces_of(code: Code, seed: UInt32[Array, "b s"], round: Array) -> UInt32[Ar
 
 
 def _sums_of_shares(
-    code: Code, seed: UInt32[Array, "n s"], round: Array, alive: Bool[Array, " n"], placement: Placement
+    code: Code, seed: UInt32[Array, "n s"], roster: Roster, alive: Bool[Array, " n"], placement: Placement
 ) -> tuple[UInt32[Array, "n l"], UInt32[Array, " 2"]]:
-    """For each client the sum of the shares that survivors have sent it; and the sum of survivors' commitments."""
+    """For each client the sum of the shares that survivors have sent it, and that of the survivors' commitments, each
+    times the factor of its upload.
+    """
     n, (alpha, beta) = len(seed), points(code)
 
     def shares(shared: tuple, seed: Array) -> tuple[Array, Array]:
@@ -217,14 +235,14 @@ def _sums_of_shares(
         mask = jnp.moveaxis(pieces[: code.pieces], 1, 0).reshape(len(seed), -1)
         return jnp.moveaxis(of_holders.reshape(n, len(seed), code.length), 1, 0), committed_sums.committed(mask)
 
-    shared = lagrange.basis(beta, alpha[:n]), round
+    shared = lagrange.basis(beta, alpha[roster.place]), roster.round[0]
     held = 12 * (code.threshold + n) * code.length
-    return committees.sums_held(shares, shared, (seed,), alive, held, placement)
+    return committees.sums_held(shares, shared, (seed,), alive, held, placement, roster.factor)
 
 
-def _sum_of_masks(code: Code, header: Opened) -> UInt32[Array, " w"]:
+def _sum_of_masks(code: Code, header: Opened, roster: Roster) -> UInt32[Array, " w"]:
     """What the first U answers decode to."""
     alpha, beta = points(code)
     chosen = shamir.first(code.threshold, header.sent)
-    weights = lagrange.basis(alpha[: len(chosen)], beta[: code.pieces], chosen)
+    weights = lagrange.basis(alpha[roster.place], beta[: code.pieces], chosen)
     return matrix.matmul(weights, header.sums).reshape(-1)

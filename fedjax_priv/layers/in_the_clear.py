@@ -15,6 +15,7 @@ from fedjax_priv.layers.group_sums import (
     float_sum,
     message_bits,
 )
+from fedjax_priv.layers.secure_sum.public_factors import weighed
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
@@ -53,7 +54,7 @@ def plain_field(num_groups: int = 1) -> Layer:
     Examples:
       >>> send = stack(mean=weighted_mean(), quantize=quantize(2**20, 10), send=plain_field())
     """
-    return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0])), combine=field_sum(num_groups))
+    return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0])), combine=weighed(field_sum(num_groups)))
 
 
 def plain_ring(bits: int, num_groups: int = 1) -> Layer:

@@ -24,6 +24,7 @@ from fedjax_priv.layers.secure_sum import committed_sums
 from fedjax_priv.layers.secure_sum import committee as committees
 from fedjax_priv.layers.secure_sum.committee import Roster
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
+from fedjax_priv.layers.secure_sum.public_factors import bits_to_tell, in_sum, weighed
 
 HINT = "the server also learns the sum of the clients' secrets and of their errors"
 UNKNOWN = "how hard it is to take off a mask was not estimated (secrets of {} numbers modulo q)"
@@ -85,6 +86,9 @@ def one_shot_masks(
       prg: generator of secrets, errors and the public matrix, with seeds of 64 bits ("philox", "threefry") or 256
         ("chacha20").
 
+    Uploads may have factors (`Cohort.factor`): members add shares times these, and errors are multiplied as updates
+    are, so that more of the field is spent: see `crypto.lattice.spacing_of_weighed`.
+
     Members answer once, for one list of survivors: two answers, for S and for S without i, would give s_i.
 
     Raises:
@@ -98,7 +102,7 @@ def one_shot_masks(
       >>> send = stack(mean=weighted_mean(), quantize=grid, masks=masks)
     """
     terms = terms_of(group_size, spacing, committee, threshold, fewest, length, coins, prg)
-    combine = field_sum()
+    combine = weighed(field_sum())
 
     def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
         del key, cohort
@@ -116,12 +120,13 @@ def one_shot_masks(
         seed: Array, roster: Roster, clear: tuple, alive: Array, online: Array, placement: Placement = ONE_DEVICE
     ) -> tuple[Opened, Bits]:
         del clear
-        told = alive.sum() >= terms.fewest
+        told = in_sum(alive, roster.factor).sum() >= terms.fewest
         sent = (online & roster.selected)[roster.member] & told
-        sums, commitment = _sums_of_shares(terms, seed, roster.round[0], alive, placement)
+        sums, commitment = _sums_of_shares(terms, seed, roster, alive, placement)
         sums, commitment = only_rows(sent, sums), jnp.where(told, commitment, 0)
         share = message_bits(sums[0])
-        relayed = jnp.where(alive[roster.member], alive.sum(dtype=jnp.uint32) * share, 0)
+        relayed = alive.sum(dtype=jnp.uint32) * share + bits_to_tell(alive, roster.factor)
+        relayed = jnp.where(alive[roster.member], relayed, 0)
         bits = {"unmask": committees.asked(roster, jnp.where(sent, share, 0), relayed)}
         return Opened(sums, sent, commitment), bits
 
@@ -139,7 +144,7 @@ def one_shot_masks(
     caveats = (ELIDED,) if elide else (HINT, UNKNOWN.format(length) if coins else NO_ERRORS)
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine, caveats=caveats, needs_placement=True,
-        threshold=terms.fewest,
+        threshold=terms.fewest, spacing=spacing,
     )  # fmt: skip
 
 
@@ -185,7 +190,7 @@ def _open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "
     keys = each_named(key, ("seed", "committee"))
     member = committees.elected(keys["committee"], cohort.selected, terms.committee)
     seed = committees.own_seeds(keys["seed"], cohort.client, terms.prg.seed_words)
-    return seed, Roster(cohort.round, cohort.selected, member), {}
+    return seed, Roster(cohort.round, cohort.selected, member, cohort.factor), {}
 
 
 def secrets_of(terms: Terms, seed: UInt32[Array, "b s"], round: Array) -> UInt32[Array, "b k"]:
@@ -206,12 +211,13 @@ def _upload(terms: Terms, seed: UInt32[Array, "b s"], round: Array, x: UInt32[Ar
 
 
 def _sums_of_shares(
-    terms: Terms, seed: UInt32[Array, "n s"], round: Array, alive: Bool[Array, " n"], placement: Placement
+    terms: Terms, seed: UInt32[Array, "n s"], roster: Roster, alive: Bool[Array, " n"], placement: Placement
 ) -> tuple[UInt32[Array, "c k"], UInt32[Array, " 2"]]:
-    """For each member the sum of the shares that it got from survivors, recomputed from their seeds.
+    """For each member the sum of the shares that it got from survivors, recomputed from their seeds, each times the
+    factor of its upload.
 
     Returns:
-      These, and the sum of the survivors' commitments.
+      These, and the sum of the survivors' commitments, times these factors.
     """
 
     def shares(round: Array, seed: Array) -> tuple[Array, Array]:
@@ -220,7 +226,7 @@ def _sums_of_shares(
         return jax.vmap(share)(coefficients, secrets), committed_sums.committed(secrets)
 
     held = 4 * terms.length * (4 * terms.threshold + 2 * terms.committee)
-    return committees.sums_held(shares, round, (seed,), alive, held, placement)
+    return committees.sums_held(shares, roster.round[0], (seed,), alive, held, placement, roster.factor)
 
 
 def sum_of_secrets(terms: Terms, header: Opened) -> UInt32[Array, "1 k"]:

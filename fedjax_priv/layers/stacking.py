@@ -187,4 +187,5 @@ def stack(**layers: Layer) -> Layer:
         threshold=last.threshold,
         digest=last.digest,
         by_list=any(layer.by_list for layer in layers.values()),
+        spacing=last.spacing,
     )  # fmt: skip

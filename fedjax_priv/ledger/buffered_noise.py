@@ -4,6 +4,11 @@ Who arrives when is public and, if times of jobs depend on no data, tells nothin
 staleness tau has weight `s(tau) = (1 + tau)^-p` and norm at most C, so a client pays `sum s(tau)^2 / z^2`, the square
 of the distance of one Gaussian mechanism, whatever was released before. Participation is uneven: every client has its
 own figure. Every attempt at a round counts.
+
+In a secure sum updates are rounded inside the ball and then multiplied by a public integer f of at most c_g, and the
+noise is z C c_g: a client pays `sum (f / c_g)^2 / z^2`, by the factors that the run has drawn.
+
+A client that stops after c updates pays at most `c / z^2`, which is known before a run.
 """
 
 import functools
@@ -25,28 +30,45 @@ def entries(release: BufferedNoise, question: Question) -> list[Entry]:
     z = float(release.noise_multiplier)
     if not z:
         return [no_guarantee("anybody", ADJACENT["replacement"], "updates are clipped and no noise is added")]
-    spent, most = weights_spent(question, float(release.power))
+    spent, most = weights_spent(release, question)
 
     def figure(neighbours: Neighbours) -> Figure:
         of = functools.partial(_epsilon, question.delta, DISTANCE[neighbours] / z)
         why = f"{EXACT}; weights of all updates of a client; times of jobs depend on no data"
         return Figure(of(spent), question.delta, why, lambda: of(most))
 
-    claim = none("no figure of the paper is for this run")
+    claim, before = none("no figure of the paper is for this run"), promised(release, question.delta)
     who = "a client, or anybody else who sees all models and who takes part"
     return [
         *(
-            Entry(who, ADJACENT[each], claim, figure(each), view="device", gaussian=True, neighbours=each)
+            Entry(who, ADJACENT[each], claim, figure(each), _promise(release, before.get(each)), "device", True, each)
             for each in DISTANCE
         ),
-        seen_by_server("every update"),
+        seen_by_server("the exact sum of each buffer" if release.secure else "every update"),
     ]
 
 
-def weights_spent(question: Question, power: float) -> tuple[np.ndarray, np.ndarray]:
-    """`sum s(tau)^2` over the updates of each client, `[n]`, and the most of any after each round, `[rounds]`."""
+def promised(release: BufferedNoise, delta: float) -> dict[Neighbours, float]:
+    """Eps that no client exceeds, known before a run: of `max_jobs` fresh updates. Empty without a cap or noise."""
+    z, jobs = float(release.noise_multiplier), release.max_jobs
+    if jobs is None or not z:
+        return {}
+    of = lambda distance: float(gaussian.epsilon(delta, distance * np.sqrt(jobs) / z))
+    return {each: of(distance) for each, distance in DISTANCE.items()}
+
+
+def _promise(release: BufferedNoise, before: float | None) -> str:
+    return "" if before is None else f"promised before the run: eps {before:.4g}, of {release.max_jobs} fresh updates"
+
+
+def weights_spent(release: BufferedNoise, question: Question) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of squared weights of each client's updates, `[n]`, and the most of any after each round, `[rounds]`."""
     run = question.run
-    square = (1.0 + run["staleness"].values.astype(float)) ** (-2 * power) * (run.up_bytes.sel(phase="upload") > 0)
+    if release.weight_levels is None:
+        weight = (1.0 + run["staleness"].values.astype(float)) ** -float(release.power)
+    else:
+        weight = run["factor"].values.astype(float) / release.weight_levels
+    square = weight**2 * (run.up_bytes.sel(phase="upload") > 0)
     spent, most = np.zeros(question.count.size), np.zeros(run.sizes["round"])
     for number, (who, weights) in enumerate(zip(run.client_id.values, np.asarray(square), strict=True)):
         spent[who] += weights

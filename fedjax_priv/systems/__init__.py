@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.secure_sums.lightsecagg import lightsecagg
     from fedjax_priv.systems.secure_sums.one_shot_secagg import one_shot_secagg
     from fedjax_priv.systems.secure_sums.secagg import secagg
+    from fedjax_priv.systems.secure_sums.secure_fedbuff import secure_fedbuff
     from fedjax_priv.systems.secure_sums.sparse_secagg import sparse_secagg
     from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 else:
@@ -46,6 +47,6 @@ else:
 __all__ = [
     "blind_wireless", "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg",
     "dp_sgd", "f2ed", "fedavg", "fedbuff", "fednova", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg",
-    "over_the_air_vote", "rcgd_ef", "robajol", "robust_fedavg", "secagg", "share", "sparse_fedavg", "sparse_secagg",
-    "thresholded_secagg", "two_tone_vote", "wireless",
+    "over_the_air_vote", "rcgd_ef", "robajol", "robust_fedavg", "secagg", "secure_fedbuff", "share", "sparse_fedavg",
+    "sparse_secagg", "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

@@ -148,6 +148,9 @@ class BufferedNoise(NamedTuple):
     noise_multiplier: float | Array  # z: standard deviation of the sum's noise over `clip`
     clip: float | Array  # C, largest norm of an update before it is weighted
     power: float | Array  # an update tau rounds behind has weight (1 + tau)^-power
+    weight_levels: int | None = None  # c_g: the weight is the run's `factor` over it, about as much; None: exactly
+    secure: bool = False  # the server gets the exact sum of each buffer, and no update
+    max_jobs: int | None = None  # after which a client stops; None: any number
 
 
 Release = (

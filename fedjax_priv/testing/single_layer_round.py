@@ -73,7 +73,7 @@ def layer_round(
     header, closing = layer.disclose(spoil(private) if spoil else private, public, sent.clear, alive, online)
     if layer.combine is None:
         raise ValueError("layer must end in one with a `combine`, such as stack(it=..., send=plain()); got None")
-    received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(y, alive, cohort.group)))
+    received = layer.decode(header, public, layer.combine.lower(layer.combine.lifted(y, alive, cohort)))
     return {
         "received": received, "header": header, "sent": sent, "upload": y, "private": private, "public": public,
         "bits": {**opening, **closing}, "state": state,

@@ -113,6 +113,7 @@ NOT_THESE = {
     "distributed_dp_fedavg": "its sums are modulo a power of two, of rotated updates",
     "fedbuff": "its rounds are asynchronous",
     "fednova": "its updates are divided by local steps, which is no choice of `weigh`",
+    "secure_fedbuff": "its rounds are asynchronous",
     "lightsecagg": "its masks are those of a code, which is no choice of `secure`",
     "digital_fedavg": "its uploads have as many bits as its links carry, which is no choice of `channel`",
     "majority_vote": "it sends signs, which is no choice of `compress`",

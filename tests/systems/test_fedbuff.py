@@ -17,7 +17,7 @@ from fedjax_priv.layers import average, coded_masks, discounted_mean, plain, pla
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
 from fedjax_priv.systems import fedbuff
 from fedjax_priv.theory import gaussian
-from helpers import engine, refuses, remembering, rounds_of, same_bits, targets, towards_target
+from helpers import Q, engine, refuses, remembering, rounds_of, same_bits, targets, towards_target
 
 KEY, N, D, K, M, ROUNDS = jax.random.key(9), 12, 8, 3, 9, 12
 DATA = targets(N, D)
@@ -142,14 +142,15 @@ def test_updates_are_clipped_and_noise_is_on_the_sum():
     assert stats.kstest(noise * 1.5, "norm").pvalue < 1e-6
 
 
-def of_staleness(late):
+def of_staleness(late, factor=None):
     """What a ledger reads of a run in which client 0 came every time, and client 1 once."""
     rounds, each = len(late), ("round", "client")
     client = np.array([[0, 1 if round == 0 else 2] for round in range(rounds)])
+    drawn = {} if factor is None else {"factor": (each, np.stack([factor, np.full(rounds, 64)], 1))}
     return xr.Dataset(
         {
             "client_id": (each, client), "staleness": (each, np.stack([late, np.zeros(rounds, int)], 1)),
-            "up_bytes": (("phase", *each), np.ones((1, rounds, 2))),
+            "up_bytes": (("phase", *each), np.ones((1, rounds, 2))), **drawn,
         },
         {"phase": ["upload"], "round": np.arange(1, rounds + 1)}, {"num_params": D},
     )  # fmt: skip
@@ -172,6 +173,55 @@ def test_figures_of_ten_updates(late, mu, epsilon, replacement):
     assert after[-1] == pytest.approx(of_clients["zero-out"].max()) and (np.diff(after) > 0).all()
 
 
+def of_client_0(system, run):
+    """Eps by neighbours, and what the entries note."""
+    found = [entry for entry in ledger(system, run, DATA, delta=1e-5) if entry.view == "device"]
+    return {entry.neighbours: np.asarray(entry.proved.epsilon)[0] for entry in found}, [entry.note for entry in found]
+
+
+def test_in_a_secure_sum_a_client_pays_by_the_factors_that_were_drawn():
+    """Of 64: not by the s(tau) that they are near to; a lost update costs nothing."""
+    late, factor = np.arange(10), np.array([64, 46, 36, 32, 29, 26, 24, 23, 21, 21])
+    secure = private(secure_sum=FIELD, weight_levels=64)
+    run = of_staleness(late, factor)
+    epsilon, _ = of_client_0(secure, run)
+    mu = np.sqrt((factor / 64.0) ** 2 @ np.ones(10)) / 2
+    assert epsilon["zero-out"] == pytest.approx(float(gaussian.epsilon(1e-5, mu)), rel=1e-9)
+    assert epsilon["replacement"] == pytest.approx(float(gaussian.epsilon(1e-5, 2 * mu)), rel=1e-9)
+    assert epsilon["zero-out"] != pytest.approx(of_client_0(private(), run)[0]["zero-out"], rel=1e-3)
+    lost = run.assign(up_bytes=run.up_bytes * (run["round"] > 1))
+    less = float(gaussian.epsilon(1e-5, np.sqrt(mu**2 - 1 / 4)))
+    assert of_client_0(secure, lost)[0]["zero-out"] == pytest.approx(less, rel=1e-9)
+
+
+def test_who_stops_after_so_many_jobs_pays_no_more_than_was_promised():
+    """Ten fresh updates at most: the figure that all of them would cost, whatever comes of the run."""
+    epsilon, (zeros, others) = of_client_0(private(max_jobs=10), of_staleness(np.arange(10)))
+    assert zeros == "promised before the run: eps 7.511, of 10 fresh updates" and "eps 17.86, of 10" in others
+    assert epsilon["zero-out"] == pytest.approx(3.6580, rel=2e-5)
+    assert of_client_0(private(), of_staleness(np.arange(10)))[1] == ["", ""]
+    system = private(max_jobs=2, secure_sum=FIELD, weight_levels=8)
+    run = simulate(system, KEY, jnp.zeros(D), DATA, rounds=12, every=12, progress=False)
+    came = run.up_bytes.sel(phase="upload").values > 0
+    assert np.bincount(run.client_id.values[came], minlength=N).tolist() == [2] * N
+    assert run.stopped[-1].max() == N and run.unfilled[-1].all() and not run.status.any()
+    (device, *_, server) = ledger(system, run, DATA, delta=1e-5)
+    most = float(gaussian.epsilon(1e-5, np.sqrt(2) / 2))
+    assert np.asarray(device.proved.epsilon).max() <= most and f"eps {most:.4g}, of 2" in device.note
+    assert np.asarray(device.proved.epsilon).min() > float(gaussian.epsilon(1e-5, np.sqrt(2) / 8))
+    assert "it sees every update" in server.proved.why  # an enclave stands for a sum that is hidden
+
+
+def test_updates_are_in_the_ball_once_they_are_rounded():
+    """In integers, so that a factor f adds at most f C to the sum. The control: clipped alone, they are longer."""
+    wide = targets(N, 2000)
+    how = dict(secure_sum=FIELD, weight_levels=8, levels=2.0**8, observe=lambda view: view.uploads)
+    uploads = lambda **more: rounds_of(system_of(clip=0.1, **how | more), KEY, jnp.zeros(2000), wide, 2)[1].observed
+    squared = lambda rows: ((np.asarray(rows).astype(np.int64) + Q // 2) % Q - Q // 2).astype(float) ** 2
+    assert (squared(uploads(noise_multiplier=1.0)).sum(-1) <= 2.0**16).all()
+    assert (squared(uploads(levels=2560.0)).sum(-1) > 2.0**16).any()
+
+
 def test_without_noise_nothing_is_proved():
     (entry,) = ledger(private(noise_multiplier=0.0), of_staleness(np.arange(10)), DATA, delta=1e-5)
     assert entry.proved.epsilon is None and "no noise" in entry.proved.why
@@ -189,10 +239,16 @@ test_bad_arguments = refuses(
     ),
     (
         dict(noise_multiplier=1.0, clip=1.0, secure_sum=plain_field()),
-        "secure_sum must not be given with noise_multiplier: rounding adds to the norms of updates",
+        "weight_levels must be given with noise_multiplier and secure_sum: rounding after an update is weighed",
     ),
     (dict(clip=0.0), "clip must be a finite number > 0, got 0.0"),
     (dict(noise_multiplier=-1.0, clip=1.0), "noise_multiplier must be a finite number >= 0, got -1.0"),
     (dict(buffer_size=0), "buffer_size must be an integer >= 1, got 0"),
+    (dict(weight_levels=8), "weight_levels must not be given without secure_sum, got 8"),
+    (dict(max_jobs=0), "max_jobs must be an integer >= 1, got 0"),
+    (
+        dict(noise_multiplier=1.0, clip=9.0, secure_sum=FIELD, weight_levels=64, levels=2.0**24),
+        "levels must be below 1.11848e\\+07, so that no sum of 3 weighed updates wraps, got 1.67772e\\+07",
+    ),
     (dict(max_staleness=-1), "max_staleness must be an integer >= 0, got -1"),
 )

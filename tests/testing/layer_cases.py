@@ -28,6 +28,7 @@ from fedjax_priv.layers import (
     integer_skellam_noise,
     invert_gains,
     jl,
+    mean_by_factors,
     on_sparse_values,
     one_shot_masks,
     opened_top_k,
@@ -145,6 +146,14 @@ LAYERS = {
     "discounted_mean": Case(stack(it=discounted_mean(total=3.0), send=plain()), lambda x, w: total(x, w) / 3),
     "discounted_mean, by weights": Case(
         stack(it=discounted_mean(), send=plain()), lambda x, w: total(x, w) / max(len(x), 1)
+    ),
+    # factors are 1; others in systems/test_secure_fedbuff.py
+    "mean_by_factors": Case(
+        stack(it=mean_by_factors(), quantize=quantize(2.0**10, N), send=plain_field()),
+        lambda x, w: total(x, w) / max(len(x), 1), error=2.0**-10,
+    ),
+    "mean_by_factors, of all": Case(
+        stack(it=mean_by_factors(total=3.0), send=plain()), lambda x, w: total(x, w) / 3
     ),
     "weighted_mean": Case(stack(it=weighted_mean(), send=plain()), lambda x, w: weighted_sum(x, w) / w.sum()),
     "plain": Case(plain(2), total, num_groups=2),

@@ -26,6 +26,14 @@ SYSTEMS = {
         local, num_clients=n, buffer_size=3, concurrency=4, clip=20.0, noise_multiplier=1e-4, **how
     ),
     "fednova": make_fednova,
+    "secure_fedbuff": lambda local, n, **how: systems.secure_fedbuff(
+        local, num_clients=n, num_params=D, buffer_size=3, concurrency=4, colluders=1, lost=1, dropout=0.1,
+        normalize="buffer", **how,
+    ),
+    "secure_fedbuff, private": lambda local, n, **how: systems.secure_fedbuff(
+        local, num_clients=n, num_params=D, masks="one_shot", coins=2, buffer_size=5, concurrency=3, committee=3,
+        threshold=2, fewest=2, length=4, normalize="buffer", clip=20.0, noise_multiplier=1e-4, max_jobs=100, **how,
+    ),
     "secagg": make_secagg,
     "secagg, survivors": lambda local, n, **how: make_secagg(local, n, normalize="survivors", leave=0.1, **how),
     "secagg, cohort": lambda local, n, **how: make_secagg(local, n, cohort_size=n - 1, **how),
@@ -120,7 +128,7 @@ SYSTEMS = {
 }  # fmt: skip
 
 
-BOUNDED = {name for name in SYSTEMS if "dp_fedavg" in name} | {"fedbuff, private"}
+BOUNDED = {name for name in SYSTEMS if "dp_fedavg" in name} | {"fedbuff, private", "secure_fedbuff, private"}
 RATE = 0.25
 PLACES = {name: [] if "," in name else [(2, 2)] for name in SYSTEMS}
 PLACES |= {"fedavg": [(2, 2), (1, 8), (2, 3)], "sparse_secagg": [(1, 8)]}

@@ -13,6 +13,7 @@ from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.secure_sum.private_links import delivered
+from fedjax_priv.layers.secure_sum.public_factors import times
 
 
 class Roster(NamedTuple):
@@ -21,6 +22,8 @@ class Roster(NamedTuple):
     round: Int[Array, " n"]
     selected: Bool[Array, " n"]
     member: Int[Array, " c"]  # rows of those that open the sum
+    factor: PyTree = ()  # uint32 [n], what uploads are multiplied by before they are added; (): 1
+    place: PyTree = ()  # int32 [n], which share of each mask a client holds, where that is not its row
 
 
 def elected(key: Key, selected: Bool[Array, " n"], size: int) -> Int[Array, " c"]:
@@ -54,6 +57,7 @@ def sums_held(
     alive: Bool[Array, " n"],
     row_bytes: int,
     placement: Placement,
+    factor: PyTree = (),
 ) -> PyTree:
     """For each member the sum of what it holds of the survivors; field elements `[...]`.
 
@@ -65,14 +69,15 @@ def sums_held(
       alive: the survivors.
       row_bytes: what `shares` holds for a client, about.
       placement: blocks and devices.
+      factor: uint32 `[n]`, what is multiplied with all that a client has sent; (): 1.
     """
 
-    def run(shared: PyTree, valid: Array, counts: Array, *rows: PyTree) -> tuple:
-        mine = only_rows(valid & counts, delivered(shares(shared, *rows)))
+    def run(shared: PyTree, valid: Array, counts: Array, factor: PyTree, *rows: PyTree) -> tuple:
+        mine = times(only_rows(valid & counts, delivered(shares(shared, *rows))), factor)
         halves = lambda a: tuple(half.sum(0, dtype=jnp.uint32) for half in field.split(a))
         return [halves(a) for a in jax.tree.leaves(mine)], ()
 
-    halves, _ = over_clients(run, shared, (alive, *rows), row_bytes=row_bytes, **placement._asdict())
+    halves, _ = over_clients(run, shared, (alive, factor, *rows), row_bytes=row_bytes, **placement._asdict())
     structure = jax.tree.structure(jax.eval_shape(shares, shared, *rows))
     return jax.tree.unflatten(structure, [field.join(*pair) for pair in halves])
 

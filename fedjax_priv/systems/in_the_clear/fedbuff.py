@@ -1,30 +1,21 @@
 """FedBuff (Nguyen et al., AISTATS 2022): asynchronous training, a new model for every K updates that arrive."""
 
 import math
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Layer, Local
+from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import bounded, buffered
+from fedjax_priv.clients import buffered, weighed_by_staleness
 from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import clip as clipping
-from fedjax_priv.layers import discounted_mean, plain, quantize, stack
-from fedjax_priv.server_noise import independent, noisy_sum
-from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._arguments import Run, loss_rate
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import BufferedNoise
-
-CAVEATS = (
-    "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
-    "times of jobs are drawn: where they depend on a client's data, who comes when tells of these, and no figure holds",
-)
+from fedjax_priv.systems.in_the_clear.buffer_sums import BufferSum, checked, parts_of
 
 
 @of_known_arguments
@@ -39,10 +30,14 @@ def fedbuff(
     normalize: Literal["buffer", "weights"] = "buffer",
     job_law: JobLaw = "half_normal",
     mean_time: ArrayLike = 1.0,
+    max_jobs: int | None = None,
     clip: float | Array | None = None,
     noise_multiplier: float | Array | None = None,
     levels: float | Array = 2.0**20,
+    weight_levels: int | None = None,
     secure_sum: Layer | None = None,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
     **run: Run,
 ) -> Algorithm:
     """`w <- w - sum_{i in buffer} s(tau_i) Delta_i / K` (arXiv 2106.06639, Algorithm 1), in virtual time.
@@ -51,8 +46,9 @@ def fedbuff(
     and `s(tau) = (1 + tau)^-staleness_power`. `clients.buffered` says who arrives when; it measures `staleness`,
     `too_stale` and `virtual_time`. `server=optax.sgd(rate)` is the server's learning rate.
 
-    With `noise_multiplier`, figures hold against everybody but the server, who sees every update. Who arrives when is
-    public: nothing is amplified, and a client pays for each of its updates, `s(tau)^2` times that of a fresh one.
+    With `noise_multiplier`, figures hold against everybody but the server, who sees every update, or with `secure_sum`
+    the exact sum. Who arrives when is public: nothing is amplified, and a client pays for each of its updates,
+    `s(tau)^2` times that of a fresh one. With `max_jobs` that is at most `max_jobs` times it, known before the run.
 
     Args:
       local: training of a client.
@@ -66,13 +62,19 @@ def fedbuff(
       normalize: "buffer" divides by K, as FedBuff does, "weights" by the sum of the weights `s(tau_i)`.
       job_law: law of the times of a client's jobs.
       mean_time: mean time of a job, of every client or `[n]`; the unit of virtual time.
+      max_jobs: c, most jobs of a client, after which it stops; any number if not given. Where fewer clients are left
+        than places, those that come fill the buffer.
       clip: C, largest norm of an update, before it is weighted; no clipping if not given.
       noise_multiplier: z, standard deviation of the server's noise on the sum of the weighted updates, over `clip`; no
         noise if not given.
-      levels: with `secure_sum`, grid points of the quantizer per unit.
+      levels: with `secure_sum`, grid points of the quantizer per unit; with `noise_multiplier` too, per `clip`.
+      weight_levels: c_g, with `secure_sum`: the server multiplies uploads by the integers `c_g s(tau)`, rounded at
+        random (`clients.weighed_by_staleness`). If not given, clients weigh their updates before they round them.
       secure_sum: an innermost layer that adds field elements; floats in the clear if not given. `plain_field()` stands
-        for an enclave that shows the server the sum alone. Pairwise masks of clients that begin at different times do
-        not meet in a buffer.
+        for an enclave that shows the server the sum alone; `secure_fedbuff` has masks. Those of pairs do not meet in
+        a buffer, as clients begin at different times.
+      dropout: probability that an update is lost on its way; it fills a place.
+      leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
@@ -84,56 +86,37 @@ def fedbuff(
       >>> system = fedbuff(local, num_clients=100, buffer_size=10, concurrency=33)
     """
     _validate.integer(num_clients=num_clients)
-    buffer_size = min(10, num_clients) if buffer_size is None else buffer_size
-    _validate.integer(buffer_size=buffer_size)
-    _validate.one_of(("buffer", "weights"), normalize=normalize)
+    size = min(10, num_clients) if buffer_size is None else buffer_size
+    _validate.integer(buffer_size=size)
     _validate.one_of(get_args(JobLaw), job_law=job_law)
-    staleness_power = _validate.non_negative(staleness_power=staleness_power)
-    clip = clip if clip is None else _validate.positive(clip=clip)
-    if concurrency is not None:
-        _validate.integer(concurrency=concurrency)
-    check_population(num_clients, buffer_size, concurrency)
-    if max_staleness is None:
-        max_staleness = math.ceil(5 * ((concurrency or num_clients) - 1) / buffer_size)
-    total = float(buffer_size) if normalize == "buffer" else None
-    parts: dict[str, Any]
-    if noise_multiplier is None:
-        above = {} if clip is None else {"clip": clipping(clip)}
-        send = {"send": plain()} if secure_sum is None else _rounded(levels, buffer_size, secure_sum)
-        layers = stack(**above, mean=discounted_mean(staleness_power, total=total), **send)
-        parts = dict(local=local, layers=layers, aggregate=mean())
-    else:
-        _check_private(clip, normalize, secure_sum)
-        parts = _private(local, buffer_size, clip, noise_multiplier, staleness_power)
+    about = checked(
+        BufferSum(size, staleness_power, normalize, clip, noise_multiplier, levels, weight_levels, secure_sum, max_jobs)
+    )
+    draw = _arrivals(num_clients, size, concurrency, max_staleness, max_jobs, job_law, mean_time)
+    if weight_levels is not None:
+        draw = weighed_by_staleness(draw, staleness_power, levels=weight_levels)
     return federated_round(
-        cohort=buffered(buffer_size, concurrency, max_staleness=max_staleness, law=job_law, mean_time=mean_time),
-        channel=erasure(),
+        cohort=draw,
+        channel=erasure(loss_rate(dropout), leave=leave),
         num_clients=num_clients,
-        **parts,
+        **parts_of(local, about),
         **run,
     )
 
 
-def _rounded(levels: float | Array, buffer_size: int, secure_sum: Layer) -> dict[str, Layer]:
-    return {"quantize": quantize(levels, max_terms=buffer_size), "sum": secure_sum}
-
-
-def _check_private(clip: Any, normalize: str, secure_sum: Layer | None) -> None:
-    if clip is None:
-        raise ValueError("clip must be given with noise_multiplier, the noise over it, got None")
-    if normalize != "buffer":
-        raise ValueError(f"normalize must be 'buffer' with noise_multiplier, got {normalize!r}: weights get no noise")
-    if secure_sum is not None:
-        raise ValueError("secure_sum must not be given with noise_multiplier: rounding adds to the norms of updates")
-
-
-def _private(local: Local, buffer_size: int, clip: Any, noise_multiplier: Any, power: float | Array) -> dict[str, Any]:
-    """Updates over `clip`, in the unit ball whatever a client holds; noise on the sum, whoever came."""
-    noise_multiplier = _validate.non_negative(noise_multiplier=noise_multiplier)
-    layers = stack(mean=discounted_mean(power, total=1.0), send=plain())
-    return dict(
-        local=bounded(local, clip=clip),
-        layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
-        aggregate=noisy_sum(independent(), noise_multiplier, clip / buffer_size),
-        release=BufferedNoise(noise_multiplier, clip, power),
-    )
+def _arrivals(
+    num_clients: int,
+    size: int,
+    concurrency: int | None,
+    max_staleness: int | None,
+    max_jobs: int | None,
+    law: JobLaw,
+    mean_time: ArrayLike,
+) -> Draw:
+    """The draw of a round; an update counts up to five times the mean staleness if not given."""
+    if concurrency is not None:
+        _validate.integer(concurrency=concurrency)
+    check_population(num_clients, size, concurrency)
+    if max_staleness is None:
+        max_staleness = math.ceil(5 * ((concurrency or num_clients) - 1) / size)
+    return buffered(size, concurrency, max_staleness=max_staleness, max_jobs=max_jobs, law=law, mean_time=mean_time)

@@ -1,0 +1,153 @@
+"""FedBuff and FedAvg in virtual time, by how many clients train at once and by how far their speeds spread.
+
+Clients, jobs and speeds are those of `virtual_time`. FedBuff makes a model of every 10 arrivals, however many train; a
+round of FedAvg has as many clients as train at once, and waits for the slowest.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from experiments.asynchronous import virtual_time
+from experiments.claims import Claim, Source
+from experiments.drawing import BANDS, band, finish
+from experiments.harness import COLOURS, Outcome, span
+
+
+class Config(NamedTuple):
+    """How many train, of the clients of `virtual_time`."""
+
+    concurrencies: tuple[int, ...] = (10, 20, 40, 70)
+    spreads: tuple[float, ...] = (0.0, 0.5, 1.0)
+    flushes: int = 240  # of FedBuff
+    rounds: int = 60  # of FedAvg
+    repeats: int = 10
+    seed: int = 0
+
+    def at(self, concurrency: int) -> virtual_time.Config:
+        """The setting of one number of clients."""
+        return virtual_time.Config(
+            concurrency=concurrency, spreads=self.spreads, rounds=self.rounds, repeats=self.repeats, seed=self.seed
+        )
+
+    @property
+    def about(self) -> virtual_time.Config:
+        """What all have in common."""
+        return self.at(self.concurrencies[0])
+
+
+def run(config: Config) -> Outcome:
+    """All runs, and what came of them."""
+    found = [virtual_time.runs(config.at(m), config.flushes) for m in config.concurrencies]
+    return judge(config, xr.concat(found, xr.IndexVariable("concurrency", list(config.concurrencies))))
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """The outcome from the data of the runs."""
+    about, ours, theirs = config.about, *times(config, result)
+    claims = [
+        staleness(config, result), earlier(config, ours, theirs), wider(ours, theirs), more(config, ours, theirs),
+        cost(config, result),
+    ]  # fmt: skip
+    said = (
+        f"digits, softmax regression, {about.num_clients} clients with equal laws of data, buffers of "
+        f"{about.buffer_size}, over {config.repeats} seeds; virtual time in mean jobs; {BANDS}"
+    )
+    return Outcome(draw(config, result), result, claims, [said])
+
+
+def times(config: Config, result: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
+    """Virtual time at which FedBuff and FedAvg first reach the target, by concurrency, spread and seed."""
+    ours = virtual_time.time_to(config.about, result.buffered_accuracy, result.buffered_time, "flush")
+    return ours, virtual_time.time_to(config.about, result.accuracy, result.time, "round")
+
+
+def staleness(config: Config, result: xr.Dataset) -> Claim:
+    """(M - 1) / K for every M, in the second half, once slow clients have arrived; the control is M / K."""
+    mean = result.staleness.isel(flush=slice(config.flushes // 2, None)).mean(("flush", "seed", "spread")).values
+    size, train = config.about.buffer_size, np.array(config.concurrencies)
+    off = lambda expected: float(abs(mean / expected - 1).max())
+    away, control = off((train - 1) / size), off(train / size)
+    said = lambda numbers: ", ".join(f"{a:.2f} at {m}" for m, a in zip(config.concurrencies, numbers, strict=True))
+    return Claim(
+        "staleness", "an arrival is (M - 1) / K rounds behind on average, however many train", said((train - 1) / size),
+        said(mean), away < 0.05 < control, "within 5% at every M", "", Source.OURS,
+        control=f"M / K is up to {control:.0%} off",
+    )  # fmt: skip
+
+
+def _ratio(ours: xr.DataArray, theirs: xr.DataArray) -> xr.DataArray:
+    return (theirs / ours).median("seed")
+
+
+def earlier(config: Config, ours: xr.DataArray, theirs: xr.DataArray) -> Claim:
+    """FedBuff is ahead at every concurrency and spread."""
+    ratio = _ratio(ours, theirs)
+    return Claim(
+        "earlier", f"FedBuff has {config.about.target:.0%} accuracy earlier than FedAvg, however many train and "
+        "however speeds spread", "", f"{span(ratio.values)} times", bool((ratio > 1).all()),
+        "the median over seeds of the ratio of times is above 1 at every M and spread", "", Source.OURS,
+    )  # fmt: skip
+
+
+def wider(ours: xr.DataArray, theirs: xr.DataArray) -> Claim:
+    """More so the wider speeds spread."""
+    ratio = _ratio(ours, theirs).transpose("concurrency", "spread").values
+    said = "; ".join(
+        f"M = {m}: {', '.join(f'{a:.1f}' for a in row)}" for m, row in zip(ours.concurrency.values, ratio, strict=True)
+    )
+    return Claim(
+        "wider", "the wider speeds spread, the more, however many train", "", said,
+        bool((np.diff(ratio, axis=1) > 0).all()), "the ratio grows from each spread to the next", "", Source.OURS,
+    )  # fmt: skip
+
+
+def more(config: Config, ours: xr.DataArray, theirs: xr.DataArray) -> Claim:
+    """What more clients gain: models come M / K times as often, while a round of FedAvg only gets longer."""
+    gain = lambda time: (time.isel(concurrency=0) / time.isel(concurrency=-1)).median("seed").values
+    buffered, synchronous = gain(ours), gain(theirs)
+    few, many = config.concurrencies[0], config.concurrencies[-1]
+    return Claim(
+        "more", f"more clients make FedBuff faster and FedAvg hardly: {many} against {few}", "",
+        f"FedBuff {span(buffered)} times as fast, FedAvg {span(synchronous)} times",
+        bool((buffered > 1.5).all() and (synchronous < 1.5).all()),
+        "at every spread FedBuff is over 1.5 times as fast, FedAvg less", f"with {many / few:g} times the clients",
+        Source.OURS,
+    )  # fmt: skip
+
+
+def cost(config: Config, result: xr.Dataset) -> Claim:
+    """What they cost: stale updates help less."""
+    about = config.about
+    reached = (result.buffered_accuracy >= about.target).argmax("flush") + 1
+    jobs = (reached * about.buffer_size).mean(("seed", "spread")).values
+    said = ", ".join(f"{a:.0f} at {m}" for m, a in zip(config.concurrencies, jobs, strict=True))
+    return Claim(
+        "cost", "and cost jobs: the more train, the staler updates are, and the more of them the target takes", "",
+        said, bool(jobs[-1] > jobs[0]), "more jobs until the target with most clients than with fewest, on average", "",
+        Source.OURS,
+    )  # fmt: skip
+
+
+def draw(config: Config, result: xr.Dataset) -> Figure:
+    """A panel for each concurrency and spread: accuracy over virtual time."""
+    rows, columns = len(config.spreads), len(config.concurrencies)
+    figure = Figure(figsize=(3.0 * columns + 0.4, 2.5 * rows + 0.3), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True, sharex="row")
+    for row, spread in zip(panels, config.spreads, strict=True):
+        for axes, m in zip(row, config.concurrencies, strict=True):
+            at = result.sel(spread=spread, concurrency=m)
+            curves = {"FedBuff": (at.buffered_accuracy, at.buffered_time), "FedAvg": (at.accuracy, at.time)}
+            for (name, (accuracy, time)), colour in zip(curves.items(), COLOURS, strict=False):
+                grid = np.linspace(float(time[:, 0].max()), float(time[:, -1].min()), 100)
+                values = [np.interp(grid, t, a) for a, t in zip(accuracy.values, time.values, strict=True)]
+                lines = xr.DataArray(values, {"virtual time": grid}, ("seed", "virtual time"))
+                band(axes, lines, "virtual time", name, colour)
+            axes.axhline(config.about.target, color="grey", linewidth=0.8, linestyle=":")
+            finish(axes, f"{m} train, spread {spread:g}")
+        row[0].set_ylabel("test accuracy")
+    for axes in panels[-1]:
+        axes.set_xlabel("virtual time, mean jobs")
+    return figure

@@ -1,0 +1,67 @@
+"""Staleness as public integers that the server multiplies uploads by, so that it can weigh what it cannot read.
+
+Source: asynchronous LightSecAgg (So et al. 2021, arXiv 2110.02177): `c Q_c(s(tau))`, rounded at random.
+"""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree, UInt32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.clients.cohort_rows import Counts
+from fedjax_priv.keys import named, per_client
+
+MOST_LEVELS = 2**16
+
+
+def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int) -> Draw:
+    """The same cohorts, with `Cohort.factor = c Q_c(s(tau))`: `c s(tau)` rounded up or down at random, of that mean.
+
+    `s(tau) = (1 + tau)^-power`, so a fresh update has factor c. Everybody knows the factors, and rounds measure them as
+    `factor`.
+
+    Args:
+      draw: who takes part, and how stale each one is.
+      power: >= 0.
+      levels: c, up to 2**16, and so many that no factor is 0 below the most stale that takes part: an update times 0
+        would hide nobody.
+
+    Raises:
+      ValueError: an argument is out of range or traced.
+
+    Examples:
+      >>> draw = weighed_by_staleness(buffered(2, concurrency=3, max_staleness=9), levels=64)
+      >>> jobs = draw.init(jax.random.key(0), 5)
+      >>> who, jobs = draw.apply(jax.random.key(1), jobs, jnp.int32(0), jnp.ones(5, int))
+      >>> print(who.staleness, who.factor)
+      [0 0] [64 64]
+    """
+    _validate.known(power=power)
+    _validate.non_negative(power=power)
+    _validate.integer(levels=levels)
+    scaled = levels * (1.0 + np.arange(draw.versions)) ** -float(power)
+    if levels > MOST_LEVELS or scaled[-1] < 1:
+        least = int(np.ceil(levels / scaled[-1]))
+        raise ValueError(
+            f"levels must be from {least} to {MOST_LEVELS}, so that no factor is 0 up to staleness "
+            f"{draw.versions - 1}, got {levels}"
+        )
+    low = np.floor(scaled).astype(np.uint32)
+    rest = (scaled - low).astype(np.float32)
+
+    def factors(key: Key, who: Cohort) -> UInt32[Array, " n"]:
+        up = per_client(jax.random.uniform, named(key, "factor"), who.client) < jnp.asarray(rest)[who.staleness]
+        return jnp.where(who.selected, jnp.asarray(low)[who.staleness] + up.astype(jnp.uint32), jnp.uint32(0))
+
+    def apply(key: Key, state: PyTree, round: Array, count: Counts) -> tuple[Cohort, PyTree]:
+        who, state = draw.apply(key, state, round, count)
+        return who._replace(factor=factors(key, who)), state
+
+    def measures(who: Cohort, state: PyTree) -> Mapping[str, Array]:
+        return {**(draw.measures(who, state) if draw.measures else {}), "factor": who.factor}
+
+    return draw._replace(apply=apply, measures=measures)

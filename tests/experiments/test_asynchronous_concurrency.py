@@ -1,0 +1,60 @@
+"""The card by concurrency: its claims follow from the data, and each fails where the data break it."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from experiments.asynchronous import concurrency as card
+from experiments.asynchronous.figures import BY_CONCURRENCY
+
+CONFIG = BY_CONCURRENCY._replace(flushes=60, rounds=40, repeats=2)
+SIZES = len(CONFIG.concurrencies), len(CONFIG.spreads), CONFIG.repeats
+
+
+def made_up():
+    """FedBuff's clock as in closed form and its accuracy by jobs, less for stale ones; FedAvg's rounds get longer."""
+    by = "concurrency", "spread", "seed"
+    ones = np.ones((*SIZES, 1))
+    many = np.array(CONFIG.concurrencies)[:, None, None, None]
+    wide = np.array(CONFIG.spreads)[None, :, None, None]
+    flush, round = np.arange(1, CONFIG.flushes + 1), np.arange(1, CONFIG.rounds + 1)
+    return xr.Dataset(
+        {
+            "buffered_accuracy": ((*by, "flush"), ones * (1 - np.exp(-flush / (5 + many / 10)))),
+            "buffered_time": ((*by, "flush"), ones * flush * 10 / many),
+            "staleness": ((*by, "flush"), ones * (many - 1) / 10 + 0 * flush),
+            "accuracy": ((*by, "round"), ones * (1 - np.exp(-round / 5.0))),
+            "time": ((*by, "round"), ones * (2 + 3 * wide) * round),
+        },
+        {"spread": list(CONFIG.spreads), "concurrency": list(CONFIG.concurrencies)},
+    )  # fmt: skip
+
+
+DATA = made_up()
+BROKEN = {
+    "staleness": lambda data: data.assign(staleness=data.staleness + 0.1),  # M / K
+    "earlier": lambda data: data.assign(time=data.time / 20),
+    "wider": lambda data: data.assign(
+        time=data.time.isel(spread=slice(None, None, -1)).assign_coords(spread=data.spread)
+    ),
+    "more": lambda data: data.assign(buffered_time=data.buffered_time.isel(concurrency=0, drop=True)),
+    "cost": lambda data: data.assign(buffered_accuracy=data.buffered_accuracy.isel(concurrency=0, drop=True)),
+}
+
+
+def spread_out(data):
+    """Every variable by concurrency again."""
+    return data.map(lambda a: a if "concurrency" in a.dims else a.expand_dims(concurrency=data.concurrency))
+
+
+def verdicts(data):
+    return {claim.id: claim.verdict for claim in card.judge(CONFIG, spread_out(data)).claims}
+
+
+def test_all_claims_hold_of_what_is_predicted():
+    assert verdicts(DATA) == dict.fromkeys(BROKEN, True)
+
+
+@pytest.mark.parametrize("claim", BROKEN)
+def test_a_claim_fails_where_the_data_break_it(claim):
+    assert verdicts(BROKEN[claim](DATA))[claim] is False
