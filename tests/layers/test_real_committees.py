@@ -105,7 +105,7 @@ def test_half_of_a_seed_is_not_enough():
     """Each of its eight words counts: masks of clients whose seeds differ in one have nothing in common."""
     from fedjax_priv.layers.coded_mask import _masks, code_of
 
-    code = code_of(D, N, 1, 2, None, "chacha20")
+    code = code_of(D, N, 1, 2, None, prg="chacha20")
     seeds = jnp.asarray(np.arange(8)[None] + np.concatenate([np.zeros((1, 8), int), np.eye(8, dtype=int)]), jnp.uint32)
     masks = np.asarray(jax.jit(lambda seeds: _masks(code, seeds, jnp.int32(0)), compiler_options=QUICK)(seeds))
     assert all((masks[0] != row).mean() > 0.99 for row in masks[1:])
