@@ -97,11 +97,19 @@ def standardised(whole: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 def devices_of(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> Devices:
     """The split of a seed."""
-    rng = np.random.default_rng(seed)
-    parts = [rng.permutation(part) for part in data.lognormal(y, config.devices, seed)]
-    train, test = zip(*(np.split(part, [int(0.9 * len(part))]) for part in parts), strict=True)
+    train, test = split(config, y, seed)
     rest = np.concatenate(test)
     return Devices(pool(x, y, train), x[rest], y[rest])
+
+
+def split(config: Config, y: np.ndarray, seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Which samples each device trains on, and which of its own it is tested on."""
+    rng = np.random.default_rng(seed)
+    parts = [rng.permutation(part) for part in data.lognormal(y, config.devices, seed)]
+    cut = [int(0.9 * len(part)) for part in parts]
+    return [part[:n] for part, n in zip(parts, cut, strict=True)], [
+        part[n:] for part, n in zip(parts, cut, strict=True)
+    ]
 
 
 def pool(x: np.ndarray, y: np.ndarray, rows: Sequence[np.ndarray]) -> data.Pool:

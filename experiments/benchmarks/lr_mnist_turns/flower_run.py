@@ -27,8 +27,8 @@ from numpy_training import accuracy, ravelled, read, unravelled
 
 class _Given(FedAvg):
     def __init__(self, how: dict):
-        chosen, devices = how["cohort"], how["devices"]
-        super().__init__(chosen / devices, 0.0, min_train_nodes=chosen, min_available_nodes=devices)
+        chosen, nodes = how["cohort"], how["supernodes"]
+        super().__init__(chosen / nodes, 0.0, min_train_nodes=chosen, min_available_nodes=nodes)
         self.done: list[float] = []  # when the rounds ended
 
     def configure_train(
@@ -71,7 +71,7 @@ def run(folder: str, how: dict, begun: float) -> dict:
         found["params"] = result.arrays.to_numpy_ndarrays()
 
     one_core = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
-    run_simulation(server, client_app(folder, how), num_supernodes=how["devices"], backend_config=one_core)
+    run_simulation(server, client_app(folder, how), num_supernodes=how["supernodes"], backend_config=one_core)
     np.save(pathlib.Path(folder, how["save"]), ravelled(found.pop("params")))
     first, *rest = strategy.done
     warm = (rest[-1] - first) / len(rest)

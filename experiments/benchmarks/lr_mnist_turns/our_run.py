@@ -1,6 +1,6 @@
 """Our run of the card `lr_mnist` in a process, then what Flower needs to run the same: participants and batches.
 
-    python -m experiments.benchmarks.lr_mnist_turns.our_run FOLDER '{"outputs": "sigmoid", ...}' BEGUN
+python -m experiments.benchmarks.lr_mnist_turns.our_run FOLDER '{"outputs": "sigmoid", ...}' BEGUN
 """
 
 import json
@@ -16,7 +16,7 @@ import numpy as np
 from experiments.anchors import lr_mnist
 from experiments.benchmarks.lr_mnist_turns import numpy_training
 from fedjax_priv import models
-from fedjax_priv.base import ClientData, Key
+from fedjax_priv.base import ClientData
 from fedjax_priv.clients.minibatches import next_batch
 from fedjax_priv.keys import named, per_client
 
