@@ -6,10 +6,12 @@ import time
 
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 from experiments.anchors import lr_mnist
 from experiments.benchmarks.lr_mnist_turns import numpy_training as theirs
 from experiments.benchmarks.lr_mnist_turns import our_run, table, turns
+from fedjax_priv import models
 
 SMALL = lr_mnist.Config(dataset="digits", devices=30, cohort=4, rounds=4, every=2)
 
@@ -59,7 +61,8 @@ def test_ours_is_the_run_that_flower_is_given(folder, outputs):
     assert apart(given, how | {"outputs": other}) > 1e-3
 
 
-def test_the_folder_has_the_card_s_split(folder):
+def test_the_folder_has_the_card_s_split_and_initial_parameters(folder):
+    model = models.from_flax(lr_mnist.Network(lr_mnist.LINEAR), (64,))
     x, y = lr_mnist.standardised(turns.load(turns.Task("digits")))
     card, again = lr_mnist.devices_of(SMALL, x, y, SMALL.seed), our_run.devices(folder)
     np.testing.assert_array_equal(again.pool.count, card.pool.count)
@@ -67,6 +70,9 @@ def test_the_folder_has_the_card_s_split(folder):
         np.testing.assert_array_equal(mine, same)
     np.testing.assert_array_equal(again.x_test, card.x_test)
     np.testing.assert_array_equal(again.y_test, card.y_test)
+    starts = [np.asarray(ravel_pytree(model.init(lr_mnist.key_of(SMALL, seed)))[0]) for seed in (0, 1)]
+    np.testing.assert_array_equal(theirs.read(str(folder)).initial, starts[SMALL.seed])
+    assert abs(starts[0] - starts[1]).max() > 0.1, "seeds have their own"
 
 
 @pytest.mark.parametrize(("which", "off", "fails"), [(1, 9e-5, False), (1, 2e-4, True), (2, np.nan, True)])

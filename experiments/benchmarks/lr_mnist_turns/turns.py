@@ -35,7 +35,7 @@ TOLERANCE = 1e-4
 def main() -> None:
     args = _arguments()
     flower = python_of(HERE.parent / "requirements" / "flower.txt", args.envs.expanduser())
-    config = lr_mnist.Config(dataset=args.dataset, rounds=args.rounds)
+    config = lr_mnist.Config(rounds=args.rounds)
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         prepare(config, pathlib.Path(folder))
@@ -54,7 +54,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=pathlib.Path, required=True, help="folder for lr_mnist.json and lr_mnist.md")
     parser.add_argument("--rounds", type=int, default=100, help="at least 2")
     parser.add_argument("--repeats", type=int, default=3, help="processes of each library and kind of outputs")
-    parser.add_argument("--dataset", choices=("mnist", "digits"), default="mnist")
     parser.add_argument("--timeout", type=float, default=300, help="seconds after which a process is given up")
     parser.add_argument(
         "--envs", type=pathlib.Path, default=pathlib.Path("~/.cache/fedjax_priv_peers"), help="folder of environments"
