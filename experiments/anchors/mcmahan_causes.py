@@ -34,7 +34,6 @@ PIXELS = {
     "0 to 1": lambda x: x,
     "standardised": lambda x: (x - 0.1307) / 0.3081,
     "-0.5 to 0.5": lambda x: x - 0.5,
-    "-1 to 1": lambda x: 2 * x - 1,
 }
 """What the model gets of pixels in [0, 1]."""
 

@@ -8,11 +8,12 @@ from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.audit.worlds import Canary
-from fedjax_priv.base import ClientData, Cohort, Key, Local
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
+from fedjax_priv.clients import LocalSteps
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:
-    """Local training that returns given updates: the canary's and everybody else's.
+    """Local training that returns given updates, the canary's and everybody else's, each as one step along it.
 
     Examples:
       >>> local = sending(jnp.eye(4))  # client i sends the i-th unit vector
@@ -22,7 +23,8 @@ def sending(updates: Float[Array, "n d"]) -> Local:
         del key, params
         return updates[cohort.client], memory, jnp.zeros(data.count.size)
 
-    return Local(lambda n, params: (), apply)
+    one = LocalSteps("plain", clip=None, sigma=0.0, batch_size=None, num_steps=1, num_epochs=None)
+    return Local(lambda n, params: (), Stated(apply, one))
 
 
 def no_samples(num_clients: int) -> ClientData:

@@ -29,9 +29,10 @@ def normalized(local: Local) -> Local:
 
     Examples:
       >>> local = normalized(fedsgd(lambda params, x: x @ params))
-      >>> data = ClientData(jnp.array([[[2.0], [4.0]]]), jnp.array([2]))
+      >>> data = fedjax_priv.base.ClientData(jnp.array([[[2.0], [4.0]]]), jnp.array([2]))
       >>> key, cohort = jax.random.key(0), fedjax_priv.testing.cohort_of(1)
-      >>> print(local.apply(key, (), jnp.zeros(1), data, cohort)[0])  # a mean gradient of 3, of one step
+      >>> update, *_ = local.apply(key, (), jnp.zeros(1), data, cohort)
+      >>> print(update)  # the mean gradient, and one step
       [[3. 1.]]
     """
     _validate.part(Local, "clients.local_sgd(...)", local=local)

@@ -312,17 +312,18 @@ def test_the_tables_print_each_panel_next_to_its_own_numbers():
     values = {name: (tuple(shape), 10 * i + marks) for i, name in enumerate(names)}
     values["limited"] = (*[("panel", "sampling", "seed", "group")], np.zeros((2, 3, 2, 1)))
     values["accuracy"] = (("panel", "sampling", "seed", "iteration"), (marks / 1000)[..., None] * np.ones(2))
-    picture = tables.figure(config, xr.Dataset(values, shape | {"iteration": [0, 2500]}))
-    above, below = picture.axes[:2], picture.axes[2:]
-    for i, (axes, panel) in enumerate(zip(below, ("a", "b"), strict=True)):
-        text = {cell: of.get_text().get_text() for cell, of in axes.tables[0].get_celld().items()}
-        rows = {text[row, -1]: [text[row, column] for column in range(3)] for row in range(1, 11)}
+    result = xr.Dataset(values, shape | {"iteration": [0, 2500]})
+    above = tables.figure(config, result).axes
+    head, *body = tables.table(config, result)
+    assert head == ["", *config.columns] and len(above) == 2
+    for i, panel in enumerate(("a", "b")):
+        rows = {name.removeprefix(f"({panel}) "): cells for name, *cells in body if name.startswith(f"({panel})")}
         said = config.panels[panel].printed
         local, central = (100 * (i + 1) + 10 * names.index(name) + 2 for name in ("local", "central"))
         assert rows["eps_l with N0 (printed)"][1] == f"{local:.4g} ({said.local[1]})"
         assert rows["eps_c, eq. 13 (printed)"][1] == f"{central:.4g} ({said.central[1]})"
         assert rows["accuracy, % (printed)"][2] == f"{10 * (i + 1) + 0.3:.1f} ({said.accuracy[2]})"
-        assert [text[0, column] for column in range(3)] == config.columns
+        assert len(rows) == len(body) / 2
         assert above[i].get_title() == f"({panel}) L = {(1, 0.2)[i]:g}, sigma^2 = 0.8, T = 2,500"
         assert lines(above[i]) == pytest.approx(dict(zip(config.columns, (marks / 1000)[i, :, 0], strict=True)))
 
