@@ -4,7 +4,7 @@ Clients know nothing of these gains, so phases count.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,20 @@ class SumPilots(NamedTuple):
         if self.kind == "individual":
             return jnp.sqrt(self.error / 2) * per_client(draw, key, client)
         return jnp.zeros((client.size, antennas, 2)).at[0].set(jnp.sqrt(self.error / 2) * draw(key))
+
+
+def checked_pilots(pilots: Any) -> SumPilots | None:
+    """These pilots, or none; numbers that are traced and out of range are NaN.
+
+    Raises:
+      ValueError: they are something else, of another kind, or a number is out of range.
+    """
+    if pilots is None:
+        return None
+    _validate.part(SumPilots, "channels.SumPilots('common', 10.0, 1.0)", pilots=pilots)
+    _validate.one_of(("individual", "common"), pilots=pilots.kind)
+    energy = _validate.positive(pilot_energy=pilots.energy)
+    return SumPilots(pilots.kind, energy, _validate.non_negative(receiver_noise=pilots.receiver_noise))
 
 
 def rayleigh_antennas(*, power: ArrayLike = 1.0, correlation: float | Array = 0.0) -> AntennaFading:
