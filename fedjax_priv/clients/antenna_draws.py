@@ -5,12 +5,13 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Antennas, Cohort, Draw, Key
-from fedjax_priv.channels.antenna_fading import AntennaFading, SumPilots, checked_pilots, rayleigh_antennas
+from fedjax_priv.channels.antenna_fading import AntennaFading, rayleigh_antennas
 from fedjax_priv.clients.cohort_rows import Counts, cohort_of
 from fedjax_priv.engine.row_norms import unit_scale
 from fedjax_priv.keys import named
 from fedjax_priv.layers.blind_combining import strength
 from fedjax_priv.layers.group_sums import fixed_point_sum
+from fedjax_priv.layers.sum_pilots import SumPilots, checked_pilots
 
 
 def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots: SumPilots | None = None) -> Draw:

@@ -9,10 +9,10 @@ from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Antennas, Bits, Cohort, Key, Layer, Received, Sent
-from fedjax_priv.channels.antenna_fading import SumPilots, checked_pilots
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.noise_gaussian import of_clients
 from fedjax_priv.layers.stacking import stateless
+from fedjax_priv.layers.sum_pilots import SumPilots, checked_pilots
 
 Amplitude = float | Array | Callable[[int], ArrayLike]
 """b > 0: a number, or a function of the number of parameters d."""
