@@ -13,6 +13,7 @@ from typing import Any
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SYSTEM = re.compile(r"^\{\{ (\w+) \}\}$", re.MULTILINE)
 MACHINERY, VERDICTS, PUBLISHED = "{{ machinery }}", "{{ verdicts }}", "{{ published }}"
+BY_TURNS = "{{ lr_mnist_by_turns }}"
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 log = logging.getLogger("mkdocs.hooks")
 
@@ -26,6 +27,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         return markdown.replace(MACHINERY, machinery(pathlib.Path(config.docs_dir) / "api"))
     if PUBLISHED in markdown:
         markdown = markdown.replace(PUBLISHED, published())
+    if BY_TURNS in markdown:
+        markdown = markdown.replace(BY_TURNS, by_turns())
     markdown = markdown.replace(VERDICTS, contradicted())
     markdown = SYSTEM.sub(lambda found: fenced(system(found[1])), markdown)
     return TEST.sub(lambda found: f"[`{found[2]}`](cited.md#{found[2]})", markdown)
@@ -76,6 +79,14 @@ def published() -> str:
     from experiments import trust
 
     return f"{trust.summary()}\n\n{trust.table()}"
+
+
+def by_turns() -> str:
+    """Seconds of the same run by Flower and by this package."""
+    sys.path.insert(0, str(ROOT))
+    from experiments.benchmarks.lr_mnist_turns import table
+
+    return table.committed()
 
 
 def sources(tests: set[tuple[str, str]]) -> str:

@@ -7,6 +7,7 @@ sigmoid between the linear layer and the cross-entropy, so logits are in (0, 1).
 """
 
 import time
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import flax.linen as nn
@@ -25,8 +26,10 @@ from experiments.harness import COLOURS, Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics, models
-from fedjax_priv.base import Model
+from fedjax_priv.base import Key, Model
 from fedjax_priv.clients import local_sgd
+from fedjax_priv.runs.chunk_loop import Log
+from fedjax_priv.runs.records.run_writer import Keep
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import fedavg
 
@@ -94,20 +97,33 @@ def standardised(whole: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 def devices_of(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> Devices:
     """The split of a seed."""
+    train, test = split(config, y, seed)
+    rest = np.concatenate(test)
+    return Devices(pool(x, y, train), x[rest], y[rest])
+
+
+def split(config: Config, y: np.ndarray, seed: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Which samples each device trains on, and which of its own it is tested on."""
     rng = np.random.default_rng(seed)
     parts = [rng.permutation(part) for part in data.lognormal(y, config.devices, seed)]
-    train, test = zip(*(np.split(part, [int(0.9 * len(part))]) for part in parts), strict=True)
-    room = max(map(len, train))
+    cut = [int(0.9 * len(part)) for part in parts]
+    return [part[:n] for part, n in zip(parts, cut, strict=True)], [
+        part[n:] for part, n in zip(parts, cut, strict=True)
+    ]
+
+
+def pool(x: np.ndarray, y: np.ndarray, rows: Sequence[np.ndarray]) -> data.Pool:
+    """Devices that hold these rows, all with room for as many as the largest has."""
+    room = max(map(len, rows))
 
     def fetch(ids: np.ndarray) -> PyTree:
         images, labels = np.zeros((len(ids), room, x.shape[1]), np.float32), np.zeros((len(ids), room), np.int32)
-        for row, device in enumerate(ids):
-            mine = train[device]
-            images[row, : len(mine)], labels[row, : len(mine)] = x[mine], y[mine]
+        for place, device in enumerate(ids):
+            mine = rows[device]
+            images[place, : len(mine)], labels[place, : len(mine)] = x[mine], y[mine]
         return images, labels
 
-    rest = np.concatenate(test)
-    return Devices(data.Pool(fetch, np.array([len(part) for part in train], np.int32)), x[rest], y[rest])
+    return data.Pool(fetch, np.array([len(mine) for mine in rows], np.int32))
 
 
 def of_seed(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> xr.Dataset:
@@ -123,20 +139,32 @@ def of_seed(config: Config, x: np.ndarray, y: np.ndarray, seed: int) -> xr.Datas
 def one_run(config: Config, of: Devices, model: Model, seed: int) -> xr.Dataset:
     """`accuracy` in percent by `evaluation`, `cpu_seconds` with compiling, `failed` rounds."""
     start = time.process_time()
-    local = local_sgd(
-        losses.softmax_cross_entropy(model), learning_rate=config.learning_rate, batch_size=config.batch_size,
-        num_epochs=1,
-    )  # fmt: skip
-    key = jax.random.fold_in(jax.random.key(config.seed), seed)
-    whole = simulate(
-        fedavg(local, cohort_size=config.cohort, mesh=None), key, model.init(key), of.pool, rounds=config.rounds,
-        every=config.every, evaluate=metrics.accuracy(model, of.x_test, of.y_test), keep=next_run(),
-        progress=False,
-    )  # fmt: skip
+    whole = simulated(config, of, model, seed, keep=next_run())
     return xr.Dataset(
         {"accuracy": 100 * whole.accuracy, "failed": int((whole.status != 0).sum())}
         | {"cpu_seconds": time.process_time() - start}
     )
+
+
+def simulated(
+    config: Config, of: Devices, model: Model, seed: int, *, keep: Keep | None = None, log: Log | None = None
+) -> xr.Dataset:
+    """All rounds with a seed."""
+    local = local_sgd(
+        losses.softmax_cross_entropy(model), learning_rate=config.learning_rate, batch_size=config.batch_size,
+        num_epochs=1,
+    )  # fmt: skip
+    key = key_of(config, seed)
+    return simulate(
+        fedavg(local, cohort_size=config.cohort, mesh=None), key, model.init(key), of.pool, rounds=config.rounds,
+        every=config.every, evaluate=metrics.accuracy(model, of.x_test, of.y_test), keep=keep, log=log,
+        progress=False,
+    )  # fmt: skip
+
+
+def key_of(config: Config, seed: int) -> Key:
+    """Of the initial parameters, cohorts and batches of a seed."""
+    return jax.random.fold_in(jax.random.key(config.seed), seed)
 
 
 def same_accuracy(config: Config, result: xr.Dataset) -> Claim:

@@ -22,16 +22,21 @@ def write(folder: pathlib.Path, rows: list[dict], matmul: list[float], repositor
     """
     rate = statistics.median(matmul)
     lines = [summary(row, rows, rate) for row in rows]
-    machine = {
+    where = machine(repository) | {"matmul_gflops": matmul}
+    (folder / "peers.json").write_text(json.dumps({"machine": where, "summary": lines, "rows": rows}, indent=1))
+    (folder / "peers.md").write_text(_markdown(where, lines, rate))
+
+
+def machine(repository: pathlib.Path) -> dict:
+    """Where and when, and the commit that is run; `load` is the mean number of waiting processes of the last minute."""
+    return {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "commit": _commit(repository),
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)),
+        "load": os.getloadavg()[0],
         "python": platform.python_version(),
-        "matmul_gflops": matmul,
     }
-    (folder / "peers.json").write_text(json.dumps({"machine": machine, "summary": lines, "rows": rows}, indent=1))
-    (folder / "peers.md").write_text(_markdown(machine, lines, rate))
 
 
 def summary(row: dict, rows: list[dict], matmul_gflops: float) -> dict:

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Received
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.noise_gaussian import standard_deviation, standard_normal
+from fedjax_priv.layers.noise_gaussian import plus_gaussian, standard_deviation
 
 
 def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
@@ -55,7 +55,7 @@ def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         y, alive = _faded(key, x, cohort)
-        return y + deviation * standard_normal(key, x, cohort), alive
+        return plus_gaussian(key, y, cohort, jnp.broadcast_to(deviation, alive.shape)), alive
 
     return Channel(transmit, lambda key, received: received)
 

@@ -132,7 +132,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
     return initial(state, parts.placement.mesh, (key, params, data))
 
 
-_STAGES = ("cohort", "advertise", "local", "encode", "transmit", "receive", "respond", "aggregate")
+_STAGES = ("lie", "cohort", "advertise", "local", "encode", "transmit", "receive", "respond", "aggregate")
 """The stages of a round that draw."""
 
 
@@ -144,7 +144,7 @@ def _step(
     drawn, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
     check_cohort(state, drawn, data, parts)
 
-    models = handed_out(parts.lying_server, keys["cohort"], state, data.count.shape[0])
+    models = handed_out(parts.lying_server, keys["lie"], state, data.count.shape[0])
     who, trained, sat_out = who_trains(parts.local, drawn, models, state.trained)
     if parts.layers.digest:
         who = with_digests(parts.layers.digest, who, models)

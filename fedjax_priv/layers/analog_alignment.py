@@ -11,7 +11,7 @@ from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Received, Sent
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import MAX_FIXED_POINT, range_status
-from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each, standard_deviation, standard_normal
+from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each, plus_gaussian, standard_deviation
 from fedjax_priv.layers.receive_level import Level, checked_level, is_one, level_of_cohort
 from fedjax_priv.layers.stacking import stateless
 
@@ -78,8 +78,7 @@ def align(
         del private
         sigma = of_clients(deviation, cohort)
         a, b = amplitudes(g, sigma, cohort, public)
-        noise = 0.0 if silent else (b * sigma)[:, None] * standard_normal(key, g, cohort)
-        received = a[:, None] * g + noise
+        received = a[:, None] * g if silent else plus_gaussian(key, a[:, None] * g, cohort, b * sigma)
         x = received / cohort.gain[:, None] if unit else public["level"] * received / cohort.gain[:, None]
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": jnp.square(x).sum(1)})
         known = {} if unit else {"level": jnp.broadcast_to(public["level"], a.shape)}

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.engine.products import rounded_product
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.stacking import stateless
@@ -30,9 +31,7 @@ def gaussian_noise(noise_variance: ArrayLike) -> Layer:
     deviation = standard_deviation(noise_variance)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-        # Without the barrier, the block decides whether XLA multiplies the deviation and the root of 2 in a draw first.
-        unit = jax.lax.optimization_barrier(standard_normal(key, x, cohort))
-        return x + of_clients(deviation, cohort)[:, None] * unit
+        return plus_gaussian(key, x, cohort, of_clients(deviation, cohort))
 
     return stateless(encode)._replace(init=one_for_each(noise_variance=noise_variance))
 
@@ -59,8 +58,16 @@ def of_clients(values: Array, cohort: Cohort) -> Float[Array, " b"]:
     return jnp.broadcast_to(values, cohort.client.shape) if values.ndim == 0 else values[cohort.client]
 
 
-def standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-    """`N(0, I)`, one row per client, drawn by the client's number."""
+def plus_gaussian(
+    key: Key, x: Float[Array, "b d"], cohort: Cohort, deviation: Float[Array, " b"]
+) -> Float[Array, "b d"]:
+    """`x + N(0, deviation^2 I)`, drawn by the client's number: the same bits in every block."""
+    # Without the barrier, the block decides whether XLA multiplies the deviation and the root of 2 in a draw first.
+    unit = jax.lax.optimization_barrier(_standard_normal(key, x, cohort))
+    return rounded_product(x, cohort.client) + rounded_product(deviation[:, None] * unit, cohort.client)
+
+
+def _standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
     draw = lambda client: per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, client)
     return by_platform(functools.partial(_once, draw), draw, cohort.client)
 

@@ -108,6 +108,8 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
     about = wireless.Round(size, _shape(p), *noises.tolist())
     if release.access == "orthogonal":
         return _orthogonal(release, p, question.delta, about, c)
+    if "sat_out" in question.run and question.run["sat_out"].any():
+        return none("clients sat out who would have added noise, and the accountant counts on those that join")
     if _is_public(p):
         return public_senders(release, question, p, about, c, neighbours)
     return _sampled(release, question, p, about, c, neighbours)

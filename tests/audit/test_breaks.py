@@ -66,9 +66,9 @@ def run_of(n=CLIENTS, rounds=ROUNDS):
     return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": PARAMS})
 
 
-def standard_normal(key, x, cohort, real=analog_alignment.standard_normal):
-    frozen = real(broken.frozen_key(), x, cohort)
-    return broken.noise(real(key, x, cohort), frozen, cohort.round[0])
+def plus_gaussian(key, x, cohort, deviation, real=analog_alignment.plus_gaussian):
+    of = lambda key: real(key, jnp.zeros_like(x), cohort, deviation)
+    return x + broken.noise(of(key), of(broken.frozen_key()), cohort.round[0])
 
 
 def per_client(draw, key, client, real=noise_skellam.per_client):
@@ -108,7 +108,7 @@ def norms(rows, real=row_norms.norms):
 @pytest.fixture(scope="module", autouse=True)
 def switches():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analog_alignment, "standard_normal", standard_normal)
+        patch.setattr(analog_alignment, "plus_gaussian", plus_gaussian)
         patch.setattr(noise_skellam, "per_client", per_client)
         patch.setattr(local_training, "with_noise", with_noise)
         for module in (outer_products, sample_gradients):

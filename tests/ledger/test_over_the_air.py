@@ -13,7 +13,7 @@ from fedjax_priv import losses, models, systems
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import fedsgd
+from fedjax_priv.clients import fedsgd, once_per_model
 from fedjax_priv.layers import within_budget
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
 from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
@@ -41,9 +41,10 @@ def run_of(p):
     )  # fmt: skip
 
 
-def entries(p=1.0, colluding=0, local=LOCAL, **how):
+def entries(p=1.0, colluding=0, local=LOCAL, sat_out=None, **how):
     usual = dict(clip=0.5, noise_variance=0.0, receiver_noise=0.7, level=by_table)
-    return ledger(systems.wireless(local, **{**usual, **how}), run_of(p), DATA, delta=DELTA, colluding=colluding)
+    run = run_of(p) if sat_out is None else run_of(p).assign(sat_out=(("round", "client"), sat_out))
+    return ledger(systems.wireless(local, **{**usual, **how}), run, DATA, delta=DELTA, colluding=colluding)
 
 
 def gaussian_of(squares):
@@ -68,6 +69,18 @@ def test_where_it_is_public_who_sends_each_user_has_one_gaussian_mechanism():
     fewer = (SENDS[:, :3] / (0.3 * SENDS[:, :3].sum(1) + 0.7 / LEVEL**2)[:, None]).sum(0)
     np.testing.assert_allclose(coalition.proved.epsilon, gaussian_of(fewer), rtol=1e-5)
     assert worst(coalition.proved) > worst(server.proved)
+
+
+def test_clients_that_train_no_model_twice_remember():
+    """Their coins hide nobody; and a round in which one sat out has less noise than its probabilities say."""
+    nobody, somebody = np.zeros((ROUNDS, N), bool), np.arange(ROUNDS * N).reshape(ROUNDS, N) == 7
+    of = lambda sat_out, local: entries(0.6, noise_variance=0.4, local=local, sat_out=sat_out)[0].proved
+    remembering, forgetting = of(nobody, once_per_model(LOCAL)), of(nobody, LOCAL)
+    assert worst(forgetting) < worst(remembering) < np.inf and "remember" in remembering.why
+    missing = of(somebody, once_per_model(LOCAL))
+    assert missing.epsilon is None and "sat out" in missing.why
+    assert once_per_model(LOCAL).steps == LOCAL.steps._replace(form="remembering")
+    assert once_per_model(LOCAL._replace(apply=lambda *of: LOCAL.apply(*of))).steps is None
 
 
 def test_a_level_is_less_noise_for_every_accountant():
