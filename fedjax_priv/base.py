@@ -7,7 +7,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -210,6 +210,7 @@ class Layer(NamedTuple):
     threshold: int = 1  # the server opens no sum of fewer uploads
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
+    antennas: Literal["combined", "each"] | None = None  # what decode takes of several, see `Channel.antennas`
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
 
     @property
@@ -244,7 +245,7 @@ class Channel(NamedTuple):
     superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
     hides_count: bool = False  # nor how many sent: a row counts as one upload
     turns: bool = False  # uploads meet the true gain, see `Cohort.coefficient`
-    antennas: bool = False  # they are heard by several, see `Cohort.antennas`
+    antennas: Literal["combined", "each"] | None = None  # they are heard by several: what of these is received
     measure: Callable[..., Mapping[str, Array]] | None = None  # (x, y, cohort, measured by layers) -> name -> [b]
 
     @property

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from experiments import published
 from experiments.anchors import mcmahan
+from experiments.anchors.mcmahan_claims import Best, Tried, at_best, factors, grid, log, said
 from experiments.anchors.mcmahan_claims import Config as Table
-from experiments.anchors.mcmahan_claims import Tried, at_best, factors, grid, log, said
 from experiments.anchors.mcmahan_printed import FACTOR, TWO_NN, Cell
 from experiments.anchors.starts import LECUN, started
 from experiments.claims import Claim, Open, Source
@@ -132,7 +132,7 @@ def seen(model: Model, pixels: str) -> Model:
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
-    rounds = {change: best(change, crossings(config, result, change)) for change in config.changes}
+    rounds = {change: best(change, crossings(config, result, change)).rounds for change in config.changes}
     plain = config.changes[0]
     base = rounds.pop(plain)
     claims = [same(config, change, at, base) for change, at in rounds.items()]
@@ -160,7 +160,7 @@ def curves_of(result: xr.Dataset, change: Change) -> xr.DataArray:
 def of_base(config: Config, result: xr.Dataset) -> dict[str, xr.DataArray]:
     """Rounds of the runs without a change at the next smaller rate, and by other definitions of "reached"."""
     base = config.changes[0]
-    place = int(np.argmin(log(crossings(config, result, base)).mean("seed").values))
+    place = base.rates.index(best(base, crossings(config, result, base)).rate)
     curves, to = curves_of(result, base), functools.partial(published.rounds_to, config.target)
     at_best_rate, slower = curves.isel(rate=place), curves.isel(rate=max(place - 1, 0))
     return {
@@ -188,10 +188,10 @@ def last_crossing(target: float, at: np.ndarray, curve: np.ndarray) -> float:
     return float("inf") if below[-1] == len(curve) - 1 else float(at[below[-1] + 1])
 
 
-def best(change: Change, rounds: xr.DataArray) -> xr.DataArray:
-    """By seed, at the rate that needs the fewest."""
+def best(change: Change, rounds: xr.DataArray) -> Best:
+    """The rate that needs the fewest, and rounds by seed there."""
     tried = Tried(change.cell, change.rounds, change.rates, starts=(change.start,))
-    return at_best(tried, rounds.expand_dims(start=[change.start])).rounds
+    return at_best(tried, rounds.expand_dims(start=[change.start]))
 
 
 def same(config: Config, change: Change, rounds: xr.DataArray, base: xr.DataArray) -> Claim:

@@ -7,7 +7,7 @@ from experiments.problem import Task
 
 FIGURES = {
     "three_lies": Experiment(
-        "", "What a server reads that lies about survivors, hands out different models, or repeats a round",
+        "", "What a server reads that lies: lists, models, repeated rounds, their price, and detectors",
         {
             "quick": Config(
                 Task("digits", "mlp16"), num_clients=8, threshold=6, colluding=(0, 2), trials=8, populations=(40,),

@@ -56,15 +56,19 @@ class Broadcast(NamedTuple):
         return 10.0 ** (self.snr_db / 10)
 
 
-def amplitudes_of(measured: Any) -> Any:
+def amplitudes_of(measured: Any, needs: str = "downlink must be None") -> Any:
     """True gains by client, as amplitudes.
+
+    Args:
+      measured: numbers by name.
+      needs: how the error begins.
 
     Raises:
       ValueError: none were measured.
     """
     numbers = dict(measured)
     if "gain" not in numbers:
-        raise ValueError("downlink must be None where no gains of links are measured, such as those of wireless")
+        raise ValueError(f"{needs}: no gains of links were measured, such as those of systems.wireless")
     if "coefficient_real" not in numbers:
         return numbers["gain"]
     return numbers["gain"] * np.hypot(numbers["coefficient_real"], numbers["coefficient_imaginary"])

@@ -26,13 +26,14 @@ def link_measures(
     Returns:
       `participants` R; `limited`, those that send with an amplitude a_k below 1; `alignment_error`, the mean of `|1 -
       a_k|` over participants, of the amplitudes that are received, as the channel measured them if users do not know
-      their gains or several antennas are combined; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 / (d
-      N0))` with the true gains, 2 d for d where a number takes a complex use, at one of several antennas; `energy`, the
-      sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of pilots. Means are
-      NaN where nobody sent.
+      their gains or several antennas are combined, where the mean of a_k is 1 for links of equal power and else the
+      user's weight, so that unequal weights are in it; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 /
+      (d N0))` with the true gains, 2 d for d where a number takes a complex use, at one of several antennas; `energy`,
+      the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of pilots. Means
+      are NaN where nobody sent.
 
     Raises:
-      ValueError: the run measured no amplitudes, or an argument is outside its range.
+      ValueError: the run measured no amplitudes or gains, or an argument is outside its range.
     """
     _validate.each(_validate.positive, receiver_noise=receiver_noise)
     _validate.one_of(("multiple", "orthogonal"), access=access)
@@ -42,7 +43,8 @@ def link_measures(
     amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
     uses_of_one = d * (2 if "received_amplitude" in run else 1)
     senders = sent.sum("client")
-    received = (amplitudes_of(run.data_vars) ** 2 * run.energy).where(sent).mean("client")
+    gain = amplitudes_of(run.data_vars, "run must be a run of systems.wireless")
+    received = (gain**2 * run.energy).where(sent).mean("client")
     with np.errstate(divide="ignore"):
         snr = 10 * np.log10(received / (uses_of_one * receiver_noise))
     turns, common = pilots_of(run.data_vars, sent)

@@ -16,12 +16,13 @@ from fedjax_priv._lazy import lazy_names
 if TYPE_CHECKING:
     from fedjax_priv.channels.analog_channels import multiple_access, orthogonal, true_gains, unknown_phases
     from fedjax_priv.channels.antenna_channel import antenna_array
-    from fedjax_priv.channels.antenna_fading import AntennaFading, SumPilots, rayleigh_antennas, recorded_antennas
+    from fedjax_priv.channels.antenna_fading import AntennaFading, rayleigh_antennas, recorded_antennas
     from fedjax_priv.channels.erasure_channel import erasure
     from fedjax_priv.channels.fading import Fading, constant, rayleigh, recorded, rician
     from fedjax_priv.channels.gain_files import gains_from_file
     from fedjax_priv.channels.knowledge import estimated, turned
     from fedjax_priv.channels.outage_channel import outage
+    from fedjax_priv.layers.sum_pilots import SumPilots
 else:
     __getattr__, __dir__ = lazy_names(__name__)
 

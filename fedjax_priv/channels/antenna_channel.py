@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from fedjax_priv.base import Antennas, Channel, Cohort, Key
+from fedjax_priv.base import Channel, Cohort, Key
 from fedjax_priv.channels.analog_channels import multiple_access
 from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.layers.blind_combining import combined, strength
+from fedjax_priv.layers.blind_combining import combined, links_of, strength
 
 
 def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = False) -> Channel:
@@ -19,7 +19,9 @@ def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = 
     the noise is N0 as it is, and what is received is `Re z M / n`. `layers.blind_mean` stands above it, and the gains
     are those of `clients.heard_by_antennas`.
 
-    Measured of each client: `received_amplitude`, the real part of what is heard of its amplitude after combining.
+    Measured of each client: `received_amplitude`, the real part of what is heard of its amplitude after combining, over
+    the `mean_power` of the cohort. Its mean is `E|h_k|^2` over that of the cohort: 1 if all have the same, and else the
+    client's weight.
 
     Args:
       receiver_noise: N0, >= 0, of each real dimension of each antenna; may be traced.
@@ -32,19 +34,19 @@ def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = 
     Examples:
       >>> channel = antenna_array(receiver_noise=0.1)
       >>> print(channel.superposes, channel.antennas)
-      True True
+      True combined
     """
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         del key
-        links = _links(cohort)
+        links = links_of(cohort)
         if every_antenna:
             factors = links.gain.reshape(len(x), -1, 1)
             return (factors * x.reshape(*factors.shape[:2], -1)).reshape(x.shape), cohort.selected
         return links.coefficient[:, None] * x, cohort.selected
 
     def measure(x: Float[Array, "b d"], y: Float[Array, "b d"], cohort: Cohort, measured: Mapping[str, Array]) -> dict:
-        links = _links(cohort)
+        links = links_of(cohort)
         m = links.gain.shape[1]
         if every_antenna:
             x = x[:, : x.shape[1] // (2 * m)]
@@ -53,12 +55,8 @@ def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = 
             heard = y * strength(links.total)[:, None] / m
         power = jnp.square(x).sum(1)
         arrives = jnp.where(power > 0, (x * heard).sum(1) / jnp.where(power > 0, power, 1), 0)
-        return {"received_amplitude": rows_where(cohort.selected, measured["amplitude"] * arrives, jnp.float32(0))}
+        heard_as = measured["amplitude"] * arrives / measured["mean_power"]
+        return {"received_amplitude": rows_where(cohort.selected, heard_as, jnp.float32(0))}
 
-    return multiple_access(receiver_noise)._replace(transmit=transmit, antennas=True, measure=measure)
-
-
-def _links(cohort: Cohort) -> Antennas:
-    if not isinstance(cohort.antennas, Antennas):
-        raise ValueError("cohort must have links to several antennas, of clients.heard_by_antennas(...), got none")
-    return cohort.antennas
+    given = "each" if every_antenna else "combined"
+    return multiple_access(receiver_noise)._replace(transmit=transmit, antennas=given, measure=measure)

@@ -1,10 +1,10 @@
-"""Links to a server with several antennas: complex gains from round to round, and pilots for the sum of them.
+"""Links to a server with several antennas: complex gains from round to round.
 
 Clients know nothing of these gains, so phases count.
 """
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,35 +24,6 @@ class AntennaFading(NamedTuple):
     apply: Callable[..., tuple]  # (key, state, round, n, antennas) -> (gain [n, M, 2], state)
     power: ArrayLike = 1.0  # mean of |h|^2 at an antenna: of all clients, or [n]
     anew: bool = False  # gains are Rayleigh, drawn anew in each round
-
-
-class SumPilots(NamedTuple):
-    """Pilots by which the server learns the sum of all gains at each antenna.
-
-    "individual": each client sends its own pilot, in turns, and errors of all estimates add up. "common": all send
-    the same pilot at once, and there is one error. Either way a pilot takes one complex use.
-    """
-
-    kind: Literal["individual", "common"]
-    energy: float | Array  # E_p of a client and round
-    receiver_noise: float | Array  # N0 of a real use
-
-    @property
-    def error(self) -> float | Array:
-        """v = 2 N0 / E_p, variance of the error of one pilot."""
-        return 2 * self.receiver_noise / self.energy
-
-    @property
-    def uses(self) -> dict[str, float]:
-        """Real uses of the channel by measured name: those that clients take in turns, or all at once."""
-        return {"pilot_uses": 2.0} if self.kind == "individual" else {"common_pilot_uses": 2.0}
-
-    def off(self, key: Key, client: Int[Array, " n"], antennas: int) -> Float[Array, "n M 2"]:
-        """Errors, whose sum over clients is that of the estimated sum."""
-        draw = lambda key: jax.random.normal(key, (antennas, 2))
-        if self.kind == "individual":
-            return jnp.sqrt(self.error / 2) * per_client(draw, key, client)
-        return jnp.zeros((client.size, antennas, 2)).at[0].set(jnp.sqrt(self.error / 2) * draw(key))
 
 
 def rayleigh_antennas(*, power: ArrayLike = 1.0, correlation: float | Array = 0.0) -> AntennaFading:

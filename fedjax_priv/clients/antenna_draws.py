@@ -5,11 +5,13 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Antennas, Cohort, Draw, Key
-from fedjax_priv.channels.antenna_fading import AntennaFading, SumPilots, rayleigh_antennas
+from fedjax_priv.channels.antenna_fading import AntennaFading, rayleigh_antennas
 from fedjax_priv.clients.cohort_rows import Counts, cohort_of
 from fedjax_priv.engine.row_norms import unit_scale
 from fedjax_priv.keys import named
+from fedjax_priv.layers.blind_combining import strength
 from fedjax_priv.layers.group_sums import fixed_point_sum
+from fedjax_priv.layers.sum_pilots import SumPilots, checked_pilots
 
 
 def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots: SumPilots | None = None) -> Draw:
@@ -23,7 +25,7 @@ def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots
       pilots: by which the server learns the sum; None: it knows it.
 
     Raises:
-      ValueError: `antennas` is no integer >= 1, or `fading` is something else.
+      ValueError: `antennas` is no integer >= 1, `fading` or `pilots` are something else, or pilots have no energy.
 
     Examples:
       >>> draw = heard_by_antennas(4)
@@ -34,6 +36,7 @@ def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots
     _validate.integer(antennas=antennas)
     fading = rayleigh_antennas() if fading is None else fading
     _validate.part(AntennaFading, "channels.rayleigh_antennas()", fading=fading)
+    pilots = checked_pilots(pilots)
 
     def init(key: Key, n: int) -> PyTree:
         return fading.init(named(key, "fading"), n, antennas)
@@ -43,7 +46,7 @@ def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots
         gain, state = fading.apply(named(key, "fading"), state, round, count.size, antennas)
         known = gain if pilots is None else gain + pilots.off(named(key, "pilots"), who.client, antennas)
         total = _sum(known)
-        coefficient = (gain * total[None]).sum((1, 2)) / jnp.sqrt(jnp.square(total).sum())
+        coefficient = (gain * total[None]).sum((1, 2)) / strength(total)
         links = Antennas(gain, jnp.broadcast_to(total[None], gain.shape), coefficient)
         size = jnp.sqrt(jnp.square(gain).sum(2).mean(1))
         return who._replace(gain=size, antennas=links), state

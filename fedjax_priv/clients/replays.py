@@ -1,5 +1,6 @@
 """Clients that no server makes train twice on one model."""
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Local, Stated
 from fedjax_priv.crypto.digest import model_digest
 
@@ -15,15 +16,20 @@ def once_per_model(local: Local) -> Local:
     The price: after a failed round its clients are missing until the model changes; a round of everybody that fails is
     the last one. `theory.lying_server.expected_successes` has the price where cohorts are drawn. It does not stop a
     server that hands out another model in between, or one in which a single parameter has changed by the least that a
-    float can. Noise of the clients does, and the ledger charges every attempt.
+    float can. An equal model in another form, its hidden units permuted, is not refused and gives the update exactly.
+    Noise of the clients bounds what is read; the ledger charges every attempt.
 
     Args:
       local: training of a client.
+
+    Raises:
+      ValueError: `local` is something else.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
       >>> local = once_per_model(local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1))
     """
+    _validate.part(Local, "clients.local_sgd(...)", local=local)
     # Who sits out was in an earlier round: no theorem holds here that needs clients who keep nothing between rounds.
     about = local.steps and local.steps._replace(form="remembering")
     return local._replace(apply=Stated(local.apply, about), digest=model_digest)

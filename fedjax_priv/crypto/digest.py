@@ -14,12 +14,13 @@ from fedjax_priv.crypto import field
 
 POINTS = np.array([0x9E3779B9, 0x85EBCA77], np.uint32)
 """Where the polynomials are evaluated: two primitive roots of q, so that no two places have the same weight."""
+_MINUS_ZERO = np.uint32(1 << 31)
 WIDTH = 1024
 """Coefficients that are side by side; it changes no digest."""
 
 
 def model_digest(params: PyTree) -> UInt32[Array, " 2"]:
-    """The digest of a model: of the bits of its numbers as float32, in the order of the tree.
+    """The digest of a model: of the bits of its numbers as float32, in the order of the tree. -0 is taken as 0.
 
     Examples:
       >>> one, other = model_digest({"w": jnp.zeros(3)}), model_digest({"w": jnp.array([0.0, 1.0, 0.0])})
@@ -27,7 +28,8 @@ def model_digest(params: PyTree) -> UInt32[Array, " 2"]:
       False
     """
     words = [jax.lax.bitcast_convert_type(a.astype(jnp.float32), jnp.uint32).ravel() for a in jax.tree.leaves(params)]
-    return digest(jnp.concatenate(words))
+    bits = jnp.concatenate(words)
+    return digest(jnp.where(bits == _MINUS_ZERO, np.uint32(0), bits))
 
 
 def digest(words: UInt32[Array, " d"]) -> UInt32[Array, " 2"]:

@@ -83,8 +83,8 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
     """How uploads become rows.
 
     Raises:
-      ValueError: `layers` do not say so, combine another number of groups than `cohort` draws, or need a count of
-        uploads that `channel` hides.
+      ValueError: `layers` do not say so, combine another number of groups than `cohort` draws, need a count of uploads
+        that `channel` hides, or take something else of several antennas than `channel` gives.
     """
     combine = layers.combine
     if combine is None:
@@ -95,6 +95,11 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
         )
     if layers.needs_count and channel.hides_count:
         raise ValueError("layers must not need the number of uploads, which channel hides (known_count=False)")
+    if layers.antennas != channel.antennas:
+        raise ValueError(
+            f"layers must take of several antennas what channel gives, {channel.antennas}, got {layers.antennas}: "
+            "blind_mean(...) goes with antenna_array(...), both with one every_antenna"
+        )
     return combine
 
 
@@ -173,7 +178,7 @@ def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData
         raise ValueError("layers must end in one whose sums may be weighed, such as plain_field() or coded_masks()")
     if not isinstance(who.coefficient, tuple) and not parts.channel.turns:
         raise ValueError("channel must be true_gains(...) where clients do not know their gains, got another one")
-    if isinstance(who.antennas, base.Antennas) != parts.channel.antennas:
+    if isinstance(who.antennas, base.Antennas) != bool(parts.channel.antennas):
         raise ValueError("channel must be antenna_array(...) where the server has several antennas, and only there")
     n, k = data.count.shape[0], who.client.shape[0]
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):

@@ -17,7 +17,8 @@
 - `range_check`: sums that no honest clients can have are left out.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
   they arrive; `level_plans`, `level_budget`: levels that depend on those of rounds before.
-- `blind_combining`: clients that know nothing of their channel, and antennas that are combined.
+- `blind_combining`: clients that know nothing of their channel, and antennas that are combined; `sum_pilots`: by which
+  the server learns how.
 - `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
 - `votes`: one bit a coordinate, over the air or not.
 - `group_sums`: how uploads add up by group.

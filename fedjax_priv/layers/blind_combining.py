@@ -8,10 +8,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Received, Sent
+from fedjax_priv.base import Antennas, Bits, Cohort, Key, Layer, Received, Sent
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.noise_gaussian import of_clients
 from fedjax_priv.layers.stacking import stateless
+from fedjax_priv.layers.sum_pilots import SumPilots, checked_pilots
 
 Amplitude = float | Array | Callable[[int], ArrayLike]
 """b > 0: a number, or a function of the number of parameters d."""
@@ -21,7 +22,7 @@ def blind_mean(
     amplitude: Amplitude = 1.0,
     *,
     power: ArrayLike = 1.0,
-    pilots: Any = None,
+    pilots: SumPilots | None = None,
     every_antenna: bool = False,
     measured_gains: bool = True,
 ) -> Layer:
@@ -31,9 +32,10 @@ def blind_mean(
     and Poor, "Blind federated edge learning", 2021). Client k has the weight `E|h_k|^2`, so those of equal power have
     the mean. `theory.wireless.combined_error` has its error. Each number takes a complex use of the channel.
 
-    Measured, for every client: `gain`, root mean square over its antennas, `join_probability`, and of its pilots
-    `pilot_uses` in turns or `common_pilot_uses` at once, and `pilot_energy`; for those that send, else 0: the
-    `amplitude` 1, in units of b, the `energy` `b^2 ||x_k||^2`, and `channel_uses`, 2 d real ones.
+    Measured, for every client: `gain`, root mean square over its antennas, `mean_power`, the mean of `E|h_k|^2`,
+    `join_probability`, and of its pilots `pilot_uses` in turns or `common_pilot_uses` at once, and
+    `pilot_energy`; for those that send, else 0: the `amplitude` 1, in units of b, the `energy` `b^2 ||x_k||^2`, and
+    `channel_uses`, 2 d real ones.
 
     Args:
       amplitude: b > 0, or a function of d that returns it; may be traced.
@@ -41,16 +43,18 @@ def blind_mean(
       pilots: of the draw, a `channels.SumPilots`; None: the server knows the sum, at no cost.
       every_antenna: as of `channels.antenna_array`, which stands below.
       measured_gains: `antenna_gains` `[2 M]`, real and imaginary parts of a client's gains, are measured too; figures
-        of privacy need them where clients add noise.
+        of privacy need them where clients add noise. A run of T rounds and K clients keeps 8 T K M bytes of them.
 
     Raises:
-      ValueError: an argument outside its range, or (by `init`) the number of powers is neither 1 nor the population.
+      ValueError: an argument outside its range; the number of powers is neither 1 nor the population (by `init`); or,
+        when a round is traced, there are no antennas.
 
     Examples:
       >>> send = stack(clip=clip(1.0), mean=blind_mean(0.5), send=waveform())
     """
     if not callable(amplitude):
         amplitude = _validate.positive(amplitude=amplitude)
+    pilots = checked_pilots(pilots)
     weights = _validate.array(_validate.positive, power=power)
     of_size = lambda d: jnp.asarray(amplitude(d) if callable(amplitude) else amplitude, jnp.float32)
 
@@ -62,23 +66,25 @@ def blind_mean(
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
         """The server has its pilots, and may know all gains."""
         del key, state
-        links, weight = cohort.antennas, only_rows(cohort.selected, of_clients(weights, cohort)).sum()
-        return (), {"gain": links.gain, "total": links.total[0], "weight": weight}, {}
+        links, weight = links_of(cohort), only_rows(cohort.selected, of_clients(weights, cohort)).sum()
+        power = weight / jnp.maximum(cohort.selected.sum(), 1).astype(jnp.float32)
+        return (), {"gain": links.gain, "total": links.total[0], "weight": weight, "power": power}, {}
 
     def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
-        del key, private, public
+        del key, private
         y = of_size(x.shape[1]) * x
         all_of = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), cohort.gain.shape)
         sent = {"amplitude": all_of(1.0), "energy": jnp.square(y).sum(1), "channel_uses": all_of(2 * x.shape[1])}
         told = {} if pilots is None else {"pilot_energy": pilots.energy, **pilots.uses}
+        told["mean_power"] = public["power"]
         known = {"gain": cohort.gain, "join_probability": cohort.participation} | {
             name: all_of(value) for name, value in told.items()
         }
         if measured_gains:
-            stacked = jnp.moveaxis(cohort.antennas.gain, 2, 1)
+            stacked = jnp.moveaxis(links_of(cohort).gain, 2, 1)
             known["antenna_gains"] = stacked.reshape(len(stacked), -1)
         if every_antenna:
-            y = jnp.tile(y, (1, 2 * cohort.antennas.gain.shape[1]))
+            y = jnp.tile(y, (1, 2 * links_of(cohort).gain.shape[1]))
         return y, (), Sent(measured=known | only_rows(cohort.selected, sent))
 
     def decode(header: tuple, public: dict[str, Array], received: Received) -> Received:
@@ -92,7 +98,19 @@ def blind_mean(
         mean = whole / (of_size(whole.shape[1]) * public["weight"])
         return received._replace(value=mean, count=jnp.ones_like(received.count))
 
-    return stateless()._replace(init=init, advertise=advertise, encode=encode, decode=decode)
+    taken = "each" if every_antenna else "combined"
+    return stateless()._replace(init=init, advertise=advertise, encode=encode, decode=decode, antennas=taken)
+
+
+def links_of(cohort: Cohort) -> Antennas:
+    """Of a cohort that several antennas hear.
+
+    Raises:
+      ValueError: none do.
+    """
+    if not isinstance(cohort.antennas, Antennas):
+        raise ValueError("cohort must have links to several antennas, of clients.heard_by_antennas(...), got none")
+    return cohort.antennas
 
 
 def combined(heard: Float[Array, "g M 2 d"], total: Float[Array, "#g M 2"]) -> Float[Array, "g d"]:

@@ -34,10 +34,7 @@ def check_range(largest: int, max_terms: int) -> Layer:
     """
     _validate.integer(largest=largest)
     _validate.integer(max_terms=max_terms)
-    if largest > (most := largest_useful(max_terms)):
-        raise ValueError(
-            f"largest must be at most {most} for {max_terms} terms, or every sum would pass, got {largest}"
-        )
+    must_be_useful(largest, max_terms, f"largest must be at most {{most}} for {max_terms} terms", f"{largest}")
 
     def decode(received: Received) -> Received:
         size = jnp.abs(field.to_signed(received.value))
@@ -48,9 +45,11 @@ def check_range(largest: int, max_terms: int) -> Layer:
     return stateless(decode=decode)._replace(needs_count=True)
 
 
-def largest_useful(max_terms: int) -> int:
-    """The largest magnitude of an element of which sums of `max_terms` do not fill the field."""
-    return ((int(field.Q) - 1) // 2 - 1) // max_terms
+def must_be_useful(largest: int, max_terms: int, allowed: str, got: str) -> None:
+    """Raises ValueError if sums of `max_terms` elements of this size fill the field; `{most}` is what may be."""
+    most = ((int(field.Q) - 1) // 2 - 1) // max_terms
+    if largest > most:
+        raise ValueError(f"{allowed.format(most=most)}, or every sum would pass, got {got}")
 
 
 def largest_element(levels: float, max_norm: float, noise: int = 0) -> int:

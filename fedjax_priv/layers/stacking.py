@@ -183,6 +183,7 @@ def stack(**layers: Layer) -> Layer:
         whole=any(layer.whole for layer in layers.values()),
         caveats=tuple(caveat for layer in layers.values() for caveat in layer.caveats),
         needs_count=any(layer.needs_count for layer in layers.values()),
+        antennas=next((layer.antennas for layer in layers.values() if layer.antennas), None),
         needs_placement=True,
         threshold=last.threshold,
         digest=last.digest,

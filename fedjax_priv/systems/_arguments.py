@@ -16,7 +16,7 @@ from fedjax_priv.layers import check_range, largest_element, pairwise_masks, pla
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
-from fedjax_priv.layers.range_check import largest_useful
+from fedjax_priv.layers.range_check import must_be_useful
 
 
 class HandsOn(NamedTuple):
@@ -44,6 +44,7 @@ MASKS = HandsOn(
 )
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
+NEEDS_CLIP = "clip must be given with check_range: without it an honest sum may be anything"
 
 
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
@@ -153,20 +154,20 @@ def ranged(
     Raises:
       ValueError: no clip is given, an argument is out of range or traced, or so many clients can have any sum.
     """
+    _validate.one_of((True, False), check_range=check)
     if not check:
         return {}
     if clip is None:
-        raise ValueError("clip must be given with check_range: without it an honest sum may be anything")
+        raise ValueError(NEEDS_CLIP)
     _validate.known(clip=clip, levels=levels)
     _validate.positive(clip=clip)
     _validate.positive(levels=levels)
     noise = 0 if noise_variance is None else largest_skellam(float(levels) ** 2 * float(noise_variance))
     largest = largest_element(float(levels), float(clip), noise)
-    if largest > (most := largest_useful(max_terms)):
-        raise ValueError(
-            f"levels must be such that clip is at most {most} grid points with check_range, or every sum would pass, "
-            f"got {levels:g} with clip = {clip:g}: {largest} points"
-        )
+    must_be_useful(
+        largest, max_terms, "levels must be such that clip is at most {most} grid points with check_range",
+        f"{levels:g} with clip = {clip:g}: {largest} points",
+    )  # fmt: skip
     return {"range": check_range(largest, max_terms)}
 
 

@@ -74,6 +74,7 @@ def expected_successes(
       >>> [round(expected_successes(30, 10, 8, 20, loss=0.2, refuse=refuse), 2) for refuse in (True, False)]
       [2.31, 13.56]
     """
+    _validate.integer(cohort_size=cohort_size)
     _check(cohort_size, threshold, 0)
     _validate.integer(at_least=cohort_size, num_clients=num_clients)
     _validate.integer(attempts=attempts)

@@ -108,7 +108,7 @@ test_bad_arguments = refused(
     ),
     (
         lambda: run_seconds(run_of(WITHOUT), compute_seconds=0.0, air=OnAir(1.0), downlink=DOWN),
-        "downlink must be None where no gains of links are measured",
+        "downlink must be None: no gains of links were measured",
     ),
     (
         lambda: run_seconds(

@@ -35,5 +35,7 @@ def test_a_round_in_which_nobody_sent():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="run must be a run of systems.wireless"):
         link_measures(RUN.drop_vars("amplitude"), receiver_noise=1.0, access="multiple")
+    with pytest.raises(ValueError, match="^run must be a run of systems.wireless: no gains of links were measured"):
+        link_measures(RUN.drop_vars("gain"), receiver_noise=1.0, access="multiple")
     with pytest.raises(ValueError, match="receiver_noise must be a finite number > 0, got 0.0"):
         link_measures(RUN, receiver_noise=0.0, access="multiple")

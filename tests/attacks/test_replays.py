@@ -1,16 +1,18 @@
 """A server that repeats a round without one client: what the sums give away, and clients that train no model twice."""
 
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv import clients
+from fedjax_priv import clients, models
 from fedjax_priv.attacks import replay
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import once_per_model
+from fedjax_priv.crypto.digest import model_digest
 from fedjax_priv.engine.memory_of_models import who_trains
 from fedjax_priv.leakage import residuals, secagg_protocol
 from fedjax_priv.ledger import ledger
@@ -151,10 +153,31 @@ def test_the_ledger_charges_attempts_that_failed():
     assert repr(paid) == repr(half) != repr(short)
 
 
+def test_other_zeros_have_one_digest_and_permuted_units_another():
+    """The second is what clients cannot refuse: the same function, whose training gives the update, permuted."""
+    model = models.mlp((3,), 2, hidden=(4,))
+    params, order = model.init(KEY), jnp.array([1, 0, 3, 2])
+    first, second = params["Dense_0"], params["Dense_1"]
+    minus = jax.tree.map(lambda a: jnp.where(a == 0, -0.0, a), params)
+    other = {
+        "Dense_0": {"bias": first["bias"][order], "kernel": first["kernel"][:, order]},
+        "Dense_1": {"bias": second["bias"], "kernel": second["kernel"][order]},
+    }
+    digests = [tuple(model_digest(of).tolist()) for of in (params, minus, other)]
+    assert np.signbit(minus["Dense_0"]["bias"]).all() and digests[0] == digests[1] != digests[2]
+    loss = lambda params: jnp.square(model.apply(params, jnp.arange(6.0).reshape(2, 3))).sum()
+    one, permuted = (jax.grad(loss)(of)["Dense_1"]["kernel"] for of in (params, other))
+    np.testing.assert_allclose(permuted, one[order], rtol=1e-5, atol=1e-6)
+    assert np.abs(permuted - one).max() > 0.01
+
+
 test_bad_replays = refuses(
     replay,
     (MODEL, N, N, "target must be a client below 6, got 6"),
     (MODEL, 0, 0, "num_clients must be an integer >= 1"),
+)
+test_no_training = refuses(
+    inspect.unwrap(once_per_model), (3, r"local must be a Local, such as clients.local_sgd\(...\), got int")
 )
 
 

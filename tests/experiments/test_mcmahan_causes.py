@@ -80,6 +80,16 @@ def test_what_has_the_printed_rounds():
     assert of_one["0"] == "differs" and "ours" not in found["0"]
 
 
+def test_the_best_rate_of_the_base_is_the_one_of_its_row():
+    """Where no rate gets there with every seed, the first one would be taken by the least of infinite means."""
+    values = xr.DataArray(np.full((1, 3, 3, 101), 0.1), dims=("change", "rate", "seed", "evaluation"), coords={
+        "change": [BASE], "rate": range(3), "evaluation": range(101)})  # fmt: skip
+    values[0, 1, :2], values[0, 0, 0] = straight(40.0), straight(20.0)
+    rounds = mcmahan_causes.of_base(Config((Change(BASE, rounds=100),)), xr.Dataset({"accuracy": values}))
+    assert np.isfinite(rounds["evaluated every 10 rounds"]).sum() == 2
+    assert np.isfinite(rounds["at the next smaller rate of the grid"]).sum() == 1
+
+
 def test_evaluations_that_another_change_lacks_are_left_out():
     """A coarser change is NaN between its evaluations."""
     change = Change("1", rounds=100)

@@ -1,6 +1,7 @@
 """Sums beyond what clients that clip can have: no honest one is refused, and how often a random one passes."""
 
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +17,7 @@ from fedjax_priv.layers import check_range, clip, largest_element, quantize, ske
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.status import Status, describe
 from fedjax_priv.systems import compose, fedrep, secagg, share, sparse_secagg
+from fedjax_priv.systems._arguments import ranged
 from helpers import Q, cohort_of, of_the_round, refuses, rounds_of, same_bits, targets, towards_target
 
 KEY, N = jax.random.key(6), 4
@@ -144,6 +146,9 @@ def no_system(system, **how):
     return system(towards_target(), num_clients=N, check_range=True, **how)
 
 
+test_neither_yes_nor_no = refuses(
+    inspect.unwrap(ranged), ("no", 1.0, None, 100.0, N, "check_range must be one of True, False, got 'no'")
+)
 test_bad_ranges = refuses(
     check_range,
     (0, N, "largest must be an integer >= 1"),

@@ -1,10 +1,13 @@
 """Clients that know nothing of their channel, heard by several antennas: moments, both modes, measures and costs."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import xarray as xr
 
 from fedjax_priv.analysis import Broadcast, OnAir, air_resources, link_measures, run_seconds
 from fedjax_priv.base import ClientData
@@ -13,6 +16,7 @@ from fedjax_priv.clients import everyone, heard_by_antennas
 from fedjax_priv.layers import blind_mean, stack, waveform
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import blind_wireless
+from fedjax_priv.systems.over_the_air.analog_uploads import power_of_use
 from fedjax_priv.theory.wireless import combined_coefficients, combined_error
 from helpers import engine, refuses, same_bits, towards_target
 
@@ -219,8 +223,29 @@ def test_pilots_and_the_downlink_cost_uses_seconds_and_joules(run):
     np.testing.assert_allclose(links.energy, result.energy.sum("client") + K * ENERGY, rtol=1e-5)
 
 
-def bare(cohort, channel):
-    return one_round(engine(cohort=cohort, channel=channel, layers=stack(mean=blind_mean(), send=waveform())))
+@pytest.mark.parametrize("power", [1.0, 0.1])
+def test_the_error_of_alignment_is_that_of_the_closed_form_whatever_the_power(power):
+    """One antenna: what is heard of a client is `a X - b Y`, X and Y exponential, a and b `(sqrt(K) +- 1) / 2`."""
+    told = rounds_of(
+        system(antennas=1, fading=rayleigh_antennas(power=power), pilot_energy=None, noise_variance=0.0), 4000
+    )[1]
+    links = link_measures(
+        xr.Dataset({name: (("round", "client"), a) for name, a in told.items()}, attrs={"num_params": D}),
+        receiver_noise=N0, access="multiple",
+    )  # fmt: skip
+    a = (np.sqrt(K) + 1) / 2
+    assert misses(links.alignment_error.values, 2 * a**2 * np.exp(-1 / a) / np.sqrt(K)) < 3
+    assert misses(links.alignment_error.values, 1.0) > 5
+
+
+def bare(cohort, channel, **how):
+    return one_round(engine(cohort=cohort, channel=channel, layers=stack(mean=blind_mean(**how), send=waveform())))
+
+
+def alone(cohort, **how):
+    """The layer, without an engine that compares it with a channel."""
+    who = cohort.apply(KEY, cohort.init(KEY, K), jnp.int32(0), DATA.count)[0]
+    return blind_mean(**how).advertise(KEY, (), who)
 
 
 test_bad_arguments = refuses(
@@ -237,6 +262,16 @@ test_bad_arguments = refuses(
     ),
     (lambda: one_round(system(fading=recorded_antennas(GAINS))), r"gains must be of 5 clients and 8 antennas, got"),
     (lambda: recorded_antennas(GAINS[0]), r"gains must be finite numbers \[rounds, clients, antennas\], got complex"),
+    (lambda: system(clip=0.0), "clip must be a finite number > 0, got 0.0"),
+    (lambda: inspect.unwrap(power_of_use)("a", 1.0), r"snr_db must be a number of dB in \[-300, 300\], got 'a'"),
     (lambda: bare(everyone(), antenna_array()), "channel must be antenna_array"),
-    (lambda: bare(heard_by_antennas(2), multiple_access()), "channel must be antenna_array"),
+    (lambda: bare(heard_by_antennas(2), multiple_access()), "layers must take of .* gives, None, got combined"),
+    (lambda: bare(heard_by_antennas(2), antenna_array(every_antenna=True)), "layers must take .* each, got combined: "),
+    (lambda: bare(heard_by_antennas(2), antenna_array(), every_antenna=True), "layers must .* combined, got each: "),
+    (lambda: alone(everyone()), "cohort must have links to several antennas, of clients.heard_by_antennas"),
+    (lambda: inspect.unwrap(heard_by_antennas)(2, pilots="common"), "pilots must be a SumPilots, such as .*, got str"),
+    (lambda: inspect.unwrap(blind_mean)(pilots="common"), "pilots must be a SumPilots, such as .*, got str"),
+    (lambda: heard_by_antennas(2, pilots=SumPilots("both", 1.0, 1.0)), "pilots must be one of 'individual', 'common'"),
+    (lambda: blind_mean(pilots=SumPilots("common", 0.0, 1.0)), "pilot_energy must be a finite number > 0, got 0.0"),
+    (lambda: blind_mean(pilots=SumPilots("common", 1.0, -1.0)), "receiver_noise must be a finite number >= 0"),
 )

@@ -76,3 +76,9 @@ test_bad_arguments = refuses(
     (10, 6, -1, "colluding must be an integer >= 0"),
     (0, 6, "num_clients must be an integer >= 1"),
 )
+test_bad_cohorts = refuses(
+    theory.expected_successes,
+    (50, 0, 8, 10, "cohort_size must be an integer >= 1, got 0"),
+    (5, 10, 8, 10, "num_clients must be an integer >= 10, got 5"),
+    (50, 10, 8, 0, "attempts must be an integer >= 1, got 0"),
+)

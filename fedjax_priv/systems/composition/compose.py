@@ -23,7 +23,7 @@ from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 COMMITTEE = HandsOn(thresholded_masks, ("committee", "quorum"))
 AIR = HandsOn(analog_uploads, ("receiver_noise", "snr_db", "power_control", "known_count"))
 _ENROLLED = ("threshold", "elide", "key_agreement", "prg")
-"""Options of masks that those of one enrolment have, and those of a committee."""
+"""Options that masks of one enrolment and masks of a committee take."""
 _CHOICES = {"compress": Compress, "private": Private, "secure": Secure, "channel": Way, "weigh": Weigh}
 
 

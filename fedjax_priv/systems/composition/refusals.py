@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from fedjax_priv.systems._arguments import NEEDS_CLIP
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
 
@@ -178,7 +179,7 @@ def _ranges(s: Stack) -> str | None:
     if not s.in_field:
         return "check_range must be False with secure='none': in the clear the server sees every upload itself"
     if s.clip is None:
-        return "clip must be given with check_range: without it an honest sum may be anything"
+        return NEEDS_CLIP
     if s.private == "local":
         return "check_range must be False with private='local': Gaussian noise has no bound"
     return None

@@ -105,10 +105,10 @@ def _truncated(draw: Draw, truncation: ArrayLike) -> Draw:
     return weaker._replace(init=init)
 
 
-def _decibels(**values: float) -> None:
+def _decibels(**values: object) -> None:
     """Check that float32 can hold these powers."""
     for name, value in values.items():
-        if not -300 <= value <= 300:
+        if not isinstance(value, int | float) or not -300 <= value <= 300:
             raise ValueError(f"{name} must be a number of dB in [-300, 300], got {value!r}")
 
 

@@ -73,6 +73,7 @@ def blind_wireless(
       >>> system = blind_wireless(local, antennas=64, clip=1.0, noise_variance=0.01, snr_db=10.0, pilot_energy=10.0)
     """
     _validate.one_of((True, False), every_antenna=every_antenna)
+    _validate.positive(clip=clip)
     links = rayleigh_antennas() if fading is None else fading
     pilot = _pilot(pilots, pilot_energy, receiver_noise)
     draw = heard_by_antennas(antennas, links, pilot)
@@ -105,9 +106,7 @@ def _pilot(
         if pilots != "individual":
             raise ValueError(f"pilot_energy must be given with pilots={pilots!r}, got None")
         return None
-    return SumPilots(
-        pilots, _validate.positive(pilot_energy=energy), _validate.non_negative(receiver_noise=receiver_noise)
-    )
+    return SumPilots(pilots, energy, receiver_noise)
 
 
 def _own_noise(noise_variance: ArrayLike, snr_db: ArrayLike | None) -> Layer:
