@@ -53,8 +53,8 @@ FIGURES = {
         "", "what moves the rounds to 97%, one thing at a time, and what would make them the printed ones",
         {
             "quick": mcmahan_causes.Config(
-                (Change(BASE, rounds=12), Change("pixels from -0.5 to 0.5", pixels=mcmahan_causes.HALF, rounds=12)), "digits", 20,
-                0.8, 2,
+                (Change(BASE, rounds=12), Change("pixels from -0.5 to 0.5", pixels=mcmahan_causes.HALF, rounds=12)),
+                "digits", 20, 0.8, 2,
             ),
             "cpu": mcmahan_causes.Config(CHANGES),
             "paper": mcmahan_causes.Config(
