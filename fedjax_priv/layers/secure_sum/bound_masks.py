@@ -5,6 +5,7 @@ client's bitmap. A member that is shown another bitmap expands an unrelated mask
 `crypto.digest`: whoever tries may find two bitmaps of one digest.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -16,6 +17,7 @@ from fedjax_priv.crypto import field
 from fedjax_priv.crypto.agreement import SIMULATED, KeyAgreement
 from fedjax_priv.crypto.digest import digest
 from fedjax_priv.crypto.prg import Prg, Round, expand, philox
+from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.signed_sum import signed_sum
 
@@ -66,9 +68,21 @@ def sum_of_masks(
 ) -> UInt32[Array, "b d"]:
     """The sum over the members that count of each client's masks, zero at coordinates that it does not send."""
     words = signed_sum(seeds, counts, jnp.ones_like(counts), PURPOSE, round, extent.most, extent.prg)
+    return by_platform(functools.partial(_put, extent), functools.partial(_taken, extent), words, bitmaps)
+
+
+def _taken(extent: Extent, words: UInt32[Array, "b most"], bitmaps: UInt32[Array, "b w"]) -> UInt32[Array, "b d"]:
+    """Every coordinate takes the word of its rank."""
     rank = jax.vmap(lambda words: _ranks(words, extent.num_values))(bitmaps)
     spread = jnp.take_along_axis(words, jnp.minimum(rank, extent.most - 1), axis=1)
     return jnp.where(sent(bitmaps, extent.num_values), spread, 0)
+
+
+def _put(extent: Extent, words: UInt32[Array, "b most"], bitmaps: UInt32[Array, "b w"]) -> UInt32[Array, "b d"]:
+    """Every word goes to its coordinate: work is little more than that of the coordinates sent."""
+    last = jnp.where(sent(bitmaps, extent.num_values), words[:, -1:], 0)  # where there are more than words, as above
+    place = jax.vmap(functools.partial(_searched, extent))(bitmaps)
+    return jax.vmap(lambda last, place, words: last.at[place].set(words, mode="drop"))(last, place, words)
 
 
 def sums_by_member(
@@ -114,6 +128,34 @@ def _ranks(words: UInt32[Array, " w"], d: int) -> Int32[Array, " d"]:
 
 def _places(extent: Extent, counts: Bool[Array, ""], words: UInt32[Array, " w"]) -> Int32[Array, " most"]:
     """The coordinates that a client sends, by rank; d after the last, and for one that does not count."""
+    found = by_platform(functools.partial(_searched, extent), functools.partial(_scattered, extent), words)
+    return jnp.where(counts, found, extent.num_values)
+
+
+def _scattered(extent: Extent, words: UInt32[Array, " w"]) -> Int32[Array, " most"]:
+    """Every coordinate goes to the place of its rank: one kernel."""
     d = extent.num_values
-    rank = jnp.where(bitmap.unpack(words, d) & counts, _ranks(words, d), extent.most)
+    rank = jnp.where(bitmap.unpack(words, d), _ranks(words, d), extent.most)
     return jnp.full(extent.most, d, jnp.int32).at[rank].set(jnp.arange(d, dtype=jnp.int32), mode="drop")
+
+
+def _searched(extent: Extent, words: UInt32[Array, " w"]) -> Int32[Array, " most"]:
+    """For each rank the word it is in, and its bit there: work is that of the coordinates sent."""
+    upto = jnp.cumsum(jax.lax.population_count(words).astype(jnp.int32))
+    rank = jnp.arange(extent.most, dtype=jnp.int32)
+    word = jnp.searchsorted(upto, rank, side="right").astype(jnp.int32)
+    within = jnp.minimum(word, words.size - 1)
+    before = upto[within] - jax.lax.population_count(words[within]).astype(jnp.int32)
+    bit = _nth_bit(words[within], rank - before)
+    return jnp.where(rank < upto[-1], bit * words.size + word, extent.num_values)
+
+
+def _nth_bit(word: UInt32[Array, " most"], n: Int32[Array, " most"]) -> Int32[Array, " most"]:
+    """The place of the set bit that n others are below."""
+    place = jnp.zeros_like(n)
+    for half in (16, 8, 4, 2, 1):
+        lower = (word >> place.astype(jnp.uint32)) & np.uint32(2**half - 1)
+        count = jax.lax.population_count(lower).astype(jnp.int32)
+        above = n >= count
+        place, n = place + jnp.where(above, half, 0), n - jnp.where(above, count, 0)
+    return place
