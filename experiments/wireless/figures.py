@@ -11,6 +11,7 @@ from experiments.wireless import (
     fig3,
     fig6,
     fig7,
+    power_control,
     privacy_for_free,
     table_config,
     tables,
@@ -106,6 +107,16 @@ FIGURES = {
             "cpu": access.Config(ONE_LAYER._replace(**STRONG, evaluations=50)),
             "paper": access.Config(ONE_LAYER._replace(**STRONG, evaluations=100, repeats=10), rounds=1000),
         }, access.run, access.judge,
+    ),
+    "power_control": Experiment(
+        "", "Three ways to keep within a power limit: accuracy, energy, who is heard, and what can be proved",
+        {
+            "quick": power_control.Config(few(ONE_LAYER, evaluations=2, repeats=2), (0.1, 1.6), rounds=20),
+            "cpu": power_control.Config(
+                ONE_LAYER._replace(task=Task("mnist", pool=2), learning_rate=1e-2, evaluations=5, repeats=3)
+            ),
+            "paper": power_control.Config(ONE_LAYER, rounds=400),
+        }, power_control.run, power_control.judge,
     ),
     "accountants": Experiment(
         "", "The paper's bounds next to exact accounting, and an audit of both by simulation",

@@ -1,0 +1,206 @@
+"""Three ways to keep within a power limit (eq. 26): accuracy, energy, who is heard, and what can be proved.
+
+"gradient" scales update and noise by the norm of the update, as the paper does; "bound" scales both by L instead;
+"signal" scales the update alone, and who cannot carry its noise does not join. All three have the same gains and coins.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import xarray as xr
+from jax.typing import ArrayLike
+from scipy import stats
+
+from experiments.harness import Outcome
+from experiments.problem import load, model_of, num_params
+from experiments.resuming import next_run
+from experiments.wireless import power_claims, training
+from experiments.wireless.leakage import DELTA_LOCAL, limited
+from experiments.wireless.training import Setting
+from fedjax_priv import data, losses, metrics
+from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.clients import local_sgd
+from fedjax_priv.ledger import ledger, worst
+from fedjax_priv.runs.sweep import sweep
+from fedjax_priv.systems import wireless
+from fedjax_priv.theory import wireless as theory
+
+CONTROLS = ("gradient", "bound", "signal")
+PARTITIONS = ("iid", "shards")
+AMPLE = 60.0
+"""Decibels on top of every limit with which it binds nobody."""
+
+
+class Config(NamedTuple):
+    """Uniform sampling; the limits are the paper's SNR of the groups."""
+
+    setting: Setting
+    noise_variances: tuple[float, ...] = (0.1, 0.8, 1.6)
+    participation: float = 0.3
+    clip: float = 1.0
+    rounds: int = 100
+    seed: int = 0
+
+    @property
+    def cases(self) -> np.ndarray:
+        """`[case, 2]`: sigma^2, and decibels on top of the limits.
+
+        The last two are controls: a limit that binds nobody; and noise of a hundredth of L^2, with a quarter of L^2
+        for the weakest users, so that it is their updates that a limit is about.
+        """
+        d, square = num_params(self.setting.task), self.clip**2
+        less = 10 * np.log10(square / 4 / d / training.RECEIVER_NOISE) - min(self.setting.snr_db)
+        limits = ((v, 0.0) for v in self.noise_variances)
+        return np.array([*limits, (self.noise_variances[-1], AMPLE), (square / 100 / d, less)])
+
+
+def case_names(config: Config) -> list[str]:
+    return [*(f"sigma^2 = {v:g}" for v in config.noise_variances), power_claims.FREE, power_claims.UPDATES]
+
+
+def algorithm(config: Config, control: Any, *, case: ArrayLike, own_noise: float = 1.0) -> Algorithm:
+    """One run; `case` is a row of `Config.cases`, `own_noise` 0 leaves the noise of users out."""
+    setting, row = config.setting, jnp.asarray(case, jnp.int32)
+    variance, more = (jnp.asarray(column, jnp.float32)[row] for column in config.cases.T)
+    loss = losses.softmax_cross_entropy(model_of(setting.task))
+    return wireless(
+        local_sgd(loss, learning_rate=1.0, batch_size=setting.batch_size, num_steps=1),
+        clip=config.clip, noise_variance=variance if own_noise else 0.0, receiver_noise=training.RECEIVER_NOISE,
+        participation=config.participation, known_count=setting.known_count, power_control=control,
+        snr_db=jnp.asarray(training.snr_of(setting), jnp.float32) + more, server=optax.adam(setting.learning_rate),
+    )  # fmt: skip
+
+
+def run(config: Config) -> Outcome:
+    """All runs, and what came of them."""
+    users = {partition: _users(config, partition) for partition in PARTITIONS}
+    runs = {control: trained(config, control, users) for control in CONTROLS}
+    found = xr.concat([_summary(config, each) for each in runs.values()], "control").assign_coords(control=list(runs))
+    first = {control: each.sel(partition=PARTITIONS[0]).isel(seed=0) for control, each in runs.items()}
+    sizes = {"num_params": num_params(config.setting.task)}
+    return judge(config, xr.merge([found, proved(config, first, users[PARTITIONS[0]])]).assign_attrs(sizes))
+
+
+def _users(config: Config, partition: str) -> ClientData:
+    n = config.setting.num_users
+    two_shards: dict[str, Any] = {"num_shards": 2 * n} if partition == "shards" else {}
+    return data.federate(load(config.setting.task), n, partition, seed=config.seed, **two_shards)
+
+
+def trained(config: Config, control: str, users: Mapping[str, ClientData]) -> xr.Dataset:
+    """Every partition, case and seed."""
+    setting = config.setting
+    dataset, model = load(setting.task), model_of(setting.task)
+    axes = {
+        "partition": list(users), "case": list(map(float, range(len(config.cases)))), "seed": range(setting.repeats),
+    }  # fmt: skip
+    return sweep(
+        functools.partial(algorithm, config, control), axes, jax.random.key(config.seed), model.init,
+        lambda partition: users[partition], rounds=config.rounds, every=max(1, config.rounds // setting.evaluations),
+        keep=next_run(), progress=False, evaluate=metrics.accuracy(model, dataset.x_test, dataset.y_test),
+    ).assign_coords(case=case_names(config))  # fmt: skip
+
+
+def _summary(config: Config, runs: xr.Dataset) -> xr.Dataset:
+    """By partition, case and seed: accuracy; and by group of users what is heard of them, their energy, and who is limited.
+
+    `heard` is the mean amplitude, of silent users 0, over that without a limit; `energy` a mean over users and rounds,
+    and `peak` the largest energy of a transmission over the limit without headroom, both of a channel use.
+    """
+    setting, d = config.setting, num_params(config.setting.task)
+    group = np.repeat(np.arange(len(setting.groups)), setting.groups)
+    of_groups = lambda values: values.assign_coords(client=group).groupby("client")
+    named = lambda values: values.rename(client="group").assign_coords(group=list(setting.snr_db))
+    power = xr.DataArray(training.RECEIVER_NOISE * 10 ** (training.snr_of(setting) / 10), dims="client")
+    limit = limited(runs, setting)
+    return xr.Dataset({
+        "accuracy": runs.accuracy.rename(evaluation="iteration"), "failed": runs.failed_rounds,
+        "heard": named(of_groups(runs.amplitude.mean("round")).mean("client")) / config.participation,
+        "energy": named(of_groups(runs.energy.mean("round")).mean("client")) / d,
+        "peak": named(of_groups((runs.energy / power).max("round")).max("client")) / d,
+        "limited": limit, "joined": runs.counted.sum("client").mean("round"),
+    })  # fmt: skip
+
+
+def proved(config: Config, runs: dict[str, xr.Dataset], users: ClientData) -> xr.Dataset:
+    """What the ledger says of a run of every case: eps of all rounds, NaN where nothing is proved, and why.
+
+    `without_own_noise` is of the same senders, had they added no noise; `aligned` of rounds without a power limit.
+    """
+    cases = case_names(config)
+    eps, why = np.full((len(CONTROLS), len(cases)), np.nan), np.full((len(CONTROLS), len(cases)), "", object)
+    alone = np.full(len(CONTROLS), np.nan)
+    for i, control in enumerate(CONTROLS):
+        for case, name in enumerate(cases):
+            one = runs[control].sel(case=name)
+            figure = ledger(algorithm(config, control, case=case), one, users, delta=DELTA_LOCAL)[0].proved
+            eps[i, case], why[i, case] = np.nan if worst(figure) is None else worst(figure), figure.why
+        silent = algorithm(config, control, case=0, own_noise=0.0)
+        figure = ledger(silent, runs[control].isel(case=0), users, delta=DELTA_LOCAL)[0].proved
+        alone[i] = np.nan if worst(figure) is None else worst(figure)
+    each = ("control", "case")
+    aligned = [
+        theory.rigorous_epsilon(_round(config, variance), DELTA_LOCAL, rounds=config.rounds)
+        for variance in config.cases[:, 0]
+    ]
+    return xr.Dataset(
+        {"eps": (each, eps), "why": (each, why.astype(str)), "without_own_noise": ("control", alone),
+         "aligned": ("case", np.array(aligned, float))},
+        {"control": list(CONTROLS), "case": cases},
+    )  # fmt: skip
+
+
+def _round(config: Config, variance: float) -> theory.Round:
+    n = config.setting.num_users
+    return theory.Round(n, config.participation, config.clip, variance, training.RECEIVER_NOISE)
+
+
+def expected(config: Config) -> xr.DataArray:
+    """`heard` by quadrature over the law of the gain, `[form, case, group]`: of "bound", "signal", and "zero updates",
+    which "gradient" is not above.
+    """
+    d, square = num_params(config.setting.task), config.clip**2
+    gain: Any = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))
+    forms = {
+        "bound": lambda h, power, v: np.sqrt(h**2 * d * power / (square + d * v)),
+        "signal": lambda h, power, v: np.sqrt(max(h**2 * power - v, 0.0) * d / square),
+        "zero updates": lambda h, power, v: h * np.sqrt(power / v),
+    }
+    values = [
+        [[_mean(gain, functools.partial(form, power=_power(snr + more), v=v)) for snr in config.setting.snr_db]
+         for v, more in config.cases]
+        for form in forms.values()
+    ]  # fmt: skip
+    where = {"form": list(forms), "case": case_names(config), "group": list(config.setting.snr_db)}
+    return xr.DataArray(values, where, tuple(where))
+
+
+def _power(snr_db: float) -> float:
+    return training.RECEIVER_NOISE * 10 ** (snr_db / 10)
+
+
+def _mean(gain: Any, amplitude: Any) -> float:
+    """Of `min(1, amplitude(h))`, on a grid of quantiles: "signal" jumps."""
+    h = gain.ppf((np.arange(20_000) + 0.5) / 20_000)
+    return float(np.mean([min(1.0, amplitude(each)) for each in h]))
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """Figure and claims, from the data of a run."""
+    caveats = [
+        training.describe(config.setting) + "; and shards of two labels",
+        f"uniform p = {config.participation:g}, L = {config.clip:g}, T = {config.rounds:,}; the limits are energies of "
+        f"a round, d N0 times the SNR; without a limit: {AMPLE:g} dB more",
+        f"eps is of all rounds of the first seed at delta = {DELTA_LOCAL:g}, replacement; of 'bound' the accountant "
+        "counts the senders as known, of 'signal' their number alone",
+        "energy of a channel use, in units of N0, is a mean over users and rounds, silent ones too",
+        training.failures(result),
+    ]
+    return Outcome(
+        power_claims.figure(config, result), result, power_claims.claims(config, result, expected(config)), caveats
+    )
