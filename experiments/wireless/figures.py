@@ -1,4 +1,4 @@
-"""The figures and tables of the paper on private wireless FedSGD, and three results of ours."""
+"""The figures and tables of the paper on private wireless FedSGD, and results of ours."""
 
 from experiments.harness import Experiment
 from experiments.problem import Task
@@ -11,6 +11,7 @@ from experiments.wireless import (
     fig3,
     fig6,
     fig7,
+    participation,
     power_control,
     privacy_for_free,
     table_config,
@@ -117,6 +118,18 @@ FIGURES = {
             ),
             "paper": power_control.Config(ONE_LAYER, rounds=400),
         }, power_control.run, power_control.judge,
+    ),
+    "participation": Experiment(
+        "", "More participants: accuracy against p, and the order of eps_l in the number of others that send",
+        {
+            "quick": participation.Config(
+                few(ONE_LAYER, groups=(40,), snr_db=(30.0,), evaluations=2, repeats=4), rounds=40
+            ),
+            "cpu": participation.Config(
+                ONE_LAYER._replace(**STRONG, task=Task("mnist", pool=2), learning_rate=1e-2, evaluations=5)
+            ),
+            "paper": participation.Config(ONE_LAYER._replace(**STRONG), rounds=400),
+        }, participation.run, participation.judge,
     ),
     "accountants": Experiment(
         "", "The paper's bounds next to exact accounting, and an audit of both by simulation",

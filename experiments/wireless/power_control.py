@@ -19,7 +19,7 @@ from scipy import stats
 from experiments.harness import Outcome
 from experiments.problem import load, model_of, num_params
 from experiments.resuming import next_run
-from experiments.wireless import power_claims, training
+from experiments.wireless import power_claims, power_picture, training
 from experiments.wireless.leakage import DELTA_LOCAL, limited
 from experiments.wireless.training import Setting
 from fedjax_priv import data, losses, metrics
@@ -107,7 +107,7 @@ def trained(config: Config, control: str, users: Mapping[str, ClientData]) -> xr
 
 
 def _summary(config: Config, runs: xr.Dataset) -> xr.Dataset:
-    """By partition, case and seed: accuracy; and by group of users what is heard of them, their energy, and who is limited.
+    """By partition, case and seed: accuracy; and by group of users what is heard of them and their energy.
 
     `heard` is the mean amplitude, of silent users 0, over that without a limit; `energy` a mean over users and rounds,
     and `peak` the largest energy of a transmission over the limit without headroom, both of a channel use.
@@ -117,13 +117,12 @@ def _summary(config: Config, runs: xr.Dataset) -> xr.Dataset:
     of_groups = lambda values: values.assign_coords(client=group).groupby("client")
     named = lambda values: values.rename(client="group").assign_coords(group=list(setting.snr_db))
     power = xr.DataArray(training.RECEIVER_NOISE * 10 ** (training.snr_of(setting) / 10), dims="client")
-    limit = limited(runs, setting)
     return xr.Dataset({
         "accuracy": runs.accuracy.rename(evaluation="iteration"), "failed": runs.failed_rounds,
         "heard": named(of_groups(runs.amplitude.mean("round")).mean("client")) / config.participation,
         "energy": named(of_groups(runs.energy.mean("round")).mean("client")) / d,
         "peak": named(of_groups((runs.energy / power).max("round")).max("client")) / d,
-        "limited": limit, "joined": runs.counted.sum("client").mean("round"),
+        "limited": limited(runs, setting), "joined": runs.counted.sum("client").mean("round"),
     })  # fmt: skip
 
 
@@ -133,26 +132,22 @@ def proved(config: Config, runs: dict[str, xr.Dataset], users: ClientData) -> xr
     `without_own_noise` is of the same senders, had they added no noise; `aligned` of rounds without a power limit.
     """
     cases = case_names(config)
-    eps, why = np.full((len(CONTROLS), len(cases)), np.nan), np.full((len(CONTROLS), len(cases)), "", object)
-    alone = np.full(len(CONTROLS), np.nan)
-    for i, control in enumerate(CONTROLS):
-        for case, name in enumerate(cases):
-            one = runs[control].sel(case=name)
-            figure = ledger(algorithm(config, control, case=case), one, users, delta=DELTA_LOCAL)[0].proved
-            eps[i, case], why[i, case] = np.nan if worst(figure) is None else worst(figure), figure.why
-        silent = algorithm(config, control, case=0, own_noise=0.0)
-        figure = ledger(silent, runs[control].isel(case=0), users, delta=DELTA_LOCAL)[0].proved
-        alone[i] = np.nan if worst(figure) is None else worst(figure)
-    each = ("control", "case")
+    asked = lambda control, run, **how: ledger(algorithm(config, control, **how), run, users, delta=DELTA_LOCAL)[0]
+    number = lambda figure: np.nan if (eps := worst(figure)) is None else eps
+    found = [
+        [asked(control, run.isel(case=case), case=case).proved for case in range(len(cases))]
+        for control, run in runs.items()
+    ]
+    alone = [number(asked(control, run.isel(case=0), case=0, own_noise=0.0).proved) for control, run in runs.items()]
     aligned = [
-        theory.rigorous_epsilon(_round(config, variance), DELTA_LOCAL, rounds=config.rounds)
+        float(theory.rigorous_epsilon(_round(config, variance), DELTA_LOCAL, rounds=config.rounds))
         for variance in config.cases[:, 0]
     ]
-    return xr.Dataset(
-        {"eps": (each, eps), "why": (each, why.astype(str)), "without_own_noise": ("control", alone),
-         "aligned": ("case", np.array(aligned, float))},
-        {"control": list(CONTROLS), "case": cases},
-    )  # fmt: skip
+    return xr.Dataset({
+        "eps": (("control", "case"), [[number(figure) for figure in row] for row in found]),
+        "why": (("control", "case"), [[figure.why for figure in row] for row in found]),
+        "without_own_noise": ("control", alone), "aligned": ("case", aligned),
+    }, {"control": list(runs), "case": cases})  # fmt: skip
 
 
 def _round(config: Config, variance: float) -> theory.Round:
@@ -166,28 +161,20 @@ def expected(config: Config) -> xr.DataArray:
     """
     d, square = num_params(config.setting.task), config.clip**2
     gain: Any = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))
+    h = gain.ppf((np.arange(20_000) + 0.5) / 20_000)  # quantiles: "signal" jumps
     forms = {
-        "bound": lambda h, power, v: np.sqrt(h**2 * d * power / (square + d * v)),
-        "signal": lambda h, power, v: np.sqrt(max(h**2 * power - v, 0.0) * d / square),
-        "zero updates": lambda h, power, v: h * np.sqrt(power / v),
+        "bound": lambda power, v: h * np.sqrt(d * power / (square + d * v)),
+        "signal": lambda power, v: np.sqrt(np.maximum(h**2 * power - v, 0) * d / square),
+        "zero updates": lambda power, v: h * np.sqrt(power / v),
     }
+    power = lambda decibels: training.RECEIVER_NOISE * 10 ** (decibels / 10)
     values = [
-        [[_mean(gain, functools.partial(form, power=_power(snr + more), v=v)) for snr in config.setting.snr_db]
+        [[np.minimum(1, form(power(snr + more), v)).mean() for snr in config.setting.snr_db]
          for v, more in config.cases]
         for form in forms.values()
     ]  # fmt: skip
     where = {"form": list(forms), "case": case_names(config), "group": list(config.setting.snr_db)}
     return xr.DataArray(values, where, tuple(where))
-
-
-def _power(snr_db: float) -> float:
-    return training.RECEIVER_NOISE * 10 ** (snr_db / 10)
-
-
-def _mean(gain: Any, amplitude: Any) -> float:
-    """Of `min(1, amplitude(h))`, on a grid of quantiles: "signal" jumps."""
-    h = gain.ppf((np.arange(20_000) + 0.5) / 20_000)
-    return float(np.mean([min(1.0, amplitude(each)) for each in h]))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
@@ -202,5 +189,5 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
         training.failures(result),
     ]
     return Outcome(
-        power_claims.figure(config, result), result, power_claims.claims(config, result, expected(config)), caveats
+        power_picture.figure(config, result), result, power_claims.claims(config, result, expected(config)), caveats
     )
