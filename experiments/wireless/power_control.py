@@ -129,7 +129,8 @@ def _summary(config: Config, runs: xr.Dataset) -> xr.Dataset:
 def proved(config: Config, runs: dict[str, xr.Dataset], users: ClientData) -> xr.Dataset:
     """What the ledger says of a run of every case: eps of all rounds, NaN where nothing is proved, and why.
 
-    `without_own_noise` is of the same senders, had they added no noise; `aligned` of rounds without a power limit.
+    `without_own_noise` is of the same senders, had they added no noise; `known_set` of "signal", if the server knew who
+    sends, as it may under "bound"; `aligned` of rounds without a power limit.
     """
     cases = case_names(config)
     asked = lambda control, run, **how: ledger(algorithm(config, control, **how), run, users, delta=DELTA_LOCAL)[0]
@@ -139,14 +140,17 @@ def proved(config: Config, runs: dict[str, xr.Dataset], users: ClientData) -> xr
         for control, run in runs.items()
     ]
     alone = [number(asked(control, run.isel(case=0), case=0, own_noise=0.0).proved) for control, run in runs.items()]
-    aligned = [
-        float(theory.rigorous_epsilon(_round(config, variance), DELTA_LOCAL, rounds=config.rounds))
-        for variance in config.cases[:, 0]
+    how = {"delta": DELTA_LOCAL, "rounds": config.rounds}
+    rounds = [_round(config, variance) for variance in config.cases[:, 0]]
+    joining = runs["signal"].join_probability.transpose("case", "round", "client").values.astype(np.float64)
+    known = [
+        theory.known_set_epsilon(one._replace(participation=p), **how) for one, p in zip(rounds, joining, strict=True)
     ]
     return xr.Dataset({
         "eps": (("control", "case"), [[number(figure) for figure in row] for row in found]),
         "why": (("control", "case"), [[figure.why for figure in row] for row in found]),
-        "without_own_noise": ("control", alone), "aligned": ("case", aligned),
+        "without_own_noise": ("control", alone), "known_set": ("case", np.array(known, float)),
+        "aligned": ("case", np.array([theory.rigorous_epsilon(one, **how) for one in rounds], float)),
     }, {"control": list(runs), "case": cases})  # fmt: skip
 
 
