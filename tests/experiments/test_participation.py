@@ -79,6 +79,15 @@ def test_claims_can_hold_and_fail():
     assert said(exact=0.1)["exact-falls"] == "does not hold"
 
 
+def test_one_direction_or_one_step_is_enough_to_fail():
+    found = result()
+    by_size = found.assign(eps_by_K=found.eps_by_K**1.2)
+    rises = xr.where((found.p == 1) & (found.noisy == NOISY[1]) & (found.figure == "exact"), 2.0, 1.0)
+    for changed, id in ((by_size, "order: analytic"), (found.assign(eps_by_p=found.eps_by_p * rises), "exact-falls")):
+        verdicts = {claim.id: claim.verdict for claim in participation_claims.claims(CONFIG, changed)}
+        assert verdicts[id] is False
+
+
 def test_the_picture_has_a_panel_for_accuracy_and_one_for_each_direction():
     picture = participation_claims.figure(CONFIG, result())
     assert [axes.get_title() for axes in picture.axes][1:] == ["a round, K = 200", "a round, p = 0.3"]

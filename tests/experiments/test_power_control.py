@@ -198,6 +198,7 @@ def test_claims_hold_where_the_data_say_so():
         ("limit-bites", {"limited": at(-0.45, control="gradient", case=NAMES[1], group=2)}, "does not hold"),
         ("figures", {"eps": at(np.nan, control="signal", case=NAMES[0])}, "does not hold"),
         ("figures", {"eps": lambda eps: eps.fillna(1.0)}, "does not hold"),
+        ("figures", {"eps": lambda eps: eps.where(eps.case != NAMES[1], 1.0)}, "does not hold"),
         ("figures", {"without_own_noise": at(np.nan, control="gradient")}, "does not hold"),
         ("heard", {"heard": at(-0.2, control="signal", case=NAMES[0], group=30)}, "does not hold"),
         ("heard", {"heard": at(0.2, control="gradient", case=NAMES[1], group=2)}, "does not hold"),
