@@ -129,7 +129,7 @@ def _free_energy(result: xr.Dataset) -> str:
 
 
 def _as_good(config: Any, result: xr.Dataset, ends: xr.DataArray) -> Claim:
-    """Guarantees for free; where a limit is about updates the two do differ."""
+    """Whether the guarantee costs accuracy; where a limit is about updates the two forms do differ."""
     behind = gap(ends.sel(control="gradient"), ends.sel(control="bound"))
     heard = result.heard.sel(case=UPDATES).isel(group=0).mean("seed")
     apart = heard.sel(control="gradient") - heard.sel(control="bound")
