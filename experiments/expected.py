@@ -102,6 +102,14 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "removal": True, "shards-moving": Open.UNDECIDED,
     },
     "wireless.access": {"leaks-less": True},
+    "wireless.power_control": {
+        "same-bits": True, "limit-bites": True, "figures": True, "heard": True, "within-limit": True,
+        "bound-is-as-good": True, "signal-leaks-less": True,
+    },
+    "wireless.participation": {
+        "more-accurate": True, "for-noise": True, "order: Lemma 2": True, "order: analytic": False,
+        "order: exact": False, "exact-falls": False,
+    },
     "wireless.accountants": {
         "replacement": True, "removal": False, "removal-audit": False, "exact-removal-audit": True,
         "exact-replacement-audit": True, "known-participants": False,

@@ -26,7 +26,7 @@ ORDER = (
     "sparse_secagg.convergence",
     "audit.all_systems", "audit.private_training", "wireless.accountants", "cdp_fl.counterexamples", "wireless.fig2",
     "wireless.fig6", "wireless.errata", "wireless.time_variant", "wireless.thresholds",
-    "wireless.access", "wireless.analog_or_digital",
+    "wireless.access", "wireless.power_control", "wireless.participation", "wireless.analog_or_digital",
     "correlated_noise.error",
     "sparse_secagg.statements",
     "distributed_noise.mean_estimation", "asynchronous.virtual_time", "asynchronous.concurrency",

@@ -1,4 +1,4 @@
-"""The figures and tables of the paper on private wireless FedSGD, and three results of ours."""
+"""The figures and tables of the paper on private wireless FedSGD, and results of ours."""
 
 from experiments.harness import Experiment
 from experiments.problem import Task
@@ -11,6 +11,8 @@ from experiments.wireless import (
     fig3,
     fig6,
     fig7,
+    participation,
+    power_control,
     privacy_for_free,
     table_config,
     tables,
@@ -106,6 +108,28 @@ FIGURES = {
             "cpu": access.Config(ONE_LAYER._replace(**STRONG, evaluations=50)),
             "paper": access.Config(ONE_LAYER._replace(**STRONG, evaluations=100, repeats=10), rounds=1000),
         }, access.run, access.judge,
+    ),
+    "power_control": Experiment(
+        "", "Three ways to keep within a power limit: accuracy, energy, who is heard, and what can be proved",
+        {
+            "quick": power_control.Config(few(ONE_LAYER, evaluations=2, repeats=2), (0.1, 1.6), rounds=20),
+            "cpu": power_control.Config(
+                ONE_LAYER._replace(task=Task("mnist", pool=2), learning_rate=1e-2, evaluations=5, repeats=3)
+            ),
+            "paper": power_control.Config(ONE_LAYER, rounds=400),
+        }, power_control.run, power_control.judge,
+    ),
+    "participation": Experiment(
+        "", "More participants: accuracy against p, and the order of eps_l in the number of others that send",
+        {
+            "quick": participation.Config(
+                few(ONE_LAYER, groups=(40,), snr_db=(30.0,), evaluations=2, repeats=4), rounds=40
+            ),
+            "cpu": participation.Config(
+                ONE_LAYER._replace(**STRONG, task=Task("mnist", pool=2), learning_rate=1e-2, evaluations=5)
+            ),
+            "paper": participation.Config(ONE_LAYER._replace(**STRONG), rounds=400),
+        }, participation.run, participation.judge,
     ),
     "accountants": Experiment(
         "", "The paper's bounds next to exact accounting, and an audit of both by simulation",
