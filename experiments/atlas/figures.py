@@ -13,7 +13,7 @@ FIGURES = {
             "quick": Config(
                 transports=("plain", "buckets of 2"), noises=("none", "Skellam"), compressions=("dense",),
                 rules=("mean", "median", "trimmed mean"), attacks=(HONEST, "IPM"), dropouts=(0.0, 0.3), rounds=15,
-                repeats=2, trials=0,
+                repeats=2, trials=2000,
             ),
             "cpu": Config(),
             "paper": Config(Task("mnist", pool=2), rounds=200),
