@@ -14,7 +14,8 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     },
     "asynchronous.virtual_time": {"staleness": True, "flushes": True, "faster": True, "spread": True, "jobs": True},
     "asynchronous.concurrency": {"staleness": True, "earlier": True, "wider": True, "more": True, "cost": True},
-    "atlas.atlas": {"runs-or-is-refused": Open.NOT_RUN, "some-rule-keeps": True, "skips-as-predicted": True, "audits-stand": True,
+    "atlas.atlas": {
+        "runs-or-is-refused": Open.NOT_RUN, "some-rule-keeps": True, "skips-as-predicted": True, "audits-stand": True,
         "twins-are-caught": True,
     },
     "audit.all_systems": {
