@@ -5,19 +5,27 @@ Results would then depend on the block.
 """
 
 import jax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, UInt32
+
+from fedjax_priv.base import Key
 
 
-def rounded_product(values: Float[Array, "b d"], client: Int[Array, " b"]) -> Float[Array, "b d"]:
+def unknown_zero(key: Key) -> UInt32[Array, ""]:
+    """0, which no compiler knows to be 0: the last bit of `w (w + 1)`, w a word of a key that is no constant."""
+    word = jax.random.key_data(key).reshape(-1)[-1]
+    return (word * (word + word.dtype.type(1))) & word.dtype.type(1)
+
+
+def rounded_product(values: Float[Array, "b d"], key: Key) -> Float[Array, "b d"]:
     """The same numbers, which no compiler fuses with a sum that they go into.
 
     Args:
-      values: of each client of a block, a product or what may become one.
-      client: numbers of the clients, >= 0. The compiler does not know that, so it cannot undo the detour.
+      values: of each client of a block, float32: a product, or what may become one.
+      key: any; no draw is made from it.
 
     Examples:
-      >>> print(rounded_product(jnp.array([[1.5, -0.0]]), client=jnp.array([3])))
+      >>> print(rounded_product(jnp.array([[1.5, -0.0]]), jax.random.key(0)))
       [[ 1.5 -0. ]]
     """
-    zero = (client[0] < 0).astype(f"uint{8 * values.dtype.itemsize}")
+    zero = unknown_zero(key)
     return jax.lax.bitcast_convert_type(jax.lax.bitcast_convert_type(values, zero.dtype) ^ zero, values.dtype)

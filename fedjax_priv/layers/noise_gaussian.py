@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
-from fedjax_priv.engine.products import rounded_product
+from fedjax_priv.engine.products import rounded_product, unknown_zero
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.stacking import stateless
@@ -64,19 +64,19 @@ def plus_gaussian(
     """`x + N(0, deviation^2 I)`, drawn by the client's number: the same bits in every block."""
     # Without the barrier, the block decides whether XLA multiplies the deviation and the root of 2 in a draw first.
     unit = jax.lax.optimization_barrier(_standard_normal(key, x, cohort))
-    return rounded_product(x, cohort.client) + rounded_product(deviation[:, None] * unit, cohort.client)
+    return rounded_product(x, key) + rounded_product(deviation[:, None] * unit, key)
 
 
 def _standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
     draw = lambda client: per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, client)
-    return by_platform(functools.partial(_once, draw), draw, cohort.client)
+    return by_platform(functools.partial(_once, draw, unknown_zero(key)), draw, cohort.client)
 
 
-def _once(draw: Callable[[Array], Array], client: Array) -> Array:
+def _once(draw: Callable[[Array], Array], zero: Array, client: Array) -> Array:
     """`draw(client)` in a loop of one turn, whose result is kept: XLA computes other values again for each use.
 
     Over the air there are six uses, so that noise took longer than all else.
     """
-    turns = (client[0] >= 0).astype(jnp.int32)  # 1, which XLA must not know: it would undo the loop
+    turns = 1 + zero.astype(jnp.int32)  # XLA must not know how many: it would undo the loop
     start = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(draw, client))
     return jax.lax.fori_loop(0, turns, lambda turn, _: draw(client + turn), start)
