@@ -132,7 +132,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
     return initial(state, parts.placement.mesh, (key, params, data))
 
 
-_STAGES = ("lie", "cohort", "advertise", "local", "encode", "transmit", "receive", "respond", "aggregate")
+_STAGES = ("cohort", "advertise", "local", "encode", "transmit", "receive", "respond", "aggregate")
 """The stages of a round that draw."""
 
 
@@ -140,11 +140,12 @@ def _step(
     parts: Parts, key: base.Key, state: base.RoundState, data: base.ClientData
 ) -> tuple[base.RoundState, base.RoundInfo]:
     check_clients(data, parts.num_clients)
-    keys = each_named(jax.random.fold_in(key, state.round), _STAGES)
+    own = jax.random.fold_in(key, state.round)
+    keys = each_named(own, _STAGES)
     drawn, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
     check_cohort(state, drawn, data, parts)
 
-    models = handed_out(parts.lying_server, keys["lie"], state, data.count.shape[0])
+    models = handed_out(parts.lying_server, own, state, data.count.shape[0])
     who, trained, sat_out = who_trains(parts.local, drawn, models, state.trained)
     if parts.layers.digest:
         who = with_digests(parts.layers.digest, who, models)

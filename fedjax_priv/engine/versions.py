@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import ClientData, Cohort, Key, Local, LyingServer, Models, RoundState, Stated
+from fedjax_priv.keys import named
 
 
 def ring(params: PyTree, versions: int) -> PyTree:
@@ -50,14 +51,14 @@ def by_version(local: Local) -> Local:
 
 
 def handed_out(lies: LyingServer | None, key: Key, state: RoundState, n: int) -> PyTree:
-    """What clients get as parameters, of a server that may lie to the population of n.
+    """What clients get as parameters, of a server that may lie to the population of n, by the key of the round.
 
     Raises:
       ValueError: the models of a lying server are of another structure or shape, or a row by client is missing.
     """
     if lies is None or lies.models is None:
         return given(state)
-    models, shapes = lies.models(key, state), lambda tree: jax.tree.map(jnp.shape, tree)
+    models, shapes = lies.models(named(key, "lie"), state), lambda tree: jax.tree.map(jnp.shape, tree)
     one = jax.tree.map(lambda a: a[0], models.params)
     if shapes(one) != shapes(state.params) or jnp.shape(models.row) != (n,):
         raise ValueError(f"models must return Models(params [V, ...], row [{n}]), got {shapes(models)}")
