@@ -27,14 +27,20 @@ from fedjax_priv.runs.sweep import sweep
 
 
 def run(config: Config) -> Outcome:
-    """Every rule with and without buckets under the attack, and without buckets when nobody attacks."""
+    """Seed by seed, so that runs of one seed are kept when another is added."""
     whole = load(Task(config.dataset))  # pyright: ignore[reportArgumentType]
-    train = federated(config, whole.x_train, whole.y_train)
-    test = counted(whole)
+    train, test = federated(config, whole.x_train, whole.y_train), counted(whole)
+    found = [of_seed(config, train, test, seed) for seed in range(config.repeats)]
+    return judge(config, xr.concat(found, "seed"))
+
+
+def of_seed(config: Config, train: ClientData, test: tuple, seed: int) -> xr.Dataset:
+    """Every rule with and without buckets under the attack, and without buckets when nobody attacks."""
     chosen = rules(config)
-    attacked = accuracies(config, train, test, chosen, attack=True)
-    alone = accuracies(config, train, test, {at: each for at, each in chosen.items() if at[1] == 1}, attack=False)
-    return judge(config, xr.Dataset({"accuracy": attacked, "alone": alone.sel(size=1, drop=True)}))
+    attacked = accuracies(config, train, test, chosen, seed, attack=True)
+    unbucketed = {at: each for at, each in chosen.items() if at[1] == 1}
+    alone = accuracies(config, train, test, unbucketed, seed, attack=False)
+    return xr.Dataset({"accuracy": attacked, "alone": alone.sel(size=1, drop=True)})
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
@@ -112,7 +118,13 @@ def counted(whole: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 
 def accuracies(
-    config: Config, train: ClientData, test: tuple, chosen: dict[tuple[str, int], Aggregator], *, attack: bool
+    config: Config,
+    train: ClientData,
+    test: tuple,
+    chosen: dict[tuple[str, int], Aggregator],
+    seed: int,
+    *,
+    attack: bool,
 ) -> xr.DataArray:
     """Percent by `name`, `size`, `seed` and `evaluation`, the one before training left out; one program."""
     model, several = networks.bucketing(config.dataset), list(chosen.values())
@@ -128,7 +140,7 @@ def accuracies(
 
     places = {f"{name} {size}": float(i) for i, (name, size) in enumerate(chosen)}
     runs = sweep(
-        system, {"rule": places, "seed": list(range(config.repeats))}, jax.random.key(config.seed), model.init, train,
+        system, {"rule": places, "seed": [seed]}, jax.random.key(config.seed), model.init, train,
         rounds=config.rounds, every=config.every, evaluate=metrics.accuracy(model, *test), at_once=config.at_once,
         keep=next_run(), progress=False,
     )  # fmt: skip

@@ -16,6 +16,7 @@ CASES = {  # input height and width, kernel, stride, padding
     "3x3 by 2, odd": ((7, 5), 3, 2, "SAME"),
     "3x3 by 2, even": ((6, 8), 3, 2, "SAME"),
     "2x2 by 2, a row unread": ((7, 6), 2, 2, "VALID"),
+    "2x2 by 2, a column unread": ((6, 7), 2, 2, "VALID"),
     "1x1 by 2": ((6, 5), 1, 2, "SAME"),
     "1x1": ((3, 4), 1, 1, "SAME"),
 }
@@ -86,6 +87,15 @@ def test_the_form_of_gpus(case, axes):
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_convolutions_of_a_cpu_are_never_without_padding():
+    """XLA's are several times slower; the control is one of `jax.lax`."""
+    x, kernel = jnp.ones((2, 4, 6, 6, 3)), jnp.ones((2, 3, 3, 3, 4))
+    pads = lambda fn: re.findall(r"pad = (\[\[.*?\]\])", jax.jit(jax.vmap(fn)).lower(x, kernel).as_text())
+    ours = pads(lambda x, k: conv(x, k, (1, 1), "VALID"))
+    theirs = pads(lambda x, k: jax.lax.conv_general_dilated(x, k, (1, 1), "VALID", dimension_numbers=LAYOUT))
+    assert (ours, theirs) == (["[[0, 0], [0, 1]]"], ["[[0, 0], [0, 0]]"])
 
 
 def test_explicit_pads_as_flax_gives_them():
