@@ -1,0 +1,65 @@
+"""From the server's rows to one direction."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from fedjax_priv._devices import finite_rows, read_in_place
+from fedjax_priv.base.messages import Received
+from fedjax_priv.keys import Key, keyless
+from fedjax_priv.status import errors_raised
+
+
+class Aggregator(NamedTuple):
+    """From the server's rows to one direction; rows with `count == 0` are left out.
+
+    `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
+    is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
+
+    A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came. With `tells`,
+    numbers of its state go to the clients with the model, and `Local.apply` gets both as `Told`. A rule that trusts a
+    row by its number needs rows that are the same clients in every round.
+    """
+
+    init: Callable[..., PyTree]  # (d) -> state
+    apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state, or `Kept` in its place)
+    most_byzantine: Callable[[int], int] | None = None
+    needs_rows: bool = True
+    tells: Callable[[PyTree], Mapping[str, Array]] | None = None  # (state) -> name -> float32 []
+    trusted_row: bool = False  # whether it trusts a row by its number
+
+    def __call__(
+        self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None
+    ) -> Float[Array, " d"]:
+        """The direction of rows `[g, d]` outside a round, from a fresh state; compiled once per shape.
+
+        Args:
+          rows: a NumPy or JAX array, or a list of rows; converted to float32.
+          present: bool `[g]`, which rows are present; others may hold anything. None: the finite ones, as in a round.
+          key: for rules that draw, such as those after `bucketing`.
+
+        Returns:
+          A JAX array, finished: `np.asarray` of it copies nothing on a CPU.
+
+        Raises:
+          ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
+          RuntimeError: the function of a rule `from_host` failed.
+        """
+        if isinstance(rows, Sequence) and len(sizes := {np.shape(row) for row in rows}) > 1:
+            raise ValueError(f"rows must have shape [g, d], got rows of shapes {', '.join(map(str, sorted(sizes)))}")
+        rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
+        if rows.ndim != 2:
+            raise ValueError(f"rows must have shape [g, d], got {rows.shape}")
+        there = finite_rows(rows) if present is None else jnp.asarray(present, bool)
+        if there.shape != rows.shape[:1]:
+            raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
+        received = Received(rows, there.astype(jnp.int32))
+        with errors_raised():
+            found = jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]
+            found = jax.block_until_ready(found)  # rows may lie in the caller's memory
+        return found
