@@ -37,6 +37,7 @@ def table(users: int, batch: int, repeats: int) -> dict[str, Any]:
     runs = {
         "training": functools.partial(_training(local, key), params, data),
         "wireless": run(noise_variance=0.1),
+        "wireless_noise_drawn_as_one": run(noise_variance=0.1, noise_drawn="as one"),
         "wireless_without_own_noise": run(noise_variance=0.0),
         "normals_alone": functools.partial(jax.jit(_normals), key, data),
     }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
@@ -12,7 +13,9 @@ from fedjax_priv.keys import per_client
 from fedjax_priv.layers.noise_gaussian import plus_gaussian, standard_deviation
 
 
-def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
+def multiple_access(
+    receiver_noise: float | Array = 1.0, *, known_count: bool = True, noise_unit: ArrayLike | None = None
+) -> Channel:
     """Gaussian multiple-access channel: `y = sum_{k in K_t} h_k x_k + N(0, N0 I_d)` (wireless FedSGD, eq. 1).
 
     A round takes d channel uses, however many clients send. The server gets only the sum.
@@ -20,6 +23,8 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
     Args:
       receiver_noise: N0, >= 0; may be traced.
       known_count: whether the server knows how many clients sent. If not, each row counts as one upload.
+      noise_unit: where given, the noise of all clients is drawn here, as one: a sum of independent Gaussian noise is
+        Gaussian. Number d + 1 of an upload is the variance of its sender's noise over this unit, see `layers.align`.
 
     Raises:
       ValueError: `receiver_noise` is negative.
@@ -33,8 +38,12 @@ def multiple_access(receiver_noise: float | Array = 1.0, *, known_count: bool = 
     deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
 
     def receive(key: Key, received: Received) -> Received:
-        noise = deviation * jax.random.normal(key, received.value.shape)
-        return Received(received.value + noise, received.count if known_count else jnp.ones_like(received.count))
+        value, scale = received.value, deviation
+        if noise_unit is not None:
+            value, shares = received.value[:, :-1], received.value[:, -1:]
+            scale = jnp.sqrt(jnp.square(deviation) + noise_unit * shares)
+        noise = scale * jax.random.normal(key, value.shape)
+        return Received(value + noise, received.count if known_count else jnp.ones_like(received.count))
 
     return Channel(_faded, receive, superposes=True, hides_count=not known_count)
 

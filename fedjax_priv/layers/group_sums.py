@@ -5,25 +5,18 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt32
+from jaxtyping import Array, Bool, Float32, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Combine, Received, Stated
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.side_by_side import by_platform
+from fedjax_priv.layers.fixed_point import MOST_PARTS, from_limbs, limbs_of_sum, to_limbs, to_parts
 
 MAX_UPLOADS = 65_535
 """Most uploads in an exact sum: 16-bit halves in uint32, 15-bit limbs in int32."""
-
-LIMB_BITS = 15
-FRACTION_BITS = 45
-PART_BITS = 20
-MOST_PARTS = 2**11
-"""Most parts whose sum fits int32."""
-
-MAX_FIXED_POINT = 2.0**LIMB_BITS
-"""Fixed-point sums take magnitudes below this, in steps of 2**-45."""
 
 
 def sum_by_group(values: Array, group: Int[Array, " b"], num_groups: int) -> Array:
@@ -116,11 +109,18 @@ def fixed_point_sum(num_groups: int = 1) -> Combine:
       1.00e-08
     """
 
-    def add(y: Array, alive: Array, group: Array) -> tuple[Array, ...]:
+    def in_parts(y: Array, alive: Array, group: Array) -> tuple[Array, ...]:
         parts = to_parts(y)
         if len(y) > MOST_PARTS:
             return tuple(_add_alive(limb, alive, group, num_groups) for limb in to_limbs(*parts))
         return to_limbs(*(_add_alive(part, alive, group, num_groups) for part in parts))
+
+    def in_64_bits(y: Array, alive: Array, group: Array) -> tuple[Array, ...]:
+        del group
+        return tuple(limb[None] for limb in limbs_of_sum(rows_where(alive, y, jnp.zeros((), y.dtype))))
+
+    def add(y: Array, alive: Array, group: Array) -> tuple[Array, ...]:
+        return by_platform(in_64_bits if num_groups == 1 else in_parts, in_parts, y, alive, group)
 
     return _of_sums_too(_combine(num_groups, add, from_limbs, MAX_UPLOADS))
 
@@ -133,48 +133,6 @@ def _of_sums_too(combine: Combine) -> Combine:
         return number[None], parts
 
     return combine._replace(lift=Stated(combine.lift, without_rows=lift_sum)) if combine.num_groups == 1 else combine
-
-
-def to_parts(x: Float32[Array, "..."]) -> tuple[Int32[Array, "..."], ...]:
-    """`x 2**45`, truncated to an integer, in three parts of 20 bits with the sign of `x`, the highest first; exact."""
-    parts, rest = [], x * 2.0 ** (FRACTION_BITS - 3 * PART_BITS)
-    for _ in range(3):
-        rest = rest * 2.0**PART_BITS
-        part = rest.astype(jnp.int32)
-        parts.append(part)
-        rest = rest - part.astype(jnp.float32)
-    return tuple(parts)
-
-
-def to_limbs(high: Array, middle: Array, low: Array) -> tuple[Int32[Array, "..."], ...]:
-    """Turns sums of up to 2,048 such parts into four limbs of 15 bits with the same value.
-
-    Sums of limbs of up to 65,535 uploads in all still fit int32.
-    """
-    mask = 2**LIMB_BITS - 1
-    return (high >> 5, (middle >> 10) + ((high << 10) & mask), (low >> 15) + ((middle << 5) & mask), low & mask)
-
-
-def from_limbs(*limbs: Int32[Array, "..."]) -> Float32[Array, "..."]:
-    """The float nearest to a sum of limbs of up to 65,535 uploads (within two roundings)."""
-    negative = _carry(limbs)[0] < 0
-    magnitude = _carry(tuple(jnp.where(negative, -limb, limb) for limb in limbs))
-    total = jnp.zeros(negative.shape, jnp.float32)
-    for i, limb in reversed(tuple(enumerate(magnitude))):
-        total = total + limb.astype(jnp.float32) * MAX_FIXED_POINT**-i
-    return jnp.where(negative, -total, total)
-
-
-def _carry(limbs: tuple[Array, ...]) -> list[Array]:
-    """Brings all limbs but the highest into [0, 2**15)."""
-    high, *low = limbs
-    carried, carry = [], jnp.zeros_like(high)
-    for limb in reversed(low):
-        # two steps, since limb + carry may overflow int32
-        top, bottom = limb >> LIMB_BITS, (limb & (2**LIMB_BITS - 1)) + (carry & (2**LIMB_BITS - 1))
-        carry = top + (carry >> LIMB_BITS) + (bottom >> LIMB_BITS)
-        carried.append(bottom & (2**LIMB_BITS - 1))
-    return [high + carry, *reversed(carried)]
 
 
 def element_bits(modulus: Modulus, y: UInt32[Array, "b d"]) -> UInt32[Array, ""]:

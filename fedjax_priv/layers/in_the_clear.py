@@ -6,8 +6,8 @@ from jaxtyping import Array, Float, Int
 
 from fedjax_priv.base import Cohort, Layer, Scaled, Sent
 from fedjax_priv.crypto.modulus import ring
+from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
 from fedjax_priv.layers.group_sums import (
-    MAX_FIXED_POINT,
     element_bits,
     exact_sum,
     field_sum,

@@ -12,7 +12,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.group_sums import MAX_FIXED_POINT, fixed_point_sum
+from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
+from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedjax_priv.layers import field_sum, fixed_point_sum, float_sum
-from fedjax_priv.layers.group_sums import MAX_UPLOADS, from_limbs, message_bits, to_limbs, to_parts
+from fedjax_priv.layers.fixed_point import MOST_WHOLE, from_limbs, limbs_of_sum, to_limbs, to_parts
+from fedjax_priv.layers.group_sums import MAX_UPLOADS, message_bits
 from helpers import Q, same_bits
 
 LOWEST = 2.0**-45  # what a fixed-point sum resolves
@@ -82,6 +83,22 @@ def test_sums_of_many_large_values_of_one_sign(rows):
         total = combined(FIXED, y, np.ones(rows, bool), np.zeros(rows, int)).value[0, 0]
         exact = rows * int(float(x) * 2**45) / 2**45
         assert abs(float(total) - exact) <= 3e-7 * abs(exact)
+
+
+def whole(limbs):
+    """The integer that limbs stand for, by number."""
+    return sum(np.asarray(limb).astype(object) << 15 * (3 - i) for i, limb in enumerate(limbs))
+
+
+@pytest.mark.parametrize("rows", [1, MOST_WHOLE, MOST_WHOLE + 1, 2048])
+def test_sums_of_64_and_of_32_bits_are_the_exact_sum(rows):
+    """Of numbers of both signs and of all sizes, the largest and the smallest included; Python's integers add them."""
+    rng, largest = np.random.default_rng(rows), np.nextafter(np.float32(2**15), np.float32(0))
+    x = (rng.normal(size=(rows, 40)) * 2.0 ** rng.integers(-60, 12, (rows, 40))).astype(np.float32)
+    x[:, 0], x[:, 1], x[:, 2], x[:, 3] = largest, -largest, -(2.0**-45), -(2.0**-46)
+    exact = [sum(int(number) for number in column) for column in (x.astype(np.float64) * 2.0**45).T]
+    assert whole(jax.jit(limbs_of_sum)(x)).tolist() == exact
+    assert whole(to_limbs(*(part.sum(0) for part in to_parts(jnp.asarray(x))))).tolist() == exact
 
 
 def test_message_bits_counts_the_arrays():

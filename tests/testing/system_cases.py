@@ -88,6 +88,9 @@ SYSTEMS = {
         local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, snr_db=60.0, access="orthogonal",
         known_count=False, power_control="signal", **how,
     ),
+    "wireless, noise as one": lambda local, n, **how: systems.wireless(
+        local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, noise_drawn="as one", **how
+    ),
     "blind_wireless": lambda local, n, **how: systems.blind_wireless(
         local, antennas=64, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, pilot_energy=1.0, **how
     ),

@@ -1,6 +1,7 @@
 """What systems over the air share: power control, the waveform, the channel, and what is released."""
 
-from typing import Literal, NamedTuple
+import functools
+from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -16,6 +17,9 @@ from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 from fedjax_priv.layers.noise_gaussian import of_clients
 from fedjax_priv.layers.receive_level import Level, Levels, is_one, level_of_cohort
 from fedjax_priv.systems.releases import OverTheAir
+
+NoiseDrawn = Literal["by client", "as one"]
+"""Whether each client draws its noise, or the channel one noise of that law for all."""
 
 
 class AnalogUploads(NamedTuple):
@@ -40,6 +44,7 @@ def analog_uploads(
     level: Level = 1.0,
     truncation: ArrayLike | None = None,
     expected_count: float | Array | None = None,
+    noise_drawn: NoiseDrawn = "by client",
 ) -> AnalogUploads:
     """Clipped updates and their noise, aligned and sent as a waveform.
 
@@ -56,6 +61,7 @@ def analog_uploads(
       truncation: over the air, the least squared gain with which a client sends, of every client or `[n]`; all send if
         not given.
       expected_count: over the air, what the server divides by where it does not use how many clients sent.
+      noise_drawn: "by client", or "as one" over the air: what the server receives has the same law.
 
     Raises:
       ValueError: an argument outside its range.
@@ -73,11 +79,14 @@ def analog_uploads(
         draw = _truncated(draw, truncation)
     if draw.knowledge is not None and access != "multiple":
         raise ValueError(f"access must be 'multiple' where clients do not know their gains, got {access!r}")
-    several = multiple_access if draw.knowledge is None else true_gains
+    noise_unit = _noise_unit(noise_drawn, noise_variance, draw, access)
+    several = true_gains if draw.knowledge is not None else functools.partial(multiple_access, noise_unit=noise_unit)
     channel = orthogonal(receiver_noise) if access == "orthogonal" else several(receiver_noise, known_count=known_count)
     layers = {
         "clip": clip_to(clip),
-        "align": align(noise_variance, max_norm=clip, power=power, control=power_control, level=level),
+        "align": align(
+            noise_variance, max_norm=clip, power=power, control=power_control, level=level, noise_unit=noise_unit
+        ),
         "mean": over_the_air_mean(known_count=known_count, level=level, expected_count=expected_count),
         **({} if draw.knowledge is None else {"real": in_phase(draw.knowledge)}),
         "send": waveform(),
@@ -87,6 +96,19 @@ def analog_uploads(
         truncation,
     )  # fmt: skip
     return AnalogUploads(draw, layers, channel, release)
+
+
+def _noise_unit(drawn: NoiseDrawn, noise_variance: ArrayLike, draw: Draw, access: str) -> Array | None:
+    """The largest variance of a client, so that shares of it are at most 1; None: clients draw their noise."""
+    _validate.one_of(get_args(NoiseDrawn), noise_drawn=drawn)
+    if drawn == "by client":
+        return None
+    if access != "multiple" or draw.knowledge is not None:
+        raise ValueError(
+            "noise_drawn must be 'by client' unless uploads add up with known gains, got 'as one': "
+            "the server, or its antennas, receive more than one sum"
+        )
+    return jnp.asarray(noise_variance, jnp.float32).max()
 
 
 def _squared(level: Level, who: Cohort) -> float | Array:

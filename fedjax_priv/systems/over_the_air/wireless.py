@@ -16,7 +16,7 @@ from fedjax_priv.layers.analog_alignment import PowerControl
 from fedjax_priv.layers.receive_level import Level
 from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
+from fedjax_priv.systems.over_the_air.analog_uploads import NoiseDrawn, analog_uploads
 
 
 @of_known_arguments
@@ -36,6 +36,7 @@ def wireless(
     truncation: ArrayLike | None = None,
     expected_count: float | Array | None = None,
     fading: Fading | None = None,
+    noise_drawn: NoiseDrawn = "by client",
     **run: Run,
 ) -> Algorithm:
     """Clients that take part send `alpha_k (g_k + n_k)` at once, uncoded; the server divides what adds up on the air.
@@ -67,6 +68,9 @@ def wireless(
         round, if not given.
       fading: gains of the links, and what clients know of them (`channels.estimated`, `channels.turned`);
         autoregressive Rician, G = 5 and rho = 0.1, all known, if not given.
+      noise_drawn: "by client", or "as one": the noise of all clients is one draw of the channel. What the server
+        receives has the same law, and a round takes half of the time. `energy` is then the mean over the noise. Not
+        with orthogonal access or gains that clients do not know: there the server receives more than one sum.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
@@ -83,7 +87,7 @@ def wireless(
         _draw(participation, threshold, rician() if fading is None else fading),
         clip=clip, noise_variance=noise_variance, access=access, receiver_noise=receiver_noise, snr_db=snr_db,
         power_control=power_control, known_count=known_count, level=level, truncation=truncation,
-        expected_count=expected_count,
+        expected_count=expected_count, noise_drawn=noise_drawn,
     )  # fmt: skip
     return federated_round(
         cohort=air.draw,

@@ -1,0 +1,135 @@
+"""The noise of all clients as one draw of the channel: the law of what is received, and what may not be combined."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from refusals import refused
+
+from fedjax_priv.base import ClientData
+from fedjax_priv.channels import rayleigh, recorded, turned
+from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.status import Status
+from fedjax_priv.systems import wireless
+from helpers import same_bits, towards_target
+
+KEY = jax.random.key(5)
+K, D, ROUNDS, CLIP, N0, LEVEL = 6, 5, 6000, 1.0, 0.3, 1.5
+SIGMA2 = np.array([0.5, 0.0, 0.9, 0.2, 0.4, 1.3])
+GAIN = np.array([[0.6, 0.8, 1.0, 1.1, 0.9, 1.5]])
+DECIBELS = np.array([3.0, 40.0, 5.0, 40.0, 6.0, 2.0])
+G = np.random.default_rng(5).normal(size=(K, D))
+DATA = ClientData(jnp.asarray(-G, jnp.float32), jnp.ones(K, jnp.int32))  # at w = 0 the update is -x_k
+
+
+def system(**how):
+    usual = dict(
+        clip=CLIP, noise_variance=SIGMA2, receiver_noise=N0, fading=recorded(GAIN), snr_db=DECIBELS, level=LEVEL,
+        participation=0.7, known_count=False, server=optax.sgd(1.0), mesh=None,
+    )  # fmt: skip
+    return wireless(towards_target(), **{**usual, **how})
+
+
+@functools.partial(jax.jit, static_argnames="drawn")
+def rounds(drawn):
+    """First rounds of many runs: what is received, who sent at which amplitude, and their energies."""
+    one = system(noise_drawn=drawn, observe=lambda view: view.received.value[0])
+
+    def of(key):
+        info = one.step(key, one.init(key, jnp.zeros(D), DATA), DATA)[1]
+        return info.observed, info.measured["amplitude"], info.measured["energy"]
+
+    return jax.lax.map(of, jax.random.split(KEY, ROUNDS), batch_size=500)
+
+
+def given_who_sent(drawn):
+    """Received numbers without their mean, given who sent, and their variance."""
+    received, amplitude, _ = map(np.asarray, rounds(drawn))
+    clipped = G / np.maximum(np.linalg.norm(G, axis=1, keepdims=True) / CLIP, 1)
+    return received - LEVEL * amplitude @ clipped, LEVEL**2 * np.square(amplitude) @ SIGMA2 + N0
+
+
+def second_moments(noise, variance):
+    """By how many standard errors squares over their variance are off 1, in the rounds with least and most variance."""
+    loud = variance > np.median(variance)
+    z = np.square(noise) / variance[:, None]
+    return [(z[some].mean() - 1) * np.sqrt(z[some].size / 2) for some in (loud, ~loud)]
+
+
+@pytest.mark.parametrize("drawn", ["by client", "as one"])
+def test_what_is_received_has_the_law_of_the_sum(drawn):
+    """Power control, other noise of each client, a level and coins: the first four moments of a standard normal."""
+    noise, variance = given_who_sent(drawn)
+    z = noise / np.sqrt(variance)[:, None]
+    for power, moment, of_square in ((1, 0, 1), (2, 1, 3), (3, 0, 15), (4, 3, 105)):
+        error = np.sqrt((of_square - moment**2) / z.size)
+        assert abs((z**power).mean() - moment) < 4 * error, power
+    assert np.abs(second_moments(noise, variance)).max() < 4
+    assert np.abs(np.corrcoef(z.T) - np.eye(D)).max() < 5 / np.sqrt(ROUNDS)
+
+
+def test_noise_that_forgets_who_sent_is_another_law():
+    """The control: the same variance in every round."""
+    noise, variance = given_who_sent("as one")
+    assert np.abs(second_moments(noise * np.sqrt(variance.mean() / variance)[:, None], variance)).min() > 10
+
+
+def test_energy_is_the_mean_of_that_of_single_draws():
+    (_, sent, energy), (_, same, expected) = rounds("by client"), rounds("as one")
+    assert same_bits(sent, same)
+    sent = np.asarray(sent) > 0
+    for k in range(K):
+        found, mean = np.asarray(energy)[sent[:, k], k], np.asarray(expected)[sent[:, k], k]
+        assert np.ptp(mean) < 1e-5 * mean[0]
+        error = found.std(ddof=1) / np.sqrt(len(found))
+        assert abs(found.mean() - mean[0]) <= 5 * error + 1e-5 * mean[0]
+    assert (np.asarray(expected)[~sent] == 0).all()
+
+
+def test_the_same_bits_for_every_block_and_number_of_devices():
+    mesh = clients_mesh(jax.devices()[:2])
+    runs = [system(noise_drawn="as one", **how) for how in ({"block": 1}, {"block": 4}, {"mesh": mesh})]
+    found = [jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)[1] for one in runs]
+    assert all(same_bits(info.direction, found[0].direction) for info in found)
+    assert int(found[0].status) == Status.OK and np.isfinite(found[0].direction).all()
+
+
+def test_without_noise_nothing_is_drawn_for_clients():
+    """Also where the variance is traced, as in a sweep."""
+
+    @functools.partial(jax.jit, static_argnames="drawn")
+    def direction(variance, drawn):
+        one = system(noise_drawn=drawn, noise_variance=variance, receiver_noise=0.0, snr_db=None)
+        return one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)[1].direction
+
+    np.testing.assert_allclose(direction(0.0, "as one"), direction(0.0, "by client"), rtol=1e-6)
+    assert np.abs(direction(0.1, "as one") - direction(0.1, "by client")).max() > 0.01
+
+
+def test_a_compiled_round_draws_one_noise():
+    """Normals are the only logarithms: one loop or fusion of them, of d numbers and not of n d."""
+    one = system(noise_drawn="as one")
+    text = jax.jit(one.step).lower(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA).as_text()
+    assert text.count("erf_inv") <= 2 < system_text().count("erf_inv") + 2
+    assert f"tensor<{K}x{D}xf32> {{chlo.erf_inv" not in text
+
+
+def system_text():
+    one = system(noise_drawn="by client")
+    return jax.jit(one.step).lower(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA).as_text()
+
+
+def test_noise_of_any_strength_fits_the_sum():
+    """Shares of the largest variance travel, not variances."""
+    loud = system(noise_drawn="as one", noise_variance=np.full(K, 1e8), snr_db=None)
+    assert int(jax.jit(loud.step)(KEY, loud.init(KEY, jnp.zeros(D), DATA), DATA)[1].status) == Status.OK
+
+
+test_it_is_refused_where_the_server_receives_more_than_one_sum = refused(
+    ({"access": "orthogonal"}, "noise_drawn must be 'by client' unless uploads add up with known gains, got 'as one'"),
+    ({"fading": turned(rayleigh(), deviation=0.5)}, "noise_drawn must be 'by client' unless"),
+    by=lambda how: system(**{"noise_drawn": "as one", "snr_db": None} | how),
+)
