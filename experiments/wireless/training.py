@@ -58,6 +58,7 @@ def algorithm(setting: Setting, **how: Any) -> Algorithm:
         receiver_noise=RECEIVER_NOISE,
         snr_db=jnp.asarray(snr_of(setting), jnp.float32),
         known_count=setting.known_count,
+        noise_drawn="as one",
         server=optax.adam(setting.learning_rate),
         **how,
     )

@@ -79,7 +79,8 @@ def test_wireless_training_is_as_the_paper_says(monkeypatch):
         (_,), built = caught(monkeypatch, training, "wireless", lambda: training.algorithm(setting, clip=3))  # noqa: B023
         assert (built["receiver_noise"], built["known_count"], built["clip"]) == (1.0, False, 3)
         np.testing.assert_array_equal(built["snr_db"], [2.0] * 68 + [10.0] * 66 + [30.0] * 66)
-        assert set(built) == {"receiver_noise", "known_count", "clip", "snr_db", "server"}, "else what wireless() has"
+        chosen = {"receiver_noise", "known_count", "clip", "snr_db", "server", "noise_drawn"}
+        assert set(built) == chosen, "else what wireless() has"
     known = figures.ONE_LAYER._replace(known_count=True)
     assert caught(monkeypatch, training, "wireless", lambda: training.algorithm(known))[1]["known_count"] is True
     args, how = caught(monkeypatch, training, "sweep", lambda: training.run(SMALL, AXES, rounds=40, seed=3))
