@@ -11,7 +11,8 @@ A `Round` holds the numbers of one round; most functions take one.
 * `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
 * `noise`: eps of one user at the noise of several.
 * `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
-  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021, and `online_allocation` where gains are not known in advance;
+  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `energy_allocation`: with limits of energy of each user, and
+  `online_allocation` where gains are not known in advance;
   `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas.
 
 What does not hold in the paper, and where the package shows it:
@@ -68,6 +69,7 @@ from fedjax_priv.theory.wireless.convergence import (
     moment_unknown,
 )
 from fedjax_priv.theory.wireless.counterexample import Counterexample, removal_counterexample
+from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, dual_value
 from fedjax_priv.theory.wireless.estimated_channel import (
     Coefficient,
     estimated_channel_delta,
@@ -106,9 +108,7 @@ from fedjax_priv.theory.wireless.participation import (
 from fedjax_priv.theory.wireless.power_allocation import (
     Allocation,
     allocate,
-    allocate_energy,
     contraction_weights,
-    dual_value,
     level_budget,
     noise_cost,
     printed_sensitivity_budget,
