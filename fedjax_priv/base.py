@@ -7,7 +7,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +40,7 @@ class Antennas(NamedTuple):
 
     gain: Float[Array, "n M 2"]
     total: Float[Array, "n M 2"]  # what the server takes for the sum of all gains; the same in every row
-    coefficient: Float[Array, " n"]  # real part of what is heard of a client after combining, noise at N0
+    coefficient: Float[Array, "n 2"]  # what is heard of a client after combining, real and imaginary part, noise at N0
 
 
 class Cohort(NamedTuple):
@@ -210,7 +210,7 @@ class Layer(NamedTuple):
     threshold: int = 1  # the server opens no sum of fewer uploads
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
-    antennas: Literal["combined", "each"] | None = None  # what decode takes of several, see `Channel.antennas`
+    antennas: str | None = None  # what decode takes of several, see `Channel.antennas`
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
 
     @property
@@ -245,7 +245,7 @@ class Channel(NamedTuple):
     superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
     hides_count: bool = False  # nor how many sent: a row counts as one upload
     turns: bool = False  # uploads meet the true gain, see `Cohort.coefficient`
-    antennas: Literal["combined", "each"] | None = None  # they are heard by several: what of these is received
+    antennas: str | None = None  # they are heard by several: what of these is received, see `layers.blind_combining`
     measure: Callable[..., Mapping[str, Array]] | None = None  # (x, y, cohort, measured by layers) -> name -> [b]
 
     @property

@@ -13,7 +13,8 @@ A `Round` holds the numbers of one round; most functions take one.
 * `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
   by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `energy_allocation`: with limits of energy of each user, and
   `online_allocation` where gains are not known in advance;
-  `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas.
+  `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas;
+  `complex_uses`: errors where a complex use of the channel carries one coordinate, or two.
 
 What does not hold in the paper, and where the package shows it:
 
@@ -35,7 +36,6 @@ What does not hold in the paper, and where the package shows it:
 
 from fedjax_priv.theory.wireless.antennas import (
     CombinedCoefficients,
-    CombinedError,
     antennas_epsilon,
     antennas_sensitivity,
     combined_coefficients,
@@ -52,6 +52,7 @@ from fedjax_priv.theory.wireless.claimed import (
     local_epsilon_analytic,
     optimal_participation,
 )
+from fedjax_priv.theory.wireless.complex_uses import CombinedError, misaligned_error
 from fedjax_priv.theory.wireless.composition import (
     Composed,
     compose_heterogeneous,
@@ -149,7 +150,7 @@ __all__ = [
     "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient", "inverse_moments",
     "inverse_moments_taylor", "known_coefficients_sensitivity", "known_set_delta", "known_set_epsilon", "level_budget",
     "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon", "local_epsilon_analytic",
-    "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",
+    "misaligned_error", "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",
     "orthogonal_epsilon", "participation_moments", "printed_sensitivity_budget", "public_set_epsilon",
     "public_set_epsilon_by_round", "public_set_sensitivity", "received_at_most", "removal_counterexample",
     "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta", "rigorous_orthogonal_epsilon",
