@@ -25,7 +25,7 @@ from fedjax_priv.theory.wireless import (
     misaligned_error,
     turned_coefficient,
 )
-from helpers import refuses, towards_target
+from helpers import refuses, same_bits, towards_target
 
 KEY = jax.random.key(9)
 K, D, SIGMA2, N0, C, LEAST, M, V = 6, 5, 0.05, 0.02, 0.9, 0.2, 4, 0.3
@@ -180,6 +180,12 @@ def test_nothing_mixes_where_phases_are_known():
     found = jax.jit(lambda: [one_round(make(number, off)).direction for off in (0.0, 0.5) for number in (1, 2)])()
     np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
     assert np.max(abs(found[2] - found[3])) > 0.01
+
+
+def test_a_round_has_the_same_bits_in_any_blocks():
+    make = lambda block: [system(PILOTS, block=block), blind(block=block), blind(block=block, every_antenna=True)]
+    few, many = ([jax.jit(lambda one=one: one_round(one).direction)() for one in make(block)] for block in (1, K))
+    assert all(same_bits(*pair) for pair in zip(few, many, strict=True))
 
 
 def as_run(info):
