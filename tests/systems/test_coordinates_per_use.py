@@ -14,10 +14,11 @@ from fedjax_priv.analysis import OnAir, air_resources, link_measures
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import estimated, rayleigh, recorded_antennas, turned
 from fedjax_priv.clients import bernoulli
-from fedjax_priv.layers import complex_symbols
+from fedjax_priv.layers import blind_mean, complex_symbols, stack, waveform
 from fedjax_priv.layers.blind_combining import taken_of
 from fedjax_priv.systems import blind_wireless, wireless
 from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
+from fedjax_priv.testing import run_layer
 from fedjax_priv.theory.wireless import (
     combined_coefficients,
     combined_error,
@@ -25,7 +26,7 @@ from fedjax_priv.theory.wireless import (
     misaligned_error,
     turned_coefficient,
 )
-from helpers import refuses, same_bits, towards_target
+from helpers import cohort_of, heard_alike, refuses, same_bits, towards_target
 
 KEY = jax.random.key(9)
 K, D, SIGMA2, N0, C, LEAST, M, V = 6, 5, 0.05, 0.02, 0.9, 0.2, 4, 0.3
@@ -172,6 +173,13 @@ def test_every_antenna_hears_complex_symbols_and_both_modes_are_one_round():
         np.testing.assert_allclose(info.direction, z[:, None].view(np.float64).ravel()[:D], rtol=1e-4)
     assert few.observed.received.value.shape == (1, 6)
     np.testing.assert_allclose(each.measured["received_amplitude"], few.measured["received_amplitude"], rtol=1e-4)
+
+
+def test_an_amplitude_by_the_number_of_parameters_is_that_of_the_update():
+    """Not of symbols, which hold one number more."""
+    pairs = heard_alike(blind_mean(lambda d: 0.1 * d, coordinates_per_use=2))
+    got = run_layer(stack(it=pairs, send=waveform()), KEY, jnp.float32(G), cohort_of(K), jnp.ones(K, bool))
+    np.testing.assert_allclose(got["received"].value, G.sum(0)[None], rtol=1e-4, atol=1e-5)
 
 
 def test_nothing_mixes_where_phases_are_known():
