@@ -47,7 +47,7 @@ def one_round(one, key=KEY):
 
 def rounds_of(one, rounds=ROUNDS):
     """`(directions, measured)` of first rounds of many runs."""
-    kept = ("received_amplitude", "amplitude", "energy", "gain")
+    kept = ("received_amplitude", "amplitude", "energy", "gain", "channel_uses")
 
     @jax.jit
     def run(keys):
