@@ -77,7 +77,7 @@ def heard_alike(part):
             who = args[place]
             n = who.client.size
             gain, total = jnp.zeros((n, 1, 2)).at[..., 0].set(1.0), jnp.zeros((n, 1, 2)).at[..., 0].set(n)
-            who = who._replace(antennas=Antennas(gain, total, jnp.ones(n)))
+            who = who._replace(antennas=Antennas(gain, total, gain[:, 0]))
             return half(*args[:place], who, *args[place + 1 :])
 
         return run

@@ -28,9 +28,9 @@ def link_measures(
       a_k|` over participants, of the amplitudes that are received, as the channel measured them if users do not know
       their gains or several antennas are combined, where the mean of a_k is 1 for links of equal power and else the
       user's weight, so that unequal weights are in it; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 /
-      (d N0))` with the true gains, 2 d for d where a number takes a complex use, at one of several antennas; `energy`,
-      the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of pilots. Means
-      are NaN where nobody sent.
+      (d N0))` with the true gains, twice the complex uses for d where there are such, at one of several antennas;
+      `energy`, the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of
+      pilots. Means are NaN where nobody sent.
 
     Raises:
       ValueError: the run measured no amplitudes or gains, or an argument is outside its range.
@@ -41,14 +41,14 @@ def link_measures(
         raise ValueError("run must be a run of systems.wireless, which records amplitudes, got one without")
     d, sent = int(run.attrs["num_params"]), run.amplitude > 0
     amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
-    uses_of_one = d * (2 if "received_amplitude" in run else 1)
+    uses_of_one = run.channel_uses.max(("round", "client")) if "received_amplitude" in run else d
     senders = sent.sum("client")
     gain = amplitudes_of(run.data_vars, "run must be a run of systems.wireless")
     received = (gain**2 * run.energy).where(sent).mean("client")
     with np.errstate(divide="ignore"):
         snr = 10 * np.log10(received / (uses_of_one * receiver_noise))
     turns, common = pilots_of(run.data_vars, sent)
-    shared = d * senders if access == "orthogonal" else xr.full_like(senders, uses_of_one)
+    shared = d * senders if access == "orthogonal" else xr.zeros_like(senders) + uses_of_one
     uses = shared + turns.sum("client") + common.max("client")
     energy = run.energy + run.get("pilot_energy", 0.0)
     measures = {

@@ -116,7 +116,9 @@ def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: floa
     return reading
 
 
-def ratio_of_complex_signals(*, clip: float, noise_variance: float, receiver_noise: float) -> Reading:
+def ratio_of_complex_signals(
+    *, clip: float, noise_variance: float, receiver_noise: float, coordinates_per_use: int = 1
+) -> Reading:
     """The server of a channel whose gains users do not know: the log of the ratio of the two laws, given all u.
 
     Of a canary of given updates, all at the clipping norm; the server has real and imaginary parts, and it is public
@@ -125,13 +127,19 @@ def ratio_of_complex_signals(*, clip: float, noise_variance: float, receiver_noi
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
         level = seen.info.measured["level"][0] if "level" in seen.info.measured else 1.0
-        return _of_parts(seen, u, level * seen.who.coefficient, clip, noise_variance, receiver_noise)
+        about = clip, noise_variance, receiver_noise, coordinates_per_use
+        return _of_parts(seen, u, level * seen.who.coefficient, *about)
 
     return reading
 
 
 def ratio_of_antennas(
-    *, clip: float, noise_variance: float, receiver_noise: float, amplitude: float | Callable
+    *,
+    clip: float,
+    noise_variance: float,
+    receiver_noise: float,
+    amplitude: float | Callable,
+    coordinates_per_use: int = 1,
 ) -> Reading:
     """The server that has what every antenna hears: the log of the ratio of the two laws, given all gains.
 
@@ -141,22 +149,45 @@ def ratio_of_antennas(
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
         b = amplitude(u.size) if callable(amplitude) else amplitude
         gains = seen.who.antennas.gain.reshape(seen.who.client.size, -1)
-        return _of_parts(seen, u, b * gains, clip, noise_variance, receiver_noise)
+        return _of_parts(seen, u, b * gains, clip, noise_variance, receiver_noise, coordinates_per_use)
 
     return reading
 
 
 def _of_parts(
-    seen: Seen, u: Array, coefficients: Float[Array, "n r"], clip: float, noise_variance: float, receiver_noise: float
+    seen: Seen,
+    u: Array,
+    coefficients: Float[Array, "n r"],
+    clip: float,
+    noise_variance: float,
+    receiver_noise: float,
+    coordinates_per_use: int,
 ) -> tuple[Array, Array]:
-    """Of a signal in r real parts, `r d` numbers, in which client k is received with the coefficients of its row."""
+    """Of a signal in r real parts, each of m symbols; client k is received with the coefficients of its row.
+
+    Noise of clients fills all directions of a symbol that carries two coordinates, and not of one that carries one.
+    """
     coefficients = jnp.where(seen.who.selected[:, None], coefficients, 0)
-    parts = seen.info.observed.received.value[0].reshape(coefficients.shape[1], -1)
-    noise = receiver_noise * jnp.eye(len(parts)) + noise_variance * coefficients.T @ coefficients
-    shift = 2 * clip * jnp.where(seen.who.client[0] == 0, coefficients[0], 0)
-    weights = jnp.linalg.solve(noise, shift)
-    of_none = parts @ u + clip * coefficients.sum(0)
-    return weights @ (of_none - shift / 2), u * (weights @ parts)
+    both = jnp.stack([coefficients, _turned(coefficients)])  # by which real and imaginary parts are received
+    own = jnp.where(seen.who.client[0] == 0, both[:, 0], 0)
+    place = jnp.arange(u.size)
+    symbol, kind = place // coordinates_per_use, place % coordinates_per_use
+    alone = (kind == 0) & (place == u.size - 1) if coordinates_per_use == 2 else jnp.ones(u.shape, bool)
+    noises = noise_variance * jnp.einsum("pnr,pns->prs", both, both)
+    small = receiver_noise * jnp.eye(both.shape[2]) + noises[0]
+    of_alone, of_pair = (jnp.linalg.solve(noise, 2 * clip * own.T).T for noise in (small, small + noises[1]))
+    weights = jnp.where(alone[:, None], of_alone[kind], of_pair[kind])
+    parts = seen.info.observed.received.value[0].reshape(both.shape[2], -1)
+    sent = jnp.zeros_like(parts).at[:, symbol].add((u[:, None] * both.sum(1)[kind]).T)
+    along = lambda signal: (weights * signal.T[symbol]).sum(1)
+    moved = clip * (jnp.square(u)[:, None] * weights * own[kind]).sum()
+    return u @ along(parts + clip * sent) - moved, u * along(parts)
+
+
+def _turned(coefficients: Float[Array, "n r"]) -> Float[Array, "n r"]:
+    """Times the imaginary unit; real and imaginary parts are next to one another."""
+    real, imaginary = coefficients[:, ::2], coefficients[:, 1::2]
+    return jnp.stack([-imaginary, real], axis=2).reshape(coefficients.shape)
 
 
 def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:

@@ -80,7 +80,7 @@ def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
         return [along(adversaries.direction)]
     about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise")}
     if release.knowledge is not None:
-        return [adversaries.ratio_of_complex_signals(**about)]
+        return [adversaries.ratio_of_complex_signals(**about, coordinates_per_use=release.coordinates_per_use)]
     return [adversaries.ratio_on_the_air(**about)]
 
 
@@ -88,8 +88,8 @@ def _antennas(*, release: releases.BlindUploads, kind: str, **_: Any) -> list[Re
     """What every antenna hears, where the simulation has it."""
     if kind != "direction" or jnp.ndim(release.noise_variance) or not release.every_antenna:
         return [along(adversaries.direction)]
-    about: Any = {name: getattr(release, name) for name in ("clip", "noise_variance", "receiver_noise", "amplitude")}
-    return [adversaries.ratio_of_antennas(**about)]
+    names = ("clip", "noise_variance", "receiver_noise", "amplitude", "coordinates_per_use")
+    return [adversaries.ratio_of_antennas(**{name: getattr(release, name) for name in names})]
 
 
 def _votes(*, release: releases.Vote, **_: Any) -> list[Reading]:

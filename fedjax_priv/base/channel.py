@@ -1,7 +1,7 @@
 """What happens to messages on their way to the server."""
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Array
 
@@ -33,7 +33,7 @@ class Channel(NamedTuple):
     superposes: bool = False  # uploads add on the way: the server gets only their sum, not who sent
     hides_count: bool = False  # nor how many sent: a row counts as one upload
     turns: bool = False  # uploads meet the true gain, see `Cohort.coefficient`
-    antennas: Literal["combined", "each"] | None = None  # they are heard by several: what of these is received
+    antennas: str | None = None  # they are heard by several: what of these is received, see `layers.blind_combining`
     measure: Callable[..., Mapping[str, Array]] | None = None  # (x, y, cohort, measured by layers) -> name -> [b]
 
     @property

@@ -22,7 +22,7 @@ class Antennas(NamedTuple):
 
     gain: Float[Array, "n M 2"]
     total: Float[Array, "n M 2"]  # what the server takes for the sum of all gains; the same in every row
-    coefficient: Float[Array, " n"]  # real part of what is heard of a client after combining, noise at N0
+    coefficient: Float[Array, "n 2"]  # what is heard of a client after combining, real and imaginary part, noise at N0
 
 
 class Cohort(NamedTuple):

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from jaxtyping import Array, Float, PyTree
 
@@ -46,7 +46,7 @@ class Layer(NamedTuple):
     threshold: int = 1  # the server opens no sum of fewer uploads
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
-    antennas: Literal["combined", "each"] | None = None  # what decode takes of several, see `Channel.antennas`
+    antennas: str | None = None  # what decode takes of several, see `Channel.antennas`
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
 
     @property

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Received
 from fedjax_priv.keys import per_client
+from fedjax_priv.layers.channel_symbols import times
 from fedjax_priv.layers.noise_gaussian import plus_gaussian, standard_deviation
 
 
@@ -92,7 +93,7 @@ def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         real, _ = jnp.split(x, 2, axis=1)
         turn = per_client(lambda key: jax.random.uniform(key, real.shape[1:]), key, cohort.client) * 2 * jnp.pi
-        return _faded(key, _times(x, jnp.cos(turn), jnp.sin(turn)), cohort)
+        return _faded(key, times(x, jnp.cos(turn), jnp.sin(turn)), cohort)
 
     return multiple_access(receiver_noise, known_count=False)._replace(transmit=transmit)
 
@@ -100,8 +101,8 @@ def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
 def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
     """Signals that add on the air, `y = sum_k h_k x_k + CN(0, 2 N0)`, where clients do not know their gains.
 
-    A row of `x` is complex, its real parts first, then as many imaginary ones, as `layers.in_phase` has it. The true
-    gain is `h_k = gain_k u_k`, with the complex coefficient u_k of `Cohort.coefficient`; `gain_k` is what client k
+    A row of `x` is complex, its real parts first, then as many imaginary ones, as `layers.complex_symbols` has it. The
+    true gain is `h_k = gain_k u_k`, with the complex coefficient u_k of `Cohort.coefficient`; `gain_k` is what client k
     knows. Measured of those that send, from what arrives: `received_amplitude`, the real part of what arrives of the
     amplitude that the client intends.
 
@@ -123,7 +124,7 @@ def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True)
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         if isinstance(cohort.coefficient, tuple):
             return _faded(key, x, cohort)
-        return _faded(key, _times(x, *cohort.coefficient.T[:, :, None]), cohort)
+        return _faded(key, times(x, *cohort.coefficient.T[:, :, None]), cohort)
 
     def measure(x: Float[Array, "b d"], y: Float[Array, "b d"], cohort: Cohort, measured: Mapping[str, Array]) -> dict:
         meant = cohort.gain[:, None] * x
@@ -134,12 +135,6 @@ def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True)
     return multiple_access(receiver_noise, known_count=known_count)._replace(
         transmit=transmit, turns=True, measure=measure
     )
-
-
-def _times(x: Float[Array, "b d"], cosine: Array, sine: Array) -> Float[Array, "b d"]:
-    """Complex rows times complex numbers."""
-    real, imaginary = jnp.split(x, 2, axis=1)
-    return jnp.concatenate([real * cosine - imaginary * sine, real * sine + imaginary * cosine], axis=1)
 
 
 def _faded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:

@@ -8,16 +8,20 @@ from jaxtyping import Array, Float
 from fedjax_priv.base import Channel, Cohort, Key
 from fedjax_priv.channels.analog_channels import multiple_access
 from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.layers.blind_combining import combined, links_of, strength
+from fedjax_priv.layers.blind_combining import combined, links_of, strength, taken_of
+from fedjax_priv.layers.channel_symbols import PerUse, times
 
 
-def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = False) -> Channel:
-    """Antenna m hears `y_m = sum_k h_km x_k + CN(0, 2 N0)`, real x_k; the server combines what its M antennas hear.
+def antenna_array(
+    receiver_noise: float | Array = 1.0, *, every_antenna: bool = False, coordinates_per_use: PerUse = 1
+) -> Channel:
+    """Antenna m hears `y_m = sum_k h_km x_k + CN(0, 2 N0)`; the server combines what its M antennas hear.
 
-    It takes `Re z`, `z = (1/M) sum_m conj(S_m) y_m`, with what it knows of `S_m = sum_k h_km`: a sum of x_k with random
-    coefficients `Re B_k`, and noise. This channel multiplies uploads by `Re B_k M / n`, `n^2 = sum_m |S_m|^2`, so that
-    the noise is N0 as it is, and what is received is `Re z M / n`. `layers.blind_mean` stands above it, and the gains
-    are those of `clients.heard_by_antennas`.
+    x_k is real, and the server takes `Re z`, `z = (1/M) sum_m conj(S_m) y_m`, with what it knows of `S_m = sum_k h_km`:
+    a sum of x_k with random coefficients `Re B_k`, and noise. This channel multiplies uploads by `Re B_k M / n`, `n^2 =
+    sum_m |S_m|^2`, so that the noise is N0 as it is, and what is received is `Re z M / n`. With two coordinates per use
+    x_k, B_k and what is taken of z are complex, and a row is real parts, then imaginary ones. Above it is
+    `layers.blind_mean`, and the gains are those of `clients.heard_by_antennas`.
 
     Measured of each client: `received_amplitude`, the real part of what is heard of its amplitude after combining, over
     the `mean_power` of the cohort. Its mean is `E|h_k|^2` over that of the cohort: 1 if all have the same, and else the
@@ -27,30 +31,36 @@ def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = 
       receiver_noise: N0, >= 0, of each real dimension of each antenna; may be traced.
       every_antenna: what is received is that of all antennas, `[M, 2, d]` in a row of `2 M d` numbers. The server has
         it in truth. The estimate has the same law.
+      coordinates_per_use: 1 or 2, of an update in a complex use; then d / 2 for d in `[M, 2, d]`.
 
     Raises:
-      ValueError: `receiver_noise` is negative; or, when a round is traced, there are no antennas.
+      ValueError: `receiver_noise` is negative, `coordinates_per_use` is neither 1 nor 2; or, when a round is traced,
+        there are no antennas.
 
     Examples:
       >>> channel = antenna_array(receiver_noise=0.1)
       >>> print(channel.superposes, channel.antennas)
       True combined
     """
+    given, pairs = taken_of(every_antenna, coordinates_per_use), coordinates_per_use == 2
 
-    def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
+    def transmit(key: Key, x: Float[Array, "b n"], cohort: Cohort) -> tuple[Array, Array]:
         del key
         links = links_of(cohort)
         if every_antenna:
-            factors = links.gain.reshape(len(x), -1, 1)
-            return (factors * x.reshape(*factors.shape[:2], -1)).reshape(x.shape), cohort.selected
-        return links.coefficient[:, None] * x, cohort.selected
+            gain = links.gain[..., None]
+            heard = x.reshape(*gain.shape[:2], *(() if pairs else (2,)), -1)
+            heard = times(heard, gain[:, :, 0], gain[:, :, 1]) if pairs else gain * heard
+            return heard.reshape(x.shape), cohort.selected
+        real, imaginary = links.coefficient.T[:, :, None]
+        return times(x, real, imaginary) if pairs else real * x, cohort.selected
 
-    def measure(x: Float[Array, "b d"], y: Float[Array, "b d"], cohort: Cohort, measured: Mapping[str, Array]) -> dict:
+    def measure(x: Float[Array, "b n"], y: Float[Array, "b n"], cohort: Cohort, measured: Mapping[str, Array]) -> dict:
         links = links_of(cohort)
         m = links.gain.shape[1]
         if every_antenna:
-            x = x[:, : x.shape[1] // (2 * m)]
-            heard = combined(y.reshape(len(y), m, 2, -1), links.total)
+            x = x[:, : coordinates_per_use * x.shape[1] // (2 * m)]
+            heard = combined(y.reshape(len(y), m, 2, -1), links.total, coordinates_per_use)
         else:
             heard = y * strength(links.total)[:, None] / m
         power = jnp.square(x).sum(1)
@@ -58,5 +68,4 @@ def antenna_array(receiver_noise: float | Array = 1.0, *, every_antenna: bool = 
         heard_as = measured["amplitude"] * arrives / measured["mean_power"]
         return {"received_amplitude": rows_where(cohort.selected, heard_as, jnp.float32(0))}
 
-    given = "each" if every_antenna else "combined"
     return multiple_access(receiver_noise)._replace(transmit=transmit, antennas=given, measure=measure)

@@ -9,7 +9,7 @@ from fedjax_priv.channels.antenna_fading import AntennaFading, rayleigh_antennas
 from fedjax_priv.clients.cohort_rows import Counts, cohort_of
 from fedjax_priv.engine.row_norms import unit_scale
 from fedjax_priv.keys import named
-from fedjax_priv.layers.blind_combining import strength
+from fedjax_priv.layers.blind_combining import strength, turned
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.sum_pilots import SumPilots, checked_pilots
 
@@ -46,7 +46,8 @@ def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots
         gain, state = fading.apply(named(key, "fading"), state, round, count.size, antennas)
         known = gain if pilots is None else gain + pilots.off(named(key, "pilots"), who.client, antennas)
         total = _sum(known)
-        coefficient = (gain * total[None]).sum((1, 2)) / strength(total)
+        parts = [(gain * by[None]).sum((1, 2)) for by in (total, turned(total))]
+        coefficient = jnp.stack(parts, 1) / strength(total)
         links = Antennas(gain, jnp.broadcast_to(total[None], gain.shape), coefficient)
         size = jnp.sqrt(jnp.square(gain).sum(2).mean(1))
         return who._replace(gain=size, antennas=links), state

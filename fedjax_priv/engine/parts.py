@@ -98,7 +98,7 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
     if layers.antennas != channel.antennas:
         raise ValueError(
             f"layers must take of several antennas what channel gives, {channel.antennas}, got {layers.antennas}: "
-            "blind_mean(...) goes with antenna_array(...), both with one every_antenna"
+            "blind_mean(...) goes with antenna_array(...), both with one every_antenna and coordinates_per_use"
         )
     return combine
 

@@ -17,6 +17,7 @@
 - `range_check`: sums that no honest clients can have are left out.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
   they arrive; `level_plans`, `level_budget`: levels that depend on those of rounds before.
+- `channel_symbols`: one or two coordinates in each complex use of a channel whose gains clients do not know.
 - `blind_combining`: clients that know nothing of their channel, and antennas that are combined; `sum_pilots`: by which
   the server learns how.
 - `stochastic_levels`: digital uploads of few bits, and the uses of a link that they take.
@@ -30,8 +31,9 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedjax_priv.layers.analog_alignment import align, in_phase, waveform
+    from fedjax_priv.layers.analog_alignment import align, waveform
     from fedjax_priv.layers.blind_combining import blind_mean
+    from fedjax_priv.layers.channel_symbols import complex_symbols
     from fedjax_priv.layers.clipping import clip
     from fedjax_priv.layers.coded_mask import coded_masks
     from fedjax_priv.layers.common_subset import common_coordinates
@@ -69,8 +71,8 @@ else:
 
 __all__ = [
     "Levels", "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "common_coordinates",
-    "conspar", "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum", "fixed_point_sum",
-    "float_sum", "gaussian_noise", "in_phase", "integer_skellam_noise", "invert_gains", "jl", "largest_element",
+    "complex_symbols", "conspar", "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum",
+    "fixed_point_sum", "float_sum", "gaussian_noise", "integer_skellam_noise", "invert_gains", "jl", "largest_element",
     "mean_by_factors", "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean",
     "paired_coordinates", "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse",
     "plain_sparse_field", "planned_levels", "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate",

@@ -1,6 +1,6 @@
 """Analog uploads: clients invert their gains so that amplitudes align at the receiver, within a power budget."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
@@ -136,41 +136,6 @@ def waveform() -> Layer:
         return x, (), Sent(status=range_status(cohort.gain[:, None] * x, MAX_FIXED_POINT))
 
     return stateless(combine=_in_range(fixed_point_sum()))._replace(encode=encode)
-
-
-def in_phase(knowledge: Any) -> Layer:
-    """Each number takes a complex use of the channel, as its real part; the receiver takes the real part, over `E u`.
-
-    `[b, d]` becomes `[b, 2 d]`: real parts, then as many imaginary ones, 0. The server gets both. It is for clients
-    that do not know their gains: u is what arrives of one, see `channels.true_gains`.
-
-    Measured, for every client: `coefficient_real` and `coefficient_imaginary` of u, and of its pilots `pilot_uses` and
-    `pilot_energy`; for those that send, else 0: `channel_uses`, 2 d real ones.
-
-    Args:
-      knowledge: of a `Fading`, such as `channels.estimated(...).knowledge`.
-
-    Examples:
-      >>> fading = fedjax_priv.channels.turned(fedjax_priv.channels.rayleigh(), deviation=0.8)
-      >>> send = stack(align=align(0.1, max_norm=1.0), real=in_phase(fading.knowledge), send=waveform())
-    """
-
-    def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
-        del key, private, public
-        all_of = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), cohort.gain.shape)
-        real, imaginary = (1.0, 0.0) if isinstance(cohort.coefficient, tuple) else cohort.coefficient.T
-        sent = only_rows(cohort.selected, {"channel_uses": all_of(2 * x.shape[1])})
-        about = {
-            "coefficient_real": all_of(real), "coefficient_imaginary": all_of(imaginary),
-            "pilot_uses": all_of(knowledge.uses), "pilot_energy": all_of(knowledge.energy),
-        }  # fmt: skip
-        return jnp.concatenate([x, jnp.zeros_like(x)], axis=1), (), Sent(measured=about | sent)
-
-    def decode(header: tuple, public: PyTree, received: Received) -> Received:
-        del header, public
-        return received._replace(value=jnp.split(received.value, 2, axis=1)[0] / knowledge.mean)
-
-    return stateless()._replace(encode=encode, decode=decode)
 
 
 def _in_range(combine: Combine) -> Combine:

@@ -14,7 +14,7 @@ from fedjax_priv.layers.receive_level import Levels, level_of
 
 _HALVINGS = 30
 _OCTAVES = 100.0
-"""A price is looked for in so many factors of two below its largest value."""
+"""A level is looked for in so many factors of two below its largest value."""
 _KEPT_BACK = 2.0**-14
 """Part of the budgets that is not planned with, since `within_budget` rounds up, and float32 rounds."""
 
@@ -24,15 +24,15 @@ def planned_levels(
     budget: float | Array,
     *,
     max_norm: float | Array,
-    energy: float | Array | None = None,
-    expected_inverse: float | Array | None = None,
+    energy: ArrayLike | None = None,
+    expected_inverse: ArrayLike | None = None,
     at_most: Callable[[Array, Array], ArrayLike] | None = None,
     expected_cap: float | Array = jnp.inf,
 ) -> Levels:
     """The levels of `theory.wireless.allocate_online`: least noise under what is left of the budgets, round by round.
 
     `q_t = c_t^2` minimises `sum_s w_s / q_s` over this round and those to come, under `sum q_s <= B`,
-    `sum_s e_s q_s <= E` and `q_s <= Q_s`. This round's gains are known, later ones are taken for their means.
+    `sum_s e_sk q_s <= E_k` and `q_s <= Q_s`. This round's gains are known, later ones are taken for their means.
     `within_budget` guards B. Without caps the squared levels of a channel that does not change are those of
     `theory.wireless.allocate_energy`. The model is Liu and Simeone's ("Privacy for free", 2021), who know all gains.
 
@@ -41,9 +41,11 @@ def planned_levels(
         after T rounds.
       budget: B > 0 of privacy, as of `theory.wireless.level_budget`; may be traced.
       max_norm: L, the norm updates were clipped to.
-      energy: E > 0, what a client may send in all rounds at most, where it adds no noise; None: no limit. A round takes
-        `e_t q_t`, `e_t = L^2 / min_k h_k^2`, of the weakest client.
-      expected_inverse: the mean of `1 / min_k h_k^2`, which is what is planned for later rounds; needed with `energy`.
+      energy: E > 0, what a client may send in all rounds at most, where it adds no noise; None: no limit. `[n]`: of
+        each client, for which a round takes `e_k q`, `e_k = L^2 / h_k^2`. A number: as if one client were the weakest
+        in every round, which is stricter.
+      expected_inverse: the mean of `1 / h_k^2`, which is what is planned for later rounds, a number or `[n]`; of
+        `1 / min_k h_k^2` where `energy` is a number. Needed with `energy`.
       at_most: `(round, gain [n]) -> c`, the level that power allows, such as `weakest(...)`; None: any.
       expected_cap: `Q_s > 0` of rounds to come, the square of a level.
 
@@ -51,7 +53,8 @@ def planned_levels(
       A `level` of `systems.wireless`.
 
     Raises:
-      ValueError: an argument outside its range, or one of `energy` and `expected_inverse` without the other.
+      ValueError: an argument outside its range, one of `energy` and `expected_inverse` without the other, or (when a
+        round is traced) limits of another number of clients.
 
     Examples:
       >>> levels = planned_levels(np.array([0.25, 1.0]), budget=3.0, max_norm=1.0)
@@ -59,68 +62,102 @@ def planned_levels(
       >>> print(jnp.square(level).round(3), jnp.square(levels.apply(state, jnp.array(1), jnp.ones(5))[0]).round(3))
       1.0 2.0
     """
-    _validate.each(_validate.positive, weights=weights)
-    if np.ndim(weights) != 1 or np.size(weights) == 0:
-        raise ValueError(f"weights must have shape [T], T >= 1, got {np.shape(weights)}")
-    if (energy is None) != (expected_inverse is None):
-        raise ValueError(
-            f"expected_inverse must be given with energy {energy!r} and only then, got {expected_inverse!r}"
-        )
-    roots, index = jnp.asarray(np.sqrt(weights), jnp.float32), jnp.arange(np.size(weights))
-    square = jnp.square(_validate.positive(max_norm=max_norm))
-    later = 1.0 if expected_inverse is None else square * _validate.positive(expected_inverse=expected_inverse)
-    limit = jnp.inf if energy is None else (1 - _KEPT_BACK) * _validate.positive(energy=energy)
+    roots, order = _roots(weights)
     usable = jnp.asarray(_validate.positive(budget=budget), jnp.float32) * (1 - _KEPT_BACK)
+    fuel, later = _of_energy(max_norm, energy, expected_inverse)
     if at_most is not None:
         _validate.takes("round, gain", at_most=at_most)
     if isinstance(expected_cap, int | float) and not expected_cap > 0:
         raise ValueError(f"expected_cap must be a number > 0, got {expected_cap!r}")
 
-    def apply(left: tuple, round: Int[Array, ""], gain: Float[Array, " n"]) -> tuple[Array, tuple]:
-        price = square / jnp.square(gain.min()) if energy is not None else jnp.float32(1)
+    def apply(left: Array, round: Int[Array, ""], gain: Float[Array, " n"]) -> tuple[Array, Array]:
+        used = jnp.append(1.0, jnp.square(max_norm) * _inverse(gain, fuel))
+        here, ahead = jnp.where(order == round, roots, 0).sum(), jnp.where(order > round, roots, 0)
         cap = jnp.inf if at_most is None else jnp.square(level_of(at_most, round, gain))
-        here, (budget_left, energy_left) = index == round, left
-        q = _first(
-            jnp.where(index >= round, roots, 0), jnp.where(here, cap, expected_cap), jnp.where(here, price, later),
-            budget_left, energy_left, here, energy is not None,
-        )  # fmt: skip
-        return jnp.sqrt(q), (budget_left - q, energy_left - price * q)
+        caps = jnp.asarray(cap, jnp.float32), jnp.asarray(expected_cap, jnp.float32)
+        q = _first(here, ahead, *caps, used, jnp.append(1.0, later), left)
+        return jnp.sqrt(q), jnp.maximum(left - used * q, 0)
 
-    start = lambda: (usable, jnp.asarray(limit, jnp.float32))
-    return within_budget(Levels(start, apply), budget)
+    return within_budget(Levels(lambda: jnp.append(usable, fuel), apply), budget)
+
+
+def _roots(weights: ArrayLike) -> tuple[Float[Array, " T"], np.ndarray]:
+    """Roots of the weights, the largest first, and the rounds that they are of."""
+    _validate.each(_validate.positive, weights=weights)
+    if np.ndim(weights) != 1 or np.size(weights) == 0:
+        raise ValueError(f"weights must have shape [T], T >= 1, got {np.shape(weights)}")
+    order = np.argsort(-np.asarray(weights), stable=True)
+    return jnp.asarray(np.sqrt(weights)[order], jnp.float32), order
+
+
+def _of_energy(
+    max_norm: float | Array, energy: ArrayLike | None, expected_inverse: ArrayLike | None
+) -> tuple[Array, Array]:
+    """Limits that are planned with, `[0]`, `[]` or `[n]`, and what a later round takes of them."""
+    if (energy is None) != (expected_inverse is None):
+        raise ValueError(
+            f"expected_inverse must be given with energy {energy!r} and only then, got {expected_inverse!r}"
+        )
+    square = jnp.square(_validate.positive(max_norm=max_norm))
+    if energy is None or expected_inverse is None:
+        return jnp.zeros(0), jnp.zeros(0)
+    limits = _validate.array(_validate.positive, energy=energy)
+    inverse = _validate.array(_validate.positive, expected_inverse=expected_inverse)
+    if limits.ndim > 1 or inverse.shape not in ((), limits.shape):
+        raise ValueError(
+            f"energy must be a number or [n], and expected_inverse a number or as energy, got shapes {limits.shape} "
+            f"and {inverse.shape}"
+        )
+    return (1 - _KEPT_BACK) * limits, square * jnp.broadcast_to(inverse, limits.shape)
+
+
+def _inverse(gain: Float[Array, " n"], limits: Array) -> Array:
+    """`1 / h^2` of those with a limit: of nobody `[0]`, of the weakest `[]`, or of each client `[n]`."""
+    if limits.ndim == 0:
+        gain = gain.min()
+    elif limits.size and limits.shape != gain.shape:
+        raise ValueError(f"energy must be one number per client of a round, {gain.size}, got {limits.size}")
+    return 1 / jnp.square(gain[:0] if limits.shape == (0,) else gain)
 
 
 def _first(
-    roots: Float[Array, " T"], caps: Array, prices: Array, budget: Array, energy: Array, here: Array, limited: bool
+    root: Array, ahead: Float[Array, " T"], cap: Array, later_cap: Array, used: Array, later: Array, left: Array
 ) -> Float[Array, ""]:
-    """Squared level of this round in the best plan, `min(Q_s, sqrt(w_s / (nu + kappa e_s)))`; 0 after the last."""
+    """Squared level of this round in the best plan; 0 after the last.
 
-    def levels(kappa: Array, nu: Array) -> Float[Array, " T"]:
-        price = nu + kappa * prices
-        return jnp.where(roots > 0, jnp.minimum(caps, roots / jnp.sqrt(jnp.where(price > 0, price, 0))), 0)
+    Later rounds look alike, so all that matters of a plan is how much it leaves for the sum of their squared levels:
+    S(x) after x, the least over limits k of `(left_k - used_k x) / later_k`. The price of a larger S is a bound nu on
+    `w_s / q_s^2` of later rounds, and x is worth `w_t / x^2`: it rises until it is worth no more than S loses by it.
+    """
 
-    def privacy_price(kappa: Array) -> Array:
-        return _price(lambda nu: levels(kappa, nu).sum() <= budget, jnp.square(roots.sum() / budget))
+    def too_much(x: Array) -> Array:
+        rest = (left - used * x) / later
+        k = jnp.argmin(rest)
+        return root / x < _price_root(ahead, later_cap, jnp.maximum(rest[k], 0)) * jnp.sqrt(used[k] / later[k])
 
-    def plan(kappa: Array) -> Float[Array, " T"]:
-        return levels(kappa, privacy_price(kappa))
-
-    kappa = jnp.float32(0)
-    if limited:
-        most = jnp.square((roots * jnp.sqrt(prices)).sum() / energy)
-        kappa = _price(lambda kappa: (prices * plan(kappa)).sum() <= energy, most)
-    return jnp.minimum(jnp.where(here, plan(kappa), 0).sum(), budget)
+    return jnp.where(root > 0, _least(too_much, jnp.minimum(cap, (left / used).min())), 0)
 
 
-def _price(fits: Callable[[Array], Array], most: Array) -> Array:
-    """The least price from 0 to `most` at which a plan fits, by bisection in its logarithm."""
+def _price_root(roots: Float[Array, " T"], cap: Array, total: Array) -> Float[Array, ""]:
+    """The root of the least nu with `sum_s min(cap, roots_s / sqrt(nu)) <= total`; but for some zeros, roots fall.
+
+    Whichever of the largest are taken to be at the cap, the sum is at most what that says; one choice is right.
+    """
+    capped = jnp.append(0.0, jnp.cumsum((roots > 0).astype(jnp.float32)))
+    others = jnp.append(jnp.cumsum(roots[::-1])[::-1], 0.0)
+    room = total - jnp.where(capped > 0, capped * cap, 0)
+    price = jnp.where(room > 0, others / jnp.where(room > 0, room, 1), jnp.inf)
+    return jnp.where((others == 0) & (room >= 0), 0, price).min()
+
+
+def _least(holds: Callable[[Array], Array], most: Array) -> Array:
+    """The least number up to `most` from which on it holds, by bisection in its logarithm; `most` if it never does."""
     at = lambda octaves: most * jnp.exp2(-octaves)
 
     def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
-        low, high = ends  # octaves below `most`: it fits at low
+        low, high = ends  # octaves below `most`: it holds at low
         middle = (low + high) / 2
-        good = fits(at(middle))
-        return jnp.where(good, middle, low), jnp.where(good, high, middle)
+        found = holds(at(middle))
+        return jnp.where(found, middle, low), jnp.where(found, high, middle)
 
-    low, _ = jax.lax.fori_loop(0, _HALVINGS, halve, (jnp.float32(0), jnp.float32(_OCTAVES)))
-    return jnp.where(fits(jnp.float32(0)), 0, at(low))
+    return at(jax.lax.fori_loop(0, _HALVINGS, halve, (jnp.float32(0), jnp.float32(_OCTAVES)))[0])

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
+from fedjax_priv.ledger.receiver_noise import coordinates_per_use
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
@@ -74,7 +75,8 @@ def _of_this_run(release: BlindUploads, question: Question, users: int, b: float
         return none("a gain is not finite")
     numbers = np.array([release.clip, np.max(np.asarray(release.noise_variance)), release.receiver_noise], np.float64)
     about = wireless.Round(users, 1.0, *numbers.tolist())
-    each = {"amplitude": b, "neighbours": neighbours}
+    fewest = coordinates_per_use(release, question.run)
+    each = {"amplitude": b, "neighbours": neighbours, "coordinates_per_use": fewest}
     moved = np.array([wireless.antennas_sensitivity(about, one, **each) for one in h])
     eps = wireless.public_set_epsilon(question.delta, moved)
     why = "at the gains of this run: one Gaussian mechanism for each user, heard by all antennas"

@@ -1,14 +1,15 @@
 """Users that do not know their gains: they arrive with complex coefficients u, and the server has the complex signal.
 
 It turns the signal by what it may learn of u, so |u| counts, and |u| is at times above 1. Noise of a user lies along
-its u. No figure takes gains for known.
+its u where a complex use carries one coordinate, and in all directions where it carries two. No figure takes gains for
+known.
 """
 
 import numpy as np
 
 from fedjax_priv.channels.knowledge import Pilots
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
-from fedjax_priv.ledger.receiver_noise import is_alone, levels
+from fedjax_priv.ledger.receiver_noise import coordinates_per_use, is_alone, levels
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
@@ -84,9 +85,13 @@ def _of_this_run(release: OverTheAir, question: Question, sends: np.ndarray, c: 
         return none("a coefficient is not finite")
     numbers = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64).tolist()
     about, moved = wireless.Round(sends.shape[1], 1.0, *numbers), np.zeros(u.shape)
+    fewest = coordinates_per_use(release, question.run)
     for t, there in enumerate(sends):
         if there.any():
-            moved[t, there] = wireless.known_coefficients_sensitivity(about, u[t, there], level=float(c[t]))
+            each = wireless.known_coefficients_sensitivity(
+                about, u[t, there], level=float(c[t]), coordinates_per_use=fewest
+            )
+            moved[t, there] = each
     moved = factor * moved
     eps = wireless.public_set_epsilon(question.delta, moved)
     why = "at the true and estimated gains of this run: one Gaussian mechanism for each user, in the complex signal"

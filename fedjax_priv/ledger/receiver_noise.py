@@ -1,6 +1,6 @@
 """The receiver's noise over the air: at which level it hides users, where it is public who sends, and where alone."""
 
-from typing import cast
+from typing import Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ import xarray as xr
 
 from fedjax_priv.layers.receive_level import Level, Levels, level_of
 from fedjax_priv.ledger.entry import Figure, Question
-from fedjax_priv.systems.releases import OverTheAir
+from fedjax_priv.systems.releases import BlindUploads, OverTheAir
 from fedjax_priv.theory import sampled_gaussian, wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
@@ -31,6 +31,14 @@ def levels(release: OverTheAir, run: xr.Dataset) -> np.ndarray:
         for of in zip(rounds, jnp.asarray(run.gain.values, jnp.float32), strict=True)
     ]
     return np.asarray(jax.device_get(each), np.float64)
+
+
+def coordinates_per_use(release: OverTheAir | BlindUploads, run: xr.Dataset) -> Literal[1, 2]:
+    """Coordinates of every complex use at least, each with a user's noise: 1 where the last of an odd d is alone.
+
+    Noise of users lies along their coefficients there, and an update may lie there alone too.
+    """
+    return 2 if release.coordinates_per_use == 2 and run.attrs["num_params"] % 2 == 0 else 1
 
 
 def is_alone(release: OverTheAir) -> bool:

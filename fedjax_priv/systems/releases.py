@@ -81,6 +81,7 @@ class OverTheAir(NamedTuple):
     level: Any = 1.0  # c_t, amplitude at which clients are received: a number, of (round, gain [n]), or `Levels`
     knowledge: Any = None  # what clients know of their gains, of `channels.knowledge`; None: everything
     truncation: ArrayLike | None = None  # least squared gain, known to the client, with which it sends; None: all send
+    coordinates_per_use: int = 1  # of an update in a complex use of the channel, where clients do not know their gains
 
 
 class BlindUploads(NamedTuple):
@@ -94,6 +95,7 @@ class BlindUploads(NamedTuple):
     every_antenna: bool  # the simulation has what each antenna hears, as the server does in any case
     anew: bool  # gains are Rayleigh, drawn anew in each round
     link_power: ArrayLike  # mean of |h|^2 at an antenna: of all clients, or [n]
+    coordinates_per_use: int = 1  # of an update in a complex use of the channel
 
 
 class Vote(NamedTuple):

@@ -51,6 +51,31 @@ def test_plans_are_those_of_the_reference(energy):
     assert energy == 5.0 or np.abs(blind / expected - 1).max() > 0.05
 
 
+OF_EACH = np.array([0.025, 0.021, 0.04])
+PRICES = L**2 / np.square(GAIN.astype(np.float64))
+
+
+@functools.cache
+def of_each():
+    """Squared levels with a limit of energy for each client, and what is expected of each."""
+    limits, inverse = jnp.asarray(OF_EACH, jnp.float32), np.array([1.5, 2.0, 1.0])
+    plan = lambda energy: planned_levels(WEIGHTS, BUDGET, max_norm=L, energy=energy, expected_inverse=inverse)
+    return squares(jax.jit(lambda energy: levels_of(plan(energy), GAIN))(limits)), inverse
+
+
+def test_a_limit_of_energy_for_each_client_is_that_of_the_reference():
+    """Two limits bind. The weakest of each round would allow less; the limit of one client breaks others'."""
+    found, inverse = of_each()
+    expected = theory.allocate_online(WEIGHTS, BUDGET, PRICES, OF_EACH, expected_price=L**2 * inverse)
+    np.testing.assert_allclose(found, expected, rtol=5e-4)
+    assert (found @ PRICES <= OF_EACH).all() and found.sum() <= BUDGET
+    assert ((found @ PRICES > 0.95 * OF_EACH) == [True, False, True]).all()
+    weakest = theory.allocate_online(WEIGHTS, BUDGET, (PRICES / OF_EACH).max(1), 1.0)
+    assert theory.noise_cost(WEIGHTS, weakest) > 1.02 * theory.noise_cost(WEIGHTS, found)
+    alone = theory.allocate_online(WEIGHTS, BUDGET, PRICES[:, 0], OF_EACH[0], expected_price=L**2 * inverse[0])
+    assert (alone @ PRICES > 1.3 * OF_EACH).any()
+
+
 def test_a_channel_that_does_not_change_gets_the_offline_levels():
     """And no more rounds than were planned."""
     found = squares(jax.jit(lambda: levels_of(planned_levels(WEIGHTS, BUDGET, max_norm=L), np.ones((T + 2, 3))))())
@@ -173,7 +198,19 @@ test_bad_arguments = refuses(
     ({"expected_inverse": 1.0}, "expected_inverse must be given with energy None and only then, got 1.0"),
     ({"at_most": lambda gain: gain}, r"at_most must be a function of \(round, gain\)"),
     ({"expected_cap": 0.0}, "expected_cap must be a number > 0, got 0.0"),
+    ({"energy": np.ones(3), "expected_inverse": np.ones(2)}, r"energy must be a number or \[n\], .* \(3,\) and \(2,\)"),
+    (
+        {"energy": 1.0, "expected_inverse": np.ones(3)},
+        r"energy must be a number or \[n\], and expected_inverse a number",
+    ),
+    ({"energy": np.array([1.0, 0.0]), "expected_inverse": 1.0}, "energy must be a finite number > 0, got 0.0"),
 )
+
+
+def test_limits_are_of_the_clients_of_the_round():
+    levels = planned_levels(WEIGHTS, 1.0, max_norm=1.0, energy=np.ones(3), expected_inverse=1.0)
+    with pytest.raises(ValueError, match="energy must be one number per client of a round, 2, got 3"):
+        levels.apply(levels.init(), jnp.int32(0), jnp.ones(2))
 
 
 test_bad_budgets = refuses(

@@ -165,7 +165,7 @@ def test_the_score_is_the_log_of_the_ratio_of_the_two_laws():
     """Of what antennas hear along u: all users send minus it, but for user 0, which sends it or minus it."""
     u, heard = np.full(4, 0.5), RNG.normal(size=(2 * M, 4))
     h = np.stack([H[0].real, H[0].imag], axis=2)
-    links = Antennas(jnp.float32(h), jnp.zeros((N, M, 2)), jnp.zeros(N))
+    links = Antennas(jnp.float32(h), jnp.zeros((N, M, 2)), jnp.zeros((N, 2)))
     received = types.SimpleNamespace(value=jnp.float32(heard.reshape(1, -1)))
     info = cast(Any, types.SimpleNamespace(observed=types.SimpleNamespace(received=received)))
     seen = Seen((), (), info, jnp.zeros((N, 4)), cohort_of(N)._replace(antennas=links), jnp.int32(0))

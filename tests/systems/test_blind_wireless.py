@@ -47,7 +47,7 @@ def one_round(one, key=KEY):
 
 def rounds_of(one, rounds=ROUNDS):
     """`(directions, measured)` of first rounds of many runs."""
-    kept = ("received_amplitude", "amplitude", "energy", "gain")
+    kept = ("received_amplitude", "amplitude", "energy", "gain", "channel_uses")
 
     @jax.jit
     def run(keys):
@@ -70,7 +70,8 @@ def test_clients_are_heard_with_the_moments_of_the_page(kind):
     h, s = (np.asarray(a, np.float64) @ [1, 1j] for a in (gain, total))
     assert (s == s[:, :1]).all()
     b = (s.conj() * h).mean(2)
-    np.testing.assert_allclose(coefficient, b.real * M / np.linalg.norm(s[:, 0], axis=1)[:, None], atol=1e-4)
+    heard = np.asarray(coefficient, np.float64) @ [1, 1j]
+    np.testing.assert_allclose(heard, b * M / np.linalg.norm(s[:, 0], axis=1)[:, None], atol=1e-4)
     of = combined_coefficients(K, M, error=V, pilots=kind)
     assert kind == "common" or of == (0.46875, 0.34375, 0.0625, -0.0625)
     real, imaginary = b.real - 1, b.imag

@@ -19,12 +19,12 @@ from fedjax_priv.layers import (
     coded,
     coded_masks,
     common_coordinates,
+    complex_symbols,
     conspar,
     discounted_mean,
     discrete_gaussian_noise,
     enrolled_masks,
     gaussian_noise,
-    in_phase,
     integer_skellam_noise,
     invert_gains,
     jl,
@@ -280,8 +280,8 @@ LAYERS = {
         stack(it=over_the_air_mean(), send=waveform()),
         lambda x, w: total(x, w) / max(len(x), 1), wire=lambda upload: np.zeros(len(upload)), counted=lambda _: 1,
     ),
-    "in_phase": Case(
-        stack(it=in_phase(turned(constant(), deviation=0.0).knowledge), send=waveform()), total,
+    "complex_symbols": Case(
+        stack(it=complex_symbols(turned(constant(), deviation=0.0).knowledge, 2), send=waveform()), total,
         wire=lambda upload: np.zeros(len(upload)),
     ),
     "blind_mean": Case(

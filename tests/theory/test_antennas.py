@@ -88,9 +88,11 @@ def test_the_sensitivity_is_that_of_the_whole_covariance(coordinates):
     rows = np.concatenate([h.real, h.imag], axis=1) if coordinates == 1 else h
     noise = 0.2 * np.eye(rows.shape[1]) + 0.9**2 * 0.5 * rows.T @ rows.conj()
     expected = [2 * 0.9 * 0.6 * np.sqrt((row.conj() @ np.linalg.inv(noise) @ row).real) for row in rows]
-    found = theory.antennas_sensitivity(SETTING, h, amplitude=0.9, coordinates=coordinates)
+    found = theory.antennas_sensitivity(SETTING, h, amplitude=0.9, coordinates_per_use=coordinates)
     np.testing.assert_allclose(found, expected, rtol=1e-10)
-    stays = theory.antennas_sensitivity(SETTING, h, amplitude=0.9, coordinates=coordinates, neighbours="zero-out")
+    stays = theory.antennas_sensitivity(
+        SETTING, h, amplitude=0.9, coordinates_per_use=coordinates, neighbours="zero-out"
+    )
     np.testing.assert_allclose(stays, found / 2)
 
 
@@ -101,7 +103,8 @@ def test_more_antennas_are_no_privacy_for_free():
     quiet = about._replace(noise_variance=0.0)
     sizes = (1, 2, 8, 64, 512, 4096)
     noisy, alone = (
-        np.array([theory.antennas_sensitivity(one, h[:, :m], coordinates=2) for m in sizes]) for one in (about, quiet)
+        np.array([theory.antennas_sensitivity(one, h[:, :m], coordinates_per_use=2) for m in sizes])
+        for one in (about, quiet)
     )
     assert (np.diff(noisy, axis=0) > 0).all() and (np.diff(alone, axis=0) > 0).all()
     assert (noisy[-1] / 2) ** 2 == pytest.approx(1.999, abs=1e-3)

@@ -11,9 +11,10 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Draw, Key, Layer
 from fedjax_priv.channels import multiple_access, orthogonal, true_gains
 from fedjax_priv.clients import at_levels, only_if
-from fedjax_priv.layers import align, in_phase, over_the_air_mean, waveform
+from fedjax_priv.layers import align, complex_symbols, over_the_air_mean, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
+from fedjax_priv.layers.channel_symbols import PerUse
 from fedjax_priv.layers.noise_gaussian import of_clients
 from fedjax_priv.layers.receive_level import Level, Levels, is_one, level_of_cohort
 from fedjax_priv.systems.releases import OverTheAir
@@ -45,6 +46,7 @@ def analog_uploads(
     truncation: ArrayLike | None = None,
     expected_count: float | Array | None = None,
     noise_drawn: NoiseDrawn = "by client",
+    coordinates_per_use: PerUse = 1,
 ) -> AnalogUploads:
     """Clipped updates and their noise, aligned and sent as a waveform.
 
@@ -62,6 +64,7 @@ def analog_uploads(
         not given.
       expected_count: over the air, what the server divides by where it does not use how many clients sent.
       noise_drawn: "by client", or "as one" over the air: what the server receives has the same law.
+      coordinates_per_use: of an update in a complex use of the channel, 1 or 2, where clients do not know their gains.
 
     Raises:
       ValueError: an argument outside its range.
@@ -79,6 +82,11 @@ def analog_uploads(
         draw = _truncated(draw, truncation)
     if draw.knowledge is not None and access != "multiple":
         raise ValueError(f"access must be 'multiple' where clients do not know their gains, got {access!r}")
+    _validate.one_of((1, 2), coordinates_per_use=coordinates_per_use)
+    if draw.knowledge is None and coordinates_per_use != 1:
+        raise ValueError(
+            f"coordinates_per_use must be 1 where gains are known, a real use each, got {coordinates_per_use}"
+        )
     noise_unit = _noise_unit(noise_drawn, noise_variance, draw, access)
     several = true_gains if draw.knowledge is not None else functools.partial(multiple_access, noise_unit=noise_unit)
     channel = orthogonal(receiver_noise) if access == "orthogonal" else several(receiver_noise, known_count=known_count)
@@ -88,12 +96,12 @@ def analog_uploads(
             noise_variance, max_norm=clip, power=power, control=power_control, level=level, noise_unit=noise_unit
         ),
         "mean": over_the_air_mean(known_count=known_count, level=level, expected_count=expected_count),
-        **({} if draw.knowledge is None else {"real": in_phase(draw.knowledge)}),
+        **({} if draw.knowledge is None else {"symbols": complex_symbols(draw.knowledge, coordinates_per_use)}),
         "send": waveform(),
     }
     release = OverTheAir(
         clip, noise_variance, receiver_noise, access, power, power_control, known_count, level, draw.knowledge,
-        truncation,
+        truncation, coordinates_per_use,
     )  # fmt: skip
     return AnalogUploads(draw, layers, channel, release)
 

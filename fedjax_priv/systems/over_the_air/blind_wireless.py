@@ -34,6 +34,7 @@ def blind_wireless(
     pilots: Literal["individual", "common"] = "individual",
     pilot_energy: float | Array | None = None,
     every_antenna: bool = False,
+    coordinates_per_use: Literal[1, 2] = 1,
     fading: AntennaFading | None = None,
     **run: Run,
 ) -> Algorithm:
@@ -60,6 +61,8 @@ def blind_wireless(
       pilot_energy: E_p > 0 of a client and round; the server knows the sum, at no cost, if not given.
       every_antenna: what is received is that of every antenna, as the server has it in truth, 2 M d numbers: for
         audits and small models. The estimate has the same law.
+      coordinates_per_use: of an update in a complex use of the channel. 1: the real part of a symbol. 2: real and
+        imaginary part, as the paper has it: half the uses, and they mix.
       fading: gains of the links, `channels.rayleigh_antennas` or `recorded_antennas`; independent Rayleigh gains, new
         in each round, if not given.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
@@ -80,7 +83,8 @@ def blind_wireless(
     b = _amplitude(amplitude, snr_db, receiver_noise, clip, noise_variance)
     silent = isinstance(noise_variance, int | float) and noise_variance == 0
     sends = blind_mean(
-        b, power=links.power, pilots=pilot, every_antenna=every_antenna, measured_gains=not silent
+        b, power=links.power, pilots=pilot, every_antenna=every_antenna, measured_gains=not silent,
+        coordinates_per_use=coordinates_per_use,
     )  # fmt: skip
     return federated_round(
         cohort=draw,
@@ -89,10 +93,13 @@ def blind_wireless(
             clip=clip_to(clip), noise=_own_noise(noise_variance, snr_db), mean=sends,
             send=waveform(),
         ),
-        channel=antenna_array(receiver_noise, every_antenna=every_antenna),
+        channel=antenna_array(
+            receiver_noise, every_antenna=every_antenna, coordinates_per_use=coordinates_per_use
+        ),
         aggregate=mean(),
         release=BlindUploads(
-            clip, noise_variance, receiver_noise, antennas, b, every_antenna, links.anew, links.power
+            clip, noise_variance, receiver_noise, antennas, b, every_antenna, links.anew, links.power,
+            coordinates_per_use,
         ),
         **run,
     )  # fmt: skip

@@ -35,6 +35,7 @@ def wireless(
     level: Level = 1.0,
     truncation: ArrayLike | None = None,
     expected_count: float | Array | None = None,
+    coordinates_per_use: Literal[1, 2] = 1,
     fading: Fading | None = None,
     noise_drawn: NoiseDrawn = "by client",
     **run: Run,
@@ -66,6 +67,9 @@ def wireless(
         The server knows who is too weak. All send if not given.
       expected_count: what an unknown number of senders is taken for; their expected number, given the gains of the
         round, if not given.
+      coordinates_per_use: of an update in a complex use of the channel, where clients do not know their gains. 1: the
+        real part of a symbol. 2: real and imaginary part, which mix as far as phases err; half the uses. Where gains
+        are known nothing mixes, and each coordinate takes a real use.
       fading: gains of the links, and what clients know of them (`channels.estimated`, `channels.turned`);
         autoregressive Rician, G = 5 and rho = 0.1, all known, if not given.
       noise_drawn: "by client", or "as one": the noise of all clients is one draw of the channel. What the server
@@ -87,7 +91,7 @@ def wireless(
         _draw(participation, threshold, rician() if fading is None else fading),
         clip=clip, noise_variance=noise_variance, access=access, receiver_noise=receiver_noise, snr_db=snr_db,
         power_control=power_control, known_count=known_count, level=level, truncation=truncation,
-        expected_count=expected_count, noise_drawn=noise_drawn,
+        expected_count=expected_count, coordinates_per_use=coordinates_per_use, noise_drawn=noise_drawn,
     )  # fmt: skip
     return federated_round(
         cohort=air.draw,

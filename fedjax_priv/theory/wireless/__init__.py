@@ -11,8 +11,10 @@ A `Round` holds the numbers of one round; most functions take one.
 * `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
 * `noise`: eps of one user at the noise of several.
 * `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
-  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021, and `online_allocation` where gains are not known in advance;
-  `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas.
+  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `energy_allocation`: with limits of energy of each user, and
+  `online_allocation` where gains are not known in advance;
+  `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas;
+  `complex_uses`: errors where a complex use of the channel carries one coordinate, or two.
 
 What does not hold in the paper, and where the package shows it:
 
@@ -34,7 +36,6 @@ What does not hold in the paper, and where the package shows it:
 
 from fedjax_priv.theory.wireless.antennas import (
     CombinedCoefficients,
-    CombinedError,
     antennas_epsilon,
     antennas_sensitivity,
     combined_coefficients,
@@ -51,6 +52,7 @@ from fedjax_priv.theory.wireless.claimed import (
     local_epsilon_analytic,
     optimal_participation,
 )
+from fedjax_priv.theory.wireless.complex_uses import CombinedError, misaligned_error
 from fedjax_priv.theory.wireless.composition import (
     Composed,
     compose_heterogeneous,
@@ -68,6 +70,7 @@ from fedjax_priv.theory.wireless.convergence import (
     moment_unknown,
 )
 from fedjax_priv.theory.wireless.counterexample import Counterexample, removal_counterexample
+from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, dual_value
 from fedjax_priv.theory.wireless.estimated_channel import (
     Coefficient,
     estimated_channel_delta,
@@ -106,9 +109,7 @@ from fedjax_priv.theory.wireless.participation import (
 from fedjax_priv.theory.wireless.power_allocation import (
     Allocation,
     allocate,
-    allocate_energy,
     contraction_weights,
-    dual_value,
     level_budget,
     noise_cost,
     printed_sensitivity_budget,
@@ -149,7 +150,7 @@ __all__ = [
     "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient", "inverse_moments",
     "inverse_moments_taylor", "known_coefficients_sensitivity", "known_set_delta", "known_set_epsilon", "level_budget",
     "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon", "local_epsilon_analytic",
-    "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",
+    "misaligned_error", "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",
     "orthogonal_epsilon", "participation_moments", "printed_sensitivity_budget", "public_set_epsilon",
     "public_set_epsilon_by_round", "public_set_sensitivity", "received_at_most", "removal_counterexample",
     "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta", "rigorous_orthogonal_epsilon",

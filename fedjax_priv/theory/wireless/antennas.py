@@ -3,7 +3,7 @@
 All users send b g_k at once; antenna m hears `y_m = sum_k h_km b g_k + CN(0, 2 N0)`, Rayleigh h_km ~ CN(0, 1), all
 independent. The server knows `S_m = sum_k h_km` up to errors of pilots, and takes `Re z / (b K)` of
 `z = (1/M) sum_m conj(S_m) y_m` for the mean (Amiri, Duman, Gunduz, Kulkarni and Poor, "Blind federated edge learning",
-2021). One coordinate takes a complex use of the channel, whose real part carries it.
+2021). One coordinate takes a complex use of the channel, whose real part carries it; or two do, as their paper has it.
 
 The server has all antennas, not z alone. More of them separate users: what it learns of one grows with M.
 """
@@ -17,6 +17,7 @@ from fedjax_priv.theory import _accountant, _validate, gaussian
 from fedjax_priv.theory._accountant import Mechanism
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.sampled_gaussian import Neighbours
+from fedjax_priv.theory.wireless.complex_uses import CombinedError, checked_pairs, checked_per_use
 from fedjax_priv.theory.wireless.public_set import _SHIFT
 from fedjax_priv.theory.wireless.rounds import Round, noises
 
@@ -31,14 +32,6 @@ class CombinedCoefficients(NamedTuple):
     imaginary: Result  # Var Im B_k
     real_covariance: Result  # Cov(Re B_k, Re B_l), k and l different
     imaginary_covariance: Result  # Cov(Im B_k, Im B_l)
-
-
-class CombinedError(NamedTuple):
-    """Mean squared error of the estimate of a mean, E||. - mean||^2, by its cause."""
-
-    fading: Result  # users are heard by random coefficients
-    own_noise: Result  # of users
-    receiver_noise: Result
 
 
 def combined_coefficients(
@@ -75,10 +68,12 @@ def combined_error(
     amplitude: Numbers = 1.0,
     error: Numbers = 0.0,
     pilots: Pilots = "individual",
+    coordinates_per_use: Literal[1, 2] = 1,
 ) -> CombinedError:
     """How far is the server's estimate from the mean of updates? Fading: `((1 + v) V + ||g||^2) / (2 M)`.
 
-    It falls as 1/M and not with K: the interference is K users strong.
+    It falls as 1/M and not with K: the interference is K users strong. Two coordinates in a complex use mix through Im
+    B: `(1 + v) V / M`. Noise of the receiver is the same on each.
 
     Args:
       num_users: K.
@@ -91,6 +86,8 @@ def combined_error(
       amplitude: b > 0.
       error: v, as of `combined_coefficients`.
       pilots: likewise.
+      coordinates_per_use: of an update in a complex use of the channel. With 2, d is even; of an odd number the last is
+        alone and has the error of 1, which adds.
 
     Examples:
       >>> error = combined_error(5, 1, mean_square=4.0, square_of_mean=2.0, num_params=3, receiver_noise=0.5)
@@ -98,13 +95,17 @@ def combined_error(
       3.0 0.3
     """
     k, m = _validate.integer(num_users=num_users), _validate.integer(antennas=antennas)
-    d, b = _validate.integer(num_params=num_params), _validate.real("(0, inf)", amplitude=amplitude)
+    d, b = checked_pairs(num_params, coordinates_per_use), _validate.real("(0, inf)", amplitude=amplitude)
     larger = _power_of_sum(num_users, error, pilots) / k  # 1 + v, or 1 + v_S / K
     square = _validate.real("[0, inf)", mean_square=mean_square)
-    fading = (larger * square + _validate.real("[0, inf)", square_of_mean=square_of_mean)) / (2 * m)
-    own = d * _validate.real("[0, inf)", noise_variance=noise_variance) / k * (1 + (larger * k + 1) / (2 * m))
+    of_mean = _validate.real("[0, inf)", square_of_mean=square_of_mean)
+    variance, own = _validate.real("[0, inf)", noise_variance=noise_variance), 1 + (larger * k + 1) / (2 * m)
+    if coordinates_per_use == 2:
+        fading, own = larger * square / m, own + (larger * k - 1) / (2 * m)
+    else:
+        fading = (larger * square + of_mean) / (2 * m)
     heard = d * larger * _validate.real("[0, inf)", receiver_noise=receiver_noise) / (m * k * b**2)
-    return CombinedError(fading, own, heard)
+    return CombinedError(fading, d * variance / k * own, heard)
 
 
 def antennas_sensitivity(
@@ -112,21 +113,21 @@ def antennas_sensitivity(
     gains: np.ndarray,
     *,
     amplitude: float = 1.0,
-    coordinates: Literal[1, 2] = 1,
+    coordinates_per_use: Literal[1, 2] = 1,
     neighbours: Neighbours = "replacement",
 ) -> np.ndarray:
     """How far does each user move what all antennas hear, over the noise? `[K]`.
 
     `s_k^2 = (2 b L)^2 h_k^H (b^2 sigma^2 sum_j h_j h_j^H + N0 I)^-1 h_k`, h_k in C^M, where a complex use carries two
-    coordinates; where it carries one, the same with real and imaginary part stacked in R^2M. Without noise of users it
-    is `2 b L ||h_k|| / sqrt(N0)`, which grows as sqrt(M). With it, many antennas separate users: s_k -> 2 L / sigma,
-    as if user k were alone. No combining that the server does changes what it could do.
+    coordinates; where it carries one, the same with real and imaginary part stacked in R^2M, which is never less.
+    Without noise of users it is `2 b L ||h_k|| / sqrt(N0)`, which grows as sqrt(M). With it, many antennas separate
+    users: s_k -> 2 L / sigma, as if user k were alone. No combining that the server does changes what it could do.
 
     Args:
       setting: N0 > 0; `participation` is not used.
       gains: `[K, M]`, complex, of all users that send.
       amplitude: b > 0.
-      coordinates: of an update in a complex use of the channel, 1 or 2.
+      coordinates_per_use: as of `known_coefficients_sensitivity`.
       neighbours: "replacement", or "zero-out", in which the user sends its noise alone.
 
     Examples:
@@ -137,12 +138,11 @@ def antennas_sensitivity(
     clip, variance, _ = noises(setting)
     n0 = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise)
     b = _validate.real("(0, inf)", amplitude=amplitude)
-    if coordinates not in (1, 2):
-        _validate.fail("coordinates", coordinates, "1 or 2")
+    per_use = checked_per_use(coordinates_per_use)
     gains = np.asarray(gains, np.complex128)
     if gains.ndim != 2 or not np.isfinite(gains).all():
         _validate.fail("gains", gains.shape, "finite numbers [K, M]")
-    h = np.concatenate([np.real(gains), np.imag(gains)], axis=1) if coordinates == 1 else gains
+    h = np.concatenate([np.real(gains), np.imag(gains)], axis=1) if per_use == 1 else gains
     alike = h.conj() @ h.T  # [K, K]; (A^H A)(x + A^H A)^-1 is as large as users, not as antennas
     share = np.linalg.solve(n0 * np.eye(len(h)) + b**2 * variance * alike, alike).diagonal().real
     shift = _validate.choice(_SHIFT, neighbours=neighbours)

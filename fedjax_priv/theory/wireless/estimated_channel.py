@@ -2,7 +2,8 @@
 
 Rayleigh fading h ~ CN(0, 1), known from pilots of energy E_p with an error of variance `v = 2 N0 / E_p`. A user with
 `|hat h|^2 >= g` sends `g_k c / hat h` and arrives with the complex coefficient `u = h / hat h`, one for all
-coordinates; others are silent. Each coordinate takes a complex use of the channel, whose real part is the estimate.
+coordinates; others are silent. Each coordinate takes a complex use of the channel, whose real part is the estimate; or
+two coordinates are its real and imaginary part, and mix through Im u: `complex_uses` has the error of both.
 """
 
 from typing import Literal, NamedTuple
@@ -13,6 +14,7 @@ from scipy import special, stats
 from fedjax_priv.theory import _accountant, _validate, gaussian
 from fedjax_priv.theory._accountant import Mechanism
 from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.wireless.complex_uses import checked_per_use
 from fedjax_priv.theory.wireless.rounds import Round, noises
 
 Estimator = Literal["least squares", "mmse"]
@@ -104,16 +106,22 @@ def estimated_channel_epsilon(
     return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), [(mechanism, number)])
 
 
-def known_coefficients_sensitivity(setting: Round, coefficients: np.ndarray, *, level: float = 1.0) -> np.ndarray:
+def known_coefficients_sensitivity(
+    setting: Round, coefficients: np.ndarray, *, level: float = 1.0, coordinates_per_use: Literal[1, 2] = 1
+) -> np.ndarray:
     """How far does each sender move what arrives, over the noise, if the server knows all u? `[K]`, replacement.
 
-    `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sigma^2 sum_j u_j u_j^T)^-1 u_k` with u in R^2: the noise of a user lies along
-    its u. It is not `N0 + c^2 sigma^2 sum_j |u_j|^2`, which counts noise across u_k too.
+    With one coordinate in a complex use `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sigma^2 sum_j u_j u_j^T)^-1 u_k`, u in
+    R^2: the noise of a user lies along its u. It is not `N0 + c^2 sigma^2 sum_j |u_j|^2`, which counts noise across u_k
+    too. With two it is: `s_k = 2 c L |u_k| / sqrt(N0 + c^2 sigma^2 sum_j |u_j|^2)`, since noise of a user fills both
+    parts. Both are exact, and the first is never less.
 
     Args:
       setting: N0 > 0; `participation` is not used.
       coefficients: `[K]`, complex, u of those that send.
       level: c > 0.
+      coordinates_per_use: 2 only if every complex use carries two, with a user's noise on each. An odd number leaves
+        one alone, and an update may lie there: then the figure is that of 1.
 
     Examples:
       >>> setting = Round(num_users=3, participation=1.0, clip=0.6, noise_variance=0.5, receiver_noise=0.2)
@@ -123,6 +131,9 @@ def known_coefficients_sensitivity(setting: Round, coefficients: np.ndarray, *, 
     """
     clip, variance, _ = noises(setting)
     n0, c = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise), _validate.real("(0, inf)", level=level)
+    if checked_per_use(coordinates_per_use) == 2:
+        length = np.abs(coefficients)
+        return 2 * c * clip * length / np.sqrt(n0 + c**2 * variance * np.square(length).sum())
     u = np.stack([np.real(coefficients), np.imag(coefficients)], axis=1)
     noise = n0 * np.eye(2) + c**2 * (variance * u.T) @ u
     return 2 * c * clip * np.sqrt((u * np.linalg.solve(noise, u.T).T).sum(1))

@@ -9,7 +9,8 @@ import numpy as np
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers
-from fedjax_priv.theory.wireless.power_allocation import allocate, allocate_energy
+from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, limits_of_users
+from fedjax_priv.theory.wireless.power_allocation import allocate
 
 _LEAST = 1e-12
 """A budget of which less than this part is left is spent."""
@@ -19,9 +20,9 @@ def allocate_online(
     weights: np.ndarray,
     budget: float,
     prices: Numbers = 1.0,
-    energy: float = np.inf,
+    energy: Numbers = np.inf,
     *,
-    expected_price: float | None = None,
+    expected_price: Numbers | None = None,
     caps: Numbers = np.inf,
     expected_cap: float = np.inf,
 ) -> np.ndarray:
@@ -32,10 +33,10 @@ def allocate_online(
     Args:
       weights: as of `allocate_energy`.
       budget: B, likewise.
-      prices: e_t, `[T]` or a number, such as L^2 / h_t^2.
-      energy: E; without a limit if not given.
-      expected_price: what a round takes e_s of later rounds for, such as L^2 E[1 / h^2]; the mean of `prices` if not
-        given.
+      prices: e_t, `[T]` or a number, such as L^2 / h_t^2; or `[T, K]`, of each user.
+      energy: E, or `[K]`; without a limit if not given.
+      expected_price: what a round takes e_s of later rounds for, such as L^2 E[1 / h^2], a number or `[K]`; the mean of
+        `prices`, of each user, if not given.
       caps: Q_t, `[T]` or a number.
       expected_cap: what a round takes Q_s of later rounds for.
 
@@ -49,23 +50,27 @@ def allocate_online(
       [2.5   0.625]
     """
     w = _validate.real("(0, inf)", weights=weights)
-    e = np.broadcast_to(_validate.real("(0, inf)", prices=prices), w.shape)
+    e, fuel = limits_of_users(w, prices, energy)
     most = np.broadcast_to(_validate.real("(0, inf]", caps=caps), w.shape)
-    later = float(e.mean()) if expected_price is None else _validate.real("(0, inf)", expected_price=expected_price)
+    expected = e.mean(0) if expected_price is None else _validate.real("(0, inf)", expected_price=expected_price)
+    if expected.shape not in ((), fuel.shape):
+        _validate.fail("expected_price", expected_price, f"a number, or one per user, {fuel.size}")
     later_cap = _validate.real("(0, inf]", expected_cap=expected_cap)
-    left, fuel = float(_validate.real("(0, inf)", budget=budget)), float(_validate.real("(0, inf]", energy=energy))
-    q, least = np.zeros(len(w)), (_LEAST * left, _LEAST * min(fuel, 1e300))
+    left, fuel = float(_validate.real("(0, inf)", budget=budget)), fuel.astype(np.float64)
+    q, least = np.zeros(len(w)), (_LEAST * left, _LEAST * np.minimum(fuel, 1e300))
     for t in range(len(w)):
-        if left <= least[0] or fuel <= least[1]:
+        if left <= least[0] or (fuel <= least[1]).any():
             break
-        prices_now, caps_now = np.full(len(w) - t, float(later)), np.full(len(w) - t, float(later_cap))
-        prices_now[0], caps_now[0] = e[t], most[t]
+        prices_now, caps_now = np.tile(e[t], (len(w) - t, 1)), np.full(len(w) - t, float(later_cap))
+        prices_now[1:], caps_now[0] = expected, most[t]
         q[t] = _first(w[t:], left, prices_now, fuel, caps_now)
         left, fuel = left - q[t], fuel - e[t] * q[t]
     return q
 
 
-def _first(w: np.ndarray, left: float, prices: np.ndarray, fuel: float, caps: np.ndarray) -> float:
+def _first(w: np.ndarray, left: float, prices: np.ndarray, fuel: np.ndarray, caps: np.ndarray) -> float:
     """Of the best plan, this round's level."""
-    plan = allocate_energy(w, left, prices, fuel, caps) if np.isfinite(fuel) else allocate(w, left, caps)
-    return float(plan.squared_levels[0])
+    limited = np.isfinite(fuel)
+    if not limited.any():
+        return float(allocate(w, left, caps).squared_levels[0])
+    return float(allocate_energy(w, left, prices[:, limited], fuel[limited], caps).squared_levels[0])

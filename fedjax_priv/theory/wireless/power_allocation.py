@@ -10,7 +10,7 @@ clipping not counted. Levels minimise the last sum under `sum_t q_t <= B` and `q
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -26,7 +26,7 @@ class Allocation(NamedTuple):
 
     squared_levels: np.ndarray  # q_t, [T]
     privacy_price: float  # nu >= 0; 0: the privacy budget is not used up
-    energy_price: float = 0.0  # kappa >= 0; 0: nor is the energy
+    energy_price: Any = 0.0  # kappa >= 0; 0: nor is the energy; [K], of each user, where each has its own limit
 
 
 def squared_sensitivity_budget(epsilon: float, delta: float) -> float:
@@ -116,70 +116,19 @@ def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allo
       >>> print(allocate(np.array([0.25, 1.0]), 3.0, caps=1.2).squared_levels)  # privacy for free
       [1.2 1.2]
     """
-    w, most = _checked(weights, caps)
+    w, most = checked_rounds(weights, caps)
     total = float(_validate.real("(0, inf)", budget=budget))
-    return _allocate(w, total, most, np.zeros_like(w))
+    return allocate_at(w, total, most, np.zeros_like(w))
 
 
-def allocate_energy(
-    weights: np.ndarray, budget: float, prices: np.ndarray, energy: float, caps: Numbers = np.inf
-) -> Allocation:
-    """`allocate` under an energy budget too: `sum_t e_t q_t <= E`, with `q_t = min(Q_t, sqrt(w_t / (nu + kappa e_t)))`.
-
-    Args:
-      weights: as of `allocate`.
-      budget: likewise.
-      prices: e_t > 0, `[T]`, energy of a squared level of 1, such as L^2 / h_t^2.
-      energy: E > 0, of all rounds.
-      caps: as of `allocate`.
-
-    Examples:
-      >>> found = allocate_energy(np.array([1.0, 1.0]), 3.0, np.array([1.0, 4.0]), 5.0)
-      >>> print(found.squared_levels.round(3), round(found.privacy_price, 3), round(found.energy_price, 3))
-      [1.667 0.833] 0.0 0.36
-    """
-    w, most = _checked(weights, caps)
-    total, limit = _validate.real("(0, inf)", budget=budget), float(_validate.real("(0, inf)", energy=energy))
-    e = np.broadcast_to(_validate.real("(0, inf)", prices=prices), w.shape)
-    spent = lambda found: float((e * found.squared_levels).sum())
-    at = lambda kappa: _allocate(w, float(total), most, kappa * e)
-    if spent(free := at(0.0)) <= limit:
-        return free
-    kappa = _bisected(lambda price: spent(at(price)), limit, start=float(w.sum() / limit**2))
-    return at(kappa)._replace(energy_price=kappa)
-
-
-def dual_value(
-    weights: np.ndarray, found: Allocation, budget: float, prices: Numbers = 1.0, energy: float = 0
-) -> float:
-    """A lower bound on `noise_cost` without caps: `sum_t 2 sqrt(w_t (nu + kappa e_t)) - nu B - kappa E` (duality).
-
-    An allocation that meets it is optimal.
-
-    Args:
-      weights: as of `allocate_energy`, like the others.
-      found: of which the multipliers are used.
-      budget: B.
-      prices: e_t.
-      energy: E.
-
-    Examples:
-      >>> weights = np.array([0.25, 1.0])
-      >>> found = allocate(weights, 3.0)
-      >>> print(dual_value(weights, found, 3.0), noise_cost(weights, found.squared_levels))
-      0.75 0.75
-    """
-    nu, kappa = found.privacy_price, found.energy_price
-    return float(2 * np.sqrt(weights * (nu + kappa * np.asarray(prices))).sum() - nu * budget - kappa * energy)
-
-
-def _checked(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.ndarray]:
+def checked_rounds(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and caps `[T]`, in their ranges."""
     w = _validate.real("(0, inf)", weights=weights)
     return w, np.broadcast_to(_validate.real("(0, inf]", caps=caps), w.shape)
 
 
-def _allocate(w: np.ndarray, total: float, most: np.ndarray, added: np.ndarray) -> Allocation:
-    """With `added` to the price of each round."""
+def allocate_at(w: np.ndarray, total: float, most: np.ndarray, added: np.ndarray) -> Allocation:
+    """`allocate`, with `added` to the price of each round."""
 
     def levels(nu: float) -> np.ndarray:
         with np.errstate(divide="ignore"):

@@ -1,0 +1,111 @@
+"""Levels under budgets of energy too, in the model of `power_allocation`, and what certifies them."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers
+from fedjax_priv.theory.wireless import _energy_prices
+from fedjax_priv.theory.wireless.power_allocation import Allocation, allocate_at, checked_rounds
+
+_ROUNDED = 18
+"""Prices are raised up to so many times, each time four times as much, from the last bit on."""
+
+
+def allocate_energy(
+    weights: np.ndarray, budget: float, prices: np.ndarray, energy: Numbers, caps: Numbers = np.inf
+) -> Allocation:
+    """`allocate` under budgets of energy too: `sum_t e_tk q_t <= E_k`, of one user or of each.
+
+    `q_t = min(Q_t, sqrt(w_t / (nu + sum_k kappa_k e_tk)))`, with a multiplier kappa_k >= 0 for each user, 0 of those
+    that have energy left. One user alone may be the weakest of each round, which no user is in all of them: a limit
+    for each is less strict.
+
+    Args:
+      weights: as of `allocate`.
+      budget: likewise.
+      prices: e_t > 0, `[T]` or `[T, K]`, energy of a squared level of 1, such as L^2 / h_t^2.
+      energy: E > 0, of all rounds; `[K]`, or the same for each user, where prices are of K users.
+      caps: as of `allocate`.
+
+    Raises:
+      ValueError: an argument outside its range, or of another shape.
+      FloatingPointError: numbers are too far apart for float64.
+
+    Examples:
+      >>> found = allocate_energy(np.array([1.0, 1.0]), 3.0, np.array([1.0, 4.0]), 5.0)
+      >>> print(found.squared_levels.round(3), round(found.privacy_price, 3), round(found.energy_price, 3))
+      [1.667 0.833] 0.0 0.36
+      >>> found = allocate_energy(np.array([1.0, 1.0]), 3.0, np.array([[1.0, 4.0], [4.0, 1.0]]), np.array([5.0, 9.0]))
+      >>> print(found.squared_levels.round(3), found.energy_price.round(3))  # the second user has energy left
+      [1.667 0.833] [0.36 0.  ]
+    """
+    w, most = checked_rounds(weights, caps)
+    total = float(_validate.real("(0, inf)", budget=budget))
+    e, limit = limits_of_users(w, prices, energy)
+    alone = np.ndim(prices) < 2
+    kappa_of = lambda kappa: float(kappa[0]) if alone else kappa
+    free = allocate_at(w, total, most, np.zeros_like(w))
+    if (free.squared_levels @ e <= limit).all():
+        return free._replace(energy_price=kappa_of(np.zeros_like(limit)))
+    start = free.squared_levels / max((free.squared_levels @ e / limit).max(), 1)
+    cost = w / start
+    rows = np.concatenate([np.ones((1, w.size)) / total, e.T / limit[:, None]]) * start
+    found = _energy_prices.prices(cost / cost.sum(), rows, most / start) * cost.sum() / np.append(total, limit)
+    return _within(w, most, e, found, np.append(total, limit), kappa_of)
+
+
+def limits_of_users(weights: np.ndarray, prices: Numbers, energy: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """Prices `[T, K]` and limits `[K]`, K = 1 where prices are of one user; checked."""
+    e, limit = _validate.real("(0, inf)", prices=prices), _validate.real("(0, inf]", energy=energy)
+    if e.ndim > 2 or (e.ndim == 2 and len(e) != len(weights)):
+        _validate.fail("prices", e.shape, f"[T] or [T, K], T = {len(weights)}")
+    users = e.shape[1] if e.ndim == 2 else 1
+    if limit.ndim > 1 or (limit.ndim == 1 and (e.ndim < 2 or limit.size != users)):
+        _validate.fail("energy", energy, f"a number, or one per user of prices [T, K], {users}")
+    by_round = e if e.ndim == 2 else np.broadcast_to(e, len(weights))[:, None]
+    return by_round, np.broadcast_to(limit, users)
+
+
+def dual_value(
+    weights: np.ndarray, found: Allocation, budget: float, prices: Numbers = 1.0, energy: Numbers = 0
+) -> float:
+    """A lower bound on `noise_cost` without caps, by duality: `sum_t 2 sqrt(w_t p_t) - nu B - sum_k kappa_k E_k`.
+
+    `p_t = nu + sum_k kappa_k e_tk` is the price of a round. An allocation that meets the bound is optimal.
+
+    Args:
+      weights: as of `allocate_energy`, like the others.
+      found: of which the multipliers are used.
+      budget: B.
+      prices: e_t, `[T]` or `[T, K]`.
+      energy: E, or `[K]`.
+
+    Examples:
+      >>> weights = np.array([0.25, 1.0])
+      >>> found = allocate(weights, 3.0)
+      >>> print(dual_value(weights, found, 3.0), noise_cost(weights, found.squared_levels))
+      0.75 0.75
+    """
+    nu, kappa = found.privacy_price, np.asarray(found.energy_price)
+    of_energy = np.asarray(prices) @ kappa if kappa.ndim else kappa * np.asarray(prices)
+    return float(2 * np.sqrt(weights * (nu + of_energy)).sum() - nu * budget - (kappa * energy).sum())
+
+
+def _within(
+    w: np.ndarray,
+    most: np.ndarray,
+    e: np.ndarray,
+    prices: np.ndarray,
+    limits: np.ndarray,
+    kappa_of: Callable[[np.ndarray], Numbers],
+) -> Allocation:
+    """The levels of prices of privacy and energy, raised by what rounding lacks to keep within the limits."""
+    rows = np.column_stack([np.ones_like(w), e])
+    for raised in 4.0 ** np.arange(_ROUNDED):
+        price = prices * (1 + 1e-15 * raised)
+        levels = np.minimum(most, np.sqrt(w / (rows @ price)))
+        if (levels @ rows <= limits).all():
+            return Allocation(levels, float(price[0]), kappa_of(price[1:]))
+    raise FloatingPointError("weights, prices and limits are too far apart for float64")
