@@ -14,6 +14,7 @@ from jaxtyping import Array, Float32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.products import rounded_product
 
 CONTROL = "control"
 """The name under which clients are told c, the server's control variate."""
@@ -60,9 +61,11 @@ def controlled(local: Local) -> Local:
 
     def apply(key: Key, memory: Controlled, told: Told, data: ClientData, cohort: Cohort) -> tuple:
         before, own = memory
-        control = told.numbers[CONTROL]
+        control = told.numbers[CONTROL][None, :]
         update, after, loss, length = corrected(key, before, told.params, data, cohort, control - own)
-        change = rows_where(length > 0, update / jnp.where(length > 0, length, 1.0)[:, None] - control, jnp.zeros(()))
+        # a compiler may multiply by 1 / length, and round once with the difference
+        mean_step = rounded_product(update / jnp.where(length > 0, length, 1.0)[:, None], key)
+        change = rows_where(length > 0, mean_step - control, jnp.zeros(()))
         return jnp.concatenate([update, change], axis=1), Controlled(after, own + change), loss
 
     about = local.steps and local.steps._replace(form="remembering")
