@@ -32,9 +32,10 @@ def controlled(local: Local) -> Local:
 
     With x the model and `K eta` the sum of a client's K step sizes: each step goes along its gradient plus `c - c_i`,
     c_i becomes `c_i - c + (x - y_i) / (K eta)`, y_i the parameters after training, and the upload is `x - y_i` followed
-    by the change of c_i. Clients are told c, "control" in `base.Told`. With momentum `c - c_i` is added to the velocity
-    and not to the gradient, so that c_i is the mean velocity: dividing by `K eta` would otherwise count the correction
-    `1 / (1 - momentum)` times, and c_i would grow without bound. A client that takes no step sends zeros.
+    by the change of c_i. Clients are told c, "control" in `base.Told`. A client that takes no step sends zeros.
+
+    With momentum `c - c_i` is added to the velocity and not to the gradient, so that c_i is the mean velocity: dividing
+    by `K eta` would otherwise count the correction up to `1 / (1 - momentum)` times, and c_i may grow without bound.
 
     Args:
       local: `local_sgd` or `fedsgd`.

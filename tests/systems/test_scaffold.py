@@ -108,6 +108,19 @@ def test_rounds_are_those_of_loops_in_float64(momentum):
         assert abs(one.w - right.w).max() > 1e-3, name
 
 
+def test_what_momentum_does():
+    """Added to the velocity, which starts from zero in each round, corrections settle, but not at the minimum; added to
+    the gradient, option II divides `x - y_i` by too few steps, and at momentum 0.9 nothing settles."""
+    minimum = (CURVES * CENTRES).sum(0) / CURVES.sum(0)
+    runs = {of: Reference(of[0], inside=of[1]) for of in ((0.0, False), (0.9, False), (0.9, True))}
+    for run in runs.values():
+        for _ in range(80):
+            run.round(range(N), [True] * N)
+    plain, outside, inside = (abs(run.w - minimum).max() for run in runs.values())
+    assert plain < 1e-6 and inside > 1e6
+    assert 0.3 < outside < 0.5 and abs(runs[0.9, False].c).max() < 1e-6
+
+
 def test_control_variates_have_one_mean():
     """c is the mean of all c_i, whoever is drawn or lost."""
     states, _ = rounds_of(made(cohort_size=4, dropout=0.3), 3)

@@ -32,8 +32,9 @@ def scaffold(
 
     A client adds `c - c_i` to each local step: it takes out the mean step of its last round, c_i, and puts in that of
     all, c. Many local steps on unlike data then no longer lead away from the minimum of the mean of the clients'
-    losses, as in FedAvg. Clients weigh the same, whatever samples they have (Algorithm 1); those that lose their upload
-    keep c_i, so c stays the mean of all c_i. Clients get 2 d numbers a round and send 2 d.
+    losses, as in FedAvg; with momentum they still lead a little away. Clients weigh the same, whatever samples they
+    have (Algorithm 1). Those that lose their upload keep c_i, so c stays the mean of all c_i. Clients get 2 d numbers a
+    round and send 2 d.
 
     No noise is added, and c_i has no bound: nobody's data have a guarantee, unless local steps are noisy themselves.
 
