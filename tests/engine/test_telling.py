@@ -34,7 +34,12 @@ def talking():
         return direction, state + direction
 
     def tells(state):
-        return {"scale": 2.0 + state[0], "control": state, "tree": {"a": jnp.ones(3), "b": [jnp.ones((2, 2))]}}
+        return {
+            "scale": 2.0 + state[0],
+            "control": state,
+            "tree": {"a": jnp.ones(3), "b": [jnp.ones((2, 2))]},
+            "one": jnp.ones(1),
+        }
 
     return mean()._replace(init=jnp.zeros, apply=apply, tells=tells)
 
@@ -43,7 +48,7 @@ def test_trees_are_told_and_counted_and_numbers_recorded():
     data = targets(4, D)
     system = engine(local=listening(), aggregate=talking())
     _, after, info = one_round(system, data)
-    assert (info.bits["model"].down == 32 * (D + 1 + D + 3 + 4)).all()
+    assert (info.bits["model"].down == 32 * (D + 1 + D + 3 + 4 + 1)).all()
     assert {name: a.shape for name, a in info.measured.items()} == {"scale": (4,)}
     assert (info.measured["scale"] == 2).all()
     first = -np.asarray(2 * data.examples + 7).sum(0)
@@ -63,6 +68,10 @@ def test_a_failed_round_leaves_what_is_told():
 
 
 def test_the_bits_of_what_is_told_fit_too():
+    shapes = jax.random.key(5), jax.ShapeDtypeStruct((2**26,), jnp.float32), targets(4, D)
+    jax.eval_shape(engine().init, *shapes)
+    with pytest.raises(ValueError, match="^params must have fewer than"):
+        jax.eval_shape(engine(aggregate=talking()).init, *shapes)
     check_size(2**26 - 1, 2**26)
     with pytest.raises(ValueError, match=f"^params must have fewer than {2**26} elements, as bits .* got {2**26}$"):
         check_size(2**26, 2**26)
