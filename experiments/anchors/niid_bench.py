@@ -1,6 +1,8 @@
 """NIID-Bench on MNIST (Li et al. 2022, arXiv 2102.02079), as Flower's baseline prints it: the best round counts."""
 
+import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import flax.linen as nn
@@ -19,16 +21,22 @@ from experiments.harness import COLOURS, Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics, models
-from fedjax_priv.base import ClientData, Model
+from fedjax_priv.base import Algorithm, ClientData, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.losses import Loss
 from fedjax_priv.models.client_convolution import conv
 from fedjax_priv.models.cnn import max_pool
 from fedjax_priv.runs.simulation import simulate
-from fedjax_priv.systems import fedavg, fednova
+from fedjax_priv.systems import fedavg, fednova, scaffold
 
 MARGIN = 0.3
 """Points of accuracy. `#C = 1` has none: two versions of the printed table disagree by 30 points."""
+
+
+SCAFFOLD = (
+    "SCAFFOLD: clients weigh the same, as in its paper (theirs: by samples); as in theirs, the correction is added to "
+    "the velocity, and option II divides by the number of steps and their size"
+)
 
 
 class Config(NamedTuple):
@@ -90,6 +98,7 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
         f"{config.batch_size}, rate {config.learning_rate:g}, momentum {config.momentum:g}, fresh in each round",
         "the best round on the test set counts, as in the source; FedProx: the best mu by that, too",
         "Dir .5: clients with fewer than 10 samples get some of the largest (theirs: the split is drawn again)",
+        *([SCAFFOLD] if "SCAFFOLD" in config.methods else []),
         BANDS,
     ]  # fmt: skip
     return Outcome(draw(config, result), result, cells, said)
@@ -111,6 +120,12 @@ def clients_of(config: Config, split: str, whole: data.Dataset, seed: int) -> Cl
     return data.federate(whole, config.num_clients, partition, seed=seed, **options)
 
 
+def system_of(config: Config, method: str) -> Callable[..., Algorithm]:
+    """The factory of a method's system; FedProx differs from FedAvg in its local training alone."""
+    others = {"FedNova": fednova, "SCAFFOLD": functools.partial(scaffold, num_clients=config.num_clients)}
+    return others.get(method, fedavg)
+
+
 def of_split(config: Config, method: str, split: str, whole: data.Dataset, model: Model) -> xr.DataArray:
     """Percent by `evaluation` and `seed`, which also draws the split."""
     runs = [one_run(config, method, split, whole, model, seed) for seed in range(config.repeats)]
@@ -123,7 +138,7 @@ def one_run(
     """Of FedProx that with the best mu."""
     key, clients = jax.random.fold_in(jax.random.key(config.seed), seed), clients_of(config, split, whole, seed)
     loss = decayed(losses.softmax_cross_entropy(model), config.weight_decay)  # pyright: ignore[reportArgumentType]
-    system = fednova if method == "FedNova" else fedavg
+    system = system_of(config, method)
     evaluate, found = metrics.accuracy(model, whole.x_test, whole.y_test), list[xr.DataArray]()
     for mu in config.proximal if method == "FedProx" else (0.0,):
         local = local_sgd(

@@ -24,5 +24,9 @@ PRINTED = {
         "IID": Printed(99.05, 0.06, 3), "Dir .5": Printed(98.03, 0.06, 3), "#C = 1": Printed(52.58, 14.08, 3),
         "#C = 2": Printed(96.65, 0.39, 3), "#C = 3": Printed(97.62, 0.07, 3),
     },
+    "SCAFFOLD": {
+        "IID": Printed(99.06, 0.15, 3), "Dir .5": Printed(99.07, 0.06, 3), "#C = 1": Printed(9.93, 0.12, 3),
+        "#C = 2": Printed(96.92, 0.52, 3), "#C = 3": Printed(97.91, 0.10, 3),
+    },
 }  # fmt: skip
 """Percent. How many seeds theirs are is not printed: three are assumed."""

@@ -10,6 +10,7 @@ from fedjax_priv import _validate
 from fedjax_priv.audit.worlds import Canary
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients import LocalSteps
+from fedjax_priv.clients.control_variates import corrected_step
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:
@@ -24,7 +25,7 @@ def sending(updates: Float[Array, "n d"]) -> Local:
         return updates[cohort.client], memory, jnp.zeros(data.count.size)
 
     one = LocalSteps("plain", clip=None, sigma=0.0, batch_size=None, num_steps=1, num_epochs=None)
-    return Local(lambda n, params: (), Stated(apply, one))
+    return Local(lambda n, params: (), Stated(apply, one, corrected=corrected_step(apply)))
 
 
 def no_samples(num_clients: int) -> ClientData:

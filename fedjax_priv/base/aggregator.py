@@ -22,15 +22,16 @@ class Aggregator(NamedTuple):
     is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
 
     A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came. With `tells`,
-    numbers of its state go to the clients with the model, and `Local.apply` gets both as `Told`. A rule that trusts a
-    row by its number needs rows that are the same clients in every round.
+    what it says of its state goes to the clients with the model, and `Local.apply` gets both as `Told`: a number such
+    as a norm, which runs record too, or vectors such as a control variate. A rule that trusts a row by its number needs
+    rows that are the same clients in every round.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
     apply: Callable[..., tuple]  # (key, state, Received) -> (direction [d], state, or `Kept` in its place)
     most_byzantine: Callable[[int], int] | None = None
     needs_rows: bool = True
-    tells: Callable[[PyTree], Mapping[str, Array]] | None = None  # (state) -> name -> float32 []
+    tells: Callable[[PyTree], Mapping[str, PyTree]] | None = None  # (state) -> name -> float32 of any shape, or a tree
     trusted_row: bool = False  # whether it trusts a row by its number
 
     def __call__(

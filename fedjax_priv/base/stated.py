@@ -12,6 +12,7 @@ class Stated:
     function: Callable
     about: Any = None
     without_rows: Callable | None = None  # the same, for updates that are not rows; None: not possible
+    corrected: Callable | None = None  # the same training, each step with a vector added; None: not possible
 
     def __call__(self, *args: Any) -> Any:
         """The function's result."""

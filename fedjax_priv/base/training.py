@@ -44,9 +44,18 @@ class Local(NamedTuple):
         """`(key, params, ClientData [b], cohort [b]) -> Updates [b]`, the same training; None: it makes rows."""
         return without_rows(self.apply)
 
+    @property
+    def corrected(self) -> Callable[..., tuple] | None:
+        """The same training, in which each local step goes along its gradient, or velocity, plus a constant vector.
+
+        `(key, memory, params, ClientData, cohort, added [b, d]) -> (update [b, d], memory, loss [b], length [b])`;
+        `length` is the number of steps times their size, 0 of a client that takes none. None: it cannot be done.
+        """
+        return self.apply.corrected if isinstance(self.apply, Stated) else None
+
 
 class Told(NamedTuple):
     """What a client gets when a round opens, where the aggregator tells it more than the model."""
 
     params: PyTree
-    numbers: Mapping[str, Array]  # name -> float32 []
+    numbers: Mapping[str, PyTree]  # name -> float32 of any shape, or a tree of these

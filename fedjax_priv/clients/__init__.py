@@ -13,6 +13,7 @@
 - `minibatches`: shuffled batches of each client's samples.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise.
 - `local_steps`: what local training states of its steps, for privacy theorems and for `normalized_updates`, FedNova's.
+- `control_variates`: SCAFFOLD's training, along the average direction of all clients.
 - `replays`: clients that train no model twice.
 - `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
 - `ghost_norms`: the norms, for any loss.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from fedjax_priv.clients.asynchronous_draws import buffered
     from fedjax_priv.clients.bounded_updates import bounded, bounded_and_counted
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
+    from fedjax_priv.clients.control_variates import controlled
     from fedjax_priv.clients.level_draws import at_levels
     from fedjax_priv.clients.local_steps import LocalSteps
     from fedjax_priv.clients.local_training import fedsgd, local_sgd
@@ -51,7 +53,7 @@ else:
 
 __all__ = [
     "LocalSteps", "at_levels", "bernoulli", "best_gains", "bounded", "bounded_and_counted", "buffered", "channel_aware",
-    "clipped_gradient", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas", "independent",
-    "local_sgd", "norm_methods", "normalized", "once_per_model", "only_if", "poisson", "proportional_fair",
-    "round_robin", "sample", "scheduled", "separated", "weighed_by_staleness",
+    "clipped_gradient", "controlled", "cyclic_poisson", "everyone", "fedsgd", "gradient_norms", "heard_by_antennas",
+    "independent", "local_sgd", "norm_methods", "normalized", "once_per_model", "only_if", "poisson",
+    "proportional_fair", "round_robin", "sample", "scheduled", "separated", "weighed_by_staleness",
 ]  # fmt: skip

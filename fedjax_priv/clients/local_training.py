@@ -17,6 +17,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
+from fedjax_priv.clients.control_variates import corrected_step
 from fedjax_priv.clients.local_steps import Form, LocalSteps
 from fedjax_priv.clients.minibatches import next_batch, per_epoch
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
@@ -28,6 +29,7 @@ from fedjax_priv.losses import Loss, RandomLoss, checked_loss
 Schedule = Callable[[Array], Array]
 """`rounds [b] float32 -> [b]`: step sizes, from the number of rounds in which each client trained and was accepted."""
 Trained = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"]]
+Corrected = tuple[Float32[Array, "b d"], PyTree, Float32[Array, " b"], Float32[Array, " b"]]
 
 
 class _Scheduled(NamedTuple):
@@ -113,18 +115,28 @@ def local_sgd(
         velocity = jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
         return _Scheduled(velocity, jnp.zeros(n, jnp.int32)) if scheduled else velocity
 
-    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
+    def apply(
+        key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort, added: Array | None = None
+    ) -> Trained:
         velocity, rounds = memory if scheduled else (memory, jnp.int32(0))
         rate = rate_of(rounds)
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
         end, most = duration(per_epoch(data.count, batch_size)), duration(math.ceil(capacity / batch_size))
         start = _start(params, velocity if carries else None, data, has_velocity)
-        final = train(start, keys, data, rate, end, most)
+        added = None if added is None else jax.vmap(ravel_pytree(params)[1])(added)
+        final = train(start, keys, data, rate, end, most, added)
         update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
         velocity = _ravel(final.velocity) if carries else velocity
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
         return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
+
+    def corrected(
+        key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort, added: Array
+    ) -> Corrected:
+        rate = rate_of(memory.rounds if scheduled else ())
+        taken = jnp.where(data.count > 0, duration(per_epoch(data.count, batch_size)), 0)
+        return *apply(key, memory, params, data, cohort, added), rate * taken.astype(jnp.float32)
 
     plain: Form = "momentum from zero" if has_velocity else "plain"
     pulled = not _is_zero(proximal)
@@ -132,8 +144,9 @@ def local_sgd(
     steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs, momentum)
     special = carries or scheduled or isinstance(loss, RandomLoss) or not _is_zero(gradient_noise)
     if num_steps != 1 or sample_clip is not None or special:
-        return Local(init, Stated(apply, steps))
-    return Local(init, Stated(apply, steps, updates_of_one_step(loss, _first_batch(batch_size), rate_of(()))))
+        return Local(init, Stated(apply, steps, corrected=corrected))
+    sums = updates_of_one_step(loss, _first_batch(batch_size), rate_of(()))
+    return Local(init, Stated(apply, steps, sums, corrected))
 
 
 def fedsgd(loss: Loss) -> Local:
@@ -160,7 +173,8 @@ def fedsgd(loss: Loss) -> Local:
         return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
 
     steps = LocalSteps("plain", None, 0.0, None, 1, None)
-    return Local(lambda n, params: (), Stated(apply, steps, updates_of_one_step(loss, _all_samples, 1.0)))
+    sums = updates_of_one_step(loss, _all_samples, 1.0)
+    return Local(lambda n, params: (), Stated(apply, steps, sums, corrected_step(apply)))
 
 
 def _all_samples(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
@@ -216,7 +230,9 @@ def _training(
     """A function that trains a block from a start, each client for its `end [b]` steps of at most `most`."""
     pull = lambda g, w, first: g + proximal * (w - first)
 
-    def train(start: _Training, keys: Array, data: ClientData, rate: Array, end: Any, most: int) -> _Training:
+    def train(
+        start: _Training, keys: Array, data: ClientData, rate: Array, end: Any, most: int, added: PyTree
+    ) -> _Training:
         def step(state: _Training, time: Array) -> tuple[_Training, None]:
             active = (data.count > 0) & (time < end)
             order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
@@ -224,7 +240,7 @@ def _training(
             grads = noisy(keys, time, grads)
             if not _is_zero(proximal):
                 grads = jax.tree.map(pull, grads, state.params, start.params)
-            moved = _descend(state.params, state.velocity, grads, rate, momentum)
+            moved = _descend(state.params, state.velocity, grads, rate, momentum, added)
             params, velocity = rows_where(active, moved, (state.params, state.velocity))
             samples = state.samples + valid.sum(1, dtype=jnp.float32)
             return _Training(params, velocity, order, state.loss + total, samples), None
@@ -235,14 +251,15 @@ def _training(
 
 
 def _descend(
-    params: PyTree, velocity: PyTree, grads: PyTree, rate: Array, momentum: ArrayLike
+    params: PyTree, velocity: PyTree, grads: PyTree, rate: Array, momentum: ArrayLike, added: PyTree
 ) -> tuple[PyTree, PyTree]:
     """The next parameters and velocity; without momentum the velocity is None and takes no memory."""
+    if velocity is not None:
+        velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
+    along = grads if velocity is None else velocity
+    along = along if added is None else jax.tree.map(jnp.add, along, added)
     step = lambda w, v: w - jnp.reshape(rate, (-1, *(1,) * (w.ndim - 1))) * v
-    if velocity is None:
-        return jax.tree.map(step, params, grads), None
-    velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
-    return jax.tree.map(step, params, velocity), velocity
+    return jax.tree.map(step, params, along), velocity
 
 
 def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity: bool) -> _Training:

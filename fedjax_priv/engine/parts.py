@@ -160,10 +160,11 @@ def check_clients(data: base.ClientData, num_clients: int | None) -> None:
         raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
 
 
-def check_size(d: int) -> None:
-    """Checks that the bits of a model fit in uint32."""
-    if 32 * (d + 1) >= 2**32:
-        raise ValueError(f"params must have fewer than {2**27 - 1} elements, as bits are counted in uint32, got {d}")
+def check_size(d: int, told: int = 0) -> None:
+    """Checks that the bits of a model, and of the `told` numbers that go with it, fit in uint32."""
+    if 32 * (d + max(told, 1)) >= 2**32:
+        most = 2**27 - max(told, 1)
+        raise ValueError(f"params must have fewer than {most} elements, as bits are counted in uint32, got {d}")
 
 
 def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData, parts: Parts) -> None:

@@ -35,6 +35,7 @@ from fedjax_priv.engine.parts import (
 from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
+from fedjax_priv.engine.telling import single_numbers, told_by, total_size
 from fedjax_priv.engine.transaction import commit, judge, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.engine.versions import by_version, handed_out, kept, ring, with_digests
@@ -117,14 +118,15 @@ def federated_round(
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
     check_clients(data, parts.num_clients)
     n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
-    check_size(d)
+    opinion = parts.aggregate.init(d)
+    check_size(d, total_size(told_by(parts.aggregate, opinion)))
     state = base.RoundState(
         round=jnp.int32(0),
         draw=parts.cohort.init(named(key, "cohort"), n),
         params=params,
         memory=parts.local.init(n, params),
         layers=parts.layers.init(named(key, "layers"), n),
-        aggregate=parts.aggregate.init(d),
+        aggregate=opinion,
         server=parts.server.init(params),
         versions=ring(params, parts.cohort.versions),
         trained=nothing_trained(parts.local, n),
@@ -150,7 +152,7 @@ def _step(
     if parts.layers.digest:
         who = with_digests(parts.layers.digest, who, models)
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
-    told = parts.aggregate.tells(state.aggregate) if parts.aggregate.tells else {}
+    told = told_by(parts.aggregate, state.aggregate)
     start = base.Told(state.params, told) if told else models
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
     sums, uploaded = uploads(parts, keys, state._replace(params=start), data, who, private, public)
@@ -164,14 +166,15 @@ def _step(
     after = kept(commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state, trained=trained)))
 
     sent = {
-        "model": model_bits(drawn, direction.size + len(told)),
+        "model": model_bits(drawn, direction.size + total_size(told)),
         **opening,
         "upload": upload_bits(uploaded),
         **closing,
     }
     seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
     of_draw = parts.cohort.measures(who, draw_state) if parts.cohort.measures else {}
-    numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in {**told, **of_draw, **sat_out}.items()}
+    recorded = {**single_numbers(told), **of_draw, **sat_out}
+    numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in recorded.items()}
     measured = dict(uploaded.sent.measured) | numbers
     info = base.RoundInfo(direction, who.client, uploaded.loss, sent, counted, group_status, status, measured, seen)
     return placed(after, parts.placement.mesh), info

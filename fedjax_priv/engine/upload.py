@@ -112,7 +112,7 @@ def by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
 
 
 def model_bits(who: Cohort, d: int) -> Link:
-    """Bits down: the model, or what else has `d` numbers, goes to every client that takes part."""
+    """Bits down: the model and what is told with it, `d` numbers in all, go to every client that takes part."""
     return Link(jnp.zeros_like(who.client, jnp.uint32), jnp.where(who.selected, jnp.uint32(32 * d), 0))
 
 

@@ -12,7 +12,16 @@ from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
 from fedjax_priv.base import Aggregator, Layer
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import check_range, largest_element, pairwise_masks, plain_field, validate_norm
+from fedjax_priv.layers import (
+    check_range,
+    largest_element,
+    pairwise_masks,
+    plain,
+    plain_field,
+    quantize,
+    stack,
+    validate_norm,
+)
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
@@ -210,6 +219,18 @@ def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
     """
     not_together(masks, instead)
     return layer
+
+
+def one_sum(most: int, levels: float | Array, masks: dict[str, Any], *, secure: bool, exact: bool = True) -> Layer:
+    """One sum of at most `most` updates: under masks and rounded to a grid, or of floats in the clear.
+
+    Raises:
+      ValueError: options of masks without `secure`.
+    """
+    if secure:
+        return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
+    chosen = {name: value for name, value in MASKS.given(masks).items() if name != "elide"}
+    return stack(send=unmasked(plain(exact=exact), chosen, "secure=False"))
 
 
 def not_together(options: dict[str, Any], instead: str) -> None:

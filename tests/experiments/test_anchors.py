@@ -14,7 +14,7 @@ from experiments.anchors.mcmahan_printed import ALL, CNN, TWO_NN, Cell
 from experiments.anchors.starts import LECUN, STARTS, started
 from experiments.cards import cards, folder_of, result
 from experiments.table import RESULTS
-from fedjax_priv import data, models
+from fedjax_priv import data, models, systems
 from fedjax_priv.losses import softmax_cross_entropy
 
 RATES = grid(0.1)
@@ -197,6 +197,13 @@ def test_niid_bench():
     slope = lambda loss: jax.grad(lambda params: loss(params, batch).mean())(params)
     added = jax.tree.map(jnp.subtract, slope(niid_bench.decayed(loss, 0.3)), slope(loss))
     jax.tree.map(lambda a, p: np.testing.assert_allclose(a, 0.3 * p, atol=1e-6), added, params)
+
+
+def test_methods_of_niid_bench_have_their_systems():
+    made = {method: niid_bench.system_of(niid_bench.Config(num_clients=3), method) for method in niid_bench.PRINTED}
+    scaffold = made.pop("SCAFFOLD")
+    assert made == {"FedAvg": systems.fedavg, "FedProx": systems.fedavg, "FedNova": systems.fednova}
+    assert scaffold.func is systems.scaffold and scaffold.keywords == {"num_clients": 3}
 
 
 def test_verdicts_on_niid_bench():

@@ -114,6 +114,7 @@ NOT_THESE = {
     "fedbuff": "its rounds are asynchronous",
     "fednova": "its updates are divided by local steps, which is no choice of `weigh`",
     "secure_fedbuff": "its rounds are asynchronous",
+    "scaffold": "its clients send two vectors and are told one with the model",
     "lightsecagg": "its masks are those of a code, which is no choice of `secure`",
     "digital_fedavg": "its uploads have as many bits as its links carry, which is no choice of `channel`",
     "majority_vote": "it sends signs, which is no choice of `compress`",
@@ -134,7 +135,8 @@ def alike(one, other):
     Functions are compared by their code and all that they close over.
     """
     if isinstance(one, Stated):
-        one, other = (one.function, one.about, one.without_rows), (other.function, other.about, other.without_rows)
+        fields = ("function", "about", "without_rows", "corrected")
+        one, other = ([getattr(each, field) for field in fields] for each in (one, other))
     if isinstance(one, functools.partial):
         return isinstance(other, functools.partial) and alike(
             (one.func, one.args, one.keywords), (other.func, other.args, other.keywords)

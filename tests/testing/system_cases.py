@@ -4,6 +4,7 @@ from fedjax_priv import server_noise, systems
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Stated
 from fedjax_priv.clients import LocalSteps
+from fedjax_priv.clients.control_variates import corrected_step
 from fedjax_priv.testing import NUM_PARAMS as D
 
 
@@ -18,6 +19,12 @@ def make_fednova(local, num_clients, **how):
     return systems.fednova(local, dropout=0.2, cohort_size=num_clients - 2, **how)
 
 
+def make_scaffold(local, num_clients, **how):
+    """Of training that takes one step along its update."""
+    local = local._replace(apply=Stated(local.apply, corrected=corrected_step(local.apply)))
+    return systems.scaffold(local, num_clients=num_clients, **how)
+
+
 SYSTEMS = {
     "fedavg": lambda local, n, **how: systems.fedavg(local, dropout=0.2, **how),
     "fedavg, cohort": lambda local, n, **how: systems.fedavg(local, dropout=0.2, cohort_size=n - 2, **how),
@@ -26,6 +33,8 @@ SYSTEMS = {
         local, num_clients=n, buffer_size=3, concurrency=4, clip=20.0, noise_multiplier=1e-4, **how
     ),
     "fednova": make_fednova,
+    "scaffold": lambda local, n, **how: make_scaffold(local, n, cohort_size=n - 2, dropout=0.2, **how),
+    "scaffold, secure": lambda local, n, **how: make_scaffold(local, n, secure=True, dropout=0.1, leave=0.1, **how),
     "secure_fedbuff": lambda local, n, **how: systems.secure_fedbuff(
         local, num_clients=n, num_params=D, buffer_size=3, concurrency=4, colluders=1, lost=1, dropout=0.1,
         normalize="buffer", **how,

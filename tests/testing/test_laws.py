@@ -21,6 +21,7 @@ import fedjax_priv.attacks
 import fedjax_priv.layers
 from fedjax_priv import systems
 from fedjax_priv.base import Algorithm, Layer
+from fedjax_priv.clients.control_variates import Controlled
 from fedjax_priv.status import Status
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
@@ -111,7 +112,8 @@ def test_a_system_keeps_the_laws(name):
     )
     assert len(np.unique(np.asarray(state.params))) > 1
     accepted = sum(np.bincount(info.client[info.counted], minlength=N) for info in jax.device_get(infos))
-    chex.assert_trees_all_equal(np.asarray(state.memory), accepted.astype(np.int32))
+    memory = state.memory.memory if isinstance(state.memory, Controlled) else state.memory
+    chex.assert_trees_all_equal(np.asarray(memory), accepted.astype(np.int32))
     moves = [np.where(info.status == 0, info.direction, 0) for info in jax.device_get(infos)]
     late = -RATE * np.cumsum(moves, axis=0)[-15:]
     np.testing.assert_allclose(late[-1], state.params, atol=1e-4)

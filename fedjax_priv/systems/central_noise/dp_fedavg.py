@@ -1,17 +1,14 @@
 """DP-FedAvg (McMahan, Ramage, Talwar and Zhang, ICLR 2018): clipped updates, summed; noise of the server on the sum."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, Layer, Local
+from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import pairwise_masks, plain, quantize, stack
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, unmasked
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, one_sum
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
 from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
@@ -109,7 +106,7 @@ def dp_fedavg(
         raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
     else:
         parts = clipped_sum(*about, clip, secure=secure)
-    layers = _secure_sum(sampled.most, parts.levels, masks) if secure else _plain_sum(masks)
+    layers = one_sum(sampled.most, parts.levels, masks, secure=secure)
     protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     return federated_round(
         cohort=sampled.draw,
@@ -123,12 +120,3 @@ def dp_fedavg(
         ),
         **run,
     )
-
-
-def _secure_sum(most: int, levels: float, masks: dict[str, Any]) -> Layer:
-    return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
-
-
-def _plain_sum(masks: dict[str, Any]) -> Layer:
-    chosen = {name: value for name, value in MASKS.given(masks).items() if name != "elide"}
-    return stack(send=unmasked(plain(), chosen, "secure=False"))

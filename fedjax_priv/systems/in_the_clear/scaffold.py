@@ -1,0 +1,97 @@
+"""SCAFFOLD (Karimireddy et al. 2020): control variates, so that clients with other data do not drift apart."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float32
+
+from fedjax_priv import _validate
+from fedjax_priv.base import Aggregator, Algorithm, Key, Local, Received
+from fedjax_priv.channels import erasure
+from fedjax_priv.clients import controlled, everyone, sample
+from fedjax_priv.clients.control_variates import CONTROL
+from fedjax_priv.engine.round import federated_round
+from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, one_sum, secure_cohort
+from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems.releases import Sum
+
+
+@of_known_arguments
+def scaffold(
+    local: Local,
+    *,
+    num_clients: int,
+    cohort_size: int | None = None,
+    dropout: float | Array = 0.0,
+    leave: float | Array = 0.0,
+    exact: bool = True,
+    secure: bool = False,
+    levels: float | Array = 2.0**20,
+    **how: Masked,
+) -> Algorithm:
+    """`w <- w - eta_g mean_{i in S} (w - w_i)` and `c <- c + sum_{i in S} (c_i' - c_i) / N`, S the clients that arrive.
+
+    A client adds `c - c_i` to each local step: it takes out the mean step of its last round, c_i, and puts in that of
+    all, c. Many local steps on unlike data then no longer lead away from the minimum of the mean of the clients'
+    losses, as in FedAvg; with momentum they still lead a little away. Clients weigh the same, whatever samples they
+    have (Algorithm 1). Those that lose their upload keep c_i, so c stays the mean of all c_i. Clients get 2 d numbers a
+    round and send 2 d.
+
+    No noise is added, and c_i has no bound: nobody's data have a guarantee, unless local steps are noisy themselves.
+
+    Args:
+      local: `local_sgd` or `fedsgd`.
+      num_clients: clients in the data, N.
+      cohort_size: clients drawn each round; everyone if not given.
+      dropout: probability that a client's update is lost.
+      leave: with `secure`, probability that a survivor is gone when the server asks for shares.
+      exact: in the clear, sum in fixed point, with the same bits for every block and number of devices; otherwise in
+        float.
+      secure: sum both vectors under pairwise masks, rounded to a grid.
+      levels: with `secure`, grid points per unit.
+      **how: with `secure`, `neighbours`, `threshold`, `elide`, `consistency`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, whose step size is eta_g, `block`, `mesh`, `observe` and `lying_server`
+        of `federated_round`.
+
+    Raises:
+      ValueError: an argument outside its range, options of masks without `secure`, or a `local` that
+        `clients.controlled` refuses.
+
+    Examples:
+      >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
+      >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=5)
+      >>> system = scaffold(local, num_clients=20, cohort_size=10)
+    """
+    _validate.one_of((True, False), secure=secure)
+    size = secure_cohort(num_clients, cohort_size) if secure else _cohort(num_clients, cohort_size)
+    masks, run = MASKS.split(how)
+    return federated_round(
+        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        local=controlled(local),
+        layers=one_sum(size, levels, masks, secure=secure, exact=exact),
+        channel=erasure(loss_rate(dropout), leave=leave),
+        aggregate=_mean_and_control(num_clients),
+        num_clients=num_clients,
+        release=Sum(masks=secagg_protocol(group_size=size, **masks)) if secure else None,
+        **run,
+    )
+
+
+def _cohort(num_clients: int, cohort_size: int | None) -> int:
+    _validate.integer(num_clients=num_clients)
+    size = num_clients if cohort_size is None else cohort_size
+    _validate.integer(cohort_size=size)
+    if size > num_clients:
+        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {size}")
+    return size
+
+
+def _mean_and_control(num_clients: int) -> Aggregator:
+    """The mean of the first d coordinates of the sums `[g, 2 d]`; the others move c `[d]`, which clients are told."""
+
+    def apply(key: Key, control: Float32[Array, " d"], received: Received) -> tuple[Array, Array]:
+        del key
+        total = jnp.where(received.count[:, None] > 0, received.value, 0.0).sum(0)
+        d, number = control.size, jnp.maximum(received.count.sum(), 1).astype(jnp.float32)
+        return total[:d] / number, control + total[d:] / num_clients
+
+    return Aggregator(jnp.zeros, apply, lambda num_rows: 0, tells=lambda control: {CONTROL: control})
