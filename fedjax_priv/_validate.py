@@ -173,6 +173,19 @@ def takes(arguments: str, **functions: Any) -> None:
             raise ValueError(f"{name} must be a function of ({arguments}), got {got}")
 
 
+def returned(number: int, kinds: str, **values: Any) -> None:
+    """Tuples that functions returned, with so many values, such as `"y [b, ...], state, Sent"`."""
+    for name, value in values.items():
+        if type(value) is not tuple or len(value) != number:
+            got = f"{len(value)} values" if type(value) is tuple else made(value)
+            raise ValueError(f"{name} must return ({kinds}), got {got}")
+
+
+def made(value: Any) -> str:
+    """What a function returned, in words."""
+    return f"an array of shape {np.shape(value)}" if hasattr(value, "dtype") else type(value).__name__
+
+
 def _takes(function: Callable[..., Any], num_arguments: int) -> bool:
     try:
         inspect.signature(function).bind(*range(num_arguments))

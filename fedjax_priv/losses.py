@@ -19,7 +19,14 @@ _EXAMPLE = "losses.softmax_cross_entropy(model)"
 
 
 class RandomLoss(NamedTuple):
-    """A loss that draws, as one with dropout does; `clients.local_sgd` gives each example of each step its own key."""
+    """A loss that draws, as one with dropout does; `clients.local_sgd` gives each example of each step its own key.
+
+    Examples:
+      >>> def noisy(params, examples, keys):
+      ...     return jax.vmap(lambda x, key: (params - x + 0.1 * jax.random.normal(key)) ** 2)(examples, keys)
+      >>> print(RandomLoss(noisy).function(1.0, jnp.zeros(2), jax.random.split(jax.random.key(0), 2)).shape)
+      (2,)
+    """
 
     function: Callable[[PyTree, PyTree, Array], Array]  # (params, examples [b, ...], keys [b]) -> [b]
 
@@ -45,7 +52,14 @@ def softmax_cross_entropy(model: Model) -> Loss | RandomLoss:
     """
     _validate.part(Model, "models.from_flax(module, shape)", model=model)
 
-    return _of_logits(model, cross_entropy)
+    def of_classes(logits: Array, y: Array) -> Float[Array, " b"]:
+        if y.ndim != 1:
+            raise ValueError(
+                f"labels y must have shape [b], got {y.shape}; of sequences: losses.sequence_cross_entropy"
+            )
+        return cross_entropy(logits, y)
+
+    return _of_logits(model, of_classes)
 
 
 def sequence_cross_entropy(model: Model) -> Loss | RandomLoss:
@@ -68,6 +82,8 @@ def sequence_cross_entropy(model: Model) -> Loss | RandomLoss:
     _validate.part(Model, "models.transformer(...)", model=model)
 
     def of_sequences(logits: Array, y: Array) -> Float[Array, " b"]:
+        if y.ndim != 2:
+            raise ValueError(f"labels y must have shape [b, length], got {y.shape}")
         each, there = token_losses(logits, y)
         return each.sum(-1) / jnp.maximum(there.sum(-1), 1)
 
@@ -85,6 +101,8 @@ def checked_loss(loss: Any) -> Any:
       >>> checked_loss(loss) is loss
       True
     """
+    if isinstance(loss, RandomLoss):
+        _validate.takes("params, examples, keys", **{"loss.function": loss.function})
     _validate.function(2, _EXAMPLE, loss=loss)
     if getattr(loss, "__name__", None) != "apply":
         return loss
@@ -104,11 +122,29 @@ def checked_loss(loss: Any) -> Any:
 
 def _of_logits(model: Model, cost: Callable[[Array, Array], Array]) -> Loss | RandomLoss:
     """The cost of a model's logits, from examples `(x, y)`."""
+
+    def loss(apply: Callable[..., Array], params: PyTree, examples: PyTree, *keys: Array) -> Array:
+        x, y = _pair(examples)
+        logits = _logits(model, apply, params, x, *keys)
+        if jnp.shape(logits)[:-1] != y.shape:
+            raise ValueError(f"model must return logits of shape {y.shape} + (classes,), got {jnp.shape(logits)}")
+        return cost(logits, y)
+
     if (train := model.train) is not None:
-        return RandomLoss(
-            lambda params, examples, keys: cost(_logits(model, train, params, examples[0], keys), examples[1])
+        return RandomLoss(lambda params, examples, keys: loss(train, params, examples, keys))
+    return lambda params, examples: loss(model.apply, params, examples)
+
+
+def _pair(examples: PyTree) -> tuple[Any, Array]:
+    """`(x, y)` with integer labels."""
+    if not isinstance(examples, tuple | list) or len(examples) != 2:
+        raise ValueError(
+            f"examples must be a pair (x, y), got {_validate.made(examples)}; write your own loss for others"
         )
-    return lambda params, examples: cost(_logits(model, model.apply, params, examples[0]), examples[1])
+    x, y = examples
+    if not jnp.issubdtype(y.dtype, jnp.integer):
+        raise ValueError(f"labels y must be integers, got {y.dtype}")
+    return x, y
 
 
 def _logits(model: Model, apply: Callable[..., Array], params: PyTree, *args: Array) -> Array:

@@ -1,9 +1,10 @@
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from scipy.special import log_softmax
 
 from fedjax_priv.base import Model
-from fedjax_priv.losses import sequence_cross_entropy, softmax_cross_entropy
+from fedjax_priv.losses import RandomLoss, checked_loss, sequence_cross_entropy, softmax_cross_entropy
 
 
 def test_cross_entropy_is_minus_the_log_probability_of_the_label():
@@ -34,3 +35,33 @@ def test_a_token_without_a_class_costs_nan():
     model = Model(init=lambda key: None, apply=lambda params, x: x)
     got = sequence_cross_entropy(model)(None, (jnp.zeros((3, 2, 3)), jnp.array([[-2, 0], [3, -1], [2, -1]])))
     assert np.isnan(got).tolist() == [True, True, False]
+
+
+PLAIN = Model(init=lambda key: jnp.zeros((3, 4)), apply=lambda params, x: x @ params)
+X, Y = jnp.zeros((2, 3)), jnp.array([0, 3])
+
+
+@pytest.mark.parametrize(
+    ("loss", "examples", "message"),
+    [
+        (softmax_cross_entropy, {"x": X, "y": Y}, r"examples must be a pair \(x, y\), got dict; .*"),
+        (softmax_cross_entropy, (X, Y.astype(jnp.float32)), "labels y must be integers, got float32"),
+        (softmax_cross_entropy, (X, Y[:, None]), r"model must return logits of shape \(2, 1\) \+ .*, got \(2, 4\)"),
+        (
+            softmax_cross_entropy,
+            (X[:, None], Y[:, None]),
+            r"labels y must have shape \[b\], got \(2, 1\); .*sequence.*",
+        ),
+        (sequence_cross_entropy, (X, Y), r"labels y must have shape \[b, length\], got \(2,\)"),
+    ],
+)
+def test_examples_that_are_not_those_of_the_loss_are_refused(loss, examples, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        loss(PLAIN)(jnp.zeros((3, 4)), examples)
+
+
+def test_a_random_loss_without_keys_among_its_arguments_is_refused():
+    with pytest.raises(
+        ValueError, match=r"^loss\.function must be a function of \(params, examples, keys\), got one of"
+    ):
+        checked_loss(RandomLoss(lambda params, examples: examples))  # pyright: ignore[reportArgumentType]

@@ -53,6 +53,7 @@ def bands(
       >>> print(band.x, band.y, band.half_width.round(3), band.runs)
       [0. 5.] [0.1 0.8] [0.    0.248] 3
     """
+    _validate.part(xr.Dataset, "simulate(...)", result=result)
     _validate.one_of(known_x(result), x=x)
     _validate.one_of(known_y(result), y=y)
     both = xr.Dataset({"x": _horizontal(result, x, adversary), "y": _vertical(result, y)}).astype(float)

@@ -31,6 +31,7 @@ class Finding(NamedTuple):
     untestable: dict[str, int]  # what no result of so few trials could contradict, and how many trials it needs
     view: str = "server"  # as in `Entry`
     gaussian: bool = False  # as in `Entry`; `at_least` and `limit` are then of a Gaussian mechanism
+    unproved: str = ""  # why there is no proved figure
 
 
 def finding(
@@ -57,6 +58,7 @@ def finding(
         bound.limit, bound.why, [name for name, one in compared.items() if one.contradicted],
         [name for name, one in compared.items() if not (one.contradicted or one.needed)],
         {name: one.needed for name, one in compared.items() if one.needed}, entry.view, entry.gaussian,
+        entry.proved.why if entry.proved.epsilon is None else "",
     )  # fmt: skip
 
 

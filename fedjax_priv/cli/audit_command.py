@@ -119,6 +119,8 @@ def show(title: str, found: Sequence[Finding]) -> None:
         table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
     console = Console(width=max(Console().width, 150))
     console.print(table)
+    for why in dict.fromkeys(one.unproved for one in found if one.unproved):
+        console.print(f"nothing proved: {why}.", soft_wrap=True, highlight=False)
     if any(one.view == "upload" for one in found):
         console.print(
             "masks: left out of the runs of all rows but the one on each upload alone, which checks that they change "

@@ -91,7 +91,9 @@ def sample(size: int, num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> D
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
-            raise ValueError(f"size must be at most the number of clients, {count.size}, got {size}")
+            raise ValueError(
+                f"size (cohort_size of a system) must be at most the number of clients, {count.size}, got {size}"
+            )
         who = cohort_of(uniform_subset(named(key, "sample"), size, count.size), round, count)
         who = who._replace(byzantine=is_byzantine(num_byzantine, who.client, count.size))
         return _in_groups(who, named(key, "group"), num_groups), state

@@ -1,6 +1,8 @@
 """From samples and a partition of them to the stacked arrays of a round: NumPy, on the host."""
 
-from typing import cast
+import inspect
+from collections.abc import Mapping
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -39,6 +41,9 @@ def federate(
     Returns:
       As `stack_clients`.
 
+    Raises:
+      ValueError: an argument is not as described, or `options` are not those of the partition.
+
     Examples:
       >>> train = federate(digits(), num_clients=10, partition="dirichlet", concentration=0.5)
       >>> x, y = train.examples
@@ -50,8 +55,20 @@ def federate(
     x, y = dataset.x_train, dataset.y_train
     if x.dtype != np.float32 or not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min(initial=0) < 0:
         raise ValueError(f"dataset must have float32 features and integer labels >= 0, got {x.dtype} and {y.dtype}")
+    _check_options(partition, options)
     parts = PARTITIONS[partition](y, num_clients, seed, **options)
     return stack_clients((x, y.astype(np.int32)), parts, clients=clients)
+
+
+def _check_options(partition: str, options: Mapping[str, Any]) -> None:
+    keywords = [
+        one for one in inspect.signature(PARTITIONS[partition]).parameters.values() if one.kind is one.KEYWORD_ONLY
+    ]
+    needed = {one.name for one in keywords if one.default is one.empty}
+    if options.keys() - {one.name for one in keywords} or needed - options.keys():
+        takes = ", ".join(one.name + ("" if one.name in needed else f" (default {one.default})") for one in keywords)
+        got = ", ".join(options) or "none"
+        raise ValueError(f"options must be those of partition {partition!r}: {takes or 'none'}; got {got}")
 
 
 def stack_clients(examples: PyTree, parts: Parts, *, clients: slice | None = None) -> ClientData:
@@ -93,6 +110,10 @@ def stack_clients(examples: PyTree, parts: Parts, *, clients: slice | None = Non
 def _check_samples(examples: PyTree) -> int:
     """The number of samples."""
     leaves = jax.tree.leaves_with_path(examples)
+    for path, rows in leaves:
+        if not hasattr(rows, "dtype"):
+            name = f"examples{jax.tree_util.keystr(path)}"
+            raise ValueError(f"{name} must be an array [N, ...], got {type(rows).__name__}: np.asarray makes one")
     sizes = {np.shape(rows)[:1] for _, rows in leaves}
     if len(sizes) != 1 or not (size := (*sizes.pop(), 0)[0]):
         raise ValueError(f"examples must be arrays [N, ...] with one N >= 1, got shapes {_shapes(leaves)}")
@@ -102,7 +123,8 @@ def _check_samples(examples: PyTree) -> int:
 
 
 def _shapes(leaves: list) -> str:
-    return ", ".join(str(np.shape(rows)) for _, rows in leaves) or "of nothing"
+    more = ", ..." if len(leaves) > 4 else ""
+    return (", ".join(str(np.shape(rows)) for _, rows in leaves[:4]) or "of nothing") + more
 
 
 def _check_values(name: str, rows: np.ndarray) -> None:
@@ -123,10 +145,14 @@ def _kept_dtype(rows: np.ndarray) -> np.dtype:
     return rows.dtype if rows.dtype in kept else np.dtype(np.int32)
 
 
-def _check_parts(parts: Parts, num_samples: int) -> None:
-    if not parts:
-        raise ValueError("parts must be a list with an array of sample numbers for each client, got none")
+def _check_parts(parts: Any, num_samples: int) -> None:
+    if not isinstance(parts, list | tuple) or not parts:
+        got = "none" if isinstance(parts, list | tuple) else type(parts).__name__
+        example = "such as data.by_user(users)"
+        raise ValueError(f"parts must be a list with an array of sample numbers for each client, {example}, got {got}")
     for client, part in enumerate(parts):
+        if not hasattr(part, "dtype"):
+            raise ValueError(f"parts[{client}] must be an array of sample numbers, got {type(part).__name__}")
         if part.ndim != 1 or not part.size or not np.issubdtype(part.dtype, np.integer):
             raise ValueError(f"parts[{client}] must be 1-d integers, not empty, got {part.dtype} {part.shape}")
         if part.min() < 0 or part.max() >= num_samples:

@@ -68,7 +68,7 @@ def check_direction(made: Any, d: int, state: PyTree) -> tuple[Any, PyTree]:
       ValueError: it is no pair, the direction has another shape than `[d]`, or the next state has other arrays.
     """
     if not isinstance(made, tuple) or len(made) != 2:
-        raise ValueError(f"aggregate must return a pair, a direction [d] and its state, got {type(made).__name__}")
+        raise ValueError(f"aggregate must return a pair, a direction [d] and its state, got {_validate.made(made)}")
     if (shape := jnp.shape(made[0])) != (d,):
         raise ValueError(f"aggregate must return a direction of shape ({d},), one number per parameter, got {shape}")
     arrays = lambda tree: jax.tree.map(lambda a: f"{jnp.result_type(a)}{[*jnp.shape(a)]}", tree)

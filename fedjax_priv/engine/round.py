@@ -141,6 +141,7 @@ _STAGES = ("cohort", "advertise", "local", "encode", "transmit", "receive", "res
 def _step(
     parts: Parts, key: base.Key, state: base.RoundState, data: base.ClientData
 ) -> tuple[base.RoundState, base.RoundInfo]:
+    _validate.part(base.RoundState, "system.init(key, params, data)", state=state)
     check_clients(data, parts.num_clients)
     own = jax.random.fold_in(key, state.round)
     keys = each_named(own, _STAGES)

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
 from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.client_rows import only_rows, rows_of
@@ -72,7 +73,13 @@ def _train(
     data: PyTree,
 ) -> tuple:
     params, _ = shared
-    update, memory, loss = parts.local.apply(keys["local"], memory, params, data, who)
+    made = parts.local.apply(keys["local"], memory, params, data, who)
+    _validate.returned(3, "updates [b, d], memory, losses [b]", **{"local.apply": made})
+    update, memory, loss = made
+    b = who.client.shape[0]
+    for rows, name, ndim in ((update, "updates [b, d]", 2), (loss, "losses [b]", 1)):
+        if not hasattr(rows, "dtype") or rows.ndim != ndim or rows.shape[0] != b:
+            raise ValueError(f"local.apply must return {name} with b = {b}, got {_validate.made(rows)}")
     return who._replace(selected=who.selected & valid), memory, private, loss, update
 
 

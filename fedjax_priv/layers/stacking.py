@@ -1,8 +1,10 @@
 """Layers one below the other. A stack is a layer."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
@@ -99,6 +101,31 @@ def _both(valid: PyTree, other: PyTree) -> PyTree:
     return valid & other
 
 
+def _opened(name: str, made: Any) -> tuple:
+    _validate.returned(3, "private, public, bits", **{f"{name}.advertise": made})
+    if not isinstance(made[2], Mapping):
+        raise ValueError(f"{name}.advertise must return bits as a dict of Link by phase, got {_validate.made(made[2])}")
+    return made
+
+
+def _encoded(name: str, made: Any, cohort: Cohort) -> tuple:
+    _validate.returned(3, "y [b, ...], state, Sent", **{name: made})
+    y, _, sent = made
+    if not isinstance(sent, Sent):
+        raise ValueError(f"{name} must return a Sent as its third value, got {_validate.made(sent)}")
+    b = cohort.client.shape[0]
+    if wrong := [jnp.shape(rows) for rows in jax.tree.leaves(y) if jnp.shape(rows)[:1] != (b,)]:
+        raise ValueError(f"{name} must return a row for each of the {b} clients of a block, got shape {wrong[0]}")
+    return made
+
+
+def _decoded(name: str, made: Any) -> Received:
+    if not isinstance(made, Received):
+        example = "such as received._replace(value=...)"
+        raise ValueError(f"{name}.decode must return a Received, {example}, got {_validate.made(made)}")
+    return made
+
+
 def stack(**layers: Layer) -> Layer:
     """Clients encode from the first layer to the last, the server decodes from the last to the first.
 
@@ -106,7 +133,8 @@ def stack(**layers: Layer) -> Layer:
 
     Raises:
       ValueError: one is not a layer, or a half of it takes other arguments; the last one does not say how uploads
-        combine, or another one does; or, when a round is traced, two layers measure something under the same name.
+        combine, or another one does; or, when a round is traced, a half returns something else than `base.Layer` says,
+        or two layers measure something under the same name.
 
     Examples:
       >>> masks = pairwise_masks(group_size=10)
@@ -131,7 +159,8 @@ def stack(**layers: Layer) -> Layer:
     ) -> tuple[PyTree, PyTree, Bits]:
         keys = each_named(key, layers)
         opened = {
-            name: layer.placed(placement).advertise(keys[name], state[name], cohort) for name, layer in layers.items()
+            name: _opened(name, layer.placed(placement).advertise(keys[name], state[name], cohort))
+            for name, layer in layers.items()
         }
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
         return private, public, add_bits(*bits.values())
@@ -143,7 +172,8 @@ def stack(**layers: Layer) -> Layer:
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
         refused, valid = status, ()
         for name, layer in layers.items():
-            x, state[name], sent = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
+            made = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
+            x, state[name], sent = _encoded(f"{name}.{half}", made, cohort)
             bits, clear[name] = bits + sent.bits, sent.clear
             status, refused = status | sent.status, refused | sent.refused
             valid = _both(valid, sent.valid)
@@ -172,7 +202,7 @@ def stack(**layers: Layer) -> Layer:
 
     def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         for name in reversed(layers):
-            received = layers[name].placed(placement).decode(header[name], public[name], received)
+            received = _decoded(name, layers[name].placed(placement).decode(header[name], public[name], received))
         return received
 
     encode = functools.partial(down, "encode")

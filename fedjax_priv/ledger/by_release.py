@@ -65,6 +65,9 @@ def ledger(
     Raises:
       ValueError: an argument outside its range, or a run of more clients than `data` has.
     """
+    _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
+    _validate.part(xr.Dataset, "simulate(...)", run=run)
+    _validate.part(ClientData, "data.federate(...)", data=data)
     _validate.integer(at_least=0, colluding=colluding)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")

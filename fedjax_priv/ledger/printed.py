@@ -10,7 +10,13 @@ from fedjax_priv.ledger.entry import Entry, Figure, worst
 
 
 def show(entries: Sequence[Entry], title: str = "privacy ledger") -> None:
-    """Print the entries as a table; where each client has a figure, the largest is shown."""
+    """Print the entries as a table; where each client has a figure, the largest is shown.
+
+    Raises:
+      ValueError: `entries` are something else.
+    """
+    if isinstance(entries, Entry) or not all(isinstance(entry, Entry) for entry in entries):
+        raise ValueError(f"entries must be those of ledger(...), got {type(entries).__name__}")
     table = Table(title=title, box=box.SIMPLE, show_lines=True)
     for heading in ("adversary", "adjacent inputs", "claimed", "proved", "note"):
         table.add_column(heading, overflow="fold")

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.models.flax_model import from_flax
+from fedjax_priv.models.flax_model import from_flax, sizes
 
 
 class _Dense(nn.Module):
@@ -48,8 +48,6 @@ def mlp(input_shape: tuple[int, ...], num_classes: int, *, hidden: Sequence[int]
       >>> num_params(jax.eval_shape(mlp((28, 28, 1), 10).init, jax.random.key(0)))
       159010
     """
-    sizes = (*hidden, num_classes)
-    for size in hidden:
-        _validate.integer(hidden=size)
+    sizes(hidden=hidden)
     _validate.integer(num_classes=num_classes)
-    return from_flax(_Dense(sizes), input_shape)
+    return from_flax(_Dense((*hidden, num_classes)), input_shape)

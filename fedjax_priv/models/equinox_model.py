@@ -20,8 +20,9 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
 
     Raises:
       ImportError: equinox is not installed.
-      ValueError: `make` does not return a callable module. `eqx.nn.make_with_state` does not: running statistics would
-        be client state that is neither averaged nor private.
+      ValueError: `make` is a module and not a function, or does not return a callable module.
+        `eqx.nn.make_with_state` does not: running statistics would be client state that is neither averaged nor
+        private.
 
     Examples:
       >>> import equinox as eqx
@@ -33,6 +34,12 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
         import equinox as eqx  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError("equinox modules need the package equinox: pip install fedjax-priv[equinox]") from error
+
+    if isinstance(make, eqx.Module):
+        name = type(make).__name__
+        raise ValueError(
+            f"make must be a function from a key to a module, lambda key: {name}(..., key=key), got a module"
+        )
 
     def parts(key: Key) -> tuple[PyTree, PyTree]:
         module = make(key)

@@ -1,7 +1,7 @@
 """A `Model` from a flax linen module."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import flax.linen as nn
@@ -32,9 +32,10 @@ def from_flax(
         then gets the key "dropout" for each example. None: training draws nothing.
 
     Raises:
-      ValueError: a size in `input_shape` is not an integer >= 1, or (by `init`) the module has variables other than
-        parameters: running statistics would be client state that is neither averaged nor private. Also, by `apply`, a
-        module that draws without the arguments `training`.
+      ValueError: an argument is of another type, a size in `input_shape` is not an integer >= 1, or (by `init`) the
+        module has variables other than parameters: running statistics would be client state that is neither averaged
+        nor private. Also, by `apply`, a module that draws without the arguments `training`, or that fails on examples
+        of another shape than `input_shape`.
 
     Examples:
       >>> import flax.linen as nn
@@ -42,8 +43,10 @@ def from_flax(
       >>> num_params(jax.eval_shape(model.init, jax.random.key(0)))
       650
     """
-    for size in input_shape:
-        _validate.integer(input_shape=size)
+    _validate.part(nn.Module, "nn.Dense(10)", module=module)
+    sizes(input_shape=input_shape)
+    if training is not None and not isinstance(training, Mapping):
+        raise ValueError(f'training must be a dict, such as {{"train": True}}, got {training!r}')
 
     def init(key: Key) -> PyTree:
         variables = module.init(key, jnp.zeros((1, *input_shape), dtype))
@@ -59,6 +62,9 @@ def from_flax(
                 "module must draw nothing in a call without further arguments, which is that of evaluation; those of a "
                 'call in training go into training=, such as {"train": True}'
             ) from error
+        except Exception as error:
+            _check_examples(x, tuple(input_shape), jnp.dtype(dtype), error)
+            raise
 
     def train(params: PyTree, x: Array, keys: Array) -> Array:
         def one(row: Array, key: Array) -> Array:
@@ -69,6 +75,24 @@ def from_flax(
         return jax.vmap(one)(x, keys)
 
     return Model(init, apply, None if training is None else train)
+
+
+def _check_examples(x: Array, shape: tuple[int, ...], dtype: Any, error: Exception) -> None:
+    """Raises ValueError from `error` if a module got examples of another shape, or tokens that are not integers."""
+    whole = [jnp.issubdtype(kind, jnp.integer) for kind in (x.dtype, dtype)]
+    if x.shape[1:] != shape or whole[0] != whole[1]:
+        raise ValueError(
+            f"x must have examples of input_shape {shape} and dtype {dtype}, got {x.shape[1:]} {x.dtype}"
+        ) from error
+
+
+def sizes(**values: Any) -> None:
+    """Checks sequences of integers >= 1."""
+    for name, value in values.items():
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise ValueError(f"{name} must be a tuple of integers >= 1, got {value!r}")
+        for size in value:
+            _validate.integer(**{name: size})
 
 
 def num_params(params: PyTree) -> int:

@@ -45,8 +45,9 @@ def checked_grid(axes: Mapping[str, Axis]) -> Grid:
     Raises:
       ValueError: no axis, one without values or with a value twice, values that need names, or a name that is taken.
     """
-    if not axes:
-        raise ValueError("axes must name at least one axis, got none")
+    if not isinstance(axes, Mapping) or not axes:
+        got = type(axes).__name__ if axes else "none"
+        raise ValueError(f"axes must be a dict with at least one axis, such as {{'seed': range(3)}}, got {got}")
     if taken := [name for name in axes if name in result_dataset.RESERVED | IN_THE_LOG or not name or "/" in name]:
         raise ValueError(f"axes must have names without a slash that results and logs do not use, got {taken}")
     labels = tuple(_labels(name, axis) for name, axis in axes.items())

@@ -37,9 +37,12 @@ def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable
     """The kind of each axis; one that `data` depends on, and one of integers or names, is static for `make` too.
 
     Raises:
-      ValueError: an axis that neither `make` nor `data` takes, a name in `static` that is no axis, or a bad seed.
+      ValueError: `make` is no function, an axis that neither `make` nor `data` takes, a name in `static` that is no
+        axis, or a bad seed.
     """
     of_data = _named_in(data, grid, ()) if callable(data) else frozenset()
+    if not callable(make):
+        raise ValueError(f"make must be a function of axes that returns a system, got {type(make).__name__}")
     of_make = _named_in(make, grid, unless=of_data) - {SEED}
     if unknown := [name for name in grid.names if name not in of_make | of_data | {SEED}]:
         raise ValueError(f"axes must be arguments of make or data, or 'seed', got {unknown}")

@@ -201,12 +201,14 @@ def buffers(
             f"aggregate must trust no row with buffer_size = {buffer_size}: members are drawn anew each round"
         )
     if aggregate.most_byzantine is not None:
+        _validate.takes("rows", **{"aggregate.most_byzantine": aggregate.most_byzantine})
         corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
         if most < 0:
             raise ValueError(f"aggregate must be a rule for {number} rows, and this one needs more")
         if corrupt > most:
             raise ValueError(
                 f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
+                + ("" if most else "; a control without defence: aggregators.mean()._replace(most_byzantine=None)")
             )
     return number
 

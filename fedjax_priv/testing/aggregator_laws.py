@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Kept, Received
 from fedjax_priv.testing.laws import is_compiled, law, traced_once
 
@@ -25,7 +26,9 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
 
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
+      ValueError: `rule` is no `Aggregator`.
     """
+    _validate.part(Aggregator, "aggregators.from_host(function)", rule=rule)
     key, first = jax.random.key(7), rule.init(num_params)
     run = variant(traced_once(rule.apply))
     state = first

@@ -143,3 +143,8 @@ def test_an_adversary_must_have_a_figure_in_all_results():
         curves(both, "epsilon", adversary="server, zero-out")
     with pytest.raises(ValueError, match="at least one"):
         curves({})
+
+
+def test_bands_are_of_one_result():
+    with pytest.raises(ValueError, match=r"^result must be a Dataset, such as simulate\(...\), got dict$"):
+        inspect.unwrap(bands)({"a": GRID})  # pyright: ignore[reportArgumentType]

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from fedjax_priv import systems
-from fedjax_priv.audit import Worlds, ledger_entries, masked_uploads
+from fedjax_priv.audit import Finding, Worlds, ledger_entries, masked_uploads
 from fedjax_priv.audit.worlds import watched
 from fedjax_priv.cli import audit_command, main
 from fedjax_priv.cli.options import REQUIRED
@@ -158,3 +158,10 @@ def test_bad_input_is_one_line(arguments, message, traced, monkeypatch, capsys):
     assert call(monkeypatch, *arguments) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"fedjax-priv: {message}") and said.count("\n") == 1
+
+
+def test_an_entry_without_a_proof_says_why(capsys):
+    one = Finding("anybody", "a label", "label", None, None, 0.0, 1e-4, 0.95, 4.7, "", [], [], {})
+    audit_command.show("audit", [one, one._replace(proved=1.0), one._replace(unproved="batches are not whole")])
+    said = capsys.readouterr().out
+    assert said.count("nothing proved") == 1 and "nothing proved: batches are not whole." in said

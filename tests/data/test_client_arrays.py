@@ -1,6 +1,7 @@
 """Stacked clients: every sample in its client's row, zeros elsewhere."""
 
 import inspect
+import re
 import tracemalloc
 
 import numpy as np
@@ -116,8 +117,32 @@ def test_an_unknown_partition_is_refused_with_the_known_ones():
     dataset = Dataset(X, Y, X, Y, num_classes=5)
     with pytest.raises(ValueError, match=r"^partition must be one of 'iid', 'shards', 'gamma_similarity', 'dirichlet'"):
         federate(dataset, 5, "random")
-    with pytest.raises(TypeError, match="concentration"):
-        federate(dataset, 5, "dirichlet")
+
+
+@pytest.mark.parametrize(
+    ("partition", "options", "message"),
+    [
+        ("dirichlet", {}, "'dirichlet': concentration, min_size (default 1); got none"),
+        ("iid", {"concentration": 1.0}, "'iid': none; got concentration"),
+    ],
+)
+def test_options_of_another_partition_are_refused_with_its_own(partition, options, message):
+    dataset = Dataset(X, Y, X, Y, num_classes=5)
+    with pytest.raises(ValueError, match=f"^options must be those of partition {re.escape(message)}$"):
+        federate(dataset, 5, partition, **options)
+
+
+@pytest.mark.parametrize(
+    ("examples", "parts", "message"),
+    [
+        ([1.0, 2.0], [np.array([0])], r"examples\[0\] must be an array \[N, ...\], got float: np.asarray makes one"),
+        ((X, Y), Y, r"parts must be a list .*such as data.by_user\(users\), got ndarray"),
+        ((X, Y), [[0, 1]], r"parts\[0\] must be an array of sample numbers, got list"),
+    ],
+)
+def test_lists_where_arrays_belong_are_refused(examples, parts, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        inspect.unwrap(stack_clients)(examples, parts)
 
 
 def test_rows_of_some_clients_are_as_long_as_those_of_all():

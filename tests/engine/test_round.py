@@ -1,5 +1,6 @@
 """The engine, beside its laws: memory, sub-cohorts, groups, layers that look across clients, sweeps."""
 
+import inspect
 import re
 
 import jax
@@ -12,6 +13,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Aggregator, ClientData, Kept, Local, Sent
 from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
+from fedjax_priv.engine.round import _step
 from fedjax_priv.layers import (
     average,
     over_the_air_mean,
@@ -371,3 +373,22 @@ test_bad_arguments = refuses(
         "params must have fewer than 134217727 elements",
     ),
 )
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda x: (x, ()), r"return \(updates \[b, d\], memory, losses \[b\]\), got 2 values"),
+        (lambda x: ({"w": x}, (), x[:, 0]), r"return updates \[b, d\] with b = 4, got dict"),
+        (lambda x: (x, (), x), r"return losses \[b\] with b = 4, got an array of shape \(4, 3\)"),
+    ],
+)
+def test_local_training_that_returns_something_else_is_named(made, message):
+    local = Local(lambda n, params: (), lambda key, memory, params, data, cohort: made(jnp.zeros((4, 3))))
+    with pytest.raises(ValueError, match=rf"^local\.apply must {message}"):
+        one_round(fedavg(local, mesh=None), targets(4, 3), d=3)
+
+
+def test_a_key_where_the_state_belongs_is_refused():
+    with pytest.raises(ValueError, match=r"^state must be a RoundState, such as system\.init\(.*\), got PRNGKeyArray$"):
+        inspect.unwrap(_step)(None, None, jax.random.key(0), targets(4, 3))

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.base import Link, Sent
+from fedjax_priv.base import Link, Received, Sent
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers import float_sum, plain, stack, stateless
 from fedjax_priv.layers.stacking import add_bits
@@ -93,3 +93,37 @@ def test_each_layer_has_keys_of_its_own_and_learns_who_is_alive_and_who_is_onlin
     for i in (0, 1):
         assert not (header["a"][i] == header["b"][i]).any()
     assert same_bits(header["b"][2:], (X, survivors(N, [1]), online))
+
+
+@pytest.mark.parametrize(
+    ("half", "made", "message"),
+    [
+        ("encode", lambda x: x, r"return \(y \[b, ...\], state, Sent\), got an array of shape \(2, 3\)"),
+        ("encode", lambda x: (x, ()), r"return \(y \[b, ...\], state, Sent\), got 2 values"),
+        ("encode", lambda x: (x, (), {}), "return a Sent as its third value, got dict"),
+        ("encode", lambda x: (x.sum(0), (), Sent()), r"return a row for each of the 2 clients .*, got shape \(3,\)"),
+        ("advertise", lambda x: ((), ()), r"return \(private, public, bits\), got 2 values"),
+        ("advertise", lambda x: ((), (), 32), "return bits as a dict of Link by phase, got int"),
+        ("decode", lambda x: x, r"return a Received, .*, got an array of shape \(2, 3\)"),
+    ],
+)
+def test_a_half_that_returns_something_else_is_named(half, made, message):
+    whole = stack(it=stateless()._replace(**{half: _of_many(half, made(jnp.zeros((2, 3))))}), send=plain())
+    with pytest.raises(ValueError, match=rf"^it\.{half} must {message}$"):
+        _all_halves(whole, jnp.zeros((2, 3)))
+
+
+def _all_halves(whole, x):
+    key, who, nothing = jax.random.key(0), cohort_of(2), {"it": (), "send": ()}
+    whole.advertise(key, nothing, who)
+    whole.encode(key, nothing, nothing, x, who)
+    whole.decode(nothing, nothing, Received(x, jnp.ones(2, jnp.int32)))
+
+
+def _of_many(half, made):
+    functions = {
+        "advertise": lambda key, state, cohort: made,
+        "encode": lambda key, private, public, x, cohort: made,
+        "decode": lambda header, public, received: made,
+    }
+    return functions[half]

@@ -1,6 +1,7 @@
 """Figures of a run, against the accountants called by hand with what is known of it."""
 
 import functools
+import inspect
 import typing
 
 import jax
@@ -269,3 +270,23 @@ test_bad_arguments = refused(
     ({"colluding": N}, f"colluding must be below the size of the cohort, {N}, got {N}"),
     by=lambda how: ledger(systems.fedavg(local(num_steps=1)), made(), **{"data": DATA, "delta": DELTA, **how}),
 )
+
+
+STEP = local_sgd(lambda params, examples: examples, learning_rate=0.1, batch_size=1, num_steps=1)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "run", "message"),
+    [
+        (xr.Dataset(), None, r"algorithm must be an Algorithm, such as systems.dp_fedavg\(...\), got Dataset"),
+        (systems.fedavg(STEP), STEP, r"run must be a Dataset, such as simulate\(...\), got Local"),
+    ],
+)
+def test_arguments_in_another_order_are_refused(algorithm, run, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        inspect.unwrap(ledger)(algorithm, run, None, delta=1e-5)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_run_is_not_shown_as_a_ledger():
+    with pytest.raises(ValueError, match=r"^entries must be those of ledger\(...\), got Dataset$"):
+        inspect.unwrap(show)(xr.Dataset({"loss": 1.0}))  # pyright: ignore[reportArgumentType]

@@ -44,3 +44,8 @@ def test_it_trains():
 def test_what_is_no_module_is_refused():
     with pytest.raises(ValueError, match="make must return a callable equinox module, got tuple"):
         models.from_equinox(lambda key: eqx.nn.make_with_state(eqx.nn.MLP)(6, 4, 5, 1, key=key))
+
+
+def test_a_module_in_place_of_a_function_is_refused():
+    with pytest.raises(ValueError, match=r"^make must be a function from a key to a module, .*Linear.*, got a module$"):
+        models.from_equinox(eqx.nn.MLP(4, 3, 2, 1, key=jax.random.key(0)).layers[0])

@@ -1,5 +1,6 @@
 """Every model: parameter count, shapes, and that an example's logits depend on that example alone."""
 
+import inspect
 import sys
 
 import flax.linen as nn
@@ -108,3 +109,40 @@ def test_without_equinox_its_models_say_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "equinox", None)
     with pytest.raises(ImportError, match=r"fedjax-priv\[equinox\]"):
         models.from_equinox(lambda key: None)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: inspect.unwrap(models.mlp)((8,), 3, hidden=5), "hidden must be a tuple of integers >= 1, got 5"),
+        (
+            lambda: inspect.unwrap(models.from_flax)(nn.Dense(3), 64),
+            "input_shape must be a tuple of integers >= 1, got 64",
+        ),
+        (
+            lambda: inspect.unwrap(models.from_flax)(nn.Dense, (3,)),
+            "module must be a Module, such as .*, got Dense, which may have .*",
+        ),
+        (
+            lambda: inspect.unwrap(models.from_flax)(nn.Dense(2), (3,), training=True),
+            "training must be a dict, such as .*, got True",
+        ),
+    ],
+)
+def test_arguments_of_another_type_are_refused(make, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "got"),
+    [
+        (models.mlp((5, 4), 3, hidden=()), np.zeros((2, 4, 4), np.float32), r"\(5, 4\) and .*, got \(4, 4\) float32"),
+        (models.transformer(7, 3, width=4, heads=1), np.zeros((2, 5), np.int32), r"\(3,\) and .*, got \(5,\) int32"),
+        (models.transformer(7, 3, width=4, heads=1), np.zeros((2, 3), np.float32), r"\(3,\) and dtype int32, got .*32"),
+    ],
+)
+def test_examples_of_another_shape_or_kind_are_refused_with_the_shape_of_the_model(model, x, got):
+    shapes = lambda x: jax.eval_shape(model.apply, jax.eval_shape(model.init, jax.random.key(0)), x)
+    with pytest.raises(ValueError, match=f"^x must have examples of input_shape {got}"):
+        shapes(x)

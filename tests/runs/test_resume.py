@@ -152,7 +152,10 @@ def test_resume_starts_where_there_is_nothing(tmp_path, whole):
         (dict(config={"lr": 0.1}), "lr is 0.1, was not given"),
         (dict(params=jnp.ones(D)), "params is "),
         (dict(samples=targets(N, D, seed=1)), "data is "),
-        (dict(rate=0.25), "program of 1 rounds is "),
+        (
+            dict(rate=0.25),
+            r"program of 1 rounds is .* \(a program is what system, model, loss and evaluate compile to\)$",
+        ),
         (dict(evaluate=lambda w: {"norm": jnp.abs(w).sum()}), "program of evaluate is "),
         (dict(devices=1), "program of 1 rounds is "),
     ],
@@ -331,3 +334,8 @@ def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():
     np.testing.assert_array_equal(ahead.client, info.client)
     other, _ = sample(3).apply(KEY, (), state.round, DATA.count)
     assert not np.array_equal(other.client, info.client)  # the control: another key
+
+
+def test_resume_is_yes_or_no(tmp_path):
+    with pytest.raises(ValueError, match=r"^keep\.resume must be one of True, False, got 'yes'$"):
+        run(keep=Keep(tmp_path / "a")._replace(resume="yes"))  # pyright: ignore[reportArgumentType]

@@ -1,4 +1,5 @@
 import contextlib
+import inspect
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from fedjax_priv.keys import named
 from fedjax_priv.layers import plain_field
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.grid import checked_grid, join
+from fedjax_priv.runs.shared_programs import axis_kinds
 from fedjax_priv.runs.waves import _even
 from fedjax_priv.systems import fedavg, secagg
 from helpers import mesh_of, pulling, refuses, remembering, targets
@@ -290,3 +292,11 @@ def test_what_is_measured_under_the_name_of_an_axis_keeps_its_values():
     found = join({(0,): run(1.0), (1,): run(3.0)}, checked_grid({"level": [1.0, 3.0]}), {})
     np.testing.assert_array_equal(found.measured_level, [[1, 2], [3, 6]])
     assert found.measured_level.dims == ("level", "round") and found.level.values.tolist() == [1, 3]
+
+
+def test_a_list_of_axes_and_a_system_for_make_are_refused():
+    with pytest.raises(ValueError, match=r"^axes must be a dict with at least one axis, .*, got list$"):
+        inspect.unwrap(checked_grid)([("seed", [1, 2])])  # pyright: ignore[reportArgumentType]
+    system = pulling(0.1)
+    with pytest.raises(ValueError, match=r"^make must be a function of axes that returns a system, got Algorithm$"):
+        inspect.unwrap(axis_kinds)(checked_grid({"seed": [1, 2]}), system, None, ())  # pyright: ignore[reportArgumentType]

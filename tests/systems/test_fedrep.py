@@ -174,7 +174,15 @@ test_bad_compositions = refuses(
     ({"k": 7}, "k must be a multiple of num_clients = 6, got 7"),
     ({"k": None, "ratio": 1.5}, "ratio must be a number in (0, 1], got 1.5"),
     ({"num_byzantine": 2, "aggregate": trimmed_mean(1)}, f"num_byzantine=2 can corrupt 2 {SPOILT} 1"),
-    ({"num_byzantine": 1}, f"num_byzantine=1 can corrupt 1 {SPOILT} 0"),
+    (
+        {"num_byzantine": 1},
+        f"num_byzantine=1 can corrupt 1 {SPOILT} 0; a control without defence: "
+        "aggregators.mean()._replace(most_byzantine=None)",
+    ),
+    (
+        {"num_byzantine": 1, "aggregate": mean()._replace(most_byzantine=3)},
+        "aggregate.most_byzantine must be a function of (rows), got int",
+    ),
     ({"aggregate": monna(1)}, "aggregate must trust no row with buffer_size = 2: members are drawn anew each round"),
     ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),

@@ -295,3 +295,10 @@ def test_the_page_of_laws_has_each_by_number_and_name():
     page = (pathlib.Path(__file__).parents[2] / "docs" / "laws.md").read_text()
     rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", page, re.MULTILINE)
     assert {int(number): name for number, name in rows} == LAWS and list(LAWS) == list(range(1, len(LAWS) + 1))
+
+
+def test_a_function_is_no_rule():
+    with pytest.raises(
+        ValueError, match=r"^rule must be an Aggregator, such as .*from_host\(function\), got function$"
+    ):
+        inspect.unwrap(check_aggregator)(lambda rows: rows.mean(0))  # pyright: ignore[reportArgumentType]

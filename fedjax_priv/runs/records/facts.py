@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FACTS = "facts.json"
+_PROGRAM = "program of "  # how the names of programs begin
 
 
 def read(folder: pathlib.Path) -> dict[str, Any]:
@@ -36,7 +37,9 @@ def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str
     if names:
         pairs = [(name, *_told_apart(here.get(name), there.get(name))) for name in names]
         differ = "; ".join(f"{name} is {now}, was {before}" for name, now, before in pairs)
-        raise ValueError(f"folder {folder} holds another run and cannot be resumed: {differ}")
+        program = any(name.startswith(_PROGRAM) for name in names)
+        why = " (a program is what system, model, loss and evaluate compile to)" if program else ""
+        raise ValueError(f"folder {folder} holds another run and cannot be resumed: {differ}{why}")
 
 
 def _told_apart(here: Any, there: Any) -> tuple[str, str]:

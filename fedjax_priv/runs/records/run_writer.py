@@ -44,6 +44,7 @@ class RunWriter:
           FileExistsError: the folder is not empty, and `keep.resume` is not set.
           OSError: the folder cannot be written, or another process runs in it.
         """
+        _validate.one_of((True, False), **{"keep.resume": keep.resume})
         self.folder = pathlib.Path(keep.folder)
         self.every = every if keep.every is None else keep.every
         _validate.integer(**{"keep.every": self.every})
