@@ -60,6 +60,8 @@ def run(system: str, values: Mapping[str, Any]) -> Outcome:
     chosen, key = experiment(system, values), jax.random.key(options.seed)
     params = jax.jit(chosen.model.init)(named(key, "params"))  # one program instead of one per operation
     noise, rounds = budget.within(allowed, chosen, values, key, params, options.rounds)
+    for option, much in noise.items() if processes.is_first() else ():
+        print(f"fedjax-priv: {option} {much:g} is chosen for eps {allowed.target_epsilon:g}", file=sys.stderr)
     values, algorithm = {**values, **noise}, chosen.make(**noise)
     keep = _keep(system, options, values, without={"num_clients", "block"})  # which `simulate` writes down itself
     with _resumable(keep):

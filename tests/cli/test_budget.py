@@ -66,7 +66,7 @@ def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
     assert "is not the folder of a run" in refused(capsys, "ledger", tmp_path)
 
 
-def test_noise_is_chosen_for_a_target(tmp_path):
+def test_noise_is_chosen_for_a_target(tmp_path, capsys):
     place = tmp_path / "kept"
     command("run", "dp_fedavg", *SMALL, "--rounds", 3, "--target-epsilon", 2, "--folder", place)
     last = run_folder.load(place).epsilon.sel(adversary=OUTSIDER, round=3).item()
@@ -74,6 +74,7 @@ def test_noise_is_chosen_for_a_target(tmp_path):
     manifest = run_folder.read_manifest(place)
     assert gaussian.epsilon(1e-5, np.sqrt(3) / manifest["noise_multiplier"]) == pytest.approx(2, rel=1e-3)
     assert manifest["target_epsilon"] == 2
+    assert f"noise_multiplier {manifest['noise_multiplier']:g} is chosen for eps 2" in capsys.readouterr().err
 
 
 def test_a_budget_is_for_the_adversary_that_is_named(tmp_path):
