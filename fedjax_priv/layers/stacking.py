@@ -113,8 +113,8 @@ def _encoded(name: str, made: Any, cohort: Cohort) -> tuple:
     y, _, sent = made
     if not isinstance(sent, Sent):
         raise ValueError(f"{name} must return a Sent as its third value, got {_validate.made(sent)}")
-    b = cohort.client.shape[0]
-    if wrong := [jnp.shape(rows) for rows in jax.tree.leaves(y) if jnp.shape(rows)[:1] != (b,)]:
+    b, by_client = cohort.client.shape[0], (y.norm, y.factor) if isinstance(y, Scaled) else y
+    if wrong := [jnp.shape(rows) for rows in jax.tree.leaves(by_client) if jnp.shape(rows)[:1] != (b,)]:
         raise ValueError(f"{name} must return a row for each of the {b} clients of a block, got shape {wrong[0]}")
     return made
 
