@@ -6,7 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
@@ -62,14 +62,17 @@ def plus_gaussian(
     key: Key, x: Float[Array, "b d"], cohort: Cohort, deviation: Float[Array, " b"]
 ) -> Float[Array, "b d"]:
     """`x + N(0, deviation^2 I)`, drawn by the client's number: the same bits in every block."""
-    # Without the barrier, the block decides whether XLA multiplies the deviation and the root of 2 in a draw first.
-    unit = jax.lax.optimization_barrier(_standard_normal(key, x, cohort))
+    unit = standard_normal(key, cohort.client, x.shape[1:])
     return rounded_product(x, key) + rounded_product(deviation[:, None] * unit, key)
 
 
-def _standard_normal(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-    draw = lambda client: per_client(lambda key: jax.random.normal(key, x.shape[1:]), key, client)
-    return by_platform(functools.partial(_once, draw, unknown_zero(key)), draw, cohort.client)
+def standard_normal(key: Key, client: Int[Array, " b"], shape: tuple[int, ...]) -> Float[Array, "b ..."]:
+    """N(0, 1) drawn by each client's number, computed once and rounded: whatever is made of it is made of these bits.
+
+    Without the barrier, the block decides whether XLA multiplies a deviation and the root of 2 in a draw first.
+    """
+    draw = lambda client: per_client(lambda key: jax.random.normal(key, shape), key, client)
+    return jax.lax.optimization_barrier(by_platform(functools.partial(_once, draw, unknown_zero(key)), draw, client))
 
 
 def _once(draw: Callable[[Array], Array], zero: Array, client: Array) -> Array:

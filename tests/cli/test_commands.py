@@ -206,7 +206,7 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
         ),
         (
             ["sweep", "fedavg", "--num-clients", "3", "--axis", "cohort-size=2,4"],
-            "size must be at most the number of clients, 3, got 4",
+            "size (cohort_size of a system) must be at most the number of clients, 3, got 4",
         ),
     ],
 )

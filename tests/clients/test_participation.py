@@ -149,7 +149,7 @@ def test_bernoulli_joins_independently():
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: sample(0), "size must be an integer >= 1"),
-    (lambda: drawn(sample(13)), "size must be at most the number of clients, 12, got 13"),
+    (lambda: drawn(sample(13)), r"size \(cohort_size of a system\) must be at most the number of clients, 12, got 13"),
     (lambda: bernoulli(np.array([0.2, -0.1])), "participation must be a number in"),
     (lambda: everyone(0), "num_groups must be an integer >= 1"),
     (lambda: everyone(num_byzantine=np.zeros(12)), "num_byzantine must be an integer >= 0 or a bool mask of all clie"),

@@ -267,7 +267,7 @@ def test_numbers_of_which_one_has_a_point_are_one_program():
 
 test_bad_arguments = refuses(
     lambda axes, how: run(axes, **how),
-    ({}, {}, "axes must name at least one axis"),
+    ({}, {}, "axes must be a dict with at least one axis, .*, got none"),
     ({"rate": []}, {}, r"axes\['rate'\] must be values in a list"),
     ({"rate": [0.1, 0.1]}, {}, r"axes\['rate'\] must have each value once"),
     ({"round": [1.0]}, {}, "axes must have names without a slash that results and logs do not use"),

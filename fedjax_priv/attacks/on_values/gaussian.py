@@ -1,13 +1,13 @@
 """Noise instead of an update."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.base import Key
-from fedjax_priv.keys import per_client
+from fedjax_priv.engine.products import rounded_product
+from fedjax_priv.layers.noise_gaussian import standard_normal
 
 
 def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
@@ -32,8 +32,7 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "n d"]:
         del honest
-        n, d = updates.shape
-        noise = per_client(lambda key: jax.random.normal(key, (d,), updates.dtype), key, jnp.arange(n))
-        return mean + scale * noise
+        unit = standard_normal(key, jnp.arange(len(updates)), updates.shape[1:])
+        return mean + rounded_product(scale * unit, key)
 
     return attack
