@@ -108,7 +108,7 @@ def _with_variance(
     g: Float[Array, "b d"], variance: Float[Array, " b"], unit: ArrayLike, level: Array, cohort: Cohort
 ) -> tuple[Array, Array]:
     """What clients send whose noise the channel draws, `[b, d + 1]`, and the mean energy of their d channel uses."""
-    share = jnp.where(variance > 0, variance / unit, 0)
+    share = jnp.where(variance == 0, 0, variance / unit)  # a variance that is not known stays NaN
     received = jnp.concatenate([level * g, (jnp.square(level) * share)[:, None]], axis=1)
     energy = jnp.square(level / cohort.gain) * (jnp.square(g).sum(1) + g.shape[1] * variance)
     return received / cohort.gain[:, None], energy

@@ -1,6 +1,8 @@
 """The noise of all clients as one draw of the channel: the law of what is received, and what may not be combined."""
 
 import functools
+import math
+import re
 
 import jax
 import jax.numpy as jnp
@@ -109,17 +111,29 @@ def test_without_noise_nothing_is_drawn_for_clients():
     assert np.abs(direction(0.1, "as one") - direction(0.1, "by client")).max() > 0.01
 
 
-def test_a_compiled_round_draws_one_noise():
-    """Normals are the only logarithms: one loop or fusion of them, of d numbers and not of n d."""
-    one = system(noise_drawn="as one")
-    text = jax.jit(one.step).lower(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA).as_text()
-    assert text.count("erf_inv") <= 2 < system_text().count("erf_inv") + 2
-    assert f"tensor<{K}x{D}xf32> {{chlo.erf_inv" not in text
+def test_a_round_draws_one_noise():
+    """Normals of d numbers; the control draws them for the clients of a block."""
+
+    def sizes_of_normals(drawn):
+        one = system(noise_drawn=drawn, block=4)
+        text = jax.jit(one.step).lower(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA).as_text()
+        return {
+            math.prod(map(int, shape.split("x"))) for shape in re.findall(r"erf_inv.*?: tensor<([\dx]+)xf32>", text)
+        }
+
+    assert sizes_of_normals("as one") == {D} < sizes_of_normals("by client")
 
 
-def system_text():
-    one = system(noise_drawn="by client")
-    return jax.jit(one.step).lower(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA).as_text()
+@pytest.mark.parametrize("drawn", ["by client", "as one"])
+def test_a_variance_that_is_negative_fails_the_round(drawn):
+    """Traced, as in a sweep: it must not become a round without noise."""
+
+    @jax.jit
+    def status(variance):
+        one = system(noise_drawn=drawn, noise_variance=variance, snr_db=None)
+        return one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)[1].status
+
+    assert int(status(0.1)) == Status.OK and int(status(-0.1)) != Status.OK
 
 
 def test_noise_of_any_strength_fits_the_sum():
