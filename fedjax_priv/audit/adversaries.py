@@ -17,6 +17,7 @@ from fedjax_priv.audit.worlds import Score, Seen
 from fedjax_priv.base import View
 from fedjax_priv.clients.bounded_updates import CLIP
 from fedjax_priv.crypto import field
+from fedjax_priv.layers.blind_combining import turned
 from fedjax_priv.layers.sparsification import Sparse
 
 
@@ -168,7 +169,8 @@ def _of_parts(
     Noise of clients fills all directions of a symbol that carries two coordinates, and not of one that carries one.
     """
     coefficients = jnp.where(seen.who.selected[:, None], coefficients, 0)
-    both = jnp.stack([coefficients, _turned(coefficients)])  # by which real and imaginary parts are received
+    by_imaginary = turned(coefficients.reshape(len(coefficients), -1, 2)).reshape(coefficients.shape)
+    both = jnp.stack([coefficients, by_imaginary])  # by which real and imaginary parts are received
     own = jnp.where(seen.who.client[0] == 0, both[:, 0], 0)
     place = jnp.arange(u.size)
     symbol, kind = place // coordinates_per_use, place % coordinates_per_use
@@ -182,12 +184,6 @@ def _of_parts(
     along = lambda signal: (weights * signal.T[symbol]).sum(1)
     moved = clip * (jnp.square(u)[:, None] * weights * own[kind]).sum()
     return u @ along(parts + clip * sent) - moved, u * along(parts)
-
-
-def _turned(coefficients: Float[Array, "n r"]) -> Float[Array, "n r"]:
-    """Times the imaginary unit; real and imaginary parts are next to one another."""
-    real, imaginary = coefficients[:, ::2], coefficients[:, 1::2]
-    return jnp.stack([-imaginary, real], axis=2).reshape(coefficients.shape)
 
 
 def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:

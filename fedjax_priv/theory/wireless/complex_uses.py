@@ -82,7 +82,7 @@ def checked_per_use(coordinates_per_use: int) -> int:
 
 
 def checked_pairs(num_params: Numbers, coordinates_per_use: int) -> np.ndarray:
-    """D, a whole number of complex uses."""
+    """The number of parameters, which must fill whole complex uses."""
     d = _validate.integer(num_params=num_params)
     if checked_per_use(coordinates_per_use) == 2 and (d % 2).any():
         _validate.fail("num_params", num_params, "even with coordinates_per_use=2: add the error of the last one alone")
