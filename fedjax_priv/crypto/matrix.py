@@ -1,22 +1,40 @@
-"""Products of matrices over F_q, at the rate of float32 products.
+"""Products of matrices over F_q, at the rate of products of floating-point numbers.
 
-Elements are cut into limbs of 8 bits. Products of limbs are integers below 2**16, and sums of 256 of them are below
-2**24, so float32 holds them exactly in any order; so do the shorter factors of TF32 and bfloat16.
+Elements are cut into limbs, whose products add up to integers that a float holds exactly, in any order. On a CPU these
+are two limbs of 16 bits in float64. Elsewhere they are four of 8 bits in float32, which the shorter factors of TF32 and
+bfloat16 hold, too.
 """
 
+import functools
+from typing import Any, NamedTuple
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float32, UInt32
+from jaxtyping import Array, Float, UInt32
 
 from fedjax_priv.crypto import field
-from fedjax_priv.engine.side_by_side import side_by_side
+from fedjax_priv.engine.side_by_side import by_platform, side_by_side
 
-LIMBS = 4
-EXACT_TERMS = 256
-"""Products of two limbs whose sum float32 holds."""
-MAX_TERMS = 64 * EXACT_TERMS
-"""Terms for which sums of products of limbs, four to a power of 2**8, are below q."""
+
+class Limbs(NamedTuple):
+    """How an element is cut."""
+
+    bits: int  # of a limb
+    dtype: Any  # of limbs and of sums of their products
+    exact_terms: int  # products of two limbs whose sum it holds
+
+    @property
+    def count(self) -> int:
+        """Limbs of an element."""
+        return 32 // self.bits
+
+
+HALVES = Limbs(16, jnp.float64, 2**21)
+QUARTERS = Limbs(8, jnp.float32, 2**8)
+MAX_TERMS = 2**14
+"""Terms for which sums of products of limbs, as many as have one power of two, are below q; of `QUARTERS`."""
 
 
 def matmul(a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n w"]:
@@ -34,42 +52,59 @@ def matmul(a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n
       >>> print(matmul(a, b))  # 6 + 2**32 modulo q
       [[11]]
     """
-    rows, terms, columns = *a.shape, b.shape[1]
-    if terms > MAX_TERMS:
-        raise ValueError(f"a must have at most {MAX_TERMS} columns, got {terms}")
-    chunks = -(-terms // EXACT_TERMS)
-    size = -(-terms // chunks)
-    left = _limbs(_cut(a.T, chunks, size)).reshape(chunks, size, -1).swapaxes(1, 2)
+    if a.shape[1] > MAX_TERMS:
+        raise ValueError(f"a must have at most {MAX_TERMS} columns, got {a.shape[1]}")
+    return by_platform(functools.partial(_product, HALVES), functools.partial(_product, QUARTERS), a, b)
 
-    def in_tiles(most: int, left: Array, b: Array) -> Array:
+
+def _product(limbs: Limbs, a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n w"]:
+    rows, terms, columns = *a.shape, b.shape[1]
+    chunks = -(-terms // limbs.exact_terms)
+    size = -(-terms // chunks)
+
+    def in_tiles(most: int, a: Array, b: Array) -> Array:
         tiles = -(-columns // most)
         width = -(-columns // tiles)
         padded = jnp.pad(b, ((0, 0), (0, tiles * width - columns))).reshape(terms, tiles, width)
-        tile = lambda part: _of_limbs(left, _limbs(_cut(part, chunks, size)), rows)
+        left = _cut(limbs, _cut_terms(a.T, chunks, size)).reshape(chunks, size, -1).swapaxes(1, 2)
+        tile = lambda part: _of_limbs(limbs, left, _cut(limbs, _cut_terms(part, chunks, size)), rows)
         products = lax.map(tile, jnp.moveaxis(padded, 1, 0))
         return jnp.moveaxis(products, 0, 1).reshape(rows, -1)[:, :columns]
 
-    return side_by_side(in_tiles, 4 * LIMBS**2 * rows + 8 * LIMBS * terms, columns)(left, b)
+    number_bytes = jnp.dtype(limbs.dtype).itemsize * limbs.count
+    with jax.enable_x64(limbs.dtype == jnp.float64):
+        return side_by_side(in_tiles, number_bytes * (limbs.count * rows + 2 * terms), columns)(a, b)
 
 
-def _cut(a: Array, chunks: int, size: int) -> Array:
+def _cut_terms(a: Array, chunks: int, size: int) -> Array:
     """Rows in chunks `[c, s, ...]`, zeros after the last."""
     return jnp.pad(a, ((0, chunks * size - len(a)), (0, 0))).reshape(chunks, size, -1)
 
 
-def _limbs(a: UInt32[Array, "c s w"]) -> Float32[Array, "c s l w"]:
+def _cut(limbs: Limbs, a: UInt32[Array, "c s w"]) -> Float[Array, "c s l w"]:
     """The limbs of each element, the lowest first."""
-    shifts = np.arange(0, 8 * LIMBS, 8, dtype=np.uint32)[None, None, :, None]
-    return ((a[:, :, None] >> shifts) & np.uint32(255)).astype(jnp.float32)
+    shifts = np.arange(0, 32, limbs.bits, dtype=np.uint32)[None, None, :, None]
+    return ((a[:, :, None] >> shifts) & np.uint32(2**limbs.bits - 1)).astype(limbs.dtype)
 
 
-def _of_limbs(left: Float32[Array, "c a s"], right: Float32[Array, "c s l w"], rows: int) -> UInt32[Array, "n w"]:
-    """All products of limbs as one product of matrices, added up by their power of 2**8."""
-    chunks, size, _, width = right.shape
-    products = jnp.matmul(left, right.reshape(chunks, size, -1), preferred_element_type=jnp.float32)
-    sums = products.astype(jnp.uint32).sum(0, dtype=jnp.uint32).reshape(LIMBS, rows, LIMBS, width)
+def _of_limbs(
+    limbs: Limbs, left: Float[Array, "c a s"], right: Float[Array, "c s l w"], rows: int
+) -> UInt32[Array, "n w"]:
+    """All products of limbs as one product of matrices, added up by their power of two."""
+    chunks, size, count, width = right.shape
+    products = jnp.matmul(left, right.reshape(chunks, size, -1), preferred_element_type=limbs.dtype)
+    sums = _added(limbs, products).reshape(count, rows, count, width)
     total = jnp.zeros((rows, width), jnp.uint32)
-    for power in reversed(range(2 * LIMBS - 1)):
-        pairs = [sums[i, :, power - i] for i in range(LIMBS) if 0 <= power - i < LIMBS]
-        total = field.add(field.mul(total, np.uint32(256)), sum(pairs, start=jnp.uint32(0)))
+    for power in reversed(range(2 * count - 1)):
+        pairs = [sums[i, :, power - i] for i in range(count) if 0 <= power - i < count]
+        total = field.add(field.mul(total, np.uint32(2**limbs.bits)), functools.reduce(field.add, pairs))
     return total
+
+
+def _added(limbs: Limbs, products: Float[Array, "c a w"]) -> UInt32[Array, "a w"]:
+    """The sum over chunks of terms, as elements."""
+    if limbs == QUARTERS:
+        return products.astype(jnp.uint32).sum(0, dtype=jnp.uint32)
+    wide = products[0].astype(jnp.uint64)  # all terms are one chunk; below 2**46
+    low, high = wide.astype(jnp.uint32), (wide >> np.uint64(32)).astype(jnp.uint32)
+    return field.add(field.canonical(low), np.uint32(5) * high)  # 2**32 = 5

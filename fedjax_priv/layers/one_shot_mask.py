@@ -222,8 +222,8 @@ def _sums_of_shares(
 
     def shares(round: Array, seed: Array) -> tuple[Array, Array]:
         coefficients, secrets = jax.vmap(lambda seed: share_seed(seed, round))(seed), secrets_of(terms, seed, round)
-        share = lambda seed, secret: shamir.share(seed, secret, threshold=terms.threshold, num_shares=terms.committee)
-        return jax.vmap(share)(coefficients, secrets), committed_sums.committed(secrets)
+        given = shamir.share(coefficients, secrets, threshold=terms.threshold, num_shares=terms.committee)
+        return given, committed_sums.committed(secrets)
 
     held = 4 * terms.length * (4 * terms.threshold + 2 * terms.committee)
     return committees.sums_held(shares, roster.round[0], (seed,), alive, held, placement, roster.factor)
@@ -231,6 +231,6 @@ def _sums_of_shares(
 
 def sum_of_secrets(terms: Terms, header: Opened) -> UInt32[Array, "1 k"]:
     """What the first members that answered open; anything, if they are too few."""
-    point = jax.lax.optimization_barrier(jnp.arange(1, terms.committee + 1, dtype=jnp.uint32))
+    point = jax.lax.optimization_barrier(jnp.asarray(shamir.points(terms.committee)))
     chosen = shamir.first(terms.threshold, header.sent)
     return matrix.matmul(lagrange.basis(point, jnp.zeros(1, jnp.uint32), chosen), header.sums)

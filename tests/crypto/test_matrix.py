@@ -25,9 +25,10 @@ def test_products_in_the_field(n, m, w):
     assert (product(a, b) == a.astype(object) @ b.astype(object) % Q).all()
 
 
-def test_columns_in_tiles():
-    """Ones of 256 terms take the most that a float32 sum of limbs holds; on a CPU there are several tiles."""
-    a, b = np.full((2, 256), Q - 1, np.uint32), elements(256, 700)
+@pytest.mark.parametrize(("terms", "columns"), [(256, 700), (matrix.MAX_TERMS, 9)])
+def test_columns_in_tiles(terms, columns):
+    """The most terms that a float32 sum of limbs holds, and the most there may be; on a CPU there are several tiles."""
+    a, b = np.full((2, terms), Q - 1, np.uint32), elements(terms, columns)
     b[:, -1] = Q - 1
     expected = a.astype(object) @ b.astype(object) % Q
     assert (product(a, b) == expected).all()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedjax_priv.crypto import field, shamir
+from fedjax_priv.crypto import field, prg, shamir
 from helpers import refuses
 
 Q = 2**32 - 5
@@ -15,15 +15,18 @@ SEED = jnp.array([20, 26], jnp.uint32)
 N, THRESHOLD = 9, 5
 
 SECRETS = jnp.array([0, 1, Q - 1, 2**31, 2**16, 12345], jnp.uint32)
-POINTS = np.arange(1, N + 1)
-share = jax.jit(shamir.share, static_argnames=("threshold", "num_shares"))
+POINTS = shamir.points(N)
+deal = jax.jit(shamir.share, static_argnames=("threshold", "num_shares"))
 lagrange_weights = jax.jit(shamir.lagrange_weights)
 reconstruct = jax.jit(shamir.reconstruct)
+
+
+def share(seed, secrets, **terms):
+    """Of one owner."""
+    return deal(seed[None], secrets[None], **terms)[0]
+
+
 SHARES = share(SEED, SECRETS, threshold=THRESHOLD, num_shares=N)
-
-
-def first_points(n):
-    return jnp.arange(1, n + 1, dtype=jnp.uint32)
 
 
 def weights_of(chosen, group=None, points=POINTS):
@@ -137,12 +140,12 @@ def test_coefficients_come_from_the_key():
 def test_extreme_thresholds(threshold, n):
     shares = share(SEED, SECRETS, threshold=threshold, num_shares=n)
     chosen = shamir.first(threshold, jnp.ones(n, bool))
-    assert (reconstruct(shares, weights_of(chosen, points=first_points(n))) == SECRETS).all()
+    assert (reconstruct(shares, weights_of(chosen, points=shamir.points(n))) == SECRETS).all()
     assert threshold > 1 or (shares == SECRETS[None, :]).all()
 
 
 def test_hundreds_of_holders():
-    n, threshold, points = 300, 151, first_points(300)
+    n, threshold, points = 300, 151, shamir.points(300)
     secrets = field.canonical(jax.random.bits(jax.random.key(2), (n,), jnp.uint32))
     shares = share(SEED, secrets, threshold=threshold, num_shares=n)
     available = jax.random.bernoulli(jax.random.key(3), 0.7, (n,))
@@ -154,13 +157,12 @@ def test_hundreds_of_holders():
 def test_groups_reconstruct_on_their_own():
     """Holders of two groups together; points may repeat in another group."""
     group = jnp.array([0, 1, 0, 1, 0, 1, 0, 0, 1], jnp.int32)
-    points = jnp.array([1, 1, 2, 2, 3, 3, 4, 5, 4])
+    place = np.array([0, 0, 1, 1, 2, 2, 3, 4, 3])
     secrets = field.canonical(jax.random.bits(jax.random.key(4), (2, 3), jnp.uint32))
-    deal = lambda seed, secrets: share(seed, secrets, threshold=3, num_shares=5)
-    shares = jax.vmap(deal)(jnp.stack([SEED, SEED + 1]), secrets)[group, points - 1]
+    shares = deal(jnp.stack([SEED, SEED + 1]), secrets, threshold=3, num_shares=5)[group, place]
     chosen = shamir.first(3, jnp.array([1, 1, 0, 1, 1, 0, 1, 1, 1], bool), group)
     assert chosen.tolist() == [True, True, False, True, True, False, True, False, True]
-    weights = weights_of(chosen, group, points)
+    weights = weights_of(chosen, group, shamir.points(5)[place])
     for g in (0, 1):
         mine = np.where(np.asarray(group == g)[:, None], shares, np.uint32(0))
         assert (reconstruct(mine, weights) == secrets[g]).all()
@@ -174,7 +176,7 @@ def test_first_takes_all_where_there_are_too_few():
 
 
 test_bad_arguments = refuses(
-    lambda threshold, num_shares: shamir.share(SEED, SECRETS, threshold=threshold, num_shares=num_shares),
+    lambda threshold, num_shares: share(SEED, SECRETS, threshold=threshold, num_shares=num_shares),
     (0, N, "threshold must be an integer >= 1, got 0"),
     (10, N, "threshold must be at most num_shares = 9, got 10"),
     (1, 0, "num_shares must be an integer >= 1, got 0"),
@@ -182,11 +184,35 @@ test_bad_arguments = refuses(
 )
 
 
-@pytest.mark.parametrize(("num_shares", "threshold"), [(700, 600), (700, 256), (513, 513)])
-def test_differences_that_reach_no_share_are_dropped_and_no_other(num_shares, threshold):
-    """With more points than a stretch has, the last holders reconstruct, and one fewer does not."""
-    shares = share(SEED, SECRETS, threshold=threshold, num_shares=num_shares)
+def test_points_are_distinct_and_not_zero_and_do_not_depend_on_their_number():
+    """Two cosets of a subgroup are disjoint; a point that two holders share would give one of them nothing."""
+    points = shamir.points(2000).astype(object)
+    assert len(set(points)) == 2000 and min(points) == 1 and max(points) < Q
+    assert (shamir.points(50) == points[:50]).all()
+    subgroup = points[: shamir.ORDER]
+    assert {pow(int(x), shamir.ORDER, Q) for x in subgroup} == {1}
+    assert all(set(points[38 * i : 38 * i + 38]) == set(2**i * subgroup % Q) for i in range(52))
+
+
+@pytest.mark.parametrize(("num_shares", "threshold"), [(12, 7), (90, 76), (90, 77), (200, 150), (77, 77)])
+def test_values_of_polynomials_are_horners_in_python_integers(num_shares, threshold):
+    """Two owners of three secrets, on one product of matrices and on two; coefficients that are not the secret are
+    the generator's words, secret by secret.
+    """
+    seeds, secrets = jnp.stack([SEED, SEED + 1]), SECRETS.reshape(2, 3)
+    shares = np.asarray(deal(seeds, secrets, threshold=threshold, num_shares=num_shares)).astype(object)
+    points = shamir.points(num_shares).astype(object)
+    for owner in range(2):
+        words = prg.expand(seeds[owner], "shamir", 0, 3 * (threshold - 1))
+        for secret, others in enumerate(np.asarray(words).astype(object).reshape(3, threshold - 1)):
+            value = np.zeros(num_shares, object)
+            for coefficient in [*others[::-1], int(secrets[owner, secret])]:
+                value = (value * points + coefficient) % Q
+            assert (shares[owner, :, secret] == value).all()
+
+
+def test_the_last_of_many_holders_reconstruct_and_one_fewer_do_not():
+    shares = share(SEED, SECRETS, threshold=600, num_shares=700)
     for fewer in (0, 1):
-        chosen = jnp.arange(num_shares) >= num_shares - threshold + fewer
-        secrets = reconstruct(shares, weights_of(chosen, points=np.arange(1, num_shares + 1)))
+        secrets = reconstruct(shares, weights_of(jnp.arange(700) >= 100 + fewer, points=shamir.points(700)))
         assert ((secrets == SECRETS) == (not fewer)).all()

@@ -128,19 +128,23 @@ def _weights(quorum: Quorum, holders: Array, peers: Peers, answers: Array, roste
     """Of each user's holders. On the complete graph the same ones answer for everybody."""
     if quorum.complete:
         chosen = shamir.first(quorum.threshold, holders, roster.group)
-        points = (roster.circle.place - roster.circle.start + 1).astype(jnp.uint32)
+        points = _points(quorum)[roster.circle.place - roster.circle.start]
         weights = shamir.lagrange_weights(points, chosen, roster.group)
         return jnp.where(peers.there, weights[peers.slot], 0)
     chosen = jax.vmap(functools.partial(shamir.first, quorum.threshold))(answers)
-    points = jnp.arange(1, quorum.holders + 1, dtype=jnp.uint32)
-    return jax.vmap(shamir.lagrange_weights, (None, 0))(points, chosen)
+    return jax.vmap(shamir.lagrange_weights, (None, 0))(_points(quorum), chosen)
 
 
 def _weights_by_user(quorum: Quorum, peers: Peers, answers: Array, roster: Roster) -> UInt32[Array, "n m"]:
     """Of each user's holders, where others answer for one user than for the next."""
-    points = jnp.broadcast_to(jnp.arange(quorum.holders), answers.shape)
+    places = jnp.broadcast_to(jnp.arange(quorum.holders), answers.shape)
     if quorum.complete:
-        points = (roster.circle.place - roster.circle.start)[peers.slot]
+        places = (roster.circle.place - roster.circle.start)[peers.slot]
     chosen = jax.vmap(functools.partial(shamir.first, quorum.threshold))(answers)
-    one = lambda user: shamir.lagrange_weights((user[0] + 1).astype(jnp.uint32), user[1])
-    return jax.lax.map(one, (points, chosen))  # of all users at once: [n, m, m]
+    one = lambda user: shamir.lagrange_weights(_points(quorum)[user[0]], user[1])
+    return jax.lax.map(one, (places, chosen))  # of all users at once: [n, m, m]
+
+
+def _points(quorum: Quorum) -> UInt32[Array, " m"]:
+    """Of holders, by place. Without the barrier XLA would compute with them while it compiles."""
+    return jax.lax.optimization_barrier(jnp.asarray(shamir.points(quorum.holders)))

@@ -6,7 +6,6 @@ only, Bell et al., CCS 2020). To the server it also commits to the seed, as its 
 rebuilt from shares can then be checked. `opening` is what happens once the survivors are known.
 """
 
-import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -150,16 +149,16 @@ def num_holders(peers: Peers, members: Bool[Array, " n"]) -> Int[Array, " n"]:
     return (members[peers.slot] & peers.there).sum(1)
 
 
-def _points(quorum: Quorum, roster: Roster, peers: Peers) -> Int[Array, "n m"]:
-    """Where each peer's polynomials are evaluated for a user, from 1.
+def _places(quorum: Quorum, roster: Roster, peers: Peers) -> Int[Array, "n m"]:
+    """A user's place among the holders of each peer's secrets.
 
-    On the complete graph it is the user's place in its group, so that the same holders have the same points for all;
+    On the complete graph it is its place in its group, so that the same holders have the same points for all;
     else where the user stands among the peer's peers.
     """
     if quorum.complete:
         place = (roster.circle.place - roster.circle.start)[:, None]
-        return jnp.broadcast_to(jnp.minimum(place, quorum.holders - 1), peers.back.shape) + 1
-    return peers.back + 1
+        return jnp.broadcast_to(jnp.minimum(place, quorum.holders - 1), peers.back.shape)
+    return peers.back
 
 
 def _share(quorum: Quorum, seed: Array, secrets: Array, roster: Roster, placement: Placement) -> UInt32[Array, "n m v"]:
@@ -167,13 +166,11 @@ def _share(quorum: Quorum, seed: Array, secrets: Array, roster: Roster, placemen
     peers = all_peers(quorum, roster)
 
     def run(shared: tuple, valid: Array, seed: Array, secrets: Array) -> tuple:
-        own = functools.partial(shamir.share, threshold=quorum.threshold, num_shares=quorum.holders)
-        return (), jax.vmap(own)(seed, secrets)
+        return (), shamir.share(seed, secrets, threshold=quorum.threshold, num_shares=quorum.holders)
 
-    held = secrets.shape[1] * 4 * (4 * quorum.threshold + quorum.holders)  # differences of two points, and shares
+    held = secrets.shape[1] * 4 * (2 * quorum.threshold + 3 * quorum.holders)  # polynomials, folded ones, shares
     _, shares = over_clients(run, (), (seed, secrets), row_bytes=held, **placement._asdict())
-    mine = _points(quorum, roster, peers)
-    return jnp.where(peers.there[..., None], shares[peers.slot, mine - 1], 0)
+    return jnp.where(peers.there[..., None], shares[peers.slot, _places(quorum, roster, peers)], 0)
 
 
 def group_holders(quorum: Quorum, roster: Roster) -> UInt32[Array, " n"]:

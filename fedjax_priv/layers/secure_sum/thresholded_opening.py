@@ -168,7 +168,7 @@ def opened_shares(
 
     def run(members: Array, valid: Array, secret: Array, seed: Array, bitmaps: Array) -> tuple:
         seeds = bound_masks.seeds_of_clients(terms.extent, secret, members, bitmaps).reshape(len(secret), -1)
-        return (), delivered(jax.vmap(lambda *own: _shares(terms, *own))(seed, seeds))
+        return (), delivered(_shares(terms, seed, seeds))
 
     members = roster.key[roster.committee.member]
     rows, held = (
@@ -180,11 +180,11 @@ def opened_shares(
     return jnp.where(alive[:, None, None, None] & opens[None, :, :, None], shares, 0)
 
 
-def _shares(terms: Terms, seed: UInt32[Array, " s"], secrets: UInt32[Array, " m"]) -> UInt32[Array, "c c s"]:
-    """Of one client: row v is what it sends member v, with its upload."""
-    coefficients = expand(seed, "shares of seeds", 0, terms.seed_words)
+def _shares(terms: Terms, seed: UInt32[Array, "b s"], secrets: UInt32[Array, "b k"]) -> UInt32[Array, "b c c s"]:
+    """Row v of a client is what it sends member v, with its upload."""
+    coefficients = expand(seed.T, "shares of seeds", 0, terms.seed_words).T
     shares = shamir.share(coefficients, secrets, threshold=terms.quorum, num_shares=terms.committee)
-    return shares.reshape(terms.committee, terms.committee, terms.seed_words)
+    return shares.reshape(-1, terms.committee, terms.committee, terms.seed_words)
 
 
 def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Array, " n"]) -> Bits:
@@ -206,7 +206,7 @@ def masks_for_the_absent(terms: Terms, roster: Roster, header: Opened, placement
 
     No more than `committee - quorum` can be gone, or the round fails.
     """
-    point = jax.lax.optimization_barrier(jnp.arange(1, terms.committee + 1, dtype=jnp.uint32))
+    point = jax.lax.optimization_barrier(jnp.asarray(shamir.points(terms.committee)))
     chosen = shamir.first(terms.quorum, header.answered)
     first = jnp.argsort(header.answered)[: terms.committee - terms.quorum]
     shares = jnp.moveaxis(header.shares[:, :, first], 1, 0).reshape(terms.committee, -1)

@@ -75,8 +75,8 @@ def test_what_a_user_draws_depends_on_a_name_and_its_number():
     assert same_bits(private.key[user], key_agreement.secret_key(own("key")))
     assert same_bits(private.seed[user], expand(words("seed"), "seed", 0, 2))
     secrets = jnp.concatenate([private.key[user], private.seed[user]])
-    shares = shamir.share(words("share"), secrets, threshold=N // 2 + 1, num_shares=N)
-    assert same_bits(by_owner(private.shares, peers)[:, user], shares)
+    shares = shamir.share(words("share")[None], secrets[None], threshold=N // 2 + 1, num_shares=N)
+    assert same_bits(by_owner(private.shares, peers)[:, user], shares[0])
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -199,7 +199,7 @@ def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not(graph)
     """A holder's point is its place in the group on the complete graph, else its place among the owner's peers."""
     result = run(QUORUMS[graph])
     private, peers, place = result["private"], result["peers"], np.asarray(result["roster"].circle.place)
-    points = by_owner(peers.back, peers) + 1 if graph == "k-regular" else np.tile(place[:, None] + 1, (1, N))
+    places = by_owner(peers.back, peers) if graph == "k-regular" else np.tile(place[:, None], (1, N))
     shares, held = by_owner(private.shares, peers), who_holds(peers)
     for owner in range(N):
         secret = np.concatenate([private.key[owner], private.seed[owner]])
@@ -207,7 +207,7 @@ def test_as_many_shares_as_the_threshold_reconstruct_and_one_fewer_do_not(graph)
         for fewer, enough in ((0, True), (1, False)):
             mine = holders[: QUORUMS[graph].threshold - fewer]
             chosen = jnp.zeros(N, bool).at[mine].set(True)
-            weights = lagrange_weights(jnp.asarray(points[:, owner], jnp.uint32), chosen)
+            weights = lagrange_weights(shamir.points(N)[places[:, owner]], chosen)
             assert (np.asarray(reconstruct(jnp.asarray(shares[:, owner]), weights)) == secret).all() == enough
 
 
