@@ -16,6 +16,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Antennas, Channel, ClientData, Link, Local, RoundInfo, RoundState
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
+from fedjax_priv.crypto import field, prg
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.engine.round import federated_round
@@ -144,6 +145,12 @@ def neighbours_of(circle, most):
     away = (place[:, None] - place[None, :]) % place.size
     near = np.minimum(away, place.size - away)
     return (near > 0) & (near <= most // 2)
+
+
+def agreed_seeds(secret, public):
+    """The seeds `[*n, w]` of pairs of a secret key and a public key `[*n, w]`, each power by itself."""
+    agreed = field.power(public, secret)
+    return jnp.moveaxis(prg.expand(jnp.moveaxis(agreed, -1, 0), "pair seed", 0, agreed.shape[-1]), 0, -1)
 
 
 def of_the_round(vectors):

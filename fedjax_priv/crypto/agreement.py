@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv._validate import one_of
 from fedjax_priv.crypto import key_agreement, x25519
@@ -18,18 +18,29 @@ class KeyAgreement(NamedTuple):
 
     secret: Callable[..., Array]  # (word [*n, w], spare [*n, w]), random words -> secret [*n, w]
     public_key: Callable[..., Array]  # (secret [*n, w]) -> [*n, w]
-    shared_seeds: Callable[..., Array]  # (secret [*n, w], public [*n, m, w], round, asked [*n, m]) -> [*n, m, w]
+    directory: Callable[..., PyTree]  # (public [n, w]) -> what is computed once of all public keys
+    shared_seeds: Callable[..., Array]  # (secret [*b, w], directory, peer [*b, m], round, asked [*b, m]) -> [*b, m, w]
     seed_words: tuple[int, ...]  # lengths it has, w
 
 
-def _simulated_seeds(secret: Array, public: Array, round: Array | int, asked: Array | None = None) -> Array:
+def _simulated_seeds(
+    secret: Array, directory: Array, peer: Array, round: Array | int, asked: Array | None = None
+) -> Array:
     del round, asked
-    return key_agreement.shared_seeds(secret, public)
+    return key_agreement.shared_seeds(secret, directory, peer)
 
 
-SIMULATED = KeyAgreement(key_agreement.exponents, key_agreement.public_key, _simulated_seeds, (2, 8))
+def _x25519_seeds(
+    secret: Array, directory: Array, peer: Array, round: Array | int, asked: Array | None = None
+) -> Array:
+    return x25519.shared_seeds(secret, directory[peer], round, asked)
+
+
+SIMULATED = KeyAgreement(
+    key_agreement.exponents, key_agreement.public_key, key_agreement.directory, _simulated_seeds, (2, 8)
+)
 """Diffie-Hellman in F_q limb by limb, of no strength: `crypto.key_agreement`."""
-X25519 = KeyAgreement(elements, x25519.public_key, x25519.shared_seeds, (8,))
+X25519 = KeyAgreement(elements, x25519.public_key, lambda public: public, _x25519_seeds, (8,))
 """X25519 and HKDF-SHA256 on the host: `crypto.x25519`."""
 
 AgreementName = Literal["simulated", "x25519"]

@@ -92,7 +92,8 @@ def _of_limbs(
 ) -> UInt32[Array, "n w"]:
     """All products of limbs as one product of matrices, added up by their power of two."""
     chunks, size, count, width = right.shape
-    products = jnp.matmul(left, right.reshape(chunks, size, -1), preferred_element_type=limbs.dtype)
+    # JAX would turn a stated dtype of the result to float32 under `vmap`, which traces this again.
+    products = lax.dot_general(left, right.reshape(chunks, size, -1), (((2,), (1,)), ((0,), (0,))))
     sums = _added(limbs, products).reshape(count, rows, count, width)
     total = jnp.zeros((rows, width), jnp.uint32)
     for power in reversed(range(2 * count - 1)):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
@@ -49,6 +49,7 @@ class Members(NamedTuple):
     round: Int[Array, " n"]
     public: UInt32[Array, "n s"]
     selected: Bool[Array, " n"]
+    directory: PyTree  # of all public keys, as the key agreement has it
 
 
 class Agreed(NamedTuple):
@@ -153,14 +154,15 @@ def _open_round(
         raise ValueError(f"threshold must be at most the size of the cohort, {n}, got {agreed.threshold}")
     others = jnp.maximum(cohort.selected.sum(dtype=jnp.uint32), 1) - 1
     listed = jnp.where(cohort.selected, others * message_bits(cohort.client[0]), 0)
-    roster = Members(cohort.client, cohort.round, state.public, cohort.selected)
+    directory = agreed.agreement.directory(state.public)
+    roster = Members(cohort.client, cohort.round, state.public, cohort.selected, directory)
     return Member(jnp.arange(n), state.secret), roster, {"advertise": Link(jnp.zeros_like(listed), listed)}
 
 
 def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "b n s"]:
     """The round keys of each member with every other."""
-    public = jnp.broadcast_to(roster.public, (*private.secret.shape[:1], *roster.public.shape))
-    agreed_on = agreed.agreement.shared_seeds(private.secret, public, 0, None)
+    everyone = jnp.broadcast_to(jnp.arange(len(roster.public)), (len(private.secret), len(roster.public)))
+    agreed_on = agreed.agreement.shared_seeds(private.secret, roster.directory, everyone, 0)
     seeds = jnp.moveaxis(jax.lax.optimization_barrier(agreed_on), 2, 0)
     return jnp.moveaxis(expand(seeds, "round key", roster.round[0], len(seeds), agreed.prg), 0, 2)
 

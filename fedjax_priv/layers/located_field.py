@@ -97,7 +97,10 @@ def paired_coordinates(**protocol: Any) -> Layer:
         secret = per_client(key_agreement.secret_key, named(key, "key"), cohort.client)
         circle = jax.lax.optimization_barrier(arrange(cohort, None if terms.quorum.complete else named(key, "graph")))
         public, nothing = key_agreement.public_key(secret), jnp.zeros_like(secret)
-        roster = sharing.Roster(cohort.client, cohort.round, public, nothing, cohort.group, cohort.selected, circle)
+        roster = sharing.Roster(
+            cohort.client, cohort.round, public, nothing, cohort.group, cohort.selected, circle,
+            key_agreement.directory(public),
+        )  # fmt: skip
         others, bits = jnp.maximum(sharing.group_holders(terms.quorum, roster), 1) - 1, message_bits(public[0])
         link = Link(jnp.where(cohort.selected, bits, 0), others * bits)
         return Paired(jnp.arange(cohort.client.size), secret), roster, {"advertise": link}

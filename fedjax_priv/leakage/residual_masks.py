@@ -118,8 +118,8 @@ def _known_pairs(protocol: Protocol, roster: Roster, known: KnownSecrets, slot: 
     near = peers(roster.circle, slot, protocol.quorum.holders)
     peer = near.slot[1:]
     shared_seeds = protocol.quorum.agreement.shared_seeds
-    agree = lambda key: shared_seeds(key, roster.key[slot][None], roster.round[0])[0]
-    own = shared_seeds(known.key[slot], roster.key[peer], roster.round[0])
+    agree = lambda key: shared_seeds(key, roster.directory, slot[None], roster.round[0])[0]
+    own = shared_seeds(known.key[slot], roster.directory, peer, roster.round[0])
     seeds = jnp.where(known.of[slot], own, jax.vmap(agree)(known.key[peer]))
     meets = near.there[1:] & (known.of[peer] | known.of[slot])
     return seeds, meets, roster.client[peer] > roster.client[slot]

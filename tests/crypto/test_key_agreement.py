@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import stats
 
-from fedjax_priv.crypto import key_agreement
+from fedjax_priv.crypto import key_agreement, prg
 from helpers import uniform
 
 Q = 2**32 - 5
@@ -11,7 +11,12 @@ N = 300
 
 secrets = jax.vmap(key_agreement.secret_key)(jax.random.split(jax.random.key(0), N))
 publics = jax.jit(jax.vmap(key_agreement.public_key))(secrets)
-all_pairs = jax.jit(jax.vmap(key_agreement.shared_seeds, (0, None)))
+
+
+@jax.jit
+def all_pairs(secrets, publics):
+    peer = jnp.broadcast_to(jnp.arange(len(publics)), (len(secrets), len(publics)))
+    return key_agreement.shared_seeds(secrets, key_agreement.directory(publics), peer)
 
 
 def p_value(words):
@@ -55,6 +60,19 @@ def test_half_of_the_seeds_are_squares_and_more_of_what_is_agreed_on():
 
 
 def test_another_public_key_gives_another_seed():
-    mine = key_agreement.shared_seeds(secrets[0], publics[1:2])
-    assert (mine != key_agreement.shared_seeds(secrets[0], publics[2:3])).all()
-    assert (mine != key_agreement.shared_seeds(secrets[0], jnp.roll(publics[1:2], 1, axis=1))).all()
+    mine = all_pairs(secrets[:1], publics[1:2])
+    assert (mine != all_pairs(secrets[:1], publics[2:3])).all()
+    assert (mine != all_pairs(secrets[:1], jnp.roll(publics[1:2], 1, axis=1))).all()
+
+
+def test_what_is_agreed_on_is_a_power_of_the_public_key():
+    """Against Python integers, with the smallest and the largest exponents; `peer` chooses the key."""
+    some = jnp.array([[1, Q - 2], [2**31, 15], [16, 2**32 - 6]], jnp.uint32)
+    peer = jnp.array([[4, 0], [7, 7], [1, 299]])
+    seeds = key_agreement.shared_seeds(some, key_agreement.directory(publics), peer)
+    agreed = [
+        [[pow(int(publics[j, limb]), int(own[limb]), Q) for limb in (0, 1)] for j in row]
+        for own, row in zip(some, peer, strict=True)
+    ]
+    for own, row in zip(seeds, np.array(agreed, np.uint32), strict=True):
+        assert np.array_equal(own, jax.vmap(lambda words: prg.expand(words, "pair seed", 0, 2))(row))

@@ -36,6 +36,14 @@ def test_columns_in_tiles(terms, columns):
         assert (product(a, b) == expected).all()
 
 
+def test_products_side_by_side_and_one_after_the_other():
+    """Traced again under `vmap`, 64 bits are kept."""
+    a, b = elements(2, 40), elements(3, 2, 40, 5)
+    a[0] = Q - 1
+    in_turn = jax.jit(jax.vmap(lambda b: jax.lax.map(lambda b: matrix.matmul(jnp.asarray(a), b), b)))
+    assert (np.asarray(in_turn(b)) == a.astype(object) @ b.astype(object) % Q).all()
+
+
 def evaluated(points, values, at):
     """The polynomial through the points, by Lagrange's formula in Python integers."""
     total = 0

@@ -5,9 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.layers import enrolled_masks
-from helpers import Q, cohort_of, refuses, run_layer, same_bits, survivors, uniform
+from helpers import Q, agreed_seeds, cohort_of, refuses, run_layer, same_bits, survivors, uniform
 
 KEY = jax.random.key(12)
 N, D = 6, 40
@@ -74,7 +73,7 @@ def test_survivors_open_keys_of_the_round_and_never_a_seed():
     opened = np.asarray(header.keys).any(2)
     expected = np.asarray(alive)[:, None] & ~np.asarray(alive)[None, :]
     assert (opened == expected).all()
-    seeds = np.asarray(jax.vmap(shared_seeds, (0, None))(state.secret, state.public))
+    seeds = np.asarray(agreed_seeds(state.secret[:, None], state.public[None]))
     secrets = {tuple(row) for row in np.concatenate([seeds.reshape(-1, 2), np.asarray(state.secret)])}
     seen = [np.asarray(leaf) for leaf in jax.tree.leaves((header, public)) if np.shape(leaf)[-1:] == (2,)]
     assert not secrets & {tuple(row) for leaf in seen for row in leaf.reshape(-1, 2)}

@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.layers import pairwise_masks, plain_field
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.status import Status
-from helpers import Q, cohort_of, neighbours_of, refuses, run_layer, same_bits, survivors, uniform
+from helpers import Q, agreed_seeds, cohort_of, neighbours_of, refuses, run_layer, same_bits, survivors, uniform
 
 N, D = 7, 4096
 KEY = jax.random.key(3)
@@ -62,8 +61,8 @@ def total(x, alive=slice(None)):
 def masks(volume, private, public):
     """Private ones `[n, d]` and pairwise ones `[n, n, d]`, each expanded by itself."""
     word = lambda purpose: jax.vmap(lambda seed: expand(seed, purpose, 5, D, prg_of(volume)))
-    pairwise = jax.vmap(lambda secret: word("pairwise mask")(shared_seeds(secret, public)))
-    return word("private mask")(private.seed), pairwise(private.key)
+    pairwise = jax.vmap(word("pairwise mask"))(agreed_seeds(private.key[:, None], public[None]))
+    return word("private mask")(private.seed), pairwise
 
 
 @pytest.mark.parametrize(("graph", "volume"), [("complete", WHOLE), ("k-regular", volume_of(3, 5))])

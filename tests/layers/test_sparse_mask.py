@@ -10,13 +10,23 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.crypto.prg import Prg, expand, philox
 from fedjax_priv.layers import sparse_masks
 from fedjax_priv.layers.secure_sum import bitmap, expansion
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.status import Status
-from helpers import Q, chi_square, cohort_of, neighbours_of, refuses, run_layer, same_bits, survivors, uniform
+from helpers import (
+    Q,
+    agreed_seeds,
+    chi_square,
+    cohort_of,
+    neighbours_of,
+    refuses,
+    run_layer,
+    same_bits,
+    survivors,
+    uniform,
+)
 
 KEY = jax.random.key(4)
 unpacked = jax.jit(jax.vmap(bitmap.unpack, (0, None)), static_argnums=1)
@@ -132,7 +142,7 @@ def run(layer, x=X, who=WHO, lost=(), gone=(), key=KEY, silent=None):
 
 @functools.partial(jax.jit, static_argnames=("how", "d"))
 def _pairs(how, secrets, keys, d):
-    seeds = jax.vmap(lambda secret: shared_seeds(secret, keys))(secrets).reshape(-1, 1, 2)
+    seeds = agreed_seeds(secrets[:, None], keys[None]).reshape(-1, 1, 2)
     yes = jnp.ones(seeds.shape[:2], bool)
     pairs = how.pairs(seeds, yes, yes, 5, d)
     return pairs.chosen, pairs.mask

@@ -11,11 +11,10 @@ from scipy.sparse.csgraph import connected_components
 
 from fedjax_priv.base import View
 from fedjax_priv.crypto import field
-from fedjax_priv.crypto.key_agreement import shared_seeds
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.secure_sum.sharing import Secrets
 from fedjax_priv.leakage import Colluders
-from helpers import cohort_of
+from helpers import agreed_seeds, cohort_of
 
 KEY = jax.random.key(11)
 
@@ -66,7 +65,8 @@ class Round(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def _chosen(protocol, d, keys, roster, edges):
-    seeds = jax.vmap(lambda i, j: shared_seeds(keys[i], roster.key[j][None]))(*edges.T)
+    i, j = edges.T
+    seeds = agreed_seeds(keys[i], roster.key[j])[:, None]
     yes = jnp.ones(seeds.shape[:2], bool)
     return protocol.expansion.pairs(seeds, yes, yes, roster.round[0], d).chosen
 

@@ -37,16 +37,22 @@ def seeds_of_clients(
     extent: Extent, secret: UInt32[Array, "b s"], members: UInt32[Array, "c s"], bitmaps: UInt32[Array, "b w"]
 ) -> UInt32[Array, "b c s"]:
     """r_iu of some clients, from their own secrets and the public keys of the members."""
-    public = jnp.broadcast_to(members, (len(secret), *members.shape))
-    return _bound(extent, extent.agreement.shared_seeds(secret, public, 0, None), bitmaps)
+    return _bound(extent, _agreed(extent.agreement, secret, members), bitmaps)
 
 
 def seeds_of_members(
     extent: Extent, secret: UInt32[Array, "c s"], clients: UInt32[Array, "b s"], bitmaps: UInt32[Array, "b w"]
 ) -> UInt32[Array, "b c s"]:
     """The same, from the members' secrets, the clients' public keys and the bitmaps that members are shown."""
-    public = jnp.broadcast_to(clients, (len(secret), *clients.shape))
-    return _bound(extent, jnp.moveaxis(extent.agreement.shared_seeds(secret, public, 0, None), 0, 1), bitmaps)
+    return _bound(extent, jnp.moveaxis(_agreed(extent.agreement, secret, clients), 0, 1), bitmaps)
+
+
+def _agreed(
+    agreement: KeyAgreement, secret: UInt32[Array, "b s"], public: UInt32[Array, "c s"]
+) -> UInt32[Array, "b c s"]:
+    """What each secret agrees on with each public key."""
+    everyone = jnp.broadcast_to(jnp.arange(len(public)), (len(secret), len(public)))
+    return agreement.shared_seeds(secret, agreement.directory(public), everyone, 0)
 
 
 def _bound(extent: Extent, keys: UInt32[Array, "b c s"], bitmaps: UInt32[Array, "b w"]) -> UInt32[Array, "b c s"]:

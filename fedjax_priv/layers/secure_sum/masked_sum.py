@@ -166,7 +166,7 @@ def pairs_of(
     meets, plus = near.there[:, 1:] & active[peer], roster.client[peer] > roster.client[slot][:, None]
     if asked is not None:
         meets &= asked[:, None]
-    seeds = protocol.quorum.agreement.shared_seeds(secret, roster.key[peer], roster.round[0], meets)
+    seeds = protocol.quorum.agreement.shared_seeds(secret, roster.directory, peer, roster.round[0], meets)
     # Without the barrier XLA on a CPU agrees on a seed again for each of its words.
     seeds = jax.lax.optimization_barrier(seeds)
     if protocol.bind_model:  # what a peer of a lost user added depends on the peer's own model

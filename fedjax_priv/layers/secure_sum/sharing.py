@@ -59,6 +59,7 @@ class Roster(NamedTuple):
     group: Int[Array, " n"]
     selected: Bool[Array, " n"]
     circle: Circle
+    directory: PyTree  # of all keys, as the key agreement has it
     digest: PyTree = ()  # uint32 [n, 2], of the model that each user was given, as the server knows; (): not needed
 
 
@@ -105,8 +106,9 @@ def open_round(
     circle = jax.lax.optimization_barrier(arrange(cohort, None if quorum.complete else named(key, "graph")))
     public = quorum.agreement.public_key(secret)
     roster = Roster(
-        cohort.client, cohort.round, public, commitment(seed), cohort.group, cohort.selected, circle, cohort.digest
-    )
+        cohort.client, cohort.round, public, commitment(seed), cohort.group, cohort.selected, circle,
+        quorum.agreement.directory(public), cohort.digest,
+    )  # fmt: skip
     shares = _share(quorum, coefficients, jnp.concatenate([secret, seed], 1), roster, placement)
     private = Secrets(jnp.arange(cohort.client.size), secret, seed, shares, public)
     return private, roster, _opening_bits(quorum, private, roster)
