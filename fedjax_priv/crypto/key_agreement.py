@@ -75,6 +75,6 @@ def shared_seeds(
         entries, shift = window
         return field.mul(agreed, entries[(limbs >> shift) & np.uint32(2**WINDOW - 1), limb, peer[None]]), None
 
-    shifts = np.arange(0, 32, WINDOW, dtype=np.uint32)
+    shifts = jnp.arange(0, 32, WINDOW, dtype=jnp.uint32)
     agreed, _ = lax.scan(times_one_window, jnp.ones((len(limbs), *peer.shape), jnp.uint32), (powers, shifts))
     return jnp.moveaxis(prg.expand(agreed, "pair seed", 0, len(agreed)), 0, -1)
