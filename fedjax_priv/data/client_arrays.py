@@ -1,7 +1,7 @@
 """From samples and a partition of them to the stacked arrays of a round: NumPy, on the host."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -157,3 +157,17 @@ def _check_parts(parts: Any, num_samples: int) -> None:
             raise ValueError(f"parts[{client}] must be 1-d integers, not empty, got {part.dtype} {part.shape}")
         if part.min() < 0 or part.max() >= num_samples:
             raise ValueError(f"parts[{client}] must be sample numbers from 0 to {num_samples - 1}")
+    _check_tail(parts, num_samples)
+
+
+def _check_tail(parts: Sequence[np.ndarray], num_samples: int) -> None:
+    """Parts of all samples up to one, and of none after it, were made from a column that is too short."""
+    used = np.zeros(num_samples, bool)
+    for part in parts:
+        used[part] = True
+    first = int(used.sum())
+    if first < num_samples and used[:first].all():
+        raise ValueError(
+            f"parts must not leave out the last samples alone, got all of the first {first} of {num_samples}: split a "
+            f"column as long as examples, or pass examples[:{first}]"
+        )

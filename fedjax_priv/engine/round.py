@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate, base
+from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.memory_of_models import nothing_trained, who_trains
 from fedjax_priv.engine.mesh import resolve_mesh
@@ -201,9 +202,9 @@ def _descend(
 ) -> tuple[Array, base.RoundState]:
     """One direction from the groups' rows, and a step of the server's optimizer along it."""
     flat, unravel = ravel_pytree(state.params)
-    direction, opinion = check_direction(
-        parts.aggregate.apply(key, state.aggregate, groups), flat.size, state.aggregate
-    )
+    with calling("aggregate.apply", value=groups.value):
+        made = parts.aggregate.apply(key, state.aggregate, groups)
+    direction, opinion = check_direction(made, flat.size, state.aggregate)
     delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
     params = optax.apply_updates(state.params, delta)
     return direction, state._replace(params=params, server=optimizer, aggregate=opinion)

@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
 from fedjax_priv.engine.blocks import num_rows, over_clients
+from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.live_bytes import live_bytes
 from fedjax_priv.engine.parts import Parts
@@ -73,7 +74,8 @@ def _train(
     data: PyTree,
 ) -> tuple:
     params, _ = shared
-    made = parts.local.apply(keys["local"], memory, params, data, who)
+    with calling("local.apply", params=params, examples=data.examples):
+        made = parts.local.apply(keys["local"], memory, params, data, who)
     _validate.returned(3, "updates [b, d], memory, losses [b]", **{"local.apply": made})
     update, memory, loss = made
     b = who.client.shape[0]

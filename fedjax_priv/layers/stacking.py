@@ -24,6 +24,7 @@ from fedjax_priv.base import (
     Sent,
     Stated,
 )
+from fedjax_priv.engine.calls import calling
 from fedjax_priv.keys import each_named
 
 
@@ -172,7 +173,8 @@ def stack(**layers: Layer) -> Layer:
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
         refused, valid = status, ()
         for name, layer in layers.items():
-            made = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
+            with calling(f"{name}.{half}", x=x):
+                made = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
             x, state[name], sent = _encoded(f"{name}.{half}", made, cohort)
             bits, clear[name] = bits + sent.bits, sent.clear
             status, refused = status | sent.status, refused | sent.refused
@@ -202,7 +204,9 @@ def stack(**layers: Layer) -> Layer:
 
     def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         for name in reversed(layers):
-            received = _decoded(name, layers[name].placed(placement).decode(header[name], public[name], received))
+            with calling(f"{name}.decode", value=received.value):
+                made = layers[name].placed(placement).decode(header[name], public[name], received)
+            received = _decoded(name, made)
         return received
 
     encode = functools.partial(down, "encode")

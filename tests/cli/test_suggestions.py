@@ -1,6 +1,7 @@
 """Words that name nothing, and hints that are about the command that was named."""
 
 import re
+import runpy
 
 import jax
 import pytest
@@ -58,6 +59,12 @@ def test_hints_are_about_the_command_that_was_named(monkeypatch, capsys):
 def test_the_version_is_that_of_the_package(monkeypatch, capsys):
     status, out, _ = said(monkeypatch, capsys, "--version")
     assert status == 0 and out.startswith(f"fedjax-priv {fedjax_priv.__version__}, JAX {jax.__version__}, Python 3.")
+
+
+def test_the_package_run_as_a_module_is_the_command(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["fedjax_priv", "--version"])
+    runpy.run_module("fedjax_priv", run_name="__main__")
+    assert capsys.readouterr().out.startswith(f"fedjax-priv {fedjax_priv.__version__}")
 
 
 @pytest.mark.parametrize("arguments", [[], ["no_such_paper"], ["--all"]])

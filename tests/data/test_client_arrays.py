@@ -138,6 +138,12 @@ def test_options_of_another_partition_are_refused_with_its_own(partition, option
         ([1.0, 2.0], [np.array([0])], r"examples\[0\] must be an array \[N, ...\], got float: np.asarray makes one"),
         ((X, Y), Y, r"parts must be a list .*such as data.by_user\(users\), got ndarray"),
         ((X, Y), [[0, 1]], r"parts\[0\] must be an array of sample numbers, got list"),
+        (
+            (X, Y),
+            by_user(np.array([2, 1, 2])),
+            rf"parts must not leave out the last samples alone, got all of the first 3 of {len(X)}: split a column as "
+            r"long as examples, or pass examples\[:3\]",
+        ),
     ],
 )
 def test_lists_where_arrays_belong_are_refused(examples, parts, message):

@@ -30,7 +30,7 @@ class Keep(NamedTuple):
     folder: str | pathlib.Path
     every: int | None = None  # rounds between two checkpoints, a multiple of a chunk's; None: after every chunk
     resume: bool = False  # continue the run in the folder, or start it if there is none
-    config: Mapping[str, Any] = MappingProxyType({})  # further numbers and strings for the manifest
+    config: Mapping[str, Any] = MappingProxyType({})  # for the manifest, such as the "system" that `list` shows
 
 
 class RunWriter:

@@ -1,0 +1,83 @@
+"""Functions that users write: an error names the one it was raised in, and draws from NumPy are noticed."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import aggregators, layers
+from fedjax_priv.base import Aggregator, Local
+from fedjax_priv.engine.calls import calling
+from helpers import engine, targets, towards_target
+
+D = 5
+
+
+def wrong(*shapes):
+    return jnp.ones((2, 3)) @ jnp.ones(7)
+
+
+def in_a_round(**parts):
+    """Traces a round of ten clients in which one part is a user's own."""
+    system = engine(**{"local": towards_target()} | parts)
+    key, params, data = jax.random.key(0), jnp.zeros(D), targets(10, D)
+    jax.eval_shape(system.step, key, jax.eval_shape(system.init, key, params, data), data)
+
+
+def stacked(**own):
+    return layers.stack(mine=layers.stateless(**own), send=layers.plain())
+
+
+RULE = aggregators.mean()
+OWN = {
+    "mine.encode, called with x float32[3, 5]": lambda f: {"layers": stacked(encode=lambda key, x, cohort: f(x))},
+    "mine.decode, called with value float32[1, 5]": lambda f: {"layers": stacked(decode=lambda r: f(r.value))},
+    "local.apply, called with params float32[5], examples": lambda f: {
+        "local": Local(lambda n, params: (), lambda key, memory, params, data, who: f(params))
+    },
+    "aggregate.apply, called with value float32[1, 5]": lambda f: {
+        "aggregate": Aggregator(RULE.init, lambda key, state, received: f(received.value))
+    },
+}
+
+
+@pytest.mark.parametrize("where", OWN)
+def test_an_error_says_where_it_was_raised_and_is_otherwise_what_it_was(where):
+    with pytest.raises(TypeError, match="dot_general|matmul") as caught:
+        in_a_round(**OWN[where](wrong))
+    notes = [note for note in caught.value.__notes__ if note.startswith("in ")]
+    assert len(notes) == 1 and notes[0].startswith(f"in {where}")
+    assert not any("traced" in note for note in caught.value.__notes__)
+
+
+def test_a_branch_on_values_is_told_what_to_use():
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        in_a_round(**OWN["mine.encode, called with x float32[3, 5]"](lambda x: x if x.sum() > 0 else -x))
+    assert any("jax.lax.cond" in note for note in caught.value.__notes__)
+
+
+def test_our_own_errors_stay_as_they_are():
+    """Of what a function returned, and of an argument that it gave to another."""
+    for own in (lambda x: x[0], lambda x: aggregators.trimmed_mean(-1)):
+        with pytest.raises(
+            ValueError, match=r"mine.encode must return a row for each|^num_byzantine must be an integer"
+        ) as caught:
+            in_a_round(layers=stacked(encode=lambda key, x, cohort, own=own: own(x)))
+        assert not any(note.startswith("in ") for note in getattr(caught.value, "__notes__", []))
+
+
+def test_inside_another_call_the_inner_one_is_named_first():
+    with pytest.raises(ValueError, match="wrong") as caught, calling("outer", x=1.0), calling("inner", x=2):
+        raise ValueError("wrong")
+    assert caught.value.__notes__ == ["in inner, called with x int", "in outer, called with x float"]
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.normal(), lambda: np.random.random(312)])  # noqa: NPY002
+def test_a_draw_from_numpys_generator_is_noticed(draw):
+    own = {"layers": stacked(encode=lambda key, x, cohort: x + np.float32(np.sum(draw())))}
+    with pytest.warns(UserWarning, match=r"^mine.encode draws from np.random while it is traced"):
+        in_a_round(**own)
+
+
+def test_draws_by_the_key_are_none():
+    in_a_round(layers=stacked(encode=lambda key, x, cohort: x + jax.random.normal(key, x.shape)))
