@@ -90,15 +90,20 @@ def system(
 def of_cell(config: Config, tried: Tried, whole: data.Dataset, model: Model, evaluate: Callable) -> xr.DataArray:
     """Rounds to the target by `start`, `rate` (its place in the grid) and `seed`; infinite if it is not reached."""
     clients = clients_of(config, tried.cell.partition, whole)
-    samples, found = clients.examples[1].shape[1], []
-    for start in tried.starts:
+    samples = clients.examples[1].shape[1]
+
+    def needed(start: str, rates: tuple[float, ...]) -> list[list[float]]:
         runs = sweep(
             lambda rate: system(config, tried.cell, model, rate, samples),
-            {"rate": tried.rates, "seed": range(config.repeats)}, jax.random.key(config.seed), started(model, start),
+            {"rate": rates, "seed": range(config.repeats)}, jax.random.key(config.seed), started(model, start),
             clients, rounds=tried.rounds, every=tried.every, evaluate=evaluate, keep=next_run(), progress=False,
         )  # fmt: skip
-        to = [[published.rounds_to(config.target, runs.evaluation, runs.accuracy.sel(rate=rate, seed=seed))
-               for seed in runs.seed] for rate in runs.rate]  # fmt: skip
+        return [[published.rounds_to(config.target, runs.evaluation, runs.accuracy.sel(rate=rate, seed=seed))
+                 for seed in runs.seed] for rate in runs.rate]  # fmt: skip
+
+    found = []
+    for start in tried.starts:
+        to = needed(start, tried.rates) + (needed(start, tried.further) if tried.further else [])
         found.append(xr.DataArray(to, dims=("rate", "seed"), coords={"rate": range(len(to))}))
     return xr.concat(found, xr.Variable("start", list(tried.starts))).assign_coords(place=tried.cell.name)
 

@@ -22,6 +22,12 @@ class Tried(NamedTuple):
     rates: tuple[float, ...]  # a multiplicative grid
     every: int = 1  # rounds between evaluations
     starts: tuple[str, ...] = (LECUN,)
+    further: tuple[float, ...] = ()  # rates above the grid, tried since its last one was best; runs of their own
+
+    @property
+    def all_rates(self) -> tuple[float, ...]:
+        """From the lowest."""
+        return self.rates + self.further
 
 
 class Config(NamedTuple):
@@ -56,14 +62,14 @@ def at_best(tried: Tried, rounds: xr.DataArray, start: str | None = None) -> Bes
 
     Where no rate reaches the target with every seed it is the one that does with most of them.
     """
-    values = log(rounds.sel(start=start or tried.starts[0])).isel(rate=slice(len(tried.rates)))
+    values = log(rounds.sel(start=start or tried.starts[0])).isel(rate=slice(len(tried.all_rates)))
     reached = xr.apply_ufunc(np.isfinite, values)
     mean = values.where(reached).mean("seed").fillna(np.inf).values
     place = int(np.lexsort((mean, -reached.sum("seed").values))[0])
     return Best(
-        tried.rates[place],
+        tried.all_rates[place],
         rounds.sel(start=start or tried.starts[0]).isel(rate=place),
-        place in (0, len(tried.rates) - 1),
+        place in (0, len(tried.all_rates) - 1),
     )
 
 

@@ -14,7 +14,7 @@ from experiments.anchors.mcmahan_printed import ALL, CNN, TWO_NN, Cell
 from experiments.anchors.starts import LECUN, STARTS, started
 from experiments.cards import cards, folder_of, result
 from experiments.table import RESULTS
-from fedjax_priv import data, models, systems
+from fedjax_priv import data, metrics, models, systems
 from fedjax_priv.losses import softmax_cross_entropy
 
 RATES = grid(0.1)
@@ -80,6 +80,29 @@ def test_the_rate_that_most_seeds_reach_the_target_with():
 def test_each_cell_has_its_own_rate():
     (claim,) = outcome([[[[90.0] * 3, [80.0] * 3, [85.0] * 3]]]).claims
     assert claim.found.startswith("80.0 rounds (80.0 to 80.0, 3 seeds) at rate 0.1, 0.92 times the printed")
+
+
+@pytest.mark.parametrize(
+    ("best", "found", "word"),
+    [(2, "at rate 0.215", "reproduced"), (3, "at rate 0.464", "not decided"), (0, "at rate 0.0464", "not decided")],
+)
+def test_a_rate_that_was_tried_further_on_moves_the_edge(best, found, word):
+    rows = [BAD] * 4
+    rows[best] = [86, 87, 88]
+    (claim,) = outcome([[rows]], [Tried(TENTH, 200, grid(0.1), further=(0.464,))]).claims
+    assert found in claim.found and claim._replace(differs="").said == word
+
+
+def test_further_rates_are_runs_as_those_of_the_grid_are():
+    """With the same seeds; two sweeps, and one of all rates."""
+    config = FIGURES["mcmahan_2nn"].scales["quick"]._replace(num_clients=4, target=0.3)
+    whole, model = data.digits(), mcmahan.model_of(config)
+    evaluate = metrics.accuracy(model, whole.x_test, whole.y_test)
+    tried = Tried(Cell(0.5, 10, "iid"), 2, (0.05, 0.1, 0.2))
+    split = tried._replace(rates=(0.05, 0.1), further=(0.2,))
+    one, two = (mcmahan.of_cell(config, each, whole, model, evaluate) for each in (tried, split))
+    assert one.shape == (1, 3, 2) and np.isfinite(one[0, -1]).all() and len(np.unique(one)) > 3
+    np.testing.assert_allclose(one, two, rtol=1e-3)
 
 
 @pytest.mark.parametrize(("more", "verdict"), [([300, 320, 340], True), ([90, 80, 85], False), ([60, 90, 140], None)])
