@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from experiments import published
 from experiments.anchors import mcmahan
-from experiments.anchors.mcmahan_claims import Best, Tried, at_best, factors, grid, log, said
+from experiments.anchors.mcmahan_claims import Best, Tried, at_best, factors, grid, log, said, same_ratio
 from experiments.anchors.mcmahan_claims import Config as Table
 from experiments.anchors.mcmahan_printed import FACTOR, TWO_NN, Cell
 from experiments.anchors.starts import LECUN, started
@@ -28,7 +28,7 @@ from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, Model
 from fedjax_priv.keys import per_client
 from fedjax_priv.runs.sweep import sweep
 
-CELL, ONE = Cell(0.1, 10, "iid"), Cell(0.0, 10, "iid")
+CELL, ONE, SHARDS = Cell(0.1, 10, "iid"), Cell(0.0, 10, "iid"), Cell(0.1, 10, "shards")
 BASE = "as in the table's card"
 PIXELS = {
     "0 to 1": lambda x: x,
@@ -60,6 +60,7 @@ CHANGES = (
     Change("the same batches in every round", batches="same every round"),
     Change("batches with replacement", batches="with replacement"),
     Change("one client a round, pixels from -0.5 to 0.5", grid(0.0464), pixels=HALF, rounds=450, every=3, cell=ONE),
+    Change("two shards a client, pixels from -0.5 to 0.5", grid(0.1), pixels=HALF, rounds=700, every=5, cell=SHARDS),
 )
 """The tutorial is TensorFlow's of 2015 on MNIST, `models/image/mnist/convolutional.py`. The paper's CNN is its network,
 so the paper may have its other choices, too: pixels from -0.5 to 0.5, kernels of deviation 0.1 and biases of 0.1."""
@@ -79,15 +80,15 @@ class Config(NamedTuple):
 def run(config: Config) -> Outcome:
     """Every change with every rate and seed, and what came of it."""
     whole = load(Task(config.dataset))  # pyright: ignore[reportArgumentType]
-    clients = data.federate(whole, config.num_clients, seed=config.seed)
-    curves = [of_change(config, change, whole, clients) for change in config.changes]
+    curves = [of_change(config, change, whole) for change in config.changes]
     names = xr.Variable("change", [change.name for change in config.changes])
     return judge(config, xr.Dataset({"accuracy": xr.concat(curves, names, join="outer")}))
 
 
-def of_change(config: Config, change: Change, whole: data.Dataset, clients: ClientData) -> xr.DataArray:
+def of_change(config: Config, change: Change, whole: data.Dataset) -> xr.DataArray:
     """Test accuracy by `rate` (its place in the grid), `seed` and `evaluation`."""
-    table = Table((), dataset=config.dataset, num_clients=config.num_clients)
+    table = Table((), dataset=config.dataset, num_clients=config.num_clients, seed=config.seed)
+    clients = mcmahan.clients_of(table, change.cell.partition, whole)
     model = seen(mcmahan.model_of(table), change.pixels)
     make = lambda rate: system(table, change, model, rate)
     runs = sweep(
@@ -132,11 +133,12 @@ def seen(model: Model, pixels: str) -> Model:
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
-    rounds = {change: best(change, crossings(config, result, change)).rounds for change in config.changes}
-    plain = config.changes[0]
+    tried = {change: best(change, crossings(config, result, change)) for change in config.changes}
+    rounds, plain = {change: at.rounds for change, at in tried.items()}, config.changes[0]
     base = rounds.pop(plain)
     claims = [same(config, change, at, base) for change, at in rounds.items()]
     claims += [same(config, plain._replace(name=name), at, base) for name, at in of_base(config, result).items()]
+    claims += ratio_of_shards(config, {change.cell: at for change, at in tried.items() if change.pixels == HALF})
     notes = [
         f"{config.num_clients} clients, E = 1, {CELL.name} unless the line says more; each line at its best rate",
         f"as in the table's card: {said(base)} to {config.target:.0%}; printed: {TWO_NN[CELL]}",
@@ -213,6 +215,14 @@ def same(config: Config, change: Change, rounds: xr.DataArray, base: xr.DataArra
     if change.cell == CELL and np.isfinite(base).all():
         found += f", {factors(gap(log(rounds), log(base)))} ours"
     return claim._replace(found=found, verdict=None if claim.why == Open.NOT_RUN else apart.verdict, note=apart.missing)
+
+
+def ratio_of_shards(config: Config, best: dict[Cell, Best]) -> list[Claim]:
+    """Whether non-IID data cost as many times the rounds as printed, with the pixels that IID rounds speak for."""
+    if config.dataset != "mnist" or not {CELL, SHARDS} <= best.keys():
+        return []
+    claim = same_ratio(SHARDS, CELL, best, TWO_NN)
+    return [claim._replace(id="ratio, two shards", text=f"{claim.text}, pixels {HALF}", source=Source.OURS)]
 
 
 def draw(config: Config, rounds: dict[Change, xr.DataArray], base: xr.DataArray) -> Figure:

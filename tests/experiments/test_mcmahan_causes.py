@@ -8,6 +8,7 @@ import xarray as xr
 
 from experiments.anchors import mcmahan_causes
 from experiments.anchors.mcmahan_causes import BASE, PIXELS, Change, Config, batched, redrawn
+from experiments.anchors.mcmahan_claims import Best
 from fedjax_priv import models
 from fedjax_priv.base import ClientData, Local
 from fedjax_priv.testing import cohort_of
@@ -116,3 +117,17 @@ def test_other_definitions_of_reached():
     _, found = words(base=(33.0, 35.0, 37.0))
     assert found["by the mean of the last 5 evaluations"].startswith("37.0 rounds (35.0 to 39.0")
     assert found["evaluated every 10 rounds"].startswith("35.0 rounds")  # straight lines are met between evaluations
+
+
+@pytest.mark.parametrize(
+    ("shards", "word"),
+    [([608, 612, 615], "reproduced"), ([300, 310, 305], "differs"), ([400, 620, 900], "not decided")],
+)
+def test_what_two_shards_cost_is_compared_with_what_they_cost_in_print(shards, word):
+    """664 / 87 = 7.63 times; with the pixels that have IID rounds as printed."""
+    at = lambda rounds: Best(0.1, xr.DataArray(np.array(rounds, float), dims="seed"), edge=False)
+    both = {mcmahan_causes.CELL: at([80, 80, 81]), mcmahan_causes.SHARDS: at(shards)}
+    (claim,) = mcmahan_causes.ratio_of_shards(Config(()), both)
+    assert claim.expected == "7.63 times" and claim._replace(differs="").said == word
+    assert not mcmahan_causes.ratio_of_shards(Config(()), {mcmahan_causes.CELL: at([80, 80, 81])})
+    assert not mcmahan_causes.ratio_of_shards(Config((), "digits"), both)
