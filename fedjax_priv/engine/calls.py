@@ -66,4 +66,4 @@ def _numpy_state() -> tuple[int, int]:
 def _shapes(tree: PyTree) -> str:
     one = lambda a: f"{a.dtype}[{', '.join(map(str, a.shape))}]" if hasattr(a, "dtype") else type(a).__name__
     leaves = [one(a) for a in jax.tree.leaves(tree)]
-    return ", ".join(leaves[:4]) + (", ..." if len(leaves) > 4 else "")
+    return ", ".join(leaves[:4]) + (", ..." if len(leaves) > 4 else "") or "()"

@@ -159,10 +159,12 @@ def stack(**layers: Layer) -> Layer:
         key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
     ) -> tuple[PyTree, PyTree, Bits]:
         keys = each_named(key, layers)
-        opened = {
-            name: _opened(name, layer.placed(placement).advertise(keys[name], state[name], cohort))
-            for name, layer in layers.items()
-        }
+
+        def one(name: str, layer: Layer) -> tuple:
+            with calling(f"{name}.advertise", state=state[name]):
+                return _opened(name, layer.placed(placement).advertise(keys[name], state[name], cohort))
+
+        opened = {name: one(name, layer) for name, layer in layers.items()}
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
         return private, public, add_bits(*bits.values())
 
@@ -193,13 +195,14 @@ def stack(**layers: Layer) -> Layer:
         placement: Placement = ONE_DEVICE,
         lists: Lists | None = None,
     ) -> tuple[PyTree, Bits]:
-        closed = {
-            name: layer.placed(placement).disclose(
-                private[name], public[name], clear[name], alive, online,
-                **({"lists": lists} if layer.by_list and lists is not None else {}),
-            )
-            for name, layer in layers.items()
-        }  # fmt: skip
+
+        def one(name: str, layer: Layer) -> tuple:
+            own = private[name], public[name], clear[name]
+            with calling(f"{name}.disclose", private=own[0], public=own[1], clear=own[2]):
+                listed = {"lists": lists} if layer.by_list and lists is not None else {}
+                return layer.placed(placement).disclose(*own, alive, online, **listed)
+
+        closed = {name: one(name, layer) for name, layer in layers.items()}
         return {name: one[0] for name, one in closed.items()}, add_bits(*(one[1] for one in closed.values()))
 
     def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:

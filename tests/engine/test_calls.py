@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv import aggregators, layers
+from fedjax_priv import aggregators, layers, simulate
 from fedjax_priv.base import Aggregator, Local
 from fedjax_priv.engine.calls import calling
 from helpers import engine, targets, towards_target
@@ -28,10 +28,20 @@ def stacked(**own):
     return layers.stack(mine=layers.stateless(**own), send=layers.plain())
 
 
+def above(**halves):
+    return layers.stack(mine=layers.stateless()._replace(**halves), send=layers.plain())
+
+
 RULE = aggregators.mean()
 OWN = {
     "mine.encode, called with x float32[3, 5]": lambda f: {"layers": stacked(encode=lambda key, x, cohort: f(x))},
     "mine.decode, called with value float32[1, 5]": lambda f: {"layers": stacked(decode=lambda r: f(r.value))},
+    "mine.advertise, called with state ()": lambda f: {
+        "layers": above(advertise=lambda key, state, who: (f(0), (), {}))
+    },
+    "mine.disclose, called with private (), public (), clear ()": lambda f: {
+        "layers": above(disclose=lambda private, public, clear, alive, online: (f(0), {}))
+    },
     "local.apply, called with params float32[5], examples": lambda f: {
         "local": Local(lambda n, params: (), lambda key, memory, params, data, who: f(params))
     },
@@ -48,6 +58,13 @@ def test_an_error_says_where_it_was_raised_and_is_otherwise_what_it_was(where):
     notes = [note for note in caught.value.__notes__ if note.startswith("in ")]
     assert len(notes) == 1 and notes[0].startswith(f"in {where}")
     assert not any("traced" in note for note in caught.value.__notes__)
+
+
+def test_an_error_of_evaluate_does_too():
+    system, data = engine(), targets(10, D)._replace(count=jnp.full(10, D))
+    with pytest.raises(TypeError, match="dot_general|matmul") as caught:
+        simulate(system, jax.random.key(0), jnp.zeros(D), data, rounds=1, evaluate=wrong, progress=False)
+    assert "in evaluate, called with params float32[5]" in caught.value.__notes__
 
 
 def test_a_branch_on_values_is_told_what_to_use():

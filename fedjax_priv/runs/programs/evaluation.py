@@ -9,6 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
+from fedjax_priv.engine.calls import calling
 from fedjax_priv.runs.programs import lowering
 from fedjax_priv.runs.programs.layout import Layout
 from fedjax_priv.runs.records import result_dataset
@@ -41,7 +42,13 @@ def compile_evaluation(
     ravel = jax.jit(layout.each(lambda params: ravel_pytree(params)[0], 0), out_shardings=layout.out)
     one_copy = (lambda flat: flat) if layout.by_runs else (lambda flat: flat.addressable_data(0))
     flat = ravel(params)
-    measure = jax.jit(layout.each(lambda flat: evaluate(unravel(flat)) if evaluate else {}, 0))
+
+    def metrics_of(flat: jax.Array) -> PyTree:
+        params = unravel(flat)
+        with calling("evaluate", params=params):
+            return evaluate(params) if evaluate else {}
+
+    measure = jax.jit(layout.each(metrics_of, 0))
     lowered = lowering.lower(measure, one_copy(flat))
     metrics = lowered.out_info
     scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1]
