@@ -99,6 +99,7 @@ def main(root, kills):
             continue
         kills -= 1
         logged = {(record["wave"], record["round"]) for record in log_file.read(folder) if record["round"]}
-        print("killed", number, len(logged), committed(folder / run_folder.CHECKPOINT))
+        ended = (folder / run_folder.RESULT).exists()  # and its checkpoints may be gone
+        print("killed", number, len(logged), len(logged) if ended else committed(folder / run_folder.CHECKPOINT))
     assert one_life(root / str(number))
     print("finished", number)

@@ -22,7 +22,7 @@ class Tried(NamedTuple):
     rates: tuple[float, ...]  # a multiplicative grid
     every: int = 1  # rounds between evaluations
     starts: tuple[str, ...] = (LECUN,)
-    further: tuple[float, ...] = ()  # rates above the grid, tried since its last one was best; runs of their own
+    further: tuple[float, ...] = ()  # rates above the grid, tried since its last one was best; in separate runs
 
     @property
     def all_rates(self) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool
 
 from fedjax_priv.base import Cohort, Layer
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.agreement import SIMULATED, KeyAgreement
 
 
 class Garbled(NamedTuple):
@@ -25,12 +26,13 @@ class GarbledAnswers(NamedTuple):
     commitment: Any = 0  # [2], to the sum of what is opened
 
 
-def garbling(layer: Layer, garbled: Garbled) -> Layer:
-    """A layer of masks between pairs whose messages are garbled."""
+def garbling(layer: Layer, garbled: Garbled, agreement: KeyAgreement = SIMULATED) -> Layer:
+    """A layer of masks between pairs, with this key agreement, whose messages are garbled."""
 
     def advertise(*args: Any, **how: Any) -> tuple:
         private, roster, bits = layer.advertise(*args, **how)
-        told = roster._replace(key=roster.key + garbled.key, commitment=roster.commitment + garbled.commitment)
+        key, commitment = roster.key + garbled.key, roster.commitment + garbled.commitment
+        told = roster._replace(key=key, commitment=commitment, directory=agreement.directory(key))
         return private._replace(shares=field.canonical(private.shares + garbled.shares)), told, bits
 
     return layer._replace(advertise=advertise)

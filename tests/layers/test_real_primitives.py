@@ -10,6 +10,7 @@ import pytest
 from experiments.benchmarks.garbled import Garbled, accepted, garbling
 from fedjax_priv import systems
 from fedjax_priv.crypto import x25519
+from fedjax_priv.crypto.agreement import X25519
 from fedjax_priv.crypto.prg import chacha20, expand
 from fedjax_priv.layers import pairwise_masks
 from fedjax_priv.status import Status
@@ -41,7 +42,7 @@ LAYER = pairwise_masks(2, group_size=HOLDERS, threshold=2, **REAL)
 @functools.partial(jax.jit, compiler_options=QUICK)
 def played(x, alive, online, garbled, byzantine):
     who = WHO._replace(byzantine=byzantine)
-    outcome = layer_round(garbling(LAYER, garbled), KEY, x, who, alive, online)
+    outcome = layer_round(garbling(LAYER, garbled, X25519), KEY, x, who, alive, online)
     return outcome, accepted(outcome, who)
 
 
