@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from experiments import published
 from experiments.anchors.mcmahan_claims import (
@@ -129,4 +130,6 @@ def draw(config: Config, best: dict[Cell, Best], table: dict[Cell, int]) -> Figu
     axes.set_yticks(range(len(best)), [cell.name for cell in best])
     axes.invert_yaxis()
     finish(axes, f"{config.printed}: rounds to {config.target:.0%}", xlabel="rounds", xscale="log")
+    for set_formatter in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
+        set_formatter(LogFormatter())  # 20, not 2 x 10^1
     return picture
