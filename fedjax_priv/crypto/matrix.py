@@ -34,7 +34,7 @@ class Limbs(NamedTuple):
 HALVES = Limbs(16, jnp.float64, 2**21)
 QUARTERS = Limbs(8, jnp.float32, 2**8)
 MAX_TERMS = 2**14
-"""Terms for which sums of products of limbs, as many as have one power of two, are below q; of `QUARTERS`."""
+"""Of a sum: products of limbs of `QUARTERS` then add up to less than q, and those of `HALVES` to less than 2**46."""
 
 
 def matmul(a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n w"]:

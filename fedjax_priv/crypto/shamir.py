@@ -4,8 +4,6 @@ A holder's share is the value, at the holder's point, of a polynomial with the s
 shares determine the secret, fewer are independent of it.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +18,6 @@ _TURN = (int(field.Q) - 1) // ORDER
 """2 generates F_q without 0, so `w = 2**_TURN` generates the subgroup."""
 
 
-@functools.cache
 def points(num_shares: int) -> UInt32[np.ndarray, " m"]:
     """Where the polynomials are evaluated, for each holder: `2**i w**j` for i = 0, 1, ... and j below 38; `w**38 = 1`.
 

@@ -1,6 +1,7 @@
 """From samples and a partition of them to the stacked arrays of a round: NumPy, on the host."""
 
 import inspect
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -87,6 +88,9 @@ def stack_clients(examples: PyTree, parts: Parts, *, clients: slice | None = Non
     Raises:
       ValueError: an argument is not as described.
 
+    Warns:
+      UserWarning: `parts` are all of the first samples and none of the last.
+
     Examples:
       >>> tokens = np.arange(12).reshape(6, 2)
       >>> data = stack_clients({"tokens": tokens}, [np.array([0, 5]), np.array([2])])
@@ -157,17 +161,18 @@ def _check_parts(parts: Any, num_samples: int) -> None:
             raise ValueError(f"parts[{client}] must be 1-d integers, not empty, got {part.dtype} {part.shape}")
         if part.min() < 0 or part.max() >= num_samples:
             raise ValueError(f"parts[{client}] must be sample numbers from 0 to {num_samples - 1}")
-    _check_tail(parts, num_samples)
+    _look_at_the_last(parts, num_samples)
 
 
-def _check_tail(parts: Sequence[np.ndarray], num_samples: int) -> None:
-    """Parts of all samples up to one, and of none after it, were made from a column that is too short."""
+def _look_at_the_last(parts: Sequence[np.ndarray], num_samples: int) -> None:
+    """Parts of all samples up to one, and of none after it, may come of a column that is too short."""
     used = np.zeros(num_samples, bool)
     for part in parts:
         used[part] = True
     first = int(used.sum())
     if first < num_samples and used[:first].all():
-        raise ValueError(
-            f"parts must not leave out the last samples alone, got all of the first {first} of {num_samples}: split a "
-            f"column as long as examples, or pass examples[:{first}]"
+        warnings.warn(
+            f"parts hold the first {first} of {num_samples} samples and leave out the rest: a column that was split is "
+            f"too short, or pass examples[:{first}]",
+            stacklevel=4,
         )

@@ -5,6 +5,7 @@ NumPy's generator is the same in every round.
 """
 
 import contextlib
+import pickle
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -57,10 +58,9 @@ def _ours(error: Exception) -> bool:
     return frame.f_globals.get("__name__", "").startswith("fedjax_priv.")
 
 
-def _numpy_state() -> tuple[int, int]:
-    """What changes with each draw of the global generator."""
-    state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
-    return int(state["pos"]), hash(state["key"].tobytes())
+def _numpy_state() -> bytes:
+    """What changes with each draw of the global generator, whichever it is."""
+    return pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002
 
 
 def _shapes(tree: PyTree) -> str:

@@ -138,17 +138,19 @@ def test_options_of_another_partition_are_refused_with_its_own(partition, option
         ([1.0, 2.0], [np.array([0])], r"examples\[0\] must be an array \[N, ...\], got float: np.asarray makes one"),
         ((X, Y), Y, r"parts must be a list .*such as data.by_user\(users\), got ndarray"),
         ((X, Y), [[0, 1]], r"parts\[0\] must be an array of sample numbers, got list"),
-        (
-            (X, Y),
-            by_user(np.array([2, 1, 2])),
-            rf"parts must not leave out the last samples alone, got all of the first 3 of {len(X)}: split a column as "
-            r"long as examples, or pass examples\[:3\]",
-        ),
     ],
 )
 def test_lists_where_arrays_belong_are_refused(examples, parts, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         inspect.unwrap(stack_clients)(examples, parts)
+
+
+def test_a_column_that_is_too_short_is_warned_of_and_other_samples_may_be_left_out():
+    with pytest.warns(UserWarning, match=rf"^parts hold the first 3 of {len(X)} samples and leave out the rest: "):
+        (_, y), count = stack_clients((X, Y), by_user(np.array([2, 1, 2])))
+    assert count.tolist() == [1, 2] and y.tolist() == [[Y[1], 0], [Y[0], Y[2]]]
+    stack_clients((X, Y), by_user(np.arange(len(X)) % 3))
+    stack_clients((X, Y), [np.array([0, 1]), np.array([3])])
 
 
 def test_rows_of_some_clients_are_as_long_as_those_of_all():

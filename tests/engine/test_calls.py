@@ -61,10 +61,12 @@ def test_an_error_says_where_it_was_raised_and_is_otherwise_what_it_was(where):
 
 
 def test_an_error_of_evaluate_does_too():
-    system, data = engine(), targets(10, D)._replace(count=jnp.full(10, D))
+    still = lambda key, memory, params, data, who: (jnp.zeros((len(who.client), D)), memory, jnp.zeros(len(who.client)))
+    system, data = engine(local=Local(lambda n, params: (), still)), targets(10, D)._replace(count=jnp.full(10, D))
+    params = {"a": jnp.zeros(2), "b": jnp.zeros((1, 3))}
     with pytest.raises(TypeError, match="dot_general|matmul") as caught:
-        simulate(system, jax.random.key(0), jnp.zeros(D), data, rounds=1, evaluate=wrong, progress=False)
-    assert "in evaluate, called with params float32[5]" in caught.value.__notes__
+        simulate(system, jax.random.key(0), params, data, rounds=1, evaluate=wrong, progress=False)
+    assert "in evaluate, called with params float32[2], float32[1, 3]" in caught.value.__notes__
 
 
 def test_a_branch_on_values_is_told_what_to_use():
@@ -73,14 +75,18 @@ def test_a_branch_on_values_is_told_what_to_use():
     assert any("jax.lax.cond" in note for note in caught.value.__notes__)
 
 
-def test_our_own_errors_stay_as_they_are():
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        (lambda x: x[0], "^mine.encode must return a row for each"),
+        (lambda x: aggregators.trimmed_mean(-1), "^num_byzantine must be an integer"),
+    ],
+)
+def test_our_own_errors_stay_as_they_are(own, message):
     """Of what a function returned, and of an argument that it gave to another."""
-    for own in (lambda x: x[0], lambda x: aggregators.trimmed_mean(-1)):
-        with pytest.raises(
-            ValueError, match=r"mine.encode must return a row for each|^num_byzantine must be an integer"
-        ) as caught:
-            in_a_round(layers=stacked(encode=lambda key, x, cohort, own=own: own(x)))
-        assert not any(note.startswith("in ") for note in getattr(caught.value, "__notes__", []))
+    with pytest.raises(ValueError, match=message) as caught:
+        in_a_round(layers=stacked(encode=lambda key, x, cohort: own(x)))
+    assert not any(note.startswith("in ") for note in getattr(caught.value, "__notes__", []))
 
 
 def test_inside_another_call_the_inner_one_is_named_first():
@@ -94,6 +100,16 @@ def test_a_draw_from_numpys_generator_is_noticed(draw):
     own = {"layers": stacked(encode=lambda key, x, cohort: x + np.float32(np.sum(draw())))}
     with pytest.warns(UserWarning, match=r"^mine.encode draws from np.random while it is traced"):
         in_a_round(**own)
+
+
+def test_another_generator_in_the_place_of_numpys_is_watched_as_well():
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(0))
+    try:
+        test_draws_by_the_key_are_none()
+        test_a_draw_from_numpys_generator_is_noticed(np.random.random)
+    finally:
+        np.random.set_bit_generator(before)
 
 
 def test_draws_by_the_key_are_none():

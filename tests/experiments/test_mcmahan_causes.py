@@ -9,7 +9,7 @@ import xarray as xr
 from experiments.anchors import mcmahan_causes
 from experiments.anchors.mcmahan_causes import BASE, PIXELS, Change, Config, batched, redrawn
 from experiments.anchors.mcmahan_claims import Best
-from fedjax_priv import models
+from fedjax_priv import data, models
 from fedjax_priv.base import ClientData, Local
 from fedjax_priv.testing import cohort_of
 
@@ -131,3 +131,31 @@ def test_what_two_shards_cost_is_compared_with_what_they_cost_in_print(shards, w
     assert claim.expected == "7.63 times" and claim._replace(differs="").said == word
     assert not mcmahan_causes.ratio_of_shards(Config(()), {mcmahan_causes.CELL: at([80, 80, 81])})
     assert not mcmahan_causes.ratio_of_shards(Config((), "digits"), both)
+
+
+def test_the_ratio_is_of_the_lines_with_these_pixels():
+    """Others of the same cell need other rounds."""
+    half, cell = mcmahan_causes.HALF, mcmahan_causes.SHARDS
+    changes = (
+        Change(BASE, rounds=100), Change("half", pixels=half, rounds=100), Change("slow", rounds=100),
+        Change("shards", pixels=half, rounds=100, cell=cell),
+    )  # fmt: skip
+    curves = np.full((4, 3, 3, 101), 0.1)
+    curves[:, 1] = [[straight(r) for r in row] for row in ([34, 35, 36], [10, 11, 10], [60, 61, 62], [79, 80, 81])]
+    values = xr.DataArray(curves, dims=("change", "rate", "seed", "evaluation"), coords={
+        "change": [change.name for change in changes], "rate": range(3), "evaluation": range(101)})  # fmt: skip
+    claims = mcmahan_causes.judge(Config(changes), xr.Dataset({"accuracy": values})).claims
+    (ratio,) = (claim for claim in claims if claim.id == "ratio, two shards")
+    assert ratio.found.startswith("7.75 times")
+
+
+@pytest.mark.parametrize(("cell", "labels"), [(mcmahan_causes.CELL, 10), (mcmahan_causes.SHARDS, 4)])
+def test_a_change_has_the_split_of_its_cell(monkeypatch, cell, labels):
+    """Two shards of sorted samples have two labels, or four where two labels meet in each."""
+    seen = []
+    monkeypatch.setattr(mcmahan_causes, "sweep", lambda make, axes, key, params, clients, **how: seen.append(clients))
+    with pytest.raises(AttributeError):  # nothing was run
+        mcmahan_causes.of_change(Config((), "digits", num_clients=10), Change("any", cell=cell), data.digits())
+    (clients,) = seen
+    found = [len(set(y[:count].tolist())) for y, count in zip(clients.examples[1], clients.count, strict=True)]
+    assert len(found) == 10 and (max(found) <= labels if labels < 10 else min(found) > 4)

@@ -6,22 +6,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from fedjax_priv import layers, leakage, systems
 from fedjax_priv.base import Sent, View
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.digest import digest
 from fedjax_priv.layers import (
-    on_sparse_values,
     opened_top_k,
-    over_opened,
     paired_coordinates,
     plain_sparse_field,
-    quantize,
-    rand_k,
     sparse_masks,
-    stack,
     stateless,
     thresholded_masks,
 )
@@ -31,8 +25,7 @@ from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.leakage.separation_attack import _tiny_sums
 from fedjax_priv.status import Status
 from fedjax_priv.testing import layer_round
-from fedjax_priv.theory import sparse_secagg as theory
-from helpers import Q, cohort_of, of_the_round, one_round, refuses, run_layer, same_bits, survivors, targets, uniform
+from helpers import Q, cohort_of, of_the_round, refuses, run_layer, same_bits, survivors, uniform
 
 KEY = jax.random.key(4)
 N, D = 6, 9
@@ -263,93 +256,6 @@ def test_masks_of_the_committee_alone_hide_as_much():
             )
 
 
-def test_the_law_of_what_is_opened_is_that_of_theory():
-    """N = 100, alpha = 0.1, 30% lost: twelve rounds, of which five standard errors."""
-    n, d, count = 100, 512, 12
-    layer = thresholded_masks(
-        paired_coordinates(alpha=0.1, group_size=n), num_values=d, group_size=n, threshold=3, committee=3, elide=True
-    )
-    alive = jax.random.bernoulli(KEY, 0.7, (count, n))
-    one = lambda key, alive: run_layer(layer, key, jnp.zeros((n, d), jnp.uint32), cohort_of(n), alive)["header"]
-    header = jax.jit(lambda: jax.lax.map(lambda row: one(*row), (jax.random.split(KEY, count), alive)))()
-    sent = np.asarray(jax.vmap(lambda rows: bound_masks.sent(rows, d))(header.located))
-    number, honest = sent.sum(1), sent[:, 33:].sum(1)
-    view = View((), (), alive[0], {}, {"mask": jax.tree.map(lambda a: a[0], header)}, ())
-    opened = leakage.opened_honest(view, jnp.arange(n) >= 33, threshold=3)
-    assert (np.asarray(opened.honest) == np.where(number[0] >= 3, honest[0], 0)).all()
-    assert int(opened.sent) == honest[0].sum()
-    assert (number == np.asarray(header.contributors)).all()
-    for t in (2, 3, 5):
-        setting = theory.Setting(n, 0.1, 0.3)
-        assert near((number >= t).mean(1), theory.opened_fraction(setting, t))
-        assert near(np.where(number >= t, number, 0).sum(1), theory.kept_fraction(setting, t), number.sum(1))
-        for size in (1, 2, 3):
-            read = np.where((honest == size) & (number >= t), honest, 0).sum(1)
-            expected = theory.opened_sum_fraction(theory.Setting(n, 0.1, 0.3, 0.33), t, size)
-            assert near(read, expected, honest.sum(1))
-    assert not near((number >= 2).mean(1), theory.opened_fraction(theory.Setting(n, 0.1, 0.3), 3))
-
-
-def near(part, expected, whole=1.0):
-    """Whether a ratio of sums over rounds is within five standard errors."""
-    away = part - expected * whole
-    return abs(away.mean()) < 5 * away.std(ddof=1) / np.sqrt(len(part))
-
-
-def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not_opened_counted_as_zero():
-    mask = opening(3, plain_sparse_field(D), committee=2, quorum=2)
-    parts = dict(few=rand_k(D, 3), grid=on_sparse_values(quantize(2.0**10, N)), mask=mask)
-    layer = over_opened(stack(**parts), threshold=3)
-    x = np.random.default_rng(5).normal(size=(N, D)).astype(np.float32)
-
-    def one(key):
-        result = run_layer(layer, key, x, cohort_of(N), survivors(N))
-        return result["received"], result["header"]["mask"].contributors
-
-    found, number = jax.jit(jax.vmap(one))(jax.random.split(KEY, 4000))
-    accepted, number = np.asarray(found.count[:, 0]) > 0, np.asarray(number)
-    share = np.where(number >= 3, number, 0).sum(1) / number.sum(1)
-    assert accepted.mean() > 0.99 and (accepted == (share > 0)).all() and (number.sum(1) == 3 * N).all()
-    rows = np.asarray(found.value[:, 0])[accepted]
-    assert away(rows, x.sum(0)).max() < 5
-    assert (away(rows * share[accepted, None], x.sum(0)) > 5).mean() > 0.7
-
-
-def away(rows, expected):
-    """Of the mean of rows, in standard errors."""
-    return np.abs(rows.mean(0) - expected) / rows.std(0, ddof=1) * np.sqrt(len(rows))
-
-
-def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
-    """What was summed and what is carried add up to the updates of accepted uploads, round by round."""
-    rounds, d = 8, 20
-    vectors = np.random.default_rng(11).normal(size=(N, rounds, d)).astype(np.float32)
-    system = systems.thresholded_secagg(
-        of_the_round(jnp.asarray(vectors)), num_clients=N, num_params=d, alpha=0.3, threshold=3, select="top_k",
-        dropout=0.2, committee=3, quorum=1, levels=2.0**20, mesh=None, observe=lambda view: view.header["mask"],
-    )  # fmt: skip
-    data = targets(N, d)
-    state, step, given, got = system.init(KEY, jnp.zeros(d), data), jax.jit(system.step), 0.0, 0.0
-    weight, lost, failed, carried = np.asarray(data.count / data.count.sum())[:, None] / 0.8, 0, 0, 0
-    for number in range(rounds):
-        old, told = state, np.asarray(state.layers["select"].sent != 0).any(1)
-        state, info = step(KEY, state, data)
-        assert (np.asarray(info.bits["opened"].down) == d * told).all() and not info.bits["opened"].up.any()
-        counted, opened = np.asarray(info.counted), np.asarray(info.observed.contributors) >= 3
-        if int(info.status):  # nothing was opened, or nobody is there to do it
-            assert int(info.status) == Status.NOT_RECOVERED and same_bits(old._replace(round=state.round), state)
-            failed += not opened.any()
-            continue
-        given += (weight * vectors[:, number])[counted].sum(0)
-        got += np.asarray(info.direction, np.float64)
-        update, sent = state.layers["select"].update, np.asarray(bound_masks.sent(state.layers["select"].sent, d))
-        carried = np.where(sent & opened, 0, update)
-        np.testing.assert_allclose(got + carried.sum(0), given, atol=1e-4)
-        assert (sent.sum(1) == 6 * counted).all() and (np.where(opened, 0, sent).sum() > 0)
-        lost += (~counted).sum()
-    assert lost > 2 and failed and np.abs(carried).max() > 0.1
-
-
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: opening(0), "threshold must be an integer >= 1, got 0"),
@@ -396,19 +302,3 @@ def test_a_client_that_sends_more_than_there_is_room_for_is_refused():
     many = chosen[0].sum(1) > 2
     assert (np.asarray(result["sent"].refused) == np.where(many, int(Status.CAP_OVERFLOW), 0)).all()
     assert 0 < many.sum() < N
-
-
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_coordinates_that_pairs_draw_are_scaled_to_the_mean(dropout):
-    """Everybody's update is 1. A coordinate has less than half of the clients, and those of lost ones none."""
-    d, n = 3000, 8
-    system = systems.thresholded_secagg(
-        of_the_round(jnp.ones((n, 1, d))), num_clients=n, num_params=d, select="pairs", alpha=0.6, threshold=2,
-        committee=3, elide=True, dropout=dropout, levels=2.0**10, mesh=None,
-    )  # fmt: skip
-    data = targets(n, d)
-    _, _, info = one_round(system, data, d)
-    assert info.status == 0 and (info.direction > 0).sum() < d
-    found, count = np.asarray(info.direction, np.float64), np.asarray(data.count)
-    share = count[np.asarray(info.counted)].sum() / count.sum()
-    assert abs(found.mean() - share / (1 - dropout)) < 5 * found.std() / np.sqrt(d)
