@@ -29,6 +29,8 @@ NEEDED = {
     "xarray": "runs.simulation.simulate",
 }
 """Libraries that take long to import, and a function that needs them: its module, or when it is called."""
+SLOW_PARTS = "scipy.integrate", "scipy.optimize", "scipy.stats"
+"""Of SciPy: every run has a ledger, and few figures of it need one."""
 CALLED = {
     "dp_accounting": lambda epsilon: epsilon(np.ones(89), 0.1),
 }
@@ -53,6 +55,18 @@ def command_alone(*arguments):
     importlib.import_module("fedjax_priv.cli.main").main()
 
 
+def ledger_alone():
+    forget("scipy")
+    del sys.modules["scipy"]
+    sys.modules.update(dict.fromkeys(SLOW_PARTS))
+    importlib.import_module("fedjax_priv.ledger.by_release")
+    used = {"integrate": "truncated_inversion", "optimize": "best_truncation", "stats": "combined_coefficients"}
+    wireless = importlib.import_module("fedjax_priv.theory.wireless")
+    for part, name in used.items():  # the control
+        with pytest.raises(ImportError, match=f"scipy.{part}|'{part}'"):
+            getattr(wireless, name)(*((0.2, 5.0) if part == "integrate" else ()))
+
+
 def each_is_needed():
     """The control."""
     all_modules = dict(sys.modules)
@@ -74,6 +88,10 @@ def test_an_import_of_the_package_loads_no_library_but_jax():
 
 def test_help_loads_nothing_that_takes_long():
     assert "reproduce" in Child(command_alone, "--help").ended()[0]
+
+
+def test_the_ledger_loads_no_slow_part_of_scipy():
+    Child(ledger_alone).ended()
 
 
 def test_what_takes_long_is_needed_later():

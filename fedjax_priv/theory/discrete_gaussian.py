@@ -12,7 +12,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import root_scalar
 
 from fedjax_priv.theory import _validate, skellam
 from fedjax_priv.theory._validate import Numbers, Result
@@ -197,6 +196,8 @@ _FAR, _FINE, _COARSE = 25.0, 20.0, 10.0  # logarithms of scales, and of steps ov
 
 def _zero(decreasing, low: float, high: float) -> float:
     """Where a decreasing function crosses 0; `low` if it is below 0 there."""
+    from scipy.optimize import root_scalar  # slow to import
+
     if decreasing(low) <= 0:
         return low
     return float(root_scalar(decreasing, bracket=(low, high), method="brentq", xtol=1e-13).root)

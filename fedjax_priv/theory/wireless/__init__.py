@@ -34,109 +34,116 @@ What does not hold in the paper, and where the package shows it:
 * Power-limited users are covered by no bound of the paper; by `limited_epsilon` if scaled by L.
 """
 
-from fedjax_priv.theory.wireless.antennas import (
-    CombinedCoefficients,
-    antennas_epsilon,
-    antennas_sensitivity,
-    combined_coefficients,
-    combined_error,
-)
-from fedjax_priv.theory.wireless.claimed import (
-    central_delta,
-    central_epsilon,
-    central_epsilon_analytic,
-    central_epsilon_printed,
-    central_epsilon_sharp,
-    local_delta,
-    local_epsilon,
-    local_epsilon_analytic,
-    optimal_participation,
-)
-from fedjax_priv.theory.wireless.complex_uses import CombinedError, misaligned_error
-from fedjax_priv.theory.wireless.composition import (
-    Composed,
-    compose_heterogeneous,
-    compose_heterogeneous_closed,
-    compose_homogeneous,
-)
-from fedjax_priv.theory.wireless.convergence import (
-    Problem,
-    convergence_bound,
-    convergence_bound_known,
-    convergence_bound_optimal,
-    convergence_bound_unknown,
-    moment_known,
-    moment_known_taylor,
-    moment_unknown,
-)
-from fedjax_priv.theory.wireless.counterexample import Counterexample, removal_counterexample
-from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, dual_value
-from fedjax_priv.theory.wireless.estimated_channel import (
-    Coefficient,
-    estimated_channel_delta,
-    estimated_channel_epsilon,
-    estimated_coefficient,
-    known_coefficients_sensitivity,
-    turned_coefficient,
-)
-from fedjax_priv.theory.wireless.gradient_estimate import (
-    EstimateMoments,
-    estimate_moments_known,
-    estimate_moments_unknown,
-    estimate_weights_known,
-    estimate_weights_unknown,
-)
-from fedjax_priv.theory.wireless.online_allocation import allocate_online
-from fedjax_priv.theory.wireless.other_schemes import (
-    orthogonal_epsilon,
-    rigorous_orthogonal_delta,
-    rigorous_orthogonal_epsilon,
-    rigorous_sampled_orthogonal_delta,
-    rigorous_sampled_orthogonal_epsilon,
-    rigorous_unsampled_delta,
-    rigorous_unsampled_epsilon,
-    sampled_orthogonal_epsilon,
-    unsampled_epsilon,
-)
-from fedjax_priv.theory.wireless.participation import (
-    InverseMoments,
-    Participation,
-    count_law,
-    inverse_moments,
-    inverse_moments_taylor,
-    participation_moments,
-)
-from fedjax_priv.theory.wireless.power_allocation import (
-    Allocation,
-    allocate,
-    contraction_weights,
-    level_budget,
-    noise_cost,
-    printed_sensitivity_budget,
-    squared_sensitivity_budget,
-)
-from fedjax_priv.theory.wireless.power_limited import limited_amplitudes, limited_delta, limited_epsilon
-from fedjax_priv.theory.wireless.proved import (
-    epsilon_by_round,
-    known_set_delta,
-    known_set_epsilon,
-    rigorous_delta,
-    rigorous_epsilon,
-)
-from fedjax_priv.theory.wireless.public_set import (
-    public_set_epsilon,
-    public_set_epsilon_by_round,
-    public_set_sensitivity,
-    received_at_most,
-)
-from fedjax_priv.theory.wireless.rounds import Round
-from fedjax_priv.theory.wireless.truncation import (
-    Truncation,
-    best_truncation,
-    truncated_inversion,
-    truncation_level,
-    truncation_noise,
-)
+from typing import TYPE_CHECKING
+
+from fedjax_priv._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fedjax_priv.theory.wireless.antennas import (
+        CombinedCoefficients,
+        antennas_epsilon,
+        antennas_sensitivity,
+        combined_coefficients,
+        combined_error,
+    )
+    from fedjax_priv.theory.wireless.claimed import (
+        central_delta,
+        central_epsilon,
+        central_epsilon_analytic,
+        central_epsilon_printed,
+        central_epsilon_sharp,
+        local_delta,
+        local_epsilon,
+        local_epsilon_analytic,
+        optimal_participation,
+    )
+    from fedjax_priv.theory.wireless.complex_uses import CombinedError, misaligned_error
+    from fedjax_priv.theory.wireless.composition import (
+        Composed,
+        compose_heterogeneous,
+        compose_heterogeneous_closed,
+        compose_homogeneous,
+    )
+    from fedjax_priv.theory.wireless.convergence import (
+        Problem,
+        convergence_bound,
+        convergence_bound_known,
+        convergence_bound_optimal,
+        convergence_bound_unknown,
+        moment_known,
+        moment_known_taylor,
+        moment_unknown,
+    )
+    from fedjax_priv.theory.wireless.counterexample import Counterexample, removal_counterexample
+    from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, dual_value
+    from fedjax_priv.theory.wireless.estimated_channel import (
+        Coefficient,
+        estimated_channel_delta,
+        estimated_channel_epsilon,
+        estimated_coefficient,
+        known_coefficients_sensitivity,
+        turned_coefficient,
+    )
+    from fedjax_priv.theory.wireless.gradient_estimate import (
+        EstimateMoments,
+        estimate_moments_known,
+        estimate_moments_unknown,
+        estimate_weights_known,
+        estimate_weights_unknown,
+    )
+    from fedjax_priv.theory.wireless.online_allocation import allocate_online
+    from fedjax_priv.theory.wireless.other_schemes import (
+        orthogonal_epsilon,
+        rigorous_orthogonal_delta,
+        rigorous_orthogonal_epsilon,
+        rigorous_sampled_orthogonal_delta,
+        rigorous_sampled_orthogonal_epsilon,
+        rigorous_unsampled_delta,
+        rigorous_unsampled_epsilon,
+        sampled_orthogonal_epsilon,
+        unsampled_epsilon,
+    )
+    from fedjax_priv.theory.wireless.participation import (
+        InverseMoments,
+        Participation,
+        count_law,
+        inverse_moments,
+        inverse_moments_taylor,
+        participation_moments,
+    )
+    from fedjax_priv.theory.wireless.power_allocation import (
+        Allocation,
+        allocate,
+        contraction_weights,
+        level_budget,
+        noise_cost,
+        printed_sensitivity_budget,
+        squared_sensitivity_budget,
+    )
+    from fedjax_priv.theory.wireless.power_limited import limited_amplitudes, limited_delta, limited_epsilon
+    from fedjax_priv.theory.wireless.proved import (
+        epsilon_by_round,
+        known_set_delta,
+        known_set_epsilon,
+        rigorous_delta,
+        rigorous_epsilon,
+    )
+    from fedjax_priv.theory.wireless.public_set import (
+        public_set_epsilon,
+        public_set_epsilon_by_round,
+        public_set_sensitivity,
+        received_at_most,
+    )
+    from fedjax_priv.theory.wireless.rounds import Round
+    from fedjax_priv.theory.wireless.truncation import (
+        Truncation,
+        best_truncation,
+        truncated_inversion,
+        truncation_level,
+        truncation_noise,
+    )
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
     "Allocation", "Coefficient", "CombinedCoefficients", "CombinedError", "Composed", "Counterexample",

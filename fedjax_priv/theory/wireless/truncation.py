@@ -6,7 +6,7 @@ Power is a mean over fading. Fading has mean square gain 1, and is Rayleigh unle
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import integrate, optimize, special, stats
+from scipy import special
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
@@ -37,6 +37,8 @@ def truncated_inversion(threshold: Numbers, factor: float = 0.0) -> Truncation:
     g, rice = _validate.real("[0, inf)", threshold=threshold), float(_validate.real("[0, inf)", factor=factor))
     if rice == 0:
         return Truncation(special.exp1(g), np.exp(-g))
+    from scipy import integrate, stats  # slow to import
+
     law: Any = stats.rice(np.sqrt(2 * rice), scale=np.sqrt(0.5 / (rice + 1)))
     of = lambda least: integrate.quad(lambda h: law.pdf(h) / h**2, np.sqrt(least), np.inf, limit=200)[0]
     energy = np.vectorize(lambda least: of(least) if least > 0 else np.inf, otypes=[np.float64])(g)[()]
@@ -81,6 +83,7 @@ def best_truncation(factor: float = 0.0) -> float:
       >>> print(round(best_truncation(), 6), truncated_inversion(best_truncation()).sends.round(6))
       0.610058 0.543319
     """
+    from scipy import optimize  # slow to import
 
     def slope(g: float) -> float:
         energy, sends = truncated_inversion(g, factor)
