@@ -100,7 +100,8 @@ class _PoolRun:
             raise ValueError("algorithm must give all clients the same initial state to run over a Pool")
         size = jax.eval_shape(self.draw, inputs, first.draw, first.round, self.count)[1].shape[1]
         self.where = layout.one_run(mesh, size)
-        row = lambda a: jax.ShapeDtypeStruct((size, *a.shape), a.dtype, sharding=self.where.data)
+        held = lambda a: jax.dtypes.canonicalize_dtype(a.dtype)  # a pool may hold float64 and int64
+        row = lambda a: jax.ShapeDtypeStruct((size, *a.shape), held(a), sharding=self.where.data)
         whole = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=everywhere)
         state = jax.tree.map(whole, first)._replace(**jax.tree.map(row, dict(memory=first.memory, layers=first.layers)))
         examples = jax.tree.map(lambda a: row(a[0]), self.sample)
