@@ -9,10 +9,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "anchors.mcmahan_2nn": {"rounds IID, B = 10, C = 0.1": Open.NOT_RUN},
     "anchors.mcmahan_causes": {"pixels from -0.5 to 0.5": Open.NOT_RUN},
     "anchors.mcmahan_cnn": {"rounds IID, B = 10, C = 0.1": Open.NOT_RUN},
-    "anchors.niid_bench_mnist": {
-        "FedAvg IID": Open.NOT_RUN, "FedNova IID": Open.NOT_RUN, "SCAFFOLD IID": Open.NOT_RUN,
-        "harder": Open.UNDECIDED,
-    },
+    "anchors.niid_bench_mnist": {"FedAvg IID": Open.NOT_RUN, "harder": Open.UNDECIDED},
     "asynchronous.virtual_time": {"staleness": True, "flushes": True, "faster": True, "spread": True, "jobs": True},
     "asynchronous.concurrency": {"staleness": True, "earlier": True, "wider": True, "more": True, "cost": True},
     "atlas.atlas": {
