@@ -72,7 +72,8 @@ def cell(accuracy: xr.DataArray, name: str, size: int) -> Claim:
     if points:
         return found
     note = f"their deviation is {printed.deviation:g}: orders are compared"
-    return found._replace(verdict=None, why=Open.UNDECIDED, note=note, margin="none", rule="")
+    rule = "none: their interval is too wide"
+    return found._replace(verdict=None, why=Open.UNDECIDED, note=note, margin="none", rule=rule)
 
 
 def helps(last: xr.Dataset, name: str) -> Claim:
