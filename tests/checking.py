@@ -13,8 +13,8 @@ from beartype import BeartypeConf, beartype
 _check = beartype(conf=BeartypeConf(is_pep484_tower=True))
 _checked: dict[tuple, Callable] = {}
 _UNCHECKED = "_of_systems.<locals>.command"
-"""Takes a union of classes that each command makes anew: from Python 3.14 on beartype takes unions that print alike for
-the same."""
+"""Its parameter is a union of classes that are made anew for each command. From Python 3.14 on, beartype treats unions
+that print alike as one."""
 
 
 def typechecked(signature: Callable[..., Any]) -> Callable[..., Any]:

@@ -72,7 +72,7 @@ def cell(accuracy: xr.DataArray, name: str, size: int) -> Claim:
     if points:
         return found
     note = f"their deviation is {printed.deviation:g}: orders are compared"
-    rule = "none: their interval is too wide"
+    rule = "none: their deviation is too large"
     return found._replace(verdict=None, why=Open.UNDECIDED, note=note, margin="none", rule=rule)
 
 
