@@ -118,6 +118,12 @@ def test_the_error_that_bits_and_eps_leave(shares, target):
             assert theory.mean_squared_error(grid, shares) == pytest.approx(known, rel=8e-4)
 
 
+def test_the_least_noise_is_half_a_step_even_where_eps_would_allow_less():
+    of = sum_of(100, 16)
+    grid = theory.calibrated(of, 1e9, DELTA)
+    assert grid.deviation == pytest.approx(grid.step / 2, rel=1e-12) and theory.epsilon(of, grid, DELTA) < 1e9
+
+
 @pytest.mark.parametrize(
     ("shares", "target", "known"),
     [(100, 0.75, 0.235281), (100, 2.0, 0.0397529), (100, 6.0, 0.00583139), (1000, 2.0, 3.97529e-4)],

@@ -28,10 +28,16 @@ def test_truncated_inversion_of_rician_fading():
     energy, sends = theory.truncated_inversion(np.array([0.1, 0.2, 0.5]), factor=5.0)
     np.testing.assert_allclose(energy, [1.42510, 1.27150, 0.83265], atol=1e-5)
     np.testing.assert_allclose(sends, [0.99036, 0.96737, 0.81494], atol=1e-5)
-    rng = np.random.default_rng(1)
-    square = np.abs(np.sqrt(5 / 6) + rng.normal(size=(2, 400_000)).T @ [1, 1j] / np.sqrt(12)) ** 2
+
+
+@pytest.mark.parametrize("factor", [0.5, 5.0])
+def test_truncated_inversion_of_rician_fading_that_is_drawn(factor):
+    energy, sends = theory.truncated_inversion(0.2, factor=factor)
+    scattered = np.random.default_rng(1).normal(size=(2, 400_000)).T @ [1, 1j] / np.sqrt(2)
+    square = np.abs(np.sqrt(factor) + scattered) ** 2 / (factor + 1)
     inverse = np.where(square >= 0.2, 1 / square, 0)
-    assert abs(inverse.mean() - energy[1]) < 4 * inverse.std() / np.sqrt(square.size)
+    assert abs(inverse.mean() - energy) < 4 * inverse.std() / np.sqrt(square.size)
+    assert abs((square >= 0.2).mean() - sends) < 4 * np.sqrt(sends * (1 - sends) / square.size)
 
 
 def test_the_threshold_of_the_least_noise():
