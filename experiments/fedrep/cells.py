@@ -1,10 +1,8 @@
 """The cells of the robustness grid: rules, attacks, data of several heterogeneities, and the system that joins them."""
 
-import functools
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, cast
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -14,7 +12,7 @@ from experiments.problem import Task, load, model_of
 from fedjax_priv import aggregators, attacks, data, losses, metrics
 from fedjax_priv.attacks.by_name import ATTACKS as REGISTERED
 from fedjax_priv.attacks.by_name import SEARCHED
-from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model, Received
+from fedjax_priv.base import Aggregator, Algorithm, ClientData, Local, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.systems import robust_fedavg
 
@@ -127,14 +125,8 @@ def _attack(label: str, defence: Aggregator) -> attacks.Attack:
     if (found := ATTACKS[label]) is None:
         return lambda key, updates, honest, byzantine: updates
     name, arguments = found
-    tried = [functools.partial(_respond, defence)] if name in SEARCHED else []
+    tried = [defence] if name in SEARCHED else []
     return REGISTERED[name](*tried, **arguments)
-
-
-def _respond(defence: Aggregator, updates: Array) -> Array:
-    """The defence as an attacker tries it out: from its first state."""
-    received = Received(updates, jnp.ones(len(updates), jnp.int32))
-    return defence.apply(jax.random.key(0), defence.init(updates.shape[1]), received)[0]
 
 
 def _loss(shared: Problem, gamma: float) -> Callable[[PyTree, PyTree], Array]:

@@ -15,8 +15,9 @@ NO_DIRECTION = -1
 
 
 def rule(
-    direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int], *, trusted_row: bool = False
-) -> Aggregator:
+    direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int], *, trusted_row: bool = False,
+    equivariant: bool = False,
+) -> Aggregator:  # fmt: skip
     """A rule without state or randomness: `direct(rows [g, d], ok [g]) -> [d]`."""
 
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
@@ -24,7 +25,7 @@ def rule(
         ok = received.count > 0
         return checked_direction(direct(received.value, ok), ok, most_byzantine), state
 
-    return Aggregator(lambda d: (), apply, most_byzantine, trusted_row=trusted_row)
+    return Aggregator(lambda d: (), apply, most_byzantine, trusted_row=trusted_row, equivariant=equivariant)
 
 
 def checked_direction(

@@ -33,6 +33,9 @@ class Aggregator(NamedTuple):
     needs_rows: bool = True
     tells: Callable[[PyTree], Mapping[str, PyTree]] | None = None  # (state) -> name -> float32 of any shape, or a tree
     trusted_row: bool = False  # whether it trusts a row by its number
+    equivariant: bool = (
+        False  # whether turning the rows turns the direction: rule(rows @ Q) = rule(rows) @ Q, Q orthogonal
+    )
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None

@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Kept, Received
@@ -53,6 +54,16 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
                 expected = jax.jit(rule.apply)(key, state, Received(rows, count))[0]
                 chex.assert_trees_all_close(direction, expected, rtol=1e-4, atol=1e-4)
         state = after
+    if rule.equivariant:
+        _check_turns(rule, key, first, num_rows, num_params)
+
+
+def _check_turns(rule: Aggregator, key: jax.Array, state: PyTree, num_rows: int, num_params: int) -> None:
+    rows, count = _rows(0, num_rows, num_params)
+    turn = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(num_params, num_params)))[0], jnp.float32)
+    found = lambda rows: jax.jit(rule.apply)(key, state, Received(rows, count))[0]
+    with law(15, "the direction of a rule that says it is equivariant must turn with the rows"):
+        chex.assert_trees_all_close(found(rows @ turn), found(rows) @ turn, rtol=1e-3, atol=1e-3)
 
 
 def _rows(seed: int, num_rows: int, num_params: int) -> tuple[jax.Array, jax.Array]:

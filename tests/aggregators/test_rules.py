@@ -120,6 +120,18 @@ def test_translation(name, seed):
         alike(moved, direction(name, rows, count) + 8.0)
 
 
+@pytest.mark.parametrize("name", [name for name in RULES if name != "dnc"])  # it draws coordinates: of so few, all
+def test_rotation(name):
+    """A rule says that its direction turns with the rows exactly if it does."""
+    turned = []
+    for seed in range(12):
+        rows, _ = some_rows(seed)
+        turn = np.linalg.qr(np.random.default_rng(seed + 1).normal(size=(D, D)))[0].astype(np.float32)
+        found, expected = direction(name, rows @ turn), direction(name, rows) @ turn
+        turned.append(np.allclose(found, expected, rtol=1e-3, atol=1e-3))
+    assert all(turned) == RULES[name].made.equivariant
+
+
 @pytest.mark.parametrize("name", keeping("S"))
 @settings(max_examples=8)
 @given(SEEDS)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_priv import attacks, channels
+from fedjax_priv.aggregators import coordinate_median
 from fedjax_priv.base import Aggregator, Kept, Link, Received, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import per_client
@@ -184,6 +185,7 @@ def over(fn):
             "law 3 .state keeps",
         ),
         (rule(lambda key, state, received: (jnp.zeros(7), 0.0), lambda d: jnp.zeros(())), "law 4 .one trace"),
+        (coordinate_median()._replace(equivariant=True), "law 15 .*must turn with the rows"),
     ],
 )
 def test_what_a_rule_breaks_is_named(part, message):

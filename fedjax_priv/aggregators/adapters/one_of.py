@@ -43,8 +43,10 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
     def init(d: int) -> PyTree:
         return tuple(rule.init(d) for rule in rules)
 
-    trusting = any(rule.trusted_row for rule in rules)
-    return Aggregator(init, apply, _least([rule.most_byzantine for rule in rules]), trusted_row=trusting)
+    return Aggregator(
+        init, apply, _least([rule.most_byzantine for rule in rules]),
+        trusted_row=any(rule.trusted_row for rule in rules), equivariant=all(rule.equivariant for rule in rules),
+    )  # fmt: skip
 
 
 def _least(bounds: Sequence[Callable[[int], int] | None]) -> Callable[[int], int] | None:

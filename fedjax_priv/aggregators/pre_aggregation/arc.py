@@ -34,4 +34,4 @@ def arc(num_byzantine: int) -> PreAggregator:
         ordered = jnp.sort(jnp.where(ok & ~jnp.isnan(norm), norm, jnp.inf))
         return clipped(rows, norm, ordered[by_count(kept, ok) - 1]), ok
 
-    return PreAggregator(apply, minority(num_byzantine))
+    return PreAggregator(apply, minority(num_byzantine), equivariant=True)

@@ -40,4 +40,4 @@ def bucketing(size: int) -> PreAggregator:
         count = there.sum(1)
         return sum(parts, start=zero) / jnp.maximum(count, 1).astype(rows.dtype)[:, None], count > 0
 
-    return PreAggregator(apply, lambda num_rows: num_rows, lambda num_rows: -(-num_rows // size))
+    return PreAggregator(apply, lambda num_rows: num_rows, lambda num_rows: -(-num_rows // size), equivariant=True)

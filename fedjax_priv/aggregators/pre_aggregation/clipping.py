@@ -31,7 +31,7 @@ def clipping(radius: float | Array) -> PreAggregator:
         del key
         return clipped(rows, norms(rows), longest), ok
 
-    return PreAggregator(apply, lambda num_rows: num_rows)
+    return PreAggregator(apply, lambda num_rows: num_rows, equivariant=True)
 
 
 def clipped(rows: Array, norm: Array, longest: Array | float) -> Array:

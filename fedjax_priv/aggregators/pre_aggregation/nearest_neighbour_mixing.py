@@ -35,4 +35,4 @@ def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
         mixed = weighted_sums(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
         return jnp.where(places.near[:, None], mixed, jnp.nan), ok
 
-    return PreAggregator(apply, minority(num_byzantine))
+    return PreAggregator(apply, minority(num_byzantine), equivariant=True)

@@ -17,6 +17,7 @@ class PreAggregator(NamedTuple):
     apply: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
     most_byzantine: Callable[[int], int]  # of M rows; -1: too few for a result
     rows_left: Callable[[int], int] | None = None  # of M rows, where they are others than before; None: row by row
+    equivariant: bool = False  # as of `Aggregator`
 
 
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
@@ -58,4 +59,5 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
             num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) and part.rows_left else num_rows
         return most
 
-    return last._replace(apply=apply, most_byzantine=most_byzantine)
+    equivariant = last.equivariant and all(step.equivariant for step in pre)
+    return last._replace(apply=apply, most_byzantine=most_byzantine, equivariant=equivariant)

@@ -70,4 +70,4 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
         done = lax.while_loop(unfinished, filtered, _Pass(jnp.int32(0), first, first, jnp.float32(jnp.inf)))
         return weighted_sum(done.best / done.best.sum(), rows)
 
-    return rule(direct, minority(num_byzantine))
+    return rule(direct, minority(num_byzantine), equivariant=True)

@@ -91,7 +91,7 @@ def _clipping(radius: float | Array, start: str, members: Callable[[Key, Array],
         moved = (1 - coefficients.sum()) * origin + weighted_sum(coefficients, rows)
         return jnp.where(ok.any(), moved, jnp.zeros_like(moved)), moved if carries else ()
 
-    return Aggregator(init, apply, fewer_than_half)
+    return Aggregator(init, apply, fewer_than_half, equivariant=True)
 
 
 def _coefficients(products: Float[Array, "g g"], members: Bool[Array, "t g"], tau: float | Array) -> Array:

@@ -64,4 +64,4 @@ def smea(num_byzantine: int) -> Aggregator:
 def _mean_of_closest(num_byzantine: int, spread: Callable[[Array, Array], Callable[[Array], Array]]) -> Aggregator:
     """The mean of the subset of least spread; `spread(rows, ok)` gives that of a subset `mask [g]`."""
     direct = lambda rows, ok: mean_of(best_subset(spread(rows, ok), num_byzantine, ok), rows)
-    return rule(direct, minority(num_byzantine))
+    return rule(direct, minority(num_byzantine), equivariant=True)

@@ -41,7 +41,7 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
         weights = share * (length[pivot] / jnp.where(trust > 0, length, 1.0))
         return jnp.where(ok[pivot] & jnp.isfinite(length[pivot]), weighted_sum(weights, rows), jnp.nan)
 
-    return rule(direct, lambda num_rows: max(num_rows - 1, 0), trusted_row=True)
+    return rule(direct, lambda num_rows: max(num_rows - 1, 0), trusted_row=True, equivariant=True)
 
 
 def _cosines(rows: Float[Array, "g d"], pivot: int) -> Float[Array, " g"]:

@@ -62,7 +62,7 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
         here = jnp.where(both(places.near), gram(rows, nearest, places.scale), 0.0)
         return weighted_sum(_still(here, fractions, found, TOLERANCE * typical), rows)
 
-    return rule(direct, fewer_than_half)
+    return rule(direct, fewer_than_half, equivariant=True)
 
 
 def _still(

@@ -62,7 +62,7 @@ def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: s
         score = _scores(distances(rows, ok), honest - excess)
         return mean_of_smallest(score, honest if selected is None else jnp.int32(selected), rows)
 
-    return rule(direct, _tolerated(num_byzantine, excess, selected or 1))
+    return rule(direct, _tolerated(num_byzantine, excess, selected or 1), equivariant=True)
 
 
 def _scores(distance: Array, counted: Array) -> Array:

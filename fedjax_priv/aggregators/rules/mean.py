@@ -3,7 +3,7 @@
 from fedjax_priv.aggregators.rule_parts import mean_of, rule
 from fedjax_priv.base import Aggregator
 
-_MEAN = rule(lambda rows, ok: mean_of(ok, rows), lambda num_rows: 0)
+_MEAN = rule(lambda rows, ok: mean_of(ok, rows), lambda num_rows: 0, equivariant=True)
 
 
 def mean() -> Aggregator:

@@ -35,4 +35,4 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
         known = jnp.where(ok & ok[pivot], distance, jnp.inf)
         return mean_of_smallest(known, ok.sum() - num_byzantine, rows)
 
-    return rule(direct, minority(num_byzantine), trusted_row=True)
+    return rule(direct, minority(num_byzantine), trusted_row=True, equivariant=True)

@@ -31,4 +31,4 @@ def norm_trimming(fraction: float) -> Aggregator:
         kept = by_count(lambda m: m - part_of(fraction, m), ok)
         return mean_of_smallest(jnp.where(ok, norms(rows), jnp.inf), kept, rows)
 
-    return rule(direct, lambda num_rows: part_of(fraction, num_rows))
+    return rule(direct, lambda num_rows: part_of(fraction, num_rows), equivariant=True)

@@ -52,7 +52,7 @@ def weiszfeld(steps: int = 5, nu: float | Array = 1e-5, start: str = "mean") -> 
         weights = lax.fori_loop(1 if start == "zero" else 0, steps, step, first)
         return weighted_sum(weights / weights.sum(), rows)
 
-    return rule(direct, fewer_than_half)
+    return rule(direct, fewer_than_half, equivariant=True)
 
 
 def inverse(places: Geometry, distance: Float[Array, " g"], least: float | Array) -> Float[Array, " g"]:

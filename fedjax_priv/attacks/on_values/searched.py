@@ -1,4 +1,8 @@
-"""Attacks that search, in each round, for the factor that hurts the defence most."""
+"""Attacks that search, in each round, for the factor that hurts the defence most.
+
+A defence that turns with its rows (`Aggregator.equivariant`) depends on their inner products alone, so it is tried on
+`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +15,15 @@ from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.attacks.on_values.alie import check_line
-from fedjax_priv.base import Key
+from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.row_coordinates import coordinates
 from fedjax_priv.engine.row_norms import norms
 
 Respond = Callable[[Float[Array, "n d"]], Float[Array, "*k d"]]
-"""The server's defence: from all updates to the direction, or to those of `k` draws, whose mean distance counts."""
+"""The server's defence, a rule or a function: from all updates to the direction, or to those of `k` draws, whose mean
+distance counts.
+"""
 
 Line = Callable[[Float[Array, "n d"], Bool[Array, " n"]], tuple[Float[Array, "1 d"], Float[Array, "1 d"]]]
 """`(updates, honest) -> (base, slope)`: the attack sends `base + factor * slope`."""
@@ -26,8 +33,8 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
     """`foe` with the scale that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
     Args:
-      respond: the server's defence, `[n, d] -> [d]`; Byzantine rows hold the attack, and rows of clients that take no
-        part in the round are NaN, which an aggregation rule leaves out.
+      respond: the server's defence, a rule or a function `[n, d] -> [d]`; Byzantine rows hold the attack, and rows of
+        clients that take no part in the round are NaN, which a rule leaves out.
       **search: `evals`, `start`, `step` and `ratio` of `furthest`; the defaults are ByzFL's.
 
     Raises:
@@ -78,7 +85,7 @@ def furthest(
     step, taken or not, is `ratio` times the one before.
 
     Args:
-      respond: the server's defence.
+      respond: the server's defence, as in `optimal_foe`.
       line: the line to search on.
       evals: how many times the defence is evaluated.
       start: first factor, >= 0.
@@ -100,16 +107,19 @@ def furthest(
     _validate.non_negative(start=start)
     _validate.positive(step=step)
     _validate.fraction(below_one=True, above_zero=True, ratio=ratio)
+    turns = isinstance(respond, Aggregator) and respond.equivariant
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "1 d"]:
         del key
-        present = rows_where(honest | byzantine, updates, jnp.full((), jnp.nan, updates.dtype))
-        mean, (base, slope) = honest_mean(updates, honest), line(updates, honest)
+        base, slope = line(updates, honest)
+        rows, *ends = _shortened(updates, honest, base, slope) if turns else (updates, base, slope)
+        present = rows_where(honest | byzantine, rows, jnp.full((), jnp.nan, rows.dtype))
+        mean = honest_mean(rows, honest)
 
         def distance(factor: Array) -> Array:
-            found = respond(rows_where(byzantine, base + factor * slope, present))
+            found = respond(rows_where(byzantine, ends[0] + factor * ends[1], present))
             return norms(jnp.atleast_2d(found) - mean).mean()
 
         def search(state: tuple, _: None) -> tuple[tuple, None]:
@@ -126,3 +136,14 @@ def furthest(
         return base + best * slope
 
     return attack
+
+
+def _shortened(
+    updates: Float[Array, "n d"], honest: Bool[Array, " n"], base: Float[Array, "1 d"], slope: Float[Array, "1 d"]
+) -> tuple[Float[Array, "n k"], Float[Array, "1 k"], Float[Array, "1 k"]]:
+    """The same without what all are orthogonal to; rows that are not honest are zero."""
+    given = rows_where(honest, updates, jnp.zeros((), updates.dtype)), base, slope
+    if updates.shape[1] <= len(updates) + 2:
+        return given
+    short = coordinates(jnp.concatenate(given))
+    return short[:-2], short[-2:-1], short[-1:]

@@ -1,11 +1,15 @@
 """The searched attacks, against a search in plain Python on float64 rows."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv import aggregators
 from fedjax_priv.attacks import alie, foe, optimal_alie, optimal_foe
+from fedjax_priv.base import Aggregator
 from helpers import refuses
 
 N, D = 11, 7
@@ -128,3 +132,68 @@ test_bad_arguments = refuses(
     ({"sign": 2}, "sign must be one of -1, 1, got 2"),
     whole=True,
 )
+
+
+MANY = 3000
+ROWS = (
+    np.random.default_rng(5).normal(size=(N, MANY)) * 0.05 + np.random.default_rng(6).normal(size=MANY) * 0.02
+).astype(np.float32)
+TURNING = {
+    "Krum": aggregators.krum(3),
+    "ByzFL's geometric median": aggregators.pre_aggregated(
+        aggregators.clipping(2.0), aggregators.nearest_neighbour_mixing(3), aggregators.weiszfeld(3, 0.1, "zero")
+    ),
+    "centered clipping": aggregators.centered_clipping(1.0),
+}
+
+
+def harm(rule, tried, search, absent=()):
+    """How far the attack on `tried` brings the rule."""
+    there = ~np.isin(np.arange(N), absent)
+    honest, byzantine = there & MASKS[1], there & ~MASKS[1]
+    rows = np.where(there[:, None], ROWS, np.nan)
+    sent = np.asarray(jax.jit(search(tried, **CAREFUL))(KEY, jnp.asarray(rows), honest, byzantine))
+    return np.linalg.norm(rule(np.where(byzantine[:, None], sent, rows)) - rows[honest].mean(0, dtype=np.float64))
+
+
+@pytest.mark.parametrize("search", [optimal_foe, optimal_alie])
+@pytest.mark.parametrize("rule", TURNING.values(), ids=TURNING)
+@pytest.mark.parametrize("absent", [(), (4, 10)], ids=["all", "some absent"])
+def test_the_harm_found_on_few_coordinates_is_that_of_all(search, rule, absent):
+    assert harm(rule, rule, search, absent) == pytest.approx(
+        harm(rule, lambda rows: rule(rows), search, absent), rel=1e-3
+    )
+
+
+def test_a_rule_that_claims_to_turn_and_does_not_is_searched_badly():
+    """The control of the test above."""
+    redescending = lambda rows: (rows / (1 + jnp.square(rows) / 0.01)).mean(0)
+    rule = Aggregator(lambda d: (), lambda key, state, received: (redescending(received.value), state))
+    on_all = harm(rule, rule, optimal_alie)
+    assert harm(rule, rule._replace(equivariant=True), optimal_alie) < 0.99 * on_all
+
+
+@pytest.mark.parametrize(("turns", "tried"), [(True, N + 2), (False, MANY)])
+def test_only_a_rule_that_turns_with_rows_is_tried_on_few_coordinates(turns, tried):
+    seen = set()
+
+    def apply(key, state, received):
+        seen.add(received.value.shape)
+        return received.value.mean(0), state
+
+    rule = Aggregator(lambda d: (), apply, equivariant=turns)
+    jax.jit(optimal_foe(rule, evals=3))(KEY, jnp.asarray(ROWS), MASKS[0], ~MASKS[0])
+    assert seen == {(N, tried)}
+
+
+def test_what_is_made_of_parts_turns_if_all_parts_do():
+    made = functools.partial(aggregators.pre_aggregated, aggregators.clipping(2.0))
+    assert made(aggregators.krum(1)).equivariant
+    assert not made(aggregators.trimmed_mean(1)).equivariant
+    own = aggregators.clipping(2.0)._replace(equivariant=False)
+    assert not aggregators.pre_aggregated(own, aggregators.krum(1)).equivariant
+    assert aggregators.one_of(0, [aggregators.mean(), aggregators.krum(1)]).equivariant
+    assert not aggregators.one_of(0, [aggregators.mean(), aggregators.trimmed_mean(1)]).equivariant
+    assert not aggregators.in_sketch(aggregators.mean(), 7, 3).equivariant
+    assert not aggregators.on_coordinates(aggregators.mean(), 7).equivariant
+    assert not aggregators.from_host(lambda rows: rows.mean(0)).equivariant
