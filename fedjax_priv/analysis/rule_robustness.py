@@ -9,7 +9,7 @@ from fedjax_priv.attacks import Attack
 from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.engine.row_norms import largest_entries, unit_scale
+from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.keys import named
 
 
@@ -50,12 +50,12 @@ def robustness(
     direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))
     mean, number = honest_mean(updates, honest)[0], honest.sum().astype(jnp.float32)
     away = rows_where(honest, updates - mean[None], jnp.zeros((), updates.dtype))
-    scale = unit_scale(largest_entries(away).max())
-    squares = lambda rows: jnp.square(rows * scale).sum()
-    error, spread = squares(direction - mean), 2 * squares(away) / jnp.maximum(number - 1, 1)
+    error, spread = _length(direction - mean), _length(away) * jnp.sqrt(2 / jnp.maximum(number - 1, 1))
     return Robustness(
-        error=error / scale / scale,
-        spread=spread / scale / scale,
-        share=1 - number / len(updates),
-        ratio=error / spread,
-    )
+        error=jnp.square(error), spread=jnp.square(spread), share=1 - number / len(updates),
+        ratio=jnp.square(error / spread),
+    )  # fmt: skip
+
+
+def _length(x: Array) -> Float[Array, ""]:
+    return norms(x.reshape(1, -1))[0]

@@ -14,17 +14,17 @@ def worst_case(runs: xr.Dataset, hyperparameters: Sequence[str], *, attack: str 
     Args:
       runs: `validation` and `test`, accuracies with the dimensions `attack`, "seed", "evaluation", the hyperparameters
         and any others, as `sweep` returns them.
-      hyperparameters: axes to choose on.
+      hyperparameters: axes to choose on, at least one.
       attack: the axis of attacks.
 
     Returns:
       By the other axes and attack: `accuracy`, the largest test accuracy of all evaluations, as ByzFL reports it, which
       selects on the test set; `validated`, that at the evaluation best in validation. By the other axes: `worst` and
-      `worst_validated`, the least of both over attacks, and `chosen_NAME` for every hyperparameter. A run that is
-      not finite anywhere has accuracy 0.
+      `worst_validated`, the least of both over attacks, and `chosen_NAME` for every hyperparameter. An accuracy
+      that is NaN counts as 0.
 
     Raises:
-      ValueError: a variable or dimension is missing.
+      ValueError: a variable or dimension is missing, or `hyperparameters` are not different names of other axes.
 
     Examples:
       >>> import xarray as xr
@@ -35,7 +35,12 @@ def worst_case(runs: xr.Dataset, hyperparameters: Sequence[str], *, attack: str 
       >>> print(float(found.worst), float(found.chosen_rate))
       0.5 0.1
     """
-    needed = {attack, "seed", "evaluation", *hyperparameters}
+    others = {attack, "seed", "evaluation"}
+    axes = set() if isinstance(hyperparameters, str) else {*hyperparameters} - others
+    if not axes or len(axes) < len(hyperparameters):
+        allowed = f"a list of different axes, none of {sorted(others)}"
+        raise ValueError(f"hyperparameters must be {allowed}, got {hyperparameters!r}")
+    needed = others | axes
     for name in ("validation", "test"):
         if name not in runs or not needed <= set(runs[name].dims):
             raise ValueError(f"runs must have {name!r} with the dimensions {sorted(needed)}")

@@ -114,6 +114,8 @@ def before_groups(search: Callable[[Respond], Attack], rule: Aggregator, num_gro
       >>> rule = fedjax_priv.aggregators.coordinate_median()
       >>> attack = on_updates(before_groups(optimal_alie, rule, num_groups=5))
     """
+    _validate.function(1, "attacks.optimal_alie", search=search)
+    _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
     _validate.integer(num_groups=num_groups, draws=draws)
 
     def attack(

@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from fedjax_priv.theory import _validate
-from fedjax_priv.theory._validate import Result
+from fedjax_priv.theory._validate import Numbers, Result
 
 
 def probability_of_more(population: int, num_byzantine: int, cohort_size: int, tolerated: int) -> Result:
@@ -17,6 +17,9 @@ def probability_of_more(population: int, num_byzantine: int, cohort_size: int, t
       num_byzantine: Byzantine ones of them, F, from 0 to N.
       cohort_size: clients of a round, m, from 1 to N.
       tolerated: f >= 0, that the rule was told.
+
+    Raises:
+      ValueError: an argument is not an integer in its range.
 
     Examples:
       >>> round(float(probability_of_more(100, 10, 20, 4)), 4)
@@ -37,6 +40,9 @@ def tolerated_for(population: int, num_byzantine: int, cohort_size: int, rounds:
       rounds: drawn independently, >= 1.
       risk: in (0, 1).
 
+    Raises:
+      ValueError: an argument is out of its range, or a number of clients or rounds is not an integer.
+
     Examples:
       >>> print(tolerated_for(1000, 100, cohort_size=50, rounds=100, risk=0.01))  # 5 of 50 on average
       14
@@ -50,7 +56,8 @@ def tolerated_for(population: int, num_byzantine: int, cohort_size: int, rounds:
     return int(np.argmax(some_round <= risk))
 
 
-def _check(population: int, num_byzantine: int, cohort_size: int) -> None:
-    _validate.real("[1, inf)", population=population)
-    _validate.real(f"[0, {population}]", num_byzantine=num_byzantine)
-    _validate.real(f"[1, {population}]", cohort_size=cohort_size)
+def _check(population: Numbers, num_byzantine: Numbers, cohort_size: Numbers) -> None:
+    _validate.integer(population=population)
+    for at_least, (name, number) in enumerate({"num_byzantine": num_byzantine, "cohort_size": cohort_size}.items()):
+        if _validate.integer(at_least, **{name: number}) > population:
+            _validate.fail(name, number, f"an integer from {at_least} to population = {population}")

@@ -69,14 +69,29 @@ def geometric_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
     return 4 * (1 + least_kappa(num_rows, num_byzantine)) ** 2
 
 
-def krum_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """`6 (1 + f / (n - 2f))`, an upper bound (Allouah et al. 2023); arguments and errors as of `least_kappa`.
+def krum_kappa(num_rows: Numbers, num_byzantine: Numbers, neighbours: str = "blanchard") -> Result:
+    """An upper bound for scores over the M - f - 1 nearest others (`"byzfl"`) or the M - f - 2 of the original.
+
+    With M - f - 1 it is `6 (n - f) / (n - 2f)` (Allouah et al. 2023). Of one neighbour fewer at least n - 2f - 1 are
+    honest, and the same proof gives `(6 - 4 / (n - f - 1)) (n - f) / (n - 2f - 1)`. That is infinite for n = 2f + 1:
+    the f - 1 nearest others of a Byzantine row are then the other Byzantine rows, and all score 0 wherever they are.
+
+    Args:
+      num_rows: n.
+      num_byzantine: f, at least 0 and below n/2.
+      neighbours: as in `aggregators.krum`.
+
+    Raises:
+      ValueError: an argument is out of range.
 
     Examples:
-      >>> print(krum_kappa(10, 2))
-      8.0
+      >>> print(krum_kappa(10, 2, "byzfl"), krum_kappa(10, 2).round(3), krum_kappa(5, 2))
+      8.0 8.686 inf
     """
-    return 6 * (1 + least_kappa(num_rows, num_byzantine))
+    n, f = _checked(num_rows, num_byzantine)
+    fewer = _validate.choice({"byzfl": 0, "blanchard": 1}, neighbours=neighbours)
+    honest, others = n - 2 * f - fewer, np.maximum(n - f - 1, 1)
+    return np.where(honest > 0, (6 - 4 * fewer / others) * (n - f) / np.maximum(honest, 1), np.inf)[()]
 
 
 def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
@@ -94,7 +109,8 @@ def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Re
       ValueError: an argument is out of range.
 
     Examples:
-      >>> print(mixed_kappa(krum_kappa(100, 5), 100, 5).round(3), krum_kappa(100, 5).round(3))
+      >>> alone = krum_kappa(100, 5, "byzfl")
+      >>> print(mixed_kappa(alone, 100, 5).round(3), alone.round(3))
       3.088 6.333
     """
     n, f = _checked(num_rows, num_byzantine)

@@ -1,12 +1,14 @@
 """Bad arguments, traced arguments, states and keys."""
 
+from inspect import unwrap as unwrapped
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from aggregators.references import centered_clipping
-from fedjax_priv import aggregators
+from fedjax_priv import aggregators, attacks
 from fedjax_priv.aggregators import (
     arc,
     bucketing,
@@ -79,6 +81,28 @@ test_mistakes_are_named = refuses(
         (lambda make=make: make(9).apply(KEY, (), received(np.ones((32, 2), np.float32))), "at most 50000 subsets")
         for make in (mda, aggregators.smea)
     ),
+)
+
+
+test_a_rule_that_was_not_made_is_named = refuses(
+    lambda make: make(),
+    (
+        lambda: unwrapped(aggregators.on_coordinates)(mean, 4),
+        "rule must be an Aggregator, .* got mean, which may have to",
+    ),
+    (lambda: unwrapped(aggregators.in_sketch)(mean, 4, 2), "rule must be an Aggregator"),
+    (lambda: unwrapped(aggregators.one_of)(0, [mean(), mean]), "rules.1. must be an Aggregator"),
+    (lambda: aggregators.one_of(0, [mean()._replace(needs_rows=False)]), "rules.0. must be a rule that needs rows"),
+    (
+        lambda: aggregators.one_of(0, [mean()._replace(tells=dict)]),
+        "rules.0. must be a rule that .* tells clients nothing",
+    ),
+    (lambda: unwrapped(aggregators.from_host)(3), "function must be a function of 1 argument"),
+    (lambda: attacks.optimal_foe(mean), "respond must be a function of 1 argument, .* got mean, which may have to be"),
+    (lambda: attacks.furthest(mean(), lambda rows: rows), "line must be a function of 2 arguments"),
+    (lambda: unwrapped(attacks.before_groups)(attacks.optimal_foe, mean, 3), "rule must be an Aggregator"),
+    (lambda: attacks.before_groups(attacks.alie(), mean(), 3), "search must be a function of 1 argument"),
+    (lambda: attacks.one_of(0, [attacks.foe(), attacks.foe]), "attacks.1. must be a function of 4 arguments"),
 )
 
 

@@ -36,6 +36,13 @@ def test_c_does_not_depend_on_the_scale_of_rows(scale):
     assert measured(mean(), foe(0.5), UPDATES * np.float32(scale)).c == pytest.approx(expected, rel=1e-4)
 
 
+def test_an_error_far_beyond_the_spread_is_a_number():
+    """Rows of 1e-25 and a direction of 1/4: the ratio of the squares is no float32, the error is."""
+    updates, honest = jnp.array([[1e-25], [2e-25], [3e-25], [0.0]]), jnp.arange(4) < 3
+    found = robustness(KEY, mean(), lambda key, x, honest, byzantine: jnp.ones((1, 1)), updates, honest)
+    assert found.error == pytest.approx(1 / 16) and found.spread == 0 and np.isinf(found.ratio)
+
+
 def test_rules_that_bear_the_attack_have_a_small_c():
     for rule in (coordinate_median(), trimmed_mean(F)):
         found = measured(rule, infinite(), np.where(np.asarray(HONEST)[:, None], UPDATES, np.nan))

@@ -65,6 +65,12 @@ def test_what_is_missing_is_named():
         worst_case(runs(), ["momentum"])
 
 
+@pytest.mark.parametrize("axes", [[], "learning_rate", ["attack"], ["learning_rate", "seed"], ["learning_rate"] * 2])
+def test_hyperparameters_are_axes_to_choose_on(axes):
+    with pytest.raises(ValueError, match="^hyperparameters must be a list of different axes, none of .*'seed'"):
+        worst_case(runs(), axes)
+
+
 def test_what_is_best_under_the_worst_attack_is_not_what_is_best_on_average():
     """Accuracies 0.9 and 0.1 under two attacks lose against 0.4 and 0.4."""
     values = (("learning_rate", "attack", "seed", "evaluation"), np.array([[[[0.9]], [[0.1]]], [[[0.4]], [[0.4]]]]))

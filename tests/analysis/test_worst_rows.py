@@ -26,7 +26,10 @@ RULES = {
     "coordinate_median": (
         aggregators.coordinate_median(), lambda x: np.median(x, 0), coordinate_median_kappa(N, F), 0.99
     ),
-    "krum": (aggregators.krum(F), references.krum, krum_kappa(N, F), 0.7),
+    "krum": (aggregators.krum(F), references.krum, krum_kappa(N, F), 0.5),
+    "krum, byzfl": (
+        aggregators.krum(F, neighbours="byzfl"), lambda x: references.krum(x, excess=1), krum_kappa(N, F, "byzfl"), 0.2
+    ),
 }  # fmt: skip
 
 
@@ -43,6 +46,16 @@ def test_a_rule_that_trims_too_few_exceeds_the_certificate():
     """The control: a certificate of f = 2 for a rule that leaves out one value on each side, or with another count."""
     worst = kappa_search(KEY, aggregators.trimmed_mean(F - 1), N, F, **SHORT)
     assert worst.kappa > 10 * trimmed_mean_kappa(N, F)
+
+
+@pytest.mark.parametrize("far", [50.0, 5e3])
+def test_krum_of_too_few_neighbours_follows_its_byzantine_rows(far):
+    """At n = 2f + 1 two equal rows are each other's only neighbour; one neighbour more, and no distance helps them."""
+    rows = np.array([[far], [far], [-2.0], [-2.0], [-1.5]])
+    assert ratio(rows, references.krum(rows)) > far**2
+    assert float(kappa_of(aggregators.krum(F), jnp.asarray(rows, jnp.float32), F)) > far**2
+    assert krum_kappa(5, F) == np.inf
+    assert ratio(rows, references.krum(rows, excess=1)) < krum_kappa(5, F, "byzfl") == 18
 
 
 def test_kappa_of_rows_is_the_definition():

@@ -198,6 +198,7 @@ test_bad_arguments_of_rcgd_ef = refuses(
     ({"num_byzantine": -1}, "num_byzantine must be an integer >= 0, got -1"),
     ({"num_byzantine": 3, "trimmed": 0.0}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"trimmed": 0.5}, "trimmed must be a number in [0, 1/2), got 0.5"),
+    ({"num_byzantine": 2, "trimmed": 0.2}, "trimmed must be at least num_byzantine / num_clients = 0.333333, got 0.2"),
     ({"ratio": 0.0}, "ratio must be a number in (0, 1], got 0.0"),
     whole=True,
 )

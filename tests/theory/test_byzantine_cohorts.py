@@ -1,7 +1,9 @@
 """Byzantine clients of a cohort, against sums of Python integers."""
 
+import inspect
 from math import comb
 
+import numpy as np
 import pytest
 
 from fedjax_priv.theory.byzantine_cohorts import probability_of_more, tolerated_for
@@ -27,12 +29,20 @@ def test_no_smaller_number_would_do():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [((0, 0, 1, 0), "population must be"), ((10, 11, 1, 0), "num_byzantine must be in .0, 10., got 11"),
-     ((10, 1, 0, 0), "cohort_size must be"), ((10, 1, 2, -1), "tolerated must be an integer >= 0")],
-)  # fmt: skip
+    [
+        ((0, 0, 1, 0), "population must be an integer >= 1"),
+        ((10, 11, 1, 0), "num_byzantine must be an integer from 0 to population = 10, got 11"),
+        ((10, 1, 0, 0), "cohort_size must be an integer >= 1"),
+        ((10, 1, 11, 0), "cohort_size must be an integer from 1 to population = 10"),
+        ((np.float64(100), 10, 20, 4), "population must be an integer"),
+        ((100, np.float64(10), 20, 4), "num_byzantine must be an integer"),
+        ((100, 10, np.float64(20.5), 4), "cohort_size must be an integer"),
+        ((10, 1, 2, -1), "tolerated must be an integer >= 0"),
+    ],
+)
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
-        probability_of_more(*arguments)
+        inspect.unwrap(probability_of_more)(*arguments)
 
 
 def test_bad_risks():

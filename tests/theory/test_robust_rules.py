@@ -43,7 +43,8 @@ def test_the_table():
     n, f = np.array([7, 11, 15, 16]), np.array([2, 3, 4, 3])
     np.testing.assert_allclose(trimmed_mean_kappa(n, f), [2 / 3, 0.6, 4 / 7, 0.3])
     np.testing.assert_allclose(coordinate_median_kappa(n, f), [1.5, 5 / 3, 1.75, 7 / 6])
-    np.testing.assert_allclose(krum_kappa(7, 2), 10)
+    np.testing.assert_allclose(krum_kappa(n, f, "byzfl"), [10, 9.6, 66 / 7, 7.8])
+    np.testing.assert_allclose(krum_kappa(n, f), [12.5, 76 / 7, 154 / 15, 221 / 27])
     np.testing.assert_allclose(geometric_median_kappa(7, 2), 100 / 9)
     assert (4 * least_kappa(n, f) <= mixed_kappa(trimmed_mean_kappa(n, f), n, f)).all(), "above the trap of mixing"
     np.testing.assert_allclose(mixed_kappa(1.0, 10, 2), 4.0)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.status import keep_error
 
@@ -25,6 +26,7 @@ def from_host(function: Callable[[np.ndarray], Any]) -> Aggregator:
         deterministic, because it may be called any number of times, and it must not call JAX.
 
     Raises:
+      ValueError: `function` is no function of one argument.
       RuntimeError: after the round, if `function` raises (its error is the cause) or returns another shape. The round
         has failed then. `simulate` and `sweep` raise a `SimulationError` with this cause after the chunk under way; a
         call of the rule on an array raises it. In a loop over `step` it is logged.
@@ -33,6 +35,8 @@ def from_host(function: Callable[[np.ndarray], Any]) -> Aggregator:
       >>> print(from_host(lambda rows: np.median(rows, axis=0))([[1.0], [2.0], [99.0]]))
       [2.]
     """
+
+    _validate.function(1, "byzfl.TrMean(3)", function=function)
 
     def call(value: Array, count: Array) -> np.ndarray:
         rows = np.asarray(value)[np.asarray(count) > 0]

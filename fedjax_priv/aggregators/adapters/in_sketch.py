@@ -3,6 +3,7 @@
 import jax
 from jaxtyping import Array, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.crypto.sketch import Sketched, projection
 
@@ -31,6 +32,7 @@ def in_sketch(rule: Aggregator, num_params: int, k: int, *, dense: bool = False)
       >>> print(rule.most_byzantine(5))
       1
     """
+    _validate.part(Aggregator, "aggregators.mean()", rule=rule)
     by = projection(num_params, k, dense=dense)
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:

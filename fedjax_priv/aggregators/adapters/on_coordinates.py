@@ -29,6 +29,7 @@ def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
       >>> print(jax.jit(rule.apply)(fedjax_priv.keys.keyless(), rule.init(4), rows)[0])
       [0. 3. 0. 2.]
     """
+    _validate.part(Aggregator, "aggregators.mean()", rule=rule)
     _validate.integer(num_params=num_params)
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:

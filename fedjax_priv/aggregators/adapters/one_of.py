@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.engine import batched_switch
 
@@ -20,7 +21,8 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
       rules: rules for the same rows; the state is a tuple with the state of each.
 
     Raises:
-      ValueError: `rules` is empty, or `index` is out of range.
+      ValueError: `rules` is empty or holds something else than such rules, one tells clients something or needs no
+        rows, or `index` is out of range.
 
     Examples:
       >>> rules = [mean(), coordinate_median()]
@@ -28,6 +30,10 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
       [2.]
     """
     at, known = batched_switch.number(index, rules)
+    for i, rule in enumerate(rules):
+        _validate.part(Aggregator, "aggregators.mean()", **{f"rules[{i}]": rule})
+        if rule.tells or not rule.needs_rows:
+            raise ValueError(f"rules[{i}] must be a rule that needs rows and tells clients nothing")
 
     def apply(key: Key, states: tuple, received: Received) -> tuple[Array, tuple]:
         def branch(i: int) -> Callable[..., tuple]:

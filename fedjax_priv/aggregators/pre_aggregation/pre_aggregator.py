@@ -23,8 +23,8 @@ class PreAggregator(NamedTuple):
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     """Pre-aggregators in order, then a rule: `pre_aggregated(bucketing(2), krum(3))`.
 
-    It tolerates as many Byzantine rows as every part does; a row that a pre-aggregator computes is Byzantine if any of
-    its inputs is. If a part gets too few rows, the direction is NaN.
+    It tolerates as many Byzantine rows as every part does; of the rows that a pre-aggregator makes anew, as `bucketing`
+    does, one is Byzantine if any of its inputs is. If a part gets too few rows, the direction is NaN.
 
     Raises:
       ValueError: no pre-aggregator is given, the last part is not an aggregator, or another part is one; or the rule

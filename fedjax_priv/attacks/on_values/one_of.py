@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv import _validate
+from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack
 from fedjax_priv.base import Key
 from fedjax_priv.engine import batched_switch
 
@@ -19,7 +20,7 @@ def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
       attacks: to choose from.
 
     Raises:
-      ValueError: `attacks` is empty, or `index` is out of range.
+      ValueError: `attacks` is empty or holds something else than attacks, or `index` is out of range.
 
     Examples:
       >>> updates, honest = jnp.array([[1.0], [3.0]]), jnp.array([True, False])
@@ -27,6 +28,7 @@ def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
       [-2.]
     """
     at, known = batched_switch.number(index, attacks)
+    _validate.function(4, EXAMPLE, **{f"attacks[{i}]": attack for i, attack in enumerate(attacks)})
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]

@@ -30,7 +30,7 @@ Line = Callable[[Float[Array, "n d"], Bool[Array, " n"]], tuple[Float[Array, "1 
 
 
 def optimal_foe(respond: Respond, **search: Any) -> Attack:
-    """`foe` with the scale that moves the defence furthest from the honest mean (Allouah et al. 2023).
+    """`foe` with the scale, of those tried, that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
     Args:
       respond: the server's defence, a rule or a function `[n, d] -> [d]`; Byzantine rows hold the attack, and rows of
@@ -53,7 +53,7 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
 
 
 def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
-    """`alie` with the z that moves the defence furthest from the honest mean (Allouah et al. 2023).
+    """`alie` with the z, of those tried, that moves the defence furthest from the honest mean (Allouah et al. 2023).
 
     ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`. Other arguments, and errors, are those of `optimal_foe`.
 
@@ -79,10 +79,11 @@ def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: A
 def furthest(
     respond: Respond, line: Line, *, evals: int = 20, start: float = 0.0, step: float = 10.0, ratio: float = 0.8
 ) -> Attack:
-    """The factor on a line for which ||respond - honest mean|| is largest, by ByzFL's line search.
+    """Of the factors that ByzFL's line search tries, the one for which ||respond - honest mean|| is largest.
 
     From `start`, the step doubles as long as the distance grows. After the first step that does not increase it, each
-    step, taken or not, is `ratio` times the one before.
+    step, taken or not, is `ratio` times the one before. The search only goes up, so it may step over the worst factor:
+    the harm it finds is a lower bound. A smaller `step` and a `ratio` nearer to 1 look closer.
 
     Args:
       respond: the server's defence, as in `optimal_foe`.
@@ -103,6 +104,8 @@ def furthest(
       >>> print(jax.jit(attack)(jax.random.key(0), updates, honest, ~honest))
       [[30.]]
     """
+    _validate.function(1, "aggregators.coordinate_median()", respond=respond)
+    _validate.function(2, "updates and honest to (base, slope)", line=line)
     _validate.integer(evals=evals)
     _validate.non_negative(start=start)
     _validate.positive(step=step)

@@ -37,14 +37,15 @@ def rcgd_ef(
       num_clients: clients in the data, m.
       num_params: parameters of the model, d.
       ratio: fraction of the d coordinates that a client sends: K = floor(ratio d), at least 1.
-      trimmed: fraction of the messages left out, below 1/2; num_byzantine / num_clients if not given.
+      trimmed: fraction of the messages left out, below 1/2, at least num_byzantine / num_clients, which it is if not
+        given. It is a fraction of those that arrive: a round that loses honest ones may leave out fewer than f.
       num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
       attack: attack on the values that Byzantine clients send.
       dropout: probability that a client's message is lost.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument outside its range, or `trimmed` leaves out fewer messages than are Byzantine.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -55,6 +56,10 @@ def rcgd_ef(
     minority(num_byzantine, num_clients)
     trimmed = num_byzantine / num_clients if trimmed is None else trimmed
     _validate.below_half(trimmed=trimmed)
+    aggregate = norm_trimming(trimmed)
+    if aggregate.most_byzantine(num_clients) < num_byzantine:
+        least = f"num_byzantine / num_clients = {num_byzantine / num_clients:g}"
+        raise ValueError(f"trimmed must be at least {least}, got {trimmed}")
     attacked = {} if attack is None else {"attack": on_sparse(attack, num_params)}
     return federated_round(
         cohort=everyone(num_clients, num_byzantine=num_byzantine),
@@ -65,7 +70,7 @@ def rcgd_ef(
             send=plain_sparse(num_params, num_clients),
         ),
         channel=erasure(loss_rate(dropout)),
-        aggregate=norm_trimming(trimmed),
+        aggregate=aggregate,
         num_clients=num_clients,
         **run,
     )
