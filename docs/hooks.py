@@ -11,15 +11,16 @@ import zlib
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SYSTEM = re.compile(r"^\{\{ (\w+) \}\}$", re.MULTILINE)
-MACHINERY, VERDICTS, PUBLISHED = "{{ machinery }}", "{{ verdicts }}", "{{ published }}"
-BY_TURNS = "{{ lr_mnist_by_turns }}"
+SYSTEM = re.compile(r"^<!-- \{\{ (\w+) \}\} -->$", re.MULTILINE)  # a comment, which other readers of a page do not see
+MACHINERY, VERDICTS, PUBLISHED, BY_TURNS = (
+    f"<!-- {{{{ {name} }}}} -->" for name in ("machinery", "verdicts", "published", "lr_mnist_by_turns")
+)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 log = logging.getLogger("mkdocs.hooks")
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
-    """Replace `{{ secagg }}` by the expression of that system, a test's name by a link to its source, and so on."""
+    """Replace `<!-- {{ secagg }} -->` by the expression of that system, a test's name by a link to it, and so on."""
     if page.file.src_uri == "cited.md":
         pages = sorted(pathlib.Path(config.docs_dir).glob("*.md"))
         return markdown + sources({test for page in pages for test in TEST.findall(page.read_text())})

@@ -50,7 +50,7 @@ def run_rows(system: str, result: xr.Dataset, folder: str | pathlib.Path, axes: 
 
 
 def show_runs(title: str, rows: Sequence[Row]) -> None:
-    """Print a table; runs that differ in nothing but the seed are one line, with the standard deviation."""
+    """Print a table; runs that differ in nothing but the seed are one line, with the interval of their mean."""
     alike: dict[tuple, list[Row]] = {}
     for row in rows:
         alike.setdefault(tuple((axis, value) for axis, value in row.point.items() if axis != "seed"), []).append(row)
@@ -67,8 +67,9 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
             f"{np.mean([run.seconds_per_round for run in runs]):.3g}", str(sum(run.failed_rounds for run in runs)),
         )  # fmt: skip
     reasons = dict.fromkeys(row.failed_because for row in rows if row.failed_rounds)
+    over = ["±: half of Student's 95% interval for the mean over seeds."] if len(alike) < len(rows) else []
     show_table(
-        table, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}",
+        table, *over, f"up, down: bytes by user and round, all phases. folder: {rows[0].folder}",
         *(f"failed: {reason}" for reason in reasons), *_in_words(rows, eps), *rows[0].caveats,
     )  # fmt: skip
 
@@ -98,8 +99,9 @@ def show_summaries(root: pathlib.Path, found: Iterable[RunSummary]) -> None:
     """Print a table of the runs below a folder."""
     table = plain_table(f"runs in {root}", "folder", "system", "status", "rounds", "date, UTC", "metrics")
     for run in found:
+        rounds = f"{run.rounds_done}/{run.rounds}" + (f" of {run.runs} runs" if run.runs > 1 else "")
         table.add_row(
-            str(run.folder.relative_to(root)), run.system, run.status, f"{run.rounds_done}/{run.rounds}",
+            str(run.folder.relative_to(root)), run.system, run.status, rounds,
             run.date[:16].replace("T", " "), ", ".join(f"{name} {last:.4g}" for name, last in run.metrics.items()),
         )  # fmt: skip
     show_table(table)
@@ -143,9 +145,11 @@ def _by_user(sent: xr.DataArray) -> float:
 
 
 def _spread(values: Sequence[float]) -> str:
+    from fedjax_priv.analysis import half_width  # imports SciPy's statistics
+
     with np.errstate(invalid="ignore"):  # a loss may be infinite
         mean = f"{np.mean(values):.4g}"
-        return f"{mean} ± {np.std(values, ddof=1):.2g}" if len(values) > 1 else mean
+        return f"{mean} ± {float(half_width(values)):.2g}" if len(values) > 1 else mean
 
 
 def plain_table(title: str, *headings: str, left: Collection[str] | None = None) -> Table:

@@ -81,7 +81,9 @@ def _check_count(count: np.ndarray, most: int) -> None:
     if count.ndim != 1 or not np.issubdtype(count.dtype, np.integer):
         raise ValueError(f"count must be integers [population], got {count.dtype} {count.shape}")
     if not count.any() or count.min() < 0 or count.max() > most:
-        raise ValueError(f"count must be from 0 to {most}, the samples per client in the arrays, and not all 0")
+        raise ValueError(
+            f"count must be from 0 to {most}, the samples per client in the arrays, and not all 0, got {count}"
+        )
     if (total := int(count.sum(dtype=np.int64))) >= 2**31:
         raise ValueError(f"count must add to fewer than 2**31 samples, got {total}")
 

@@ -167,7 +167,7 @@ def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData, delta: floa
     entries = ledger(algorithm, plan, data, delta=delta)
     entry = chosen(entries)
     if entry is None:
-        raise ValueError(f"algorithm must have a proved figure, got none: {entries[0].proved.why}")
+        raise ValueError(f"epsilon must be for a system with a proved figure: {entries[0].proved.why}")
     return float(worst(entry.proved) or 0.0)
 
 

@@ -14,7 +14,12 @@ from fedjax_priv.runs.records.run_writer import Keep
 def check_key(key: Key) -> None:
     """Refuse anything but one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
-        raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {type(key).__name__}")
+        raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {_kind_of(key)}")
+
+
+def _kind_of(key: object) -> str:
+    old = getattr(key, "dtype", None) == np.uint32 and np.shape(key) == (2,)
+    return "an old-style one of jax.random.PRNGKey" if old else type(key).__name__
 
 
 def check_params(params: PyTree) -> None:
@@ -47,7 +52,9 @@ def _check_samples(data: ClientData) -> None:
     if not np.issubdtype(count.dtype, np.integer):
         raise ValueError(f"data.count must be integers, got {count.dtype}")
     if not count.size or count.min() < 0 or count.max() > most or not count.any():
-        raise ValueError(f"data.count must be from 0 to {most}, the samples per client in data, and not all 0")
+        raise ValueError(
+            f"data.count must be from 0 to {most}, the samples per client in data, and not all 0, got {count}"
+        )
     if (total := int(count.sum(dtype=np.int64))) >= 2**31:
         raise ValueError(f"data.count must add to fewer than 2**31 samples, got {total}")
 

@@ -45,7 +45,8 @@ def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable
         raise ValueError(f"make must be a function of axes that returns a system, got {type(make).__name__}")
     of_make = _named_in(make, grid, unless=of_data) - {SEED}
     if unknown := [name for name in grid.names if name not in of_make | of_data | {SEED}]:
-        raise ValueError(f"axes must be arguments of make or data, or 'seed', got {unknown}")
+        known = [*inspect.signature(make).parameters, *(inspect.signature(data).parameters if callable(data) else ())]
+        raise ValueError(f"axes must be arguments of make or data, or 'seed', of {known}, got {unknown}")
     if unknown := sorted({*static} - {*grid.names}):
         raise ValueError(f"static must be names of axes, got {unknown}")
     if SEED in grid.names:

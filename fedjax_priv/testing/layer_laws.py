@@ -174,12 +174,16 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
             got = np.asarray(received.value[row])
             if case.field:
                 exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % case.modulus.size
-                require(1, (got == exact).all(), f"row {row} must be the survivors' sum in the field, {lost} lost")
+                require(
+                    1, (got == exact).all(), f"row {row} must be the survivors' sum in the field, clients {lost} lost"
+                )
             else:
                 away = np.abs(got - case.reference(x[mine].astype(np.float64), WEIGHT[mine])).max()
                 bound = mine.sum() * case.error + 1e-6
                 require(
-                    1, away <= bound, f"row {row} must be within {bound:.3g} of the sum, not {away:.3g}, {lost} lost"
+                    1,
+                    away <= bound,
+                    f"row {row} must be within {bound:.3g} of the sum, not {away:.3g}, clients {lost} lost",
                 )
 
 

@@ -103,9 +103,12 @@ def test_a_run_stops_at_its_budget(tmp_path):
         (["dp_fedavg", "--stop-at-epsilon", 0.1], "stop_at_epsilon must allow a round, whose eps is"),
         (
             ["fedavg", "--target-epsilon", 1],
-            "algorithm must have a proved figure, got none: gradients of samples are not",
+            "target_epsilon must be for a system with a proved figure: gradients of samples are not",
         ),
-        (["fedavg", "--stop-at-epsilon", 1], "algorithm must have a proved figure, got none: no noise is added"),
+        (
+            ["fedavg", "--stop-at-epsilon", 1],
+            "stop_at_epsilon must be for a system with a proved figure: no noise is added",
+        ),
         (["dp_fedavg", "--stop-at-epsilon", 1, "--target-epsilon", 1], "stop_at_epsilon must not be given with target"),
         (["secagg", "--clip", 1, "--target-epsilon", 9], "noise_variance must be at most 2**28 squared grid points"),
         (

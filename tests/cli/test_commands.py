@@ -93,7 +93,7 @@ def test_a_sweep_runs_each_point_with_its_values(capsys, tmp_path):
         full, half = (params.sel(learning_rate=rate, seed=seed).values - start for rate in (0.5, 0.25))
         assert np.abs(full).max() > 1e-3
         np.testing.assert_allclose(half, full / 2, atol=1e-6)
-    assert len([line for line in capsys.readouterr().out.splitlines() if "±" in line]) == 2
+    assert len([line for line in capsys.readouterr().out.splitlines() if " ± " in line]) == 2
 
 
 def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(capsys, tmp_path):

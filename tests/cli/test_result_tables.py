@@ -89,13 +89,14 @@ def shown(rows, capsys):
 
 
 def test_the_table_has_a_line_for_runs_that_differ_in_the_seed_alone(capsys):
-    title, heading, _, first, second, last, why = shown(
+    title, heading, _, first, second, over, last, why = shown(
         run_rows("fedavg", result(("rate", "seed")), "[f]", ["rate", "seed"]), capsys
     )
     assert title == "title"
     assert heading == "rate accuracy up, B down, B s/round failed"
-    assert first == "rate1 0.3 ± 0.14 16 33 3 1"  # of 0.2 and 0.4; 11 and 22; 22 and 44; 2 and 4; 0 and 1
-    assert second == "rate2 0.7 ± 0.14 38 77 7 5"
+    assert first == "rate1 0.3 ± 1.3 16 33 3 1"  # of 0.2 and 0.4; 11 and 22; 22 and 44; 2 and 4; 0 and 1
+    assert second == "rate2 0.7 ± 1.3 38 77 7 5"
+    assert over == "±: half of Student's 95% interval for the mean over seeds."
     assert last.endswith("folder: [f]")
     assert why == "failed: a value that is not finite"
 
@@ -121,9 +122,14 @@ def test_a_list_of_runs_cuts_no_name(capsys):
     long = "folder-" * 20
     entries = [
         RunSummary(root / long / "[x]", "fedavg", "finished", 3, 4, "2026-01-02T03:04:05+00:00", {"accuracy": 0.51239}),
+        RunSummary(root / "sweep", "fedavg", "finished", 30, 30, "2026-01-02T03:04:05+00:00", {}, runs=6),
         RunSummary(root / "broken", "-", "broken", 0, 0, "", {}),
     ]
     show_summaries(root, entries)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines[0] == "runs in root"
-    assert lines[3:] == [f"{long}/[x] fedavg finished 3/4 2026-01-02 03:04 accuracy 0.5124", "broken - broken 0/0"]
+    assert lines[3:] == [
+        f"{long}/[x] fedavg finished 3/4 2026-01-02 03:04 accuracy 0.5124",
+        "sweep fedavg finished 30/30 of 6 runs 2026-01-02 03:04",
+        "broken - broken 0/0",
+    ]

@@ -132,7 +132,7 @@ test_refused = refused(
     ),
     (
         lambda: rounds_within(systems.fedavg(local()), KEY, PARAMS, DATA, 1.0, delta=DELTA, most=3),
-        "algorithm must have a proved figure, got none: no noise is added by the system",
+        "epsilon must be for a system with a proved figure: no noise is added by the system",
     ),
     (lambda: rounds_within(private(), KEY, PARAMS, DATA, -1.0, delta=DELTA, most=3), "epsilon must be"),
     (lambda: planned(private()._replace(draw=None), KEY, PARAMS, DATA, 1), "algorithm must have a draw"),

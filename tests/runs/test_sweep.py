@@ -282,7 +282,11 @@ test_bad_arguments = refuses(
     ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
     ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),
-    ({"speed": [0.1]}, dict(make=lambda rate: None), r"axes must be arguments of make or data.*\['speed'\]"),
+    (
+        {"speed": [0.1]},
+        dict(make=lambda rate: None),
+        r"axes must be arguments of make or data.*of \['rate'\], got \['speed'\]",
+    ),
     ({"rate": [0.1]}, dict(make=lambda rate: make(rate, mesh=mesh_of(2)), over="runs"), "must leave mesh at 'auto'"),
 )
 

@@ -269,6 +269,7 @@ def test_every_reason_is_met():
         ({"compress": "common", "num_params": None}, "num_params must be an integer >= 1, got 0"),
         ({"compress": "common", "ratio": 2.0}, r"ratio must be a number in \(0, 1\]"),
         ({"buffer_size": 0}, "buffer_size must be an integer >= 1"),
+        ({"clip": -1.0}, "clip must be a finite number > 0, got -1.0"),
         ({"neighbours": 4}, "neighbours must not be given with secure='none'"),
         ({"neighbours": 4, "secure": "enrolled"}, "neighbours must not be given with secure='enrolled'"),
         ({"receiver_noise": 2.0}, "receiver_noise must not be given with channel='erasure'"),

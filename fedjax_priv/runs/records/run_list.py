@@ -18,7 +18,8 @@ class RunSummary(NamedTuple):
     rounds_done: int  # of a sweep, those of all its runs together
     rounds: int  # asked for
     date: str
-    metrics: dict[str, float]  # the last ones
+    metrics: dict[str, float]  # the last ones; of a sweep, none
+    runs: int = 1
 
 
 def summaries(root: pathlib.Path) -> list[RunSummary]:
@@ -40,15 +41,17 @@ def summaries(root: pathlib.Path) -> list[RunSummary]:
 def _summary(folder: pathlib.Path) -> RunSummary:
     try:
         manifest, log = read_manifest(folder), log_file.read(folder)
-        last = log[-1] if log else {}
+        runs = int(manifest.get("runs", 1))
+        last = log[-1] if log and runs == 1 else {}
         return RunSummary(
             folder=folder,
             system=str(manifest.get("system", "-")),
             status="finished" if (folder / RESULT).is_file() else "unfinished",
             rounds_done=_rounds_done(log),
-            rounds=int(manifest["rounds"]) * int(manifest.get("runs", 1)),
+            rounds=int(manifest["rounds"]) * runs,
             date=str(manifest["date"]),
             metrics={name: math.nan if value is None else value for name, value in last.get("metrics", {}).items()},
+            runs=runs,
         )
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return RunSummary(folder, "-", "broken", 0, 0, "", {})

@@ -117,6 +117,8 @@ def compose(
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1)
       >>> system = compose(local, num_clients=20, secure="secagg", dropout=0.2)
     """
+    if clip is not None:
+        _validate.positive(clip=clip)
     stack = _checked(
         Stack(
             num_clients, compress, private, secure, channel, aggregate, buffer_size, weigh, num_byzantine, attack,
