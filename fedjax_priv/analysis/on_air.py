@@ -97,7 +97,7 @@ def air_resources(
       air: the channel.
       receiver_noise: N0 of the run, > 0.
       noise_density: watts per hertz at the receiver, > 0, its noise figure included.
-      path_loss_db: of a link of gain 1, in dB.
+      path_loss_db: of a link of gain 1, in dB, in [-300, 300].
       downlink: by which the server sends the model; not counted if not given.
 
     Returns:
@@ -117,7 +117,7 @@ def air_resources(
       0.003925 471000.0
     """
     _validate.positive(receiver_noise=receiver_noise, noise_density=noise_density)
-    _validate.finite(path_loss_db=path_loss_db)
+    _validate.decibels(path_loss_db=path_loss_db)
     uses = uses_of(run.data_vars, int(run.attrs["num_params"]))
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
