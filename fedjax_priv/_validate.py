@@ -89,6 +89,23 @@ def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -
     return or_nan(value, **low, **high)
 
 
+def decibels(**values: Any) -> Any:
+    """Numbers of dB in [-300, 300], whose powers float32 holds; returns the last one, as `fraction` does."""
+    value = _numbers(values, lambda x: -300 <= x <= 300, "a number of dB in [-300, 300]")
+    return or_nan(value, at_least=-300, at_most=300)
+
+
+def at_least_one(**values: Any) -> Any:
+    """Finite numbers >= 1; returns the last one, NaN where it is traced and out of range."""
+    return or_nan(_numbers(values, lambda x: 1 <= x < math.inf, "a finite number >= 1"), at_least=1)
+
+
+def at_most(bound: float, **values: Any) -> None:
+    """Static numbers > 0, up to a bound."""
+    known(**values)
+    _numbers(values, lambda x: 0 < x <= bound, f"a number in (0, {bound:g}]")
+
+
 def each(check: Callable[..., Any], **values: Any) -> None:
     """Applies a check to every number of an array, or to a single number: `each(positive, power=power)`."""
     for name, value in values.items():

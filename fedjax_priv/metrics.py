@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
@@ -21,14 +22,15 @@ def accuracy(
     Args:
       model: a classifier.
       x: examples `[k, ...]`.
-      y: integer labels `[k]`.
+      y: integer labels `[k]`, of the model's classes `0, ..., classes - 1`.
       batch_size: examples the model sees at once, to limit memory; it need not divide k.
 
     Returns:
       `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
-      ValueError: there are no examples, the number of labels differs, or labels are not integers.
+      ValueError: there are no examples, the number of labels differs, or labels are not integers. `evaluate` raises it
+        if a label is none of the model's classes; traced labels are not checked, and make `test_loss` NaN.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: x * params)
@@ -37,11 +39,13 @@ def accuracy(
       0.75
     """
     x, y = _checked(x, y, 1, batch_size)
+    ends = _ends(y)
 
     def evaluate(params: PyTree) -> dict[str, Array]:
         def score(example: tuple[Array, Array]) -> tuple[Array, Array]:
             row, label = example
             logits = model.apply(params, row[None])[0]
+            _of_classes(ends, logits)
             loss = cross_entropy(logits, label)
             return (logits.argmax() == label).astype(jnp.float32), loss
 
@@ -69,7 +73,7 @@ def attack_success(
       model: a classifier.
       x: examples `[k, ...]`, without trigger.
       y: integer labels `[k]`, known when the program is compiled.
-      target: the attackers' label.
+      target: the attackers' label, one of the model's classes `0, ..., classes - 1`.
       trigger: from examples to examples, such as `attacks.PixelTrigger()`.
       batch_size: examples the model sees at once.
 
@@ -77,7 +81,8 @@ def attack_success(
       `evaluate(params) -> {"attack_success": []}`, which can be jitted.
 
     Raises:
-      ValueError: as `accuracy`, or all labels are `target`.
+      ValueError: as `accuracy`, but labels may be any integers; all labels are `target`; or `target` is not an integer
+        >= 0, or, when `evaluate` is called, none of the model's classes.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: x * params)
@@ -87,13 +92,18 @@ def attack_success(
       1.0
     """
     x, y = _checked(x, y, 1, batch_size)
+    _validate.integer(at_least=0, target=target)
     others = np.asarray(y) != target
     if not others.any():
         raise ValueError(f"y must have labels other than target = {target}, got no other")
     stamped = jnp.asarray(trigger(x[others]))
 
     def evaluate(params: PyTree) -> dict[str, Array]:
-        hit = lambda row: (model.apply(params, row[None])[0].argmax() == target).astype(jnp.float32)
+        def hit(row: Array) -> Array:
+            logits = model.apply(params, row[None])[0]
+            _of_classes((int(target), int(target)), logits, "target")
+            return (logits.argmax() == target).astype(jnp.float32)
+
         return {"attack_success": jax.lax.map(hit, stamped, batch_size=batch_size).mean()}
 
     return evaluate
@@ -132,14 +142,14 @@ def sequence_accuracy(
     Args:
       model: of sequences, `apply(params, x [b, length])` is `[b, length, classes]`.
       x: sequences `[k, length]`.
-      y: integer labels `[k, length]`, such as the tokens that follow.
+      y: integer labels `[k, length]` of -1 or the model's classes, such as the tokens that follow.
       batch_size: sequences the model sees at once, to limit memory; it need not divide k.
 
     Returns:
       `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
-      ValueError: there are no sequences, the shape of labels differs, or labels are not integers.
+      ValueError: as `accuracy`.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: params[x])  # logits of what follows a token
@@ -148,11 +158,13 @@ def sequence_accuracy(
       1.0
     """
     x, y = _checked(x, y, 2, batch_size)
+    ends = _ends(y)
 
     def evaluate(params: PyTree) -> dict[str, Array]:
         def score(example: tuple[Array, Array]) -> tuple[Array, Array, Array]:
             tokens, labels = example
             logits = model.apply(params, tokens[None])[0]
+            _of_classes(ends, logits, least=-1)
             each, there = token_losses(logits, labels)
             right = jnp.where(logits.argmax(-1) == labels, there, 0)
             return right.sum(), each.sum(), there.sum()
@@ -174,3 +186,16 @@ def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Ar
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"y must be integers, got {y.dtype}")
     return x, y
+
+
+def _ends(y: Array) -> tuple[int, int] | None:
+    """The least and the largest label; None of traced ones."""
+    return None if isinstance(y, Tracer) else (int(y.min()), int(y.max()))
+
+
+def _of_classes(ends: tuple[int, int] | None, logits: Array, name: str = "y", least: int = 0) -> None:
+    """Check, while `evaluate` is traced, that labels are classes of the model."""
+    classes = logits.shape[-1]
+    if ends is not None and not least <= ends[0] <= ends[1] < classes:
+        got = ends[0] if ends[0] < least else ends[1]
+        raise ValueError(f"{name} must be of the model's classes, in [{least}, {classes}), got {got}")

@@ -1,10 +1,12 @@
+import inspect
+
 import jax
 import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, log_loss
 
 from fedjax_priv.base import Model
-from fedjax_priv.metrics import accuracy, sequence_accuracy
+from fedjax_priv.metrics import accuracy, attack_success, sequence_accuracy
 
 MODEL = Model(init=lambda key: None, apply=lambda params, x: x @ params)
 
@@ -54,3 +56,35 @@ def test_tokens_count_but_those_without_a_label(batch_size):
 def test_a_label_for_each_token_is_needed():
     with pytest.raises(ValueError, match=r"y must have one label per token of x, shape \(4, 2\)"):
         sequence_accuracy(MODEL, np.zeros((4, 2), np.int32), np.zeros(4, np.int32))
+
+
+PICK = Model(init=lambda key: None, apply=lambda params, x: x * params)
+
+
+@pytest.mark.parametrize("label", [3, -1])
+def test_a_label_that_is_no_class_is_named(label):
+    """In jit or not; where labels are traced only the loss shows it."""
+    x, y = np.eye(3, dtype=np.float32), np.array([0, 1, label])
+    said = rf"^y must be of the model's classes, in \[0, 3\), got {label}\b"
+    for call in (accuracy(PICK, x, y), jax.jit(accuracy(PICK, x, y))):
+        with pytest.raises(ValueError, match=said):
+            call(1.0)
+    assert np.isnan(jax.jit(lambda y: accuracy(PICK, x, y)(1.0)["test_loss"])(y))
+
+
+@pytest.mark.parametrize("label", [3, -2])
+def test_a_label_of_a_token_that_is_no_class_is_named(label):
+    x, y = np.zeros((1, 4, 3), np.float32), np.array([[0, -1, label, 2]])
+    with pytest.raises(ValueError, match=rf"^y must be of the model's classes, in \[-1, 3\), got {label}\b"):
+        sequence_accuracy(PICK, x, y)(1.0)
+
+
+def test_a_target_that_is_no_class_is_named():
+    x, y = np.eye(3, dtype=np.float32), np.array([0, 1, 2])
+    success = lambda target: inspect.unwrap(attack_success)(PICK, x, y, target=target, trigger=lambda x: x)
+    for target in (7.5, -1):
+        with pytest.raises(ValueError, match=f"^target must be an integer >= 0, got {target}$"):
+            success(target)
+    with pytest.raises(ValueError, match=r"^target must be of the model's classes, in \[0, 3\), got 3\b"):
+        jax.jit(success(3))(1.0)
+    assert success(np.int32(2))(1.0)["attack_success"] == 0

@@ -36,10 +36,10 @@ class Broadcast(NamedTuple):
           gain: amplitudes h of their links, >= 0, `[..., n]`.
 
         Raises:
-          ValueError: `hertz` is not > 0, or `snr_db` is not finite.
+          ValueError: `hertz` is not > 0, or `snr_db` is not in [-300, 300].
         """
         _validate.positive(hertz=self.hertz)
-        _validate.finite(snr_db=self.snr_db)
+        _validate.decibels(snr_db=self.snr_db)
         bits, gain = np.asarray(bits, np.float64), np.asarray(gain, np.float64)
         longest, weakest = bits.max(-1), np.where(bits > 0, gain, np.inf).min(-1)
         rate = np.log2(1 + np.where(longest > 0, weakest, 1.0) ** 2 * self.snr) / 2

@@ -19,13 +19,17 @@ def half_width(values: ArrayLike, axis: int = 0, *, confidence: float = 0.95) ->
       By the other axes, float64; infinite if n is 1, since one run says nothing about noise.
 
     Raises:
-      ValueError: the axis is empty, or the confidence is not between 0 and 1.
+      ValueError: there is no such axis or it is empty, or the confidence is not between 0 and 1.
 
     Examples:
       >>> print(half_width([0.90, 0.91, 0.92]).round(4), half_width([0.9, 0.9]), half_width([0.9]))
       0.0248 0.0 inf
     """
     values = np.asarray(values, np.float64)
+    if not values.ndim:
+        raise ValueError(f"values must have an axis of runs, got the number {values}")
+    if not -values.ndim <= axis < values.ndim:
+        raise ValueError(f"axis must be one of values, in [{-values.ndim}, {values.ndim}), got {axis!r}")
     number = values.shape[axis]
     if number < 1:
         raise ValueError("values must not be empty along the axis")

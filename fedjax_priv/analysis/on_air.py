@@ -16,9 +16,9 @@ THERMAL_NOISE = 10**-20.4
 class OnAir(NamedTuple):
     """What uploads over the air take: uses of a real baseband channel, of which a band of W hertz has 2 W in a second.
 
-    Signals that add on the air share their uses, whoever sends ("multiple"). Those of links that take turns add up over
-    senders, analog or digital ones ("orthogonal"): the server does not wait for the slowest only. If each of r senders
-    has its own band of W / r hertz, it does ("bands").
+    Signals that add on the air share their uses, whoever sends, and if nobody does ("multiple"). Those of links that
+    take turns add up over senders, analog or digital ones ("orthogonal"): the server does not wait for the slowest
+    only. If each of r senders has its own band of W / r hertz, it does ("bands").
 
     Examples:
       >>> sixty = np.full(60, 7850)  # uses of each sender
@@ -29,10 +29,13 @@ class OnAir(NamedTuple):
     hertz: float  # W
     access: Literal["multiple", "orthogonal", "bands"] = "multiple"
 
-    def seconds(self, uses: ArrayLike, pilots: ArrayLike = 0.0, common_pilots: ArrayLike = 0.0) -> Any:
+    def seconds(
+        self, uses: ArrayLike, pilots: ArrayLike = 0.0, common_pilots: ArrayLike = 0.0, block: ArrayLike = 0.0
+    ) -> Any:
         """Of a round in which clients have so many uses, `[..., n]`; 0 of those that do not send.
 
-        Pilots of their own take turns: their uses `[..., n]` add up over clients. Common ones are sent at once.
+        Pilots of their own take turns: their uses `[..., n]` add up over clients. Common ones are sent at once. `block`
+        `[..., n]` has the uses that each client may add its signal on: they pass even if nobody sends.
 
         Raises:
           ValueError: `hertz` is not > 0, or `access` is none of these.
@@ -42,8 +45,10 @@ class OnAir(NamedTuple):
         by_client = np.asarray(uses, np.float64)
         longest = by_client.max(-1)
         shared = {
-            "multiple": longest, "orthogonal": by_client.sum(-1), "bands": longest * (by_client > 0).sum(-1)
-        }[self.access]  # fmt: skip
+            "multiple": np.maximum(longest, np.max(block, -1)),
+            "orthogonal": by_client.sum(-1),
+            "bands": longest * (by_client > 0).sum(-1),
+        }[self.access]
         return (shared + np.sum(pilots, -1) + np.max(common_pilots, -1)) / (2 * self.hertz)
 
 
@@ -53,6 +58,18 @@ def uses_of(measured: Any, num_params: int) -> Any:
     if "channel_uses" in numbers:
         return numbers["channel_uses"]
     return num_params * (numbers["amplitude"] > 0) if "amplitude" in numbers else None
+
+
+def block_of(measured: Any, num_params: int, like: Any) -> Any:
+    """Uses on which signals add, whoever sends, of the shape of `like`; 0 of digital uploads.
+
+    Where they are measured they are the most of any client in any round, and 0 if nobody ever sent.
+    """
+    numbers = dict(measured)
+    if "amplitude" not in numbers:
+        return 0.0 * like
+    most = numbers.get("channel_uses", num_params)
+    return 0.0 * like + (most.max(("round", "client")) if isinstance(most, xr.DataArray) else np.max(most))
 
 
 def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
@@ -80,13 +97,13 @@ def air_resources(
       air: the channel.
       receiver_noise: N0 of the run, > 0.
       noise_density: watts per hertz at the receiver, > 0, its noise figure included.
-      path_loss_db: of a link of gain 1, in dB.
+      path_loss_db: of a link of gain 1, in dB, in [-300, 300].
       downlink: by which the server sends the model; not counted if not given.
 
     Returns:
       `channel_uses`, `joules` `[..., round, client]`, with those of pilots; `air_seconds` `[..., round]`, once per
-      round as `air` has it. With `downlink`, the server's `downlink_uses`, `downlink_seconds` and `downlink_joules`
-      `[..., round]`.
+      round as `air` has it: signals that add take theirs in a round in which nobody sends, too. With `downlink`, the
+      server's `downlink_uses`, `downlink_seconds` and `downlink_joules` `[..., round]`.
 
     Raises:
       ValueError: nothing was sent over the air in the run, or a number is out of its range.
@@ -100,11 +117,12 @@ def air_resources(
       0.003925 471000.0
     """
     _validate.positive(receiver_noise=receiver_noise, noise_density=noise_density)
-    _validate.finite(path_loss_db=path_loss_db)
+    _validate.decibels(path_loss_db=path_loss_db)
     uses = uses_of(run.data_vars, int(run.attrs["num_params"]))
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
     uses = uses.transpose(..., "round", "client").astype(np.float64)
+    block = block_of(run.data_vars, int(run.attrs["num_params"]), uses).transpose(*uses.dims)
     turns, common = (pilots.transpose(*uses.dims) for pilots in pilots_of(run.data_vars, uses))
     of_one = noise_density / 2 * 10 ** (path_loss_db / 10)
     joules = (run.energy + run.get("pilot_energy", 0.0)) * (of_one / receiver_noise)
@@ -112,7 +130,7 @@ def air_resources(
     said = {
         "channel_uses": (uses + turns + common, "real uses of the channel", "1"),
         "joules": (joules.transpose(..., "round", "client"), "energy sent", "J"),
-        "air_seconds": (by_round.copy(data=air.seconds(uses, turns, common)), "time on the air", "s"),
+        "air_seconds": (by_round.copy(data=air.seconds(uses, turns, common, block)), "time on the air", "s"),
     }
     if downlink is not None:
         down = by_round.copy(data=downlink.uses(*model_of(run)))

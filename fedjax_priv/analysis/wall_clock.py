@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import MODEL, Broadcast, amplitudes_of, model_of
-from fedjax_priv.analysis.on_air import OnAir, pilots_of, uses_of
+from fedjax_priv.analysis.on_air import OnAir, block_of, pilots_of, uses_of
 from fedjax_priv.base import RoundInfo
 
 Message = tuple[str, str]
@@ -71,8 +71,11 @@ def round_seconds(
     }
     users = _Users(np.asarray(info.client), np.asarray(info.counted), compute_seconds, bandwidth, latency)
     measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
-    uses = _on_air(measured, info.direction.size, air)
-    waves = 0.0 if uses is None or air is None else air.seconds(uses, *pilots_of(measured, uses))
+    d = info.direction.size
+    uses = _on_air(measured, d, air)
+    waves = 0.0
+    if uses is not None and air is not None:
+        waves = air.seconds(uses, *pilots_of(measured, uses), block_of(measured, d, uses))
     if downlink is not None:
         waves += downlink.seconds(bits[MODEL], amplitudes_of(measured))
     return float(_seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds) + waves)
@@ -103,8 +106,10 @@ def run_seconds(
     users = _Users(client.values.astype(int), counted.values == 1, compute_seconds, bandwidth, latency)
     seconds = counted.isel(client=0, drop=True).astype(np.float64)
     seconds.values = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
-    if (uses := _on_air(result.data_vars, int(result.attrs["num_params"]), air)) is not None and air is not None:
-        seconds.values += air.seconds(*(last(each).values for each in (uses, *pilots_of(result.data_vars, uses))))
+    measured, d = result.data_vars, int(result.attrs["num_params"])
+    if (uses := _on_air(measured, d, air)) is not None and air is not None:
+        taken = (uses, *pilots_of(measured, uses), block_of(measured, d, uses))
+        seconds.values += air.seconds(*(last(each).values for each in taken))
     if downlink is not None:
         seconds.values += downlink.seconds(*model_of(result))
     return seconds.rename("wall_clock").assign_attrs(long_name="modelled time of the round", units="s")

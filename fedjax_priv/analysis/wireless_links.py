@@ -7,7 +7,7 @@ import xarray as xr
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import amplitudes_of
-from fedjax_priv.analysis.on_air import pilots_of
+from fedjax_priv.analysis.on_air import block_of, pilots_of
 
 LIMITED = 1 - 1e-5
 """Received amplitudes below this are those of users without the power to be heard in full; above it, of rounding."""
@@ -41,7 +41,7 @@ def link_measures(
         raise ValueError("run must be a run of systems.wireless, which records amplitudes, got one without")
     d, sent = int(run.attrs["num_params"]), run.amplitude > 0
     amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
-    uses_of_one = run.channel_uses.max(("round", "client")) if "received_amplitude" in run else d
+    uses_of_one = block_of(run.data_vars, d, sent).max(("round", "client"))
     senders = sent.sum("client")
     gain = amplitudes_of(run.data_vars, "run must be a run of systems.wireless")
     received = (gain**2 * run.energy).where(sent).mean("client")

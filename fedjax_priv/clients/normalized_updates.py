@@ -13,6 +13,8 @@ from fedjax_priv.base import ClientData, Cohort, Key, Local
 from fedjax_priv.clients.local_steps import LocalSteps
 from fedjax_priv.clients.minibatches import per_epoch
 
+_TERMS = 10  # of the series of `effective_steps`: the next is below 1 / 12!
+
 
 def normalized(local: Local) -> Local:
     """Training whose update is `Delta_i / ||a_i||_1`, followed by `||a_i||_1`: `[b, d + 1]`.
@@ -55,9 +57,16 @@ def steps_taken(steps: LocalSteps, count: Int[Array, " b"]) -> Float32[Array, " 
 
 
 def effective_steps(taken: Float32[Array, " b"], momentum: ArrayLike) -> Float32[Array, " b"]:
-    """`||a_i||_1 = (tau - rho (1 - rho^tau) / (1 - rho)) / (1 - rho)`, of momentum rho from zero in [0, 1)."""
+    """`||a_i||_1 = ((1 - x)^n - 1 + n x) / x^2`, n = tau + 1, of momentum 1 - x from zero in [0, 1).
+
+    The difference loses all digits where n x is small; there it is a series, `sum_{j >= 2} C(n, j) (-x)^(j - 2)`.
+    """
     rho = jnp.asarray(momentum, jnp.float32)
-    return (taken - rho * (1 - rho**taken) / (1 - rho)) / (1 - rho)
+    n, x = taken + 1, 1 - rho
+    rest = jnp.ones_like(n * x)
+    for j in range(_TERMS, 1, -1):
+        rest = 1 - x * (n - j) / (j + 1) * rest
+    return jnp.where(n * x < 1, n * taken / 2 * rest, (rho**n - 1 + n * x) / jnp.square(x))
 
 
 def _known_steps(local: Local) -> LocalSteps:

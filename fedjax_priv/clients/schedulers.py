@@ -87,9 +87,7 @@ def proportional_fair(
       >>> draw = proportional_fair(1, window=10.0, fading=fedjax_priv.channels.rayleigh())
     """
     each = _validate.array(_validate.positive, snr=snr)
-    if isinstance(window, float | int) and not window >= 1:
-        raise ValueError(f"window must be a number >= 1, got {window!r}")
-    weight = 1 / _validate.positive(window=window)
+    weight = 1 / _validate.at_least_one(window=window)
 
     def fairest(round: Array, gain: Array, average: Array) -> tuple[Array, Array]:
         rate = jnp.log2(1 + jnp.square(gain) * each) / 2

@@ -28,7 +28,8 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
     to the test set, up to rounding.
 
     Raises:
-      ValueError: `test_fraction` leaves fewer than 10 samples, one per class, for training or for the test.
+      ValueError: `test_fraction` leaves fewer than 10 samples, one per class, for training or for the test, or
+        `seed` is not an integer in [0, 2**32).
       ImportError: scikit-learn is not installed.
 
     Examples:
@@ -36,7 +37,7 @@ def digits(test_fraction: float = 0.2, seed: int = 0) -> Dataset:
       ((1437, 8, 8, 1), (360, 8, 8, 1))
     """
     _validate.fraction(below_one=True, above_zero=True, test_fraction=test_fraction)
-    _validate.integer(0, seed=seed)
+    _validate.seed(seed=seed)
     table = np.loadtxt(_scikit_learn() / "datasets" / "data" / "digits.csv.gz", np.float32, delimiter=",")
     x, y = table[:, :-1].reshape(-1, 8, 8, 1) / 16, table[:, -1].astype(np.int32)
     if not 10 <= test_fraction * len(y) <= len(y) - 10:

@@ -62,7 +62,7 @@ def lognormal(
 
     Args:
       num_clients: a multiple of the number of labels.
-      log_deviation: standard deviation of the logarithms, > 0.
+      log_deviation: standard deviation of the logarithms, in (0, 50]: beyond, float64 does not hold the shares.
       min_per_label: samples of each of its labels that every client has.
 
     Raises:
@@ -74,7 +74,7 @@ def lognormal(
       20 True
     """
     rng = generator(labels, num_clients, seed)
-    _validate.positive(log_deviation=log_deviation)
+    _validate.at_most(50, log_deviation=log_deviation)
     _validate.integer(min_per_label=min_per_label)
     names, size = np.unique(labels, return_counts=True)
     _validate.divides({"number of labels": names.size}, num_clients=num_clients)

@@ -11,6 +11,8 @@ from fedjax_priv import _validate
 Parts = list[np.ndarray]
 """One array of sample numbers per client."""
 
+_EVEN = 1e100  # a concentration at which all fractions are equal; sums of much larger draws overflow
+
 
 def iid(labels: np.ndarray, num_clients: int, seed: int) -> Parts:
     """Shuffles and deals evenly: sizes differ by at most one.
@@ -78,7 +80,7 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
     whole partition until all clients have enough, may never end.
 
     Args:
-      concentration: > 0.
+      concentration: in (0, 1e100].
       min_size: least number of samples per client; `num_clients * min_size` is at most N.
 
     Examples:
@@ -88,7 +90,7 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
       [[0, 0, 100], [38, 100, 0], [62, 0, 0]]
     """
     rng = generator(labels, num_clients, seed)
-    _validate.positive(concentration=concentration)
+    _validate.at_most(_EVEN, concentration=concentration)
     _validate.integer(min_size=min_size)
     _at_most(len(labels) // num_clients, min_size=min_size)
     dealt = [[] for _ in range(num_clients)]
@@ -106,7 +108,7 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
     Li et al. 2022 (NIID-Bench). Each client gets one sample, and the draw divides the other N - n.
 
     Args:
-      concentration: > 0.
+      concentration: in (0, 1e100].
 
     Examples:
       >>> parts = quantity_skew(np.zeros(100, int), num_clients=3, seed=0, concentration=0.5)
@@ -114,7 +116,7 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
       [31, 1, 68]
     """
     rng = generator(labels, num_clients, seed)
-    _validate.positive(concentration=concentration)
+    _validate.at_most(_EVEN, concentration=concentration)
     cuts = _dirichlet_cuts(rng, concentration, num_clients, len(labels) - num_clients)
     return np.split(rng.permutation(len(labels)), cuts + np.arange(1, num_clients))
 

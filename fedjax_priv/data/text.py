@@ -26,10 +26,10 @@ class Text(NamedTuple):
 
 
 def python_documentation(length: int = 64, test_fraction: float = 0.1) -> Text:
-    """The topics of Python's `help()`, 79 texts of half a million characters in Python 3.11; a topic is a user.
+    """The topics of Python's `help()`, some eighty texts of about half a million characters in all; a topic is a user.
 
     The text is that of the running Python, so its size depends on the version. Topics differ in what they are about and
-    in size, from one window to some five hundred: data that are far from identically distributed.
+    in size, from a few windows to many hundreds: data that are far from identically distributed.
 
     Args:
       length: characters of a window.

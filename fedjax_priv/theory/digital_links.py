@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special
 
 from fedjax_priv.theory import _validate
+from fedjax_priv.theory._exponential_integral import scaled_exp1
 from fedjax_priv.theory._validate import Numbers, Result
 
 
@@ -58,8 +59,7 @@ def ergodic_rate(snr: Numbers) -> Result:
       >>> round(float(ergodic_rate(10.0)), 4)
       1.4533
     """
-    inverse = 1 / _validate.real("(0, inf)", snr=snr)
-    return special.exp1(inverse) * np.exp(inverse) / (2 * np.log(2))
+    return scaled_exp1(1 / _validate.real("(0, inf)", snr=snr)) / (2 * np.log(2))
 
 
 def bits_of_a_turn(uses: Numbers, users: Numbers, energy: Numbers, noise: Numbers, gain: Numbers = 1.0) -> Result:

@@ -97,7 +97,12 @@ WITHOUT = {name: value for name, value in DIGITAL.items() if name != "gain"}
 
 test_bad_arguments = refused(
     (lambda: Broadcast(0.0).uses([8], [1.0]), "hertz must be a finite number > 0, got 0.0"),
-    (lambda: Broadcast(1.0, np.inf).uses([8], [1.0]), "snr_db must be a finite number"),
+    (lambda: Broadcast(1.0, np.inf).uses([8], [1.0]), "snr_db must be a number of dB in"),
+    (lambda: Broadcast(1e6, 4000.0).uses([8], [1.0]), r"snr_db must be a number of dB in \[-300, 300\], got 4000.0"),
+    (
+        lambda: air_resources(run_of(DIGITAL), OnAir(1e3), path_loss_db=1e4),
+        r"path_loss_db must be a number of dB in \[-300, 300\], got 10000.0",
+    ),
     (
         lambda: run_seconds(run_of(ANALOG), compute_seconds=0.0, air=OnAir(1.0)),
         r"bandwidth must be given for messages over the users' links, \[\('model', 'down'\)\], got None",

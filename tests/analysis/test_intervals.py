@@ -28,5 +28,10 @@ def test_one_run_says_nothing_about_noise():
     assert half_width([0.5]) == np.inf and (half_width(np.zeros((1, 2))) == np.inf).all()
     with pytest.raises(ValueError, match="values must not be empty"):
         half_width([])
+    with pytest.raises(ValueError, match="values must have an axis of runs, got the number 0.5"):
+        half_width(0.5)
+    for axis in (2, -3):
+        with pytest.raises(ValueError, match=rf"axis must be one of values, in \[-2, 2\), got {axis}"):
+            half_width(np.zeros((2, 3)), axis)
     with pytest.raises(ValueError, match="confidence must be > 0 and < 1, got 95"):
         half_width([0.0, 1.0], confidence=95)

@@ -2,10 +2,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 from refusals import refused
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.analysis import round_bytes, round_seconds, run_bytes, run_seconds
+from fedjax_priv.analysis import air_resources, link_measures, round_bytes, round_seconds, run_bytes, run_seconds
 from fedjax_priv.analysis.on_air import OnAir
 from fedjax_priv.base import Link, RoundInfo
 from fedjax_priv.channels import erasure
@@ -176,7 +177,31 @@ def test_analog_uploads_take_the_time_of_their_uses_of_the_channel(access):
         run_seconds(run, compute_seconds=1.0, bandwidth=1e3)
 
 
-def test_a_round_in_which_nobody_sends_takes_no_time_on_the_air():
+@pytest.mark.parametrize(("access", "each"), [("multiple", 1), ("orthogonal", 0)])
+def test_a_round_in_which_nobody_sends(access, each):
+    """Superposed, the server waits for the block of d uses, whoever sends; where senders take turns, for nobody."""
+    data, d = targets(6, 9), 9
+    one = wireless(towards_target(), participation=0.0, access=access, mesh=None)
+    run, air = simulate(one, KEY, jnp.zeros(d), data, rounds=2, progress=False), OnAir(50.0, access)
+    expected = np.full(2, each * d / (2 * 50.0))
+    np.testing.assert_allclose(air_resources(run, air).air_seconds, expected)
+    links = link_measures(run, receiver_noise=1.0, access=access)
+    assert (links.participants == 0).all()
+    np.testing.assert_allclose(links.channel_uses / (2 * 50.0), expected)
+    how = {"compute_seconds": 0.0, "bandwidth": 1e3, "messages": [], "air": air}
+    np.testing.assert_allclose(run_seconds(run, **how), expected)
+    _, info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(d), data), data)
+    assert round_seconds(info, **how) == pytest.approx(expected[0])
+
+
+def test_a_block_is_as_long_as_in_rounds_in_which_somebody_sends():
+    """Of symbols of a form that only their senders measure, and of digital uploads: there nobody waits for nothing."""
+    each = ("round", "client")
+    uses = {"channel_uses": (each, [[18.0, 0.0], [0.0, 0.0]]), "energy": (each, np.zeros((2, 2)))}
+    digital = xr.Dataset(uses, attrs={"num_params": 9})
+    analog = digital.assign(amplitude=digital.channel_uses > 0)
+    assert air_resources(analog, OnAir(1.0)).air_seconds.values.tolist() == [9, 9]
+    assert air_resources(digital, OnAir(1.0)).air_seconds.values.tolist() == [9, 0]
     for access in ("multiple", "orthogonal", "bands"):
         assert OnAir(1e3, access).seconds(np.zeros(3)) == 0
 

@@ -77,7 +77,8 @@ def test_the_average_moves_as_defined():
 test_bad_arguments = refused(
     (lambda: round_robin(0), "size must be an integer >= 1"),
     (lambda: best_gains(1, snr=0.0), "snr must be a finite number > 0"),
-    (lambda: proportional_fair(1, window=0.5), "window must be a number >= 1"),
+    (lambda: proportional_fair(1, window=0.5), "window must be a finite number >= 1, got 0.5"),
+    (lambda: proportional_fair(1, window=jnp.float32(0.5)), "window must be a finite number >= 1, got Array"),
     (lambda: best_gains(1, snr=np.ones(3)).init(jax.random.key(0), 4), "snr must be a number, or one per client"),
     (lambda: drawn(round_robin(5), n=4, rounds=1), "size must be at most the number of clients, 4, got 5"),
 )

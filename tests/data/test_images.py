@@ -80,7 +80,7 @@ def test_digits_split_is_stratified_and_follows_the_seed(test_fraction):
 
 
 test_digits_names_the_bad_argument = refused(
-    *each(test_fraction=[0.0, 1.0, float("nan"), 0.005, 0.999], seed=[-1]),
+    *each(test_fraction=[0.0, 1.0, float("nan"), 0.005, 0.999], seed=[-1, 2**32]),
     by=lambda bad: digits(**bad),
     pattern=r"^{} must [^\n]*$",
 )

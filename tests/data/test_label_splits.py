@@ -71,10 +71,15 @@ test_a_bad_number_of_labels_is_named = refused(
     pattern=r"^{} must be [^\n]*$",
 )
 test_a_bad_lognormal_is_named = refused(
-    *each(log_deviation=[0.0], num_clients=[33]),
+    *each(log_deviation=[0.0, 51.0, 500.0], num_clients=[33]),
     by=lambda bad: lognormal(LABELS, **({"num_clients": 40, "seed": 0} | bad)),
     pattern=r"^{} must be [^\n]*$",
 )
+
+
+def test_the_largest_deviation_still_gives_shares():
+    parts = lognormal(LABELS, 40, 0, log_deviation=50.0, min_per_label=1)
+    assert min(map(len, parts)) >= 2 and len(np.unique(np.concatenate(parts))) == sum(map(len, parts))
 
 
 def test_samples_that_do_not_suffice_are_named():

@@ -162,14 +162,19 @@ def test_a_bad_argument_is_named(name, changed, named):
         PARTITIONS[name](*arguments.values())
 
 
+def test_the_largest_concentration_divides_evenly():
+    assert set(sizes(quantity_skew(LABELS, 30, 0, concentration=1e100))) == {30}
+    assert (np.bincount(LABELS[dirichlet(LABELS, 30, 0, concentration=1e100)[0]]) == 3).all()
+
+
 def bad_options(partition, **values):
     return refused(*each(**values), by=lambda bad: partition(LABELS, 30, 0, **bad), pattern=r"^{} must be [^\n]*$")
 
 
 test_bad_shards_are_named = bad_options(shards, num_shards=[301, 0, 930])
-test_a_bad_concentration_is_named = bad_options(dirichlet, concentration=[0.0, float("inf")])
+test_a_bad_concentration_is_named = bad_options(dirichlet, concentration=[0.0, 1e101, 1.7e308, float("inf")])
 test_a_bad_min_size_is_named = bad_options(functools.partial(dirichlet, concentration=1.0), min_size=[31, 0])
-test_a_bad_skew_is_named = bad_options(quantity_skew, concentration=[-1.0, float("nan")])
+test_a_bad_skew_is_named = bad_options(quantity_skew, concentration=[-1.0, 1.7e308, float("nan")])
 test_a_bad_gamma_is_named = refused(
     (1.5, r"gamma must be a number in \[0, 1\], got 1.5$"),
     by=lambda gamma: gamma_similarity(LABELS, 10, 0, gamma=gamma),

@@ -33,6 +33,11 @@ def test_the_test_is_the_end_of_each_topic():
     np.testing.assert_array_equal(split.x_train[split.users == user], own[: len(own) - len(own) // 4])
 
 
+def test_topics_differ_in_size():
+    windows = np.bincount(data.python_documentation().users)
+    assert windows.min() < 10 and windows.max() > 300
+
+
 @pytest.mark.parametrize("wrong", [dict(length=0), dict(test_fraction=1.0)])
 def test_a_bad_argument_is_named(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be"):

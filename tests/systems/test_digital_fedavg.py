@@ -83,5 +83,7 @@ test_bad_arguments = refused(
     ({"truncation": -0.1}, "truncation"),
     ({"k": 10}, "k must"),
     ({"snr_db": np.inf}, "snr_db"),
+    ({"snr_db": 500.0}, r"snr_db must be a number of dB in \[-300, 300\], got 500.0"),
+    ({"snr_db": 1e4}, r"snr_db must be a number of dB in \[-300, 300\], got 10000.0"),
     by=lambda how: digital_fedavg(towards_target(), num_params=D, **how),
 )

@@ -95,11 +95,14 @@ def walked(system):
     return jax.lax.scan(step, system.init(KEY, jnp.asarray(START), DATA), length=3000)[0].params
 
 
-@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.99])
+@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.9, 0.99, 0.999, 0.9999, 1 - 2.0**-24])
 def test_how_far_steps_go_with_momentum(momentum):
-    taken = np.array([0, 1, 2, 7, 600])
-    want = [sum(sum(momentum**k for k in range(s)) for s in range(1, t + 1)) for t in taken]
-    np.testing.assert_allclose(effective_steps(jnp.asarray(taken, jnp.float32), momentum), want, rtol=1e-4)
+    """As the sum in float64, with the momentum that float32 has; traced or not."""
+    taken = np.array([0, 1, 2, 5, 7, 50, 99, 100, 101, 600, 20_000])
+    once = np.cumsum(np.float64(np.float32(momentum)) ** np.arange(20_000))  # sum_{k < s} rho^k
+    want = np.append(0, np.cumsum(once))[taken]
+    for apply in (effective_steps, jax.jit(effective_steps)):
+        np.testing.assert_allclose(apply(jnp.asarray(taken, jnp.float32), momentum), want, rtol=2e-6)
 
 
 @pytest.mark.parametrize(

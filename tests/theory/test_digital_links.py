@@ -1,5 +1,6 @@
 """Rates, outages and distortions: published and derived values, and simulations of fading."""
 
+import mpmath
 import numpy as np
 import pytest
 from refusals import refused
@@ -31,6 +32,16 @@ def test_fading_that_is_drawn_has_these_rates(snr):
         assert theory.outage(fixed, snr) == pytest.approx(lost, abs=4 * np.sqrt(lost * (1 - lost)) / 1e3)
     best = theory.best_fixed_rate(snr)
     assert best * (1 - theory.outage(best, snr)) < theory.ergodic_rate(snr) < theory.rate(snr)
+
+
+@pytest.mark.parametrize("snr", [1e-9, 1e-3, 0.0099, 0.0101, 0.2, 1.0, 1e3, 1e9])
+def test_the_ergodic_rate_at_any_snr(snr):
+    """Against 30 digits, and where noise is far above the signal `snr / (2 ln 2)`."""
+    with mpmath.workdps(30):
+        x = 1 / mpmath.mpf(snr)
+        exact = float(mpmath.exp(x) * mpmath.e1(x) / mpmath.log(4))
+    assert theory.ergodic_rate(snr) == pytest.approx(exact, rel=1e-13)
+    assert theory.ergodic_rate(snr) < snr / np.log(4)
 
 
 def test_analog_and_digital_means_of_the_same_uses_and_energy():

@@ -6,6 +6,7 @@ from refusals import refused
 
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import wireless as theory
+from fedjax_priv.theory.wireless import estimated_channel
 
 V, G, DRAWS = 0.1, 0.2, 400_000
 
@@ -50,6 +51,14 @@ def test_moments_as_printed():
     np.testing.assert_allclose(squares.variance, same.variance / (1 + V) ** 2)
 
 
+@pytest.mark.parametrize(("v", "g"), [(5000.0, 0.2), (0.1, 2000.0)])
+def test_moments_where_hardly_anybody_sends(v, g):
+    """E |u - 1|^2 = v' E [1 / y] over y = |hat h|^2, exponential from g on, v' = v / (1 + v)."""
+    t = np.linspace(0, 50, 500_001)
+    expected = v / (1 + v) * np.trapezoid(np.exp(-t) / (g + t / (1 + v)), t)
+    assert theory.estimated_coefficient(v, g).variance == pytest.approx(expected, rel=1e-6)
+
+
 def test_phases_that_err():
     f = 0.8
     phase = np.random.default_rng(3).normal(0, f, DRAWS)
@@ -73,6 +82,47 @@ def test_privacy_is_of_the_length_of_the_coefficient():
     three = theory.estimated_channel_delta(eps, s, error=V, threshold=G, rounds=3)
     sums = np.sqrt((np.abs(u[:150_000].reshape(-1, 3)) ** 2).sum(1))
     assert misses(np.asarray(gaussian.delta(eps, s * sums)), three) < 4
+
+
+def summed(eps, s, v, g):
+    """E delta_G(eps; s |u|) as a sum over y = |hat h|^2 and the parts of u, complex Gaussian about 1 given y."""
+    edges = np.logspace(np.log10(1e-7 * g), 2, 301)
+    t, weight = np.sqrt(edges[1:] * edges[:-1]), np.exp(-edges[:-1]) - np.exp(-edges[1:])
+    a, wa = np.polynomial.hermite_e.hermegauss(60)
+    spread = np.sqrt(v / (1 + v) / (2 * (g + t / (1 + v))))
+    length = [np.abs(1 + z * (a[:, None] + 1j * a)) for z in spread]
+    each = [np.asarray(gaussian.delta(eps, s * of)) @ wa @ wa / (2 * np.pi) for of in length]
+    return np.sum(weight * each)
+
+
+@pytest.mark.parametrize(
+    ("v", "g", "eps"),
+    [(0.1, 0.01, 5.0), (0.1, 0.001, 5.0), (0.001, 0.001, 3.0), (1e-6, 0.2, 1.0), (1e-7, 0.2, 1.0), (5.0, 0.2, 1.0)],
+)
+def test_privacy_of_weak_estimates_and_of_small_errors(v, g, eps):
+    """Weak estimates, with y near g, have the long |u| that decide; a small error leaves a narrow peak at 1."""
+    found = theory.estimated_channel_delta(eps, 0.5, error=v, threshold=g)
+    assert found == pytest.approx(summed(eps, 0.5, v, g), rel=2e-3)  # widths of the sum's cells
+
+
+@pytest.mark.parametrize("g", [0.01, 0.001])
+def test_privacy_of_weak_estimates_by_draws(g):
+    """Within 4 standard errors of draws of gains and pilots. Draws that spare the weakest 1% say far too little."""
+    u, *_ = drawn("mmse", g=g)
+    each = np.asarray(gaussian.delta(5.0, 0.5 * np.abs(u)))
+    assert misses(each, theory.estimated_channel_delta(5.0, 0.5, error=V, threshold=g)) < 4
+    spared, *_ = drawn("mmse", g=g + 0.01)
+    assert gaussian.delta(5.0, 0.5 * np.abs(spared)).mean() < 0.5 * each.mean()
+
+
+@pytest.mark.parametrize("g", [1e-6, 0.01, 0.2, 100.0])
+@pytest.mark.parametrize("v", [1e-12, 1e-6, 0.1, 10.0, 1e6])
+def test_chances_of_lengths_add_up(v, g):
+    """To one, and their mean square is that of the coefficient's moments in closed form."""
+    length, chance = estimated_channel._lengths(v, g)
+    assert chance.sum() == pytest.approx(1, abs=1e-12)
+    expected = 1 + theory.estimated_coefficient(v, g).variance
+    assert (chance * length**2).sum() == pytest.approx(expected, rel=1e-10)
 
 
 def test_noise_of_users_lies_along_their_coefficients():

@@ -30,6 +30,19 @@ def test_truncated_inversion_of_rician_fading():
     np.testing.assert_allclose(sends, [0.99036, 0.96737, 0.81494], atol=1e-5)
 
 
+def by_mixture(g, factor):
+    """E[1 / h^2; h^2 >= g]: (G + 1) h^2 is a sum of n + 1 exponentials, n Poisson of mean G."""
+    n, x = np.arange(1, int(factor + 12 * np.sqrt(factor) + 60)), g * (1 + factor)
+    several = (stats.poisson.pmf(n, factor) * special.gammaincc(n, x) / n).sum()
+    return (1 + factor) * (np.exp(-factor) * special.exp1(x) + several)
+
+
+@pytest.mark.parametrize("factor", [0.5, 5.0, 100.0, 5e3, 1e5])
+def test_truncated_inversion_of_a_narrow_law_of_gains(factor):
+    for g in (1e-6, 0.2, 0.99, 1.0, 1.01):
+        assert theory.truncated_inversion(g, factor).energy == pytest.approx(by_mixture(g, factor), rel=1e-9)
+
+
 @pytest.mark.parametrize("factor", [0.5, 5.0])
 def test_truncated_inversion_of_rician_fading_that_is_drawn(factor):
     energy, sends = theory.truncated_inversion(0.2, factor=factor)
@@ -47,6 +60,8 @@ def test_the_threshold_of_the_least_noise():
         best = theory.best_truncation(factor)
         found = optimize.minimize_scalar(lambda g, f=factor: theory.truncation_noise(g, f), (0.1, 0.5, 2.0))
         assert best == pytest.approx(found.x, rel=1e-4)
+    for factor in (1e3, 5e3, 1e5):  # where everybody sends
+        assert theory.best_truncation(factor) == pytest.approx(0.5 / by_mixture(0.1, factor), rel=1e-9)
     g, power, received, n0, k = 0.2, 10.0, 1.5, 0.7, 20
     c = theory.truncation_level(power, g, energy_received=received)
     noise = n0 / (c * k * np.exp(-g)) ** 2

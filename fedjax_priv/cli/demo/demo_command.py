@@ -24,11 +24,11 @@ def demo(
     checked. It writes the figure `demo.png` and the table `demo.json` to `out`.
 
     Raises:
-      ValueError: `rounds` below 1 or `seed` below 0.
+      ValueError: `rounds` below 1, or `seed` not in [0, 2**32).
       OSError: `out` cannot be made.
     """
     _validate.integer(rounds=rounds)
-    _validate.integer(at_least=0, seed=seed)
+    _validate.seed(seed=seed)
     out.mkdir(parents=True, exist_ok=True)
     common, small = setting(seed, digits(size), (32,), size), setting(seed, four_pixels(size), (), size)
     again = cases(models.num_params(small.params), size)

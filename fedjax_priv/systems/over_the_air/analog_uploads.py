@@ -135,19 +135,12 @@ def _truncated(draw: Draw, truncation: ArrayLike) -> Draw:
     return weaker._replace(init=init)
 
 
-def _decibels(**values: object) -> None:
-    """Check that float32 can hold these powers."""
-    for name, value in values.items():
-        if not isinstance(value, int | float) or not -300 <= value <= 300:
-            raise ValueError(f"{name} must be a number of dB in [-300, 300], got {value!r}")
-
-
 def power_of_use(snr_db: ArrayLike, receiver_noise: float | Array) -> Array:
     """P_k / d, energy of a channel use, from the transmit SNR in dB.
 
     Raises:
       ValueError: a number that float32 cannot hold, or noise that is not > 0.
     """
-    _validate.each(_decibels, snr_db=snr_db)
+    _validate.each(_validate.decibels, snr_db=snr_db)
     _validate.positive(receiver_noise=receiver_noise)
     return receiver_noise * 10.0 ** (jnp.asarray(snr_db, jnp.float32) / 10)

@@ -39,7 +39,7 @@ def digital_fedavg(
       num_params: parameters of the model, d.
       k: coordinates sent, new random ones each round; all if not given.
       levels: of the quantizer, s; a coordinate takes `1 + ceil(log2(s + 1))` bits.
-      snr_db: transmit SNR of a use of the channel, P / N0, in dB.
+      snr_db: transmit SNR of a use of the channel, P / N0, in dB, in [-300, 300].
       fixed_rate: bits a use, of clients that do not know their gains; Shannon's rate if not given.
       truncation: squared gain that a client must exceed to send. Shannon's rate of a weak link takes forever.
       cohort: who sends, and the gains of their links; everyone, in Rayleigh fading, if not given.
@@ -53,9 +53,8 @@ def digital_fedavg(
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1)
       >>> system = digital_fedavg(local, num_params=15_010, levels=3, snr_db=10.0, truncation=0.1)
     """
-    _validate.finite(snr_db=snr_db)
+    snr = 10.0 ** (_validate.decibels(snr_db=snr_db) / 10)
     truncation = _validate.non_negative(truncation=truncation)
-    snr = 10.0 ** (snr_db / 10)
     draw = bernoulli(1.0, fading=rayleigh()) if cohort is None else cohort
     _validate.part(Draw, "clients.round_robin(10, channels.rayleigh())", cohort=draw)
     few = {} if k is None else {"few": common_coordinates(num_params, k)}

@@ -11,6 +11,8 @@ from scipy import special
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
 
+_REACH = 12  # spreads from its peak beyond which no gain lies
+
 
 class Truncation(NamedTuple):
     """What a threshold on the squared gain comes to."""
@@ -39,9 +41,17 @@ def truncated_inversion(threshold: Numbers, factor: float = 0.0) -> Truncation:
         return Truncation(special.exp1(g), np.exp(-g))
     from scipy import integrate, stats  # slow to import
 
-    law: Any = stats.rice(np.sqrt(2 * rice), scale=np.sqrt(0.5 / (rice + 1)))
-    of = lambda least: integrate.quad(lambda h: law.pdf(h) / h**2, np.sqrt(least), np.inf, limit=200)[0]
-    energy = np.vectorize(lambda least: of(least) if least > 0 else np.inf, otypes=[np.float64])(g)[()]
+    peak, spread = np.sqrt(rice / (rice + 1)), np.sqrt(0.5 / (rice + 1))
+    law: Any = stats.rice(peak / spread, scale=spread)
+
+    def of(least: float) -> float:
+        if least == 0:
+            return np.inf
+        ends = np.sqrt(least), max(np.sqrt(least), peak) + _REACH * spread
+        about = np.clip(peak + spread * np.arange(-_REACH, _REACH, 2), *ends)  # or a narrow peak is missed
+        return integrate.quad(lambda h: law.pdf(h) / h**2, *ends, points=np.unique(about), epsabs=0, limit=200)[0]
+
+    energy = np.vectorize(of, otypes=[np.float64])(g)[()]
     return Truncation(energy, law.sf(np.sqrt(g))[()])
 
 
@@ -89,4 +99,4 @@ def best_truncation(factor: float = 0.0) -> float:
         energy, sends = truncated_inversion(g, factor)
         return float(2 * g * energy - sends)
 
-    return float(np.asarray(optimize.brentq(slope, 1e-9, 3.0, xtol=1e-13)))
+    return float(np.asarray(optimize.brentq(slope, 1e-9, 1.0, xtol=1e-13)))
