@@ -14,7 +14,7 @@ WIDTH = 2**11
 def coordinates(rows: Float[Array, "k d"]) -> Float[Array, "k k"]:
     """Rows with the same inner products and linear dependencies, but of `k` coordinates.
 
-    The error of each row is a few roundings of its own length, however small it is next to the others and whether or not
+    The error of each row is a few roundings of its own length, however small it is next to others and whether or not
     rows depend on each other: modified Gram-Schmidt (Bjorck 1967; its triangular factor is as exact as Householder's)
     on blocks of columns, then on the factors of the blocks. Inner products of rows would lose half of the digits.
     """
