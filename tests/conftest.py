@@ -57,6 +57,14 @@ def forgotten() -> Iterator[None]:
     gc.freeze()
 
 
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """Programs are optimised as those of users are."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
 @pytest.fixture(scope="session")
 def raw_data() -> pathlib.Path:
     """Folder with the raw files of MNIST, CIFAR-10 and Adult; skips the test if there is none."""

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Key
 from fedjax_priv.channels.fading import Fading
+from fedjax_priv.engine.quotients import quotient
 from fedjax_priv.keys import named, per_client
 
 Estimator = Literal["least squares", "mmse"]
@@ -43,7 +44,7 @@ class Pilots(NamedTuple):
         real, imaginary = (jnp.sqrt(self.error / 2) * noise).T
         real, shrunk = gain + real, 1 + self.error if self.estimator == "mmse" else 1.0
         square = jnp.square(real) + jnp.square(imaginary)
-        return jnp.sqrt(square) / shrunk, (shrunk * gain / square)[:, None] * jnp.stack([real, -imaginary], 1)
+        return quotient(jnp.sqrt(square), shrunk), (shrunk * gain / square)[:, None] * jnp.stack([real, -imaginary], 1)
 
 
 class Phases(NamedTuple):

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told, Updates
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.quotients import quotient
 
 CLIP = "clip_norm"
 """Name of the norm that clients are told, where it changes from round to round."""
@@ -39,7 +40,7 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
 
     def bound(update: Array, params: PyTree) -> tuple[Array, Array]:
         del params
-        return in_ball(update / clip, radius_within(margin, update.shape[1]))
+        return in_ball(quotient(update, clip), radius_within(margin, update.shape[1]))
 
     def without_rows(key: Key, params: PyTree, data: ClientData, cohort: Cohort) -> Updates:
         assert local.updates is not None
@@ -72,7 +73,7 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
     weights = _weights(weight_cap)
 
     def bound(update: Array, told: Told) -> tuple[Array, Array]:
-        scaled = update / told.numbers[CLIP]
+        scaled = quotient(update, told.numbers[CLIP])
         y, good = in_ball(scaled, radius_within(margin, update.shape[1] + 1, bit / 2))
         within = jnp.where(jnp.square(scaled).sum(1) <= 1.0, 0.5, -0.5)
         return jnp.concatenate([y, bit * within[:, None]], axis=1), good

@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key
+from fedjax_priv.engine.quotients import quotient
 
 Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
 """Samples of each client of the population."""
@@ -18,7 +19,7 @@ def cohort_of(client: Array, round: Array, count: Counts) -> Cohort:
     return Cohort(
         client=client,
         round=jnp.broadcast_to(round, n),
-        weight=jnp.asarray(count)[client] / jnp.maximum(count.sum(), 1),
+        weight=quotient(jnp.asarray(count)[client].astype(jnp.float32), jnp.maximum(count.sum(), 1)),
         selected=jnp.ones(n, bool),
         byzantine=jnp.zeros(n, bool),
         group=jnp.zeros(n, jnp.int32),

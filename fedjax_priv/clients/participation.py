@@ -20,6 +20,7 @@ from fedjax_priv.clients.cohort_rows import (
     is_byzantine,
     uniform_subset,
 )
+from fedjax_priv.engine.quotients import quotient
 from fedjax_priv.keys import named, per_client
 
 
@@ -195,7 +196,7 @@ def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
       >>> draw = channel_aware(0.5, fedjax_priv.channels.rayleigh())
     """
     threshold = _validate.positive(threshold=threshold)
-    return independent(lambda round, gain: jnp.minimum(1.0, gain / threshold), fading)
+    return independent(lambda round, gain: jnp.minimum(1.0, quotient(gain, threshold)), fading)
 
 
 def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:

@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
+from jax.core import Tracer
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate, base
@@ -158,6 +160,14 @@ def check_clients(data: base.ClientData, num_clients: int | None) -> None:
     n = data.count.shape[0]
     if num_clients not in (None, n):
         raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
+
+
+def check_total(data: base.ClientData) -> None:
+    """Checks, where the host has the counts, that their sum is an int32."""
+    if isinstance(data.count, Tracer) or not getattr(data.count, "is_fully_addressable", True):
+        return
+    if (total := int(np.asarray(data.count).sum(dtype=np.int64))) >= 2**31:
+        raise ValueError(f"data.count must add to fewer than 2**31 samples, got {total}")
 
 
 def check_size(d: int, told: int = 0) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Combine, Key, Layer, Received, Sent
 from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.engine.quotients import quotient
 from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
@@ -73,7 +74,7 @@ def align(
         d, limit = g.shape[1], budget_of_use if unit else budget_of_use / jnp.square(public["level"])
         if control == "signal":
             left = d * power_left(limit, jnp.square(deviation), cohort)
-            return jnp.minimum(1.0, jnp.sqrt(jnp.maximum(left, 0)) / bound), jnp.ones_like(sigma)
+            return jnp.minimum(1.0, quotient(jnp.sqrt(jnp.maximum(left, 0)), bound)), jnp.ones_like(sigma)
         budget, noise = jnp.square(cohort.gain) * of_clients(limit, cohort) * d, d * jnp.square(sigma)
         norm = bound if control == "bound" else jnp.linalg.norm(g, axis=1)
         limited = jnp.minimum(1.0, jnp.sqrt(budget / (jnp.square(norm) + noise)))
@@ -108,7 +109,7 @@ def _with_variance(
     g: Float[Array, "b d"], variance: Float[Array, " b"], unit: ArrayLike, level: Array, cohort: Cohort
 ) -> tuple[Array, Array]:
     """What clients send whose noise the channel draws, `[b, d + 1]`, and the mean energy of their d channel uses."""
-    share = jnp.where(variance == 0, 0, variance / unit)  # a variance that is not known stays NaN
+    share = jnp.where(variance == 0, 0, quotient(variance, unit))  # a variance that is not known stays NaN
     received = jnp.concatenate([level * g, (jnp.square(level) * share)[:, None]], axis=1)
     energy = jnp.square(level / cohort.gain) * (jnp.square(g).sum(1) + g.shape[1] * variance)
     return received / cohort.gain[:, None], energy

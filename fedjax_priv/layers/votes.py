@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Received, Sent
 from fedjax_priv.engine.client_rows import only_rows
+from fedjax_priv.engine.quotients import quotient
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
@@ -75,7 +76,7 @@ def invert_gains(level: float | Array = 1.0, *, byzantine_power: float | Array |
         del key, private, public
         amplitude = jnp.ones_like(cohort.gain)
         if power is not None:
-            amplitude = jnp.where(cohort.byzantine, cohort.gain * jnp.sqrt(power) / level, amplitude)
+            amplitude = jnp.where(cohort.byzantine, quotient(cohort.gain * jnp.sqrt(power), level), amplitude)
         y = (level * amplitude / cohort.gain)[:, None] * x
         return y, (), Sent(measured=_measured(cohort, amplitude, y, x.shape[1]))
 

@@ -32,7 +32,7 @@ class Residuals(NamedTuple):
     coordinate: Int[np.ndarray, " k"]
     client: Int[np.ndarray, " k"]  # place in the cohort
     group: Int[np.ndarray, " k"]  # of the client
-    value: UInt32[np.ndarray, " k"]  # in F_q
+    value: UInt32[np.ndarray, " k"]  # an element of `protocol.modulus`
     num_params: int
 
 

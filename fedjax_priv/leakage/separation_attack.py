@@ -2,8 +2,8 @@
 
 A survivor's residual is hidden by masks with honest surviving peers that selected the same coordinate. Residuals
 therefore add up to a true sum over each connected component of those peers, and over no part of one. True sums are tiny
-compared with q; other sums are tiny only by chance. So the attack reads off sums of one, two, ... residuals of a
-coordinate that are tiny, without knowing b_ij. SecAgg's complete graph is one component: only the total is tiny.
+compared with the modulus q; other sums are tiny only by chance. So the attack reads off sums of one, two, ... residuals
+of a coordinate that are tiny, without knowing b_ij. SecAgg's complete graph is one component: only the total is tiny.
 """
 
 import itertools
@@ -14,7 +14,6 @@ from jaxtyping import Int, Int64
 
 from fedjax_priv import _validate
 from fedjax_priv.base import View
-from fedjax_priv.crypto.field import Q
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.leakage.colluders import Colluders
 from fedjax_priv.leakage.fraction import Fraction, ratio
@@ -63,9 +62,10 @@ def separate(
     """Reads what the server can from one round.
 
     A sum of s residuals counts as true if its magnitude is at most s * bound, after smaller sums have been removed. A
-    uniform sum passes with probability (2 s bound + 1) / q, which `false_hits` adds up. The number of sums tried grows
-    as the number of subsets of up to `max_size` of the honest survivors that send a coordinate. Runs on the host. If
-    masks are elided there is nothing to separate: uploads are the values. Other arguments are those of `residuals`.
+    uniform sum passes with probability (2 s bound + 1) / q, which `false_hits` adds up, q the size of the modulus of
+    `protocol`. The number of sums tried grows as the number of subsets of up to `max_size` of the honest survivors that
+    send a coordinate. Runs on the host. If masks are elided there is nothing to separate: uploads are the values. Other
+    arguments are those of `residuals`.
 
     Args:
       bound: largest magnitude of a client's value, in grid points of the quantizer: the attacker's guess of c times the
@@ -78,22 +78,23 @@ def separate(
     """
     _validate.integer(max_size=max_size)
     _validate.integer(at_least=0, bound=bound)
-    if 2 * max_size * bound >= int(Q):
-        raise ValueError(f"bound must be below q / (2 max_size) = {int(Q) / (2 * max_size):.0f}, got {bound}")
+    q = protocol.modulus.size
+    if 2 * max_size * bound >= q:
+        raise ValueError(f"bound must be below q / (2 max_size) = {q / (2 * max_size):.0f}, got {bound}")
     left = residuals(view, protocol, colluders, layer)
     cell = left.group.astype(np.int64) * left.num_params + left.coordinate
     rest = np.argsort(cell, kind="stable")
     found, false_hits = [], 0.0
     for size in range(1, max_size + 1):
-        hits, misses = _tiny_sums(cell, left.value, rest, size, size * bound)
-        false_hits += misses * (2 * size * bound + 1) / int(Q)
+        hits, misses = _tiny_sums(cell, left.value, rest, size, size * bound, q)
+        false_hits += misses * (2 * size * bound + 1) / q
         found.append(hits)
         rest = rest[~np.isin(rest, hits)]
-    return _reading(left, found, false_hits, max_size)
+    return _reading(left, found, false_hits, max_size, q)
 
 
 def _tiny_sums(
-    cell: np.ndarray, value: np.ndarray, rest: np.ndarray, size: int, bound: int
+    cell: np.ndarray, value: np.ndarray, rest: np.ndarray, size: int, bound: int, q: int
 ) -> tuple[Int[np.ndarray, "k s"], int]:
     """Disjoint sets of `size` residuals of a cell whose sum is tiny, and the number of sums tried that are not."""
     _, start, count = np.unique(cell[rest], return_index=True, return_counts=True)
@@ -104,17 +105,17 @@ def _tiny_sums(
         tried += len(rows) * len(subsets)
         step = max(1, CHUNK // subsets.size)
         for part in (rows[i : i + step] for i in range(0, len(rows), step)):
-            tiny = np.abs(_signed_sum(value[part][:, subsets])) <= bound
+            tiny = np.abs(_signed_sum(value[part][:, subsets], q)) <= bound
             row, subset = np.nonzero(tiny)
             hits.append(part[row[:, None], subsets[subset]])
     hits = _disjoint(np.concatenate(hits))
     return hits, tried - len(hits)
 
 
-def _signed_sum(value: np.ndarray) -> Int64[np.ndarray, "..."]:
-    """Sums over the last axis in F_q, as integers in [-(q - 1) / 2, (q - 1) / 2]."""
-    total = value.astype(np.int64).sum(-1) % int(Q)
-    return np.where(total > int(Q) // 2, total - int(Q), total)
+def _signed_sum(value: np.ndarray, q: int) -> Int64[np.ndarray, "..."]:
+    """Sums over the last axis modulo q, as the integers nearest to 0, which `quantize` and `wrap` mean by them."""
+    total = value.astype(np.int64).sum(-1) % q
+    return np.where(2 * total >= q, total - q, total)
 
 
 def _disjoint(hits: Int[np.ndarray, "k s"]) -> Int[np.ndarray, "j s"]:
@@ -128,12 +129,12 @@ def _disjoint(hits: Int[np.ndarray, "k s"]) -> Int[np.ndarray, "j s"]:
     return hits[keep]
 
 
-def _reading(left: Residuals, found: list[np.ndarray], false_hits: float, max_size: int) -> Reading:
+def _reading(left: Residuals, found: list[np.ndarray], false_hits: float, max_size: int, q: int) -> Reading:
     pad = lambda hits: np.pad(left.client[hits], ((0, 0), (0, max_size - hits.shape[1])), constant_values=-1)
     return Reading(
         coordinate=np.concatenate([left.coordinate[hits[:, 0]] for hits in found]),
         clients=np.concatenate([pad(hits) for hits in found]),
-        value=np.concatenate([_signed_sum(left.value[hits]) for hits in found]),
+        value=np.concatenate([_signed_sum(left.value[hits], q) for hits in found]),
         sent=np.bincount(left.coordinate, minlength=left.num_params),
         false_hits=false_hits,
     )

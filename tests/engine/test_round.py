@@ -175,6 +175,13 @@ def test_a_system_made_for_another_number_of_clients(clients):
             run()
 
 
+def test_more_samples_than_an_int32_holds():
+    """Their sum would wrap, to 0 in this case, and weights with it."""
+    data = targets(4, 3)._replace(count=jnp.full(4, 2**30, jnp.int32))
+    with pytest.raises(ValueError, match=r"^data.count must add to fewer than 2\*\*31 samples, got 4294967296$"):
+        engine().init(KEY, jnp.zeros(3), data)
+
+
 def counting(part, *, where):
     """A draw or an aggregator that counts its calls in its state."""
     apply = part.apply

@@ -28,13 +28,6 @@ CASES = {
 }
 
 
-@pytest.fixture
-def optimised():
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", True)
-
-
 def in_blocks(case, size):
     """All six clients, in blocks of so many; the key is an argument, so that no compiler knows it."""
     split = lambda a: a.reshape(len(WHO.client) // size, size, *a.shape[1:])

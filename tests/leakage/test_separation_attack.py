@@ -138,6 +138,30 @@ def test_a_wide_bound_hits_by_chance_as_often_as_predicted(play, size):
         assert abs(wrong - reading.false_hits) < 0.2 * reading.false_hits
 
 
+SHORT = 2**16
+
+
+def test_sums_modulo_a_power_of_two_pass_by_chance_as_often_as_predicted(play):
+    """The complete graph gives no value away, so all that is read of one client is tiny by chance."""
+    round = play(masks(**SECAGG, bits=16)[0], N, D, value=np.zeros((N, D), int))
+    reading = separate(round.view, masks(**SECAGG, bits=16)[1], bound=BOUND, max_size=1)
+    expected, chance = N * D * (2 * BOUND + 1) / SHORT, (2 * BOUND + 1) / SHORT
+    assert abs(len(reading.value) - expected) < 5 * np.sqrt(expected)
+    assert reading.false_hits == pytest.approx((N * D - len(reading.value)) * chance)
+
+
+def test_values_modulo_a_power_of_two_are_read_with_their_signs(play):
+    layer, protocol = masks(**RING, bits=16)
+    order = np.asarray(play(layer, N, D, value=np.zeros((N, D), int)).view.public["mask"].circle.order)
+    value = np.random.default_rng(2).integers(-10, 11, (N, D))
+    round = play(layer, N, D, value=value % SHORT, lost=order[[0, 3]], colluding=order[[1, 4]])
+    found = read(separate(round.view, protocol, bound=10, colluders=round.colluders, max_size=1))
+    assert {at: found.get((at, (order[2],))) for at in range(D)} == dict(enumerate(value[order[2]].tolist()))
+    assert (value[order[2]] < 0).any()
+    with pytest.raises(ValueError, match=r"bound must be below q / \(2 max_size\) = 32768, got 32768"):
+        separate(round.view, protocol, bound=32_768, max_size=1)
+
+
 def test_values_beyond_the_bound_are_missed(play):
     round, protocol = sparse(play, **LOSS)
     reading = separate(round.view, protocol, bound=500, colluders=round.colluders, max_size=1)
@@ -152,7 +176,7 @@ def test_tiny_sums_are_those_of_all_subsets():
     cell, value = rng.integers(0, 40, 200), rng.integers(0, Q, 200, dtype=np.uint32)
     rest = np.argsort(cell, kind="stable")
     for size, bound in ((1, 2**28), (2, 2**28), (3, 2**27)):
-        hits, misses = _tiny_sums(cell, value, rest, size, bound)
+        hits, misses = _tiny_sums(cell, value, rest, size, bound, Q)
         tiny, tried = [], 0
         for c in range(40):
             for subset in itertools.combinations(np.flatnonzero(cell == c).tolist(), size):
