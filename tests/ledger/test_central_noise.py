@@ -90,6 +90,14 @@ def test_a_capacity_is_accounted_for():
     assert found["outsider", "add/remove"] > poisson("add/remove")
 
 
+def test_the_source_of_a_figure_is_of_its_sampling():
+    """The theorem is about cohorts of any size; that of a capped one is derived here."""
+    why = lambda **how: {entry.proved.why for entry in entries(**how) if entry.neighbours == "add/remove"}
+    (plain,), (capped,) = why(sampling_rate=0.25), why(sampling_rate=0.25, capacity=3)
+    assert plain.endswith("unseen: Theorem 11 of Zhu, Dong and Wang 2022")
+    assert capped.endswith("unseen: proved in theory.sampled_gaussian.rounds; no proof in print that we know of")
+
+
 def test_groups_that_take_turns_spend_a_round_in_so_many():
     found = figures(entries(sampling_rate=0.25, separation=4))
     assert found["outsider", "add/remove"] == pytest.approx(poisson("add/remove", 2), rel=1e-6)

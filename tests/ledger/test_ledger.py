@@ -140,7 +140,8 @@ def test_dp_sgd_has_its_own_figures():
     for entry, uploads in ((server, 3), (coalition, 2), (everybody, 1)):
         amplified = cdp_fl.amplified_epsilon(TRAINING._replace(rounds_taken=np.arange(4), num_selected=uploads), DELTA)
         np.testing.assert_allclose(entry.proved.epsilon, amplified[TAKEN])
-        assert "drawn afresh" in entry.proved.why
+        seen = "every upload is seen" if uploads == 1 else "only the sum is seen"
+        assert entry.proved.why == f"batches are secret and drawn afresh each round; {seen}"
     (alone,) = found(M, secure_sum=plain_field())
     exact = gaussian.epsilon(DELTA, np.sqrt(TAKEN) * 2 * 0.5 / M / 0.3)
     np.testing.assert_allclose(alone.proved.epsilon, exact, rtol=1e-6)

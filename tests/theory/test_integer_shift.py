@@ -1,7 +1,9 @@
 """One shift of integer noise: printed figures, and that no proved one is below."""
 
+import numpy as np
 import pytest
 from refusals import refused
+from scipy.special import gammaln, logsumexp
 
 from fedjax_priv.theory import gaussian, integer_shift, skellam
 
@@ -27,6 +29,37 @@ def test_discrete_gaussian():
     found = integer_shift.discrete_gaussian_epsilon(DELTA, [10], 10.0)
     assert found == pytest.approx(4.3777, abs=2e-4)
     assert found == pytest.approx(gaussian.epsilon(DELTA, 1.0), rel=1e-3)
+
+
+def _smallest_epsilon(log_masses, shift):
+    """At `DELTA`, by bisection on a sum over outcomes around the shifted noise, with losses from the logarithms."""
+    outcomes = np.arange(shift - 60, shift + 61)
+    moved, plain = log_masses(np.abs(outcomes - shift)), log_masses(np.abs(outcomes))
+    low, high = 0.0, 10_000.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        spent = -(np.exp(moved) * np.expm1(np.minimum(middle - (moved - plain), 0))).sum()
+        low, high = (middle, high) if spent > DELTA else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize(("size", "sigma"), [(3, 2.0), (30, 1.0), (40, 1.0), (50, 1.0), (100, 2.5)])
+def test_discrete_gaussian_is_a_sum_over_outcomes(size, sigma):
+    """Some masses are below the least float."""
+    powers = lambda k: -((k / sigma) ** 2) / 2
+    exact = _smallest_epsilon(lambda k: powers(k) - logsumexp(powers(np.arange(-200, 201))), size)
+    found = integer_shift.discrete_gaussian_epsilon(DELTA, [size], sigma)
+    assert exact - 2e-3 < found < exact + 1e-6
+
+
+@pytest.mark.parametrize(("size", "variance"), [(5, 25.0), (60, 1.0), (150, 1.0), (2, 1e-60)])
+def test_skellam_is_a_sum_over_outcomes(size, variance):
+    """With masses from the power series of the Bessel functions."""
+    m = np.arange(300)[:, None]
+    terms = lambda k: (2 * m + k) * np.log(variance / 2) - gammaln(m + 1) - gammaln(m + k + 1)
+    exact = _smallest_epsilon(lambda k: logsumexp(terms(k), axis=0) - variance, size)
+    found = integer_shift.skellam_epsilon(DELTA, [size], variance)
+    assert exact - 2e-3 < found < exact + 1e-6
 
 
 def test_rounds_are_more_coordinates():
