@@ -17,6 +17,7 @@ class Combine(NamedTuple):
     lower: Callable[[PyTree], Received]
     num_groups: int = 1  # rows of `Received`
     max_uploads: int | None = None  # most uploads in a sum; None: any number
+    modulus: int | None = None  # uploads are integers that add up modulo this; None: they are not
     times: Callable[..., PyTree] | None = None  # (y [b, ...], factor [b]) -> y; None: there is no such product
 
     def lifted(self, y: PyTree, alive: Array, cohort: Cohort) -> PyTree:

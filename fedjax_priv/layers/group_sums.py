@@ -87,14 +87,15 @@ def field_sum(num_groups: int = 1) -> Combine:
       >>> print(received.value.tolist(), received.count)
       [[12], [1]] [2 1]
     """
-    return _group_sum(num_groups, field.split, field.join)
+    return _group_sum(num_groups, field.split, field.join)._replace(modulus=FIELD.size)
 
 
 def exact_sum(modulus: Modulus, num_groups: int = 1) -> Combine:
     """Exact sum of uploads `[b, d]` of elements of a modulus: `field_sum`, or any number of uploads modulo 2**bits."""
     if modulus is FIELD:
         return field_sum(num_groups)
-    return _group_sum(num_groups, lambda y: (y,), lambda total: modulus.add(total, jnp.zeros_like(total)), None)
+    join = lambda total: modulus.add(total, jnp.zeros_like(total))
+    return _group_sum(num_groups, lambda y: (y,), join, None)._replace(modulus=modulus.size)
 
 
 def fixed_point_sum(num_groups: int = 1) -> Combine:
@@ -146,7 +147,15 @@ def message_bits(message: PyTree, rows: int = 1) -> UInt32[Array, ""]:
     Raises:
       ValueError: a sender's message has 2**32 bits or more.
     """
-    bits = sum(8 * a.size * a.dtype.itemsize for a in jax.tree.leaves(message)) // rows
+    return counted(sum(8 * a.size * a.dtype.itemsize for a in jax.tree.leaves(message)) // rows)
+
+
+def counted(bits: int) -> UInt32[Array, ""]:
+    """So many bits of a message, or the most that messages of a round may have.
+
+    Raises:
+      ValueError: 2**32 bits or more, which would be counted as fewer.
+    """
     if bits >= 2**32:
         raise ValueError(f"a message must have fewer than 2**32 bits (512 MiB), got {bits}")
     return jnp.uint32(bits)

@@ -11,6 +11,8 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
 from fedjax_priv.base import Aggregator, Layer
+from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import (
     check_range,
@@ -221,6 +223,38 @@ def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
     """
     not_together(masks, instead)
     return layer
+
+
+def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any]) -> Layer:
+    """The layer that a caller gives in place of masks, if it adds uploads as the layers above it expect.
+
+    Raises:
+      ValueError: there are options of masks, or `secure_sum` is no layer or adds modulo something else: sums would be
+        wrong without any sign of it.
+    """
+    not_together(masks, "secure_sum")
+    example = "layers.plain_field()" if modulus is FIELD else f"layers.plain_ring({modulus.bits})"
+    _validate.part(Layer, example, secure_sum=secure_sum)
+    found = None if secure_sum.combine is None else secure_sum.combine.modulus
+    if found != modulus.size:
+        needed = f"q = {modulus.size}" if modulus is FIELD else f"2**bits = {modulus.size}"
+        got = "one that adds no integers" if found is None else f"one that adds modulo {found}"
+        raise ValueError(f"secure_sum must add modulo {needed}, such as {example}, got {got}")
+    return secure_sum
+
+
+def fitting_spacing(spacing: int, clients: int, given: str) -> int:
+    """Delta of masks with errors, if sums of so many clients fit the field with it.
+
+    Raises:
+      ValueError: they do not; `given` are the arguments that it follows from, with their values.
+    """
+    if spacing > (most := int(field.Q) // 4 // clients):
+        raise ValueError(
+            f"{given} must leave room for sums in the field: sums may be at most q / 4 / clients = {most} apart, "
+            f"errors of masks need {spacing}; fewer clients or coins, or a larger failure, need less"
+        )
+    return spacing
 
 
 def one_sum(most: int, levels: float | Array, masks: dict[str, Any], *, secure: bool, exact: bool = True) -> Layer:

@@ -9,9 +9,11 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Layer, Local
 from fedjax_priv.clients import bounded
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
+from fedjax_priv.systems._arguments import adding
 from fedjax_priv.systems.releases import BufferedNoise, Sum
 
 CAVEATS = (
@@ -58,6 +60,7 @@ def checked(s: BufferSum) -> BufferSum:
     if s.noise_multiplier is not None:
         _check_private(s)
     if s.secure_sum is not None:
+        adding(FIELD, s.secure_sum, {})
         _check_room(s, 1.0 if s.noise_multiplier is not None else clip)
     return s._replace(staleness_power=power, clip=clip)
 

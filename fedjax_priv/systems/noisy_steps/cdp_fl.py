@@ -8,9 +8,10 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
+from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort, unmasked
+from fedjax_priv.systems._arguments import ROUND, HandsOn, adding, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import LocalNoise
 
@@ -60,7 +61,7 @@ def cdp_fl(
     size = secure_cohort(num_clients, cohort_size)
     masks, run = MASKS.split(how)
     own = secure_sum is None
-    mask = enrolled_masks(group_size=size, **masks) if own else unmasked(secure_sum, masks, "secure_sum")
+    mask = enrolled_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks)
     return federated_round(
         cohort=sample(size) if cohort is None else cohort,
         local=local,

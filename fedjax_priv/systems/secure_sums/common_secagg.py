@@ -7,10 +7,11 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
+from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
+from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -60,7 +61,7 @@ def common_secagg(
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
     masks, run = MASKS.split(how)
     own = secure_sum is None
-    mask = pairwise_masks(group_size=size, **masks) if own else unmasked(secure_sum, masks, "secure_sum")
+    mask = pairwise_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks)
     return federated_round(
         cohort=everyone(),
         local=local,

@@ -15,6 +15,7 @@ from fedjax_priv.base import Algorithm, Layer, Local, Received
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.clients.bounded_updates import bounded
+from fedjax_priv.crypto.modulus import ring
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import (
     discrete_gaussian_noise,
@@ -30,7 +31,7 @@ from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_discrete_gaussian import MAX_SCALE
 from fedjax_priv.layers.rotation import padded_length
 from fedjax_priv.layers.rounding import BETA
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, secure_cohort, unmasked
+from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import DistributedNoise, Sum
 from fedjax_priv.systems.secure_sums.secagg import CONNECTED
@@ -92,7 +93,8 @@ def distributed_dp_fedavg(
       dropout: probability that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when the server asks for shares.
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
-        `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear.
+        `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear. Not
+        `plain_field()`: a sum of residues in F_q tells how many of them are negative, and is as long as 32 bits.
       **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
         `block`, `mesh` and `observe` of `federated_round`.
 
@@ -115,7 +117,7 @@ def distributed_dp_fedavg(
     clip = _validate.positive(clip=clip)
     masks, run = MASKS.split(how)
     own = secure_sum is None
-    mask = pairwise_masks(group_size=size, bits=bits, **masks) if own else unmasked(secure_sum, masks, "secure_sum")
+    mask = pairwise_masks(group_size=size, bits=bits, **masks) if own else adding(ring(bits), secure_sum, masks)
     shares = _shares(shares, mask.threshold, size)
     deviation, padded = float(noise_multiplier) / math.sqrt(shares), padded_length(num_params)
     finest = MAX_SCALE / max(deviation, MAX_SCALE / FINEST)

@@ -9,10 +9,11 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
+from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, ranged, secure_cohort, unmasked, validated
+from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, ranged, secure_cohort, validated
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
@@ -79,7 +80,7 @@ def secagg(
         raise ValueError("norm_bound must not be given with noise_variance: a proof of the norm does not cover noise")
     masks, run = MASKS.split(how)
     secure = secure_sum is None
-    mask = pairwise_masks(group_size=size, **masks) if secure else unmasked(secure_sum, masks, "secure_sum")
+    mask = pairwise_masks(group_size=size, **masks) if secure else adding(FIELD, secure_sum, masks)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
         threshold=mask.threshold,
