@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
@@ -79,13 +80,11 @@ def quorum_of(
       ImportError: X25519 without the package `cryptography`.
     """
     _validate.integer(at_least=2, group_size=group_size)
-    if neighbours != "all":
-        _validate.integer(at_least=2, neighbours=neighbours)
-        if neighbours % 2 or neighbours >= group_size:
-            raise ValueError(
-                f"neighbours must be 'all' or an even integer below group_size = {group_size}, got {neighbours}"
-            )
-    holders = group_size if neighbours == "all" else neighbours + 1
+    number = isinstance(neighbours, int | np.integer) and neighbours in range(2, group_size, 2)
+    if not number and not (isinstance(neighbours, str) and neighbours == "all"):
+        allowed = f"'all' or an even integer >= 2 and below group_size = {group_size}"
+        raise ValueError(f"neighbours must be {allowed}, got {neighbours!r}")
+    holders = group_size if neighbours == "all" else int(neighbours) + 1
     threshold = holders // 2 + 1 if threshold is None else threshold
     _validate.integer(at_least=2, threshold=threshold)
     if threshold > holders:

@@ -12,7 +12,7 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto.lattice import spacing_of
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import one_shot_masks, quantize, scale, stack
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -66,7 +66,9 @@ def one_shot_secagg(
     _validate.known(failure=failure)
     _validate.fraction(below_one=True, failure=failure)
     members, run = COMMITTEE.split(how)
-    spacing = spacing_of(size, coins, num_params, float(failure))
+    drawn = "num_clients" if cohort_size is None else "cohort_size"
+    given = f"{drawn} = {size}, coins = {coins} and failure = {failure:g}"
+    spacing = fitting_spacing(spacing_of(size, coins, num_params, float(failure)), size, given)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,

@@ -16,7 +16,7 @@ from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.lattice import spacing_of_weighed
 from fedjax_priv.layers import coded_masks, one_shot_masks
-from fedjax_priv.systems._arguments import ROUND, HandsOn, not_together
+from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, not_together
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.in_the_clear.fedbuff import fedbuff
 
@@ -145,5 +145,7 @@ def _one_shot(num_params: int, largest: int, coins: int, failure: float, about: 
     _validate.integer(at_least=0, coins=coins)
     _validate.known(failure=failure)
     _validate.fraction(below_one=True, failure=failure)
-    spacing = spacing_of_weighed(about["group_size"], coins, num_params, float(failure), largest)
+    size = about["group_size"]
+    given = f"buffer_size = {size}, weight_levels = {largest}, coins = {coins} and failure = {failure:g}"
+    spacing = fitting_spacing(spacing_of_weighed(size, coins, num_params, float(failure), largest), size, given)
     return one_shot_masks(spacing=spacing, coins=coins, **about)
