@@ -19,7 +19,7 @@ from fedjax_priv.crypto import field, lagrange, lattice, matrix, shamir
 from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator, philox
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import each_named
-from fedjax_priv.layers.group_sums import field_sum, message_bits
+from fedjax_priv.layers.group_sums import counted, field_sum, message_bits
 from fedjax_priv.layers.secure_sum import committed_sums
 from fedjax_priv.layers.secure_sum import committee as committees
 from fedjax_priv.layers.secure_sum.committee import Roster
@@ -125,6 +125,7 @@ def one_shot_masks(
         sums, commitment = _sums_of_shares(terms, seed, roster, alive, placement)
         sums, commitment = only_rows(sent, sums), jnp.where(told, commitment, 0)
         share = message_bits(sums[0])
+        counted(alive.size * 32 * (terms.length + 1))  # of all that a member may be sent
         relayed = alive.sum(dtype=jnp.uint32) * share + bits_to_tell(alive, roster.factor)
         relayed = jnp.where(alive[roster.member], relayed, 0)
         bits = {"unmask": committees.asked(roster, jnp.where(sent, share, 0), relayed)}

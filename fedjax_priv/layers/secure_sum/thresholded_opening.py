@@ -14,7 +14,7 @@ from fedjax_priv.crypto.agreement import AgreementName, agreement_of
 from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.keys import each_named, per_client
-from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.group_sums import counted, message_bits
 from fedjax_priv.layers.secure_sum import bound_masks
 from fedjax_priv.layers.secure_sum import committee as committees
 from fedjax_priv.layers.secure_sum.bound_masks import Extent
@@ -189,6 +189,7 @@ def _shares(terms: Terms, seed: UInt32[Array, "b s"], secrets: UInt32[Array, "b 
 
 def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Array, " n"]) -> Bits:
     """Who survived, their bitmaps and shares to each member; a word back where a sum is opened, and shares it opens."""
+    _check_bits(terms, alive.size)
     who, survivors = roster.committee, alive.sum(dtype=jnp.uint32)
     list_of_survivors = (who.selected.sum(dtype=jnp.uint32) + np.uint32(7)) // 8 * np.uint32(8)
     shown = list_of_survivors + survivors * (np.uint32(terms.extent.num_values) + terms.share_bits)
@@ -199,6 +200,13 @@ def bits_of_members(terms: Terms, roster: Roster, header: Opened, alive: Bool[Ar
         gone = jnp.where(enough, (~header.answered).sum(dtype=jnp.uint32), 0)
     up = jnp.where(header.answered, np.uint32(32) * opened + np.uint32(32 * terms.seed_words) * gone * survivors, 0)
     return {"unmask": committees.asked(who, up, jnp.where(alive[who.member], shown, 0))}
+
+
+def _check_bits(terms: Terms, clients: int) -> None:
+    """Refuses rounds in which a member may be sent, or send, more than is counted."""
+    d, share = terms.extent.num_values, 32 * terms.committee * terms.shares_seeds * terms.seed_words
+    counted(8 * (-(-clients // 8)) + clients * (d + share))
+    counted(32 * d + clients * share)
 
 
 def masks_for_the_absent(terms: Terms, roster: Roster, header: Opened, placement: Placement) -> UInt32[Array, " d"]:
