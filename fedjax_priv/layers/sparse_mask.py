@@ -53,7 +53,8 @@ def sparse_protocol(
 
     Args:
       num_groups: as in `sparse_masks`.
-      alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense".
+      alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense"; one out of
+        range then sets `CAP_OVERFLOW`.
       group_size: as in `secagg_protocol`.
       neighbours: an even number k of peers that each client masks with and gives shares to; a pair then selects a
         coordinate with probability alpha / k. "all" is the complete graph.
@@ -78,7 +79,7 @@ def sparse_protocol(
     """
     _validate.integer(num_groups=num_groups)
     _validate.one_of(("skip", "dense"), expand=expand)
-    _validate.fraction(above_zero=True, alpha=alpha)
+    alpha = _validate.fraction(above_zero=True, alpha=alpha)
     prg = generator(prg)
     quorum = sharing.quorum_of(group_size, neighbours, threshold, key_agreement=key_agreement, words=prg.seed_words)
     peers = quorum.holders - 1

@@ -28,7 +28,7 @@ class Pairs(NamedTuple):
 
     mask: UInt32[Array, "c d"]  # sum of +-b_ij r_ij
     chosen: Bool[Array, "c d"]  # where b_ij = 1 for some peer
-    overflow: Bool[Array, " c"]  # more ones than there is room for
+    overflow: Bool[Array, " c"]  # more ones than there is room for, or nobody knows how many
 
 
 class Expansion(NamedTuple):
@@ -54,11 +54,12 @@ def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expan
     """b_ij by comparing a word with a threshold at every coordinate: O(m d) work, the reference.
 
     Args:
-      probability: of a one, the threshold over 2**32 (rounded to 24 bits).
+      probability: of a one, the threshold over 2**32 (rounded to 24 bits). NaN counts as too many ones.
     """
     threshold = jnp.asarray(probability, jnp.float32) * 2.0**32
     always = threshold >= 2.0**32  # of two users with alpha = 1; no word holds this threshold
-    threshold = jnp.where(always, 0, threshold).astype(jnp.uint32)
+    unknown = jnp.isnan(threshold)
+    threshold = jnp.where(always | unknown, 0, threshold).astype(jnp.uint32)
 
     def of_one(round: Array, d: int, user: tuple) -> Pairs:
         def one(total: tuple[Array, Array], peer: tuple) -> tuple[tuple[Array, Array], None]:
@@ -72,7 +73,7 @@ def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expan
 
         start = jnp.zeros(d, jnp.uint32), jnp.zeros(d, bool)
         (mask, chosen), _ = jax.lax.scan(one, start, user)
-        return Pairs(mask, chosen, jnp.zeros((), bool))
+        return Pairs(mask, chosen, unknown)
 
     def pairs(seeds: Array, meets: Array, plus: Array, round: Round, d: int) -> Pairs:
         return _each(lambda round, user: of_one(round, d, user), round, (seeds, meets, plus))
