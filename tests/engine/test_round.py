@@ -13,6 +13,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Aggregator, ClientData, Kept, Local, Sent
 from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
+from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import _step
 from fedjax_priv.layers import (
     average,
@@ -20,6 +21,7 @@ from fedjax_priv.layers import (
     pairwise_masks,
     plain,
     plain_field,
+    plain_ring,
     quantize,
     scale,
     stack,
@@ -28,6 +30,7 @@ from fedjax_priv.layers import (
 )
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedavg, secagg
+from fedjax_priv.systems._arguments import adding
 from helpers import engine, mesh_of, one_round, refuses, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(5)
@@ -364,6 +367,18 @@ test_bad_arguments = refuses(
     (lambda: secagg(towards_target(), num_clients=4, cohort_size=1), "cohort_size must be an integer >= 2, got 1"),
     (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
     (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
+    (
+        lambda: inspect.unwrap(adding)(FIELD, "plain", {}),
+        r"^secure_sum must be a Layer, such as layers.plain_field\(\), got str$",
+    ),
+    (
+        lambda: secagg(towards_target(), num_clients=3, secure_sum=plain_ring(16)),
+        r"^secure_sum must add modulo q = 4294967291, such as layers.plain_field\(\), got one that adds modulo 65536$",
+    ),
+    (
+        lambda: secagg(towards_target(), num_clients=3, secure_sum=plain()),
+        "got one that adds no integers",
+    ),
     (
         lambda: secagg(towards_target(), num_clients=4, secure_sum=plain_field(), neighbours=2),
         "^neighbours must not be given with secure_sum, got 2$",

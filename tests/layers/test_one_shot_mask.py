@@ -162,6 +162,12 @@ def made(**change):
     return one_shot_masks(**SIZES | change)
 
 
+def of_long_secrets():
+    """A member is sent a share of 2**14 numbers by each of 8,192 clients, and their factors."""
+    layer = made(group_size=8192, length=2**14)
+    return run_layer(layer, KEY, jnp.zeros((8192, 2), jnp.uint32), cohort_of(8192), survivors(8192))
+
+
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: made(group_size=1), "group_size must be an integer >= 2, got 1"),
@@ -187,5 +193,26 @@ test_bad_arguments = refuses(
     (
         lambda: systems.one_shot_secagg(of_the_round(X), num_clients=7, num_params=5, failure=1.0),
         r"failure must be a number in \[0, 1\), got 1.0",
+    ),
+    (
+        lambda: systems.one_shot_secagg(of_the_round(X), num_clients=6000, num_params=3, failure=0.0),
+        "^num_clients = 6000, coins = 21 and failure = 0 must leave room for sums in the field: sums may be at most "
+        "q / 4 / clients = 178956 apart, errors of masks need 252001; fewer clients or coins, or a larger failure",
+    ),
+    (
+        lambda: systems.secure_fedbuff(
+            of_the_round(X),
+            num_clients=100,
+            num_params=3,
+            buffer_size=50,
+            masks="one_shot",
+            weight_levels=2**20,
+            failure=0.0,
+        ),
+        "^buffer_size = 50, weight_levels = 1048576, coins = 21 and failure = 0 must leave room for sums in the field",
+    ),
+    (
+        lambda: jax.eval_shape(of_long_secrets),
+        r"a message must have fewer than 2\*\*32 bits \(512 MiB\), got 4295229440",
     ),
 )

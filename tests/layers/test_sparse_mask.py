@@ -321,9 +321,19 @@ test_bad_arguments = refuses(
     ({"alpha": 1.1}, r"alpha must be a number in \(0, 1\], got 1.1"),
     ({"num_groups": 0}, "num_groups must be an integer >= 1, got 0"),
     ({"group_size": 1}, "group_size must be an integer >= 2, got 1"),
-    ({"neighbours": 5}, "neighbours must be 'all' or an even integer below group_size = 6, got 5"),
+    ({"neighbours": 5}, "neighbours must be 'all' or an even integer >= 2 and below group_size = 6, got 5"),
     ({"threshold": 7}, "threshold must be at most group_size = 6, got 7"),
 )
+
+
+def test_a_traced_alpha_out_of_range_fails_the_round():
+    def result(alpha):
+        layer = sparse_masks(alpha=alpha, group_size=4, expand="dense")
+        found = run_layer(layer, KEY, jnp.ones((4, 50), jnp.uint32), cohort_of(4), jnp.ones(4, bool))
+        return found["sent"].refused
+
+    refused = jax.jit(lambda alphas: jax.lax.map(result, alphas))(jnp.array([2.0, 0.0, -1.0, jnp.nan, 1.0, 0.3]))
+    assert refused.tolist() == [[int(Status.CAP_OVERFLOW)] * 4] * 4 + [[0] * 4] * 2
 
 
 def test_a_traced_alpha_needs_the_dense_expansion():

@@ -6,9 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from fedjax_priv import layers, leakage, systems
-from fedjax_priv.base import Sent, View
+from fedjax_priv.base import ClientData, Sent, View
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.digest import digest
 from fedjax_priv.layers import (
@@ -25,7 +26,7 @@ from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.leakage.separation_attack import _tiny_sums
 from fedjax_priv.status import Status
 from fedjax_priv.testing import layer_round
-from helpers import Q, cohort_of, of_the_round, refuses, run_layer, same_bits, survivors, uniform
+from helpers import Q, cohort_of, of_the_round, refuses, run_layer, same_bits, survivors, towards_target, uniform
 
 KEY = jax.random.key(4)
 N, D = 6, 9
@@ -248,7 +249,7 @@ def test_masks_of_the_committee_alone_hide_as_much():
     for values, total in ((result["upload"], False), (uploads, True)):
         rows = np.asarray(values)[client, coordinate]
         for size in (1, 2, 3):
-            hits = _tiny_sums(coordinate, rows, np.arange(len(rows)), size, size * BOUND)[0]
+            hits = _tiny_sums(coordinate, rows, np.arange(len(rows)), size, size * BOUND, Q)[0]
             assert (
                 {*coordinate[hits[:, :1]].ravel()} == {*np.flatnonzero(sent.sum(0) == 3)}
                 if total and size == 3
@@ -294,6 +295,17 @@ test_bad_arguments = refuses(
     ),
     (lambda: opened_top_k(5, 6, num_clients=7, threshold=2), "k must be at most num_params = 5, got 6"),
 )
+
+
+def test_bitmaps_of_a_round_that_are_more_than_is_counted():
+    """A member is shown 3,000 bitmaps of 1,663,370 bits and a list: 4,990,113,000 bits, which would wrap."""
+    n, d = 3000, 1_663_370
+    how = dict(num_clients=n, num_params=d, alpha=0.01, threshold=2, committee=1, quorum=1, elide=True, mesh=None)
+    system = systems.thresholded_secagg(towards_target(), **how)
+    data = ClientData(jax.ShapeDtypeStruct((n, d), jnp.float32), jax.ShapeDtypeStruct((n,), jnp.int32))
+    state = jax.eval_shape(system.init, KEY, jax.ShapeDtypeStruct((d,), jnp.float32), data)
+    with pytest.raises(ValueError, match=rf"must have fewer than 2\*\*32 bits \(512 MiB\), got {n * d + n}"):
+        jax.eval_shape(system.step, KEY, state, data)
 
 
 def test_a_client_that_sends_more_than_there_is_room_for_is_refused():

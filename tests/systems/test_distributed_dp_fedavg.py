@@ -13,7 +13,7 @@ from fedjax_priv.audit import adversaries, direction_canary, scores, two_worlds
 from fedjax_priv.audit.coalitions import left_of_field
 from fedjax_priv.base import ClientData, Local
 from fedjax_priv.crypto.modulus import centred
-from fedjax_priv.layers import plain_ring
+from fedjax_priv.layers import plain_field, plain_ring, wrap
 from fedjax_priv.layers.rounding import BETA
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import distributed_dp_fedavg
@@ -196,6 +196,12 @@ test_bad_arguments = refused(
     ({"failure": 0.0}, r"failure must be a number in \(0, 1\), got 0.0"),
     ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
     ({"mean_weight": 0.0}, r"mean_weight must be a number in \(0, 1\], got 0.0"),
+    (
+        {"secure_sum": plain_ring(12)},
+        r"secure_sum must add modulo 2\*\*bits = 65536, such as layers.plain_ring\(16\), got one that adds modulo 4096",
+    ),
+    ({"secure_sum": plain_field()}, r"secure_sum must add modulo 2\*\*bits = 65536, .* adds modulo 4294967291"),
+    ({"secure_sum": wrap(16)}, r"secure_sum must add modulo 2\*\*bits = 65536, .* adds no integers"),
     ({"secure_sum": plain_ring(16), "threshold": 2}, "threshold must not be given with secure_sum, got 2"),
     by=lambda how: made(**how),
 )

@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedjax_priv import Keep, simulate
 from fedjax_priv.clients import buffered, everyone
-from fedjax_priv.layers import average, coded_masks, discounted_mean, plain, plain_field, stack
+from fedjax_priv.layers import average, coded_masks, discounted_mean, plain, plain_field, plain_ring, stack
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
 from fedjax_priv.systems import fedbuff
 from fedjax_priv.theory import gaussian
@@ -244,6 +244,7 @@ test_bad_arguments = refuses(
     (dict(clip=0.0), "clip must be a finite number > 0, got 0.0"),
     (dict(noise_multiplier=-1.0, clip=1.0), "noise_multiplier must be a finite number >= 0, got -1.0"),
     (dict(buffer_size=0), "buffer_size must be an integer >= 1, got 0"),
+    (dict(secure_sum=plain_ring(16)), "secure_sum must add modulo q = 4294967291, .* got one that adds modulo 65536"),
     (dict(weight_levels=8), "weight_levels must not be given without secure_sum, got 8"),
     (dict(max_jobs=0), "max_jobs must be an integer >= 1, got 0"),
     (

@@ -162,5 +162,5 @@ test_bad_arguments = refuses(
     ({"cohort_size": 9}, "cohort_size must be at most num_clients = 8, got 9"),
     ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
     ({"dropout": 1.0}, "dropout must be a number in"),
-    ({"neighbours": 8}, "neighbours must be 'all' or an even integer below group_size = 8, got 8"),
+    ({"neighbours": 8}, "neighbours must be 'all' or an even integer >= 2 and below group_size = 8, got 8"),
 )

@@ -1,6 +1,7 @@
 """Keys, seeds and shares: who holds what, what is opened, and what the server can make of it."""
 
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -299,14 +300,17 @@ def test_bits_of_each_phase(graph, holders):
 
 
 test_bad_arguments = refuses(
-    lambda arguments: sharing.quorum_of(*arguments),
+    lambda arguments: inspect.unwrap(sharing.quorum_of)(*arguments),
     ((1, "all", None), "group_size must be an integer >= 2, got 1"),
     ((4, "all", 1), "threshold must be an integer >= 2, got 1"),
     ((4, "all", 5), "threshold must be at most group_size = 4, got 5"),
     ((9, 4, 6), r"threshold must be at most neighbours \+ 1 = 5, got 6"),
-    ((9, 0, None), "neighbours must be an integer >= 2, got 0"),
-    ((9, 3, None), "neighbours must be 'all' or an even integer below group_size = 9, got 3"),
-    ((8, 8, None), "neighbours must be 'all' or an even integer below group_size = 8, got 8"),
+    ((9, 0, None), "neighbours must be 'all' or an even integer >= 2 and below group_size = 9, got 0"),
+    ((4, "some", None), "neighbours must be 'all' or an even integer >= 2 and below group_size = 4, got 'some'"),
+    ((4, 1, None), "neighbours must be 'all' or an even integer >= 2 and below group_size = 4, got 1"),
+    ((4, 2.0, None), "neighbours must be 'all' or an even integer >= 2 and below group_size = 4, got 2.0"),
+    ((9, 3, None), "neighbours must be 'all' or an even integer >= 2 and below group_size = 9, got 3"),
+    ((8, 8, None), "neighbours must be 'all' or an even integer >= 2 and below group_size = 8, got 8"),
 )
 
 
