@@ -93,7 +93,7 @@ def one_shot_masks(
 
     Raises:
       ValueError: an argument outside its range, or (when a round is traced) a cohort above `group_size` or below
-        `committee`.
+        `committee`, or 2**32 bits or more to a member.
 
     Examples:
       >>> from fedjax_priv.crypto.lattice import spacing_of

@@ -73,7 +73,7 @@ def thresholded_masks(
 
     Raises:
       ValueError: an argument outside its range; or, when a round is traced, a cohort above `group_size` or below
-        `committee`, or a layer below that sends no bitmap of `num_values`.
+        `committee`, a layer below that sends no bitmap of `num_values`, or 2**32 bits or more to a member.
 
     Examples:
       >>> masks = thresholded_masks(plain_sparse_field(1000), num_values=1000, group_size=10, threshold=3)
