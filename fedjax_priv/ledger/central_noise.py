@@ -116,7 +116,8 @@ def _outside(release: CentralNoise, question: Question) -> _Seen | None:
 
 def _sampled(one: Round, turns: np.ndarray, delta: float, neighbours: Neighbours) -> Figure:
     rounds = [(one, int(turns[-1]))]
-    why = f"{one.sampling} sampling of {one.rate:.4g}, unseen: {ROW[one.sampling, neighbours]}"
+    source = ROW[one.sampling, neighbours] if one.capacity is None else HERE
+    why = f"{one.sampling} sampling of {one.rate:.4g}, unseen: {source}"
     by_round = lambda: sampled_gaussian.epsilon_by_round(delta, rounds, neighbours)[turns - 1]
     return Figure(float(sampled_gaussian.epsilon(delta, rounds, neighbours)), delta, why, by_round)
 

@@ -176,16 +176,16 @@ def _proved(
     if not fresh_batches:
         return plain
     known = {"server": 0, "device": 1, "coalition": colluding}
-    uploads = 1 if adversary == "everybody" else training.num_selected - known[adversary] - dropped
-    return min(
-        plain, _amplified(training._replace(num_selected=uploads), delta), key=lambda figure: worst(figure) or 0.0
-    )
+    alone = adversary == "everybody"
+    summed = training._replace(num_selected=1 if alone else training.num_selected - known[adversary] - dropped)
+    amplified = _amplified(summed, delta, "every upload is seen" if alone else "only the sum is seen")
+    return min(plain, amplified, key=lambda figure: worst(figure) or 0.0)
 
 
-def _amplified(training: cdp_fl.Training, delta: float) -> Figure:
+def _amplified(training: cdp_fl.Training, delta: float, seen: str) -> Figure:
     fields = ("rounds_taken", "num_samples", "batch_size")
     kinds, which = np.unique(np.stack([getattr(training, name) for name in fields]), axis=1, return_inverse=True)
     one_step = training._replace(local_steps=1, **dict(zip(fields, kinds, strict=True)))
     eps = cdp_fl.amplified_epsilon(one_step, delta)
-    why = "batches are secret and drawn afresh each round; only the sum is seen"
+    why = f"batches are secret and drawn afresh each round; {seen}"
     return Figure(np.asarray(eps)[which.ravel()], delta, why)

@@ -5,7 +5,9 @@ of many: each gives a lower bound on eps, and the theorems (`skellam`) hold for 
 """
 
 import functools
+import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import ive
@@ -15,6 +17,9 @@ from fedjax_priv.theory import _validate
 _LOST = 1e-3  # of eps, by rounding losses down
 _STEPS = 1e-5, 1e-4  # of the discrete privacy loss, at least and at most
 _DEVIATIONS = 12.0  # of the noise that are looked at
+_RARE = -100.0  # log of a mass that counts as none
+_SMALL = 600.0  # an eps whose e^-eps is far from underflow
+_BEYOND = 30  # steps of a continued fraction before the first that is used
 
 
 def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds: int = 1) -> float:
@@ -30,8 +35,8 @@ def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds:
       >>> print(round(skellam_epsilon(1e-5, [1, 1], variance=100.0), 2))
       0.49
     """
-    v = float(_validate.real("(0, inf)", variance=variance))
-    return _epsilon(delta, shift, v, rounds, lambda k: ive(np.abs(k), v))
+    v = _validate.number("(0, inf)", variance=variance)
+    return _epsilon(delta, shift, v, rounds, lambda last: _log_skellam(last, v))
 
 
 def discrete_gaussian_epsilon(delta: float, shift: Sequence[int], sigma: float, rounds: int = 1) -> float:
@@ -47,21 +52,55 @@ def discrete_gaussian_epsilon(delta: float, shift: Sequence[int], sigma: float, 
       >>> print(round(discrete_gaussian_epsilon(1e-5, [1, 1], sigma=10.0), 2))
       0.5
     """
-    s = float(_validate.real("(0, inf)", sigma=sigma))
-    return _epsilon(delta, shift, s**2, rounds, lambda k: np.exp(-(k**2) / (2 * s**2)))
+    s = _validate.number("(0, inf)", sigma=sigma)
+    return _epsilon(delta, shift, s**2, rounds, lambda last: _log_discrete_gaussian(last, s))
+
+
+def _log_skellam(last: int, variance: float) -> np.ndarray:
+    """Logarithms of the masses at 0, ..., `last`, where the masses themselves would underflow.
+
+    From 0 on by their ratios, I_k / I_{k-1} = 1 / (2 k / v + I_{k+1} / I_k) (DLMF 10.29.1), backwards from one of
+    Amos's bounds (1974) a little further on, whose error shrinks at each step.
+    """
+    far = last + _BEYOND
+    ratio = variance / (far + 0.5 + math.hypot(far + 1.5, variance))
+    ratios = np.empty(far)
+    for k in range(far, 0, -1):
+        ratios[k - 1] = ratio = 1 / (2 * k / variance + ratio)
+    return np.log(ive(0, variance)) + np.append(0, np.cumsum(np.log(ratios[:last])))
+
+
+def _log_discrete_gaussian(last: int, sigma: float) -> np.ndarray:
+    powers = -(np.arange(last + 1.0) ** 2) / (2 * sigma**2)
+    return powers - np.log(2 * np.exp(powers).sum() - 1)
 
 
 def _epsilon(
-    delta: float, shift: Sequence[int], variance: float, rounds: int, mass: Callable[[np.ndarray], np.ndarray]
+    delta: float, shift: Sequence[int], variance: float, rounds: int, log_masses: Callable[[int], np.ndarray]
 ) -> float:
-    target, count = float(_validate.real("(0, 1)", delta=delta)), int(_validate.integer(rounds=rounds))
+    target, count = _validate.number("(0, 1)", delta=delta), _validate.whole(rounds=rounds)
     sizes, often = np.unique(np.abs(_integers(shift)), return_counts=True)
     kinds = [(int(size), count * int(n)) for size, n in zip(sizes, often, strict=True) if size]
     if not kinds:
         return 0.0
     step = float(np.clip(_LOST / sum(n for _, n in kinds), *_STEPS))
-    losses = [_loss(size, variance, mass, n, step) for size, n in kinds]
-    return float(functools.reduce(lambda a, b: a.compose(b), losses).get_epsilon_for_delta(target))
+    losses = [_loss(size, variance, log_masses, n, step) for size, n in kinds]
+    return _inverse(functools.reduce(lambda a, b: a.compose(b), losses), target)
+
+
+def _inverse(losses, delta: float) -> float:
+    """Eps at delta. That of the library weights losses by e^-loss, which underflows; its delta at eps does not."""
+    from scipy.optimize import brentq  # slow to import
+
+    found = float(losses.get_epsilon_for_delta(delta))
+    if found < _SMALL:
+        return found
+    excess = lambda epsilon: losses.get_delta_for_epsilon(epsilon) - delta
+    low = _SMALL / 2
+    while excess(2 * low) > 0:
+        low *= 2
+    root: Any = brentq(excess, low, 2 * low)
+    return float(root)
 
 
 def _integers(shift: Sequence[int]) -> np.ndarray:
@@ -71,17 +110,21 @@ def _integers(shift: Sequence[int]) -> np.ndarray:
     return array
 
 
-def _loss(size: int, variance: float, mass: Callable[[np.ndarray], np.ndarray], count: int, step: float):
-    """An optimistic distribution of the loss, rounded down: its eps is a lower bound."""
+def _loss(size: int, variance: float, log_masses: Callable[[int], np.ndarray], count: int, step: float):
+    """An optimistic distribution of the loss, rounded down: its eps is a lower bound.
+
+    Both laws are cut to the same outcomes, since one that only one of them has would count as an infinite loss.
+    """
     from dp_accounting.pld import privacy_loss_distribution  # takes a second
 
     far = int(np.ceil(_DEVIATIONS * np.sqrt(variance))) + size + 10
-    values = np.arange(-far, far + 1)
-    plain = mass(values.astype(np.float64))
-    plain, kept = plain / plain.sum(), plain > 0
-    log_of = dict(zip(values[kept].tolist(), np.log(plain[kept]).tolist(), strict=True))
-    moved = {k + size: value for k, value in log_of.items()}
+    log_of = log_masses(far + size)
+    outcomes = range(-far, far + size + 1)
     one = privacy_loss_distribution.from_two_probability_mass_functions(
-        log_of, moved, pessimistic_estimate=False, value_discretization_interval=step
+        {k: float(log_of[abs(k)]) for k in outcomes},
+        {k: float(log_of[abs(k - size)]) for k in outcomes},
+        pessimistic_estimate=False,
+        value_discretization_interval=step,
+        log_mass_truncation_bound=_RARE,
     )
     return one.self_compose(count) if count > 1 else one
