@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.clients.ghost_norms.loss_equations import loss_equations
 from fedjax_priv.clients.ghost_norms.plan import plan
 from fedjax_priv.clients.ghost_norms.sample_gradients import sample_gradients
@@ -33,8 +34,9 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
       the gradient of a valid sample is not.
 
     Raises:
-      ValueError: (when the result is called) `loss` does not return one value per example, or combines examples, as
-        batch normalisation does; or parameters are complex.
+      ValueError: `max_norm` is not > 0; or, when the result is called, `loss` does not return one value per example, or
+        combines examples, as batch normalisation does, as far as its equations can be followed; or parameters are
+        complex.
 
     Examples:
       >>> gradient = clipped_gradient(lambda params, x: x @ params, max_norm=5.0)
@@ -42,6 +44,8 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
       >>> print(jax.jit(gradient)(jnp.zeros(2), x, valid)[1])
       [3.5 4. ]
     """
+
+    max_norm = _validate.positive(max_norm=max_norm)
 
     def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:
         traced, losses = jax.make_jaxpr(loss, return_shape=True)(params, examples)

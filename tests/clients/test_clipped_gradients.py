@@ -204,6 +204,18 @@ def test_a_loss_of_another_shape_is_refused():
         clipped_gradient(columns, 1.0)(MLP.init(KEY), EXAMPLES, VALID)
 
 
+@pytest.mark.parametrize("bad", [-1.0, 0.0, jnp.nan, "a"])
+def test_a_norm_that_is_not_positive_is_refused(bad):
+    with pytest.raises(ValueError, match="max_norm must be a finite number > 0, got"):
+        clipped_gradient(LOSS, bad)
+
+
+def test_a_traced_norm_that_is_not_positive_gives_no_number():
+    loss, valid = (lambda w, x: x @ w), jnp.array([True, True])
+    clip = jax.jit(lambda max_norm: clipped_gradient(loss, max_norm)(jnp.ones(2), jnp.ones((2, 2)), valid)[1])
+    assert jnp.isnan(clip(-1.0)).all() and jnp.isfinite(clip(1.0)).all()
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
