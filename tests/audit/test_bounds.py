@@ -1,6 +1,7 @@
 """The statistics of audits: published anchors, errors as rare as they say, and power against too little noise."""
 
 import functools
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -253,6 +254,9 @@ def test_the_errors_of_a_test_are_counted_as_they_fell():
 test_bad_arguments = refused(
     (lambda: compare(np.zeros(9), np.zeros(9), []), r"claim must be pairs \(eps, delta\) with eps >= 0, got \[\]"),
     (lambda: compare(np.zeros(9), np.zeros(9), [(-1.0, 0.0)]), "claim must be pairs"),
+    *((lambda bad=bad: unwrap(compare)(np.zeros(9), np.zeros(9), bad), r"claim must be pairs \(eps, delta\)")
+      for bad in ([1.0, 2.0, 3.0], [1.0, 0.0], [(1.0, 0.0), (1.0,)], "ab")),
+    (lambda: two_worlds(np.array([1.0, 2.0, 3.0, np.nan]), np.zeros(4)), "first .* got 1 of 4 that are not finite"),
     (lambda: compare(np.zeros(9), np.zeros(9), [(1.0, 1.0)]), r"delta must be a number in \[0, 1\), got 1.0"),
     (lambda: compare(np.zeros((9, 2)), np.zeros((9, 3)), [(1.0, 0.0)]), "second must have 2 scores a run, as first"),
     (lambda: two_worlds(np.zeros((9, 0)), np.zeros((9, 0))), "first must be at least 4 finite scores, got"),

@@ -121,6 +121,8 @@ def checked_scores(*axes: int, **named: np.ndarray) -> np.ndarray:
     """
     ((name, value),) = named.items()
     scores = np.asarray(value, np.float64)
-    if scores.ndim not in axes or len(scores) < 4 or not scores.size or not np.isfinite(scores).all():
+    if scores.ndim not in axes or len(scores) < 4 or not scores.size:
         raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
+    if bad := int((~np.isfinite(scores)).sum()):
+        raise ValueError(f"{name} must be at least 4 finite scores, got {bad} of {scores.size} that are not finite")
     return scores

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,15 +95,24 @@ def compare(
       >>> print(found)
       Comparison(contradicted=True, needed=0)
     """
-    eps, deltas = np.array(claim, np.float64).reshape(-1, 2).T
-    if not eps.size or not (eps >= 0).all():
-        raise ValueError(f"claim must be pairs (eps, delta) with eps >= 0, got {claim!r}")
+    eps, deltas = _pairs(claim)
     for delta in deltas:
         check_levels(float(delta), confidence)
     excess = functools.partial((gaussian_curve if gaussian else one_event).excess, epsilons=eps, deltas=deltas)
     errors = count_errors(first, second, gaussian_curve.mu if gaussian else excess)
     contradicts = lambda errors: bool(excess(*errors.rates(confidence)) > 0)
     return Comparison(contradicts(errors), _needed(contradicts, len(first), len(second)))
+
+
+def _pairs(claim: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All eps, and all delta."""
+    try:
+        pairs = np.array(claim, np.float64)
+    except (TypeError, ValueError):  # not numbers, or of several lengths
+        pairs = np.empty(0)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or not (pairs[:, 0] >= 0).all():
+        raise ValueError(f"claim must be pairs (eps, delta) with eps >= 0, got {claim!r}")
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> int:
