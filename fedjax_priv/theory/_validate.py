@@ -1,7 +1,8 @@
 """One-line errors that name the argument, its allowed values and what was got; arrays are checked element by element.
 
 Each check takes one keyword, so that the message names the argument, and returns the value as float64:
-`alpha = real("(0, 1]", alpha=alpha)`. The package's other checks import JAX.
+`alpha = real("(0, 1]", alpha=alpha)`. `number` and `whole` take no arrays, and return a float and an int. The
+package's other checks import JAX.
 """
 
 from typing import Any, NoReturn, TypeVar
@@ -38,6 +39,24 @@ def real(interval: str, condition: str = "", **named: Any) -> np.ndarray:
     if array.dtype.kind not in "iuf" or not _within(interval, array):
         fail(name, value, f"in {interval}{condition}")
     return array.astype(np.float64)
+
+
+def number(interval: str, **named: Any) -> float:
+    """A number in an interval, as in `real`; no array of them."""
+    ((name, value),) = named.items()
+    array = real(interval, **named)
+    if array.ndim:
+        fail(name, value, f"one number in {interval}")
+    return float(array)
+
+
+def whole(at_least: int = 1, **named: Any) -> int:
+    """An integer, not below a bound; no array of them."""
+    ((name, value),) = named.items()
+    array = integer(at_least, **named)
+    if array.ndim:
+        fail(name, value, f"one integer >= {at_least}")
+    return int(array)
 
 
 def choice(allowed: dict[str, T], **named: Any) -> T:

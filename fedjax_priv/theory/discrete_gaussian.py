@@ -57,8 +57,8 @@ def tau(scale: float, shares: int) -> float:
       >>> print(f"{tau(1.0, 10):.1e}")
       5.4e-04
     """
-    s = float(_validate.real("[0.5, inf)", scale=scale))
-    k = np.arange(1, int(_validate.integer(shares=shares)))
+    s = _validate.number("[0.5, inf)", scale=scale)
+    k = np.arange(1, _validate.whole(shares=shares))
     return float(10 * np.exp(-2 * np.pi**2 * s**2 * k / (k + 1)).sum())
 
 
@@ -82,8 +82,8 @@ def rdp(norm: float, num_coordinates: int, scale: float, shares: int, *, neighbo
       [0.4 0.6 0.8]
     """
     factor = _validate.choice(NEIGHBOURS, neighbours=neighbours)
-    d2 = float(_validate.real("[0, inf)", norm=norm))
-    d = float(_validate.integer(num_coordinates=num_coordinates))
+    d2 = _validate.number("[0, inf)", norm=norm)
+    d = float(_validate.whole(num_coordinates=num_coordinates))
     apart, deviation = tau(scale, shares), math.sqrt(shares) * scale
     l2, l1 = factor * d2 / deviation, factor * d2 * min(math.sqrt(d), d2) / deviation
     orders = skellam.ORDERS
@@ -96,22 +96,22 @@ def rdp(norm: float, num_coordinates: int, scale: float, shares: int, *, neighbo
 
 
 class Sum(NamedTuple):
-    """A modular sum, before its grid is chosen."""
+    """A modular sum, before its grid is chosen; functions raise ValueError for a field outside its range."""
 
     clip: float  # c, largest norm of a client's vector, > 0
     shares: int  # n, clients in the sum
     num_coordinates: int  # d', padding included
-    bits: int  # B, the sum is modulo 2**B
-    failure: float = BETA  # beta of `norm_bound`
+    bits: int  # B >= 1, the sum is modulo 2**B
+    failure: float = BETA  # beta of `norm_bound`, in (0, 1)
     deviations: float = 2.0  # k, of a coordinate of the sum, that the ring has room for on each side, > 0
-    neighbours: str = "zero-out"
+    neighbours: str = "zero-out"  # or "replacement"
 
 
 class Grid(NamedTuple):
     """What makes a sum private, in the units of `Sum.clip`."""
 
-    step: float  # gamma
-    deviation: float  # sigma of one client's noise, gamma s
+    step: float  # gamma > 0
+    deviation: float  # sigma > 0 of one client's noise, gamma s
 
 
 def epsilon(of: Sum, grid: Grid, delta: float, law: str = "discrete_gaussian") -> float:
@@ -129,6 +129,8 @@ def epsilon(of: Sum, grid: Grid, delta: float, law: str = "discrete_gaussian") -
       0.8
     """
     spent = _validate.choice(_LAWS, law=law)
+    _check_sum(of)
+    _check_grid(grid)
     norm = norm_bound(of.clip / grid.step, of.num_coordinates, of.failure)
     return spent(of, float(norm), grid.deviation / grid.step, delta)
 
@@ -153,8 +155,10 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: str = "discrete_gauss
       >>> print(f"{grid.step:.5f} {grid.deviation:.3f}")
       0.00045 0.405
     """
-    target = float(_validate.real("(0, inf)", epsilon=epsilon))
+    target = _validate.number("(0, inf)", epsilon=epsilon)
     spent = _validate.choice(_LAWS, law=law)
+    _check_sum(of)
+    delta = _validate.number("(0, 1)", delta=delta)
 
     def scale(step: float) -> float:
         """s, the noise of one client in grid points."""
@@ -188,7 +192,24 @@ def mean_squared_error(grid: Grid, shares: int) -> float:
       >>> print(f"{mean_squared_error(Grid(step=0.01, deviation=0.5), 100):.6f}")
       0.002500
     """
-    return (grid.deviation**2 + grid.step**2 / 6) / float(_validate.integer(shares=shares))
+    _check_grid(grid)
+    return (grid.deviation**2 + grid.step**2 / 6) / float(_validate.whole(shares=shares))
+
+
+def _check_sum(of: Sum) -> None:
+    """ValueError names a field outside its range."""
+    _validate.number("(0, inf)", clip=of.clip)
+    _validate.whole(shares=of.shares)
+    _validate.whole(num_coordinates=of.num_coordinates)
+    _validate.whole(bits=of.bits)
+    _validate.number("(0, 1)", failure=of.failure)
+    _validate.number("(0, inf)", deviations=of.deviations)
+    _validate.choice(NEIGHBOURS, neighbours=of.neighbours)
+
+
+def _check_grid(grid: Grid) -> None:
+    _validate.number("(0, inf)", step=grid.step)
+    _validate.number("(0, inf)", deviation=grid.deviation)
 
 
 _FAR, _FINE, _COARSE = 25.0, 20.0, 10.0  # logarithms of scales, and of steps over clips

@@ -19,7 +19,7 @@ def qsgd_error(vector: np.ndarray, levels: int) -> np.float64:
       >>> print(qsgd_error(np.array([3.0, 4.0]), levels=1).round(6), qsgd_error(np.array([3.0, 4.0]), levels=5))
       10.0 0.0
     """
-    vector, levels = _vector(vector), int(_validate.integer(levels=levels))
+    vector, levels = _vector(vector), _validate.whole(levels=levels)
     norm = np.linalg.norm(vector)
     if not norm:
         return np.float64(0)
@@ -72,7 +72,7 @@ def uniform_error(vector: np.ndarray, bits: int, limit: float) -> np.float64:
       >>> print(uniform_error(np.array([0.0, 1.0]), bits=1, limit=1.0), uniform_error(np.array([3.0]), 1, 1.0))
       1.0 4.0
     """
-    vector, bits = _vector(vector), int(_validate.integer(bits=bits))
+    vector, bits = _vector(vector), _validate.whole(bits=bits)
     most = _validate.real("(0, inf)", limit=limit)
     step, kept = 2 * most / (2**bits - 1), np.clip(vector, -most, most)
     fraction = (kept + most) / step % 1

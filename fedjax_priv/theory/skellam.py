@@ -47,7 +47,7 @@ def epsilon(rdp: np.ndarray, delta: float) -> float:
     values = _validate.real("[0, inf)", rdp=rdp)
     if values.shape != ORDERS.shape:
         _validate.fail("rdp", values.shape, f"of shape {ORDERS.shape}")
-    return _converted(values, float(_validate.real("(0, 1)", delta=delta)))
+    return _converted(values, _validate.number("(0, 1)", delta=delta))
 
 
 def variance_for_epsilon(
@@ -66,8 +66,8 @@ def variance_for_epsilon(
       >>> print(round(variance_for_epsilon(1.0, 1e-5, distance=10.0, num_coordinates=100)))
       1638
     """
-    target, delta = _validate.real("(0, inf)", epsilon=epsilon), float(_validate.real("(0, 1)", delta=delta))
-    d2, count = _validate.real("(0, inf)", distance=distance), float(_validate.integer(rounds=rounds))
+    target, delta = _validate.real("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
+    d2, count = _validate.real("(0, inf)", distance=distance), float(_validate.whole(rounds=rounds))
     scale = float(d2**2) * count
 
     def reached(ratio: float) -> float:

@@ -31,14 +31,14 @@ def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float 
       0.102533 0.260248
     """
     law = _number_wrong(voters, wrong)
-    against = int(_validate.integer(0, against=against))
+    against = _validate.whole(0, against=against)
     margin = voters - 2 * np.arange(voters + 1) - against
     return (law * _lost(margin, level, noise)).sum()
 
 
 def _number_wrong(voters: int, wrong: Numbers) -> np.ndarray:
     """`[r + 1]`, the law of how many voters are wrong."""
-    voters = int(_validate.integer(0, voters=voters))
+    voters = _validate.whole(0, voters=voters)
     wrong = _validate.real("[0, 1]", wrong=wrong)
     if wrong.ndim and wrong.shape != (voters,):
         raise ValueError(f"wrong must be a number, or one per voter, [{voters}], got shape {wrong.shape}")
@@ -90,7 +90,7 @@ def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: floa
       >>> print(faded_vote_error(20, 0.3, threshold=0.2, energy=1.0).round(7))
       0.0517777
     """
-    users, power = int(_validate.integer(users=users)), _validate.real("(0, inf)", energy=energy)
+    users, power = _validate.whole(users=users), _validate.real("(0, inf)", energy=energy)
     level = float(truncation_level(power, _validate.real("(0, inf)", threshold=threshold), energy_received=1.0))
     senders = np.arange(users + 1)
     law = _binomial.pmf(senders, users, float(truncated_inversion(threshold).sends))

@@ -1,6 +1,7 @@
 """Theorem 1's counterexamples: their laws against Algorithm 1 run in NumPy, their delta against integration."""
 
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -203,6 +204,10 @@ test_bad_arguments = refused(
     (lambda: theory.smooth_convex(1.0, 1.0), r"delta must be in \(0, 1\), got 1.0"),
     (lambda: theory.smooth_convex(1.0, DELTA, local_steps=0), "local_steps must be an integer >= 1, got 0"),
     (lambda: theory.one_pass(1.0, DELTA, batch_size=0), "batch_size must be an integer >= 1, got 0"),
+    (
+        lambda: unwrap(theory.part_of_a_pass)(1.0, DELTA, batch_size="a"),
+        "batch_size must be an integer >= 1, got 'a'",
+    ),
     (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=1000), "batch_size must be below num_samples = 1000, got"),
     (lambda: theory.part_of_a_pass(1.0, DELTA, batch_size=3), "batch_size must be a divisor of num_samples = 1000"),
 )

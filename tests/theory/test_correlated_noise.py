@@ -1,6 +1,7 @@
 """Matrices of correlated noise: printed numbers, brute force over participations, dense float64 matrices, scipy."""
 
 import itertools
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.stats import norm
 from fedjax_priv.theory import correlated_noise as cn
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.correlated_noise import Schedule, Workload
+from fedjax_priv.theory.correlated_noise.sensitivity import padded
 from fedjax_priv.theory.sampled_gaussian import Round
 
 N, K, B = 14, 3, 4
@@ -265,6 +267,7 @@ def test_amplification_by_coins():
 COLUMN = "column must be finite numbers, the first > 0"
 test_refusals = refused(
     *((lambda bad=bad: cn.toeplitz_sensitivity(bad, SHORT), COLUMN) for bad in ([], [0.0], np.eye(1), [1.0, np.inf])),
+    *((lambda bad=bad: unwrap(padded)(bad, 4), COLUMN) for bad in ("ab", ["a"])),
     (lambda: cn.square_root(0), "bands must be an integer >= 1"),
     (lambda: cn.square_root(3, Workload(1.0)), r"momentum must be in \[0, 1\)"),
     (lambda: cn.inverse_square_root(3, Workload(0.5, 0.0)), r"decay must be in \(0, 1\]"),

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from refusals import refused
+from refusals import each, refused
 from scipy import optimize
 
 from fedjax_priv.theory import discrete_gaussian as theory
@@ -142,5 +142,14 @@ test_bad_arguments = refused(
     (lambda: theory.rdp(1.0, 2, 1.0, 3, neighbours="removal"), "neighbours must be one of 'zero-out', 'replacement'"),
     (lambda: theory.epsilon(sum_of(9), theory.Grid(1.0, 1.0), DELTA, "normal"), "law must be one of"),
     (lambda: theory.calibrated(sum_of(9), 0.0, DELTA), r"epsilon must be in \(0, inf\), got 0.0"),
+    *((lambda bad=bad, f=f: f(sum_of(9)._replace(**bad)), f"{name} must be")
+      for f in (lambda of: theory.epsilon(of, theory.Grid(0.1, 1.0), DELTA),
+                lambda of: theory.calibrated(of, 1.0, DELTA))
+      for bad, name in each(clip=[-1.0, math.nan, "a", np.ones(2)], shares=[0, 2.5], num_coordinates=[0], bits=[0, 2.5],
+                            failure=[1.0], deviations=[0.0, math.inf], neighbours=["removal"])),
+    *((lambda bad=bad, f=f: f(theory.Grid(0.1, 1.0)._replace(**bad)), f"{name} must be")
+      for f in (lambda grid: theory.epsilon(sum_of(9), grid, DELTA), lambda grid: theory.mean_squared_error(grid, 9))
+      for bad, name in each(step=[0.0, -0.1, math.nan], deviation=[0.0, -1.0, math.nan, np.ones(2)])),
+    (lambda: theory.calibrated(sum_of(9), 1.0, 2.0), r"delta must be in \(0, 1\), got 2.0"),
     (lambda: theory.calibrated(sum_of(1000, 4), 1.0, DELTA), "bits must be enough for a sum of 1000 clients at eps"),
-)
+)  # fmt: skip

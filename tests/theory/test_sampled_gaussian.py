@@ -1,6 +1,7 @@
 """Sampled Gaussian rounds against dp-accounting's loss distributions, printed figures and lower bounds."""
 
 import functools
+from inspect import unwrap
 from typing import Any, cast
 
 import dp_accounting
@@ -145,6 +146,8 @@ def test_a_figure_of_the_other_sampling_would_be_too_small():
 
 REFUSED = [
     (Round(0.0, 0.1), r"noise_multiplier must be in \(0, inf\), got 0.0"),
+    (Round(1.0, cast(Any, np.array([0.1, 0.2]))), r"rate must be one number in \[0, 1\], got array"),
+    (Round(cast(Any, np.ones(2)), 0.1), r"noise_multiplier must be one number in \(0, inf\), got array"),
     (Round(1.0, 1.1), r"rate must be in \[0, 1\], got 1.1"),
     (Round(1.0, 0.1, cast(Any, "uniform")), "sampling must be one of 'poisson', 'fixed size', got 'uniform'"),
     (Round(1.0, 0.1, FIXED, 10, 100), 'capacity must be None where sampling is not "poisson", got 10'),
@@ -154,5 +157,7 @@ REFUSED = [
 test_refused = refused(*REFUSED, by=lambda one: sampled_gaussian.epsilon(DELTA, [(one, 1)]))
 test_refused_calls = refused(
     (lambda: sampled_gaussian.epsilon(DELTA, []), "rounds must be at least one kind of rounds"),
+    (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, Round(1.0, 0.1)), r"rounds must be pairs \(Round, number of"),
+    (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, [Round(1.0, 0.1)]), r"rounds must be pairs \(Round, number"),
     (lambda: sampled_gaussian.noise_multiplier_for(0.0, DELTA, Round(), 1), r"epsilon must be in \(0, inf\), got 0.0"),
 )

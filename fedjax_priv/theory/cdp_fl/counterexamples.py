@@ -97,7 +97,7 @@ def part_of_a_pass(
       >>> print(case.delta > 1e-5, round(true_epsilon(case.law, 1e-5), 2))
       True 5.06
     """
-    if not 1 <= batch_size < num_samples:
+    if not _validate.whole(batch_size=batch_size) < _validate.whole(num_samples=num_samples):
         _validate.fail("batch_size", batch_size, f"below num_samples = {num_samples}")
     training, sigma = _stated(epsilon, delta, Training(1, 1, 1.0, num_selected, num_samples, batch_size))
     used = batch_size / num_samples

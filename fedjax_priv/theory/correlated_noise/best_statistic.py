@@ -25,7 +25,7 @@ def toeplitz_rows(column: Column, num_rounds: int) -> np.ndarray:
        [-0.5    1.     0.   ]
        [-0.125 -0.5    1.   ]]
     """
-    n = int(_validate.integer(num_rounds=num_rounds))
+    n = _validate.whole(num_rounds=num_rounds)
     inverse = divided(one(n), padded(column, n))
     lag = np.arange(n)[:, None] - np.arange(n)
     return np.where(lag >= 0, inverse[np.maximum(lag, 0)], 0.0)
@@ -44,8 +44,8 @@ def tree_rows(num_rounds: int, leaves: int | None = None, variance_reduced: bool
       [[ 1.  0.  0.]
        [-1.  0.  1.]]
     """
-    n = int(_validate.integer(num_rounds=num_rounds))
-    size = n if leaves is None else int(_validate.integer(leaves=leaves))
+    n = _validate.whole(num_rounds=num_rounds)
+    size = n if leaves is None else _validate.whole(leaves=leaves)
     estimates = _estimates(size, variance_reduced)
     sums = [np.zeros(estimates[0].shape[1])]
     for done in range(1, size + 1):

@@ -38,8 +38,8 @@ def tree_error(num_rounds: int, leaves: int | None = None, variance_reduced: boo
       >>> print(tree_error(4, variance_reduced=False).round(3))
       [1.    1.    1.414 1.   ]
     """
-    n = int(_validate.integer(num_rounds=num_rounds))
-    size = n if leaves is None else int(_validate.integer(leaves=leaves))
+    n = _validate.whole(num_rounds=num_rounds)
+    size = n if leaves is None else _validate.whole(leaves=leaves)
     heights = np.arange(size.bit_length())
     node = 2.0**heights / (2.0 ** (heights + 1) - 1) if variance_reduced else np.ones(heights.size)
     of_sum = lambda rounds: (rounds[:, None] >> heights & 1) @ node

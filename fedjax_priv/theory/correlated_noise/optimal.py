@@ -34,7 +34,7 @@ def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.
     """
     from scipy.optimize import minimize  # slow to import
 
-    n, b = int(_validate.integer(num_rounds=num_rounds)), int(_validate.integer(bands=bands))
+    n, b = _validate.whole(num_rounds=num_rounds), _validate.whole(bands=bands)
     if b > n:
         _validate.fail("bands", bands, f"at most num_rounds = {n}")
     column = square_root(b, workload)
@@ -83,7 +83,7 @@ def optimal_buffered(schedule: Schedule, buffers: int, workload: Workload = SGD)
     """
     from scipy.optimize import minimize, nnls
 
-    m, (n, _, _) = int(_validate.integer(buffers=buffers)), checked(schedule)
+    m, (n, _, _) = _validate.whole(buffers=buffers), checked(schedule)
     decays = 1 - (2.0 * n) ** -((np.arange(m) + 0.5) / m)
     fitted = square_root(max(n, m + 1), workload)[1:]
     weights = nnls(decays ** np.arange(len(fitted))[:, None], fitted)[0]

@@ -59,7 +59,7 @@ def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
       2.0
     """
     n, _, k = checked(schedule)
-    size = n if leaves is None else min(n, int(_validate.integer(leaves=leaves)))
+    size = n if leaves is None else min(n, _validate.whole(leaves=leaves))
     total = 0
     for height in range(size.bit_length()):
         most = min(k, -(-(2**height) // schedule.separation))
@@ -73,17 +73,17 @@ def padded(column: Column, n: int) -> np.ndarray:
     Raises:
       ValueError: it is not a list of finite numbers, or the first is not > 0.
     """
-    c = np.asarray(column, np.float64)
-    if c.ndim != 1 or not c.size or not np.isfinite(c).all() or c[0] <= 0:
+    c = np.asarray(column)
+    if c.ndim != 1 or not c.size or c.dtype.kind not in "iuf" or not np.isfinite(c).all() or c[0] <= 0:
         _validate.fail("column", column, "finite numbers, the first > 0")
     return np.concatenate([c[:n], np.zeros(max(0, n - c.size))])
 
 
 def checked(schedule: Schedule) -> tuple[int, int, int]:
     """n, b, and k, at most what fits."""
-    n = int(_validate.integer(num_rounds=schedule.num_rounds))
-    b = int(_validate.integer(separation=schedule.separation))
+    n = _validate.whole(num_rounds=schedule.num_rounds)
+    b = _validate.whole(separation=schedule.separation)
     fits = -(-n // b)
     if schedule.participations is None:
         return n, b, fits
-    return n, b, min(int(_validate.integer(participations=schedule.participations)), fits)
+    return n, b, min(_validate.whole(participations=schedule.participations), fits)

@@ -70,7 +70,7 @@ def root_column(n: int, workload: Workload, power: float) -> np.ndarray:
 def checked(workload: Workload) -> tuple[float, float]:
     """Momentum and decay."""
     momentum = _validate.real("[0, 1)", momentum=workload.momentum)
-    return float(momentum), float(_validate.real("(0, 1]", decay=workload.decay))
+    return float(momentum), _validate.number("(0, 1]", decay=workload.decay)
 
 
 def _polynomial(workload: Workload) -> np.ndarray:
@@ -79,4 +79,4 @@ def _polynomial(workload: Workload) -> np.ndarray:
 
 
 def _rounds(num_rounds: int) -> int:
-    return int(_validate.integer(num_rounds=num_rounds))
+    return _validate.whole(num_rounds=num_rounds)

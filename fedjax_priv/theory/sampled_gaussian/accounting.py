@@ -1,6 +1,7 @@
 """Eps of many rounds, of one kind or of several, and the noise or the number of rounds that an eps allows."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def epsilon_by_round(delta: float, rounds: Rounds, neighbours: Neighbours = "add
       >>> print(epsilon_by_round(1e-5, [(Round(2.0, 0.1), 2), (Round(1.0, 0.1), 2)]).round(3))
       [0.369 0.449 1.702 1.934]
     """
-    target = float(_validate.real("(0, 1)", delta=delta))
+    target = _validate.number("(0, 1)", delta=delta)
     return _accountant.epsilon_by_round(target, _mechanisms(rounds, neighbours), FINE)
 
 
@@ -115,7 +116,7 @@ def noise_multiplier_for(
       0.67
     """
     budget, target = _validate.real("(0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta)
-    count = int(_validate.integer(rounds=rounds))
+    count = _validate.whole(rounds=rounds)
 
     def spent(z: float) -> float:
         kind = mechanism(one._replace(noise_multiplier=z), neighbours)
@@ -124,10 +125,16 @@ def noise_multiplier_for(
     return _roots.least_scale(spent, float(budget), _CLOSE)
 
 
-def _mechanisms(rounds: Rounds, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:
+def _mechanisms(rounds: Any, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:
+    if isinstance(rounds, Round) or not isinstance(rounds, Sequence) or not all(map(_is_pair, rounds)):
+        _validate.fail("rounds", rounds, "pairs (Round, number of rounds)")
     if not rounds:
         _validate.fail("rounds", rounds, "at least one kind of rounds")
-    return [(mechanism(one, neighbours), int(_validate.integer(rounds=count))) for one, count in rounds]
+    return [(mechanism(one, neighbours), _validate.whole(rounds=count)) for one, count in rounds]
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], Round)
 
 
 def replacement_epsilon(delta: float, rounds: Rounds) -> float:
@@ -143,7 +150,7 @@ def replacement_epsilon(delta: float, rounds: Rounds) -> float:
       >>> print(round(replacement_epsilon(1e-5, [(Round(1.0, 0.01), 1)]), 2))
       0.21
     """
-    target = float(_validate.real("(0, 1)", delta=delta))
+    target = _validate.number("(0, 1)", delta=delta)
     (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, "add/remove"), FINE)
     share = np.linspace(0.02, 0.98, _SPLITS)
     first = remove(share * target)

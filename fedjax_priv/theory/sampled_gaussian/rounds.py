@@ -68,16 +68,16 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
     return row(q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
 
 
-def _checked(one: Round) -> tuple[np.ndarray, np.ndarray]:
-    z = _validate.real("(0, inf)", noise_multiplier=one.noise_multiplier)
+def _checked(one: Round) -> tuple[float, float]:
+    z = _validate.number("(0, inf)", noise_multiplier=one.noise_multiplier)
     if one.capacity is not None:
-        _validate.integer(capacity=one.capacity)
+        _validate.whole(capacity=one.capacity)
         if one.sampling != "poisson":
             _validate.fail("capacity", one.capacity, 'None where sampling is not "poisson"')
         if one.population is None:
             _validate.fail("population", one.population, "given with a capacity")
-        _validate.integer(population=one.population)
-    return z, _validate.real("[0, 1]", rate=one.rate)
+        _validate.whole(population=one.population)
+    return z, _validate.number("[0, 1]", rate=one.rate)
 
 
 def _poisson(q: Numbers, shift: Numbers, neighbours: str) -> Mechanism:
@@ -106,7 +106,7 @@ def _with_reverse(above: Profile, reverse: Profile) -> Profile:
     return profile
 
 
-def _truncated(one: Round, q: np.ndarray, shift: Numbers, neighbours: str) -> Mechanism:
+def _truncated(one: Round, q: float, shift: Numbers, neighbours: str) -> Mechanism:
     """Averaged over the number of others that a coin chose."""
     most, others = int(one.capacity or 0), int(one.population or 1) - 1
     if most > others:

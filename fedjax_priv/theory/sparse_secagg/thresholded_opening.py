@@ -82,7 +82,7 @@ def opened_sum_fraction(setting: Setting, threshold: int, size: int) -> float:
         raise ValueError(f"adversarial must be a multiple of 1 / num_clients, got {setting.adversarial!r}")
     honest, n = round(float(honest)), int(np.asarray(setting.num_clients))
     arrived, number = _arrived(setting), np.arange(n + 1)
-    size = int(_validate.integer(size=size))
+    size = _validate.whole(size=size)
     possible = (number >= size) & (number - size <= n - honest) & (size <= honest)
     of_honest = np.zeros(n + 1)
     of_honest[possible] = _honest(size, honest, number[possible], n) if possible.any() else 0.0
@@ -96,7 +96,7 @@ def _honest(size: int, honest: int, number: np.ndarray, n: int) -> np.ndarray:
 
 
 def _threshold(threshold: int) -> int:
-    return int(_validate.integer(threshold=threshold))
+    return _validate.whole(threshold=threshold)
 
 
 def _arrived(setting: Setting) -> np.ndarray:

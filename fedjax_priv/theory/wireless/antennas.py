@@ -165,13 +165,13 @@ def antennas_epsilon(delta: Numbers, sensitivity: float, antennas: int, *, round
       [2.17, 3.99, 8.46]
     """
     mechanism = _averaged(sensitivity, antennas)
-    number = int(_validate.integer(rounds=rounds))
+    number = _validate.whole(rounds=rounds)
     return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), [(mechanism, number)])
 
 
 def _averaged(sensitivity: float, antennas: int) -> Mechanism:
     """Over ||h||, whose square has the Gamma law; its far tails are counted as lost."""
-    s, m = float(_validate.real("(0, inf)", sensitivity=sensitivity)), float(_validate.integer(antennas=antennas))
+    s, m = _validate.number("(0, inf)", sensitivity=sensitivity), float(_validate.whole(antennas=antennas))
     shortest, longest = np.sqrt([stats.gamma.ppf(_FAR, m), stats.gamma.isf(_FAR, m)])
     x, width = np.polynomial.legendre.leggauss(_NODES)
     length = shortest + (longest - shortest) * (x + 1) / 2

@@ -42,7 +42,7 @@ def allocate_energy(
       [1.667 0.833] [0.36 0.  ]
     """
     w, most = checked_rounds(weights, caps)
-    total = float(_validate.real("(0, inf)", budget=budget))
+    total = _validate.number("(0, inf)", budget=budget)
     e, limit = limits_of_users(w, prices, energy)
     alone = np.ndim(prices) < 2
     kappa_of = lambda kappa: float(kappa[0]) if alone else kappa

@@ -88,7 +88,7 @@ def estimated_channel_delta(
       0.01374
     """
     mechanism = _mechanism(sensitivity, error, threshold)
-    number = int(_validate.integer(rounds=rounds))
+    number = _validate.whole(rounds=rounds)
     return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), [(mechanism, number)])
 
 
@@ -102,7 +102,7 @@ def estimated_channel_epsilon(
       1.77
     """
     mechanism = _mechanism(sensitivity, error, threshold)
-    number = int(_validate.integer(rounds=rounds))
+    number = _validate.whole(rounds=rounds)
     return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), [(mechanism, number)])
 
 
@@ -140,8 +140,8 @@ def known_coefficients_sensitivity(
 
 
 def _mechanism(sensitivity: float, error: float, threshold: float) -> Mechanism:
-    s = float(_validate.real("(0, inf)", sensitivity=sensitivity))
-    v, g = (float(_validate.real("(0, inf)", error=error)), float(_validate.real("(0, inf)", threshold=threshold)))
+    s = _validate.number("(0, inf)", sensitivity=sensitivity)
+    v, g = (_validate.number("(0, inf)", error=error), _validate.number("(0, inf)", threshold=threshold))
     length, chance = _lengths(v, g)
     term = lambda eps: chance * gaussian.delta(eps, s * length)
     lost = max(1 - float(chance.sum()), 0.0)

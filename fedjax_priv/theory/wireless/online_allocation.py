@@ -56,7 +56,7 @@ def allocate_online(
     if expected.shape not in ((), fuel.shape):
         _validate.fail("expected_price", expected_price, f"a number, or one per user, {fuel.size}")
     later_cap = _validate.real("(0, inf]", expected_cap=expected_cap)
-    left, fuel = float(_validate.real("(0, inf)", budget=budget)), fuel.astype(np.float64)
+    left, fuel = _validate.number("(0, inf)", budget=budget), fuel.astype(np.float64)
     q, least = np.zeros(len(w)), (_LEAST * left, _LEAST * np.minimum(fuel, 1e300))
     for t in range(len(w)):
         if left <= least[0] or (fuel <= least[1]).any():

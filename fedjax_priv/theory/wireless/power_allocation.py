@@ -40,7 +40,7 @@ def squared_sensitivity_budget(epsilon: float, delta: float) -> float:
       >>> print(round(squared_sensitivity_budget(10.0, 1e-5), 6))
       4.001783
     """
-    eps, target = float(_validate.real("[0, inf)", epsilon=epsilon)), float(_validate.real("(0, 1)", delta=delta))
+    eps, target = _validate.number("[0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
     excess = lambda log_s: float(gaussian.delta(eps, np.exp(log_s))) - target
     return float(np.exp(2 * float(np.asarray(optimize.brentq(excess, -40.0, 40.0, xtol=1e-14)))))
 
@@ -52,7 +52,7 @@ def printed_sensitivity_budget(epsilon: float, delta: float) -> float:
       >>> print(round(printed_sensitivity_budget(10.0, 1e-5), 6))
       3.480853
     """
-    eps, target = float(_validate.real("[0, inf)", epsilon=epsilon)), float(_validate.real("(0, 1)", delta=delta))
+    eps, target = _validate.number("[0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
     log_c = lambda v: 0.5 * np.log(np.pi) + np.log(v) + v**2 + np.log(target)
     v = float(np.asarray(optimize.brentq(log_c, 1e-12, 100.0, xtol=1e-14)))
     return 2 * float(np.sqrt(eps + v**2) - v) ** 2
@@ -87,7 +87,7 @@ def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
       [0.25 0.5  1.  ]
     """
     rho = _validate.real("(0, 1]", contraction=contraction)
-    return rho ** np.arange(int(_validate.integer(rounds=rounds)) - 1.0, -1, -1)
+    return rho ** np.arange(_validate.whole(rounds=rounds) - 1.0, -1, -1)
 
 
 def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
@@ -117,7 +117,7 @@ def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allo
       [1.2 1.2]
     """
     w, most = checked_rounds(weights, caps)
-    total = float(_validate.real("(0, inf)", budget=budget))
+    total = _validate.number("(0, inf)", budget=budget)
     return allocate_at(w, total, most, np.zeros_like(w))
 
 

@@ -91,7 +91,7 @@ def epsilon_by_round(setting: Round, delta: float, *, rounds: Numbers, known_set
       >>> print(epsilon_by_round(setting, 1e-5, rounds=3).round(2))
       [0.57 0.72 0.84]
     """
-    target = float(_validate.real("(0, 1)", delta=delta))
+    target = _validate.number("(0, 1)", delta=delta)
     kinds, which = in_order(setting, rounds)
     mechanisms = [(profiles.known_set if known_set else profiles.replacement)(one) for one in kinds]
     starts = np.flatnonzero(np.diff(which, prepend=-1))

@@ -34,7 +34,7 @@ def truncated_inversion(threshold: Numbers, factor: float = 0.0) -> Truncation:
       >>> print(energy.round(4), sends.round(4))
       1.2715 0.9674
     """
-    g, rice = _validate.real("[0, inf)", threshold=threshold), float(_validate.real("[0, inf)", factor=factor))
+    g, rice = _validate.real("[0, inf)", threshold=threshold), _validate.number("[0, inf)", factor=factor)
     if rice == 0:
         return Truncation(special.exp1(g), np.exp(-g))
     from scipy import integrate, stats  # slow to import
