@@ -35,7 +35,7 @@ def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds:
       >>> print(round(skellam_epsilon(1e-5, [1, 1], variance=100.0), 2))
       0.49
     """
-    v = float(_validate.real("(0, inf)", variance=variance))
+    v = _validate.number("(0, inf)", variance=variance)
     return _epsilon(delta, shift, v, rounds, lambda last: _log_skellam(last, v))
 
 
@@ -52,7 +52,7 @@ def discrete_gaussian_epsilon(delta: float, shift: Sequence[int], sigma: float, 
       >>> print(round(discrete_gaussian_epsilon(1e-5, [1, 1], sigma=10.0), 2))
       0.5
     """
-    s = float(_validate.real("(0, inf)", sigma=sigma))
+    s = _validate.number("(0, inf)", sigma=sigma)
     return _epsilon(delta, shift, s**2, rounds, lambda last: _log_discrete_gaussian(last, s))
 
 
@@ -60,7 +60,7 @@ def _log_skellam(last: int, variance: float) -> np.ndarray:
     """Logarithms of the masses at 0, ..., `last`, where the masses themselves would underflow.
 
     From 0 on by their ratios, I_k / I_{k-1} = 1 / (2 k / v + I_{k+1} / I_k) (DLMF 10.29.1), backwards from one of
-    Amos's bounds (1974, eq. 16) a little further on, whose error shrinks at each step.
+    Amos's bounds (1974) a little further on, whose error shrinks at each step.
     """
     far = last + _BEYOND
     ratio = variance / (far + 0.5 + math.hypot(far + 1.5, variance))
@@ -78,7 +78,7 @@ def _log_discrete_gaussian(last: int, sigma: float) -> np.ndarray:
 def _epsilon(
     delta: float, shift: Sequence[int], variance: float, rounds: int, log_masses: Callable[[int], np.ndarray]
 ) -> float:
-    target, count = float(_validate.real("(0, 1)", delta=delta)), int(_validate.integer(rounds=rounds))
+    target, count = _validate.number("(0, 1)", delta=delta), _validate.whole(rounds=rounds)
     sizes, often = np.unique(np.abs(_integers(shift)), return_counts=True)
     kinds = [(int(size), count * int(n)) for size, n in zip(sizes, often, strict=True) if size]
     if not kinds:
@@ -96,7 +96,7 @@ def _inverse(losses, delta: float) -> float:
     if found < _SMALL:
         return found
     excess = lambda epsilon: losses.get_delta_for_epsilon(epsilon) - delta
-    low = _SMALL
+    low = _SMALL / 2
     while excess(2 * low) > 0:
         low *= 2
     root: Any = brentq(excess, low, 2 * low)
