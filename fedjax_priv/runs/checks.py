@@ -1,5 +1,7 @@
 """Checks the arguments of `simulate` and `sweep` before anything is compiled."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,7 @@ def check_key(key: Key) -> None:
         raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {_kind_of(key)}")
 
 
-def _kind_of(key: object) -> str:
+def _kind_of(key: Any) -> str:
     old = getattr(key, "dtype", None) == np.uint32 and np.shape(key) == (2,)
     return "an old-style one of jax.random.PRNGKey" if old else type(key).__name__
 

@@ -109,7 +109,7 @@ def _pairs(claim: Any) -> tuple[np.ndarray, np.ndarray]:
     try:
         pairs = np.array(claim, np.float64)
     except (TypeError, ValueError):  # not numbers, or of several lengths
-        pairs = np.empty(0)
+        pairs = np.empty((0, 2))
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or not (pairs[:, 0] >= 0).all():
         raise ValueError(f"claim must be pairs (eps, delta) with eps >= 0, got {claim!r}")
     return pairs[:, 0], pairs[:, 1]

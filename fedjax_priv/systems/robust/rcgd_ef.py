@@ -4,6 +4,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import norm_trimming
+from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, on_sparse
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
@@ -57,7 +58,7 @@ def rcgd_ef(
     trimmed = num_byzantine / num_clients if trimmed is None else trimmed
     _validate.below_half(trimmed=trimmed)
     aggregate = norm_trimming(trimmed)
-    if aggregate.most_byzantine(num_clients) < num_byzantine:
+    if part_of(trimmed, num_clients) < num_byzantine:
         least = f"num_byzantine / num_clients = {num_byzantine / num_clients:g}"
         raise ValueError(f"trimmed must be at least {least}, got {trimmed}")
     attacked = {} if attack is None else {"attack": on_sparse(attack, num_params)}
