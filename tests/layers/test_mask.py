@@ -172,6 +172,9 @@ test_bad_arguments = refuses(
     lambda arguments: pairwise_masks(**arguments),
     ({"group_size": 1}, "group_size must be an integer >= 2"),
     ({"group_size": 4, "threshold": 5}, "threshold must be at most group_size = 4"),
-    ({"group_size": 4, "neighbours": 3}, "neighbours must be 'all' or an even integer >= 2 and below group_size = 4, got 3"),
+    (
+        {"group_size": 4, "neighbours": 3},
+        "neighbours must be 'all' or an even integer >= 2 and below group_size = 4, got 3",
+    ),
     ({"num_groups": 0, "group_size": 4}, "num_groups must be an integer >= 1"),
 )
