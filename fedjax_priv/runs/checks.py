@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Key
 from fedjax_priv.engine import processes
+from fedjax_priv.engine.parts import check_total
 from fedjax_priv.runs.records.run_writer import Keep
 
 
@@ -57,8 +58,7 @@ def _check_samples(data: ClientData) -> None:
         raise ValueError(
             f"data.count must be from 0 to {most}, the samples per client in data, and not all 0, got {count}"
         )
-    if (total := int(count.sum(dtype=np.int64))) >= 2**31:
-        raise ValueError(f"data.count must add to fewer than 2**31 samples, got {total}")
+    check_total(data._replace(count=count))
 
 
 def check_functions(evaluate: object, log: object) -> None:

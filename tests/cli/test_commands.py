@@ -94,6 +94,8 @@ def test_a_sweep_runs_each_point_with_its_values(capsys, tmp_path):
         assert np.abs(full).max() > 1e-3
         np.testing.assert_allclose(half, full / 2, atol=1e-6)
     assert len([line for line in capsys.readouterr().out.splitlines() if " ± " in line]) == 2
+    (entry,) = summaries(tmp_path)
+    assert (entry.runs, entry.rounds, entry.rounds_done, entry.metrics) == (4, 4, 4, {}), "no point stands for all"
 
 
 def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(capsys, tmp_path):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.engine.row_coordinates import WIDTH, coordinates
+from fedjax_priv.engine.row_coordinates import WIDTH, _factor, coordinates
 
 
 def nasty_rows(num_rows, d):
@@ -39,8 +39,6 @@ def test_what_a_row_is_of_others_is_kept():
 
 def test_the_program_of_an_accelerator_gives_the_same():
     """It takes all blocks side by side."""
-    from fedjax_priv.engine.row_coordinates import _factor
-
     rows = np.random.default_rng(0).normal(size=(5, 3 * WIDTH)).astype(np.float32)
     blocks = jnp.asarray(rows).reshape(5, 3, WIDTH).swapaxes(0, 1)
     one_by_one = jax.jit(lambda b: jax.lax.map(_factor, b))(blocks)

@@ -11,7 +11,7 @@ import pytest
 
 from fedjax_priv.layers import pairwise_masks, sparse_masks
 from fedjax_priv.leakage import secagg_protocol, separate, sparse_protocol
-from fedjax_priv.leakage.separation_attack import _tiny_sums
+from fedjax_priv.leakage.separation_attack import _signed_sum, _tiny_sums
 from helpers import Q
 
 N, D, BOUND = 12, 600, 1000
@@ -160,6 +160,12 @@ def test_values_modulo_a_power_of_two_are_read_with_their_signs(play):
     assert (value[order[2]] < 0).any()
     with pytest.raises(ValueError, match=r"bound must be below q / \(2 max_size\) = 32768, got 32768"):
         separate(round.view, protocol, bound=32_768, max_size=1)
+
+
+@pytest.mark.parametrize(("q", "nearest"), [(4, [0, 1, -2, -1]), (5, [0, 1, 2, -2, -1])])
+def test_elements_are_read_as_integers_near_0(q, nearest):
+    """Of an even modulus the middle one is negative, as in two's complement."""
+    assert _signed_sum(np.arange(q, dtype=np.uint32)[:, None], q).tolist() == nearest
 
 
 def test_values_beyond_the_bound_are_missed(play):
