@@ -14,7 +14,7 @@ from experiments.harness import Experiment, read_claim
 
 HERE = pathlib.Path(__file__).resolve().parent
 SCALES = ("quick", "cpu", "short", "paper")
-"""`short`, which some experiments have, is the paper's data and models for few epochs."""
+"""`short`, which some experiments have, is the paper's data and models for few epochs, or a part of `cpu`."""
 _REASONS = (Open.UNTESTABLE, Open.BETTER, Open.UNDECIDED)
 """Why a card has no verdict: the first of these that a claim gives."""
 

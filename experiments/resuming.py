@@ -9,25 +9,31 @@ from collections.abc import Callable, Iterator
 
 from fedjax_priv.runs.records.run_writer import Keep
 
-_FOLDERS: contextvars.ContextVar[Iterator[pathlib.Path] | None] = contextvars.ContextVar("folders", default=None)
+_FOLDER: contextvars.ContextVar[tuple[pathlib.Path, Iterator[int]] | None] = contextvars.ContextVar(
+    "folder", default=None
+)
 _SECONDS = "seconds.txt"
 
 
 @contextlib.contextmanager
 def resuming(folder: pathlib.Path | None) -> Iterator[None]:
     """Within it, `next_run` names subfolders of `folder`; with None, runs are not written."""
-    folders = None if folder is None else (folder / f"run-{number}" for number in itertools.count())
-    token = _FOLDERS.set(folders)
+    token = _FOLDER.set(None if folder is None else (folder, itertools.count()))
     try:
         yield
     finally:
-        _FOLDERS.reset(token)
+        _FOLDER.reset(token)
 
 
-def next_run() -> Keep | None:
-    """`keep` of the experiment's next `simulate` or `sweep`: runs are numbered in the order they start."""
-    folders = _FOLDERS.get()
-    return None if folders is None else Keep(next(folders), resume=True)
+def next_run(name: str | None = None) -> Keep | None:
+    """`keep` of the experiment's next `simulate` or `sweep`; runs without a name are numbered in the order they start.
+
+    A card that makes fewer runs at a smaller scale names them: a larger scale then continues from them.
+    """
+    if (found := _FOLDER.get()) is None:
+        return None
+    folder, numbers = found
+    return Keep(folder / f"run-{next(numbers) if name is None else name}", resume=True)
 
 
 @contextlib.contextmanager

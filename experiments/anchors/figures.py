@@ -116,6 +116,7 @@ FIGURES = {
                 rounds=30, every=10, learning_rate=0.5, repeats=1,
             ),
             "cpu": _MAP._replace(gammas=(0.0, 0.33), repeats=1),
+            "short": _MAP._replace(rules=("GM",), gammas=(0.0, 0.33), repeats=1),
             "paper": _MAP,
         },
         heat_map.run, heat_map.judge,

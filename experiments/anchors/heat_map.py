@@ -77,9 +77,10 @@ def of_rules(config: Config, setting: Setting, of: Problem, known: dict[str, Agg
         "rule": number(known), "attack": number(attacks), "gamma": number(config.gammas),
         "seed": list(range(config.repeats)),
     }  # fmt: skip
+    name = f"{setting.num_byzantine}-{'-'.join(known)}"
     system = functools.partial(cell, setting, of, known, tuple(attacks.values()), learning_rate=config.learning_rate)
     runs = sweep(
         system, axes, jax.random.key(config.seed), of.model.init, of.clients, rounds=config.rounds,
-        every=config.every, evaluate=of.evaluate, at_once=config.at_once, keep=next_run(), progress=False,
+        every=config.every, evaluate=of.evaluate, at_once=config.at_once, keep=next_run(name), progress=False,
     )  # fmt: skip
     return runs.accuracy.reset_coords(drop=True).assign_coords(gamma=list(config.gammas))

@@ -55,10 +55,10 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-def two_runs(number, rounds):
+def two_runs(number, rounds, name=None):
     data = ClientData(jnp.arange(6.0).reshape(3, 2), jnp.full(3, 2))
     key, axes = jax.random.key(number), {"rate": [0.5, 0.25]}
-    return sweep(pulling, axes, key, jnp.ones(2), data, rounds=rounds, keep=next_run(), progress=False)
+    return sweep(pulling, axes, key, jnp.ones(2), data, rounds=rounds, keep=next_run(name), progress=False)
 
 
 def experiment(fails):
@@ -97,6 +97,18 @@ def test_another_experiment_in_the_folder_is_refused_by_name(tmp_path):
     harness.make(experiment(lambda: False), "paper", "fig", "paper", tmp_path / "out", tmp_path / "runs")
     with resuming(tmp_path / "runs"), pytest.raises(ValueError, match="rounds"):
         two_runs(0, rounds=3)
+
+
+def test_named_runs_continue_in_any_order_and_are_not_counted(tmp_path):
+    with resuming(tmp_path):
+        two_runs(1, rounds=2, name="b")
+    first = (tmp_path / "run-b" / "result.nc").stat().st_mtime_ns
+    with resuming(tmp_path):
+        two_runs(0, rounds=2)
+        two_runs(2, rounds=2, name="a")
+        two_runs(1, rounds=2, name="b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run-0", "run-a", "run-b"]
+    assert (tmp_path / "run-b" / "result.nc").stat().st_mtime_ns == first
 
 
 def test_the_order_has_every_card_that_can_be_made_at_paper_scale_once():
