@@ -44,6 +44,8 @@ def _begin(folder: pathlib.Path, streams: pathlib.Path, options: dict, call: Cal
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(streams / name, os.O_WRONLY | os.O_CREAT), number)
     os.chdir(folder)
+    late = bool(options) and xla_bridge.backends_are_initialized()
+    assert not late, f"importing {call.__module__} started a device: too late for options"
     for name, value in ({"jax_platforms": "cpu", "jax_disable_most_optimizations": True} | options).items():
         jax.config.update(name, value)
     try:

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import lost_on_the_host
 from children import Child
-from fedjax_priv import aggregators, simulate, sweep, systems
+from fedjax_priv import aggregators, sweep, systems
 from fedjax_priv.aggregators import from_host
-from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.status import Status
 from helpers import one_round, targets, towards_target
 
@@ -80,20 +80,5 @@ def test_in_a_loop_over_step_the_round_fails_and_the_error_is_logged(caplog):
     assert re.match(BAD[1][1], record.message) and record.exc_info[0] is KeyError
 
 
-def lost_in_the_second_round():
-    """On two devices, of which one calls the function while the other waits for it in a sum."""
-    assert jax.device_count() == 2
-    rounds = []
-
-    def rule(rows):
-        rounds.append(0)
-        return rows.mean(0) if len(rounds) == 1 else {}["lost"]
-
-    system = systems.robust_fedavg(towards_target(), num_clients=N, aggregate=from_host(rule))
-    with pytest.raises(SimulationError, match="^after 1 of 3 rounds: function of from_host raised KeyError") as caught:
-        simulate(system, KEY, jnp.zeros(D), DATA, rounds=3)
-    assert isinstance(caught.value.__cause__.__cause__, KeyError) and caught.value.dataset.rounds_done == 1
-
-
 def test_an_error_on_the_host_ends_the_run_and_not_the_process():
-    Child(lost_in_the_second_round, jax_num_cpu_devices=2).ended(timeout=35)
+    Child(lost_on_the_host.in_the_second_round, jax_num_cpu_devices=2).ended(timeout=35)
