@@ -76,7 +76,8 @@ def _reproduce(
       figure: a script in that folder, without .py; by default all of them.
       all: make every figure of every paper.
       scale: quick uses data that come with the package; cpu uses real data and smaller models or fewer runs; short,
-        which few figures have, the paper's data and models for few epochs; paper has the sizes of the paper.
+        which few figures have, the paper's data and models for few epochs, or a part of cpu; paper has the sizes of the
+        paper.
       out: folder for the results; each figure has its own folder PAPER/FIGURE-SCALE there.
       processes: scripts that run at the same time.
       resume: skip figures whose results exist and were made by the same commit.

@@ -30,7 +30,10 @@ def shown(*arguments):
 
 
 COMMANDS = [[name] for name in main._commands(())]
-OF_SYSTEMS = [[command, system] for command in ("run", "sweep", "audit") for system in systems.__all__]
+OF_SYSTEMS = [["run", system] for system in systems.__all__] + [
+    [c, s] for c in ("sweep", "audit") for s in ("secagg", "wireless")
+]
+"""What is said of a system is the same in all three commands."""
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *OF_SYSTEMS], ids=" ".join)
