@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sized
 
 import xarray as xr
 
-from fedjax_priv.runs.chunk_loop import Hooks, Log
+from fedjax_priv.engine import processes
+from fedjax_priv.runs.chunk_loop import SIGTERM_STATUS, Hooks, Log
 from fedjax_priv.runs.records.run_writer import RunWriter
 
 
@@ -34,14 +35,16 @@ def run_to_the_end(
     Ctrl-C returns the result of what had finished, which `so_far` names. If nothing had, Ctrl-C and errors pass.
 
     Raises:
+      SystemExit: SIGTERM arrived, and there is a writer.
       SimulationError: the work raised an error.
     """
     try:
         with _sigterm_noticed(writer is not None) as stop:
             work(Hooks(writer, log, stop))
-        whole = result(interrupted=0)
-        if writer:
-            writer.write_result(whole)
+            whole = result(interrupted=0)
+            if writer:
+                writer.write_result(whole)
+                _end_if_asked(writer, stop)
         return whole
     except KeyboardInterrupt:
         if not finished:
@@ -52,6 +55,14 @@ def run_to_the_end(
         if not finished:
             raise
         raise SimulationError(f"after {so_far()}: {error}", result(interrupted=1)) from error
+
+
+def _end_if_asked(writer: RunWriter, stop: Callable[[], bool]) -> None:
+    """SIGTERM during the last rounds: nothing is left to do, but the process must not go on to its next run."""
+    if processes.any_process(stop()):
+        if processes.is_first():
+            print(f"SIGTERM: all rounds are done, the result is in {writer.folder}", file=sys.stderr)
+        sys.exit(SIGTERM_STATUS)
 
 
 @contextlib.contextmanager

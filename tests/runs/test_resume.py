@@ -125,6 +125,14 @@ def test_sigterm_writes_a_checkpoint_between_those_that_are_due(tmp_path, whole)
     assert records[0]["round"] == 4
 
 
+def test_sigterm_in_the_last_chunk_writes_the_result_and_ends_the_process(tmp_path, whole, capsys):
+    stopped(tmp_path / "a", at=ROUNDS)
+    assert "SIGTERM: all rounds are done, the result is in" in capsys.readouterr().err
+    records = []
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True), log=records.append)), plain(whole))
+    assert records == []
+
+
 def test_ctrl_c_returns_what_there_is_and_the_folder_goes_on(tmp_path, capsys, whole):
     def interrupt(record):
         if record["round"] == 3:
