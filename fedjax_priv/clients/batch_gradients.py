@@ -10,6 +10,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.clients.clipped_gradients import check_losses, clipped_gradient
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.keys import named
 from fedjax_priv.losses import Loss
 
@@ -54,6 +55,6 @@ def with_noise(gradient_noise: Any) -> Callable[[Array, Array, PyTree], PyTree]:
     def add(key: Array, time: Array, grads: PyTree) -> PyTree:
         flat, unravel = ravel_pytree(grads)
         key = jax.random.fold_in(named(key, "noise"), time)
-        return unravel(flat + deviation * jax.random.normal(key, flat.shape))
+        return unravel(flat + deviation * normal(key, flat.shape))
 
     return jax.vmap(add, (0, None, 0))

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.engine.products import rounded_product, unknown_zero
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.keys import per_client
@@ -71,7 +72,7 @@ def standard_normal(key: Key, client: Int[Array, " b"], shape: tuple[int, ...]) 
 
     Without the barrier, the block decides whether XLA multiplies a deviation and the root of 2 in a draw first.
     """
-    draw = lambda client: per_client(lambda key: jax.random.normal(key, shape), key, client)
+    draw = lambda client: per_client(lambda key: normal(key, shape), key, client)
     return jax.lax.optimization_barrier(by_platform(functools.partial(_once, draw, unknown_zero(key)), draw, client))
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import Key
+from fedjax_priv.engine.normal_draws import normal
 
 
 class ServerNoise(NamedTuple):
@@ -31,4 +31,4 @@ def independent() -> ServerNoise:
       >>> print(round(float(u.std()), 1))
       1.0
     """
-    return ServerNoise(lambda d: (), lambda key, state, d: (jax.random.normal(key, (d,)), state))
+    return ServerNoise(lambda d: (), lambda key, state, d: (normal(key, (d,)), state))

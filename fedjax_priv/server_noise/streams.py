@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree, UInt32
 
 from fedjax_priv.base import Key
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.server_noise.process import ServerNoise
 
 Row = Callable[[Key, Int[Array, ""], PyTree, int], tuple[Array, PyTree]]
@@ -39,4 +40,4 @@ def stream(correlation: Any, buffers: Callable[[int], PyTree], row: Row) -> Serv
 
 def seed(key: Key, t: Int[Array, ""], d: int) -> Float[Array, " d"]:
     """z_t ~ N(0, I), the same whenever it is asked for."""
-    return jax.random.normal(jax.random.fold_in(key, t), (d,))
+    return normal(jax.random.fold_in(key, t), (d,))

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Key
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.server_noise import correlations
 from fedjax_priv.server_noise.process import ServerNoise
 from fedjax_priv.server_noise.streams import stream
@@ -81,4 +82,4 @@ def _own_weights(top: int) -> np.ndarray:
 
 def _node(key: Key, height: Array, index: Array, d: int) -> Float[Array, " d"]:
     """The noise of the interval of rounds `index 2^height` to `(index + 1) 2^height - 1` of a tree."""
-    return jax.random.normal(jax.random.fold_in(jax.random.fold_in(key, height), index), (d,))
+    return normal(jax.random.fold_in(jax.random.fold_in(key, height), index), (d,))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.layers import align, clip, gaussian_noise, waveform
 from fedjax_priv.status import Status
 from helpers import cohort_of, refuses
@@ -67,7 +68,7 @@ def test_without_a_budget_everyone_arrives_alike():
 
 def test_noise_of_a_client_is_the_normals_of_its_number():
     """Whichever form computes them; of one variance for all as of one for each, and none where it is 0."""
-    own = jax.vmap(lambda i: jax.random.normal(jax.random.fold_in(KEY, i), (D,)))(jnp.array([4, 0, 7, 1, 2, 5]))
+    own = jax.vmap(lambda i: normal(jax.random.fold_in(KEY, i), (D,)))(jnp.array([4, 0, 7, 1, 2, 5]))
     who = WHO._replace(client=jnp.array([4, 0, 7, 1, 2, 5]))
     for variance in (0.25, jnp.float32(0.25), np.full(8, 0.25)):
         y, _ = sent(align(variance, max_norm=L), who=who)

@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 from refusals import each, refused
 
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.server_noise import banded, banded_inverse, buffered, correlations, tree
 
 KEY = jax.random.key(11)
@@ -40,7 +41,7 @@ def row_of(numbers):
     """The standard normal row of these numbers, under the noise key that the first round's key gives."""
     words = jax.random.bits(jax.random.fold_in(KEY, 0), (2,), jnp.uint32)
     key = jax.random.wrap_key_data(words, impl="threefry2x32")
-    return jax.random.normal(functools.reduce(jax.random.fold_in, numbers, key), (D,))
+    return normal(functools.reduce(jax.random.fold_in, numbers, key), (D,))
 
 
 def drawn(*numbers):
