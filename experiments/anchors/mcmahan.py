@@ -140,7 +140,7 @@ def dots(axes: Axes, place: int, rounds: np.ndarray, most: float, label: str) ->
     known = axes.get_legend_handles_labels()[1]
     for marker, at, name in (
         ("o", rounds[np.isfinite(rounds)], label),
-        (">", np.full(np.isinf(rounds).sum(), most), f"{label}, not yet"),
+        (">", np.full(np.isinf(rounds).sum(), most), f"{label}, more than that"),
     ):
         if len(at):
             axes.plot(at, [place] * len(at), marker, color=COLOURS[0], label=None if name in known else name)
