@@ -12,7 +12,10 @@ from matplotlib.axes import Axes
 from experiments.comparison import over_seeds
 from experiments.harness import COLOURS
 
-BANDS = "lines are means over seeds, bands their 95% intervals (Student's t), cut at a line's largest value"
+BANDS = (
+    "lines are means over seeds, bands their 95% intervals (Student's t), cut at 0 and 1, of percentages at 100, of "
+    "larger values at twice a line's largest mean"
+)
 
 
 def colours_of(lines: Sequence, *, shaded: bool | None = None) -> dict:
@@ -33,15 +36,20 @@ def label_of(line: Any) -> str:
     return f"{line:g}" if is_number(line) else str(line)
 
 
-def band(axes: Axes, runs: xr.DataArray, along: str, label: str, colour: Any, style: str = "-") -> None:
+def band(
+    axes: Axes, runs: xr.DataArray, along: str, label: str, colour: Any, style: str = "-", most: float | None = None
+) -> None:
     """The mean over `seed` as a line over the dimension `along`, and its 95% interval, if seeds are several.
 
-    An interval that reaches farther than the largest mean is cut there: two seeds may say nothing.
+    Values are not negative. Two seeds may say nothing, so an interval is cut at 0 and at `most`: by default 1 if no
+    value is larger, as of accuracies, else twice the largest mean.
     """
     mean, noise = over_seeds(runs)
+    if most is None:
+        most = 1.0 if float(runs.max()) <= 1 else 2 * float(mean.max())
     axes.plot(runs[along], mean, style, color=colour, linewidth=1.5, label=label)
-    seen, half = np.isfinite(noise), noise.clip(max=float(abs(mean).max()))
-    axes.fill_between(runs[along], mean - half, mean + half, where=seen, color=colour, alpha=0.18, linewidth=0)
+    low, high = (mean - noise).clip(min=0), (mean + noise).clip(max=most)
+    axes.fill_between(runs[along], low, high, where=np.isfinite(noise), color=colour, alpha=0.18, linewidth=0)
 
 
 def plain(axes: Axes) -> None:

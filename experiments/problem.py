@@ -10,6 +10,7 @@ from fedjax_priv.base import Model
 
 _LOADERS = {"digits": data.digits, "mnist": data.mnist, "cifar10": data.cifar10}
 _SHAPES = {"digits": (8, 8, 1), "mnist": (28, 28, 1), "cifar10": (32, 32, 3)}
+_TRAINED = {"digits": 1_437, "mnist": 60_000, "cifar10": 50_000}
 
 
 class Task(NamedTuple):
@@ -66,3 +67,8 @@ def model_of(task: Task) -> Model:
 def num_params(task: Task) -> int:
     """d, the parameters of the model."""
     return models.num_params(jax.eval_shape(model_of(task).init, jax.random.key(0)))
+
+
+def num_samples(task: Task) -> int:
+    """Training samples that are used; the data set is not read."""
+    return len(range(_TRAINED[task.dataset])[: task.samples])

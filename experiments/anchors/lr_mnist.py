@@ -224,7 +224,7 @@ def draw(result: xr.Dataset) -> Figure:
     axes = picture.subplots()
     names = {SIGMOID: "ours, with the source's sigmoid", LINEAR: "ours, softmax regression"}
     for kind, colour in zip(result.outputs.values, COLOURS, strict=False):
-        band(axes, result.accuracy.sel(outputs=kind), "evaluation", names[str(kind)], colour)
+        band(axes, result.accuracy.sel(outputs=kind), "evaluation", names[str(kind)], colour, most=100)
     axes.axhspan(79, 81, color=COLOURS[2], alpha=0.4, label="printed, after 100 rounds")
     finish(axes, "LR on MNIST, FedProx's split", xlabel="round", ylabel="test accuracy, %", ylim=(0, 100))
     return picture

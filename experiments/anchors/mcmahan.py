@@ -5,6 +5,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
@@ -122,10 +123,9 @@ def draw(config: Config, best: dict[Cell, Best], table: dict[Cell, int]) -> Figu
     """Rounds of each cell, ours by seed and the printed one."""
     picture = Figure(figsize=(6.5, 1.2 + 0.45 * len(best)), layout="constrained")
     axes = picture.subplots()
+    most = {tried.cell: tried.rounds for tried in config.cells}
     for place, (cell, at) in enumerate(best.items()):
-        rounds = at.rounds
-        seen = rounds.values[np.isfinite(rounds.values)]
-        axes.plot(seen, [place] * len(seen), "o", color=COLOURS[0], label="ours, by seed" if place == 0 else None)
+        dots(axes, place, at.rounds.values, most[cell], "ours, by seed")
         axes.plot([table[cell]], [place], "x", color=COLOURS[1], label="printed" if place == 0 else None)
     axes.set_yticks(range(len(best)), [cell.name for cell in best])
     axes.invert_yaxis()
@@ -133,3 +133,14 @@ def draw(config: Config, best: dict[Cell, Best], table: dict[Cell, int]) -> Figu
     for set_formatter in (axes.xaxis.set_major_formatter, axes.xaxis.set_minor_formatter):
         set_formatter(LogFormatter())  # 20, not 2 x 10^1
     return picture
+
+
+def dots(axes: Axes, place: int, rounds: np.ndarray, most: float, label: str) -> None:
+    """A row with a dot for each seed, and an arrow at `most`, where runs end, for each that did not get there."""
+    known = axes.get_legend_handles_labels()[1]
+    for marker, at, name in (
+        ("o", rounds[np.isfinite(rounds)], label),
+        (">", np.full(np.isinf(rounds).sum(), most), f"{label}, more than that"),
+    ):
+        if len(at):
+            axes.plot(at, [place] * len(at), marker, color=COLOURS[0], label=None if name in known else name)

@@ -230,8 +230,8 @@ def draw(config: Config, rounds: dict[Change, xr.DataArray], base: xr.DataArray)
     picture = Figure(figsize=(7, 1.4 + 0.32 * len(rounds)), layout="constrained")
     axes = picture.subplots()
     for place, (change, at) in enumerate({config.changes[0]: base, **rounds}.items()):
-        known = at.values[np.isfinite(at.values)] / TWO_NN[change.cell]
-        axes.plot(known, [place] * len(known), "o", color=COLOURS[0], label="by seed" if place == 0 else None)
+        printed = TWO_NN[change.cell]
+        mcmahan.dots(axes, place, at.values / printed, change.rounds / printed, "by seed")
     axes.axvline(1, color=COLOURS[1], label="printed")
     axes.set_yticks(range(len(rounds) + 1), [change.name for change in config.changes])
     axes.invert_yaxis()

@@ -183,7 +183,7 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     picture = Figure(figsize=(2.6 * columns + 0.6, 3), layout="constrained")
     for axes, split in zip(picture.subplots(1, columns, squeeze=False)[0], config.splits, strict=True):
         for method, colour in zip(config.methods, COLOURS, strict=False):
-            band(axes, result.accuracy.sel(system=method, split=split), "evaluation", method, colour)
+            band(axes, result.accuracy.sel(system=method, split=split), "evaluation", method, colour, most=100)
             axes.axhline(PRINTED[method][split].mean, color=colour, linestyle="--", linewidth=1)
         low = float(result.accuracy.sel(split=split).min())
         finish(axes, f"{split}; dashed: printed", xlabel="round", ylim=(max(0, math.floor(low) - 1), 100))

@@ -51,7 +51,7 @@ def _banded(schedule: Schedule, column: np.ndarray) -> Factor:
 
 def _inverse(schedule: Schedule, inverse: np.ndarray) -> Factor:
     column = theory.column_of_inverse(inverse, schedule.num_rounds)
-    return _toeplitz(schedule, server_noise.banded_inverse(inverse), column, 0)
+    return _toeplitz(schedule, server_noise.banded_inverse(inverse), column, len(inverse) - 1)
 
 
 def _buffered(schedule: Schedule, weights: np.ndarray, decays: np.ndarray) -> Factor:

@@ -153,7 +153,7 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     row = config.printed
     picture = Figure(figsize=(7.5, 3.2), layout="constrained")
     left, right = picture.subplots(1, 2, width_ratios=(2, 1))
-    band(left, result.accuracy, "step", "ours", COLOURS[0])
+    band(left, result.accuracy, "step", "ours", COLOURS[0], most=100)
     deviation = row.deviation or 0.0
     left.axhspan(row.accuracy - deviation, row.accuracy + deviation, color=COLOURS[1], alpha=0.3)
     left.axhline(row.accuracy, color=COLOURS[1], linestyle="--", label=f"printed, {row.accuracy:g}%, 60,000 samples")

@@ -18,7 +18,7 @@ from experiments.claims import Claim, Source
 from experiments.comparison import CLEAR, Gap, decided, gap, last
 from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome
-from experiments.problem import Task, load, model_of, num_params
+from experiments.problem import Task, load, model_of, num_params, num_samples
 from fedjax_priv import data, losses, metrics, server_noise, systems
 from fedjax_priv.base import Algorithm, ClientData, Key, Local
 from fedjax_priv.clients import local_sgd
@@ -126,7 +126,7 @@ def dataset(task: Task) -> data.Dataset:
 
 def samples(config: Config) -> int:
     """Of each client."""
-    return len(dataset(config.task).y_train) // config.num_clients
+    return num_samples(config.task) // config.num_clients
 
 
 def clients_of(config: Config) -> ClientData:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open
 from experiments.comparison import Gap, decided, over_seeds
-from experiments.drawing import band, finish
+from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome
 from experiments.wireless import curves, training
 from experiments.wireless.training import Setting
@@ -52,8 +52,8 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
         f"d = {config.problem.num_params}, L = {config.clip:g}, sigma^2 = {config.noise_variance}, N0 = "
         f"{config.receiver_noise:g}, lambda = {config.problem.convexity}, mu = {config.problem.smoothness}",
         f"(b) {training.describe(setting).partition('; divided')[0]}, T = {config.rounds}, "
-        f"{config.setting.repeats} seed(s); K = {' and '.join(map(str, config.num_users))}; lines are means, bands the "
-        "range",
+        f"{config.setting.repeats} seed(s); K = {' and '.join(map(str, config.num_users))}",
+        BANDS,
         "(b) eq. 9 divides by R and zeta, eq. 10 by m; Adam is nearly independent of the scale of a gradient",
         training.failures(result),
     ]

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open
 from experiments.comparison import decided, last
+from experiments.drawing import BANDS
 from experiments.harness import Outcome
 from experiments.wireless import curves, leakage, training
 from experiments.wireless.training import THRESHOLD, Setting
@@ -36,8 +37,7 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
     weakest = 100 * result.limited.isel(group=0).mean("seed").values
     caveats = [
         training.describe(config.setting),
-        f"channel-aware sampling, L = {config.clip:g}, T = {config.rounds:,}; lines are means over seeds, bands their "
-        "range",
+        f"channel-aware sampling, L = {config.clip:g}, T = {config.rounds:,}; {BANDS}",
         f"power limits {', '.join(f'{part:.2g}%' for part in weakest)} of what 2 dB users send, by sigma^2",
         training.failures(result),
     ]

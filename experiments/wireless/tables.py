@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from experiments.comparison import last
+from experiments.drawing import BANDS
 from experiments.harness import Outcome
 from experiments.wireless import cells, curves, leakage, training
 from experiments.wireless.printed import PARTICIPANTS
@@ -60,8 +61,7 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
     return [
         training.describe(config.setting),
         "T = " + ", ".join(f"{panel.rounds:,} ({name})" for name, panel in config.panels.items()),
-        "lines are means over seeds, bands their range; leakage is the largest over users and iterations, averaged "
-        "over seeds",
+        f"{BANDS}; leakage is the largest over users and iterations, averaged over seeds",
         "eps_l and eps_c hold at different deltas, both shown; delta' = 2 exp(-2 m^2/K) + 1e-5, delta_l = 1e-5",
         f"power limits {_list(100 * limited.values, '.2g%')} of what 2 dB users send (uniform p = "
         f"{config.uniform[0]:g}): no bound covers these users, neither the paper's nor the exact one, which assumes "

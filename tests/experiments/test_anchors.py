@@ -93,6 +93,17 @@ def test_a_rate_that_was_tried_further_on_moves_the_edge(best, found, word):
     assert found in claim.found and claim._replace(differs="").said == word
 
 
+def test_a_seed_that_does_not_get_there_is_an_arrow_where_its_run_ends():
+    axes = outcome([[[NEVER, [86, 87, np.inf], NEVER]]], [Tried(TENTH, 200, RATES)]).figure.axes[0]
+    drawn = {str(line.get_marker()): np.asarray(line.get_xdata()).tolist() for line in axes.lines}
+    assert drawn == {"o": [86, 87], ">": [200], "x": [87]}
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.texts] == ["ours, by seed", "ours, by seed, more than that", "printed"]
+    reached = outcome([[[NEVER, [86, 87, 88], NEVER]]], [Tried(TENTH, 200, RATES)]).figure.axes[0]
+    assert {str(line.get_marker()) for line in reached.lines} == {"o", "x"}
+
+
 def test_further_rates_are_runs_as_those_of_the_grid_are():
     """With the same seeds; two sweeps, and one of all rates."""
     config = FIGURES["mcmahan_2nn"].scales["quick"]._replace(num_clients=4, target=0.3)

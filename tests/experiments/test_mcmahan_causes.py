@@ -81,6 +81,15 @@ def test_what_has_the_printed_rounds():
     assert of_one["0"] == "differs" and "ours" not in found["0"]
 
 
+def test_a_seed_that_does_not_get_there_is_an_arrow_where_its_run_ends():
+    config = Config((Change(BASE, rounds=100),))
+    rounds = xr.DataArray([80.0, 90.0, np.inf], dims="seed")
+    (axes,) = mcmahan_causes.draw(config, {}, rounds).axes
+    drawn = {str(line.get_marker()): np.asarray(line.get_xdata()) for line in axes.lines}
+    np.testing.assert_allclose(drawn[">"], [100 / 87])
+    np.testing.assert_allclose(drawn["o"], [80 / 87, 90 / 87])
+
+
 def test_the_best_rate_of_the_base_is_the_one_of_its_row():
     """Where no rate gets there with every seed, the first one would be taken by the least of infinite means."""
     values = xr.DataArray(np.full((1, 3, 3, 101), 0.1), dims=("change", "rate", "seed", "evaluation"), coords={

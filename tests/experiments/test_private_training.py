@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from experiments.cards import Card, result
 from experiments.claims import Open
-from experiments.private_training import accuracy, printed, privacy, scattering
+from experiments.private_training import accuracy, equal_epsilon, printed, privacy, scattering
 from experiments.private_training.accuracy import Config
 from experiments.private_training.figures import FIGURES
 from experiments.private_training.problem import Problem, Setting, model_of
+from experiments.problem import Task, load, num_samples
+from experiments.table import RESULTS
 from fedjax_priv import data, models
 from fedjax_priv.base import ClientData
 
@@ -124,6 +127,23 @@ def test_a_run_over_a_pool_is_evaluated_before_training_and_at_its_end(monkeypat
     outcome = accuracy.judge(config, found)
     assert [claim.id for claim in outcome.claims] == ["printed-epsilon", "our-epsilon", "accuracy", "learns"]
     assert "eps = " in outcome.caveats[0]
+
+
+def test_runs_at_equal_eps_are_judged_without_the_data_set(monkeypatch):
+    monkeypatch.delenv("TFDS_DATA_DIR", raising=False)
+    monkeypatch.setattr(equal_epsilon, "load", lambda task: pytest.fail("read"))
+    equal_epsilon.dataset.cache_clear()
+    made = result(Card("private_training", "equal_epsilon", "", ""), "cpu", RESULTS)
+    assert made is not None
+    with xr.open_dataset(made.folder / "equal_epsilon.nc", engine="h5netcdf") as runs:
+        outcome = equal_epsilon.judge(FIGURES["equal_epsilon"].scales["cpu"], runs.load())
+    assert outcome.caveats[0].startswith("300 clients of 200 samples, mnist")
+
+
+def test_training_samples_that_are_used():
+    for task in (Task("digits"), Task("digits", samples=100), Task("digits", samples=10_000)):
+        assert num_samples(task) == len(load(task).y_train)
+    assert [num_samples(Task(name)) for name in ("mnist", "cifar10")] == [60_000, 50_000]
 
 
 def test_their_shuffled_batches_are_another_setting():
