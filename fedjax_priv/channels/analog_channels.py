@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Received
+from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.channel_symbols import times
 from fedjax_priv.layers.noise_gaussian import plus_gaussian, standard_deviation
@@ -43,7 +44,7 @@ def multiple_access(
         if noise_unit is not None:
             value, shares = received.value[:, :-1], received.value[:, -1:]
             scale = jnp.sqrt(jnp.square(deviation) + noise_unit * shares)
-        noise = scale * jax.random.normal(key, value.shape)
+        noise = scale * normal(key, value.shape)
         return Received(value + noise, received.count if known_count else jnp.ones_like(received.count))
 
     return Channel(_faded, receive, superposes=True, hides_count=not known_count)

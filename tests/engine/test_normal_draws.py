@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv import server_noise
+from fedjax_priv import channels, server_noise
+from fedjax_priv.base import Received
 from fedjax_priv.clients.batch_gradients import with_noise
 from fedjax_priv.engine.normal_draws import LARGEST, normal, of_words
 from fedjax_priv.layers.noise_gaussian import standard_normal
@@ -44,6 +45,7 @@ NOISES = {
     "banded": on_server(server_noise.banded(np.array([1.0, 0.5]))),
     "tree": on_server(server_noise.tree(8)),
     "clients": lambda: standard_normal(KEY, jnp.arange(2), (D,)),
+    "channel": lambda: channels.multiple_access(1.0).receive(KEY, Received(jnp.zeros((1, D)), jnp.ones(1, jnp.int32))),
     "gradients": lambda: with_noise(1.0)(jax.random.split(KEY, 1), jnp.int32(0), jnp.zeros((1, D))),
 }
 
