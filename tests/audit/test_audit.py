@@ -239,6 +239,21 @@ def test_one_run_with_many_canaries():
     assert crowd_bound(6.0) > claimed
 
 
+@pytest.mark.parametrize(("opposite", "distance"), [(False, 1), (True, 2)])
+def test_a_crowd_shows_the_eps_of_its_neighbours(opposite, distance):
+    """1,000 clients send updates of norm 1 with noise of variance 1: mu is the distance of the two that a coin decides.
+
+    Above it in less than 2.5% of runs. Opposite updates are above the figure of a client that takes part or not.
+    """
+    crowd, rng = client_crowd(KEY, 1000, 20, 1.0, opposite=opposite), np.random.default_rng(0)
+    u = np.asarray(crowd.toward(None))
+    noisy = lambda: ((np.asarray(crowd.given) + rng.normal(size=u.shape)) * u).sum(1)
+    bounds = [one_run(noisy(), crowd.included, guesses=100, delta=1e-5, gaussian=True).epsilon for _ in range(20)]
+    exact = gaussian.epsilon(1e-5, distance)
+    assert max(bounds) < exact and np.mean(bounds) > 0.45 * exact
+    assert (np.mean(bounds) > gaussian.epsilon(1e-5, 1)) == opposite
+
+
 def test_every_label_can_be_a_canary():
     """Without noise all coins are read off one gradient; samples are orthogonal."""
     data = ClientData((jnp.eye(8)[None] * 3.0, jnp.zeros((1, 8), jnp.int32)), jnp.full(1, 8, jnp.int32))

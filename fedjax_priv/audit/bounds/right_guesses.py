@@ -24,6 +24,9 @@ def one_run(
     each; the others are left open. Of r guesses about m canaries v are right with a probability of at most
     `P[Bin(r, e^eps / (1 + e^eps)) >= v]` and a term in `m delta` (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
 
+    The bound is on eps of neighbours that differ in one coin: of adding or removing a canary only if one that is out
+    does nothing. Where it sends the opposite, as in `client_crowd`, the bound is on eps of replacing it.
+
     Args:
       scores: `[m]`, higher where a canary seems to be in.
       included: bool `[m]`, the coins.
