@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.tampered_layers import changed, layer_of
+from fedjax_priv.attacks.tampered_layers import changed
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
 
 DEAD = -1e3
@@ -24,10 +24,11 @@ def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServ
     Args:
       target: the client to be read.
       num_clients: clients of the population.
-      layer: name of the ReLU layer in the parameters, whose `bias` is set to -1,000.
+      layer: name of the ReLU layer in the parameters, whose `bias` is set to -1,000, or its path, such as
+        "block/Dense_0", if there are others of this name.
 
     Raises:
-      ValueError: the target is no client; or, when a round is traced, the model has no such layer.
+      ValueError: the target is no client; or, when a round is traced, the model has no such layer, or several.
 
     Examples:
       >>> lies = gradient_suppression(target=3, num_clients=10, layer="Dense_0")
@@ -58,7 +59,6 @@ def _dead(params: PyTree, layer: str) -> PyTree:
     """The model without this layer.
 
     Raises:
-      ValueError: it has none of that name with a bias.
+      ValueError: it has none of that name with a bias, or several.
     """
-    layer_of(params, layer)
     return changed(params, layer, bias=lambda a: jnp.full_like(a, DEAD))
