@@ -62,7 +62,7 @@ def two_worlds(
     """
     check_levels(delta, confidence)
     epsilon = (gaussian_curve if gaussian else one_event).epsilon
-    choose = gaussian_curve.mu if gaussian else lambda alpha, beta: epsilon(alpha, beta, delta)
+    choose = gaussian_curve.mu if gaussian else functools.partial(one_event.log_ratio, delta=delta)
     errors = count_errors(first, second, choose)
     most = no_errors(len(first), len(second))
     found, limit = (float(epsilon(*each.rates(confidence), delta)) for each in (errors, most))
