@@ -46,6 +46,7 @@ def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServ
 def check_target(target: int, num_clients: int) -> None:
     """Raises ValueError unless the target is a client of the population."""
     _validate.integer(num_clients=num_clients)
+    _validate.integer(at_least=0, target=target)
     if target not in range(num_clients):
         raise ValueError(f"target must be a client below {num_clients}, got {target}")
 

@@ -175,4 +175,5 @@ test_bad_targets = refuses(
     gradient_suppression,
     (8, 8, "Dense_0", "target must be a client below 8, got 8"),
     (0, 0, "Dense_0", "num_clients must be an integer >= 1"),
+    (True, 8, "Dense_0", "target must be an integer >= 0, got True"),
 )
