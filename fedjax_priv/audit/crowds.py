@@ -67,14 +67,16 @@ def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: In
       local: training, such as `clients.local_sgd(...)`.
       loss: that it descends.
       data: of all clients, `(x [n, m, ...], y [n, m])`, as many samples of each client.
-      others: the other labels.
+      others: the other labels, each unlike that of its sample.
 
     Raises:
-      ValueError: clients of unequal size.
+      ValueError: clients of unequal size, or a label that is no other one.
     """
     x, y = (jnp.asarray(rows) for rows in data.examples)
     if not (np.asarray(data.count) == y.shape[1]).all():
         raise ValueError(f"data must have {y.shape[1]} samples of every client, got {sorted(set(data.count.tolist()))}")
+    if same := int((np.asarray(others) == np.asarray(y)).sum()):
+        raise ValueError(f"others must differ from the labels of data, got {same} of {y.size} that do not")
     included = jax.random.bernoulli(key, shape=y.shape)
     labels = jnp.asarray(others, y.dtype)
     given = data._replace(examples=(x, jnp.where(included, labels, y)))
