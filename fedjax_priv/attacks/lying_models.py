@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.tampered_layers import changed
+from fedjax_priv.attacks.tampered_layers import changed, layer_of
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
 
 DEAD = -1e3
-"""A bias under which no unit of a ReLU layer fires."""
+"""A bias under which no unit of a ReLU layer fires whose weights are 0."""
 
 
 def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServer:
@@ -24,8 +24,8 @@ def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServ
     Args:
       target: the client to be read.
       num_clients: clients of the population.
-      layer: name of the ReLU layer in the parameters, whose `bias` is set to -1,000, or its path, such as
-        "block/Dense_0", if there are others of this name.
+      layer: name of the ReLU layer in the parameters, or its path, such as "block/Dense_0", if there are others of this
+        name. All its parameters become 0, but for the `bias`, -1,000: no input makes a unit fire, however large.
 
     Raises:
       ValueError: the target is no client; or, when a round is traced, the model has no such layer, or several.
@@ -62,4 +62,5 @@ def _dead(params: PyTree, layer: str) -> PyTree:
     Raises:
       ValueError: it has none of that name with a bias, or several.
     """
-    return changed(params, layer, bias=lambda a: jnp.full_like(a, DEAD))
+    nothing = dict.fromkeys(layer_of(params, layer), jnp.zeros_like)
+    return changed(params, layer, **{**nothing, "bias": lambda a: jnp.full_like(a, DEAD)})
