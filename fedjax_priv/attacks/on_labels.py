@@ -50,6 +50,6 @@ def byzantine_mask(byzantine: int | Array | np.ndarray, n: int) -> Array | np.nd
         _validate.integer(at_least=0, byzantine=byzantine)
         return np.arange(n) < byzantine
     kind = getattr(byzantine, "dtype", type(byzantine).__name__)
-    if np.shape(byzantine) != (n,) or kind != bool:
+    if np.shape(byzantine) != (n,) or str(kind) != "bool":
         raise ValueError(f"byzantine must be a number or a mask [{n}], got {kind} {np.shape(byzantine)}")
     return byzantine
