@@ -27,10 +27,10 @@ class PixelTrigger(NamedTuple):
     """
 
     size: int = 3
-    value: float = 1.0  # of these pixels: the brightest there is
+    value: float | None = None  # of these pixels; if not given the brightest, 1 or the largest unsigned integer
 
     def __call__(self, x: ArrayLike) -> Array | np.ndarray:
-        """The images with the square; ValueError if they are smaller."""
+        """The images with the square; ValueError if they are smaller, or have no pixel of this value."""
         _validate.integer(size=self.size)
         shape = np.shape(x)
         if len(shape) < 3 or min(shape[-3:-1]) < self.size:
@@ -38,11 +38,23 @@ class PixelTrigger(NamedTuple):
         inside = [np.arange(n) >= n - self.size for n in shape[-3:-1]]
         square = (inside[0][:, None] & inside[1][None, :])[:, :, None]
         where = np.where if isinstance(x, np.ndarray) else jnp.where
-        return where(square, jnp.asarray(self.value, jnp.result_type(x)), x)
+        return where(square, _pixel(self.value, jnp.result_type(x)), x)
+
+
+def _pixel(value: float | None, dtype: np.dtype) -> Array:
+    """The value of a pixel of such images, a fraction in no image of integers; the brightest if none is given."""
+    if not jnp.issubdtype(dtype, jnp.integer):
+        return jnp.asarray(1.0 if value is None else value, dtype)
+    low, high = (int(end) for end in (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max))
+    if value is None and low == 0:
+        return jnp.asarray(high, dtype)
+    if value is None or not (low <= value <= high and value == round(value)):
+        raise ValueError(f"value must be an integer from {low} to {high} for {dtype} images, got {value}")
+    return jnp.asarray(value, dtype)
 
 
 CORNER = PixelTrigger()
-"""9 pixels of brightness 1."""
+"""9 of the brightest pixels."""
 Trigger = Callable[[ArrayLike], Array | np.ndarray]
 
 

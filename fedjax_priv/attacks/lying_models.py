@@ -12,7 +12,7 @@ from fedjax_priv.attacks.tampered_layers import changed, layer_of
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
 
 DEAD = -1e3
-"""A bias under which no unit of a ReLU layer fires."""
+"""A bias under which no unit of a ReLU layer fires whose weights are 0."""
 
 
 def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServer:
@@ -24,10 +24,11 @@ def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServ
     Args:
       target: the client to be read.
       num_clients: clients of the population.
-      layer: name of the ReLU layer in the parameters, whose `bias` is set to -1,000.
+      layer: name of the ReLU layer in the parameters, or its path, such as "block/Dense_0", if there are others of this
+        name. All its parameters become 0, but for the `bias`, -1,000: no input makes a unit fire, however large.
 
     Raises:
-      ValueError: the target is no client; or, when a round is traced, the model has no such layer.
+      ValueError: the target is no client; or, when a round is traced, the model has no such layer, or several.
 
     Examples:
       >>> lies = gradient_suppression(target=3, num_clients=10, layer="Dense_0")
@@ -45,6 +46,7 @@ def gradient_suppression(target: int, num_clients: int, layer: str) -> LyingServ
 def check_target(target: int, num_clients: int) -> None:
     """Raises ValueError unless the target is a client of the population."""
     _validate.integer(num_clients=num_clients)
+    _validate.integer(at_least=0, target=target)
     if target not in range(num_clients):
         raise ValueError(f"target must be a client below {num_clients}, got {target}")
 
@@ -58,7 +60,7 @@ def _dead(params: PyTree, layer: str) -> PyTree:
     """The model without this layer.
 
     Raises:
-      ValueError: it has none of that name with a bias.
+      ValueError: it has none of that name with a bias, or several.
     """
-    layer_of(params, layer)
-    return changed(params, layer, bias=lambda a: jnp.full_like(a, DEAD))
+    nothing = dict.fromkeys(layer_of(params, layer), jnp.zeros_like)
+    return changed(params, layer, **{**nothing, "bias": lambda a: jnp.full_like(a, DEAD)})

@@ -87,10 +87,13 @@ def _honest(num_clients: int, threshold: int, target: int, colluding: Sequence[i
       ValueError: as `split_lists`.
     """
     _validate.integer(at_least=2, num_clients=num_clients)
-    everyone, n = range(num_clients), num_clients
-    if target not in everyone or target in colluding or not {*colluding} <= {*everyone}:
+    _validate.integer(at_least=0, target=target)
+    for client in colluding:
+        _validate.integer(at_least=0, colluding=client)
+    everyone, n, named = range(num_clients), num_clients, [target, *colluding]
+    if len({*named}) < len(named) or not {*named} <= {*everyone}:
         raise ValueError(f"target and colluding must be different clients below {n}, got {target}, {[*colluding]}")
-    if not len({*colluding}) < threshold <= num_clients:
+    if not len(colluding) < threshold <= num_clients:
         raise ValueError(f"threshold must be above {len(colluding)} colluders, at most {num_clients}, got {threshold}")
     honest = [client for client in everyone if client not in colluding]
     after = honest.index(target) + 1

@@ -32,7 +32,8 @@ def property_detector(
     Args:
       target: the client whose data are asked.
       num_clients: clients of the population.
-      layer: name of the ReLU layer in the parameters that gets the examples.
+      layer: name of the ReLU layer in the parameters that gets the examples, or its path, such as "block/Dense_0", if
+        there are others of this name.
       unit: of this layer, whose output some later layer uses.
       weights: of an example as a vector, `[p]`; may be traced.
       threshold: may be traced.
@@ -41,7 +42,7 @@ def property_detector(
 
     Raises:
       ValueError: the target is no client; or, when a round is traced, the model has no such layer with such a unit and
-        as many inputs as weights.
+        as many inputs as weights, or several.
 
     Examples:
       >>> bright = property_detector(3, 10, "Dense_0", unit=0, weights=jnp.ones(64), threshold=40.0)
@@ -62,7 +63,7 @@ def detector_coordinates(params: PyTree, layer: str, unit: int) -> Bool[Array, "
     """Where the weights and the bias of a unit are in an update: all zero in a sum if the unit did not fire.
 
     Raises:
-      ValueError: the model has no such layer with such a unit.
+      ValueError: the model has no such layer with such a unit, or several.
 
     Examples:
       >>> params = {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.ones(3)}}

@@ -1,5 +1,6 @@
 """Parameters of a model with those of one layer, or of one of its units, changed."""
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -34,24 +35,34 @@ def unit_of(params: PyTree, layer: str, unit: int) -> int:
 
 
 def layer_of(params: PyTree, layer: str) -> dict[str, Array]:
-    """Parameters of a layer by name.
+    """Parameters of a layer, by its name or, where modules are nested, by the end of its path, such as "block/Dense_0".
 
     Raises:
-      ValueError: there is none of that name with a bias.
+      ValueError: there is none with a bias, or more than one.
     """
-    found = {path: a for path, a in _named(params)}
-    if (layer, "bias") not in {path[-2:] for path in found}:
-        names = [path[-2] for path in found if path[-1:] == ("bias",) and len(path) > 1]
-        raise ValueError(f"layer must be one of the model with a bias, {names}, got {layer!r}")
-    return {path[-1]: a for path, a in found.items() if path[-2:-1] == (layer,)}
+    where = _path_of(params, layer)
+    return {name: a for path, name, a in _named(params) if path == where}
 
 
-def _named(params: PyTree) -> list[tuple[tuple, Array]]:
-    leaves = jax.tree.leaves_with_path(params)
-    return [(tuple(getattr(part, "key", None) for part in path), a) for path, a in leaves]
+def _path_of(params: PyTree, layer: str) -> str:
+    """The path of one layer with a bias; one that has just this path is meant, if there is one."""
+    paths = [path for path, name, _ in _named(params) if name == "bias" and path]
+    found = [path for path in paths if path == layer] or [path for path in paths if path.endswith(f"/{layer}")]
+    if not found:
+        raise ValueError(f"layer must be one of the model with a bias, {paths}, got {layer!r}")
+    if len(found) > 1:
+        raise ValueError(f"layer must be the path of one layer, such as those of {found}, got {layer!r}")
+    return found[0]
+
+
+def _named(params: PyTree) -> list[tuple[str, str, Array]]:
+    """Of each array the path of its layer, its name there, and the array."""
+    text = functools.partial(jax.tree_util.keystr, simple=True, separator="/")
+    return [(text(path[:-1]), text(path[-1:]), a) for path, a in jax.tree.leaves_with_path(params)]
 
 
 def changed(params: PyTree, layer: str, **change: Callable[[Array], Array]) -> PyTree:
     """The model with some parameters of a layer changed."""
-    new = [change.get(path[-1], lambda a: a)(a) if path[-2:-1] == (layer,) else a for path, a in _named(params)]
+    where = _path_of(params, layer)
+    new = [change[name](a) if path == where and name in change else a for path, name, a in _named(params)]
     return jax.tree.unflatten(jax.tree.structure(params), new)

@@ -17,7 +17,10 @@ from fedjax_priv.losses import Loss
 
 
 class Crowd(NamedTuple):
-    """An input with m canaries; see `Canary`."""
+    """An input with m canaries; see `Canary`.
+
+    A bound by `one_run` is on eps of neighbours that differ in one coin.
+    """
 
     given: PyTree
     local: Callable[[PyTree], Local]
@@ -26,8 +29,18 @@ class Crowd(NamedTuple):
     included: np.ndarray  # bool [m], the coins
 
 
-def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Crowd:
+def client_crowd(key: Key, num_clients: int, num_params: int, norm: float, *, opposite: bool = True) -> Crowd:
     """Every client is a canary: plus or minus `norm` times its own random direction (Andrew et al. 2023).
+
+    The bound is on eps of replacing a client's data; or, if not `opposite`, of a client that takes part or not.
+
+    Args:
+      key: of directions and coins.
+      num_clients: n.
+      num_params: d.
+      norm: above 0.
+      opposite: False: half of the clients send 0. A figure of a client that takes part or not is about these alone:
+        clients that send the opposite contradict it where it is true.
 
     Raises:
       ValueError: a size below 1, or a norm that is not above 0.
@@ -40,26 +53,30 @@ def client_crowd(key: Key, num_clients: int, num_params: int, norm: float) -> Cr
     directions, coins = jax.random.split(key)
     u = jax.vmap(unit)(jax.random.normal(directions, (num_clients, num_params)))
     included = jax.random.bernoulli(coins, shape=(num_clients,))
-    updates = jnp.where(included[:, None], norm, -norm) * u
+    updates = jnp.where(included[:, None], norm, -norm if opposite else 0.0) * u
     return Crowd(updates, sending, lambda updates: no_samples(num_clients), lambda params: u, np.asarray(included))
 
 
 def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: Int[Array, "n m"]) -> Crowd:
-    """Every sample is a canary: it has its own label, or another one; local training is real.
+    """Every sample is a canary: it has another label, or its own; local training is real.
+
+    The bound is on eps of replacing the label of a sample.
 
     Args:
       key: of the coins.
       local: training, such as `clients.local_sgd(...)`.
       loss: that it descends.
       data: of all clients, `(x [n, m, ...], y [n, m])`, as many samples of each client.
-      others: the other labels.
+      others: the other labels, each unlike that of its sample.
 
     Raises:
-      ValueError: clients of unequal size.
+      ValueError: clients of unequal size, or a label that is no other one.
     """
     x, y = (jnp.asarray(rows) for rows in data.examples)
     if not (np.asarray(data.count) == y.shape[1]).all():
         raise ValueError(f"data must have {y.shape[1]} samples of every client, got {sorted(set(data.count.tolist()))}")
+    if same := int((np.asarray(others) == np.asarray(y)).sum()):
+        raise ValueError(f"others must differ from the labels of data, got {same} of {y.size} that do not")
     included = jax.random.bernoulli(key, shape=y.shape)
     labels = jnp.asarray(others, y.dtype)
     given = data._replace(examples=(x, jnp.where(included, labels, y)))

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
@@ -28,22 +29,31 @@ def sample_canary(
       sample: which one it replaces.
 
     Raises:
-      ValueError: there is no such sample.
+      ValueError: there is no such sample, or it is `example`: nothing tells two equal inputs apart.
     """
     check_sample(data, client, sample)
     put = lambda rows, own: jnp.asarray(rows).at[client, sample].set(own)
     first = data._replace(examples=jax.tree.map(put, data.examples, example))
     second = jax.tree.map(jnp.asarray, data)
-    original = jax.tree.map(lambda rows: rows[client, sample], second.examples)
+    own = lambda world: jax.tree.map(lambda rows: rows[client, sample], world.examples)
+    original = own(second)
+    if jax.tree.all(jax.tree.map(np.array_equal, own(first), original)):
+        raise ValueError(f"example must differ from sample {sample} of client {client}, which it replaces")
     gradient = sample_gradient(loss, local)
     toward = lambda params: unit(gradient(params, example) - gradient(params, original))
     return Canary((first, second), lambda _: local, lambda data: data, toward)
 
 
 def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, client: int = 0, sample: int = 0) -> Canary:
-    """As `sample_canary`; the same example with another label. `data.examples` are `(x, y)`."""
+    """As `sample_canary`; the same example with another label. `data.examples` are `(x, y)`.
+
+    Raises:
+      ValueError: there is no such sample, or its label is `label`.
+    """
     check_sample(data, client, sample)
     x, y = (jnp.asarray(rows) for rows in data.examples)
+    if label == int(y[client, sample]):
+        raise ValueError(f"label must not be that of sample {sample} of client {client}, got {label}")
     example = x[client, sample], jnp.asarray(label, y.dtype)
     return sample_canary(local, loss, data, example, client=client, sample=sample)
 

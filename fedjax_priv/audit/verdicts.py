@@ -66,9 +66,10 @@ def claims_of(entry: Entry, elsewhere: Sequence[Entry], held: tuple[float, float
     """The figures of an entry, each with those of the same entry at other deltas."""
     claims = {}
     for name in ("claimed", "proved"):
-        figures = [getattr(one, name) for one in (entry, *elsewhere)]
-        if figures[0].epsilon is not None:
-            claims[name] = [(worst(one), one.delta) for one in figures if one.epsilon is not None and one.delta < 1]
+        figure, *others = (getattr(one, name) for one in (entry, *elsewhere))
+        if figure.epsilon is not None:
+            curve = [one for one in others if one.epsilon is not None and one.delta < 1]
+            claims[name] = [(worst(one), one.delta) for one in (figure, *curve)]
     return claims if held is None else {**claims, "held": [held]}
 
 
@@ -89,13 +90,16 @@ def verdict(one: Finding) -> str:
 def _compare(claim: Claim, seen: Sequence[Worlds], *, confidence: float, gaussian: bool) -> Comparison:
     """The figure alone and the whole claim; of a Gaussian mechanism both are one test.
 
-    A test of the curve may contradict the claim. It does not make the printed figure testable.
+    A test of the curve may contradict the claim. It does not make the printed figure testable, and nothing does if that
+    is at a delta of 1 or more.
     """
-    if not claim:
+    whole = [(eps, delta) for eps, delta in claim if delta < 1]
+    if not whole:
         return Comparison(False, NEVER)
-    tests = [claim] if gaussian or len(claim) == 1 else [claim[:1], claim]
+    vacuous = whole[0] != claim[0]
+    tests = [whole] if gaussian or vacuous or len(whole) == 1 else [whole[:1], whole]
     figure, *curve = (
         [compare(*worlds, test, confidence=confidence, gaussian=gaussian) for worlds in seen] for test in tests
     )
     contradicted = any(one.contradicted for each in (figure, *curve) for one in each)
-    return Comparison(contradicted, min(one.needed for one in figure))
+    return Comparison(contradicted, NEVER if vacuous else min(one.needed for one in figure))

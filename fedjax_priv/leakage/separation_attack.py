@@ -62,10 +62,11 @@ def separate(
     """Reads what the server can from one round.
 
     A sum of s residuals counts as true if its magnitude is at most s * bound, after smaller sums have been removed. A
-    uniform sum passes with probability (2 s bound + 1) / q, which `false_hits` adds up, q the size of the modulus of
-    `protocol`. The number of sums tried grows as the number of subsets of up to `max_size` of the honest survivors that
-    send a coordinate. Runs on the host. If masks are elided there is nothing to separate: uploads are the values. Other
-    arguments are those of `residuals`.
+    uniform sum passes with probability p = (2 s bound + 1) / q, q the size of the modulus of `protocol`. Each sum that
+    does not pass stands for p / (1 - p) that do, which `false_hits` adds up. Of sums that overlap fewer are kept, so
+    for s > 1 the figure is an upper one. The number of sums tried grows as the number of subsets of up to `max_size` of
+    the honest survivors that send a coordinate. Runs on the host. If masks are elided there is nothing to separate:
+    uploads are the values. Other arguments are those of `residuals`.
 
     Args:
       bound: largest magnitude of a client's value, in grid points of the quantizer: the attacker's guess of c times the
@@ -73,21 +74,23 @@ def separate(
       max_size: largest number of clients in a sum.
 
     Raises:
-      ValueError: `max_size` is not an integer >= 1, or `bound` is not an integer >= 0 with 2 max_size bound < q; or as
-        in `residuals`.
+      ValueError: `max_size` is not an integer >= 1, or `bound` is not an integer >= 0 with 2 max_size bound < q - 1; or
+        as in `residuals`.
     """
     _validate.integer(max_size=max_size)
     _validate.integer(at_least=0, bound=bound)
     q = protocol.modulus.size
-    if 2 * max_size * bound >= q:
-        raise ValueError(f"bound must be below q / (2 max_size) = {q / (2 * max_size):.0f}, got {bound}")
+    if 2 * max_size * bound >= q - 1:
+        most = (q - 2) // (2 * max_size)
+        raise ValueError(f"bound must be at most (q - 2) / (2 max_size) = {most}, got {bound}")
     left = residuals(view, protocol, colluders, layer)
     cell = left.group.astype(np.int64) * left.num_params + left.coordinate
     rest = np.argsort(cell, kind="stable")
     found, false_hits = [], 0.0
     for size in range(1, max_size + 1):
         hits, misses = _tiny_sums(cell, left.value, rest, size, size * bound, q)
-        false_hits += misses * (2 * size * bound + 1) / q
+        tiny = 2 * size * bound + 1
+        false_hits += misses * tiny / (q - tiny)
         found.append(hits)
         rest = rest[~np.isin(rest, hits)]
     return _reading(left, found, false_hits, max_size, q)

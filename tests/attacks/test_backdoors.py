@@ -19,6 +19,7 @@ from helpers import refuses, targets, towards_target
 KEY = jax.random.key(5)
 PLAIN_MEAN = mean()._replace(most_byzantine=None)
 IMAGES = np.random.default_rng(0).uniform(0, 0.5, (3, 10, 6, 5, 2)).astype(np.float32)
+BYTES = np.zeros((2, 4, 4, 1), np.uint8)
 LABELS = np.random.default_rng(1).integers(1, 4, (3, 10)).astype(np.int32)
 DATA = ClientData((IMAGES, LABELS), jnp.full(3, 10, jnp.int32))
 
@@ -30,6 +31,16 @@ def test_the_trigger_is_the_last_corner():
         stamped = PixelTrigger(2, 0.9)(x)
         assert isinstance(stamped, np.ndarray) == isinstance(x, np.ndarray)
         np.testing.assert_array_equal(stamped, expected)
+
+
+@pytest.mark.parametrize(("dtype", "brightest"), [(np.float32, 1), (np.uint8, 255), (np.uint16, 65535), (bool, True)])
+def test_the_trigger_is_as_bright_as_a_pixel_can_be(dtype, brightest):
+    x = np.zeros((2, 4, 4, 1), dtype)
+    for images in (x, jnp.asarray(x)):
+        stamped = PixelTrigger(1)(images)
+        assert stamped.dtype == dtype and stamped[0, 3, 3, 0] == brightest and np.count_nonzero(stamped) == 2
+    grey = PixelTrigger(1, 17)(np.zeros((1, 1, 1), np.int32))
+    assert grey.item() == 17 and grey.dtype == np.int32
 
 
 @pytest.mark.parametrize("fraction", [0.3, 0.5, 1.0, 0.05])
@@ -161,6 +172,10 @@ test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: PixelTrigger(7)(IMAGES), "x must be images .* of 7 pixels or more each way, got"),
     (lambda: PixelTrigger(0)(IMAGES), "size must be an integer >= 1, got 0"),
+    (lambda: PixelTrigger(1, 0.5)(BYTES), "value must be an integer from 0 to 255 for uint8 images, got 0.5"),
+    (lambda: PixelTrigger(1, 256)(BYTES), "value must be an integer from 0 to 255 for uint8 images, got 256"),
+    (lambda: PixelTrigger(1, float("nan"))(BYTES), "value must be an integer from 0 to 255 for uint8 images, got nan"),
+    (lambda: PixelTrigger(1)(BYTES.astype(np.int32)), "value must be an integer from .* for int32 images, got None"),
     (lambda: plant_backdoor(DATA, 1, target=-1), "target must be an integer >= 0, got -1"),
     (lambda: plant_backdoor(DATA, 1, target=1, fraction=0.0), "fraction must be a number in .0, 1., got 0.0"),
     (lambda: plant_backdoor(DATA, np.ones(2, bool), target=1), "byzantine must be a number or a mask .3., got bool"),

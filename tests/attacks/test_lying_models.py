@@ -11,7 +11,7 @@ from scipy import stats
 
 from fedjax_priv import clients, data, losses, models
 from fedjax_priv.attacks import gradient_suppression
-from fedjax_priv.base import LyingServer, View
+from fedjax_priv.base import LyingServer, RoundState, View
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named
@@ -148,6 +148,17 @@ def test_the_secure_sum_is_the_targets_update_unless_masks_depend_on_the_model()
     assert same_bits(one_round(True, HONEST), honest)
 
 
+@pytest.mark.parametrize("size", [1.0, 1e6])
+def test_no_input_is_too_large_for_a_dead_layer(size):
+    params = MODEL.init(jax.random.key(0))
+    dead = jax.tree.map(
+        lambda a: a[0], SUPPRESSION.models(KEY, RoundState(jnp.int32(0), (), params, (), (), (), ())).params
+    )
+    loss = lambda params: jnp.square(MODEL.apply(params, size * jnp.ones((1, 8, 8, 1))) - 1).sum()
+    alive, gradient = (np.asarray(ravel_pytree(jax.grad(loss)(of))[0]) for of in (params, dead))
+    assert not gradient[~output_bias()].any() and gradient[output_bias()].all() and alive[~output_bias()].any()
+
+
 def test_the_same_harmful_model_for_all_passes():
     """Masks that depend on the model do not say that a model is harmless."""
     moved = one_round(True, TO_ALL)
@@ -175,4 +186,5 @@ test_bad_targets = refuses(
     gradient_suppression,
     (8, 8, "Dense_0", "target must be a client below 8, got 8"),
     (0, 0, "Dense_0", "num_clients must be an integer >= 1"),
+    (True, 8, "Dense_0", "target must be an integer >= 0, got True"),
 )

@@ -144,5 +144,12 @@ test_bad_lists = refuses(
     (10, 2, 0, (1, 2), "threshold must be above 2 colluders"),
     (10, 6, 10, (), "target and colluding must be different clients below 10"),
     (10, 6, 1, (1,), "target and colluding must be different clients below 10, got 1"),
+    (10, 6, 0, (8, 3, 8), r"target and colluding must be different clients below 10, got 0, \[8, 3, 8\]"),
+    (10, 6, True, (), "target must be an integer >= 0, got True"),
+    (10, 6, 0, (-1,), "colluding must be an integer >= 0, got -1"),
 )
 test_bad_pairs_of_lists = refuses(both_secrets, (30, 16, "threshold must be at most 15, half of clients and colluders"))
+test_bad_colluders_of_pairs = refuses(
+    lambda colluding: both_secrets(30, 16, colluding=colluding),
+    ((28, 28), "target and colluding must be different clients below 30"),
+)

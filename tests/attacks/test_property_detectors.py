@@ -110,6 +110,45 @@ def test_masks_that_depend_on_the_model_hide_the_targets_and_not_everybodys():
             assert same_bits(sums(kind, *who, bind=True), sums(kind, *who))
 
 
+def nested_gradient(layer, first):
+    """Of a network of two blocks with equally named layers and a detector of examples that sum to more than 10, at its
+    coordinates; the one example is `(first, -45, 0, 0)`.
+    """
+    rng = np.random.default_rng(0)
+    dense = lambda: {
+        "Dense_0": {"kernel": jnp.asarray(np.abs(rng.normal(size=(4, 4))), jnp.float32), "bias": jnp.ones(4)}
+    }
+    params = {"b1": dense(), "b2": dense()}
+    lies = property_detector(0, N, layer, UNIT, jnp.ones(4), 10.0)
+    live = jax.tree.map(lambda a: a[1], models_of(lies, RoundState(jnp.int32(0), (), params, (), (), (), ())).params)
+
+    def output(params):
+        x = jnp.array([[first, -45.0, 0.0, 0.0]])
+        for block in ("b1", "b2"):
+            x = jax.nn.relu(x @ params[block]["Dense_0"]["kernel"] + params[block]["Dense_0"]["bias"][None])
+        return x.sum()
+
+    where = np.asarray(detector_coordinates(params, layer, UNIT))
+    assert where.sum() == 5, "four weights and a bias"
+    return np.asarray(ravel_pytree(jax.grad(output)(live))[0])[where]
+
+
+def test_one_of_several_layers_of_a_name_is_tampered_with():
+    """Its path says which; the name alone is refused. The second block has units that fire on everything."""
+    assert not nested_gradient("b1/Dense_0", 50.0).any() and nested_gradient("b1/Dense_0", 60.0)[:2].any()
+    with pytest.raises(
+        ValueError, match=r"^layer must be the path of one layer, .* \['b1/Dense_0', 'b2/Dense_0'\], got"
+    ):
+        nested_gradient("Dense_0", 50.0)
+
+
+def test_a_layer_that_has_just_this_path_is_meant():
+    dense = {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}
+    where = detector_coordinates({"Dense_0": dense, "b1": {"Dense_0": dense}}, "Dense_0", 1)
+    assert where.tolist() == [False, True, False, True, False, True] + [False] * 6
+    assert detector_coordinates([dense, dense], "1", 0).tolist() == [False] * 6 + [True, False] * 3
+
+
 def test_a_detector_must_fit_the_model():
     state = RoundState(jnp.int32(0), (), PARAMS, (), (), (), ())
     for how, message in (

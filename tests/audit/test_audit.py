@@ -26,6 +26,7 @@ from fedjax_priv.audit import (
     outsider,
     proposal,
     proposal_canary,
+    sample_canary,
     scores,
     sending,
     server,
@@ -239,6 +240,21 @@ def test_one_run_with_many_canaries():
     assert crowd_bound(6.0) > claimed
 
 
+@pytest.mark.parametrize(("opposite", "distance"), [(False, 1), (True, 2)])
+def test_a_crowd_shows_the_eps_of_its_neighbours(opposite, distance):
+    """1,000 clients send updates of norm 1 with noise of variance 1: mu is the distance of the two that a coin decides.
+
+    Above it in less than 2.5% of runs. Opposite updates are above the figure of a client that takes part or not.
+    """
+    crowd, rng = client_crowd(KEY, 1000, 20, 1.0, opposite=opposite), np.random.default_rng(0)
+    u = np.asarray(crowd.toward(None))
+    noisy = lambda: ((np.asarray(crowd.given) + rng.normal(size=u.shape)) * u).sum(1)
+    bounds = [one_run(noisy(), crowd.included, guesses=100, delta=1e-5, gaussian=True).epsilon for _ in range(20)]
+    exact = gaussian.epsilon(1e-5, distance)
+    assert max(bounds) < exact and np.mean(bounds) > 0.45 * exact
+    assert (np.mean(bounds) > gaussian.epsilon(1e-5, 1)) == opposite
+
+
 def test_every_label_can_be_a_canary():
     """Without noise all coins are read off one gradient; samples are orthogonal."""
     data = ClientData((jnp.eye(8)[None] * 3.0, jnp.zeros((1, 8), jnp.int32)), jnp.full(1, 8, jnp.int32))
@@ -321,10 +337,26 @@ test_bad_arguments = refused(
     (lambda: two_worlds(np.zeros(9), np.zeros(9), confidence=0.0), r"confidence must be a number in \(0, 1\)"),
     (lambda: one_run(np.zeros(9), np.zeros(9), guesses=2), "included must be a bool array"),
     (lambda: one_run(np.zeros(9), np.zeros(9, bool), guesses=3), "guesses must be an even number up to 9, got 3"),
+    *((lambda case=case: one_run_p_value(*case[:5]), case[5]) for case in (
+        (11, 10, 20, 1.0, 0.0, "right, guesses and canaries must not fall, got 11, 10, 20"),
+        (5, 10, 9, 1.0, 0.0, "right, guesses and canaries must not fall, got 5, 10, 9"),
+        (-1, 10, 20, 1.0, 0.0, "right must be an integer >= 0, got -1"),
+        (5, 10, 20, float("nan"), 0.0, "epsilon must be a finite number >= 0, got nan"),
+        (5, 10, 20, 1.0, -1.0, r"delta must be a number in \[0, 1\], got -1.0"),
+    )),
+    (lambda: one_run(np.zeros(9), np.zeros(9, bool), guesses=2, gaussian=True), r"delta must be a number in \(0, 1\)"),
+    (lambda: two_worlds(np.ones(9), np.zeros(9), gaussian=True), r"delta must be a number in \(0, 1\), got 0.0"),
     (lambda: direction_canary(KEY, 0, 3, 1.0), "num_clients must be an integer >= 1, got 0"),
     (lambda: proposal_canary(2, 3, 3), "num_coordinates must be below num_params = 3, got 3"),
     (lambda: label_canary(fedsgd(LOSS), LOSS, ClientData((X, Y), jnp.full(DEVICES, SAMPLES)), 1, client=2),
      "data must have"),
+    (lambda: label_canary(fedsgd(LOSS), LOSS, ClientData((X, Y), jnp.full(DEVICES, SAMPLES)), int(Y[1, 2]), client=1,
+                          sample=2), "label must not be that of sample 2 of client 1, got"),
+    (lambda: sample_canary(fedsgd(LOSS), LOSS, ClientData((X, Y), jnp.full(DEVICES, SAMPLES)),
+                           (np.asarray(X[1, 0], np.float64), Y[1, 0]), client=1),
+     "example must differ from sample 0 of client 1, which it replaces"),
+    (lambda: label_crowd(KEY, fedsgd(LOSS), LOSS, ClientData((X, Y), jnp.full(DEVICES, SAMPLES)), Y.at[0].add(1)),
+     "others must differ from the labels of data, got 32 of 64 that do not"),
     (lambda: scores(fedavg_of, direction_canary(KEY, 2, 3, 1.0), len, KEY, params=jnp.zeros(3), trials=3),
      "trials must be an integer >= 4, got 3"),
 )  # fmt: skip

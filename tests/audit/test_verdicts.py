@@ -74,6 +74,11 @@ def test_a_figure_that_is_none_elsewhere_is_tested_where_it_is_not():
     assert claims_of(entry(), [], None) == {}
     vacuous = said(entry(2.0, delta=1.0), 4.0, 400)
     assert vacuous.untestable == {"claimed": NEVER}
+    for eps, contradicts in ((1.0, ["claimed"]), (50.0, [])):  # a curve does not make a vacuous figure testable
+        found = said(entry(2.0, delta=1.0), 4.0, 400, [entry(eps, delta=0.01)])
+        assert found.contradicts == contradicts and found.untestable == {"claimed": NEVER} and not found.stands
+    found = said(entry(2.0, delta=1.0), 4.0, 400, [entry(2.9, delta=0.01)])
+    assert found.limit > 2.9 and found.untestable == {"claimed": NEVER} and not found.stands
 
 
 @pytest.mark.parametrize(

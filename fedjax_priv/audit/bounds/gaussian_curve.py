@@ -14,7 +14,7 @@ from fedjax_priv.theory import gaussian
 
 def mu(alpha: Rate, beta: Rate) -> Rate:
     """The least mu with which they agree, below 0 if they say nothing."""
-    return ndtri(1 - np.asarray(alpha)) - ndtri(beta)
+    return -ndtri(alpha) - ndtri(beta)
 
 
 def epsilon(alpha: Rate, beta: Rate, delta: Rate) -> Rate:

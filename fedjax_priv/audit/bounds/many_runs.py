@@ -47,7 +47,7 @@ def two_worlds(
     Args:
       first: `[k]` or `[k, s]`, at least 4 scores, finite.
       second: `[l]` or `[l, s]`, of the other input.
-      delta: in [0, 1).
+      delta: in [0, 1); of a Gaussian mechanism above 0, since its eps at 0 is infinite.
       confidence: of the bound, in (0, 1).
       gaussian: the mechanism is a Gaussian one without sampling; the bound is much larger, and holds for no other.
 
@@ -60,9 +60,9 @@ def two_worlds(
       >>> print(round(float(bound.epsilon), 1))
       1.0
     """
-    check_levels(delta, confidence)
+    check_levels(delta, confidence, gaussian)
     epsilon = (gaussian_curve if gaussian else one_event).epsilon
-    choose = gaussian_curve.mu if gaussian else lambda alpha, beta: epsilon(alpha, beta, delta)
+    choose = gaussian_curve.mu if gaussian else functools.partial(one_event.log_ratio, delta=delta)
     errors = count_errors(first, second, choose)
     most = no_errors(len(first), len(second))
     found, limit = (float(epsilon(*each.rates(confidence), delta)) for each in (errors, most))
@@ -130,7 +130,7 @@ def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> i
     return high
 
 
-def check_levels(delta: float, confidence: float) -> None:
-    """Raises ValueError unless delta is in [0, 1) and confidence in (0, 1)."""
-    _validate.fraction(below_one=True, delta=delta)
+def check_levels(delta: float, confidence: float, above_zero: bool = False) -> None:
+    """Raises ValueError unless delta is in [0, 1), or `above_zero`, and confidence in (0, 1)."""
+    _validate.fraction(below_one=True, above_zero=above_zero, delta=delta)
     _validate.fraction(below_one=True, above_zero=True, confidence=confidence)

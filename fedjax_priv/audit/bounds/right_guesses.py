@@ -24,11 +24,14 @@ def one_run(
     each; the others are left open. Of r guesses about m canaries v are right with a probability of at most
     `P[Bin(r, e^eps / (1 + e^eps)) >= v]` and a term in `m delta` (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
 
+    The bound is on eps of neighbours that differ in one coin: of adding or removing a canary only if one that is out
+    does nothing. Where it sends the opposite, as in `client_crowd`, the bound is on eps of replacing it.
+
     Args:
       scores: `[m]`, higher where a canary seems to be in.
       included: bool `[m]`, the coins.
       guesses: r, an even number up to m, chosen before the scores are seen.
-      delta: in [0, 1).
+      delta: in [0, 1); of a Gaussian mechanism above 0, since its eps at 0 is infinite.
       confidence: of the bound, in (0, 1).
       gaussian: the mechanism is a Gaussian one without sampling, whose whole trade-off curve counts (Mahloujifar,
         Melis, Chaudhuri 2024); the bound is larger, and holds for no other.
@@ -43,7 +46,7 @@ def one_run(
       >>> print(round(float(bound.epsilon), 1))
       3.5
     """
-    check_levels(delta, confidence)
+    check_levels(delta, confidence, gaussian)
     _validate.integer(at_least=2, guesses=guesses)
     values, coins = checked_scores(1, scores=scores), np.asarray(included)
     if coins.dtype != bool or coins.shape != values.shape:
@@ -61,10 +64,29 @@ def one_run(
 def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     """The largest probability of so many right guesses under (eps, delta): the algorithm of the same paper.
 
+    Args:
+      right: of the guesses, at most so many.
+      guesses: about so many canaries at most.
+      canaries: m, each in by a fair coin.
+      epsilon: >= 0.
+      delta: in [0, 1].
+
+    Raises:
+      ValueError: an argument outside its range.
+
     Examples:
       >>> print(f"{one_run_p_value(right=95, guesses=100, canaries=1000, epsilon=1.0, delta=0.0):.1e}")
       1.5e-08
     """
+    _validate.integer(at_least=0, right=right, guesses=guesses, canaries=canaries)
+    if not right <= guesses <= canaries:
+        raise ValueError(f"right, guesses and canaries must not fall, got {right}, {guesses}, {canaries}")
+    _validate.non_negative(epsilon=epsilon)
+    _validate.fraction(delta=delta)
+    return _p_value(right, guesses, canaries, epsilon, delta)
+
+
+def _p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
     chance = 1 / (1 + np.exp(-epsilon))
     mass = np.cumsum(stats.binom.pmf(right - np.arange(1, right + 1), guesses, chance))
     most = float(np.max(mass / np.arange(1, right + 1), initial=0.0))
@@ -73,7 +95,7 @@ def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, del
 
 def _steinke(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
     tried = np.linspace(0, 20, 20_001)
-    fits = lambda eps: one_run_p_value(right, guesses, canaries, eps, delta) > 1 - confidence
+    fits = lambda eps: _p_value(right, guesses, canaries, eps, delta) > 1 - confidence
     low, high = 0, tried.size - 1
     while low < high:
         middle = (low + high) // 2
