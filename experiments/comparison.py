@@ -57,6 +57,10 @@ class Gap(NamedTuple):
         """Whether it is not below 0 by more than `allowed`; how far it is above does not matter."""
         return answer(self.low > -allowed, self.high < -allowed)
 
+    def bites(self, by: float) -> xr.DataArray:
+        """Whether a control costs as much as `by`: yes as in `above`, no if its mean does not."""
+        return answer(self.above(by) > 0, self.mean < by)
+
     def sel(self, **places) -> "Gap":
         """A part of it, as `DataArray.sel` selects."""
         return Gap(*(values.sel(**places) for values in self))
@@ -93,8 +97,9 @@ def plus_minus(noise: float) -> str:
 
 
 def last(values: xr.DataArray, dim: str) -> xr.DataArray:
-    """The last entry of a dimension at which there is a value."""
-    return values.dropna(dim, how="all").isel({dim: -1}, drop=True)
+    """The last entry of a dimension at which there is a value; NaN if there is none."""
+    known = values.dropna(dim, how="all")
+    return (known if known.sizes[dim] else values).isel({dim: -1}, drop=True)
 
 
 def as_printed(value: float, printed: str) -> bool:

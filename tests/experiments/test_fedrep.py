@@ -158,12 +158,13 @@ def test_fedrep_at_a_gamma_is_held_against_share():
 
 
 def test_the_guessed_reason_is_true_only_if_it_holds_everywhere():
-    values = lambda low: xr.DataArray(
-        [[[low, low], [0.5, 0.5]], [[1.0, 1.0], [1.0, 1.0]]],
-        dims=("curve", "attack", "seed"),
-        coords={"curve": ["FedREP 0.1", "SHARE"], "attack": list(methods.ALIE)},
-    )
-    assert [against_share.lower(values(low), "", "").verdict for low in (0.9, 1.1)] == [True, False]
+    def said(*low):
+        values = [[low, [0.5] * len(low)], [[1.0] * len(low)] * 2]
+        coords = {"curve": ["FedREP 0.1", "SHARE"], "attack": list(methods.ALIE)}
+        return against_share.lower(xr.DataArray(values, coords, ("curve", "attack", "seed")), "", "").verdict
+
+    assert [said(0.9, 0.901), said(1.1, 1.101), said(1.0, 1.0)] == [True, False, False]
+    assert said(0.9) is said(1.1) is said(0.5, 1.2, 0.8) is None, "one seed, or seeds that disagree"
 
 
 def test_dissimilarity_is_of_the_means_of_honest_buffers():
