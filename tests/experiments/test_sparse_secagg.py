@@ -110,6 +110,7 @@ def test_the_revealed_fraction_has_a_sample_in_every_round():
 
     assert said([0.5, 0.51, 0.5, 0.51], [0.4, 0.41, 0.4, 0.4]) == [True]
     assert said([0.4, 0.41, 0.4, 0.41], [0.4, 0.41, 0.4, 0.41]) == [False]
+    assert said([0.5, 0.51, 0.5, np.nan], [0.4, 0.41, 0.4, 0.4]) == [True], "one was run for fewer rounds"
     assert said([0.5, 0.3, 0.7, 0.4], [0.4, 0.45, 0.5, 0.5]) == [None]
 
 
