@@ -86,9 +86,18 @@ def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
     return over_seeds(one - other)
 
 
-def over_seeds(values: xr.DataArray) -> Gap:
-    """The mean over the dimension `seed`, and its noise."""
-    return Gap(values.mean("seed"), values.reduce(half_width, "seed"))
+def over_seeds(values: xr.DataArray, places: int = 1) -> Gap:
+    """The mean over the dimension `seed`, and its noise; at `places` that are looked at together, by Bonferroni."""
+    return Gap(values.mean("seed"), values.reduce(half_width, "seed", confidence=1 - 0.05 / places))
+
+
+def better_somewhere(apart: Gap, allowed: float, dim: str) -> xr.DataArray:
+    """Whether it is nowhere below 0 by more than `allowed`, and somewhere above: a tie is no failure.
+
+    `apart` must have the noise of all its places together, or the best of many equal ones is above 0 by chance.
+    """
+    both = [apart.at_least(allowed).min(dim), apart.above(margin=allowed).max(dim)]
+    return xr.concat(both, "part").min("part")
 
 
 def plus_minus(noise: float) -> str:
