@@ -91,13 +91,15 @@ def over_seeds(values: xr.DataArray, places: int = 1) -> Gap:
     return Gap(values.mean("seed"), values.reduce(half_width, "seed", confidence=1 - 0.05 / places))
 
 
-def better_somewhere(apart: Gap, allowed: float, dim: str) -> xr.DataArray:
-    """Whether it is nowhere below 0 by more than `allowed`, and somewhere above: a tie is no failure.
+def better_somewhere(apart: xr.DataArray, allowed: float, dim: str) -> xr.DataArray:
+    """Whether differences by `dim` and `seed` are nowhere below 0 by more than `allowed`, and somewhere above.
 
-    `apart` must have the noise of all its places together, or the best of many equal ones is above 0 by chance.
+    A tie is no failure. "Somewhere" is of all places together: the best of many equal ones is above 0 by chance. What
+    must be so at every place may be asked of each alone.
     """
-    both = [apart.at_least(allowed).min(dim), apart.above(margin=allowed).max(dim)]
-    return xr.concat(both, "part").min("part")
+    alone, together = over_seeds(apart), over_seeds(apart, apart.sizes[dim])
+    nowhere = answer(alone.at_least(allowed) > 0, together.at_least(allowed) < 0)
+    return xr.concat([nowhere.min(dim), together.above(margin=allowed).max(dim)], "part").min("part")
 
 
 def plus_minus(noise: float) -> str:

@@ -126,9 +126,9 @@ def always(values: xr.DataArray, learned: xr.DataArray, id: str, panel: str, exp
     at = lambda answers: several(apart.mean.x.values[answers.values])
     claim = Claim(
         id, f"{WITH} always above, {panel}", expected, listed(apart.mean, apart.noise),
-        decided(better_somewhere(sure.sel(x=learned.x[learned.values]), MARGIN, "x")) if learned.any() else None,
+        decided(better_somewhere(values.sel(x=learned.x[learned.values]), MARGIN, "x")) if learned.any() else None,
         f"where more than the majority class is learned: above at some eps, below at none by more than "
-        f"{100 * MARGIN:g} points, intervals of 95% for all of these together; a tie is no failure",
+        f"{100 * MARGIN:g} points, 95% intervals, for 'some' of all together; a tie is no failure",
         f"points of accuracy by eps; above at {at(sure.above() > 0)}; "
         f"as good as equal at {at(apart.small(MARGIN) > 0)}; something is learned at {at(learned)}",
         source, Open.UNDECIDED,

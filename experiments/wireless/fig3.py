@@ -127,9 +127,9 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "accuracy", "3b: and is more accurate, always", "above, at every p",
             "; ".join(f"{name}: {Gap(gaps.mean[i], gaps.noise[i]).text()}" for i, name in enumerate(names)),
-            decided(better_somewhere(sure, TIE, AT)),
-            f"nowhere worse by {100 * TIE:g} points or more, and better somewhere, intervals of 95% for all places "
-            "together: a tie is no failure",
+            decided(better_somewhere(apart, TIE, AT)),
+            f"nowhere worse by {100 * TIE:g} points or more, and better somewhere, 95% intervals, for the latter of "
+            "all places together: a tie is no failure",
             f"points at the end, unknown less known; better at {'; '.join(clear) or 'none'}; "
             f"worse at {'; '.join(worse) or 'none'}", why=Open.UNDECIDED,
         ),
