@@ -93,10 +93,12 @@ class Result(NamedTuple):
         """The verdict of the claims that count; why there is none, if none of them has one."""
         alike = {"reproduced": "holds", "differs": "does not hold"}
         words = {alike.get(claim.said, claim.said) for claim in self.counted if claim.verdict is not None}
+        better = sum(claim.verdict is None and claim.why == Open.BETTER for claim in self.counted)
+        more = f"; {better} better than printed" if better and words else ""
         if len(words) > 1:
-            return "agrees in part" if "agrees in trend" in words else "holds in part"
+            return ("agrees in part" if "agrees in trend" in words else "holds in part") + more
         open_words = [why.value for why in _REASONS if why in {c.why for c in self.counted}]
-        return next(iter([*words, *open_words, Open.NOT_RUN.value]))
+        return next(iter([*words, *open_words, Open.NOT_RUN.value])) + more
 
 
 def experiments(paper: str) -> Mapping[str, Experiment]:

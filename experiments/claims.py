@@ -73,6 +73,13 @@ def untestable(claim: Claim, control: str) -> Claim:
     return claim._replace(verdict=None, why=Open.UNTESTABLE, control=control)
 
 
+def controlled(claim: Claim, bites: bool | None, control: str) -> Claim:
+    """With what a control showed: as it is if the effect is there, not testable if not, else not decided."""
+    if bites is None:
+        return undecided(claim, "the control is not decided")._replace(control=control)
+    return claim._replace(control=control) if bites else untestable(claim, control)
+
+
 def joined(*notes: str) -> str:
     """Notes one after the other, without the empty ones."""
     return "; ".join(filter(None, notes))

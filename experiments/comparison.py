@@ -57,6 +57,10 @@ class Gap(NamedTuple):
         """Whether it is not below 0 by more than `allowed`; how far it is above does not matter."""
         return answer(self.low > -allowed, self.high < -allowed)
 
+    def bites(self, by: float) -> xr.DataArray:
+        """Whether a control costs as much as `by`: yes as in `above`, no if its mean does not."""
+        return answer(self.above(by) > 0, self.mean < by)
+
     def sel(self, **places) -> "Gap":
         """A part of it, as `DataArray.sel` selects."""
         return Gap(*(values.sel(**places) for values in self))
@@ -82,9 +86,20 @@ def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
     return over_seeds(one - other)
 
 
-def over_seeds(values: xr.DataArray) -> Gap:
-    """The mean over the dimension `seed`, and its noise."""
-    return Gap(values.mean("seed"), values.reduce(half_width, "seed"))
+def over_seeds(values: xr.DataArray, places: int = 1) -> Gap:
+    """The mean over the dimension `seed`, and its noise; at `places` that are looked at together, by Bonferroni."""
+    return Gap(values.mean("seed"), values.reduce(half_width, "seed", confidence=1 - 0.05 / places))
+
+
+def better_somewhere(apart: xr.DataArray, allowed: float, dim: str) -> xr.DataArray:
+    """Whether differences by `dim` and `seed` are nowhere below 0 by more than `allowed`, and somewhere above.
+
+    A tie is no failure. "Somewhere" is of all places together: the best of many equal ones is above 0 by chance. What
+    must be so at every place may be asked of each alone.
+    """
+    alone, together = over_seeds(apart), over_seeds(apart, apart.sizes[dim])
+    nowhere = answer(alone.at_least(allowed) > 0, together.at_least(allowed) < 0)
+    return xr.concat([nowhere.min(dim), together.above(margin=allowed).max(dim)], "part").min("part")
 
 
 def plus_minus(noise: float) -> str:
@@ -93,8 +108,9 @@ def plus_minus(noise: float) -> str:
 
 
 def last(values: xr.DataArray, dim: str) -> xr.DataArray:
-    """The last entry of a dimension at which there is a value."""
-    return values.dropna(dim, how="all").isel({dim: -1}, drop=True)
+    """The last entry of a dimension at which there is a value; NaN if there is none."""
+    known = values.dropna(dim, how="all")
+    return (known if known.sizes[dim] else values).isel({dim: -1}, drop=True)
 
 
 def as_printed(value: float, printed: str) -> bool:

@@ -54,6 +54,8 @@ def compare(values: ArrayLike, printed: Printed, margin: float, *, better: int =
       better: 1 if larger is better, -1 if smaller is, 0 if neither.
     """
     ours = np.asarray(values, np.float64)
+    if lost := int(np.isnan(ours).sum()):
+        return Compared(math.nan, math.nan, None, Open.UNDECIDED, f"{lost} of {ours.size} runs have no value")
     spread = float(ours.std(ddof=1)) if ours.size > 1 else math.nan
     theirs = spread if printed.deviation is None or printed.runs == 1 else printed.deviation
     apart, half = float(ours.mean()) - printed.mean, welch(spread, ours.size, theirs, printed.runs)
@@ -93,12 +95,19 @@ def claim(
 ) -> Claim:  # fmt: skip
     """A claim that a printed value is reproduced, with its intervals."""
     found = compare(values, printed, margin, better=better)
+    rule = f"means at most {margin:g}{unit} apart, and Welch's 95% interval of the difference as narrow"
+    if math.isnan(found.apart):
+        known = ", ".join(f"{value:.2f}" for value in values if not math.isnan(value)) or "none"
+        return Claim(
+            id, text, str(printed), f"values of runs: {known}", None, rule, found.missing, why=found.why,
+            differs=differs, control=control, margin=f"{margin:g}{unit}",
+        )  # fmt: skip
     mean, own = float(np.mean(values)), float(half_width(values))
     seeds = f" ({len(values)} seeds)" if len(values) > 1 else ""  # a single one is named by its interval
     borrowed = printed.deviation is None or printed.runs == 1
     return Claim(
         id, text, str(printed), f"{mean:.2f}{plus_minus(own)}{seeds}, apart {found.apart:+.2f}{plus_minus(found.half)}",
-        found.verdict, f"means at most {margin:g}{unit} apart, and Welch's 95% interval of the difference as narrow",
+        found.verdict, rule,
         note="; ".join(filter(None, [found.missing, "their deviation is taken to be ours" if borrowed else ""])),
         why=found.why, differs=differs, control=control, margin=f"{margin:g}{unit}",
     )  # fmt: skip

@@ -10,7 +10,7 @@ from experiments.table import RESULTS, plain
 SHOWN: dict[str, tuple[str, ...] | None] = {
     "anchors": None,
     "private_training": ("printed-epsilon", "accuracy"),
-    "distributed_noise": ("price",),
+    "distributed_noise": ("anchor", "price"),
 }
 """Folders whose cards are of results that others have published, and which of their claims; None: all."""
 WITHOUT = ("private_training.equal_epsilon",)

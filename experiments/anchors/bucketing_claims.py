@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments import published
 from experiments.anchors.bucketing_printed import BUCKETS, MEAN, ORDER, PRINTED, margin
-from experiments.claims import Claim, Open, Source, untestable
+from experiments.claims import Claim, Open, Source, controlled
 from experiments.comparison import Gap, decided, gap, over_seeds
 from experiments.drawing import finish
 from experiments.harness import COLOURS
@@ -100,9 +100,8 @@ def above(last: xr.Dataset, better: str, worse: str) -> Claim:
 
 
 def tested(claim: Claim, points: Gap, what: str) -> Claim:
-    """As it is if the attack bites; else not testable here."""
-    said = f"{what} {points.text(1)} points"
-    return claim._replace(control=said) if float(points.mean) >= BITES else untestable(claim, said)
+    """As it is if the attack bites, as sure as that; not testable here if it does not."""
+    return controlled(claim, decided(points.bites(BITES)), f"{what} {points.text(1)} points")
 
 
 def caveats(config: Config, last: xr.Dataset) -> list[str]:

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from experiments import published
 from experiments.anchors.heat_map_printed import PRINTED, RULES, margin
-from experiments.claims import Claim, Open, Source, untestable
-from experiments.comparison import gap
+from experiments.claims import Claim, Open, Source, controlled
+from experiments.comparison import Gap, decided, gap
 
 MEAN, NONE = "mean", "none"
 BITES = 0.1
@@ -58,10 +58,10 @@ def robust(accuracy: xr.DataArray) -> list[str]:
     return [str(rule) for rule in accuracy.rule.values if rule != MEAN]
 
 
-def mean_loses(accuracy: xr.DataArray, attack: str) -> float:
-    """Accuracy that an attack costs the mean at its best evaluation, of one gamma and f."""
-    best = accuracy.sel(rule=MEAN).mean("seed").max("evaluation")
-    return float(best.sel(attack=NONE) - best.sel(attack=attack))
+def mean_loses(accuracy: xr.DataArray, attack: str) -> Gap:
+    """Accuracy that an attack costs the mean, each at the best evaluation of its mean curve, of one gamma and f."""
+    curves = [accuracy.sel(rule=MEAN, attack=name).reset_coords(drop=True) for name in (NONE, attack)]
+    return gap(*(curve.isel(evaluation=int(curve.mean("seed").argmax("evaluation")), drop=True) for curve in curves))
 
 
 def claims(accuracy: xr.DataArray, elsewhere: bool) -> list[Claim]:
@@ -82,10 +82,9 @@ def cell(accuracy: xr.DataArray, rule: str, gamma: float, f: int) -> Claim:
         found.values.values.tolist(), printed, margin(printed), better=1,
     )  # fmt: skip
     lost = mean_loses(here, found.attack)
-    control = f"{found.attack} costs the mean {lost:.2f}"
+    control = f"{found.attack} costs the mean {lost.text(1)}"
     note = f"the last evaluation has {found.last:.2f}" + (f"; {claim.note}" if claim.note else "")
-    claim = claim._replace(note=note, control=control)
-    return claim if lost >= BITES else untestable(claim, control)
+    return controlled(claim._replace(note=note), decided(lost.bites(BITES)), control)
 
 
 def agreement(accuracy: xr.DataArray, places: list[tuple[str, float, int]], elsewhere: bool) -> Claim:
@@ -114,15 +113,15 @@ def _harder(accuracy: xr.DataArray, rule: str, apart: float, alike: float) -> Cl
     found = {gamma: worst(accuracy.sel(rule=rule, gamma=gamma)) for gamma in (apart, alike)}
     lost = gap(found[alike].values.reset_coords(drop=True), found[apart].values.reset_coords(drop=True))
     control = mean_loses(accuracy.sel(gamma=apart), found[apart].attack)
-    said, f = f"{found[apart].attack} costs the mean {control:.2f}", int(accuracy.f)
+    said, f = f"{found[apart].attack} costs the mean {control.text(1)}", int(accuracy.f)
     printed = PRINTED[rule][alike, f].mean - PRINTED[rule][apart, f].mean
     verdict = int(lost.above())
     claim = Claim(
         f"harder {rule}", f"{rule}, f = {f}: gamma = {apart:g} is harder than {alike:g}", f"{printed:.2f} of accuracy",
         lost.text(1), verdict > 0 if verdict else None, "Student's 95% interval of paired differences is above 0",
-        why=Open.UNDECIDED, control=said,
+        why=Open.UNDECIDED,
     )  # fmt: skip
-    return claim if control >= BITES else untestable(claim, said)
+    return controlled(claim, decided(control.bites(BITES)), said)
 
 
 def caveats(config: Config, result: xr.Dataset) -> list[str]:
@@ -134,7 +133,7 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
         f"{config.rounds} steps, evaluated every {config.every}; the best evaluation on the test set counts, as in the "
         "source",
         f"the mean at gamma = {gamma:g}, f = {f} loses "
-        + ", ".join(f"{mean_loses(here, name):.2f} to {name}" for name in attacks),
+        + ", ".join(f"{float(mean_loses(here, name).mean):.2f} to {name}" for name in attacks),
         "without an attack Byzantine clients work honestly on copies of what the first clients hold",
         "a batch is drawn anew in each step",
     ]
@@ -156,7 +155,7 @@ def _map(axes: Axes, accuracy: xr.DataArray, rule: str) -> None:
     axes.imshow(values, vmin=0, vmax=1, cmap="viridis", aspect="auto")
     for (row, column), value in np.ndenumerate(values):
         place = gammas[row], numbers[column]
-        lost = mean_loses(accuracy.sel(gamma=place[0], f=place[1]), found[place].attack)
+        lost = float(mean_loses(accuracy.sel(gamma=place[0], f=place[1]), found[place].attack).mean)
         words = [f"{value:.2f}"]
         words += [f"printed {PRINTED[rule][place].mean:.2f}"] if rule != MEAN else []
         words += ["not testable here"] if lost < BITES else []

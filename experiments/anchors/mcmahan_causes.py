@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 
 from experiments import published
 from experiments.anchors import mcmahan
-from experiments.anchors.mcmahan_claims import Best, Tried, at_best, factors, grid, log, said, same_ratio
+from experiments.anchors.mcmahan_claims import Best, Tried, at_best, factors, grid, log, said, same_ratio, slower
 from experiments.anchors.mcmahan_claims import Config as Table
 from experiments.anchors.mcmahan_printed import FACTOR, TWO_NN, Cell
 from experiments.anchors.starts import LECUN, started
-from experiments.claims import Claim, Open, Source
+from experiments.claims import Claim, Open, Source, joined
 from experiments.comparison import gap
 from experiments.drawing import finish
 from experiments.harness import COLOURS, Outcome
@@ -136,7 +136,7 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
     tried = {change: best(change, crossings(config, result, change)) for change in config.changes}
     rounds, plain = {change: at.rounds for change, at in tried.items()}, config.changes[0]
     base = rounds.pop(plain)
-    claims = [same(config, change, at, base) for change, at in rounds.items()]
+    claims = [same(config, change, tried[change], base) for change in rounds]
     claims += [same(config, plain._replace(name=name), at, base) for name, at in of_base(config, result).items()]
     claims += ratio_of_shards(config, {change.cell: at for change, at in tried.items() if change.pixels == HALF})
     notes = [
@@ -159,18 +159,20 @@ def curves_of(result: xr.Dataset, change: Change) -> xr.DataArray:
     return result.accuracy.sel(change=change.name).dropna("evaluation", how="all")
 
 
-def of_base(config: Config, result: xr.Dataset) -> dict[str, xr.DataArray]:
+def of_base(config: Config, result: xr.Dataset) -> dict[str, Best]:
     """Rounds of the runs without a change at the next smaller rate, and by other definitions of "reached"."""
     base = config.changes[0]
-    place = base.rates.index(best(base, crossings(config, result, base)).rate)
+    found = best(base, crossings(config, result, base))
+    place = base.rates.index(found.rate)
     curves, to = curves_of(result, base), functools.partial(published.rounds_to, config.target)
     at_best_rate, slower = curves.isel(rate=place), curves.isel(rate=max(place - 1, 0))
-    return {
+    rounds = {
         "evaluated every 10 rounds": _each(lambda at, y: to(at[::10], y[::10]), at_best_rate),
         "by the mean of the last 5 evaluations": _each(lambda at, y: to(at, smooth(y)), at_best_rate),
         "by the last crossing, not the first": _each(functools.partial(last_crossing, config.target), at_best_rate),
-        "at the next smaller rate of the grid": _each(to, slower),
     }
+    known = {name: found._replace(rounds=at) for name, at in rounds.items()}
+    return known | {"at the next smaller rate of the grid": Best(found.rate, _each(to, slower), edge=False)}
 
 
 def _each(rounds: Callable[..., float], curves: xr.DataArray) -> xr.DataArray:
@@ -196,9 +198,9 @@ def best(change: Change, rounds: xr.DataArray) -> Best:
     return at_best(tried, rounds.expand_dims(start=[change.start]))
 
 
-def same(config: Config, change: Change, rounds: xr.DataArray, base: xr.DataArray) -> Claim:
+def same(config: Config, change: Change, at: Best, base: xr.DataArray) -> Claim:
     """Whether a change alone gives the printed rounds, by the margin and the rule of the table's card."""
-    printed, factor = TWO_NN[change.cell], FACTOR[change.cell.batch]
+    printed, factor, rounds = TWO_NN[change.cell], FACTOR[change.cell.batch], at.rounds
     claim = Claim(
         change.name, f"2NN, {change.name}: has the printed rounds to {config.target:.0%}", f"printed: {printed}",
         "", None, f"a factor of at most {factor:g}, and Welch's 95% interval of the logarithms as narrow",
@@ -208,13 +210,17 @@ def same(config: Config, change: Change, rounds: xr.DataArray, base: xr.DataArra
         claim = claim._replace(why=Open.NOT_RUN)
     if not np.isfinite(rounds).all():
         missed = f"no rate gets there in {change.rounds} rounds with every seed"
-        few = change.rounds <= factor * printed or claim.why == Open.NOT_RUN
-        return claim._replace(found=missed, verdict=None if few else False)
+        verdict = None if claim.why == Open.NOT_RUN else slower(at, change.rounds, printed, factor)
+        return claim._replace(found=missed, verdict=verdict)
     apart = published.compare(np.log(rounds), published.Printed(math.log(printed)), math.log(factor))
     found = f"{said(rounds)}, {math.exp(apart.apart):.2f} times the printed"
     if change.cell == CELL and np.isfinite(base).all():
         found += f", {factors(gap(log(rounds), log(base)))} ours"
-    return claim._replace(found=found, verdict=None if claim.why == Open.NOT_RUN else apart.verdict, note=apart.missing)
+    note = apart.missing
+    if at.edge:
+        note = joined("the best rate is at the edge of its grid", note)
+    open_ = at.edge or claim.why == Open.NOT_RUN
+    return claim._replace(found=found, verdict=None if open_ else apart.verdict, note=note)
 
 
 def ratio_of_shards(config: Config, best: dict[Cell, Best]) -> list[Claim]:

@@ -87,10 +87,8 @@ def of_cell_printed(config: Config, tried: Tried, best: Best, table: dict[Cell, 
         why=Open.UNDECIDED, note="their deviation is taken to be ours",
     )  # fmt: skip
     if not np.isfinite(rounds).all():
-        return blank._replace(
-            found=f"more than {tried.rounds:,} rounds in {int((~np.isfinite(rounds)).sum())} of {rounds.size} seeds",
-            verdict=False if tried.rounds > factor * printed else None,
-        )  # fmt: skip
+        missed = f"more than {tried.rounds:,} rounds in {int((~np.isfinite(rounds)).sum())} of {rounds.size} seeds"
+        return blank._replace(found=missed, verdict=slower(best, tried.rounds, printed, factor))
     apart = published.compare(np.log(rounds), published.Printed(math.log(printed)), math.log(factor), better=-1)
     found = f"{said(rounds)} at rate {rate:g}, {math.exp(apart.apart):.2f} times the printed"
     if math.isfinite(apart.half):
@@ -99,6 +97,17 @@ def of_cell_printed(config: Config, tried: Tried, best: Best, table: dict[Cell, 
     if edge and claim.why != Open.BETTER:  # a better rate could only widen a lead
         claim = claim._replace(verdict=None, note=f"the best rate is at the edge of its grid; {claim.note}")
     return claim
+
+
+def slower(best: Best, most: int, printed: int, factor: float) -> bool | None:
+    """False if more rounds than printed are needed, though some runs end before the target: they count as `most`.
+
+    None if that is not decided, or if the rate is at the edge of its grid, as it is where no run of any gets there.
+    """
+    apart = published.compare(
+        np.log(best.rounds.clip(max=most)), published.Printed(math.log(printed)), math.log(factor)
+    )
+    return False if apart.verdict is False and apart.apart > 0 and not best.edge else None
 
 
 def said(rounds: xr.DataArray) -> str:
@@ -130,8 +139,11 @@ def order(slow: Cell, quick: Cell, best: dict[Cell, Best], table: dict[Cell, int
     if not (np.isfinite(more).all() and np.isfinite(less).all()):
         return claim
     apart = gap(log(more), log(less))
+    claim = claim._replace(found=factors(apart))
     verdict = decided(apart.above(margin=math.log(1.25)))
-    return claim._replace(found=factors(apart), verdict=verdict if ratio > 1 else None)
+    if verdict is not None and best[slow if verdict else quick].edge:  # at a better rate it needs fewer
+        return claim._replace(note="a best rate is at the edge of its grid")
+    return claim._replace(verdict=verdict if ratio > 1 else None)
 
 
 def same_ratio(slow: Cell, quick: Cell, best: dict[Cell, Best], table: dict[Cell, int]) -> Claim:

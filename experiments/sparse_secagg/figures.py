@@ -101,7 +101,7 @@ FIGURES = {
             "quick": repair.Config(SMALL._replace(levels=2.0**16), 0.85, num_clients=12, rounds=30, repeats=1),
             "cpu": repair.Config(Setting(DENSE, levels=2.0**16), 0.9, num_clients=50, rounds=30, repeats=1),
             "paper": repair.Config(Setting(levels=2.0**16), 0.97),
-        }, repair.run,
+        }, repair.run, repair.judge,
     ),
     "thresholded": Experiment(
         "",
@@ -113,6 +113,6 @@ FIGURES = {
             ),
             "cpu": thresholded.Config(Setting(DENSE, levels=2.0**16), rounds=30, repeats=1),
             "paper": thresholded.Config(Setting(levels=2.0**16)),
-        }, thresholded.run,
+        }, thresholded.run, thresholded.judge,
     ),
 }  # fmt: skip

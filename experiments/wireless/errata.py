@@ -126,7 +126,8 @@ def figures() -> list[Claim]:
     return [
         Claim("fig-2b", "Fig. 2b: eps_T vanishes at a small delta_T, T = 1,000", "",
               f"{total.epsilon:.2g} at delta_T = {total.delta:.2g}", bool(total.delta < 0.01), "delta_T below 0.01",
-              "K = 1,000,000; delta_T, which the paper does not print, is at least T delta', whatever K", Source.OURS),
+              "K = 1,000,000; by algebra delta_T, which the paper does not print, is at least T delta', whatever K",
+              Source.OURS),
         Claim("unknown-number", "unknown R always beats known (bounds)", "always", found, bool(lower.all()),
               f"eq. 21 is not above eq. 23 by more than {fig3.EQUAL:.1%}, at any K and p",
               "where that is so, of p = 0.1, 0.3, 0.5, 0.7, 0.9"),

@@ -127,8 +127,8 @@ def others(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "guarantee", "2b: the delta_T of that eps_T vanishes, too", "", by_rounds(large.total_delta),
             bool((large.total_delta < large["T"] * config.noise.delta_prime).any()), "below T delta' for some T",
-            f"at K = {large.K.item():,}; delta_c is at least delta', which does not fall with K; the paper prints no "
-            "delta_T", Source.OURS,
+            f"at K = {large.K.item():,}; by algebra: delta_c is at least delta', which does not fall with K, so "
+            "delta_T is at least T delta'; the paper prints no delta_T", Source.OURS,
         ),
     ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open, Source, untestable
-from experiments.comparison import Gap, gap, over_seeds, plus_minus
+from experiments.comparison import Gap, decided, gap, plus_minus
 from experiments.drawing import band, finish
 from experiments.harness import COLOURS, Outcome, span
 from experiments.problem import Task, load, model_of, num_params
@@ -145,7 +145,8 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     gain, control = gap(objective["constant"], objective["allocated"]), gap(objective["falling"], objective["constant"])
     eps = result.eps.values[:4]
     energy = (result.energy / result.energy.sel(design="constant")).mean("seed")
-    own = float(over_seeds(last.accuracy.sel(design="own noise") - last.accuracy.sel(design="constant")).mean)
+    own = gap(*(last.accuracy.sel(design=name, drop=True) for name in ("own noise", "constant")))
+    louder = bool(energy.sel(design="own noise") > 1)
     quiet = gap(objective["own noise, same energy"], objective["constant"])
     weights = theory.contraction_weights(config.rounds, config.contraction)
     costs = [theory.noise_cost(weights, levels) for levels in designs(config).squared_levels[:2]]
@@ -166,10 +167,10 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         ),
         Claim(
             "own-noise", "noise of users buys nothing that a lower level does not", "the same accuracy, more energy",
-            f"{100 * own:+.2g} points at {float(energy.sel(design='own noise')):.3g} times the energy",
-            bool(abs(own) <= CLOSE and energy.sel(design="own noise") > 1),
-            f"within {100 * CLOSE:g} points, at more energy", f"squared level {LOUDER:g} times as high, same eps",
-            source=Source.OURS,
+            f"{own.text()} points at {float(energy.sel(design='own noise')):.3g} times the energy",
+            decided(own.small(CLOSE)) if louder else False,
+            f"within {100 * CLOSE:g} points, as sure as that, at more energy",
+            f"squared level {LOUDER:g} times as high, same eps", source=Source.OURS, why=Open.UNDECIDED,
         ),
         Claim(
             "same-energy", "with that noise and the energy of the constant level training is worse", "worse",

@@ -56,8 +56,12 @@ BAD, NEVER = [500.0] * 3, [np.inf] * 3
         ([BAD, [60, 87, 130], BAD], "not decided"),
         ([BAD, BAD, [86, 87, 88]], "not decided"),  # at the edge of the grid
         ([BAD, BAD, [34, 35, 36]], "better than printed"),  # a better rate would only widen it
-        ([NEVER] * 3, "differs"),  # not in 200 rounds, which is more than 1.25 times 87
-        ([NEVER, [86, 87, np.inf], NEVER], "differs"),
+        ([NEVER] * 3, "not decided"),  # a rate outside the grid may get there
+        ([NEVER, [86, 87, np.inf], NEVER], "not decided"),  # one seed of three
+        ([NEVER, [160, 170, np.inf], NEVER], "differs"),  # 200 rounds or more are more than 1.25 times 87
+        ([NEVER, NEVER, [160, 170, np.inf]], "not decided"),  # at the edge of the grid
+        ([[np.inf], [170], [np.inf]], "not decided"),  # one seed
+        ([[np.inf]] * 3, "not decided"),
     ],
 )
 def test_verdicts_on_rounds(rounds, word):
@@ -123,6 +127,21 @@ def test_orders(more, verdict):
     (claim,) = (claim for claim in found if claim.id.startswith("order"))
     assert claim.text == "IID, B = 10, C = 0 needs more rounds than IID, B = 10, C = 0.1"
     assert (claim.verdict, claim.expected) == (verdict, "3.63 times")
+
+
+@pytest.mark.parametrize(
+    ("quick", "slow", "verdict"),
+    [
+        ([BAD, [87, 88, 86], BAD], [BAD, BAD, [300, 320, 340]], None),  # a better rate may be as quick
+        ([BAD, BAD, [87, 88, 86]], [BAD, [300, 320, 340], BAD], True),  # a better rate only widens it
+        ([BAD, [87, 88, 86], BAD], [BAD, BAD, [60, 61, 62]], False),
+        ([BAD, BAD, [87, 88, 86]], [BAD, [60, 61, 62], BAD], None),
+    ],
+)
+def test_orders_at_the_edge_of_a_grid(quick, slow, verdict):
+    cells = [Tried(TENTH, 400, grid(0.1)), Tried(ONE, 400, grid(0.1))]
+    (claim,) = (claim for claim in outcome([[quick], [slow]], cells).claims if claim.id.startswith("order"))
+    assert claim.verdict is verdict and ("edge" in claim.note) == (verdict is None)
 
 
 @pytest.mark.parametrize(

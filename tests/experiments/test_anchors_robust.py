@@ -114,14 +114,14 @@ def test_workers_hold_what_the_authors_give_them():
     assert len(images) == 256 and (np.diff(counted) >= 0).all()
 
 
-def of_table(shift=0.0, alone=99.0, seeds=3, spread=0.1):
+def of_table(shift=0.0, alone=99.0, seeds=3, spread=0.1, alone_spread=0.1):
     """The outcome of runs that end `shift` above the printed table, without attack at `alone`."""
     noise = spread * np.linspace(-1, 1, seeds)
     names = list(PRINTED)
     printed = np.array([[PRINTED[name][size].mean for size in (1, 2)] for name in names])
     last = printed[:, :, None, None] + shift + noise[:, None] + np.zeros(5)
     values = np.concatenate([np.zeros((5, 2, seeds, 15)), last], -1)
-    free = np.full((5, seeds, 20), float(alone)) + noise[:, None]
+    free = np.full((5, seeds, 20), float(alone)) + alone_spread * np.linspace(-1, 1, seeds)[:, None]
     result = xr.Dataset(
         {"accuracy": (("name", "size", "seed", "evaluation"), values), "alone": (("name", "seed", "evaluation"), free)},
         {"name": names, "size": [1, 2]},
@@ -149,6 +149,13 @@ def test_verdicts_that_say_no():
     assert {word for name, word in said.items() if name != "buckets CClip"} == {"not decided"}
     flat = of_table(alone=30.0)[0]
     assert {flat[f"buckets {name}"] for name in PRINTED if name != "Avg"} == {"not testable here"}
+
+
+def test_a_control_that_seeds_do_not_decide_decides_nothing():
+    """The attack costs CM 35 +- 50 points, and CClip 7: the former may bite."""
+    said, _ = of_table(alone_spread=20.0)
+    assert {said[f"buckets {name}"] for name in ("CM", "RFA")} == {"not decided"}
+    assert said["buckets CClip"] == "not testable here"
 
 
 def test_the_best_rule_must_be_better():
@@ -203,6 +210,13 @@ def test_verdicts_on_the_map(robust, mean, seeds, cell, share):
     assert len(cells) == 16 and {*cells} == {cell} and said["map"] == share
     shown = " ".join(text.get_text() for axes in made.figure.axes for text in axes.texts)
     assert ("not testable here" in shown) == (mean == 0.9)
+
+
+def test_a_mean_that_may_lose_nothing_leaves_a_cell_open():
+    accuracy = of_map(0.0)
+    swing = xr.DataArray([-0.4, 0.0, 0.4], dims="seed").where(accuracy.rule == MEAN, 0.0)
+    said, _ = words(accuracy + swing.where(accuracy.attack == NONE, 0.0))
+    assert {word for name, word in said.items() if " gamma " in name} == {"not decided"}
 
 
 def test_more_labels_apart_must_leave_less():

@@ -65,3 +65,34 @@ def test_speeds_spread_around_a_mean_of_one():
 def test_a_target_that_is_never_reached_takes_forever():
     late = card.time_to(CONFIG._replace(target=2.0), DATA.accuracy, DATA.time, "round")
     assert np.isinf(late).all()
+
+
+NOISY = np.array([0.3, 3.0, 0.4, 2.5])
+LEFT_OPEN = {  # claims, where seeds do not agree or a run never reaches the target
+    ("faster",): lambda data: data.assign(time=data.time * xr.DataArray(NOISY, dims="seed") / 5),
+    ("spread",): lambda data: data.assign(
+        time=data.time * xr.DataArray([NOISY, 1 / NOISY, NOISY[::-1]], dims=("spread", "seed"))
+    ),
+    ("jobs", "faster"): lambda data: data.assign(buffered_accuracy=data.buffered_accuracy.where(data.seed > 0, 0.0)),
+    ("jobs", "faster", "spread"): lambda data: data.isel(seed=[0]),  # one seed
+}
+
+
+@pytest.mark.parametrize("claims", LEFT_OPEN)
+def test_a_claim_is_left_open_where_the_data_do_not_decide(claims):
+    found = verdicts(LEFT_OPEN[claims](DATA.assign_coords(seed=range(SEEDS))))
+    assert [found[claim] for claim in claims] == [None] * len(claims)
+
+
+def test_equal_speeds_are_no_lead():
+    """As early as FedAvg at every spread, but for noise of a tenth; the claim must not hold."""
+    equal = DATA.drop_vars(["accuracy", "time"]).assign(accuracy=DATA.buffered_accuracy.rename(flush="round"))
+    for seed in range(20):
+        noise = np.exp(0.1 * np.random.default_rng(seed).normal(size=(SPREADS, SEEDS, 1)))
+        time = DATA.buffered_time.rename(flush="round") * noise
+        assert verdicts(equal.assign(time=time))["faster"] is not True
+
+
+def test_jobs_to_a_target_that_is_never_reached_are_infinite():
+    jobs = card.jobs_to(CONFIG, DATA.buffered_accuracy.where(DATA.spread > 0, 0.0), "flush", 10)
+    assert np.isinf(jobs.isel(spread=0)).all() and float(jobs.isel(spread=1, seed=0)) == 380  # 1 - e^(-j / 200) > 0.85

@@ -58,3 +58,21 @@ def test_all_claims_hold_of_what_is_predicted():
 @pytest.mark.parametrize("claim", BROKEN)
 def test_a_claim_fails_where_the_data_break_it(claim):
     assert verdicts(BROKEN[claim](DATA))[claim] is False
+
+
+SWING = xr.DataArray([0.05, 20.0], dims="seed")
+LEFT_OPEN = {  # claims, where seeds do not agree or a run never reaches the target
+    ("earlier",): lambda data: data.assign(time=data.time * SWING),
+    ("wider",): lambda data: data.assign(time=data.time * SWING ** xr.DataArray([0, 1, 2], dims="spread")),
+    ("more",): lambda data: data.assign(buffered_time=data.buffered_time * SWING ** (data.concurrency / 70)),
+    ("cost", "more"): lambda data: data.assign(
+        buffered_accuracy=data.buffered_accuracy.where(data.concurrency < 70, 0.0)
+    ),
+    ("earlier", "wider", "more", "cost"): lambda data: data.isel(seed=[0]),  # one seed
+}
+
+
+@pytest.mark.parametrize("claims", LEFT_OPEN)
+def test_a_claim_is_left_open_where_the_data_do_not_decide(claims):
+    found = verdicts(LEFT_OPEN[claims](DATA))
+    assert [found[claim] for claim in claims] == [None] * len(claims)

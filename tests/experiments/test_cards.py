@@ -7,7 +7,7 @@ import pytest
 from experiments import cards, table
 from experiments.cards import Card, Result
 from experiments.checks import problems
-from experiments.claims import Claim, Source
+from experiments.claims import Claim, Open, Source
 from experiments.expected import AT_QUICK
 
 RESULTS = cards.HERE / "results"
@@ -60,12 +60,18 @@ def claim(verdict, source=Source.PAPER):
     return Claim("reaches", "reaches 97%", "97%", "96%", verdict, source=source)
 
 
+BETTER = claim(None)._replace(why=Open.BETTER)
+
+
 @pytest.mark.parametrize(
     ("claims", "verdict", "counts"),
     [
         ([claim(True), claim(True), claim(None)], "holds", (2, 2)),
         ([claim(True), claim(False)], "holds in part", (1, 2)),
         ([claim(False)], "does not hold", (0, 1)),
+        ([claim(True), BETTER, BETTER], "holds; 2 better than printed", (1, 1)),
+        ([claim(True), claim(False), BETTER], "holds in part; 1 better than printed", (1, 2)),
+        ([BETTER], "better than printed", (0, 0)),
         ([claim(None)], "not tested at this scale", (0, 0)),
         ([claim(True), claim(False, Source.OURS)], "holds", (1, 1)),
         ([claim(False, Source.OURS), claim(True, Source.OURS)], "holds in part", (1, 2)),

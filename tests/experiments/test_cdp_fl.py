@@ -147,6 +147,10 @@ def test_claims_on_eps_follow_from_the_data():
     above = accuracies([0.75, 0.81, 0.82], [0.7, 0.78, 0.8])
     assert verdicts(claims(above)) == [True, True, True, False, True]
     assert verdicts(claims(accuracies([0.82, 0.75, 0.82], [0.82] * 3)))[:2] == [False, False]
+    swing = xr.DataArray([[0.0, 0.0], [-0.03, 0.03], [0.0, 0.0]], dims=("x", "seed"))
+    noisy = accuracies([0.75, 0.74, 0.82], [0.7, 0.78, 0.82])
+    shaken = noisy.assign(accuracy=noisy.accuracy + swing.where(noisy.line == by_epsilon.WITH, 0.0))
+    assert verdicts(claims(shaken))[0] is None, "a step down of a point, give or take 27"
 
 
 def test_claims_against_dp_sgd_follow_from_the_data():

@@ -9,7 +9,7 @@ import xarray as xr
 from experiments.cards import Card, Result
 from experiments.checks import _of_claims
 from experiments.claims import Claim, Source, undecided, untestable
-from experiments.comparison import MARGIN, SMALL, Gap, decided, gap, over_seeds
+from experiments.comparison import MARGIN, SMALL, Gap, better_somewhere, decided, gap, over_seeds
 from experiments.fedrep.figures import FIGURES
 from experiments.harness import plain_claim, read_claim
 from experiments.setting import differences
@@ -47,6 +47,19 @@ def test_limits_are_where_they_are_said_to_be():
     assert int(of(0.0, MARGIN * 1.01).above()) == NOT_DECIDED and int(of(0.0, MARGIN * 0.99).above()) == NO
     assert int(of(SMALL, SMALL).small()) == YES and int(of(SMALL * 1.01, 0.001).small()) == NO
     assert int(of(-0.01, 0.0099).at_least(0.02)) == YES and int(of(-0.01, 0.0101).at_least(0.02)) == NOT_DECIDED
+
+
+def test_the_best_of_many_equal_places_is_not_better():
+    """Eight ties with three seeds: at 95% each, some place is above 0 by chance in one of six data sets."""
+    said = lambda values: decided(better_somewhere(values, 0.005, "x"))
+    of = lambda rows: xr.DataArray(rows, dims=("x", "seed"))
+    ties = [said(of(0.001 * np.random.default_rng(seed).normal(size=(8, 3)))) for seed in range(200)]
+    assert np.mean([tie is True for tie in ties]) < 0.06
+    flat = np.array([0.0, 1e-4, -1e-4])
+    assert said(of([flat, flat + 0.02])) is True and said(of([flat, flat - 0.02])) is False
+    assert said(of([flat, flat])) is False, "equal everywhere, as sure as that"
+    assert said(of([100 * flat, flat + 0.02])) is None, "it may be worse"
+    assert said(of([flat, 150 * flat + 0.004])) is None, "nothing is above yet"
 
 
 def test_one_no_is_a_no_and_one_that_is_open_leaves_all_open():

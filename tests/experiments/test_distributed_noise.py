@@ -42,8 +42,16 @@ def verdicts(data):
 
 def test_what_is_as_predicted_holds():
     found = verdicts(DATA)
+    assert found.pop("anchor") is False, "1.14 to 1.19 times, which is not 10% from 1"
     assert set(found) == {"as-predicted", "price", "near-prediction", "bits", "coarse", "wraps"}
     assert all(found.values())
+
+
+def test_16_bits_lie_on_central_noise_only_within_a_tenth():
+    near = DATA.assign(error=DATA.error * DATA.central / DATA.predicted)
+    assert verdicts(near)["anchor"] is True and verdicts(near)["price"] is False
+    wide = near.assign(error=near.error * xr.DataArray([0.2, 1.8], dims="repeat").isel(repeat=np.arange(40) % 2))
+    assert verdicts(wide)["anchor"] is None
 
 
 BREAKS = {

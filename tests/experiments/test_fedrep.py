@@ -39,10 +39,11 @@ def runs(ends, **dims):
     return xr.DataArray(values, dims=(*dims, "seed", "epoch"), coords={**dims, "seed": [0, 1], "epoch": EPOCHS})
 
 
-def bitten(accuracy, lost=0.2):
-    """Accuracies with a control: every attack costs an undefended mean so much."""
+def bitten(accuracy, lost=0.2, off=0.0):
+    """Accuracies with a control: every attack costs an undefended mean so much, the two seeds `off` less and more."""
     names = ["none", *(str(name) for name in accuracy.attack.values if name != "none")]
     ends = np.tile(np.r_[0.9, np.full(len(names) - 1, 0.9 - lost)][:, None], 2)
+    ends[1:] += [-off, off]
     control = xr.DataArray(ends, {"attacked": names}, ("attacked", "seed"))
     return xr.Dataset({"accuracy": accuracy, "undefended": control})
 
@@ -110,6 +111,9 @@ def test_an_unsteady_rule_is_recognised():
     shaken.loc[{"curve": "TMean", "attack": list(methods.ALIE), "epoch": [2.0, 4.0]}] = 0.1
     assert [variants.unsteady(bitten(of)).verdict for of in (steady, shaken)] == [False, True]
     assert variants.unsteady(bitten(steady.sel(curve=["geoMed"]))).verdict is None
+    once = shaken.copy()
+    once.loc[{"seed": 0}] = steady.sel(seed=0)
+    assert variants.unsteady(bitten(once)).verdict is None, "one seed of two"
 
 
 def test_comparisons_of_systems_follow_from_the_data():
@@ -120,9 +124,13 @@ def test_comparisons_of_systems_follow_from_the_data():
     assert verdicts(said([0.4, 0.6, 0.5, 0.5], [0.5] * 4)) == [False, False, False]
     assert verdicts(said([0.6, 0.6, 0.6, 0.6], [0.5] * 4))[0]  # more than comparable is no failure
     untested = said([0.4, 0.6, 0.5, 0.5], [0.5] * 4, lost=0.02)
-    assert [claim.said for claim in untested[:2]] == ["not testable here"] * 2 and "2.0 under FoE" in untested[
+    assert [claim.said for claim in untested[:2]] == ["not testable here"] * 2 and "2.0 +- 0 under FoE" in untested[
         0
     ].control
+
+    for lost in (bitten(other, off=0.1), bitten(other).isel(seed=[0])):
+        open_ = other_systems.over_rcgd_ef(lost, by([0.5, 0.6, 0.6, 0.5]), by([0.6] * 4))
+        assert [claim.said for claim in open_[:2]] == ["not decided"] * 2, "the control costs 20 +- 90, or has one seed"
 
     result = lambda end, up: result_of([[0.5], [end]], ["noAtk", "minAtk"], ["FoE"], up=[100.0, up])
     coordinates = lambda end, up: variants.coordinates(paper("fig4"), result(end, up))
@@ -158,12 +166,13 @@ def test_fedrep_at_a_gamma_is_held_against_share():
 
 
 def test_the_guessed_reason_is_true_only_if_it_holds_everywhere():
-    values = lambda low: xr.DataArray(
-        [[[low, low], [0.5, 0.5]], [[1.0, 1.0], [1.0, 1.0]]],
-        dims=("curve", "attack", "seed"),
-        coords={"curve": ["FedREP 0.1", "SHARE"], "attack": list(methods.ALIE)},
-    )
-    assert [against_share.lower(values(low), "", "").verdict for low in (0.9, 1.1)] == [True, False]
+    def said(*low):
+        values = [[low, [0.5] * len(low)], [[1.0] * len(low)] * 2]
+        coords = {"curve": ["FedREP 0.1", "SHARE"], "attack": list(methods.ALIE)}
+        return against_share.lower(xr.DataArray(values, coords, ("curve", "attack", "seed")), "", "").verdict
+
+    assert [said(0.9, 0.901), said(1.1, 1.101), said(1.0, 1.0)] == [True, False, False]
+    assert said(0.9) is said(1.1) is said(0.5, 1.2, 0.8) is None, "one seed, or seeds that disagree"
 
 
 def test_dissimilarity_is_of_the_means_of_honest_buffers():

@@ -56,13 +56,13 @@ def straight(rounds, evaluations=101):
     return 0.97 * np.arange(evaluations) / rounds
 
 
-def words(*changed, base=(34.0, 35.0, 36.0), **how):
-    """Claims by id, of curves `[change][seed]` at the middle of three rates; at the others they stay at 10%."""
+def words(*changed, base=(34.0, 35.0, 36.0), evaluations=101, place=1, **how):
+    """Claims by id, of curves `[change][seed]` at one of three rates; at the others they stay at 10%."""
     changes = tuple(Change(name, **{"rounds": 100} | how) for name in [BASE, *map(str, range(len(changed)))])
-    curves = np.full((len(changes), 3, 3, 101), 0.1)
-    curves[:, 1] = [[straight(r) for r in row] for row in (base, *changed)]
+    curves = np.full((len(changes), 3, len(base), evaluations), 0.1)
+    curves[:, place] = [[straight(r, evaluations) for r in row] for row in (base, *changed)]
     values = xr.DataArray(curves, dims=("change", "rate", "seed", "evaluation"), coords={
-        "change": [change.name for change in changes], "rate": range(3), "evaluation": range(101)})  # fmt: skip
+        "change": [change.name for change in changes], "rate": range(3), "evaluation": range(evaluations)})  # fmt: skip
     made = mcmahan_causes.judge(Config(changes), xr.Dataset({"accuracy": values}))
     return {claim.id: claim.said for claim in made.claims}, {claim.id: claim.found for claim in made.claims}
 
@@ -76,8 +76,11 @@ def test_what_has_the_printed_rounds():
     assert found["at the next smaller rate of the grid"] == "no rate gets there in 100 rounds with every seed"
     of_one, found = words([30, 31, 32], cell=mcmahan_causes.ONE, base=(50.0, 51.0, 52.0))
     assert found["0"].startswith("31.0 rounds (30.0 to 32.0, 3 seeds), 0.10 times the printed")
-    never, _ = words([300, 300, 300], rounds=109)
-    assert never["0"] == "differs", "more than 1.25 times 87"
+    never, _ = words([300, 300, 300], [130, 131, 300], rounds=140, evaluations=141)
+    assert never["0"] == "not decided", "a rate outside the grid may get there"
+    assert never["1"] == "differs", "more than 1.25 times 87 at a rate inside"
+    assert words([85, 87, 89], place=2)[0]["0"] == "not decided", "the edge of the grid"
+    assert words([85], base=(34.0,))[0]["0"] == words([20], base=(34.0,))[0]["0"] == "not decided", "one seed"
     assert of_one["0"] == "differs" and "ours" not in found["0"]
 
 
@@ -96,8 +99,8 @@ def test_the_best_rate_of_the_base_is_the_one_of_its_row():
         "change": [BASE], "rate": range(3), "evaluation": range(101)})  # fmt: skip
     values[0, 1, :2], values[0, 0, 0] = straight(40.0), straight(20.0)
     rounds = mcmahan_causes.of_base(Config((Change(BASE, rounds=100),)), xr.Dataset({"accuracy": values}))
-    assert np.isfinite(rounds["evaluated every 10 rounds"]).sum() == 2
-    assert np.isfinite(rounds["at the next smaller rate of the grid"]).sum() == 1
+    assert np.isfinite(rounds["evaluated every 10 rounds"].rounds).sum() == 2
+    assert np.isfinite(rounds["at the next smaller rate of the grid"].rounds).sum() == 1
 
 
 def test_evaluations_that_another_change_lacks_are_left_out():

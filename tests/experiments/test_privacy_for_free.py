@@ -22,10 +22,12 @@ def test_designs_share_eps_and_the_last_one_the_energy():
     np.testing.assert_allclose((q[4] * (1 + 650 * own[4])).sum(), q[1].sum())
 
 
-def result_of(objectives, own=0.9):
+def result_of(objectives, own=0.9, off=0.0):
+    """`off`: how far accuracies of seeds are apart where users add noise."""
     seeds = np.array([-0.01, 0.0, 0.01])
     values = np.array(objectives)[:, None, None] + seeds[None, :, None]
     accuracy = np.array([0.9, 0.9, 0.8, own, 0.2])[:, None, None] + 0 * seeds[None, :, None]
+    accuracy[3] += off * np.array([[-1.0], [0.0], [1.0]])
     each = ("design", "seed", "evaluation")
     return xr.Dataset({
         "objective": (each, values), "accuracy": (each, accuracy), "failed": ("design", np.zeros(5)),
@@ -45,3 +47,4 @@ def test_verdicts_follow_from_objectives():
     assert verdicts([1.0, 1.2, 1.2, 1.2, 9.0])["allocated"] is None  # falling levels are no worse: not testable
     assert verdicts([1.0, 1.2, 1.5, 1.2, 1.0])["same-energy"] is False
     assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0], 0.8)["own-noise"] is False
+    assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0], 0.9, 0.1)["own-noise"] is None

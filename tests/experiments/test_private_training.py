@@ -186,3 +186,22 @@ def test_scattering_of_a_constant_image():
     assert maps.shape == (1, 81, 7, 7)
     np.testing.assert_allclose(maps[0, 0], 1, atol=1e-4)
     assert np.abs(maps[0, 1:]).max() < 1e-6
+
+
+EVEN = np.array([0.0, 0.002, -0.002])
+
+
+@pytest.mark.parametrize(
+    ("sums", "alone", "word"),
+    [
+        ([0.90 + EVEN, 0.90 + EVEN], [0.80 + EVEN, 0.90 + EVEN], "holds"),  # where noise costs nothing it is not asked
+        ([0.80 + EVEN, 0.90 + EVEN], [0.80 + EVEN, 0.90 + EVEN], "does not hold"),
+        ([0.84 + 20 * EVEN, 0.90 + EVEN], [0.80 + EVEN, 0.90 + EVEN], "not decided"),
+        ([0.84 + EVEN, 0.90 + EVEN], [0.80 + 40 * EVEN, 0.90 + EVEN], "not decided"),  # the control costs 10 +- 20
+        ([0.90 + EVEN, 0.90 + EVEN], [0.90 + EVEN, 0.90 + EVEN], "not testable here"),
+        ([[0.90], [0.90]], [[0.80], [0.90]], "not decided"),
+    ],
+)
+def test_a_secure_sum_is_judged_where_noise_costs_something(sums, alone, word):
+    of = lambda rows: xr.DataArray(np.array(rows), {"epsilon": [1.0, 16.0]}, ("epsilon", "seed"))
+    assert equal_epsilon.summed(of(sums), of(alone)).said == word

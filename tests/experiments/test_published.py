@@ -50,6 +50,12 @@ def test_the_word(values, better, word):
     assert claim("x", "x", values, THEIRS, 0.5, better=better, differs="").said == word
 
 
+def test_a_run_without_a_value_is_not_called_a_single_seed():
+    found = claim("x", "x", [96.7, math.nan, 96.9], THEIRS, 0.5)
+    assert (found.verdict, found.why, found.found) == (None, Open.UNDECIDED, "values of runs: 96.70, 96.90")
+    assert found.note == "1 of 3 runs have no value"
+
+
 def test_at_the_margin():
     exact = Printed(0.0, 0.01, 1000)
     for apart, same in ((0.49, True), (0.51, False)):

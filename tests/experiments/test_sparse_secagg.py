@@ -37,14 +37,33 @@ def test_a_verdict_follows_from_the_data():
 
 def test_a_smaller_loss_than_the_papers_is_no_failure():
     comparison, config = script("comparison"), FIGURES["fig6"].scales["paper"]
-    ends = lambda value: (("num_clients", "seed", "evaluation"), [[[0.1, value]]])
 
-    def said(lost):
-        both = (("num_clients", "system", "seed", "evaluation"), [[[[0.1, 0.5]], [[0.1, 0.9 - lost]]]])
-        runs = xr.Dataset({"accuracy": both, "accuracy_iid": ends(0.9)}, {"system": ["SecAgg", "SparseSecAgg"]})
+    def said(*lost):
+        curves = lambda end: [[one, one] for one in end]
+        both = [curves([0.5] * len(lost)), curves(0.9 - np.array(lost))]
+        runs = xr.Dataset(
+            {"accuracy": (("num_clients", "system", "seed", "evaluation"), [both]),
+             "accuracy_iid": (("num_clients", "seed", "evaluation"), [curves([0.9] * len(lost))])},
+            {"system": ["SecAgg", "SparseSecAgg"], "num_clients": [25]},
+        )  # fmt: skip
         return verdicts(comparison.below_iid(config, runs))
 
-    assert said(0.0) == said(0.03) == [True] and said(0.04) == [False]
+    assert said(0.0, 0.001) == said(0.03, 0.03) == [True] and said(0.04, 0.041, 0.042) == [False]
+    assert said(0.0) == said(0.5) == said(0.01, 0.05, 0.03) == said(np.nan, np.nan) == [None]
+
+
+def in_a_figure(rounds):
+    """What reaches the target in so many `[num_clients, system, seed]` rounds; a round has 7.87 times the bytes."""
+    reached = np.arange(100) >= np.asarray(rounds)[..., None]
+    numbers, _, seeds = np.shape(rounds)
+    by = ("num_clients", "system", "seed", "round")
+    upload = np.broadcast_to(np.array([787.0, 100.0])[:, None, None], (numbers, 2, seeds, 99))
+    return xr.Dataset(
+        {"accuracy": ((*by[:3], "evaluation"), reached.astype(float)), "upload": (by, upload),
+         "seconds_upload": (by, np.ones(upload.shape))},
+        coords={"num_clients": 25 * np.arange(1, numbers + 1), "system": ["SecAgg", "SparseSecAgg"],
+                "evaluation": np.arange(100), "round": np.arange(1, 100)},
+    )  # fmt: skip
 
 
 def test_totals_stop_at_the_round_that_reaches_the_target():
@@ -60,23 +79,73 @@ def test_totals_stop_at_the_round_that_reaches_the_target():
 
 def test_the_ratio_of_the_paper_is_recognised_where_it_is_there():
     """Upload and rounds apart: 8 times the bytes a round, and as many rounds, or 2.25 times as many."""
-    comparison, config = script("comparison"), FIGURES["fig5"].scales["paper"]._replace(num_clients=(25,))
+    comparison = script("comparison")
+    config = FIGURES["fig5"].scales["paper"]._replace(num_clients=(25,))
+    said = lambda secagg, sparse: verdicts(
+        comparison.claims(config, comparison.Paper(17.9, 1.8), in_a_figure([[secagg, sparse]]))
+    )
+    assert said([9, 9, 9], [4, 4, 4]) == [True, True, True, True]
+    assert said([40, 41, 42], [40, 41, 42]) == [False, True, False, False]
+    assert said([9], [4]) == said([40], [40]) == [None, True, None, None], "one seed"
+    assert said([9, 2, 40], [4, 9, 12]) == [None, True, None, None], "wide"
+    assert said([9, 9, 999], [4, 4, 4]) == [None, True, None, None], "not reached"
 
-    def said(secagg_rounds):
-        reached = [[[float(j >= rounds) for j in range(10)]] for rounds in (secagg_rounds, 4)]
-        upload = [np.full((1, 9), bytes_sent) for bytes_sent in (787.0, 100.0)]
-        result = xr.Dataset(
-            {"accuracy": (("num_clients", "system", "seed", "evaluation"), [reached]),
-             "upload": (("num_clients", "system", "seed", "round"), [upload]),
-             "seconds_upload": (("num_clients", "system", "seed", "round"), np.ones((1, 2, 1, 9)))},
-            coords={"num_clients": [25], "system": ["SecAgg", "SparseSecAgg"], "evaluation": np.arange(10),
-                    "round": np.arange(1, 10)},
-        )  # fmt: skip
-        return verdicts(comparison.claims(config, comparison.Paper(17.9, 1.8), result))
 
-    assert said(secagg_rounds=9) == [True, True, True, True]
-    assert said(secagg_rounds=4) == [False, True, False, False]
-    assert said(secagg_rounds=10) == [None, True, None, None]
+def test_claims_on_rounds_need_seeds():
+    comparison, config = script("comparison"), FIGURES["fig3"].scales["paper"]
+    said = lambda *rounds: verdicts(comparison.rounds(config, in_a_figure(rounds)))
+    assert said([[20, 21, 20], [22, 23, 22]], [[30, 30, 31], [33, 33, 34]]) == [True, True]
+    assert said([[20, 21, 20], [40, 41, 42]], [[20, 21, 20], [40, 41, 42]]) == [False, False]
+    assert said([[20], [22]], [[30], [33]]) == said([[20, 30, 10], [22, 50, 12]], [[30, 3, 40], [33, 9, 43]])
+    assert said([[20], [22]], [[30], [33]]) == said([[20, 20], [22, 999]], [[30, 30], [33, 33]]) == [None, None]
+
+
+def test_the_revealed_fraction_has_a_sample_in_every_round():
+    comparison = script("comparison")
+    axes = {"num_clients": [25, 50], "system": ["SecAgg", "SparseSecAgg"], "seed": [0], "round": range(4)}
+
+    def said(few, many):
+        values = np.array([[[few], [few]], [[many], [many]]])
+        return verdicts(comparison.revealed(None, xr.Dataset({"revealed_all": (tuple(axes), values)}, axes)))
+
+    assert said([0.5, 0.51, 0.5, 0.51], [0.4, 0.41, 0.4, 0.4]) == [True]
+    assert said([0.4, 0.41, 0.4, 0.41], [0.4, 0.41, 0.4, 0.41]) == [False]
+    assert said([0.5, 0.51, 0.5, np.nan], [0.4, 0.41, 0.4, 0.4]) == [True], "one was run for fewer rounds"
+    assert said([0.5, 0.3, 0.7, 0.4], [0.4, 0.45, 0.5, 0.5]) == [None]
+
+
+def accuracies(systems, sparse, ours):
+    ends = [ours if name.startswith(("common", "thresholded")) else sparse for name in systems]
+    values = np.stack([np.zeros_like(ends), ends], -1)
+    return xr.DataArray(values, {"system": list(systems), "evaluation": [0, 30]}, ("system", "seed", "evaluation"))
+
+
+@pytest.mark.parametrize("card", ["repair", "thresholded"])
+@pytest.mark.parametrize(
+    ("sparse", "ours", "verdict"),
+    [
+        ([0.90, 0.91, 0.90], [0.90, 0.91, 0.898], True),
+        ([0.90, 0.91, 0.90], [0.87, 0.88, 0.868], False),
+        ([0.90, 0.91, 0.90], [0.87, 0.97, 0.90], None),
+        ([0.90], [0.90], None),
+        ([0.90], [0.50], None),
+    ],
+)
+def test_as_accurate_needs_seeds(card, sparse, ours, verdict):
+    of, config = script(card), FIGURES[card].scales["cpu"]
+    by = {"system": list(of.SYSTEMS), "seed": range(len(sparse)), "round": [1]}
+    ones = xr.DataArray(np.ones([len(axis) for axis in by.values()]), by)
+    attacked = of.ATTACKED if card == "repair" else of.READ
+    read = {"attacked": list(attacked)} | ({} if card == "repair" else {"figure": ["value", "standard error"]})
+    read |= {"size": [1, 2] if card == "repair" else [1, 2, 3]}
+    result = xr.Dataset({
+        "accuracy": accuracies(of.SYSTEMS, sparse, ours), "upload": ones, "honest_mean": ones,
+        "failed": 0 * ones.isel(round=0, drop=True), "most_up": ("system", [1.0] * len(of.SYSTEMS)),
+        "most_down": ("system", [1.0] * len(of.SYSTEMS)),
+        "read": xr.DataArray(np.full([len(axis) for axis in read.values()], 0.1), read),
+    })  # fmt: skip
+    found = [claim.verdict for claim in of.claims(config, result) if claim.id.endswith("accuracy")]
+    assert found == [verdict] * 2
 
 
 def test_masks_are_timed_where_they_are_expanded():

@@ -80,9 +80,9 @@ def test_there_is_no_leakage_to_show_where_delta_is_1():
     assert np.isnan(list(script("leakage").of_round(np.full(200, 0.04), 1.0, 0.1).values())).all()
 
 
-def accuracies(ends, **dims):
-    """That rise evenly to `ends`, of two seeds 0.2 points apart; differences of runs have no noise."""
-    values = np.asarray(ends, float)[..., None, None] * np.linspace(0, 1, 3) + np.array([[-0.001], [0.001]])
+def accuracies(ends, *, off=0.001, **dims):
+    """That rise evenly to `ends`, of two seeds `off` below and above; differences of runs have no noise."""
+    values = np.asarray(ends, float)[..., None, None] * np.linspace(0, 1, 3) + np.array([[-off], [off]])
     dims = {**dims, "seed": [0, 1], "iteration": [0, 5, 10]}
     return xr.DataArray(values, dims, tuple(dims))
 
@@ -155,7 +155,7 @@ def test_channel_aware_cells_are_those_of_a_round(clip, noise, cells, round_):
 def table(config, ends, participants):
     columns = {"sampling": config.columns}
     counted = xr.DataArray(np.tile(np.asarray(participants, float)[:, None], 2), columns, ("sampling", "seed"))
-    accuracy = accuracies(ends, **columns)
+    accuracy = accuracies(ends, off=0.0002, **columns)
     return xr.Dataset({"participants": counted, "accuracy": accuracy}, columns)
 
 
@@ -190,6 +190,23 @@ def test_a_panel_that_chose_t_is_no_evidence_and_the_other_is_a_trend():
     assert all("picked" in fitted[column].control for column in columns)
     assert [other[column].said for column in columns] == ["agrees in trend", "agrees in trend", "differs in trend"]
     assert other["between"].said == "agrees in trend" and other["eps_l uniform p = 0.3"].said == "holds"
+
+
+@pytest.mark.parametrize(
+    ("values", "word"),
+    [
+        ([84.1, 84.4, 84.6], "reproduced"),
+        ([79.8, 80.1, 80.3], "differs"),
+        ([88.8, 89.1, 89.3], "better than printed"),
+        ([60.0, 84.0, 99.0], "not decided"),  # the wider seeds spread, the less they say
+        ([84.3], "not decided"),
+        ([99.0], "not decided"),  # one seed, however far
+    ],
+)
+def test_a_printed_accuracy_is_judged_by_its_interval_not_by_the_range_of_seeds(values, word):
+    cells, config = script("cells"), FIGURES["fig4"].scales["paper"]
+    found = cells._accuracy(config, "b", "channel-aware", "84.33", np.array(values))
+    assert found._replace(differs="").said == word and found.expected == "84.33%"
 
 
 def fig3_of(unknown, known, moments):
