@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, Antennas, ClientData, Key
+from fedjax_priv.base import Algorithm, Antennas, ClientData, Cohort, Key
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
 from fedjax_priv.ledger.entry import Entry, worst
@@ -40,23 +40,31 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, ro
     if algorithm.draw is None:
         raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
     who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
-    each = ("round", "client")
-    here, turned = who.selected, who.coefficient
-    told: dict[str, tuple] = {} if isinstance(turned, tuple) else {
-        "coefficient_real": (each, turned[..., 0]), "coefficient_imaginary": (each, turned[..., 1])
-    }  # fmt: skip
-    if isinstance(who.antennas, Antennas):
-        parts = np.moveaxis(np.asarray(who.antennas.gain), 3, 2)
-        told["antenna_gains"] = ((*each, "antenna_gains_place"), parts.reshape(*parts.shape[:2], -1))
+    each, here = ("round", "client"), who.selected
     return xr.Dataset(
         {
             "client_id": (each, who.client), "counted": (each, here), "gain": (each, who.gain),
             "status": (("round",), np.zeros(rounds, np.int32)), "join_probability": (each, who.participation),
-            "up_bytes": (("phase", *each), 1.0 * here[None]), "staleness": (each, who.staleness), **told,
+            "up_bytes": (("phase", *each), 1.0 * here[None]), "staleness": (each, who.staleness), **_told(who),
         },
         {"phase": ["upload"], "round": np.arange(1, rounds + 1)},
         {"num_params": sum(leaf.size for leaf in jax.tree.leaves(params))},
     )  # fmt: skip
+
+
+def _told(who: Cohort) -> dict[str, tuple]:
+    """What only some draws know of a cohort, as their runs record it."""
+    each, told = ("round", "client"), dict[str, tuple]()
+    if not isinstance(turned := who.coefficient, tuple):
+        told |= {"coefficient_real": (each, turned[..., 0]), "coefficient_imaginary": (each, turned[..., 1])}
+    if isinstance(who.antennas, Antennas):
+        parts = np.moveaxis(np.asarray(who.antennas.gain), 3, 2)
+        told["antenna_gains"] = ((*each, "antenna_gains_place"), parts.reshape(*parts.shape[:2], -1))
+    if not isinstance(who.factor, tuple):
+        told["factor"] = (each, who.factor)
+    if not isinstance(who.level, tuple):
+        told["level"] = (each, np.where(who.level > 0, who.level, np.nan))  # NaN: nobody may send
+    return told
 
 
 def rounds_within(

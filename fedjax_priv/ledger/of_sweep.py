@@ -11,8 +11,11 @@ from fedjax_priv.ledger.by_round import epsilon_by_round
 from fedjax_priv.runs.grid import Axis, Grid, Point, checked_grid
 from fedjax_priv.runs.shared_programs import axis_kinds
 
-_READ = ("client_id", "counted", "status", "join_probability", "gain", "up_bytes")
-"""Of a run, by accountants."""
+_READ = (
+    "client_id", "counted", "status", "join_probability", "gain", "up_bytes", "staleness", "factor", "level", "sat_out",
+    "antenna_gains", "coefficient_real", "coefficient_imaginary",
+)  # fmt: skip
+"""Of a run, by accountants. They are given nothing else, so that runs which share an answer are alike in all of it."""
 
 
 def epsilon_of_sweep(
@@ -67,7 +70,7 @@ def _run_at(result: xr.Dataset, grid: Grid, point: Point) -> xr.Dataset | None:
     for dim in ("round", "client"):
         run = run.isel({dim: run.client_id.notnull().any(({"round", "client"} - {dim}).pop()).values})
     there = [str(phase) for phase in run.phase.values if run.up_bytes.sel(phase=phase).notnull().any()]
-    run = run.sel(phase=there)
+    run = run.sel(phase=there)[[name for name in _READ if name in run]]
     return run.assign(client_id=run.client_id.astype(int), counted=run.counted.astype(bool))
 
 
@@ -83,7 +86,7 @@ def _made(
 def _question(algorithm: Algorithm, run: xr.Dataset, data: ClientData) -> tuple:
     """All that an accountant reads, as bytes."""
     leaves, structure = jax.tree.flatten((algorithm.release, algorithm.steps, data.count))
-    read = [run[name].values for name in _READ if name in run]
+    read = [values for name in run.data_vars for values in (str(name), run[name].values)]
     bytes_of = lambda a: a if isinstance(a, str) or callable(a) else (np.asarray(a).tobytes(), np.shape(a))
     return (structure, *map(bytes_of, leaves), *map(bytes_of, read))
 

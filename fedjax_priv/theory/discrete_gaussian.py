@@ -148,7 +148,8 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: str = "discrete_gauss
       law: "discrete_gaussian" or "skellam".
 
     Raises:
-      ValueError: there is no such grid: `bits` are too few for `shares`.
+      ValueError: there is no such grid: `bits` are too few for `shares`, or `epsilon` is too small for the orders of
+        `skellam.ORDERS` at `delta`.
 
     Examples:
       >>> grid = calibrated(Sum(clip=1.0, shares=100, num_coordinates=256, bits=16), epsilon=1.0, delta=1e-5)
@@ -164,7 +165,11 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: str = "discrete_gauss
         """s, the noise of one client in grid points."""
         norm = float(norm_bound(of.clip / step, of.num_coordinates, of.failure))
         excess = lambda log_scale: spent(of, norm, math.exp(log_scale), delta) - target
-        return math.exp(_zero(excess, math.log(0.5) if law == "discrete_gaussian" else -_FAR, _FAR))
+        largest = math.log(norm) + _FAR
+        if excess(largest) > 0:
+            allowed = f"large enough for Renyi orders up to {skellam.ORDERS[-1]} at delta = {delta:g}"
+            _validate.fail("epsilon", target, allowed)
+        return math.exp(_zero(excess, math.log(0.5) if law == "discrete_gaussian" else -_FAR, largest))
 
     def excess(log_step: float) -> float:
         step = math.exp(log_step)
@@ -212,7 +217,7 @@ def _check_grid(grid: Grid) -> None:
     _validate.number("(0, inf)", deviation=grid.deviation)
 
 
-_FAR, _FINE, _COARSE = 25.0, 20.0, 10.0  # logarithms of scales, and of steps over clips
+_FAR, _FINE, _COARSE = 25.0, 20.0, 10.0  # logarithms of scales over norms, and of steps over clips
 
 
 def _zero(decreasing, low: float, high: float) -> float:

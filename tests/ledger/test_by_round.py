@@ -9,6 +9,7 @@ from refusals import refused
 from fedjax_priv import losses, models, simulate, systems
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
+from fedjax_priv.layers import within_budget
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, rounds_within, worst
 from fedjax_priv.ledger.prefixes import POINTS, by_prefix
@@ -99,6 +100,50 @@ def test_the_plan_of_a_run_is_what_happens():
     assert plan.attrs["num_params"] == run.attrs["num_params"]
     for before, after in zip(*(ledger(algorithm, each, DATA, delta=DELTA) for each in (plan, run)), strict=True):
         assert worst(before.proved) == worst(after.proved)
+
+
+def buffered(noise_multiplier=2.0):
+    """Times of jobs are fixed, and factors of updates are drawn."""
+    return systems.secure_fedbuff(
+        local(), num_clients=N, num_params=D, buffer_size=2, clip=1.0, noise_multiplier=noise_multiplier,
+        normalize="buffer", weight_levels=4, job_law="fixed", mean_time=np.array([1, 1.3, 3.1, 7.7, 2, 5], np.float32),
+    )  # fmt: skip
+
+
+ONLY_SOME_TELL = {
+    "factor": buffered(),
+    "level": systems.wireless(
+        local(), clip=1.0, noise_variance=1.0, receiver_noise=0.5, participation=0.5, level=within_budget(0.6, 1.2)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONLY_SOME_TELL)
+def test_a_plan_has_what_only_some_draws_know(name):
+    algorithm = ONLY_SOME_TELL[name]
+    run = simulate(algorithm, KEY, PARAMS, DATA, rounds=ROUNDS, progress=False)
+    plan = planned(algorithm, KEY, PARAMS, DATA, ROUNDS)
+    np.testing.assert_array_equal(plan[name], run[name])
+    assert len(set(plan[name].values.ravel().tolist())) > 1
+    for before, after in zip(*(ledger(algorithm, each, DATA, delta=DELTA) for each in (plan, run)), strict=True):
+        assert worst(before.proved) == worst(after.proved)
+
+
+def weights_of(run):
+    """The most that any client pays after each round, of factors of at most 4, times z squared."""
+    taken = (run.up_bytes.sel(phase="upload") > 0).values
+    spent = [(run.factor.values / 4) ** 2 * taken * (run.client_id.values == who) for who in range(N)]
+    return np.sum(spent, axis=2).cumsum(1).max(0)
+
+
+def test_a_budget_of_buffers_is_that_of_the_factors_that_will_be_drawn():
+    spent = weights_of(planned(buffered(), KEY, PARAMS, DATA, 8))
+    after = gaussian.epsilon(DELTA, np.sqrt(spent) / 2)
+    assert spent[4] < spent[7]
+    last = int(np.flatnonzero(spent == spent[4])[-1]) + 1
+    assert rounds_within(buffered(), KEY, PARAMS, DATA, float(after[4]) * (1 + 1e-6), delta=DELTA, most=8) == last
+    z = noise_for(buffered, KEY, PARAMS, DATA, 2.0, delta=DELTA, rounds=8)
+    assert 2 * (1 - 1e-4) < gaussian.epsilon(DELTA, np.sqrt(spent[-1]) / z) <= 2
 
 
 def test_a_run_ends_at_the_last_round_within_its_budget():

@@ -3,11 +3,12 @@
 import jax
 import numpy as np
 import pytest
-from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, by_round, local
+from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round, local, weights_of
 
 from fedjax_priv import systems
 from fedjax_priv.ledger import epsilon_of_sweep, of_sweep, planned
 from fedjax_priv.runs.grid import checked_grid, join
+from fedjax_priv.theory import gaussian
 
 AXES = {"noise_multiplier": [1.0, 2.0], "separation": [1, 2], "seed": [0, 1]}
 OUTSIDER, LAST = "outsider, add/remove", (1, 1, 1)
@@ -19,10 +20,14 @@ def make(noise_multiplier, separation):
 
 
 def run_at(noise_multiplier, separation, seed):
+    return run_of(make(noise_multiplier, separation), seed, noise_multiplier)
+
+
+def run_of(algorithm, seed, noise_multiplier=1.0, rounds=4):
     """As `simulate` returns it, without training."""
-    run = planned(make(noise_multiplier, separation), jax.random.fold_in(KEY, seed), PARAMS, DATA, 4)
+    run = planned(algorithm, jax.random.fold_in(KEY, seed), PARAMS, DATA, rounds)
     accuracy = ("evaluation", [0.1, 0.5 + 0.1 * noise_multiplier + 0.1 * seed])
-    run = run.assign(failed_rounds=0, accuracy=accuracy, round=np.arange(1, 5), evaluation=[0, 4])
+    run = run.assign(failed_rounds=0, accuracy=accuracy, round=np.arange(1, rounds + 1), evaluation=[0, 4])
     return run.assign_coords(client=np.arange(run.sizes["client"])).drop_attrs()
 
 
@@ -48,6 +53,18 @@ def test_each_point_has_the_eps_of_its_run_and_settings_are_asked_for_once(resul
     assert len(asked) == 4  # seeds change nothing where all coins fall on one side
     high, low = (found.sel(noise_multiplier=z, separation=1, adversary=OUTSIDER).max() for z in (1.0, 2.0))
     assert high > 1.5 * low
+
+
+def test_runs_that_differ_in_the_factors_of_updates_only_have_an_eps_each():
+    """Whose job ends when is fixed, so that all else is the same; the cheaper run comes first."""
+    axes = {"seed": [3, 0]}
+    grid = checked_grid(axes)
+    runs = {point: run_of(buffered(), **grid.at(point), rounds=10) for point in grid.points}
+    result = join(runs, grid, {"num_params": 8})
+    found = epsilon_of_sweep(buffered, axes, result, DATA, delta=DELTA).sel(adversary="device, zero-out")
+    paid = np.array([weights_of(run) for run in runs.values()])
+    assert paid[0, -1] < paid[1, -1]
+    np.testing.assert_allclose(found, gaussian.epsilon(DELTA, np.sqrt(paid) / 2), rtol=1e-6)
 
 
 def test_other_axes_are_refused(result):

@@ -1,5 +1,9 @@
 """DP-FedAvg against NumPy: clipped, weighted sums over a public number, and noise whoever comes."""
 
+import itertools
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -141,6 +145,50 @@ def test_a_secure_sum_is_that_of_rounded_updates_and_one_that_is_not_opened_is_e
     assert int(closed.group_status[0]) == Status.NOT_RECOVERED and not after.memory.any()
 
 
+def reached(num_clients, rate):
+    """The 1% quantile of the number of clients, by exact fractions."""
+    below = itertools.accumulate(
+        math.comb(num_clients, k) * rate**k * (1 - rate) ** (num_clients - k) for k in range(num_clients + 1)
+    )
+    return next(number for number, probability in enumerate(below) if probability >= Fraction(1, 100))
+
+
+FEW, MANY = {"num_clients": 100, "sampling_rate": 0.1}, {"num_clients": 1000, "sampling_rate": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (FEW, 6),  # of 10 expected
+        (FEW | {"neighbours": 8}, 5),  # the majority of a client's holders
+        (FEW | {"threshold": 9}, 9),
+        (FEW | {"consistency": True}, 21),  # no two lists can be signed by so many of 40
+        (FEW | {"capacity": 10}, 6),
+        (MANY, reached(1000, Fraction(1, 10))),
+        (MANY | {"dropout": 0.15, "leave": 0.1}, reached(1000, Fraction(765, 10_000))),
+        (MANY | {"dropout": 0.6}, 51),
+        ({"num_clients": 1000, "sampling_rate": 0.2, "separation": 2}, reached(500, Fraction(1, 5))),
+        ({"num_clients": 5, "sampling_rate": 1.0}, 3),
+        ({"num_clients": 50, "sampling_rate": 0.02}, 2),
+        ({"num_clients": 50, "cohort_size": 20}, 11),
+    ],
+)
+def test_the_threshold_of_a_secure_sum_is_one_that_rounds_reach(how, expected):
+    """What 99 rounds of 100 reach, a majority of those expected at least, and of those that may come at most."""
+    assert made(secure=True, elide=True, **how).release.masks.quorum.threshold == expected
+
+
+def test_secure_sums_of_few_clients_that_come_by_coins_are_opened():
+    """100 clients at rate 0.1: as often as 6 or more come. A majority of the capacity comes in one round of 1,000."""
+    data, rounds = targets(100, 2), 200
+    system = made(secure=True, elide=True, num_clients=100, sampling_rate=0.1, server=optax.sgd(0.0), block=None)
+    _, infos = rounds_of(system, KEY, jnp.zeros(2), data, rounds)
+    opened = np.asarray(infos.counted).any(1)
+    likely = 1 - sum(math.comb(100, k) * 0.1**k * 0.9 ** (100 - k) for k in range(6))
+    assert not np.asarray(infos.status).any() and 0.94 < likely < 0.95
+    assert abs(opened.mean() - likely) < 4 * np.sqrt(likely * (1 - likely) / rounds)
+
+
 def test_noise_of_a_round_that_failed_is_not_drawn_again():
     counting = ServerNoise(lambda d: jnp.int32(0), lambda key, state, d: (jnp.full(d, state, jnp.float32), state + 1))
     broken = optax.GradientTransformation(lambda p: (), lambda g, s, p=None: (jnp.nan * g, s))
@@ -170,7 +218,16 @@ def test_bits_are_the_model_down_and_an_update_up():
     assert bits.keys() == {"model", "upload"} and 0 < came.sum() < N
 
 
+def of_traced(name):
+    """A secure system by coins, as a sweep would build it."""
+    return jax.eval_shape(lambda p: made(secure=True, sampling_rate=0.5, **{name: p}) and p, 0.1)
+
+
 test_bad_arguments = refused(
+    *(
+        (lambda name=name: of_traced(name), f"{name} must be known when the program is")
+        for name in ("dropout", "leave")
+    ),
     *(
         (lambda how=how: made(**how), message)
         for how, message in (
@@ -192,5 +249,5 @@ test_bad_arguments = refused(
             ({"threshold": 2}, "threshold must not be given with secure=False, got 2"),
             ({"cohort_size": 1, "secure": True}, "secure must be False in cohorts of one client"),
         )
-    )
+    ),
 )

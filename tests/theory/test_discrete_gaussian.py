@@ -124,6 +124,16 @@ def test_the_least_noise_is_half_a_step_even_where_eps_would_allow_less():
     assert grid.deviation == pytest.approx(grid.step / 2, rel=1e-12) and theory.epsilon(of, grid, DELTA) < 1e9
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_noise_of_many_norms_on_a_fine_grid_is_that_of_the_gaussian_mechanism(law):
+    """At its Renyi divergences a / (2 s^2), converted by Canonne, Kamath and Steinke 2020, for one client of norm 1."""
+    target, small, a = 0.03, 1e-12, skellam.ORDERS.astype(float)
+    s = theory.calibrated(theory.Sum(1.0, 1, 1, 32), target, small, law).deviation
+    assert s > 150
+    converted = a / (2 * s**2) + np.log1p(-1 / a) - np.log(small * a) / (a - 1)
+    assert converted.min() == pytest.approx(target, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("shares", "target", "known"),
     [(100, 0.75, 0.235281), (100, 2.0, 0.0397529), (100, 6.0, 0.00583139), (1000, 2.0, 3.97529e-4)],
@@ -151,5 +161,7 @@ test_bad_arguments = refused(
       for f in (lambda grid: theory.epsilon(sum_of(9), grid, DELTA), lambda grid: theory.mean_squared_error(grid, 9))
       for bad, name in each(step=[0.0, -0.1, math.nan], deviation=[0.0, -1.0, math.nan, np.ones(2)])),
     (lambda: theory.calibrated(sum_of(9), 1.0, 2.0), r"delta must be in \(0, 1\), got 2.0"),
+    *((lambda law=law: theory.calibrated(sum_of(9), 1e-3, 1e-12, law),
+       "epsilon must be large enough for Renyi orders up to 1024 at delta = 1e-12, got 0.001") for law in LAWS),
     (lambda: theory.calibrated(sum_of(1000, 4), 1.0, DELTA), "bits must be enough for a sum of 1000 clients at eps"),
 )  # fmt: skip

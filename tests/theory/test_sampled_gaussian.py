@@ -76,6 +76,12 @@ def test_everyone_is_a_gaussian_mechanism():
     assert epsilon(2.0, 1.0, 16, neighbours="replacement") == pytest.approx(gaussian.epsilon(DELTA, 4.0), abs=1e-3)
 
 
+@pytest.mark.parametrize(("z", "rounds"), [(0.05, 3), (0.5, 1000), (1.0, 1000)])
+def test_figures_of_many_hundreds_are_bounds_to_three_digits(z, rounds):
+    exact = gaussian.epsilon(DELTA, np.sqrt(rounds) / z)
+    assert exact <= epsilon(z, 1.0, rounds) < 1.002 * exact
+
+
 def test_one_round_is_exact():
     assert epsilon(1.5, 0.2, 1) == pytest.approx(by_dp_accounting(1.5, 0.2, 1), abs=1e-5)
 

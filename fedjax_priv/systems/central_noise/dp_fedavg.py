@@ -11,6 +11,7 @@ from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, one_sum
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
+from fedjax_priv.systems.central_noise.quorum import with_threshold
 from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
 
@@ -51,6 +52,14 @@ def dp_fedavg(
     Who is protected from whom: figures hold against everybody but the server, which sees every update, or with `secure`
     the exact sum.
 
+    With `secure` and `sampling_rate`, how many clients come is chance, and a sum is opened where at least `threshold`
+    of them survive. If not given, that is so many that 99 of 100 rounds have them, `dropout` and `leave` included, but
+    more than half of the clients expected, and at most a majority of `capacity`: 6 of 100 clients at rate 0.1, with
+    which 94% of the sums are opened, 79 of 1,000. So many colluders of a round, with the server, read single updates.
+    A server that tells clients different lists of survivors reads them alone once 2 `threshold` come, which a
+    `threshold` above half of `capacity` excludes, at the price of rounds that are noise alone. With `consistency` it is
+    that majority.
+
     Args:
       local: training of a client.
       num_clients: clients in the data, N.
@@ -73,8 +82,8 @@ def dp_fedavg(
       count_noise: deviation of the noise on the number of updates that are not clipped, above `noise_multiplier` / 2;
         a twentieth of the expected number of clients if not given. What it takes of `noise_multiplier`, updates get as
         more noise.
-      dropout: probability that an update is lost.
-      leave: with `secure`, probability that a survivor is gone when the server asks for shares.
+      dropout: probability that an update is lost; not traced where `threshold` follows from it.
+      leave: with `secure`, probability that a survivor is gone when the server asks for shares; not traced either.
       secure: sum under pairwise masks, rounded to a grid.
       noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
         that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.
@@ -96,6 +105,9 @@ def dp_fedavg(
     if secure and sampled.most < 2:
         raise ValueError(f"secure must be False in cohorts of one client, whose sum is its update, got {secure}")
     masks, run = MASKS.split(how)
+    channel = erasure(loss_rate(dropout), leave=leave)
+    if secure:
+        masks = with_threshold(masks, sampled, num_clients, dropout, leave)
     noise = independent() if noise is None else noise
     check_bands(noise, sampled.participation)
     about = local, sampled, Weights(weight_cap, mean_weight), noise, noise_multiplier
@@ -112,7 +124,7 @@ def dp_fedavg(
         cohort=sampled.draw,
         local=parts.local,
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
-        channel=erasure(loss_rate(dropout), leave=leave),
+        channel=channel,
         aggregate=parts.aggregate,
         num_clients=num_clients,
         release=CentralNoise(

@@ -20,7 +20,7 @@ _SPLITS = 49  # of delta between two orders
 
 
 def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
-    """For which eps are all rounds together (eps, delta)-private? Exact for one, else an upper bound to 4 digits.
+    """For which eps are all rounds together (eps, delta)-private? Exact for one, else an upper bound to 3 or 4 digits.
 
     Args:
       delta: in (0, 1); composed, not below about 1e-11.
