@@ -95,9 +95,10 @@ def sum_replacement(total: int = MOST) -> FieldAttack:
       >>> print(sent[2])  # 100 - 5 - 7
       [88]
     """
-    if isinstance(total, bool) or not isinstance(total, int) or abs(total) > MOST:
+    _validate.integer(at_least=-MOST, total=total)
+    if total > MOST:
         raise ValueError(f"total must be an integer from -{MOST} to {MOST}, got {total!r}")
-    goal = np.uint32(total % int(field.Q))
+    goal = np.uint32(int(total) % int(field.Q))
 
     def attack(key: Key, elements: Array, honest: Array, byzantine: Array, group: Array) -> UInt32[Array, "n d"]:
         who = members(group, honest, byzantine, len(elements))

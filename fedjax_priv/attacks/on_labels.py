@@ -46,9 +46,10 @@ def byzantine_mask(byzantine: int | Array | np.ndarray, n: int) -> Array | np.nd
     Raises:
       ValueError: it is neither.
     """
-    if isinstance(byzantine, int):
+    if isinstance(byzantine, int | np.integer):
         _validate.integer(at_least=0, byzantine=byzantine)
         return np.arange(n) < byzantine
-    if byzantine.shape != (n,) or byzantine.dtype != bool:
-        raise ValueError(f"byzantine must be a number or a mask [{n}], got {byzantine.dtype} {byzantine.shape}")
+    kind = getattr(byzantine, "dtype", type(byzantine).__name__)
+    if np.shape(byzantine) != (n,) or str(kind) != "bool":
+        raise ValueError(f"byzantine must be a number or a mask [{n}], got {kind} {np.shape(byzantine)}")
     return byzantine

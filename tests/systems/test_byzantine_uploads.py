@@ -199,4 +199,5 @@ test_bad_totals = refuses(
     lambda total: sum_replacement(total),
     (MOST + 1, f"total must be an integer from -{MOST} to {MOST}, got {MOST + 1}"),
     (True, "total must be an integer"),
+    (-MOST - 1, f"total must be an integer >= -{MOST}, got {-MOST - 1}"),
 )
