@@ -66,7 +66,8 @@ def local_sgd(
 
     An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
     partial, and its gradient is the mean over the samples it has. Shuffles depend on the key, the client's number and
-    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0.
+    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0. Parameters are float32,
+    whatever `loss` computes in.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`, or a `RandomLoss`.
@@ -76,7 +77,8 @@ def local_sgd(
       num_epochs: passes over the client's data, each of `ceil(count / batch_size)` steps.
       num_steps: steps of every client, whatever its count. Give exactly one of `num_epochs` and `num_steps`.
       momentum: in [0, 1); may be traced.
-      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero.
+      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero; no
+        matter where `momentum` is 0.
       sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
         sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
         2 G / batch_size. A loss that combines examples is refused (`clients.clipped_gradient`).

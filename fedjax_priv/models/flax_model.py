@@ -25,7 +25,8 @@ def from_flax(
     """Model of a flax module whose only variables are parameters.
 
     Args:
-      module: called on `[b, *input_shape]`; returns logits `[b, classes]`, or `[b, length, classes]` of a sequence.
+      module: called on `[b, *input_shape]`; returns logits `[b, classes]`, or `[b, length, classes]` of a sequence. Its
+        parameters are float32, whatever it computes in: systems refuse a `param_dtype` of another.
       input_shape: shape of one example.
       dtype: of examples, such as int32 for tokens.
       training: further arguments of a call in training, such as `{"train": True}`, of a module with dropout, which
