@@ -96,6 +96,13 @@ def sizes(**values: Any) -> None:
             _validate.integer(**{name: size})
 
 
+def image_sizes(input_shape: Any, least: int = 1) -> None:
+    """Checks the shape of an image, and that its sides are not shorter than `least`."""
+    sizes(input_shape=input_shape)
+    if len(input_shape) != 3 or min(input_shape[:2]) < least:
+        raise ValueError(f"input_shape must be (height, width, channels), at least {least}x{least}, got {input_shape}")
+
+
 def num_params(params: PyTree) -> int:
     """Number of model parameters, `d`.
 
