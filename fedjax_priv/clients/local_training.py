@@ -94,7 +94,7 @@ def local_sgd(
     Raises:
       ValueError: `loss` is no function of two arguments, an argument is out of range, both or none of `num_epochs` and
         `num_steps` are given, or (when training is traced) `batch_size` exceeds the samples per client that `data` has
-        room for.
+        room for, or a schedule returns another shape.
 
     Examples:
       >>> local = local_sgd(lambda params, x: x @ params, learning_rate=0.1, batch_size=10, num_epochs=1)
@@ -205,11 +205,17 @@ def _is_zero(number: Any) -> bool:
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
     """A function from the rounds of each client to their step sizes, `[b]`, or to one step size for all."""
     if not callable(learning_rate):
+        if isinstance(learning_rate, str) or jnp.ndim(learning_rate):
+            raise ValueError(f"learning_rate must be a number > 0, or a schedule as in optax, got {learning_rate!r}")
         constant = _validate.positive(learning_rate=learning_rate)
         return lambda rounds: jnp.asarray(constant, jnp.float32)
 
+    _validate.takes("rounds", learning_rate=learning_rate)
+
     def of(rounds: Array) -> Array:
         rate = jnp.asarray(learning_rate(rounds.astype(jnp.float32)), jnp.float32)
+        if rate.shape not in ((), rounds.shape):
+            raise ValueError(f"learning_rate must return shape () or {rounds.shape}, as rounds have, got {rate.shape}")
         return jnp.where(rate >= 0, rate, jnp.nan)
 
     return of
