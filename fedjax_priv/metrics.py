@@ -13,11 +13,16 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Model
 from fedjax_priv.losses import cross_entropy, token_losses
 
+_MODEL = "models.from_flax(module, shape)"
+
 
 def accuracy(
     model: Model, x: ArrayLike, y: ArrayLike, *, batch_size: int = 500
 ) -> Callable[[PyTree], dict[str, Float[Array, ""]]]:
     """Fraction of examples classified correctly, and mean cross entropy in nats.
+
+    Where a logit is NaN, the class is the first such, and the loss is NaN: an accuracy next to a `test_loss` of NaN is
+    none of a working model.
 
     Args:
       model: a classifier.
@@ -29,8 +34,9 @@ def accuracy(
       `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
-      ValueError: there are no examples, the number of labels differs, or labels are not integers. `evaluate` raises it
-        if a label is none of the model's classes; traced labels are not checked, and make `test_loss` NaN.
+      ValueError: `model` is no `Model`, there are no examples, the number of labels differs, or labels are not
+        integers. `evaluate` raises it if a label is none of the model's classes; traced labels are not checked, and
+        make `test_loss` NaN.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: x * params)
@@ -38,6 +44,7 @@ def accuracy(
       >>> print(jax.jit(evaluate)(np.float32(1.0))["accuracy"])
       0.75
     """
+    _validate.part(Model, _MODEL, model=model)
     x, y = _checked(x, y, 1, batch_size)
     ends = _ends(y)
 
@@ -66,8 +73,8 @@ def attack_success(
 ) -> Callable[[PyTree], dict[str, Float[Array, ""]]]:
     """Fraction of the examples of other labels that are classified as `target` once they have the trigger.
 
-    Examples of the label `target` itself are left out. Compare with the same measure of a run without attack, its base
-    rate.
+    Examples of the label `target` itself are left out, and one with a logit of NaN is classified as nothing. Compare
+    with the same measure of a run without attack, its base rate.
 
     Args:
       model: a classifier.
@@ -81,8 +88,8 @@ def attack_success(
       `evaluate(params) -> {"attack_success": []}`, which can be jitted.
 
     Raises:
-      ValueError: as `accuracy`, but labels may be any integers; all labels are `target`; or `target` is not an integer
-        >= 0, or, when `evaluate` is called, none of the model's classes.
+      ValueError: as `accuracy`, but labels may be any integers; all labels are `target`; `trigger` is no function of
+        examples; or `target` is not an integer >= 0, or, when `evaluate` is called, none of the model's classes.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: x * params)
@@ -91,6 +98,8 @@ def attack_success(
       >>> print(jax.jit(evaluate)(np.float32(1.0))["attack_success"])
       1.0
     """
+    _validate.part(Model, _MODEL, model=model)
+    _validate.takes("examples", trigger=trigger)
     x, y = _checked(x, y, 1, batch_size)
     _validate.integer(at_least=0, target=target)
     others = np.asarray(y) != target
@@ -102,7 +111,7 @@ def attack_success(
         def hit(row: Array) -> Array:
             logits = model.apply(params, row[None])[0]
             _of_classes((int(target), int(target)), logits, "target")
-            return (logits.argmax() == target).astype(jnp.float32)
+            return ((logits.argmax() == target) & ~jnp.isnan(logits).any()).astype(jnp.float32)
 
         return {"attack_success": jax.lax.map(hit, stamped, batch_size=batch_size).mean()}
 
@@ -157,6 +166,7 @@ def sequence_accuracy(
       >>> print(jax.jit(evaluate)(np.eye(3, k=1, dtype=np.float32))["accuracy"])
       1.0
     """
+    _validate.part(Model, _MODEL, model=model)
     x, y = _checked(x, y, 2, batch_size)
     ends = _ends(y)
 

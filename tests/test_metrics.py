@@ -3,6 +3,7 @@ import inspect
 import jax
 import numpy as np
 import pytest
+from refusals import refused
 from sklearn.metrics import accuracy_score, log_loss
 
 from fedjax_priv.base import Model
@@ -88,3 +89,30 @@ def test_a_target_that_is_no_class_is_named():
     with pytest.raises(ValueError, match=r"^target must be of the model's classes, in \[0, 3\), got 3\b"):
         jax.jit(success(3))(1.0)
     assert success(np.int32(2))(1.0)["attack_success"] == 0
+
+
+def test_logits_of_nan_are_no_success_of_an_attack():
+    """`argmax` of NaN is 0, and 0 is the target; one NaN beside the target's logit counts alike."""
+    y, w = np.array([0, 1, 2]), np.eye(3, dtype=np.float32)
+    for x, expected in ((np.full((3, 3), np.nan, np.float32), 0), (np.eye(3, dtype=np.float32), 1)):
+        stamp = lambda rows: rows + np.float32([[2, 0, 0]])
+        assert attack_success(MODEL, x, y, target=0, trigger=stamp)(w)["attack_success"] == expected
+    apart = Model(init=None, apply=lambda params, x: x.at[:, 1].set(np.nan))
+    assert (
+        attack_success(apart, np.ones((3, 3), np.float32), y, target=1, trigger=lambda x: x)(w)["attack_success"] == 0
+    )
+    found = accuracy(MODEL, np.full((3, 3), np.nan, np.float32), y)(w)
+    assert found["accuracy"] == np.float32(1 / 3) and np.isnan(found["test_loss"])
+
+
+X3, Y3 = np.eye(3, dtype=np.float32), np.array([0, 1, 2])
+bare = {measure: inspect.unwrap(measure) for measure in (accuracy, attack_success, sequence_accuracy)}
+test_what_is_no_model_or_trigger_is_named = refused(
+    (lambda: bare[accuracy](3, X3, Y3), "model must be a Model, such as .*, got int$"),
+    (lambda: bare[sequence_accuracy](3, X3, Y3[:, None]), "model must be a Model, such as .*, got int$"),
+    (lambda: bare[attack_success](3, X3, Y3, target=0, trigger=lambda x: x), "model must be a Model, .*, got int$"),
+    (
+        lambda: bare[attack_success](MODEL, X3, Y3, target=0, trigger=3),
+        r"trigger must be a function of \(examples\), got int$",
+    ),
+)

@@ -83,7 +83,7 @@ class Algorithm(NamedTuple):
     draw. It depends on nothing that is trained, so cohorts can be known ahead.
     """
 
-    init: Callable[..., RoundState]  # (key, params, ClientData) -> RoundState
+    init: Callable[..., RoundState]  # (key, params of float32 leaves, ClientData) -> RoundState
     step: Callable[..., tuple[RoundState, RoundInfo]]  # (key, state, ClientData) -> (RoundState, RoundInfo)
     mesh: Mesh | None = None  # the devices that clients are spread over
     block: int | None = None  # clients trained and encoded at once; None: as many as fit

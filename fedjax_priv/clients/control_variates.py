@@ -55,7 +55,7 @@ def controlled(local: Local) -> Local:
     _validate.part(Local, "clients.local_sgd(...)", local=local)
     corrected = local.corrected
     if corrected is None:
-        raise ValueError(f"local must be clients.local_sgd(...) or fedsgd(...), whose steps take a vector, got {local}")
+        raise ValueError("local must be clients.local_sgd(...) or fedsgd(...), whose steps take a vector, got another")
 
     def init(n: int, params: PyTree) -> Controlled:
         return Controlled(local.init(n, params), jnp.zeros((n, ravel_pytree(params)[0].size)))

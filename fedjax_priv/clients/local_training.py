@@ -66,7 +66,8 @@ def local_sgd(
 
     An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
     partial, and its gradient is the mean over the samples it has. Shuffles depend on the key, the client's number and
-    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0.
+    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0. Parameters are float32,
+    whatever `loss` computes in.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`, or a `RandomLoss`.
@@ -76,7 +77,8 @@ def local_sgd(
       num_epochs: passes over the client's data, each of `ceil(count / batch_size)` steps.
       num_steps: steps of every client, whatever its count. Give exactly one of `num_epochs` and `num_steps`.
       momentum: in [0, 1); may be traced.
-      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero.
+      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero; no
+        matter where `momentum` is 0.
       sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
         sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
         2 G / batch_size. A loss that combines examples is refused (`clients.clipped_gradient`).
@@ -92,7 +94,7 @@ def local_sgd(
     Raises:
       ValueError: `loss` is no function of two arguments, an argument is out of range, both or none of `num_epochs` and
         `num_steps` are given, or (when training is traced) `batch_size` exceeds the samples per client that `data` has
-        room for.
+        room for, or a schedule returns another shape.
 
     Examples:
       >>> local = local_sgd(lambda params, x: x @ params, learning_rate=0.1, batch_size=10, num_epochs=1)
@@ -203,11 +205,17 @@ def _is_zero(number: Any) -> bool:
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
     """A function from the rounds of each client to their step sizes, `[b]`, or to one step size for all."""
     if not callable(learning_rate):
+        if isinstance(learning_rate, str) or jnp.ndim(learning_rate):
+            raise ValueError(f"learning_rate must be a number > 0, or a schedule as in optax, got {learning_rate!r}")
         constant = _validate.positive(learning_rate=learning_rate)
         return lambda rounds: jnp.asarray(constant, jnp.float32)
 
+    _validate.takes("rounds", learning_rate=learning_rate)
+
     def of(rounds: Array) -> Array:
         rate = jnp.asarray(learning_rate(rounds.astype(jnp.float32)), jnp.float32)
+        if rate.shape not in ((), rounds.shape):
+            raise ValueError(f"learning_rate must return shape () or {rounds.shape}, as rounds have, got {rate.shape}")
         return jnp.where(rate >= 0, rate, jnp.nan)
 
     return of

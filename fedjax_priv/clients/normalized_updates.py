@@ -72,7 +72,7 @@ def effective_steps(taken: Float32[Array, " b"], momentum: ArrayLike) -> Float32
 def _known_steps(local: Local) -> LocalSteps:
     steps = local.steps
     if not isinstance(steps, LocalSteps):
-        raise ValueError(f"local must be clients.local_sgd(...) or fedsgd(...), which state their steps, got {local}")
+        raise ValueError("local must be clients.local_sgd(...) or fedsgd(...), which state their steps, got another")
     if steps.form == "remembering":
         raise ValueError(
             "local must have a constant learning_rate, proximal 0 and carry_momentum False, got training that remembers"

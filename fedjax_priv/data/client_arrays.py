@@ -36,7 +36,7 @@ def federate(
       partition: `"iid"`, `"shards"`, `"gamma_similarity"`, `"dirichlet"`, `"quantity_skew"`, `"few_labels"` or
         `"lognormal"`: the functions of `partition.py` and `label_splits.py`.
       seed: of the partition, >= 0.
-      clients: rows to return; None: all. In a multi-process run, `processes.clients_of_process`.
+      clients: rows to return, at least one; None: all. In a multi-process run, `processes.clients_of_process`.
       **options: further arguments of the partition, such as `concentration=0.5` for `"dirichlet"`.
 
     Returns:
@@ -78,8 +78,8 @@ def stack_clients(examples: PyTree, parts: Parts, *, clients: slice | None = Non
     Args:
       examples: a pytree of arrays `[N, ...]`, one row per sample, such as `(x, y)`: float32 and finite; uint8, such as
         pixels (`models.from_pixels`); bool; or other integers, such as labels and tokens, that fit int32.
-      parts: the sample numbers of each client, at least one per client.
-      clients: rows to return; None: all. `m` is always that of all clients.
+      parts: the sample numbers of each client, at least one per client. A sample may be with several clients.
+      clients: rows to return, at least one; None: all. `m` is always that of all clients.
 
     Returns:
       examples `[n, m, ...]`, of the same dtypes but for integers, which become int32, and count int32 `[n]`; NumPy
@@ -99,7 +99,9 @@ def stack_clients(examples: PyTree, parts: Parts, *, clients: slice | None = Non
     """
     size = _check_samples(examples)
     _check_parts(parts, size)
-    capacity, parts = max(map(len, parts)), parts[clients or slice(None)]
+    clients = slice(None) if clients is None else clients
+    _check_clients(clients, len(parts))
+    capacity, parts = max(map(len, parts)), parts[clients]
     count = np.array([len(part) for part in parts], np.int32)
 
     def stacked(rows: np.ndarray) -> np.ndarray:
@@ -162,6 +164,13 @@ def _check_parts(parts: Any, num_samples: int) -> None:
         if part.min() < 0 or part.max() >= num_samples:
             raise ValueError(f"parts[{client}] must be sample numbers from 0 to {num_samples - 1}")
     _look_at_the_last(parts, num_samples)
+
+
+def _check_clients(clients: Any, num_clients: int) -> None:
+    if not isinstance(clients, slice) or not range(num_clients)[clients]:
+        raise ValueError(
+            f"clients must be a slice with at least one of {num_clients} clients, such as slice(0, 1), got {clients!r}"
+        )
 
 
 def _look_at_the_last(parts: Sequence[np.ndarray], num_samples: int) -> None:

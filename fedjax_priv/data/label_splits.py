@@ -38,7 +38,9 @@ def few_labels(labels: np.ndarray, num_clients: int, seed: int, *, labels_per_cl
         holders = [client for client, mine in enumerate(held) if number in mine]
         members = rng.permutation(np.flatnonzero(labels == name))
         if len(members) < len(holders):
-            raise ValueError(f"labels must have a sample of {name} for each of {len(holders)} clients")
+            raise ValueError(
+                f"labels must have a sample of {name} for each of {len(holders)} clients, got {len(members)}"
+            )
         for client, piece in zip(holders, np.array_split(members, len(holders)), strict=True):
             parts[client].append(piece)
     return [np.concatenate(pieces) for pieces in parts]
@@ -78,9 +80,10 @@ def lognormal(
     _validate.integer(min_per_label=min_per_label)
     names, size = np.unique(labels, return_counts=True)
     _validate.divides({"number of labels": names.size}, num_clients=num_clients)
-    given = 2 * num_clients // names.size * min_per_label
-    if size.min() <= given:
-        raise ValueError(f"min_per_label must leave samples of each label, got {min_per_label}")
+    holders = 2 * num_clients // names.size
+    if min_per_label > (most := (size.min() - 1) // holders):
+        raise ValueError(f"min_per_label must be at most {most}, to leave samples of each label, got {min_per_label}")
+    given = holders * min_per_label
     weight = rng.lognormal(0, log_deviation, (names.size, num_clients // names.size, 2))
     shares = (size - given)[:, None, None] * weight / weight.sum((1, 2), keepdims=True)
     members = [np.flatnonzero(labels == name) for name in names]

@@ -35,7 +35,8 @@ def pool_of(data: ClientData) -> Pool:
       data: examples `[n, m, ...]` and count `[n]`, NumPy or JAX arrays.
 
     Raises:
-      ValueError: as `checked`, or an array of the examples has another number of clients than the count.
+      ValueError: as `checked`; `data` are no `ClientData`, or an array of the examples has another number of clients
+        than the count.
 
     Examples:
       >>> pool = pool_of(stack_clients(np.arange(6), [np.array([0, 1]), np.array([2, 3]), np.array([4, 5])]))
@@ -43,6 +44,7 @@ def pool_of(data: ClientData) -> Pool:
       [[0 1]
        [4 5]]
     """
+    _validate.part(ClientData, "data.stack_clients(x, parts)", data=data)
     examples, count = jax.tree.map(np.asarray, data.examples), np.asarray(data.count)
     for path, rows in jax.tree.leaves_with_path(examples):
         if rows.shape[:1] != count.shape:

@@ -155,6 +155,14 @@ def lists_of(lying_server: base.LyingServer, alive: Array, cohort: base.Cohort) 
     return base.Lists(jnp.asarray(told), colluding)
 
 
+def check_params(params: PyTree) -> None:
+    """Checks that all leaves are float32, which updates, client state and counts of bits are made for."""
+    for path, leaf in jax.tree.leaves_with_path(params):
+        if getattr(leaf, "dtype", type(leaf)) != np.float32:
+            got = getattr(leaf, "dtype", type(leaf).__name__)
+            raise ValueError(f"params must have float32 leaves, got {got} in params{jax.tree_util.keystr(path)}")
+
+
 def check_clients(data: base.ClientData, num_clients: int | None) -> None:
     """Checks that the data have as many clients as the parts expect."""
     n = data.count.shape[0]

@@ -27,6 +27,7 @@ from fedjax_priv.engine.parts import (
     check_cohort,
     check_direction,
     check_lies,
+    check_params,
     check_size,
     check_total,
     check_types,
@@ -92,7 +93,8 @@ def federated_round(
         channel hides, an `aggregate` that tells clients its numbers where they train earlier models, or a
         `lying_server` whose lies clients do not hear. Also, when `init` or `step` is called, data or a state of
         another number of clients, a cohort too large for an exact sum, a direction of another shape than `[d]`, or a
-        rule whose state changes shape; and when `init` is called outside jit, data of 2**31 samples or more.
+        rule whose state changes shape; and when `init` is called, parameters that are not float32, or, outside jit,
+        data of 2**31 samples or more.
     """
     if block is not None:
         _validate.integer(block=block)
@@ -120,6 +122,7 @@ def federated_round(
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
     check_clients(data, parts.num_clients)
     check_total(data)
+    check_params(params)
     n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
     opinion = parts.aggregate.init(d)
     check_size(d, total_size(told_by(parts.aggregate, opinion)))

@@ -31,7 +31,8 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
       arrays: by name, as `np.load` returns them; they are cast to the dtypes of the template.
 
     Raises:
-      ValueError: a name is missing or unknown, or an array has another shape than in the template.
+      ValueError: a name is missing or unknown, or an array has another shape than in the template, or is complex or no
+        numbers where that is real.
 
     Examples:
       >>> params = {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}}
@@ -41,7 +42,7 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     """
     leaves = leaves_by_name(template)
     check_names(leaves, arrays)
-    taken = [jnp.asarray(of_shape(name, arrays[name], leaf.shape), leaf.dtype) for name, leaf in leaves.items()]
+    taken = [jnp.asarray(_numbers(name, arrays[name], leaf), leaf.dtype) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), taken)
 
 
@@ -69,3 +70,10 @@ def of_shape(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
     if np.shape(array) != tuple(shape):
         raise ValueError(f"{name} must have shape {tuple(shape)}, got {tuple(np.shape(array))}")
     return np.asarray(array)
+
+
+def _numbers(name: str, array: Any, leaf: Any) -> np.ndarray:
+    array = of_shape(name, array, leaf.shape)
+    if array.dtype.kind in "cOSUmM" and array.dtype.kind != np.dtype(leaf.dtype).kind:
+        raise ValueError(f"{name} must be numbers that fit {leaf.dtype}, got {array.dtype}")
+    return array

@@ -26,13 +26,16 @@ def stacked_examples(dataset: MapStyle) -> PyTree:
       dataset: items are pytrees, such as `(image, label)`, of tensors, arrays or numbers, all of the same structure.
 
     Raises:
-      ValueError: the dataset is empty, or an item has other shapes or another structure than the first.
+      ValueError: the dataset has no length or no items by number, is empty, or an item has other shapes or another
+        structure than the first.
 
     Examples:
       >>> images, labels = stacked_examples([(np.zeros((2, 2)), 1), (np.ones((2, 2)), 0)])
       >>> images.shape, images.dtype.name, labels.tolist()
       ((2, 2, 2), 'float32', [1, 0])
     """
+    if not isinstance(dataset, MapStyle):
+        raise ValueError(f"dataset must have a length and items by number, got {type(dataset).__name__}")
     if not len(dataset):
         raise ValueError("dataset must have at least one sample, got none")
     items = [jax.tree.map(np.asarray, dataset[i]) for i in range(len(dataset))]

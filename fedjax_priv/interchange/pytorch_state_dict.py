@@ -22,7 +22,8 @@ def to_state_dict(
 
     `twin.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})` loads it. The twin must
     compute the same function: for strides above 1 PyTorch has no "SAME" padding, and its norms add 1e-5 to the variance
-    where flax's add 1e-6.
+    where flax's add 1e-6. The kernel of a flax `ConvTranspose` looks like that of a `Conv` and is written as one:
+    rearrange it yourself.
 
     Args:
       params: of a flax module, float32.
@@ -101,7 +102,7 @@ class _Place(NamedTuple):
 
 
 def _places(
-    arrays: Mapping[str, Any], names: Mapping[str, str] | None, flattened: Mapping[str, Shape] | None
+    arrays: Mapping[str, Any], names: Mapping[str, str] | None, flattened: Mapping[str, Any] | None
 ) -> dict[str, _Place]:
     shapes = {name: tuple(array.shape) for name, array in arrays.items()}
     layers = {name.rpartition(".")[0] for name in shapes}
@@ -120,14 +121,15 @@ def _places(
     return places
 
 
-def _place(name: str, shape: Shape, names: Mapping[str, str], flattened: Mapping[str, Shape]) -> _Place:
+def _place(name: str, shape: Shape, names: Mapping[str, str], flattened: Mapping[str, Any]) -> _Place:
     layer, _, part = name.rpartition(".")
     there = names.get(layer, layer)
     if part in ("scale", "bias") and len(shape) == 1:
         return _Place(_join(there, "weight" if part == "scale" else part), shape)
     if part != "kernel" or len(shape) not in (2, 4):
         raise ValueError(f"params must be kernels of Dense or Conv, scales and biases, got {name} of shape {shape}")
-    image = shape if len(shape) == 4 else (*flattened.get(layer, (1, 1, shape[0])), shape[1])
+    read = flattened.get(layer, (1, 1, shape[0]))
+    image = shape if len(shape) == 4 else (*read, shape[1]) if isinstance(read, tuple | list) else ()
     if len(image) != 4 or np.prod(image) != np.prod(shape) or (layer in flattened and len(shape) == 4):
         raise ValueError(
             f"flattened must be shapes [h, w, c] of the inputs of dense layers, got {flattened[layer]} for {layer}, "

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Layer, Scaled, Sent
 from fedjax_priv.crypto.modulus import ring
 from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
@@ -28,12 +29,16 @@ def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
       exact: sum in fixed point, the same bits for every block size and number of devices; magnitudes >= 2**15 set
         `FIELD_OVERFLOW`. False: a float sum, which is faster, but its bits depend on block size and number of devices.
 
+    Raises:
+      ValueError: `exact` is no bool.
+
     Examples:
       >>> from fedjax_priv.testing import cohort_of, run_layer
       >>> key, x, alive = jax.random.key(0), jnp.array([[1.0], [3.0]]), jnp.array([True, True])
       >>> print(run_layer(stack(average=average(), send=plain()), key, x, cohort_of(2), alive)["received"].value)
       [[2.]]
     """
+    _validate.one_of((True, False), exact=exact)
     limit = MAX_FIXED_POINT if exact else jnp.inf
 
     def scale(x: Scaled, cohort: Cohort) -> tuple[Scaled, Sent]:

@@ -90,8 +90,8 @@ def plain_sparse(num_params: int, num_groups: int = 1, *, exact: bool = True) ->
       exact: sum in fixed point or as floats, with the range of values of `plain`.
 
     Raises:
-      ValueError: a number is not an integer >= 1, or `num_params` is so large that the bits of a message would not fit
-        uint32.
+      ValueError: a number is not an integer >= 1, `exact` is no bool, or `num_params` is so large that the bits of a
+        message would not fit uint32.
 
     Examples:
       >>> send = stack(top=top_k(1000, 50), send=plain_sparse(1000))
@@ -99,6 +99,7 @@ def plain_sparse(num_params: int, num_groups: int = 1, *, exact: bool = True) ->
     _validate.integer(num_params=num_params)
     if num_params > MOST_PARAMS:
         raise ValueError(f"num_params must be at most {MOST_PARAMS}: bits are counted in uint32, got {num_params}")
+    _validate.one_of((True, False), exact=exact)
     dense = fixed_point_sum(num_groups) if exact else float_sum(num_groups)
     limit = MAX_FIXED_POINT if exact else jnp.inf
 

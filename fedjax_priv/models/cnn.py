@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
 from fedjax_priv.models.client_convolution import conv
-from fedjax_priv.models.flax_model import from_flax
+from fedjax_priv.models.flax_model import from_flax, image_sizes
 
 
 def max_pool(x: Float[Array, "b h w c"]) -> Float[Array, "b h//2 w//2 c"]:
@@ -46,12 +46,17 @@ def mcmahan_cnn(
 
     On 28x28x1 with 10 classes d = 1,663,370, as in the paper; with `padding="VALID"` d = 582,026.
 
+    Raises:
+      ValueError: an argument is out of range; images have no three sizes, or are smaller than 4x4, or 16x16 without
+        padding, so that nothing is left of them.
+
     Examples:
       >>> num_params(jax.eval_shape(mcmahan_cnn().init, jax.random.key(0)))
       1663370
     """
     _validate.one_of(("SAME", "VALID"), padding=padding)
     _validate.integer(num_classes=num_classes)
+    image_sizes(input_shape, least=4 if padding == "SAME" else 16)
     return from_flax(_Convolutional((32, 64), 5, padding, 512, num_classes), input_shape)
 
 

@@ -1,11 +1,13 @@
 """A `Model` from an equinox module."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import jax
 from jaxtyping import Array, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Key, Model
 
 
@@ -16,13 +18,14 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
 
     Args:
       make: from a key to the module, which is called on one example, float32, and returns logits `[classes]`; in
-        training also with `key=`, if it has an `eqx.nn.Dropout`. Only its float arrays may depend on the key.
+        training also with `key=`, if it has an `eqx.nn.Dropout` that draws: its `p` is above 0 and its `inference` is
+        False. Only its float arrays may depend on the key.
 
     Raises:
       ImportError: equinox is not installed.
-      ValueError: `make` is a module and not a function, or does not return a callable module.
+      ValueError: `make` is no function of a key, such as a module, or does not return a callable module.
         `eqx.nn.make_with_state` does not: running statistics would be client state that is neither averaged nor
-        private.
+        private. Or its module has a dropout that draws, and its call takes no `key=`.
 
     Examples:
       >>> import equinox as eqx
@@ -40,6 +43,7 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
         raise ValueError(
             f"make must be a function from a key to a module, lambda key: {name}(..., key=key), got a module"
         )
+    _validate.function(1, "lambda key: eqx.nn.MLP(64, 10, 32, 1, key=key)", make=make)
 
     def parts(key: Key) -> tuple[PyTree, PyTree]:
         module = make(key)
@@ -47,9 +51,12 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
             raise ValueError(f"make must return a callable equinox module, got {type(module).__name__}")
         return eqx.partition(module, eqx.is_inexact_array)
 
-    rest = parts(jax.random.key(0))[1]
+    params, rest = parts(jax.random.key(0))
     is_dropout = lambda node: isinstance(node, eqx.nn.Dropout)
-    draws = any(map(is_dropout, jax.tree.leaves(rest, is_leaf=is_dropout)))
+    nodes = jax.tree.leaves(rest, is_leaf=is_dropout)
+    draws = any(is_dropout(node) and not node.inference and node.p != 0 for node in nodes)
+    if draws:
+        _check_takes_a_key(eqx.combine(params, rest))
 
     def apply(params: PyTree, x: Array) -> Array:
         return jax.vmap(eqx.nn.inference_mode(eqx.combine(params, rest)))(x)
@@ -58,3 +65,13 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
         return jax.vmap(lambda row, key: eqx.combine(params, rest)(row, key=key))(x, keys)
 
     return Model(lambda key: parts(key)[0], apply, train if draws else None)
+
+
+def _check_takes_a_key(module: Callable) -> None:
+    try:
+        inspect.signature(module).bind(None, key=None)
+    except TypeError as error:
+        raise ValueError(
+            "make must return a module whose call takes key=, since it has an eqx.nn.Dropout that draws, got one of "
+            f"{inspect.signature(module)}"
+        ) from error

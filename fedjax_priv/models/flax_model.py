@@ -25,7 +25,8 @@ def from_flax(
     """Model of a flax module whose only variables are parameters.
 
     Args:
-      module: called on `[b, *input_shape]`; returns logits `[b, classes]`, or `[b, length, classes]` of a sequence.
+      module: called on `[b, *input_shape]`; returns logits `[b, classes]`, or `[b, length, classes]` of a sequence. Its
+        parameters are float32, whatever it computes in: systems refuse a `param_dtype` of another.
       input_shape: shape of one example.
       dtype: of examples, such as int32 for tokens.
       training: further arguments of a call in training, such as `{"train": True}`, of a module with dropout, which
@@ -93,6 +94,13 @@ def sizes(**values: Any) -> None:
             raise ValueError(f"{name} must be a tuple of integers >= 1, got {value!r}")
         for size in value:
             _validate.integer(**{name: size})
+
+
+def image_sizes(input_shape: Any, least: int = 1) -> None:
+    """Checks the shape of an image, and that its sides are not shorter than `least`."""
+    sizes(input_shape=input_shape)
+    if len(input_shape) != 3 or min(input_shape[:2]) < least:
+        raise ValueError(f"input_shape must be (height, width, channels), at least {least}x{least}, got {input_shape}")
 
 
 def num_params(params: PyTree) -> int:

@@ -36,7 +36,7 @@ def lora(
       adapted: which arrays of two axes or more have an adapter, from their path, such as `"['Dense_0']['kernel']"`.
 
     Raises:
-      ValueError: an argument is out of range, or no array is adapted.
+      ValueError: an argument is out of range or of another type, or no array is adapted.
 
     Examples:
       >>> base = mlp((4,), 3, hidden=(5,))
@@ -44,8 +44,10 @@ def lora(
       >>> num_params(jax.eval_shape(small.init, jax.random.key(1)))  # 4 + 5, and 5 + 3
       17
     """
+    _validate.part(Model, "models.mlp((64,), 10)", model=model)
     _validate.integer(rank=rank)
     _validate.positive(alpha=alpha)
+    _validate.takes("path", adapted=adapted)
     sizes = {name: w.shape for name, w in _named(params) if w.ndim > 1 and adapted(name)}
     if not sizes:
         raise ValueError("adapted must be true of at least one array of two axes or more in params, got none")
@@ -71,6 +73,9 @@ def merge_lora(params: PyTree, adapters: Adapters, *, alpha: float = 1.0) -> PyT
       adapters: after training.
       alpha: as `lora` was given.
 
+    Raises:
+      ValueError: an adapter has the name of no array.
+
     Examples:
       >>> base = softmax_regression((2,), 3)
       >>> params = jax.jit(base.init)(jax.random.key(0))
@@ -78,6 +83,9 @@ def merge_lora(params: PyTree, adapters: Adapters, *, alpha: float = 1.0) -> PyT
       >>> jax.tree.all(jax.tree.map(np.array_equal, merge_lora(params, adapters), params))
       True
     """
+    paths = {jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(params)}
+    if unknown := sorted(adapters.keys() - paths):
+        raise ValueError(f"adapters must be of arrays of params, {sorted(paths)}, got {unknown}")
 
     def merged(path: tuple, w: Array) -> Array:
         adapter = adapters.get(jax.tree_util.keystr(path))

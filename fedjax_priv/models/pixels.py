@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Model
 
 
@@ -16,7 +17,8 @@ def from_pixels(model: Model, *, mean: ArrayLike = 0.0, deviation: ArrayLike = 1
       deviation: its standard deviation, above 0, as `mean`.
 
     Raises:
-      ValueError: (when traced) images are not uint8, so that pixels in [0, 1] are not divided again.
+      ValueError: `model` is no `Model`, `mean` is not finite or `deviation` not above 0; or (when traced) images are
+        not uint8, so that pixels in [0, 1] are not divided again.
 
     Examples:
       >>> model = from_pixels(softmax_regression((2, 2, 1), 3), mean=0.5, deviation=0.5)
@@ -24,6 +26,9 @@ def from_pixels(model: Model, *, mean: ArrayLike = 0.0, deviation: ArrayLike = 1
       >>> model.apply(params, jnp.full((1, 2, 2, 1), 255, jnp.uint8)).shape
       (1, 3)
     """
+    _validate.part(Model, "models.mcmahan_cnn()", model=model)
+    _validate.each(_validate.finite, mean=mean)
+    _validate.each(_validate.positive, deviation=deviation)
 
     def seen(x: Array) -> Array:
         if x.dtype != jnp.uint8:

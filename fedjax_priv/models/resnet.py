@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
 from fedjax_priv.models.client_convolution import conv
-from fedjax_priv.models.flax_model import from_flax
+from fedjax_priv.models.flax_model import from_flax, image_sizes
 
 _conv = functools.partial(nn.Conv, use_bias=False, conv_general_dilated=conv)
 _norm = functools.partial(nn.GroupNorm, num_groups=8)
@@ -53,9 +53,13 @@ class _ResNet20(nn.Module):
 def resnet20(input_shape: tuple[int, int, int] = (32, 32, 3), num_classes: int = 10) -> Model:
     """ResNet-20 with 1x1 convolutions in the shortcuts: d = 272,474 on 32x32x3 with 10 classes.
 
+    Raises:
+      ValueError: a size is not an integer >= 1, or images have no three sizes.
+
     Examples:
       >>> num_params(jax.eval_shape(resnet20().init, jax.random.key(0)))
       272474
     """
     _validate.integer(num_classes=num_classes)
+    image_sizes(input_shape)
     return from_flax(_ResNet20(num_classes), input_shape)

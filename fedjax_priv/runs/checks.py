@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Key
@@ -23,14 +22,6 @@ def check_key(key: Key) -> None:
 def _kind_of(key: Any) -> str:
     old = getattr(key, "dtype", None) == np.uint32 and np.shape(key) == (2,)
     return "an old-style one of jax.random.PRNGKey" if old else type(key).__name__
-
-
-def check_params(params: PyTree) -> None:
-    """Refuse leaves that are not float32."""
-    for path, leaf in jax.tree.leaves_with_path(params):
-        if getattr(leaf, "dtype", type(leaf)) != np.float32:
-            got = getattr(leaf, "dtype", type(leaf).__name__)
-            raise ValueError(f"params must have float32 leaves, got {got} in params{jax.tree_util.keystr(path)}")
 
 
 def check_data(data: ClientData) -> None:

@@ -13,6 +13,7 @@ from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.data import Pool
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.engine.parts import check_params
 from fedjax_priv.runs import checks
 from fedjax_priv.runs import progress as progress_bar
 from fedjax_priv.runs.chunk_loop import Log, chunk_lengths, run_chunks
@@ -136,7 +137,7 @@ def simulate_kept(
 def _check(key: Key, params: PyTree, data: ClientData | Pool, rounds: int, every: int) -> None:
     _validate.integer(rounds=rounds, every=every)
     checks.check_key(key)
-    checks.check_params(params)
+    check_params(params)
     if not isinstance(data, Pool):
         checks.check_data(data)
 

@@ -15,6 +15,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.engine.parts import check_params
 from fedjax_priv.keys import named
 from fedjax_priv.runs import checks
 from fedjax_priv.runs.chunk_loop import Hooks, run_chunks, stop_if_asked
@@ -72,7 +73,7 @@ class Waves:
         self.kinds = axis_kinds(grid, make, data, static)
         self.shared = points_by_program(grid, self.kinds)
         if not callable(params):
-            checks.check_params(params)
+            check_params(params)
         if not callable(data):
             checks.check_data(data)
         caveats = " / ".join(self._caveats())
@@ -242,7 +243,7 @@ class Waves:
             return jax.tree.map(lambda a: jnp.broadcast_to(jnp.asarray(a, a.dtype), (len(keys), *a.shape)), self.params)
         init = jax.jit(self.params)
         of = {seed: init(named(key, "params")) for seed, key in dict(zip(seeds, keys, strict=True)).items()}
-        checks.check_params(next(iter(of.values())))
+        check_params(next(iter(of.values())))
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(of[seed] for seed in seeds))
 
 

@@ -210,6 +210,8 @@ test_bad_arguments_are_errors_that_name_them = refuses(
     ({"learning_rate": float("nan")}, "learning_rate must be a finite number > 0, got nan"),
     ({"learning_rate": 0.0}, "learning_rate must be"),
     ({"learning_rate": float("inf")}, "learning_rate must be"),
+    ({"learning_rate": np.array([0.1, 0.2])}, r"learning_rate must be a number > 0, or a schedule .*, got array\("),
+    ({"learning_rate": lambda: 0.1}, r"learning_rate must be a function of \(rounds\), got one of \(\)"),
     ({"momentum": 1.0}, r"momentum must be a number in \[0, 1\), got 1.0"),
     ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
     ({"num_steps": 0}, "num_steps must be an integer >= 1, got 0"),
@@ -217,6 +219,13 @@ test_bad_arguments_are_errors_that_name_them = refuses(
     ({"num_epochs": 1}, "exactly one of num_epochs and num_steps must be given, got 1 and 1"),
     ({"num_steps": None}, "exactly one of num_epochs and num_steps"),
 )
+
+
+def test_a_schedule_of_another_shape_is_an_error():
+    local = local_sgd(LOSS, learning_rate=lambda rounds: jnp.ones(3), batch_size=B, num_steps=1)
+    n = len(CLIENT)
+    with pytest.raises(ValueError, match=rf"^learning_rate must return shape \(\) or \({n},\), .*, got \(3,\)"):
+        jax.eval_shape(local.apply, KEY, local.init(n, PARAMS), PARAMS, DATA, cohort(CLIENT))
 
 
 @pytest.mark.parametrize("shape", [lambda each: each.mean(), lambda each: each[:, None]])

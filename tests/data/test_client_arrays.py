@@ -77,7 +77,8 @@ test_a_bad_argument_is_named = refused(
     ({"parts": []}, "parts"),
     ({"parts": [PARTS[0], np.array([], int)]}, r"parts\[1\]"),
     *(({"parts": [np.array(part)]}, r"parts\[0\]") for part in ([40], [-1], [1.0], [[1, 2]])),
-    by=lambda changed: stack_clients(**({"examples": (X, Y), "parts": PARTS} | changed)),
+    *(({"clients": clients}, "clients") for clients in (2, slice(5, 9), slice(0, 0))),
+    by=lambda changed: inspect.unwrap(stack_clients)(**({"examples": (X, Y), "parts": PARTS} | changed)),
     pattern=r"^{} must (be|have) [^\n]*$",
 )
 

@@ -83,7 +83,7 @@ def test_the_largest_deviation_still_gives_shares():
 
 
 def test_samples_that_do_not_suffice_are_named():
-    with pytest.raises(ValueError, match=r"^min_per_label must leave samples of each label, got 38$"):
+    with pytest.raises(ValueError, match=r"^min_per_label must be at most 37, to leave samples of each label, got 38$"):
         lognormal(LABELS, 40, 0, min_per_label=38)
-    with pytest.raises(ValueError, match="labels must have a sample of 0 for each of 12 clients"):
+    with pytest.raises(ValueError, match="labels must have a sample of 0 for each of 12 clients, got 11$"):
         few_labels(np.repeat(np.arange(2), 11), 12, 0, labels_per_client=2)

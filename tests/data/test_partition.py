@@ -1,6 +1,7 @@
 """Partitions: every sample exactly once, and as much skew as the distributions have."""
 
 import functools
+import inspect
 
 import numpy as np
 import pytest
@@ -179,3 +180,21 @@ test_a_bad_gamma_is_named = refused(
     (1.5, r"gamma must be a number in \[0, 1\], got 1.5$"),
     by=lambda gamma: gamma_similarity(LABELS, 10, 0, gamma=gamma),
 )
+
+
+def test_no_sample_of_the_fraction_is_lost_to_rounding():
+    """100 * 0.29 is 28.999999999999996 in float64; with a client per sample, dealt ones are in front, then sorted."""
+    labels = np.repeat(np.arange(10), 10)
+    for gamma, dealt in ((0.29, 29), (0.289, 28), (0.33, 33), (1.0, 100)):
+        order = np.concatenate(gamma_similarity(labels, 1, 3, gamma=gamma))
+        mixed = np.random.default_rng(3).permutation(100)
+        np.testing.assert_array_equal(order[:dealt], mixed[:dealt])
+        assert (np.diff(labels[order[dealt:]]) >= 0).all()
+        assert dealt == 100 or not np.array_equal(order[: dealt + 1], mixed[: dealt + 1])
+
+
+def test_a_list_of_labels_is_refused_with_what_helps():
+    with pytest.raises(
+        ValueError, match=r"^labels must be an array of integers \[N\], got list: np.asarray makes one$"
+    ):
+        inspect.unwrap(iid)([0, 1, 2], 2, 0)

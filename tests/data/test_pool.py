@@ -1,3 +1,4 @@
+import inspect
 import threading
 
 import jax.numpy as jnp
@@ -177,3 +178,8 @@ def test_what_was_handed_out_is_not_kept():
 def test_a_bad_depth_is_refused_before_the_first_round():
     with pytest.raises(ValueError, match="^depth must be an integer >= 1, got 0$"):
         prefetch(lambda ids: ids, [], depth=0)
+
+
+def test_what_is_no_client_data_is_refused():
+    with pytest.raises(ValueError, match="^data must be a ClientData, such as .*, got int$"):
+        inspect.unwrap(pool_of)(3)

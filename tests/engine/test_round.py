@@ -62,6 +62,15 @@ def test_memory_is_that_of_a_block(make):
     assert not re.findall(rf"tensor<{n}x{n}x{d}x", lowered.as_text())
 
 
+@pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.int32])
+def test_parameters_of_another_dtype_are_refused_by_every_system(kind):
+    data, params = targets(4, 3), {"a": jnp.zeros(2), "b": jnp.zeros(1, kind)}
+    got = re.escape(f"got {jnp.dtype(kind)} in params['b']")
+    for system in (engine(), fedavg(towards_target(), mesh=None)):
+        with pytest.raises(ValueError, match=f"^params must have float32 leaves, {got}$"):
+            system.init(KEY, params, data)
+
+
 def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
     """Overflow or NaN of one client costs its group; the others' mean is what the server applies."""
     n, data = 8, targets(8, 5)

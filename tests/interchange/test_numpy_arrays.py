@@ -42,6 +42,8 @@ test_what_does_not_fit_is_named = refused(
     ({"a.w": ARRAYS["a.w"], "c": 0, "b.0": 0}, r"missing \['b.1'\], unknown \['c'\]"),
     (ARRAYS | {"c": 0}, r"missing \[\], unknown \['c'\]"),
     (ARRAYS | {"a.w": ARRAYS["a.w"].T}, r"a.w must have shape \(2, 3\), got \(3, 2\)"),
+    (ARRAYS | {"a.w": ARRAYS["a.w"] + 1j}, "a.w must be numbers that fit float32, got complex64"),
+    (ARRAYS | {"a.w": np.full((2, 3), "a")}, "a.w must be numbers that fit float32, got <U1"),
     by=lambda arrays: from_numpy(PARAMS, arrays),
     pattern="{}",
 )

@@ -1,5 +1,7 @@
 """PyTorch's map-style datasets are sequences, so lists stand for them here."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -22,6 +24,11 @@ def test_samples_become_rows():
 def test_samples_that_do_not_stack_are_refused(dataset, words):
     with pytest.raises(ValueError, match=f"^dataset must have .*{words}"):
         interchange.stacked_examples(dataset)
+
+
+def test_what_has_no_length_is_refused():
+    with pytest.raises(ValueError, match="^dataset must have a length and items by number, got list_iterator$"):
+        inspect.unwrap(interchange.stacked_examples)(iter([1]))
 
 
 def test_tensors_of_pytorch():

@@ -1,5 +1,7 @@
 """Parameters in PyTorch's layouts, against its layers in NumPy and, if it is installed, PyTorch itself."""
 
+import inspect
+
 import jax
 import numpy as np
 import pytest
@@ -100,11 +102,12 @@ test_what_is_not_a_layer_or_not_said_is_refused = refused(
     ({}, "flattened must list the dense layers"),
     ({"flattened": {"Dense_0": (2, 3, 63)}}, r"flattened must be shapes .* got \(2, 3, 63\) for Dense_0"),
     ({"flattened": {"Dense_0": (6, 64)}}, r"flattened must be shapes .* got \(6, 64\)"),
+    ({"flattened": {"Dense_0": 384}}, r"flattened must be shapes .* got 384 for Dense_0"),
     ({"flattened": {"Conv_0": (5, 5, 3)}}, r"flattened must be shapes .* for Conv_0"),
     ({"flattened": {"Dense_7": (1, 1, 1)}}, r"flattened must name layers among \['Conv_0', .* got \['Dense_7'\]"),
     ({"flattened": {}, "names": {"fc": "0"}}, r"names must name layers among"),
     ({"flattened": {}, "names": {"Dense_0": "Dense_1"}}, "names must be different for each layer"),
-    by=lambda given: to_state_dict(drawn(CNN), **given),
+    by=lambda given: inspect.unwrap(to_state_dict)(drawn(CNN), **given),
 )
 
 

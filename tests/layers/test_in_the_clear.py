@@ -1,13 +1,21 @@
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.layers import plain
+from fedjax_priv.layers import plain, plain_sparse
 from fedjax_priv.status import Status
 from helpers import cohort_of, run_layer, survivors
 
 BIG, FIELD, NAN = 2.0**15, Status.FIELD_OVERFLOW, Status.NOT_FINITE
+
+
+@pytest.mark.parametrize(("layer", "size"), [(plain, 1), (plain_sparse, 3)])
+def test_exact_is_a_bool(layer, size):
+    with pytest.raises(ValueError, match="^exact must be one of True, False, got 'no'$"):
+        inspect.unwrap(layer)(size, exact="no")
 
 
 @pytest.mark.parametrize(("exact", "expected"), [(True, [0, FIELD, FIELD, NAN, NAN]), (False, [0, 0, 0, NAN, NAN])])

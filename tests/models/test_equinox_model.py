@@ -1,12 +1,17 @@
 """Equinox modules, if equinox is installed."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
+from refusals import refused
 
 from fedjax_priv import clients, interchange, losses, metrics, models, simulate, systems
 from fedjax_priv.base import ClientData
+from helpers import cohort_of
 
 eqx = pytest.importorskip("equinox")
 
@@ -41,9 +46,49 @@ def test_it_trains():
     assert after < 0.5 * before
 
 
-def test_what_is_no_module_is_refused():
-    with pytest.raises(ValueError, match="make must return a callable equinox module, got tuple"):
-        models.from_equinox(lambda key: eqx.nn.make_with_state(eqx.nn.MLP)(6, 4, 5, 1, key=key))
+class Attention(eqx.Module):
+    """Attention over the two places of an example, whose call takes no key."""
+
+    attend: eqx.nn.MultiheadAttention
+    read: eqx.nn.Linear
+
+    def __init__(self, key, rate=0.0, inference=False):
+        self.attend = eqx.nn.MultiheadAttention(1, 3, dropout_p=rate, inference=inference, key=key)
+        self.read = eqx.nn.Linear(6, 4, key=key)
+
+    def __call__(self, x):
+        return self.read(jnp.ravel(self.attend(x, x, x)))
+
+
+@pytest.mark.parametrize("options", [{}, {"rate": 0.3, "inference": True}])
+def test_a_dropout_that_never_draws_needs_no_key(options):
+    model = models.from_equinox(lambda key: Attention(key, **options))
+    params, data = model.init(KEY), ClientData((X[None], np.arange(6)[None] % 4), np.array([6]))
+    local = clients.local_sgd(losses.softmax_cross_entropy(model), learning_rate=0.5, batch_size=6, num_steps=1)
+    update, *_ = jax.jit(local.apply)(KEY, (), params, data, cohort_of(1))
+
+    def mean_loss(module):
+        logits = jnp.stack([module(x) for x in X])
+        return -jax.nn.log_softmax(logits)[np.arange(6), np.arange(6) % 4].mean()
+
+    gradient = ravel_pytree(eqx.filter_grad(mean_loss)(Attention(KEY, **options)))[0]
+    np.testing.assert_allclose(update[0], 0.5 * gradient, rtol=1e-4, atol=1e-6)
+
+
+def test_a_module_that_draws_and_takes_no_key_is_refused():
+    with pytest.raises(ValueError, match=r"^make must return a module whose call takes key=, .*Dropout.*, got one of "):
+        models.from_equinox(lambda key: Attention(key, rate=0.3))
+
+
+test_what_is_no_function_to_a_module_is_refused = refused(
+    (3, "make must be a function of 1 argument, such as lambda key: .*, got int"),
+    (lambda: 3, "make must be a function of 1 argument, such as lambda key: .*, got function"),
+    (
+        lambda key: eqx.nn.make_with_state(eqx.nn.MLP)(6, 4, 5, 1, key=key),
+        "make must return a callable equinox module, got tuple",
+    ),
+    by=inspect.unwrap(models.from_equinox),
+)
 
 
 def test_a_module_in_place_of_a_function_is_refused():

@@ -1,9 +1,12 @@
 """Adapters: what is trained and sent is small, and the whole model follows."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from refusals import refused
 
 from fedjax_priv import ClientData, clients, losses, models, simulate, systems
 
@@ -66,3 +69,16 @@ def test_only_adapters_are_sent_and_learnt():
 def test_a_bad_argument_is_named(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be"):
         models.lora(BASE, PARAMS, **dict(rank=1) | wrong)
+
+
+test_what_is_no_model_path_or_adapter_is_named = refused(
+    (lambda: inspect.unwrap(models.lora)(3, PARAMS, rank=1), "model must be a Model, such as .*, got int$"),
+    (
+        lambda: inspect.unwrap(models.lora)(BASE, PARAMS, rank=1, adapted="kernel"),
+        r"adapted must be a function of \(path\), got str$",
+    ),
+    (
+        lambda: models.merge_lora(PARAMS, {"nope": {"down": jnp.ones((2, 1)), "up": jnp.ones((1, 2))}}),
+        r"adapters must be of arrays of params, \[.*\], got \['nope'\]$",
+    ),
+)

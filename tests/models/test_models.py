@@ -100,9 +100,23 @@ test_bad_sizes_are_errors_that_name_them = refused(
     (lambda: models.mlp((3,), 2, hidden=(4, -1)), "hidden must be an integer >= 1, got -1"),
     (lambda: models.mlp((3,), 0), "num_classes must be"),
     (lambda: models.mcmahan_cnn(padding="same"), "padding must be one of 'SAME', 'VALID', got 'same'"),
+    (
+        lambda: inspect.unwrap(models.mcmahan_cnn)((28, 28), 10),
+        r"input_shape must be \(height, width, channels\), at least 4x4, got \(28, 28\)",
+    ),
+    (lambda: models.mcmahan_cnn((4, 3, 1)), r"input_shape must be .*, at least 4x4, got \(4, 3, 1\)"),
+    (lambda: models.mcmahan_cnn((16, 15, 1), padding="VALID"), r"input_shape must be .*, at least 16x16, got"),
+    (lambda: inspect.unwrap(models.resnet20)((32, 32)), r"input_shape must be .*, got \(32, 32\)"),
     (lambda: models.resnet20(num_classes=0), "num_classes must be"),
     (lambda: models.cifar_cnn(0), "num_classes must be"),
 )
+
+
+@pytest.mark.parametrize(("side", "padding"), [(4, "SAME"), (16, "VALID")])
+def test_the_smallest_images_leave_something_to_classify(side, padding):
+    model = models.mcmahan_cnn((side, side, 1), 3, padding=padding)
+    params = jax.eval_shape(model.init, jax.random.key(0))
+    assert params["Dense_0"]["kernel"].shape == (64, 512)  # one place of 64 channels
 
 
 def test_without_equinox_its_models_say_what_is_missing(monkeypatch):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from refusals import refused
 
 from fedjax_priv import clients, losses, models, simulate, systems
 from helpers import targets
@@ -46,6 +47,42 @@ def test_a_module_that_was_made_already_is_refused():
         ValueError, match=r"^make must be a function .* lambda rngs: Linear\(rngs=rngs\), got a module$"
     ):
         inspect.unwrap(models.from_nnx)(nnx.Linear(4, 3, rngs=nnx.Rngs(0)))
+
+
+class KeepsRngs(nnx.Module):
+    """Holds the keys it was made from, and draws from them if there is a deviation."""
+
+    def __init__(self, rngs, deviation=0.0):
+        self.linear, self.rngs, self.deviation = nnx.Linear(4, 3, rngs=rngs), rngs, deviation
+
+    def __call__(self, x):
+        logits = self.linear(x)
+        return logits + self.deviation * self.rngs.noise.normal(logits.shape) if self.deviation else logits
+
+
+def test_a_module_that_only_keeps_its_rngs_is_the_module_without():
+    model = models.from_nnx(KeepsRngs)
+    params, x = model.init(KEY), jnp.asarray(np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32))
+    logits = np.asarray(x) @ np.asarray(params["linear"]["kernel"]) + np.asarray(params["linear"]["bias"])
+    np.testing.assert_allclose(model.apply(params, x), logits, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.train(params, x, jax.random.split(KEY, 6)), logits, rtol=1e-5, atol=1e-6)
+
+
+def test_a_module_that_draws_by_itself_has_a_draw_of_its_own_for_each_example_in_training():
+    model = models.from_nnx(lambda rngs: KeepsRngs(rngs, deviation=1.0))
+    params, x = model.init(KEY), jnp.zeros((200, 4))
+    drawn = np.asarray(model.train(params, x, jax.random.split(KEY, 200)))  # and biases of 0
+    assert len(np.unique(drawn)) == 600
+    assert abs(drawn.std() - 1) < 5 / np.sqrt(2 * 600)
+    np.testing.assert_array_equal(jax.jit(model.apply)(params, x), model.apply(params, x))
+
+
+test_what_is_no_function_to_a_module_is_refused = refused(
+    (3, "make must be a function of 1 argument, such as lambda rngs: .*, got int"),
+    (lambda: 3, "make must be a function of 1 argument, such as lambda rngs: .*, got function"),
+    (lambda rngs: 3, "make must return a callable nnx module, got int"),
+    by=inspect.unwrap(models.from_nnx),
+)
 
 
 def test_it_trains_in_a_round():

@@ -1,6 +1,9 @@
+import inspect
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from refusals import refused
 
 from fedjax_priv import models
 from fedjax_priv.base import Model
@@ -24,3 +27,14 @@ def test_a_mean_for_each_channel():
 def test_floats_are_refused():
     with pytest.raises(ValueError, match="^x must be uint8"):
         models.from_pixels(SEEN).apply(None, jnp.zeros((1, 2, 2, 1)))
+
+
+test_what_would_give_no_pixels_is_named = refused(
+    (lambda: models.from_pixels(SEEN, deviation=0.0), "deviation must be a finite number > 0, got 0.0"),
+    (
+        lambda: models.from_pixels(SEEN, deviation=np.float32([1, -1])),
+        "deviation must be a finite number > 0, got -1.0",
+    ),
+    (lambda: models.from_pixels(SEEN, mean=float("nan")), "mean must be a finite number, got nan"),
+    (lambda: inspect.unwrap(models.from_pixels)(3), "model must be a Model, such as .*, got int"),
+)

@@ -111,7 +111,7 @@ def test_how_far_steps_go_with_momentum(momentum):
         (trained(0.9, carry_momentum=True), "local must have a constant learning_rate, proximal 0 and carry_momentum"),
         (trained(rate=lambda rounds: 0.1 / (1 + rounds)), "local must have a constant learning_rate"),
         (trained(proximal=0.1), "local must have a constant learning_rate"),
-        (Local(lambda n, params: (), lambda *rest: rest), "local must be clients.local_sgd"),
+        (Local(lambda n, params: (), lambda *rest: rest), "local must be clients.local_sgd.*, got another$"),
     ],
 )
 def test_training_that_cannot_be_divided_is_refused(local, said):

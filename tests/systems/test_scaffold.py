@@ -292,10 +292,13 @@ def test_clients_without_samples_send_zeros():
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (dict(local=Local(lambda n, params: (), lambda *rest: rest)), "local must be clients.local_sgd"),
-        (dict(local=bounded(trained(), clip=1.0)), "local must be clients.local_sgd"),
-        (dict(local=normalized(trained())), "local must be clients.local_sgd"),
-        (dict(local=controlled(trained())), "local must be clients.local_sgd"),
+        (
+            dict(local=Local(lambda n, params: (), lambda *rest: rest)),
+            "local must be clients.local_sgd.*, got another$",
+        ),
+        (dict(local=bounded(trained(), clip=1.0)), "local must be clients.local_sgd.*, got another$"),
+        (dict(local=normalized(trained())), "local must be clients.local_sgd.*, got another$"),
+        (dict(local=controlled(trained())), "local must be clients.local_sgd.*, got another$"),
         (dict(cohort_size=N + 1), f"cohort_size must be at most num_clients = {N}, got {N + 1}"),
         (dict(cohort_size=0), "cohort_size must be"),
         (dict(num_clients=1, secure=True), "num_clients must be"),

@@ -38,8 +38,8 @@ def by_entry(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
     """Outputs whose entries depend on the same entries of inputs, where shapes allow it."""
     output = shaped(equation.outvars[0]).shape
     shapes = [shaped(atom).shape for atom in equation.invars]
-    along_axes = any(key.startswith(("ax", "dimension", "fft", "jaxpr")) for key in equation.params)
-    if along_axes or any(shape and len(shape) != len(output) for shape in shapes):
+    by_axes = any(key.startswith(("ax", "dimension", "fft")) or "jaxpr" in key for key in equation.params)
+    if by_axes or any(shape and len(shape) != len(output) for shape in shapes):
         return Unknown()
     rows = {each for each in given if each}
     if len({each.axis for each in rows}) > 1:

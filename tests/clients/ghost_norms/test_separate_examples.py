@@ -46,7 +46,7 @@ def dependence(loss, params, examples):
     return separate_examples._followed(jaxpr, [None] * count[0] + [Rows(0)] * count[1])
 
 
-UNKNOWN = {"recurrent", "spectrum", "batch groups"}
+UNKNOWN = {"recurrent", "loop of unknown length", "spectrum", "batch groups"}
 """Losses with an equation that is not followed."""
 
 

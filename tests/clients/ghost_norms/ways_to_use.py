@@ -54,6 +54,12 @@ def recurrent(p, x):  # [k, t, d]
     return each(jax.lax.scan(step, jnp.zeros((len(x), 3)), x.swapaxes(0, 1))[0])
 
 
+def looped(p, x):  # examples on two axes of what the loop carries
+    step = lambda carried: (jnp.sin(carried[0]), jnp.cos(carried[1]), carried[2] + 1)
+    rows, columns, _ = jax.lax.while_loop(lambda carried: carried[2] < 2, step, jax.lax.stop_gradient((x, x.T, 0)))
+    return each((rows + columns.T) @ p["w"])
+
+
 @jax.custom_vjp
 def odd(x, w):
     return x @ w
@@ -199,6 +205,7 @@ def every_case():
         "two outputs": case(
             lambda p, x: each(sum(jax.lax.sort((x * p["w"][None], x), num_keys=1))), {"w": some(4)}, some(K, 4), [OWN]
         ),
+        "loop of unknown length": case(looped, dense, some(K, 4), [GHOST]),
     }
 
 
