@@ -76,15 +76,15 @@ def _label(name: str, value: Any) -> Any:
 def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
     """Datasets of runs, by point, as one whose first dimensions are the axes.
 
-    If runs differ in size or phases, or are missing, numbers become floats and what is missing is NaN. A variable under
-    the name of an axis becomes `measured_NAME`.
+    If runs differ in variables, sizes or phases, or are missing, numbers become floats and what is missing is NaN. A
+    variable under the name of an axis becomes `measured_NAME`.
     """
     shape = tuple(map(len, grid.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
-    alike = len({(tuple(run.sizes.items()), tuple(run.phase.values.tolist())) for run in runs.values()}) == 1
-    together = (
-        _stack(list(runs.values())) if alike else xr.concat([*runs.values()], "run", join="outer", data_vars="all")
-    )
+    forms = {
+        (frozenset(run.data_vars), tuple(run.sizes.items()), tuple(run.phase.values.tolist())) for run in runs.values()
+    }
+    together = _stack([*runs.values()]) if len(forms) == 1 else _outer([*runs.values()])
     together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
     axes = {name: (name, list(labels)) for name, labels in zip(grid.names, grid.labels, strict=True)}
     free = lambda name: f"measured_{name}" if name in grid.names else name
@@ -104,3 +104,12 @@ def _stack(runs: list[xr.Dataset]) -> xr.Dataset:
         for name, array in first.data_vars.items()
     }
     return xr.Dataset(variables, first.coords)
+
+
+def _outer(runs: list[xr.Dataset]) -> xr.Dataset:
+    """As `_stack`, for runs that differ. A dimension without labels is aligned from its first place on."""
+    bare = {name for run in runs for name in run.sizes if name not in run.coords}
+    numbered = [
+        run.assign_coords({name: np.arange(size) for name, size in run.sizes.items() if name in bare}) for run in runs
+    ]
+    return xr.concat(numbered, "run", join="outer", data_vars="all").drop_vars(bare)

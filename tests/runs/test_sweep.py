@@ -298,6 +298,26 @@ def test_what_is_measured_under_the_name_of_an_axis_keeps_its_values():
     assert found.measured_level.dims == ("level", "round") and found.level.values.tolist() == [1, 3]
 
 
+def grouped(*status, **observed):
+    """A run with so many groups."""
+    groups = np.array([status], np.int32)
+    return xr.Dataset({"group_status": (("round", "group"), groups), **observed}, {"round": [1], "phase": ["upload"]})
+
+
+def test_runs_with_other_numbers_of_groups_are_joined():
+    found = join({(0,): grouped(1, 2), (1,): grouped(3, 4, 5)}, checked_grid({"buffer_size": [4, 2]}), {})
+    assert found.group_status.dims == ("buffer_size", "round", "group") and "group" not in found.coords
+    np.testing.assert_array_equal(found.group_status, [[[1, 2, np.nan]], [[3, 4, 5]]])
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_some_runs_alone_observe_is_nan_in_the_others(first):
+    seen = grouped(0, norm=("round", [7.0]))
+    found = join({(first,): seen, (1 - first,): grouped(0)}, checked_grid({"observe": ["a", "b"]}), {})
+    np.testing.assert_array_equal(found.norm[first], [7])
+    assert found.norm[1 - first].isnull().all() and found.group_status.dtype == np.int32
+
+
 def test_a_list_of_axes_and_a_system_for_make_are_refused():
     with pytest.raises(ValueError, match=r"^axes must be a dict with at least one axis, .*, got list$"):
         inspect.unwrap(checked_grid)([("seed", [1, 2])])  # pyright: ignore[reportArgumentType]
