@@ -20,7 +20,7 @@ from fedjax_priv.base import ClientData, Local
 from fedjax_priv.clients import sample
 from fedjax_priv.runs import simulation
 from fedjax_priv.runs.ending import SimulationError
-from fedjax_priv.runs.records import log_file, run_folder
+from fedjax_priv.runs.records import log_file, manifest, run_folder
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, remembering, targets
 
@@ -86,8 +86,8 @@ def test_a_run_leaves_its_result_manifest_and_log(tmp_path, whole):
     xr.testing.assert_identical(plain(result), plain(whole))
     xr.testing.assert_identical(run_folder.load(tmp_path / "a" / "b"), result)
     assert sorted(os.listdir(tmp_path / "a" / "b")) == ["facts.json", "log.jsonl", "manifest.json", "result.nc"]
-    manifest = run_folder.read_manifest(tmp_path / "a" / "b")
-    assert manifest["system"] == result.attrs["system"] == "toy" and manifest["rounds"] == ROUNDS
+    stated = run_folder.read_manifest(tmp_path / "a" / "b")
+    assert stated["system"] == result.attrs["system"] == "toy" and stated["rounds"] == ROUNDS
     logged = log_file.read(tmp_path / "a" / "b")
     assert [record["round"] for record in logged] == [record["round"] for record in records] == [*range(ROUNDS + 1)]
     assert records[-1]["norm"] == logged[-1]["metrics"]["norm"] == result.norm[-1]
@@ -189,7 +189,9 @@ def test_a_start_that_is_refused_leaves_no_folder(tmp_path):
     with pytest.raises(ValueError, match="evaluate must return a dict"):
         run(keep=Keep(tmp_path / "a"), evaluate=lambda w: w)
     assert not (tmp_path / "a").exists()
-    with pytest.raises(ValueError, match=r"keep.config must not use names of the manifest, got \['rounds'\]"):
+    with pytest.raises(
+        ValueError, match=r"keep.config must not use names of the manifest and of the result, got \['rounds'\]"
+    ):
         run(keep=Keep(tmp_path / "a", config={"rounds": 4}))
 
 
@@ -347,3 +349,34 @@ def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():
 def test_resume_is_yes_or_no(tmp_path):
     with pytest.raises(ValueError, match=r"^keep\.resume must be one of True, False, got 'yes'$"):
         run(keep=Keep(tmp_path / "a")._replace(resume="yes"))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        (Keep("a", config={"a": 2**70, "b": 1}), r"names and values that a netCDF file can hold, got {'a': 1180591"),
+        (Keep("a", config={"": 1, "b": 1}), r"that a netCDF file can hold, got {'': 1}$"),
+        (Keep("a", config={"a": "\0"}), r"that a netCDF file can hold, got {'a': '\\x00'}$"),
+        (Keep("a", config={"a": "\ud800"}), r"that a netCDF file can hold, got {'a': '\\ud800'}$"),
+        (Keep("a", config={"_NCProperties": 1}), r"that a netCDF file can hold, got {'_NCProperties': 1}$"),
+        (Keep("a", config={"coordinates": "x"}), r"that a netCDF file can hold, got {'coordinates': 'x'}$"),
+        (Keep("a", config={"rounds_done": 7}), r"^keep.config must not use names .*, got \['rounds_done'\]$"),
+        (Keep("a", config=3), r"^keep\.config must be a dict, got int$"),  # pyright: ignore[reportArgumentType]
+        (Keep(None), r"^keep\.folder must be a path, such as 'results/a', got None$"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_what_the_result_cannot_state_is_refused_before_the_first_round(tmp_path, monkeypatch, keep, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        run(keep=keep)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_config_is_kept_beside_all_that_a_result_states(tmp_path):
+    """Each attribute is of the manifest or refused as a name of `config`."""
+    config = {"system": "toy", "rate": np.float32("nan"), "path": "a/b", "yes": True}
+    result = run(rounds=1, keep=Keep(tmp_path / "a", config=config))
+    assert result.attrs.keys() == run_folder.read_manifest(tmp_path / "a").keys() | (
+        manifest._OF_THE_END & {*result.attrs}
+    )
+    assert (result.attrs["path"], result.attrs["yes"]) == ("a/b", 1) and np.isnan(result.attrs["rate"])

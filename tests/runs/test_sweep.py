@@ -278,6 +278,7 @@ test_bad_arguments = refuses(
     ({"dropout": [0.1, 1.5], "rate": [0.1]}, {}, "dropout must be"),
     ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
     ({"rate": [optax.sgd]}, {}, r"axes\['rate'\] must be a dict with a name for each value"),
+    ({"rate": [0.1], "seed": [0], "cohort_size": [2**70, 2]}, dict(keep=Keep("a")), r"axes\['cohort_size'\].* netCDF"),
     ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
     ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),

@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,17 @@ def save(folder: pathlib.Path, dataset: xr.Dataset) -> None:
     dataset.to_netcdf(file, engine="h5netcdf", encoding=compressed)
     with atomic_file.explained("write the result", folder / RESULT):
         atomic_file.write(folder / RESULT, file.getvalue())
+
+
+def can_hold(attrs: Mapping[Any, Any], coords: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether a result with these attributes and values of axes can be saved and loads as it was."""
+    file = io.BytesIO()
+    try:
+        dataset = xr.Dataset(coords={name: (name, list(labels)) for name, labels in coords.items()}, attrs=attrs)
+        dataset.to_netcdf(file, engine="h5netcdf")
+        return xr.load_dataset(file, engine="h5netcdf", decode_times=False).identical(dataset)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return False
 
 
 def load(folder: str | os.PathLike) -> xr.Dataset:
