@@ -274,6 +274,7 @@ test_bad_arguments = refuses(
     ({"wave": [1.0]}, {}, r"that results and logs do not use, got \['wave'\]"),
     ({"rate": [0.1], "norm": [1, 2]}, dict(make=lambda rate, norm: make(rate)), "evaluate must name its metrics"),
     ({"rate": [0.1], "seed": [-1]}, {}, "seed must be an integer >= 0, got -1"),
+    ({"rate": [0.1], "seed": [7]}, dict(make=lambda rate, seed=0: make(rate)), "make must not take 'seed'"),
     ({"rate": [0.1], "seed": [2**32]}, {}, r"seed must be an integer below 2\*\*32"),
     ({"dropout": [0.1, 1.5], "rate": [0.1]}, {}, "dropout must be"),
     ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
