@@ -278,6 +278,28 @@ def test_a_broken_checkpoint_is_named(half):
         run(keep=Keep(half, resume=True))
 
 
+@pytest.mark.parametrize("finished", [True, False])
+def test_without_facts_nothing_says_which_run_it_is(half, finished):
+    if finished:
+        run(keep=Keep(half, resume=True))
+    (half / "facts.json").unlink()
+    before = sorted(path for path in half.rglob("*") if path.name != "lock")
+    with pytest.raises(ValueError, match=r"facts\.json is missing: nothing says of which run"):
+        run(targets(N, D, seed=1), keep=Keep(half, resume=True))
+    assert sorted(path for path in half.rglob("*") if path.name != "lock") == before
+    (half / "facts.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"facts\.json is broken: it holds no object$"):
+        run(keep=Keep(half, resume=True))
+
+
+def test_a_checkpoint_that_a_kill_left_beside_the_result_is_removed(half):
+    left = shutil.copytree(half / run_folder.CHECKPOINT, half.parent / "left")
+    run(keep=Keep(half, resume=True))
+    shutil.copytree(left, half / run_folder.CHECKPOINT)
+    run(keep=Keep(half, resume=True))
+    assert not (half / run_folder.CHECKPOINT).exists()
+
+
 def test_a_full_disk_loses_nothing_in_memory_nor_in_the_folder(tmp_path, monkeypatch, whole):
     writes, fsync = [], os.fsync
 

@@ -69,9 +69,12 @@ class RunWriter:
             inside.mkdir(exist_ok=True)
             self._lock = only_owner(inside / "lock")
             if not (self.folder / run_folder.RESULT).exists():
-                return facts.read(self.folder), self._last_position(inside)
-            shutil.rmtree(inside)  # another process has just finished the run
-        return facts.read(self.folder), Position()
+                begun = (inside / checkpoint.STATE).exists()
+                return facts.read(self.folder, begun=begun), self._last_position(inside)
+        shutil.rmtree(
+            inside, ignore_errors=True
+        )  # a process that has just finished the run, or was killed then, left it
+        return facts.read(self.folder, begun=True), Position()
 
     def _last_position(self, inside: pathlib.Path) -> Position:
         """Go back to the last checkpoint: log lines of later chunks are removed, as these will run again."""
