@@ -106,7 +106,7 @@ def load(folder: str | os.PathLike) -> xr.Dataset:
         raise ValueError(f"{folder} has no {RESULT} yet: the run is in progress, or was stopped and can be resumed")
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # what HDF5 raises depends on the byte that is wrong
         raise ValueError(f"{path} is broken: {str(error).partition(chr(10))[0]}") from error
     for attrs in (dataset.attrs, *(dataset[name].attrs for name in dataset.variables)):
         attrs.update({name: value.item() for name, value in attrs.items() if isinstance(value, np.generic)})
