@@ -133,6 +133,27 @@ def test_sigterm_in_the_last_chunk_writes_the_result_and_ends_the_process(tmp_pa
     assert records == []
 
 
+@pytest.mark.parametrize("error", [ValueError("no space"), KeyboardInterrupt()])
+def test_sigterm_before_an_error_or_ctrl_c_ends_the_process(tmp_path, whole, capsys, error):
+    def stop_and_fail(record):
+        if record["round"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise error
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stop:
+        run(keep=Keep(tmp_path / "a"), log=stop_and_fail)
+    assert stop.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
+    assert f"SIGTERM: the run can be resumed; it ended with {error!r}" in capsys.readouterr().err
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
+
+
+def test_a_handler_of_sigterm_that_python_cannot_put_back_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: pytest.fail("replaced"))
+    assert run(rounds=1, keep=Keep(tmp_path / "a")).attrs["rounds_done"] == 1
+
+
 def test_ctrl_c_returns_what_there_is_and_the_folder_goes_on(tmp_path, capsys, whole):
     def interrupt(record):
         if record["round"] == 3:
