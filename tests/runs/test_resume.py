@@ -216,6 +216,12 @@ def test_a_start_that_is_refused_leaves_no_folder(tmp_path):
         run(keep=Keep(tmp_path / "a", config={"rounds": 4}))
 
 
+def test_a_start_that_is_refused_leaves_the_folder_that_was_there(tmp_path):
+    with pytest.raises(ValueError, match="evaluate must return a dict"):
+        run(keep=Keep(tmp_path), evaluate=lambda w: w)
+    assert tmp_path.is_dir() and not [*tmp_path.iterdir()]
+
+
 def test_constants_of_a_jitted_part_belong_to_the_program(tmp_path):
     """Large ones too, and keys."""
 
@@ -280,6 +286,12 @@ def test_a_folder_that_is_taken_is_refused(half):
 
 
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('held'); input()"
+
+
+def test_a_folder_without_a_run_cannot_be_resumed_and_the_error_does_not_say_so(tmp_path):
+    (tmp_path / ".DS_Store").touch()
+    with pytest.raises(FileExistsError, match="is not empty: choose another name$"):
+        run(keep=Keep(tmp_path, resume=True))
 
 
 def test_two_processes_cannot_run_in_one_folder(half, whole):

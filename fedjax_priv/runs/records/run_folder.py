@@ -125,4 +125,5 @@ def _claim(part: pathlib.Path, path: pathlib.Path) -> None:
 
 
 def _taken(folder: pathlib.Path) -> FileExistsError:
-    return FileExistsError(f"folder {folder} is not empty: choose another name, or resume the run it holds")
+    or_resume = ", or resume the run it holds" if (folder / MANIFEST).exists() else ""
+    return FileExistsError(f"folder {folder} is not empty: choose another name{or_resume}")
