@@ -51,7 +51,7 @@ def checked_grid(axes: Mapping[str, Axis]) -> Grid:
     if taken := [name for name in axes if name in result_dataset.RESERVED | IN_THE_LOG or not name or "/" in name]:
         raise ValueError(f"axes must have names without a slash that results and logs do not use, got {taken}")
     labels = tuple(_labels(name, axis) for name, axis in axes.items())
-    values = tuple(tuple(axis.values() if isinstance(axis, Mapping) else axis) for axis in axes.values())
+    values = tuple(tuple(map(_plain, axis.values() if isinstance(axis, Mapping) else axis)) for axis in axes.values())
     return Grid(tuple(axes), labels, values)
 
 
@@ -65,12 +65,17 @@ def _labels(name: str, axis: Axis) -> tuple[Any, ...]:
 
 
 def _label(name: str, value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = _plain(value)
     if plain is None or isinstance(plain, bool):
         return str(plain)
     if not isinstance(plain, int | float | str):
         raise ValueError(f"axes[{name!r}] must be a dict with a name for each value, as {value!r} has no short text")
     return plain
+
+
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as Python's own: a factory may ask whether a flag `is True`."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:

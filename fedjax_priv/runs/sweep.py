@@ -83,6 +83,8 @@ def sweep(
     """
     _check(key, rounds, every)
     checks.check_functions(evaluate, log)
+    if isinstance(static, str):
+        raise ValueError(f"static must be names of axes in a list, got {static!r}")
     grid = checked_grid(axes)
     checks.check_keep(keep, dict(zip(grid.names, grid.labels, strict=True)))
     waves = Waves(

@@ -280,6 +280,7 @@ test_bad_arguments = refuses(
     ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
     ({"rate": [optax.sgd]}, {}, r"axes\['rate'\] must be a dict with a name for each value"),
     ({"rate": [0.1], "seed": [0], "cohort_size": [2**70, 2]}, dict(keep=Keep("a")), r"axes\['cohort_size'\].* netCDF"),
+    ({"rate": [0.1]}, dict(static="rate"), "static must be names of axes in a list, got 'rate'"),
     ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
     ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
@@ -318,6 +319,13 @@ def test_what_some_runs_alone_observe_is_nan_in_the_others(first):
     found = join({(first,): seen, (1 - first,): grouped(0)}, checked_grid({"observe": ["a", "b"]}), {})
     np.testing.assert_array_equal(found.norm[first], [7])
     assert found.norm[1 - first].isnull().all() and found.group_status.dtype == np.int32
+
+
+def test_scalars_of_numpy_are_given_as_python_s_own():
+    axes = {"flag": [*np.array([True, False])], "size": [*np.arange(2)], "rate": {"a": np.float32(0.5)}}
+    (flags, sizes, rates) = checked_grid(axes).values
+    assert flags[0] is True and flags[1] is False
+    assert [type(value) for value in (*sizes, *rates)] == [int, int, float]
 
 
 def test_a_list_of_axes_and_a_system_for_make_are_refused():
