@@ -15,7 +15,8 @@ class Band(NamedTuple):
     """A curve, means over the runs that differ in the seed alone.
 
     `x`, `y` and `half_width` are `[evaluations]`, float64. The interval is `y +- half_width`, for the mean of y at an
-    evaluation; NaN where there is one run, which says nothing about noise.
+    evaluation; NaN where there is one run, which says nothing about noise. A run that diverged is one of `runs`: where
+    its y is NaN, so is the mean.
     """
 
     x: np.ndarray
@@ -59,14 +60,16 @@ def bands(
     both = xr.Dataset({"x": _horizontal(result, x, adversary), "y": _vertical(result, y)}).astype(float)
     both = both.isel(evaluation=result.evaluation.values > 0) if y == "loss" or x == "epsilon" else both
     axes = [name for name in both.y.dims if name not in ("seed", "evaluation")]
+    both["ran"] = _ran(result)
     both = both.expand_dims([name for name in ("seed",) if name not in both.dims]).broadcast_like(both.y)
     points = both.stack(point=axes) if axes else both.expand_dims("point")
     found = {}
     for place in range(points.sizes["point"]):
-        point = points.isel(point=place).dropna("seed", subset=["y"], how="all")
+        point = points.isel(point=place)
+        point = point.isel(seed=point.ran.any("evaluation").values)
         label = ", ".join(f"{name}={point[name].item()}" for name in axes)
         if point.sizes["seed"]:
-            found[label] = _band(point.transpose("seed", "evaluation"), confidence)
+            found[label] = _band(point[["x", "y"]].transpose("seed", "evaluation"), confidence)
     return found
 
 
@@ -114,8 +117,15 @@ def _horizontal(result: xr.Dataset, x: str, adversary: str | None) -> xr.DataArr
 
 def _vertical(result: xr.Dataset, y: str) -> xr.DataArray:
     if y == "loss":
-        return _before_evaluations(result, result.loss.mean("client"))
+        there = result.client_id.notnull()  # where a cohort is smaller than that of other points, nobody is
+        total = result.loss.astype(float).where(there, 0.0).sum("client", skipna=False)
+        return _before_evaluations(result, total / there.sum("client").where(there.any("client")))
     return result[y].drop_vars("evaluation")
+
+
+def _ran(result: xr.Dataset) -> xr.DataArray:
+    """Which runs there are: one that was not run has no time, whereas what it measures may be NaN if it diverges."""
+    return result.seconds.notnull().any("evaluation") if "seconds" in result else xr.DataArray(True)
 
 
 def _before_evaluations(result: xr.Dataset, by_round: xr.DataArray) -> xr.DataArray:

@@ -28,13 +28,13 @@ def half_width(values: ArrayLike, axis: int = 0, *, confidence: float = 0.95) ->
     values = np.asarray(values, np.float64)
     if not values.ndim:
         raise ValueError(f"values must have an axis of runs, got the number {values}")
-    if not -values.ndim <= axis < values.ndim:
+    if not isinstance(axis, int | np.integer) or not -values.ndim <= axis < values.ndim:
         raise ValueError(f"axis must be one of values, in [{-values.ndim}, {values.ndim}), got {axis!r}")
     number = values.shape[axis]
     if number < 1:
         raise ValueError("values must not be empty along the axis")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be > 0 and < 1, got {confidence}")
+    if not isinstance(confidence, int | float | np.number) or not 0 < confidence < 1:
+        raise ValueError(f"confidence must be > 0 and < 1, got {confidence!r}")
     if number == 1:
         return np.full(np.delete(values.shape, axis), np.inf)
     t = stats.t.ppf((1 + confidence) / 2, number - 1)

@@ -8,5 +8,5 @@
 - `run_options`: options of run and sweep. `options`, `option_types`: options from the signatures of functions.
   `help_from_docstrings`: their help, which is written as `Args` in the docstring of the function.
 - `axes`: parses the axes of a sweep. `launch`: joins the processes of a run. `result_tables`: prints what
-  run, sweep and list found.
+  run, sweep and list found. `terminal`: where tables are printed.
 """

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from fedjax_priv import _validate
@@ -18,6 +17,7 @@ from fedjax_priv.cli.byzantine import ATTACK_OPTIONS
 from fedjax_priv.cli.commands import Outcome
 from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.options import Options, options_of, pick
+from fedjax_priv.cli.terminal import Terminal
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.runs.simulation import simulate
@@ -117,10 +117,10 @@ def show(title: str, found: Sequence[Finding]) -> None:
         claimed, proved = ("none" if eps is None else f"{eps:.4g}" for eps in (one.claimed, one.proved))
         least = f"{one.at_least:.4g} of {one.limit:.4g}" + (" (Gaussian)" if one.gaussian else "")
         table.add_row(one.adversary, one.adjacent, one.look, claimed, proved, least, verdict(one))
-    console = Console(width=max(Console().width, 150))
+    console = Terminal(width=max(Terminal().width, 150))
     console.print(table)
     for why in dict.fromkeys(one.unproved for one in found if one.unproved):
-        console.print(f"nothing proved: {why}.", soft_wrap=True, highlight=False)
+        console.print(f"nothing proved: {why}.", soft_wrap=True)
     if any(one.view == "upload" for one in found):
         console.print(
             "masks: left out of the runs of all rows but the one on each upload alone, which checks that they change "

@@ -11,15 +11,18 @@ from fedjax_priv.runs.records import atomic_file
 
 
 def check_place(file: pathlib.Path | None) -> None:
-    """Refuse a missing folder or an existing file before the work begins.
+    """Refuse a folder that is missing or cannot be written, or an existing file, before the work begins.
 
     Raises:
-      FileNotFoundError, FileExistsError: the file cannot be new.
+      OSError: the file cannot be new.
     """
-    if file is not None and not file.parent.is_dir():
+    if file is None:
+        return
+    if not file.parent.is_dir():
         raise FileNotFoundError(f"json must be a file in a folder that exists, got {file}")
-    if file is not None and file.exists():
+    if file.exists():
         raise FileExistsError(f"json must be a new file, got {file}")
+    atomic_file.check_folder(file.parent)
 
 
 def write(file: pathlib.Path | None, rows: Sequence[Any]) -> None:
@@ -28,4 +31,5 @@ def write(file: pathlib.Path | None, rows: Sequence[Any]) -> None:
     Of several processes the first one writes; asking which this is would start the devices of one that is alone.
     """
     if file is not None and (not jax.distributed.is_initialized() or processes.is_first()):
-        atomic_file.write(file, atomic_file.to_json([row._asdict() for row in rows]))
+        with atomic_file.explained("write the json", file):
+            atomic_file.write(file, atomic_file.to_json([row._asdict() for row in rows]))

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
+from fedjax_priv.cli.terminal import Terminal
 from fedjax_priv.runs.records.run_list import RunSummary
 from fedjax_priv.status import describe
 
@@ -162,7 +162,6 @@ def plain_table(title: str, *headings: str, left: Collection[str] | None = None)
 
 def show_table(table: Table, *lines: str) -> None:
     """Print it as wide as it needs to be, and lines below it: a name that is cut cannot be used."""
-    width = max(Console(width=1000, markup=False).measure(table).maximum, 80)
-    console = Console(width=width, soft_wrap=True, markup=False)
+    console = Terminal(width=max(Terminal(width=1000).measure(table).maximum, 80), soft_wrap=True)
     for part in (table, *lines):
         console.print(part)

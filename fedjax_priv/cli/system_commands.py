@@ -94,7 +94,8 @@ def _of_systems(about: str, load: Callable[[], Work], asked: Callable[[str], boo
         json_file.check_place(values["json"])
         keep_programs()
         outcome = load().do(type(system).__name__, values)
-        json_file.write(values["json"], outcome.rows)
+        if not outcome.interrupted:  # else the command that resumes the run would find a file of that name
+            json_file.write(values["json"], outcome.rows)
         if outcome.interrupted or outcome.failed:
             sys.exit(INTERRUPTED if outcome.interrupted else FAILED)
 

@@ -23,7 +23,7 @@ def show(entries: Sequence[Entry], title: str = "privacy ledger") -> None:
     for entry in entries:
         claimed, proved = (_in_words(figure) for figure in (entry.claimed, entry.proved))
         table.add_row(entry.adversary, entry.adjacent, claimed, proved, entry.note)
-    Console(width=max(Console().width, 150)).print(table)
+    Console(width=max(Console().width, 150), markup=False, emoji=False).print(table)
 
 
 def _in_words(figure: Figure) -> str:

@@ -1,5 +1,8 @@
 """Checks the arguments of `simulate` and `sweep` before anything is compiled."""
 
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -10,6 +13,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Key
 from fedjax_priv.engine import processes
 from fedjax_priv.engine.parts import check_total
+from fedjax_priv.runs.records import run_folder
+from fedjax_priv.runs.records.manifest import plain
 from fedjax_priv.runs.records.run_writer import Keep
 
 
@@ -64,11 +69,23 @@ def check_functions(evaluate: object, log: object) -> None:
         _validate.function(1, "print", log=log)
 
 
-def check_keep(keep: Keep | None) -> None:
-    """None, or a folder with how to write it.
+def check_keep(keep: Keep | None, axes: Mapping[str, Sequence[Any]] = MappingProxyType({})) -> None:
+    """None, or a folder with how to write it, and what the result can state: values of axes, and `keep.config`.
 
     Raises:
-      ValueError: it is something else, such as the folder alone.
+      ValueError: it is something else, such as the folder alone, or `result.nc` cannot hold what it shall state.
     """
-    if keep is not None:
-        _validate.part(Keep, "Keep('results/a')", keep=keep)
+    if keep is None:
+        return
+    _validate.part(Keep, "Keep('results/a')", keep=keep)
+    if not isinstance(keep.folder, str | os.PathLike):
+        raise ValueError(f"keep.folder must be a path, such as 'results/a', got {keep.folder!r}")
+    if not isinstance(keep.config, Mapping):
+        raise ValueError(f"keep.config must be a dict, got {type(keep.config).__name__}")
+    about = {name: plain(value) for name, value in keep.config.items()}
+    if not run_folder.can_hold(about, {}):
+        lost = {name: keep.config[name] for name, value in about.items() if not run_folder.can_hold({name: value}, {})}
+        raise ValueError(f"keep.config must have names and values that a netCDF file can hold, got {lost}")
+    for name, labels in axes.items():
+        if not run_folder.can_hold({}, {name: labels}):
+            raise ValueError(f"axes[{name!r}] must have values that a netCDF file can hold, got {list(labels)}")

@@ -67,13 +67,23 @@ def _end_if_asked(writer: RunWriter, stop: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def _sigterm_noticed(listen: bool) -> Iterator[Callable[[], bool]]:
-    """Yields a function that says whether SIGTERM has arrived; it no longer ends the process. Main thread only."""
+    """Yields a function that says whether SIGTERM has arrived; it no longer ends the process. Main thread only.
+
+    Raises:
+      SystemExit: an error or Ctrl-C arrived after SIGTERM: the process must not go on to its next run.
+    """
     arrived = threading.Event()
-    if not listen or threading.current_thread() is not threading.main_thread():
+    on_main = threading.current_thread() is threading.main_thread()
+    if not listen or not on_main or signal.getsignal(signal.SIGTERM) is None:  # a handler in C cannot be put back
         yield arrived.is_set
         return
     before = signal.signal(signal.SIGTERM, lambda *_: arrived.set())
     try:
         yield arrived.is_set
+    except (Exception, KeyboardInterrupt) as error:
+        if not arrived.is_set():
+            raise
+        print(f"SIGTERM: the run can be resumed; it ended with {error!r}", file=sys.stderr)
+        raise SystemExit(SIGTERM_STATUS) from error
     finally:
         signal.signal(signal.SIGTERM, before)

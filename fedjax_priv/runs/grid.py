@@ -51,7 +51,7 @@ def checked_grid(axes: Mapping[str, Axis]) -> Grid:
     if taken := [name for name in axes if name in result_dataset.RESERVED | IN_THE_LOG or not name or "/" in name]:
         raise ValueError(f"axes must have names without a slash that results and logs do not use, got {taken}")
     labels = tuple(_labels(name, axis) for name, axis in axes.items())
-    values = tuple(tuple(axis.values() if isinstance(axis, Mapping) else axis) for axis in axes.values())
+    values = tuple(tuple(map(_plain, axis.values() if isinstance(axis, Mapping) else axis)) for axis in axes.values())
     return Grid(tuple(axes), labels, values)
 
 
@@ -65,7 +65,7 @@ def _labels(name: str, axis: Axis) -> tuple[Any, ...]:
 
 
 def _label(name: str, value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = _plain(value)
     if plain is None or isinstance(plain, bool):
         return str(plain)
     if not isinstance(plain, int | float | str):
@@ -73,18 +73,23 @@ def _label(name: str, value: Any) -> Any:
     return plain
 
 
+def _plain(value: Any) -> Any:
+    """A scalar of NumPy as Python's own: a factory may ask whether a flag `is True`."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
     """Datasets of runs, by point, as one whose first dimensions are the axes.
 
-    If runs differ in size or phases, or are missing, numbers become floats and what is missing is NaN. A variable under
-    the name of an axis becomes `measured_NAME`.
+    If runs differ in variables, sizes or phases, or are missing, numbers become floats and what is missing is NaN. A
+    variable under the name of an axis becomes `measured_NAME`.
     """
     shape = tuple(map(len, grid.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
-    alike = len({(tuple(run.sizes.items()), tuple(run.phase.values.tolist())) for run in runs.values()}) == 1
-    together = (
-        _stack(list(runs.values())) if alike else xr.concat([*runs.values()], "run", join="outer", data_vars="all")
-    )
+    forms = {
+        (frozenset(run.data_vars), tuple(run.sizes.items()), tuple(run.phase.values.tolist())) for run in runs.values()
+    }
+    together = _stack([*runs.values()]) if len(forms) == 1 else _outer([*runs.values()])
     together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
     axes = {name: (name, list(labels)) for name, labels in zip(grid.names, grid.labels, strict=True)}
     free = lambda name: f"measured_{name}" if name in grid.names else name
@@ -104,3 +109,12 @@ def _stack(runs: list[xr.Dataset]) -> xr.Dataset:
         for name, array in first.data_vars.items()
     }
     return xr.Dataset(variables, first.coords)
+
+
+def _outer(runs: list[xr.Dataset]) -> xr.Dataset:
+    """As `_stack`, for runs that differ. A dimension without labels is aligned from its first place on."""
+    bare = {name for run in runs for name in run.sizes if name not in run.coords}
+    numbered = [
+        run.assign_coords({name: np.arange(size) for name, size in run.sizes.items() if name in bare}) for run in runs
+    ]
+    return xr.concat(numbered, "run", join="outer", data_vars="all").drop_vars(bare)

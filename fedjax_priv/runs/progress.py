@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rich import progress
 from rich.console import Console
+from rich.markup import escape
 
 Update = Callable[..., None]
 """`update(rounds, *, seconds, metrics, megabytes, failed)`, all of them totals so far."""
@@ -63,7 +64,7 @@ def _columns() -> tuple[progress.ProgressColumn, ...]:
 
 def _text(rounds: int, *, seconds: float, metrics: Mapping[str, float], megabytes: float, failed: int) -> str:
     parts = [f"{rounds / seconds:.3g} rounds/s"] if seconds else []
-    parts += [f"{name} {value:.4g}" for name, value in metrics.items()]
+    parts += [f"{escape(name)} {value:.4g}" for name, value in metrics.items()]
     parts += [f"{megabytes:.3g} MB/user"]
     parts += [f"[red]{failed} failed[/red]"] if failed else []
     return ", ".join(parts)

@@ -38,11 +38,15 @@ def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable
 
     Raises:
       ValueError: `make` is no function, an axis that neither `make` nor `data` takes, a name in `static` that is no
-        axis, or a bad seed.
+        axis, or a bad seed, or `make` takes it.
     """
     of_data = _named_in(data, grid, ()) if callable(data) else frozenset()
     if not callable(make):
         raise ValueError(f"make must be a function of axes that returns a system, got {type(make).__name__}")
+    if SEED in grid.names and SEED in inspect.signature(make).parameters:
+        raise ValueError(
+            "make must not take 'seed' where it is an axis, which changes the key alone; rename the argument"
+        )
     of_make = _named_in(make, grid, unless=of_data) - {SEED}
     if unknown := [name for name in grid.names if name not in of_make | of_data | {SEED}]:
         known = [*inspect.signature(make).parameters, *(inspect.signature(data).parameters if callable(data) else ())]

@@ -82,9 +82,11 @@ def sweep(
       SystemExit: SIGTERM arrived.
     """
     _check(key, rounds, every)
-    checks.check_keep(keep)
     checks.check_functions(evaluate, log)
+    if isinstance(static, str):
+        raise ValueError(f"static must be names of axes in a list, got {static!r}")
     grid = checked_grid(axes)
+    checks.check_keep(keep, dict(zip(grid.names, grid.labels, strict=True)))
     waves = Waves(
         make, grid, key, params, data, lengths=chunk_lengths(rounds, every), evaluate=evaluate,
         static=frozenset(static), at_once=at_once, memory=memory, over=over,

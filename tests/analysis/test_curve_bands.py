@@ -22,6 +22,7 @@ GRID = xr.Dataset(
         "up_bytes": (("learning_rate", "seed", "phase", "round", "client"), SENT),
         "joules": (("learning_rate", "seed", "round"), np.ones((2, 4, 3)) * [1.0, 2.0, 4.0]),
         "loss": (("learning_rate", "seed", "round", "client"), DRAWN.uniform(size=(2, 4, 3, 5))),
+        "client_id": (("learning_rate", "seed", "round", "client"), np.zeros((2, 4, 3, 5))),
         "failed_rounds": (("learning_rate", "seed"), np.zeros((2, 4))),
     },
     {"learning_rate": RATES, "seed": SEEDS, "evaluation": EVALUATION, "round": [1, 2, 3], "phase": ["keys", "upload"]},
@@ -69,12 +70,14 @@ def test_the_loss_is_that_of_the_round_before():
 
 
 def test_points_that_were_not_run_are_no_runs():
-    values = ACCURACY.copy()
-    values[0, 2:], values[1] = np.nan, np.nan
-    found = bands(GRID.assign(accuracy=(GRID.accuracy.dims, values)))
-    assert [*found] == ["learning_rate=0.1"]
-    assert found["learning_rate=0.1"].runs == 2
-    np.testing.assert_allclose(found["learning_rate=0.1"].y, ACCURACY[0, :2].mean(0))
+    ran = xr.DataArray([[True, True, False, False], [False] * 4], dims=("learning_rate", "seed"))
+    for y in ("accuracy", "loss"):
+        found = bands(GRID.where(ran), y=y)
+        assert [*found] == ["learning_rate=0.1"]
+        assert found["learning_rate=0.1"].runs == 2
+        np.testing.assert_allclose(
+            found["learning_rate=0.1"].y, bands(GRID.isel(seed=[0, 1]), y=y)["learning_rate=0.1"].y
+        )
 
 
 def test_a_run_that_diverged_is_not_left_out_of_the_mean():
@@ -82,6 +85,24 @@ def test_a_run_that_diverged_is_not_left_out_of_the_mean():
     values[0, 1, 2] = np.nan
     band = bands(GRID.assign(accuracy=(GRID.accuracy.dims, values)))["learning_rate=0.1"]
     assert band.runs == 4 and np.isnan([band.y[2], band.half_width[2]]).all() and np.isfinite(band.y[:2]).all()
+
+
+@pytest.mark.parametrize("y", ["accuracy", "loss"])
+def test_nor_is_one_that_diverged_from_the_start(y):
+    values = GRID[y].values.copy()
+    values[0, 1] = np.nan
+    band = bands(GRID.assign({y: (GRID[y].dims, values)}), y=y)["learning_rate=0.1"]
+    assert band.runs == 4 and np.isnan(band.y).all()
+
+
+def test_the_loss_is_a_mean_over_the_clients_that_there_are():
+    """Five at one point, three at the other, where the loss of one client in the second round is NaN."""
+    there = xr.DataArray([[True] * 5, [True] * 3 + [False] * 2], dims=("learning_rate", "client"))
+    loss = GRID.loss.where(there)
+    loss[1, :, 1, 0] = np.nan
+    found = bands(GRID.assign(loss=loss, client_id=GRID.client_id.where(there)), y="loss")
+    np.testing.assert_allclose(found["learning_rate=0.1"].y, loss.values[0, :, 1:].mean((0, 2)))
+    np.testing.assert_allclose(found["learning_rate=0.2"].y, [np.nan, loss.values[1, :, 2, :3].mean()])
 
 
 def test_eps_of_the_weakest_figure_or_of_the_one_that_is_asked_for():

@@ -1,5 +1,7 @@
 """Student's interval, against printed quantiles and by coverage."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -30,8 +32,10 @@ def test_one_run_says_nothing_about_noise():
         half_width([])
     with pytest.raises(ValueError, match="values must have an axis of runs, got the number 0.5"):
         half_width(0.5)
-    for axis in (2, -3):
+    for axis in (2, -3, None, 0.5):
         with pytest.raises(ValueError, match=rf"axis must be one of values, in \[-2, 2\), got {axis}"):
-            half_width(np.zeros((2, 3)), axis)
+            inspect.unwrap(half_width)(np.zeros((2, 3)), axis)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="confidence must be > 0 and < 1, got 95"):
         half_width([0.0, 1.0], confidence=95)
+    with pytest.raises(ValueError, match="confidence must be > 0 and < 1, got '0.9'"):
+        inspect.unwrap(half_width)([0.0, 1.0], confidence="0.9")  # pyright: ignore[reportArgumentType]

@@ -161,7 +161,8 @@ def test_bad_input_is_one_line(arguments, message, traced, monkeypatch, capsys):
 
 
 def test_an_entry_without_a_proof_says_why(capsys):
-    one = Finding("anybody", "a label", "label", None, None, 0.0, 1e-4, 0.95, 4.7, "", [], [], {})
+    one = Finding("anybody", "a label", "label [b] :fire:", None, None, 0.0, 1e-4, 0.95, 4.7, "", [], [], {})
     audit_command.show("audit", [one, one._replace(proved=1.0), one._replace(unproved="batches are not whole")])
     said = capsys.readouterr().out
+    assert said.count("label [b] :fire:") == 3
     assert said.count("nothing proved") == 1 and "nothing proved: batches are not whole." in said

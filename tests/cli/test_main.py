@@ -110,6 +110,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_work(capsys, tmp_p
     with pytest.raises(SystemExit):
         command("demo", "--json", tmp_path / "missing" / "table.json", "--out", tmp_path / "out")
     assert "missing" in capsys.readouterr().err
+    for option in ("--json", "--out"):  # where nobody can make a file
+        with pytest.raises(SystemExit):
+            command("demo", option, "/proc/table.json" if option == "--json" else "/proc")
+        said = capsys.readouterr().err
+        assert "cannot write in the folder" in said and said.endswith(": '/proc'\n")
     assert (tmp_path / "file").read_text() == "mine"
 
 

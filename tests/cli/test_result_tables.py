@@ -119,7 +119,7 @@ def test_a_caveat_is_printed_below_the_table(capsys):
 
 def test_a_list_of_runs_cuts_no_name(capsys):
     root = pathlib.Path("root")
-    long = "folder-" * 20
+    long = "folder-" * 20 + ":fire:"
     entries = [
         RunSummary(root / long / "[x]", "fedavg", "finished", 3, 4, "2026-01-02T03:04:05+00:00", {"accuracy": 0.51239}),
         RunSummary(root / "sweep", "fedavg", "finished", 30, 30, "2026-01-02T03:04:05+00:00", {}, runs=6),

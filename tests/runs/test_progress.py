@@ -26,6 +26,13 @@ def test_what_it_shows():
         assert part in line
 
 
+def test_names_are_shown_as_they_are():
+    console = terminal()
+    with progress.bar(10, console=console) as update:
+        update(10, **STATE | dict(metrics={"share [b]": 0.5, "end [/b]": 0.25}))
+    assert "share [b] 0.5, end [/b] 0.25" in shown(console)
+
+
 def test_no_failures_no_word_of_them():
     console = terminal()
     with progress.bar(10, console=console) as update:

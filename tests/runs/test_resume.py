@@ -20,7 +20,7 @@ from fedjax_priv.base import ClientData, Local
 from fedjax_priv.clients import sample
 from fedjax_priv.runs import simulation
 from fedjax_priv.runs.ending import SimulationError
-from fedjax_priv.runs.records import log_file, run_folder
+from fedjax_priv.runs.records import log_file, manifest, run_folder
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, remembering, targets
 
@@ -86,8 +86,8 @@ def test_a_run_leaves_its_result_manifest_and_log(tmp_path, whole):
     xr.testing.assert_identical(plain(result), plain(whole))
     xr.testing.assert_identical(run_folder.load(tmp_path / "a" / "b"), result)
     assert sorted(os.listdir(tmp_path / "a" / "b")) == ["facts.json", "log.jsonl", "manifest.json", "result.nc"]
-    manifest = run_folder.read_manifest(tmp_path / "a" / "b")
-    assert manifest["system"] == result.attrs["system"] == "toy" and manifest["rounds"] == ROUNDS
+    stated = run_folder.read_manifest(tmp_path / "a" / "b")
+    assert stated["system"] == result.attrs["system"] == "toy" and stated["rounds"] == ROUNDS
     logged = log_file.read(tmp_path / "a" / "b")
     assert [record["round"] for record in logged] == [record["round"] for record in records] == [*range(ROUNDS + 1)]
     assert records[-1]["norm"] == logged[-1]["metrics"]["norm"] == result.norm[-1]
@@ -131,6 +131,27 @@ def test_sigterm_in_the_last_chunk_writes_the_result_and_ends_the_process(tmp_pa
     records = []
     xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True), log=records.append)), plain(whole))
     assert records == []
+
+
+@pytest.mark.parametrize("error", [ValueError("no space"), KeyboardInterrupt()])
+def test_sigterm_before_an_error_or_ctrl_c_ends_the_process(tmp_path, whole, capsys, error):
+    def stop_and_fail(record):
+        if record["round"] == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise error
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stop:
+        run(keep=Keep(tmp_path / "a"), log=stop_and_fail)
+    assert stop.value.code == 143 and signal.getsignal(signal.SIGTERM) is before
+    assert f"SIGTERM: the run can be resumed; it ended with {error!r}" in capsys.readouterr().err
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
+
+
+def test_a_handler_of_sigterm_that_python_cannot_put_back_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    monkeypatch.setattr(signal, "signal", lambda number, handler: pytest.fail("replaced"))
+    assert run(rounds=1, keep=Keep(tmp_path / "a")).attrs["rounds_done"] == 1
 
 
 def test_ctrl_c_returns_what_there_is_and_the_folder_goes_on(tmp_path, capsys, whole):
@@ -189,8 +210,16 @@ def test_a_start_that_is_refused_leaves_no_folder(tmp_path):
     with pytest.raises(ValueError, match="evaluate must return a dict"):
         run(keep=Keep(tmp_path / "a"), evaluate=lambda w: w)
     assert not (tmp_path / "a").exists()
-    with pytest.raises(ValueError, match=r"keep.config must not use names of the manifest, got \['rounds'\]"):
+    with pytest.raises(
+        ValueError, match=r"keep.config must not use names of the manifest and of the result, got \['rounds'\]"
+    ):
         run(keep=Keep(tmp_path / "a", config={"rounds": 4}))
+
+
+def test_a_start_that_is_refused_leaves_the_folder_that_was_there(tmp_path):
+    with pytest.raises(ValueError, match="evaluate must return a dict"):
+        run(keep=Keep(tmp_path), evaluate=lambda w: w)
+    assert tmp_path.is_dir() and not [*tmp_path.iterdir()]
 
 
 def test_constants_of_a_jitted_part_belong_to_the_program(tmp_path):
@@ -259,6 +288,12 @@ def test_a_folder_that_is_taken_is_refused(half):
 HOLD = "import fcntl, sys; file = open(sys.argv[1], 'wb'); fcntl.flock(file, fcntl.LOCK_EX); print('held'); input()"
 
 
+def test_a_folder_without_a_run_cannot_be_resumed_and_the_error_does_not_say_so(tmp_path):
+    (tmp_path / ".DS_Store").touch()
+    with pytest.raises(FileExistsError, match="is not empty: choose another name$"):
+        run(keep=Keep(tmp_path, resume=True))
+
+
 def test_two_processes_cannot_run_in_one_folder(half, whole):
     command = [sys.executable, "-u", "-c", HOLD, half / run_folder.CHECKPOINT / "lock"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -274,6 +309,28 @@ def test_a_broken_checkpoint_is_named(half):
     state.write_bytes(state.read_bytes()[:-50])
     with pytest.raises(ValueError, match=r"state\.npz is broken"):
         run(keep=Keep(half, resume=True))
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_without_facts_nothing_says_which_run_it_is(half, finished):
+    if finished:
+        run(keep=Keep(half, resume=True))
+    (half / "facts.json").unlink()
+    before = sorted(path for path in half.rglob("*") if path.name != "lock")
+    with pytest.raises(ValueError, match=r"facts\.json is missing: nothing says of which run"):
+        run(targets(N, D, seed=1), keep=Keep(half, resume=True))
+    assert sorted(path for path in half.rglob("*") if path.name != "lock") == before
+    (half / "facts.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"facts\.json is broken: it holds no object$"):
+        run(keep=Keep(half, resume=True))
+
+
+def test_a_checkpoint_that_a_kill_left_beside_the_result_is_removed(half):
+    left = shutil.copytree(half / run_folder.CHECKPOINT, half.parent / "left")
+    run(keep=Keep(half, resume=True))
+    shutil.copytree(left, half / run_folder.CHECKPOINT)
+    run(keep=Keep(half, resume=True))
+    assert not (half / run_folder.CHECKPOINT).exists()
 
 
 def test_a_full_disk_loses_nothing_in_memory_nor_in_the_folder(tmp_path, monkeypatch, whole):
@@ -347,3 +404,34 @@ def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():
 def test_resume_is_yes_or_no(tmp_path):
     with pytest.raises(ValueError, match=r"^keep\.resume must be one of True, False, got 'yes'$"):
         run(keep=Keep(tmp_path / "a")._replace(resume="yes"))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("keep", "message"),
+    [
+        (Keep("a", config={"a": 2**70, "b": 1}), r"names and values that a netCDF file can hold, got {'a': 1180591"),
+        (Keep("a", config={"": 1, "b": 1}), r"that a netCDF file can hold, got {'': 1}$"),
+        (Keep("a", config={"a": "\0"}), r"that a netCDF file can hold, got {'a': '\\x00'}$"),
+        (Keep("a", config={"a": "\ud800"}), r"that a netCDF file can hold, got {'a': '\\ud800'}$"),
+        (Keep("a", config={"_NCProperties": 1}), r"that a netCDF file can hold, got {'_NCProperties': 1}$"),
+        (Keep("a", config={"coordinates": "x"}), r"that a netCDF file can hold, got {'coordinates': 'x'}$"),
+        (Keep("a", config={"rounds_done": 7}), r"^keep.config must not use names .*, got \['rounds_done'\]$"),
+        (Keep("a", config=3), r"^keep\.config must be a dict, got int$"),  # pyright: ignore[reportArgumentType]
+        (Keep(None), r"^keep\.folder must be a path, such as 'results/a', got None$"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_what_the_result_cannot_state_is_refused_before_the_first_round(tmp_path, monkeypatch, keep, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        run(keep=keep)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_config_is_kept_beside_all_that_a_result_states(tmp_path):
+    """Each attribute is of the manifest or refused as a name of `config`."""
+    config = {"system": "toy", "rate": np.float32("nan"), "path": "a/b", "yes": True}
+    result = run(rounds=1, keep=Keep(tmp_path / "a", config=config))
+    assert result.attrs.keys() == run_folder.read_manifest(tmp_path / "a").keys() | (
+        manifest._OF_THE_END & {*result.attrs}
+    )
+    assert (result.attrs["path"], result.attrs["yes"]) == ("a/b", 1) and np.isnan(result.attrs["rate"])

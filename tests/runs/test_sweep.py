@@ -274,10 +274,13 @@ test_bad_arguments = refuses(
     ({"wave": [1.0]}, {}, r"that results and logs do not use, got \['wave'\]"),
     ({"rate": [0.1], "norm": [1, 2]}, dict(make=lambda rate, norm: make(rate)), "evaluate must name its metrics"),
     ({"rate": [0.1], "seed": [-1]}, {}, "seed must be an integer >= 0, got -1"),
+    ({"rate": [0.1], "seed": [7]}, dict(make=lambda rate, seed=0: make(rate)), "make must not take 'seed'"),
     ({"rate": [0.1], "seed": [2**32]}, {}, r"seed must be an integer below 2\*\*32"),
     ({"dropout": [0.1, 1.5], "rate": [0.1]}, {}, "dropout must be"),
     ({"rate": [0.1], "cohort_size": [2, -1]}, {}, "cohort_size must be an integer >= 1, got -1"),
     ({"rate": [optax.sgd]}, {}, r"axes\['rate'\] must be a dict with a name for each value"),
+    ({"rate": [0.1], "seed": [0], "cohort_size": [2**70, 2]}, dict(keep=Keep("a")), r"axes\['cohort_size'\].* netCDF"),
+    ({"rate": [0.1]}, dict(static="rate"), "static must be names of axes in a list, got 'rate'"),
     ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
     ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
@@ -296,6 +299,33 @@ def test_what_is_measured_under_the_name_of_an_axis_keeps_its_values():
     found = join({(0,): run(1.0), (1,): run(3.0)}, checked_grid({"level": [1.0, 3.0]}), {})
     np.testing.assert_array_equal(found.measured_level, [[1, 2], [3, 6]])
     assert found.measured_level.dims == ("level", "round") and found.level.values.tolist() == [1, 3]
+
+
+def grouped(*status, **observed):
+    """A run with so many groups."""
+    groups = np.array([status], np.int32)
+    return xr.Dataset({"group_status": (("round", "group"), groups), **observed}, {"round": [1], "phase": ["upload"]})
+
+
+def test_runs_with_other_numbers_of_groups_are_joined():
+    found = join({(0,): grouped(1, 2), (1,): grouped(3, 4, 5)}, checked_grid({"buffer_size": [4, 2]}), {})
+    assert found.group_status.dims == ("buffer_size", "round", "group") and "group" not in found.coords
+    np.testing.assert_array_equal(found.group_status, [[[1, 2, np.nan]], [[3, 4, 5]]])
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_some_runs_alone_observe_is_nan_in_the_others(first):
+    seen = grouped(0, norm=("round", [7.0]))
+    found = join({(first,): seen, (1 - first,): grouped(0)}, checked_grid({"observe": ["a", "b"]}), {})
+    np.testing.assert_array_equal(found.norm[first], [7])
+    assert found.norm[1 - first].isnull().all() and found.group_status.dtype == np.int32
+
+
+def test_scalars_of_numpy_are_given_as_python_s_own():
+    axes = {"flag": [*np.array([True, False])], "size": [*np.arange(2)], "rate": {"a": np.float32(0.5)}}
+    (flags, sizes, rates) = checked_grid(axes).values
+    assert flags[0] is True and flags[1] is False
+    assert [type(value) for value in (*sizes, *rates)] == [int, int, float]
 
 
 def test_a_list_of_axes_and_a_system_for_make_are_refused():

@@ -9,6 +9,7 @@ from fedjax_priv.cli.demo.case_table import LEVELS, Case, Size, cases
 from fedjax_priv.cli.demo.common_setting import Setting, digits, four_pixels, setting
 from fedjax_priv.cli.demo.compare import largest_difference, updates
 from fedjax_priv.cli.demo.table import Row, row, show, write
+from fedjax_priv.runs.records import atomic_file
 
 __all__ = ["Row", "Size", "demo"]
 
@@ -25,11 +26,12 @@ def demo(
 
     Raises:
       ValueError: `rounds` below 1, or `seed` not in [0, 2**32).
-      OSError: `out` cannot be made.
+      OSError: `out` cannot be made or written.
     """
     _validate.integer(rounds=rounds)
     _validate.seed(seed=seed)
     out.mkdir(parents=True, exist_ok=True)
+    atomic_file.check_folder(out)
     common, small = setting(seed, digits(size), (32,), size), setting(seed, four_pixels(size), (), size)
     again = cases(models.num_params(small.params), size)
     results, rows = {}, []

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from rich.console import Console
 
 from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import Finding, verdict
@@ -14,6 +13,7 @@ from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
 from fedjax_priv.cli.result_tables import plain_table, show_table
+from fedjax_priv.cli.terminal import Terminal
 from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.status import describe
 
@@ -101,4 +101,4 @@ def write(out: pathlib.Path, rows: Sequence[Row], results: Mapping[str, xr.Datas
     """`demo.png` and `demo.json`."""
     learning_curves(results).savefig(out / "demo.png", dpi=150)
     atomic_file.write(out / "demo.json", atomic_file.to_json([each._asdict() for each in rows]))
-    Console(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")
+    Terminal(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -53,6 +54,16 @@ def explained(doing: str, path: pathlib.Path) -> Iterator[None]:
         if error.errno is None:
             raise
         raise OSError(error.errno, f"cannot {doing}, {error.strerror}", str(path)) from error
+
+
+def check_folder(folder: pathlib.Path) -> None:
+    """Make a file in a folder and remove it.
+
+    Raises:
+      OSError: no file can be made there.
+    """
+    with explained("write in the folder", folder), tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def to_json(value: Any, indent: int | None = 2) -> bytes:

@@ -14,17 +14,28 @@ FACTS = "facts.json"
 _PROGRAM = "program of "  # how the names of programs begin
 
 
-def read(folder: pathlib.Path) -> dict[str, Any]:
+def read(folder: pathlib.Path, *, begun: bool) -> dict[str, Any]:
     """The facts of a run; none before the first is written.
 
+    Args:
+      folder: of the run.
+      begun: whether it has a checkpoint or a result, which are written after facts.
+
     Raises:
-      ValueError: the file is broken.
+      ValueError: the file is broken, or missing though the run has begun.
     """
     path = folder / FACTS
+    if not path.exists():
+        if begun:
+            raise ValueError(f"{path} is missing: nothing says of which run the checkpoint or result is")
+        return {}
     try:
-        return json.loads(path.read_bytes()) if path.exists() else {}
+        found = json.loads(path.read_bytes())
     except ValueError as error:
         raise ValueError(f"{path} is broken: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is broken: it holds no object")
+    return found
 
 
 def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:

@@ -31,7 +31,7 @@ def append(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
 
 
 def read(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The lines, oldest first, without a partial last one that a killed process left.
+    """The lines, oldest first, without empty ones and a partial last one that a killed process left.
 
     Raises:
       ValueError: a line is broken.
@@ -41,9 +41,12 @@ def read(folder: pathlib.Path) -> list[dict[str, Any]]:
         return []
     *lines, _ = path.read_bytes().split(b"\n")
     try:
-        return [json.loads(line) for line in lines]
+        records = [json.loads(line) for line in lines if line.strip()]
     except ValueError as error:
         raise ValueError(f"{path} is broken: {error}") from error
+    if wrong := [record for record in records if not isinstance(record, dict)]:
+        raise ValueError(f"{path} is broken: a line is {wrong[0]!r}, which is no object")
+    return records
 
 
 def truncate(folder: pathlib.Path, keep: Callable[[dict[str, Any]], bool]) -> None:

@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,17 @@ def save(folder: pathlib.Path, dataset: xr.Dataset) -> None:
         atomic_file.write(folder / RESULT, file.getvalue())
 
 
+def can_hold(attrs: Mapping[Any, Any], coords: Mapping[str, Sequence[Any]]) -> bool:
+    """Whether a result with these attributes and values of axes can be saved and loads as it was."""
+    file = io.BytesIO()
+    try:
+        dataset = xr.Dataset(coords={name: (name, list(labels)) for name, labels in coords.items()}, attrs=attrs)
+        dataset.to_netcdf(file, engine="h5netcdf")
+        return xr.load_dataset(file, engine="h5netcdf", decode_times=False).identical(dataset)
+    except (ValueError, TypeError, AttributeError, OverflowError):
+        return False
+
+
 def load(folder: str | os.PathLike) -> xr.Dataset:
     """The result of a run, in memory, as it was saved bit for bit.
 
@@ -95,7 +106,7 @@ def load(folder: str | os.PathLike) -> xr.Dataset:
         raise ValueError(f"{folder} has no {RESULT} yet: the run is in progress, or was stopped and can be resumed")
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # what HDF5 raises depends on the byte that is wrong
         raise ValueError(f"{path} is broken: {str(error).partition(chr(10))[0]}") from error
     for attrs in (dataset.attrs, *(dataset[name].attrs for name in dataset.variables)):
         attrs.update({name: value.item() for name, value in attrs.items() if isinstance(value, np.generic)})
@@ -114,4 +125,5 @@ def _claim(part: pathlib.Path, path: pathlib.Path) -> None:
 
 
 def _taken(folder: pathlib.Path) -> FileExistsError:
-    return FileExistsError(f"folder {folder} is not empty: choose another name, or resume the run it holds")
+    or_resume = ", or resume the run it holds" if (folder / MANIFEST).exists() else ""
+    return FileExistsError(f"folder {folder} is not empty: choose another name{or_resume}")

@@ -50,7 +50,7 @@ class RunWriter:
         _validate.integer(**{"keep.every": self.every})
         _validate.divides({"every": every}, **{"keep.every": self.every})
         self._lock: IO[bytes] | None = None
-        self._new = False
+        self._new = self._made = False
         try:
             self.facts, self._position = processes.on_first(lambda: self._open(keep.resume, asked))
         except BaseException:
@@ -62,6 +62,7 @@ class RunWriter:
             before = run_folder.read_manifest(self.folder)
             facts.check_same(self.folder, lasting(before), lasting(asked))
         else:
+            self._made = not self.folder.exists()
             run_folder.create(self.folder, asked)
             self._new = True
         inside = self.folder / run_folder.CHECKPOINT
@@ -69,9 +70,12 @@ class RunWriter:
             inside.mkdir(exist_ok=True)
             self._lock = only_owner(inside / "lock")
             if not (self.folder / run_folder.RESULT).exists():
-                return facts.read(self.folder), self._last_position(inside)
-            shutil.rmtree(inside)  # another process has just finished the run
-        return facts.read(self.folder), Position()
+                begun = (inside / checkpoint.STATE).exists()
+                return facts.read(self.folder, begun=begun), self._last_position(inside)
+        shutil.rmtree(
+            inside, ignore_errors=True
+        )  # a process that has just finished the run, or was killed then, left it
+        return facts.read(self.folder, begun=True), Position()
 
     def _last_position(self, inside: pathlib.Path) -> Position:
         """Go back to the last checkpoint: log lines of later chunks are removed, as these will run again."""
@@ -144,9 +148,13 @@ class RunWriter:
         processes.on_first(lambda: shutil.rmtree(self.folder / run_folder.CHECKPOINT, ignore_errors=True))
 
     def remove_if_unused(self) -> None:
-        """Remove a new folder in which no round was logged."""
-        if self._new and not log_file.read(self.folder):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove a new folder in which no round was logged; from one that was there, what was written to it."""
+        if not self._new or log_file.read(self.folder):
+            return
+        shutil.rmtree(self.folder if self._made else self.folder / run_folder.CHECKPOINT, ignore_errors=True)
+        for name in (run_folder.MANIFEST, facts.FACTS, log_file.LOG):
+            with contextlib.suppress(OSError):
+                (self.folder / name).unlink()
 
     def close(self) -> None:
         """Let another process use the folder."""

@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 
@@ -54,6 +55,16 @@ def test_a_broken_file_is_named(tmp_path, spoil):
         checkpoint.read(tmp_path)
     with pytest.raises(ValueError, match=r"missing\.npz is broken"):
         checkpoint.read_chunks(tmp_path / "missing.npz")
+
+
+def test_whichever_byte_is_wrong_no_other_error_is_raised(tmp_path):
+    checkpoint.write(tmp_path, Position(0, (("a",),), (np.arange(3),)))
+    file = tmp_path / checkpoint.STATE
+    content = file.read_bytes()
+    for place, byte in enumerate(content):
+        file.write_bytes(content[:place] + bytes([byte ^ 0xFF]) + content[place + 1 :])
+        with contextlib.suppress(ValueError):  # nor does every byte matter
+            checkpoint.read(tmp_path)
 
 
 def test_a_full_disk_leaves_the_older_file_and_nothing_else(tmp_path, monkeypatch):

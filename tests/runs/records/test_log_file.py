@@ -40,6 +40,14 @@ def test_a_broken_line_in_the_middle_is_an_error(folder):
         log_file.read(folder)
 
 
+def test_an_empty_line_is_none_and_one_that_is_no_object_is_an_error(folder):
+    (folder / "log.jsonl").write_text('{"round": 1}\n\n{"round": 3}\n')
+    assert log_file.read(folder) == [{"round": 1}, {"round": 3}]
+    (folder / "log.jsonl").write_text('{"round": 1}\n5\n')
+    with pytest.raises(ValueError, match=r"log.jsonl is broken: a line is 5, which is no object$"):
+        log_file.read(folder)
+
+
 def test_the_log_is_cut_where_a_run_starts_again(folder):
     for i in range(5):
         log_file.append(folder, {"round": i})

@@ -230,3 +230,15 @@ def test_a_folder_that_cannot_be_written_is_named(folder, monkeypatch):
     ):
         with pytest.raises(PermissionError, match=rf"cannot {what}, Permission denied: '.*run"):
             write()
+
+
+def test_whatever_hdf5_raises_the_result_is_broken(folder, monkeypatch):
+    """A stand-in: of flipped bytes some give a RuntimeError, and others never end."""
+
+    def fails(*args, **how):
+        raise RuntimeError("Object visitation failed")
+
+    run_folder.save(folder, result())
+    monkeypatch.setattr(run_folder.xr, "load_dataset", fails)
+    with pytest.raises(ValueError, match=r"^\S*result.nc is broken: Object visitation failed$"):
+        run_folder.load(folder)
