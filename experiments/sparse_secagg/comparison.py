@@ -122,7 +122,7 @@ def rounds(config: Config, result: xr.Dataset) -> list[Claim]:
     """Fig. 3(b)."""
     needed = rounds_to(result, config.target)
     dense, sparse = (needed.sel(system=system, drop=True) for system in ("SecAgg", "SparseSecAgg"))
-    few, mean = np.maximum(5, 0.2 * dense), sparse.mean("seed", skipna=False)
+    few, mean = (0.2 * dense).clip(min=5), sparse.mean("seed", skipna=False)
     later, before = (needed.isel(num_clients=part).drop_vars("num_clients") for part in (slice(1, None), slice(-1)))
     why = Open.UNDECIDED if bool(needed.notnull().all()) else Open.NOT_RUN
     several = needed.sizes["num_clients"] > 1

@@ -154,7 +154,7 @@ def _chosen(config: Any, result: xr.Dataset, aware: list[str]) -> Claim:
         "validation by h_th: " + " / ".join(f"{100 * value:.1f}%" for value in validation.values), why=Open.UNDECIDED,
     )  # fmt: skip
     return controlled(
-        claim, decided(apart.max()), f"thresholds matter by {100 * SMALL:g} points; test by h_th: {shown}"
+        claim, decided(apart.max()), f"thresholds that matter are {100 * SMALL:g} points apart; test by h_th: {shown}"
     )
 
 
