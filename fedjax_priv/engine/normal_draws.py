@@ -1,4 +1,4 @@
-"""Normal noise whose tail is long enough for what is said of its privacy."""
+"""Normal noise whose tail is long enough for figures of its privacy."""
 
 import jax
 import jax.numpy as jnp

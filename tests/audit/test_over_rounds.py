@@ -79,7 +79,7 @@ def test_separation_that_is_not_kept_is_contradicted():
 
     def shown(make):
         subject = Subject(make, local, LOSS, jnp.zeros(SIZE), data, release)
-        how = {"trials": 600, "rounds": N, "delta": DELTA, "confidence": 0.99, "kind": "direction"}
+        how = {"trials": 1500, "rounds": N, "delta": DELTA, "confidence": 0.99, "kind": "direction"}
         (one,) = findings(subject, entries, jax.random.key(3), **how)
         return one
 

@@ -95,7 +95,7 @@ def test_real_and_imaginary_parts_mix_through_the_phase(name):
     error = found - sends @ G / sends.sum(1, keepdims=True)
     expected = lambda sends, mixed=imaginary: grams(sends, mean, real, mixed)
     products = error[:, :, None] * error[:, None]
-    assert misses(error, 0) < 3 and misses(products, expected(sends)) < 3
+    assert misses(error, 0) < 4 and misses(products, expected(sends)) < 4
     assert misses(products, expected(sends, 0.0)) > 5
     alike = expected(sends, 0.0) + np.diag(np.diag(expected(sends) - expected(sends, 0.0)))
     assert misses(products, alike) > 5  # more noise, but white
@@ -135,7 +135,7 @@ def test_both_modes_of_many_antennas_have_the_moments_of_the_closed_form(kind, e
     noise = [one.own_noise + one.receiver_noise for one in each]
     white = np.diag([noise[0] / 4] * 4 + [noise[1]])
     products = error[:, :, None] * error[:, None]
-    assert misses(error, 0) < 3 and misses(products, along + across + white) < 3
+    assert misses(error, 0) < 4 and misses(products, along + across + white) < 4
     assert misses(products, along + white) > 5
     alike = fading((of.real + of.imaginary) / 2, 0.0, G) + fading((of.real + of.imaginary) / 2, 0.0, G @ ACROSS.T)
     assert misses(products, alike + white) > 5

@@ -82,8 +82,8 @@ def dp_fedavg(
       count_noise: deviation of the noise on the number of updates that are not clipped, above `noise_multiplier` / 2;
         a twentieth of the expected number of clients if not given. What it takes of `noise_multiplier`, updates get as
         more noise.
-      dropout: probability that an update is lost; not traced where `threshold` follows from it.
-      leave: with `secure`, probability that a survivor is gone when the server asks for shares; not traced either.
+      dropout: probability that an update is lost. In Python, a number where `threshold` follows from it.
+      leave: with `secure`, probability that a survivor is gone when shares are asked for. In Python, a number too.
       secure: sum under pairwise masks, rounded to a grid.
       noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
         that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.
