@@ -77,8 +77,8 @@ def local_sgd(
       num_epochs: passes over the client's data, each of `ceil(count / batch_size)` steps.
       num_steps: steps of every client, whatever its count. Give exactly one of `num_epochs` and `num_steps`.
       momentum: in [0, 1); may be traced.
-      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero; no
-        matter where `momentum` is 0.
+      carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero;
+        without effect where `momentum` is 0.
       sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
         sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
         2 G / batch_size. A loss that combines examples is refused (`clients.clipped_gradient`).

@@ -6,15 +6,13 @@ from jaxtyping import Array, Float, UInt32
 
 from fedjax_priv.base import Key
 
-LARGEST = 9.16
-"""No draw is larger; none of `jax.random.normal` in float32 is larger than 5.42. A sum beyond 5.42 z C would prove that
-a client took part, and with z = 0.5 it is 3e-4 likely for a client that adds C to one coordinate."""
-
 
 def normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
-    """N(0, 1), of the default type, from 64 random bits each.
+    """N(0, 1), of the default type, from 64 random bits each; magnitudes end at 9.16.
 
-    At most `LARGEST`, which a normal number exceeds once in 2e19 draws.
+    Those of `jax.random.normal` in float32 end at 5.42. A sum beyond 5.42 z C would prove that a client took part, and
+    with z = 0.5 it is 3e-4 likely for a client that adds C to one coordinate. A normal number exceeds 9.16 once in 2e19
+    draws.
 
     Examples:
       >>> print(normal(jax.random.key(0), (3,)).shape)
@@ -25,7 +23,7 @@ def normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
 
 
 def of_words(high: UInt32[Array, "..."], low: UInt32[Array, "..."]) -> Float[Array, "..."]:
-    """The quantile of a tail of (high 2^32 + low + 1) 2^-65, of which a float32 keeps 24 digits however small it is.
+    """The quantile of a tail of (high 2^32 + low + 1) 2^-65, of which a float32 keeps 24 bits however small it is.
 
     The last bit of `low` is the sign.
     """
