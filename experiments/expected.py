@@ -33,8 +33,8 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "cdp_fl.fig3": {"cost-training_loss-added": True, "faster": True, "falls-then-rises": False},
     "cdp_fl.fig4": {"cost-gradient_norm-paper": Open.UNDECIDED},
     "cdp_fl.fig5": {"faster-at-start": True, "lower-training_loss": True},
-    "cdp_fl.fig7": {"grows-with": True},
-    "cdp_fl.fig8": {"above-proved": False},
+    "cdp_fl.fig7": {"grows-with": Open.UNDECIDED},
+    "cdp_fl.fig8": {"above-proved": Open.UNTESTABLE},
     "cdp_fl.counterexamples": {
         "i": False, "ii": False, "iii": False, "audit-3-theorem-1": False, "audit-3-proved": True,
     },

@@ -69,7 +69,7 @@ FIGURES = {
     "counterexamples": Experiment(
         "", "Theorem 1's counterexamples: claimed against true delta and eps, and an audit of the first by simulation",
         {
-            "quick": counterexamples.Config(audits=((3.0, 10_000),), num_samples=20),
+            "quick": counterexamples.Config(audits=((3.0, 40_000),), num_samples=20),
             "cpu": counterexamples.Config(),
             "paper": counterexamples.Config(),
         },
