@@ -159,16 +159,25 @@ def drops_then_rises(config: Config, result: xr.Dataset) -> Claim:
         "drops-then-rises", f"sigma = {sigma:g}: accuracy drops at first, then rises", "drops, then rises",
         "; ".join(f"tau {tau}: down {down.text()}, then up {up.text()} points" for tau, (down, up, _) in found.items()),
         decided(both), "both by more than a point, at every tau, 95% intervals over seeds",
-        f"around the least of the mean curve, evaluated every {config.every} rounds", why=Open.UNDECIDED,
+        f"around the least of the other seeds' mean curve, evaluated every {config.every} rounds", why=Open.UNDECIDED,
     )  # fmt: skip
 
 
 def turn(result: xr.Dataset, measure: str, tau: int, sigma: float) -> tuple[Gap, Gap, int]:
-    """How far curves fall to where their mean is least, how far they come back by the end, and the round of that."""
+    """How far curves fall to where their mean is least, how far they come back by the end, and the round of that.
+
+    Noise alone makes the least of a curve lie below its end, so each seed is read where the others' mean is least.
+    """
     curves = result[measure].sel(tau=tau, sigma=sigma, drop=True)
-    at = int(curves.mean("seed").argmin("round"))
-    first, least, end = (curves.isel(round=place, drop=True) for place in (0, at, -1))
-    return gap(first, least), gap(end, least), int(curves["round"][at])
+    least = curves.isel(round=least_of_others(curves), drop=True).drop_vars("round")
+    first, end = (curves.isel(round=place, drop=True) for place in (0, -1))
+    return gap(first, least), gap(end, least), int(curves["round"][int(curves.mean("seed").argmin("round"))])
+
+
+def least_of_others(curves: xr.DataArray) -> xr.DataArray:
+    """By `seed`: the place in `round` where the mean of the other seeds is least; of a seed alone, its own."""
+    others = curves.sum("seed") - curves if curves.sizes["seed"] > 1 else curves
+    return others.argmin("round")
 
 
 def join(answers: list[xr.DataArray]) -> xr.DataArray:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open
 from experiments.comparison import decided, gap, last, over_seeds
-from experiments.drawing import band, finish
+from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome, span
 from experiments.sparse_secagg.training import ELIDED, Config, adversaries, compare, rounds_to, total_to
 from fedjax_priv.theory import sparse_secagg as theory
@@ -64,7 +64,7 @@ def describe(config: Config) -> str:
 def caveats(config: Config, result: xr.Dataset) -> list[str]:
     return [
         describe(config), ELIDED,
-        f"bars are means, whiskers and bands the range over {config.repeats} run(s), in (d) over rounds too",
+        f"bars are means and whiskers the range over {config.repeats} run(s), in (d) over rounds too", BANDS,
         f"time: training and masks as measured here (other work on the machine slows it), uploads at "
         f"{config.bandwidth / 1e6:g} Mbit/s; white: with every other message",
         f"{int(result.failed.sum())} rounds of all runs had too few survivors and left the model unchanged",

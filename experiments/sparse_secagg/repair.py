@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, gap
-from experiments.drawing import band, finish
+from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome
 from experiments.problem import load, model_of, num_params
 from experiments.resuming import next_run
@@ -64,7 +64,7 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
         f"{setting.task}; IID, N = {config.num_clients}, "
         f"alpha = {setting.alpha}, theta = {setting.dropout}; {config.repeats} run(s)",
         f"{ELIDED}; the first round of the whole protocol is attacked, with A = N/3 rounded colluders",
-        "bands: minimum and maximum over runs",
+        BANDS,
     ]
     return Outcome(figure(result, caveats[0]), result, claims(config, result), caveats)
 

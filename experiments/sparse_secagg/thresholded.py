@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, gap
-from experiments.drawing import band, finish
+from experiments.drawing import BANDS, band, finish
 from experiments.harness import COLOURS, Outcome
 from experiments.problem import load, model_of, num_params
 from experiments.resuming import next_run
@@ -70,7 +70,7 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
         f"t = {config.threshold}, C = {config.committee}, of which {config.quorum} suffice; {config.repeats} run(s)",
         f"{ELIDED}; A = N/3 rounded colluders, which follow the protocol; of SparseSecAgg it is simulated what is read",
         "fewer members of the committee collude than suffice",
-        "bands: minimum and maximum over runs",
+        BANDS,
     ]
     return Outcome(figure(result, caveats[0]), result, claims(config, result), caveats)
 

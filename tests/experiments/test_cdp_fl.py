@@ -181,6 +181,15 @@ def test_trends_follow_from_the_data():
     assert (float(down.mean), float(up.mean), at) == (pytest.approx(0.39), 0, 100)
 
 
+def test_a_curve_of_noise_alone_does_not_rise_from_its_least():
+    """About 5% of such curves do; read at the least of the seeds' own mean, 23% would."""
+    noise = np.random.default_rng(0).normal(size=(300, 1, 1, 5, 50))
+    dims = dict(tau=[1], sigma=[0.0], seed=range(5), round=range(50))
+    flat = [xr.Dataset({"loss": (list(dims), one)}, dims) for one in noise]
+    rises = [int(noise_and_steps.turn(one, "loss", 1, 0.0)[1].above()) for one in flat]
+    assert 0 < np.mean(np.array(rises) > 0) < 0.1
+
+
 def test_an_audit_contradicts_the_theorem_and_not_the_table():
     """On the counterexample's law itself; a mechanism as private as stated is left alone."""
     config = counterexamples.Config(audits=((3.0, 1000),))
