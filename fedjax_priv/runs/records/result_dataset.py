@@ -16,6 +16,8 @@ VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
 RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because", "epsilon", "adversary"}
 """Names of the result of a run or a sweep, which metrics and axes must leave alone."""
+IN_THE_LOG = {"wave", "chunk", "round", "seconds", "loss", "megabytes", "failed", "metrics"}
+"""Names of the entries of a log, which metrics and axes must leave alone as well."""
 
 
 class Chunk(NamedTuple):
