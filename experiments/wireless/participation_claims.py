@@ -36,7 +36,7 @@ def _accuracy(config: Any, result: xr.Dataset) -> Claim:
     row = lambda case: " / ".join(f"{value:.1f}%" for value in ends.sel(case=case).values)
     return Claim(
         "more-accurate", "more participation, more accuracy", "rises with p",
-        ", ".join(f"{slope.sel(case=case).text()} points from p = 0 to 1 ({case})" for case in noisy),
+        ", ".join(f"{slope.sel(case=case).text()} points per unit of p, fitted ({case})" for case in noisy),
         decided(slope.sel(case=noisy).above()), "the interval of the fitted slope is above 0, at every sigma^2",
         f"by p: {'; '.join(f'{row(case)} ({case})' for case in noisy)}", why=Open.UNDECIDED,
         differs=f"{config.setting.task}, K = {config.setting.num_users}, no power limit",
@@ -50,7 +50,7 @@ def _noise(result: xr.Dataset) -> Claim:
     more = gap(slope.sel(case=result.noisy.values), without)
     return Claim(
         "for-noise", "it is for the noise that more participation helps", "",
-        f"{over_seeds(without).text()} points from p = 0 to 1 without noise; "
+        f"{over_seeds(without).text()} points per unit of p, fitted, without noise; "
         + ", ".join(f"{more.sel(case=case).text()} more ({case})" for case in result.noisy.values),
         decided(more.above()), "without noise the slope is smaller: the interval of the difference is above 0",
         source=Source.OURS, why=Open.UNDECIDED,
