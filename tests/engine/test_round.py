@@ -9,8 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Aggregator, ClientData, Kept, Local, Sent
+from fedjax_priv.base import ClientData, Local
 from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
 from fedjax_priv.crypto.modulus import FIELD
@@ -69,42 +68,6 @@ def test_parameters_of_another_dtype_are_refused_by_every_system(kind):
     for system in (engine(), fedavg(towards_target(), mesh=None)):
         with pytest.raises(ValueError, match=f"^params must have float32 leaves, {got}$"):
             system.init(KEY, params, data)
-
-
-def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
-    """Overflow or NaN of one client costs its group; the others' mean is what the server applies."""
-    n, data = 8, targets(8, 5)
-    bad = data._replace(examples=data.examples.at[3, 0].set(1e9).at[5, 1].set(jnp.nan))
-    layers = stack(quantize=quantize(2.0**16, 2), mask=pairwise_masks(4, group_size=2))
-    system = engine(cohort=everyone(4), local=remembering(), layers=layers)
-    before = system.init(KEY, jnp.zeros(5), bad)
-    after, info = jax.jit(system.step)(KEY, before, bad)
-    counted = np.asarray(info.counted)
-    assert int(info.status) == 0
-    assert sorted(np.asarray(info.group_status)) in (
-        [0, 0, Status.FIELD_OVERFLOW, Status.NOT_FINITE],
-        [0, 0, 0, Status.FIELD_OVERFLOW | Status.NOT_FINITE],
-    )
-    assert not counted[[3, 5]].any()
-    assert counted.sum() == n - 2 * (np.asarray(info.group_status) > 0).sum()
-    sums = -np.asarray(bad.examples)[counted].astype(np.float64).sum(0) / (counted.sum() / 2)
-    np.testing.assert_allclose(info.direction, sums, atol=1e-4)
-    np.testing.assert_allclose(after.params, -sums, atol=1e-4)
-    assert after.memory.tolist() == counted.astype(int).tolist()
-
-
-def test_nan_of_a_client_whose_upload_is_lost_costs_nothing():
-    data = targets(6, 5)
-    bad = data._replace(examples=data.examples.at[2].set(jnp.nan))
-    seen = set()
-    for seed in range(6):
-        system = fedavg(towards_target(), dropout=0.5, mesh=None)
-        state, info = jax.jit(system.step)(jax.random.key(seed), system.init(KEY, jnp.zeros(5), bad), bad)
-        arrived = bool(info.bits["upload"].up[2] > 0)
-        assert (int(info.status) == Status.NOT_FINITE) == arrived
-        assert jnp.isfinite(state.params).all()
-        seen.add(arrived)
-    assert seen == {True, False}
 
 
 @pytest.mark.parametrize("devices", [1, 2])
@@ -192,114 +155,6 @@ def test_more_samples_than_an_int32_holds():
     data = targets(4, 3)._replace(count=jnp.full(4, 2**30, jnp.int32))
     with pytest.raises(ValueError, match=r"^data.count must add to fewer than 2\*\*31 samples, got 4294967296$"):
         engine().init(KEY, jnp.zeros(3), data)
-
-
-def counting(part, *, where):
-    """A draw or an aggregator that counts its calls in its state."""
-    apply = part.apply
-
-    def count(*args):
-        out, _ = apply(*args[:where], (), *args[where + 1 :])
-        return out, args[where] + 1
-
-    return part._replace(init=lambda *_: jnp.int32(0), apply=count)
-
-
-def counting_layer():
-    return stateless()._replace(
-        init=lambda key, n: jnp.zeros(n, jnp.int32),
-        advertise=lambda key, state, cohort: (state, (), {}),
-        encode=lambda key, private, public, x, cohort: (x, private + 1, Sent()),
-    )
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_every_state_moves_if_the_round_succeeds_and_only_the_draw_s_if_it_fails(fails):
-    data = targets(6, 5)
-    if fails:
-        data = data._replace(examples=data.examples.at[0, 0].set(jnp.nan))
-    system = engine(
-        cohort=counting(everyone(), where=1), aggregate=counting(mean(), where=1), local=remembering(),
-        layers=stack(count=counting_layer(), send=plain()), server=optax.sgd(0.1, momentum=0.9),
-    )  # fmt: skip
-    before, after, info = one_round(system, data)
-    assert int(after.draw) == int(after.round) == 1
-    moved = [
-        not same_bits(getattr(after, name), getattr(before, name))
-        for name in ("params", "memory", "layers", "aggregate", "server")
-    ]
-    assert moved == [not fails] * 5
-    assert info.counted.tolist() == [not fails] * 6
-
-
-def test_a_server_that_is_no_longer_finite_fails_the_round():
-    """A second moment, as Adam's, overflows long before the parameters do, and would stand still ever after."""
-    moment = optax.GradientTransformation(jnp.zeros_like, lambda grad, nu, params: (0.0 * grad, nu + grad * grad))
-    system = engine(layers=stack(send=plain(exact=False)), server=moment)
-    data = targets(4, 5)
-    before, after, info = one_round(system, data._replace(examples=data.examples.at[0].set(1e25)))
-    assert int(info.status) == Status.NOT_FINITE
-    assert same_bits(after, before._replace(round=before.round + 1))
-
-
-def test_what_an_aggregator_keeps_moves_in_a_failed_round_too():
-    """Attempts are counted, rounds too; without `Kept`, both would stand still."""
-
-    def apply(key, state, received):
-        attempts, rounds = state
-        return received.value[0], Kept((attempts + 1, rounds + 1), (attempts + 1, rounds))
-
-    counting = Aggregator(lambda d: (jnp.int32(0), jnp.int32(0)), apply)
-    system = engine(layers=stack(send=plain(exact=False)), aggregate=counting)
-    data = targets(4, 5)
-    before, after, info = one_round(system, data._replace(examples=data.examples.at[0].set(jnp.nan)))
-    assert int(info.status) == Status.NOT_FINITE
-    assert same_bits(after, before._replace(round=before.round + 1, aggregate=(jnp.int32(1), jnp.int32(0))))
-    _, after, _ = one_round(system, data)
-    assert [*map(int, after.aggregate)] == [1, 1]
-
-
-@pytest.mark.parametrize("in_any_case", [False, True])
-def test_state_that_is_kept_in_any_case_fails_no_round(in_any_case):
-    """If it is lost with the round, it must be finite."""
-
-    def apply(key, state, received):
-        bad = state + jnp.nan
-        return received.value[0], Kept(bad, bad if in_any_case else state)
-
-    system = engine(layers=stack(send=plain(exact=False)), aggregate=Aggregator(lambda d: jnp.float32(0), apply))
-    _, after, info = one_round(system, targets(4, 5))
-    assert int(info.status) == (0 if in_any_case else Status.NOT_FINITE)
-    assert np.isnan(after.aggregate) == in_any_case
-
-
-def test_a_training_loss_that_is_not_finite_fails_the_round():
-    local = towards_target()._replace(apply=lambda *args: (jnp.ones((2, 5)), (), jnp.array([1.0, jnp.nan])))
-    before, after, info = one_round(engine(local=local, block=2), targets(2, 5))
-    assert int(info.status) == Status.NOT_FINITE
-    assert same_bits(after.params, before.params)
-
-
-def grouped(group, num_groups):
-    draw = everyone(num_groups)
-    cohort = lambda *args: (draw.apply(*args)[0]._replace(group=jnp.array(group)), ())
-    return draw._replace(apply=cohort)
-
-
-def test_a_sum_that_is_not_finite_costs_its_group():
-    data = targets(4, 5)._replace(examples=jnp.zeros((4, 5)).at[:2].set(3e38))
-    system = engine(cohort=grouped([0, 0, 1, 1], 2), layers=stack(send=plain(2, exact=False)))
-    _, _, info = one_round(system, data)
-    assert int(info.status) == 0
-    assert info.group_status.tolist() == [Status.NOT_FINITE, 0]
-    assert info.counted.tolist() == [False, False, True, True]
-
-
-def test_a_client_in_a_group_without_a_row_fails_the_round():
-    system = engine(cohort=grouped([0, 1, 2, 1], 2), layers=stack(send=plain(2)))
-    before, after, info = one_round(system, targets(4, 5))
-    assert int(info.status) == Status.CAP_OVERFLOW
-    assert same_bits(after.params, before.params)
 
 
 def test_who_answers_at_disclosure_is_drawn_apart_from_who_uploads():
