@@ -62,7 +62,8 @@ def run(config: Config) -> Outcome:
         f"measured: L = {bounded.smoothness:.3g}, mu = {config.decay}, sigma^2 = {bounded.gradient_variance:.3g}, "
         f"G^2 = {bounded.gradient_second_moment:.3g}, Gamma = {bounded.heterogeneity:.3g}, "
         f"|w_0 - w*| = {bounded.initial_distance:.3g}; sigma^2 and G^2 are the largest at the server's models",
-        "masks were elided", BANDS,
+        "masks were elided",
+        BANDS,
         f"{failed} of {config.rounds * config.repeats * len(config.levels)} rounds had too few survivors",
     ]
     nu = max(8 * bounded.smoothness / config.decay, config.local_steps)
