@@ -108,7 +108,7 @@ def one_shot_masks(
         del key, cohort
         y = x if elide else _upload(terms, seed, roster.round[0], x)
         shares = jax.ShapeDtypeStruct((terms.committee, terms.length), jnp.uint32)
-        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS)
+        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS, each=32)
 
     def advertise(
         key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
