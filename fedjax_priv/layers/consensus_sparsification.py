@@ -40,9 +40,9 @@ def conspar(
     A client proposes n coordinates: those of its n largest magnitudes, each replaced with probability alpha by a random
     coordinate outside the ones it keeps. The server announces the union I in ascending order; the client sends its
     values on I and keeps the others for its next update, or all of them if its upload is lost. I takes up to K = min(m
-    n, d) places; unused places are zero and cost no bits, so a layer below that sends a message must send so many bits for
-    each value (`base.Sent`), as masks of all coordinates do. A proposal that is not n distinct coordinates is ignored. The
-    layer looks across clients: O(m d) memory.
+    n, d) places. Unused places are zero and cost no bits, so a layer below that sends a message must send so many bits
+    for each value (`base.Sent`), as masks of all coordinates do. A proposal that is not n distinct coordinates is
+    ignored. The layer looks across clients: O(m d) memory.
 
     The phase "propose" counts proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" counts
     the aggregate on I, 32 bits a value, since clients know the rest of the model.

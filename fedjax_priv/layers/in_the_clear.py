@@ -59,7 +59,8 @@ def plain_field(num_groups: int = 1) -> Layer:
     Examples:
       >>> send = stack(mean=weighted_mean(), quantize=quantize(2**20, 10), send=plain_field())
     """
-    return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0]), each=32), combine=weighed(field_sum(num_groups)))
+    sent = lambda x, y: Sent(message_bits(y, y.shape[0]), each=32)
+    return stateless(sent=sent, combine=weighed(field_sum(num_groups)))
 
 
 def plain_ring(bits: int, num_groups: int = 1) -> Layer:

@@ -107,7 +107,8 @@ def _of_places_in_use(name: str, sent: Sent, unused: Any) -> Any:
     if isinstance(unused, tuple) or _is_free(sent):
         return sent.bits
     if isinstance(sent.each, tuple):
-        raise ValueError(f"{name} must send so many bits for each value (Sent.each), as a layer above leaves some unused")
+        few = "as a layer above leaves some unused"
+        raise ValueError(f"{name} must send so many bits for each value (Sent.each), {few}")
     return sent.bits - jnp.uint32(sent.each) * unused
 
 
@@ -247,5 +248,6 @@ def stack(**layers: Layer) -> Layer:
         threshold=last.threshold,
         digest=last.digest,
         by_list=any(layer.by_list for layer in layers.values()),
+        opens_at=last.opens_at,
         spacing=last.spacing,
     )  # fmt: skip

@@ -62,7 +62,7 @@ def near(part, expected, whole=1.0):
 def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not_opened_counted_as_zero():
     mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=3, committee=2, quorum=2)
     parts = dict(few=rand_k(D, 3), grid=on_sparse_values(quantize(2.0**10, N)), mask=mask)
-    layer = over_opened(stack(**parts), threshold=3)
+    layer = over_opened(stack(**parts))
     x = np.random.default_rng(5).normal(size=(N, D)).astype(np.float32)
 
     def one(key):
@@ -76,6 +76,26 @@ def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not
     rows = np.asarray(found.value[:, 0])[accepted]
     assert away(rows, x.sum(0)).max() < 5
     assert (away(rows * share[accepted, None], x.sum(0)) > 5).mean() > 0.7
+
+
+@pytest.mark.parametrize(("name", "threshold"), [("mask", 2), ("m", 3), ("m", 4)])
+def test_sums_are_divided_by_what_the_masks_opened_whatever_they_are_called(name, threshold):
+    parts = dict(few=rand_k(D, 4), grid=on_sparse_values(quantize(2.0**10, N)))
+    mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=threshold, elide=True)
+    one = lambda layer: run_layer(layer, KEY, jnp.ones((N, D)), cohort_of(N), survivors(N))
+    whole, found = jax.jit(
+        lambda: (one(stack(**parts, **{name: mask})), one(over_opened(stack(**parts, last=stack(**{name: mask})))))
+    )()
+    number = np.asarray(whole["header"][name].contributors)
+    share = np.where(number >= threshold, number, 0).sum() / number.sum()
+    assert 0 < share < 1
+    np.testing.assert_allclose(found["received"].value, whole["received"].value / share, rtol=1e-6)
+
+
+def test_sums_that_are_opened_whole_are_refused():
+    layer = stack(few=rand_k(D, 4), grid=on_sparse_values(quantize(2.0**10, N)), mask=plain_sparse_field(D))
+    with pytest.raises(ValueError, match="^stacked must be a stack that ends in layers.thresholded_masks, got one"):
+        over_opened(layer)
 
 
 def away(rows, expected):
