@@ -73,7 +73,8 @@ def uniform_levels(bits: int = 8, *, limit: float | Array = 1.0, num_groups: int
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         kept = jnp.where(jnp.isfinite(x), jnp.clip(x, -limit, limit), jnp.nan)
-        return step * _rounded(key, (kept + limit) / step, cohort) - limit
+        level = _rounded(key, (kept + limit) / step, cohort)
+        return step * jnp.minimum(level, 2**bits - 1) - limit  # A may be an ulp more than 2**b - 1 steps
 
     return _digital(encode, bits, 0, num_groups)
 
