@@ -40,8 +40,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
       [[         1 4294967290]]
     """
     levels = _validate.positive(levels=levels)
-    _validate.integer(max_terms=max_terms)
-    limit = ((int(field.Q) - 1) // 2) // max_terms - 1
+    limit = _limit(max_terms)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
         scaled = levels * x
@@ -61,7 +60,16 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
 
 def largest_summand(levels: float | Array, max_terms: int) -> float | Array:
     """A magnitude of which `max_terms` values on the grid add up without wrapping, however each is rounded."""
-    return LARGEST / max_terms * (1 - 2.0**-20) / levels
+    return _limit(max_terms) * (1 - 2.0**-20) / levels
+
+
+def _limit(max_terms: int) -> int:
+    """In grid points: `max_terms` values below it add up without wrapping, each rounded up."""
+    _validate.integer(max_terms=max_terms)
+    half = (int(field.Q) - 1) // 2
+    if max_terms > half // 2:
+        raise ValueError(f"max_terms must be at most (q-1)/4 = {half // 2}, or no value but 0 fits, got {max_terms}")
+    return half // max_terms - 1
 
 
 def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
