@@ -52,6 +52,7 @@ class Kept(NamedTuple):
 
     counted: PyTree  # the state if the upload was accepted, [b, ...]; of the server: if the round succeeded
     lost: PyTree  # the state if not; the same structure
+    unsound: PyTree = None  # if accepted from a Byzantine client that fails its own checks; None: as `lost`
 
 
 class Lists(NamedTuple):

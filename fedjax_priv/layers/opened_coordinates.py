@@ -109,7 +109,7 @@ def opened_top_k(num_params: int, k: int, *, num_clients: int, threshold: int) -
         v = x + memory
         position = jax.lax.top_k(jnp.abs(v), k)[1]
         sent = jax.vmap(lambda position: bitmap.pack(jnp.zeros(num_params, bool).at[position].set(True)))(position)
-        kept = Kept(Pending(v, sent), Pending(memory, jnp.zeros_like(sent)))
+        kept = Kept(Pending(v, sent), Pending(memory, jnp.zeros_like(sent)), unsound=Pending(memory, sent))
         y = Sparse(jnp.take_along_axis(v, position, axis=1), position)
         return y, kept, Sent(status=range_status(v, jnp.inf))
 

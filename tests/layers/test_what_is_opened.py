@@ -7,8 +7,10 @@ import pytest
 
 from fedjax_priv import leakage, systems
 from fedjax_priv.base import View
+from fedjax_priv.clients import everyone
 from fedjax_priv.layers import (
     on_sparse_values,
+    opened_top_k,
     over_opened,
     paired_coordinates,
     plain_sparse_field,
@@ -20,7 +22,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.secure_sum import bound_masks
 from fedjax_priv.status import Status
 from fedjax_priv.theory import sparse_secagg as theory
-from helpers import cohort_of, of_the_round, one_round, run_layer, same_bits, survivors, targets
+from helpers import cohort_of, engine, of_the_round, one_round, run_layer, same_bits, survivors, targets
 
 KEY = jax.random.key(4)
 N, D = 6, 9
@@ -131,6 +133,21 @@ def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
         assert (sent.sum(1) == 6 * counted).all() and (np.where(opened, 0, sent).sum() > 0)
         lost += (~counted).sum()
     assert lost > 2 and failed and np.abs(carried).max() > 0.1
+
+
+def test_what_was_opened_is_announced_whatever_a_byzantine_client_finds_of_itself():
+    """Its upload counts towards the threshold though it is not finite; honest clients do not send again."""
+    x = jnp.array([[5.0, 1.0], [5.0, 1.0], [jnp.inf, 1.0]])
+    masks = thresholded_masks(plain_sparse_field(2), num_values=2, group_size=3, threshold=3, quorum=1)
+    grid = on_sparse_values(quantize(2.0**4, 3))
+    system = engine(
+        cohort=everyone(num_byzantine=1), local=of_the_round(jnp.flip(x, 0)[:, None].repeat(2, 1)),
+        layers=stack(top=opened_top_k(2, 1, num_clients=3, threshold=3), grid=grid, mask=masks),
+    )  # fmt: skip
+    _, state, info = one_round(system, targets(3, 2), 2)
+    assert info.status == 0 and info.counted.all() and info.direction[0] != 0
+    memory, _, bits = opened_top_k(2, 1, num_clients=3, threshold=3).advertise(KEY, state.layers["top"], cohort_of(3))
+    assert memory.tolist() == [[0, 0], [0, 1], [0, 1]] and bits["opened"].down.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
