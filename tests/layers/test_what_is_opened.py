@@ -94,6 +94,12 @@ def test_sums_are_divided_by_what_the_masks_opened_whatever_they_are_called(name
     np.testing.assert_allclose(found["received"].value, whole["received"].value / share, rtol=1e-6)
 
 
+@pytest.mark.parametrize("option", [{"prg": "chacha20"}, {"num_groups": 2}, {"elide": True}])
+def test_pairs_that_draw_coordinates_have_no_options_of_masks(option):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(option))}'"):
+        paired_coordinates(alpha=0.1, group_size=4, **option)
+
+
 def test_sums_that_are_opened_whole_are_refused():
     layer = stack(few=rand_k(D, 4), grid=on_sparse_values(quantize(2.0**10, N)), mask=plain_sparse_field(D))
     with pytest.raises(ValueError, match="^stacked must be a stack that ends in layers.thresholded_masks, got one"):
