@@ -162,6 +162,7 @@ def terms_of(
     """Checked arguments of `one_shot_masks`."""
     _validate.integer(at_least=2, group_size=group_size)
     _validate.integer(spacing=spacing, length=length)
+    _at_most(matrix.MAX_TERMS, "the terms of an exact product", length=length)
     if spacing % 2 == 0:
         raise ValueError(f"spacing must be odd, lest a sum lie halfway between two, got {spacing}")
     _at_most(int(field.Q) // 4 // group_size, "q / 4 / group_size", spacing=spacing)
