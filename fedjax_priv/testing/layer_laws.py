@@ -241,7 +241,7 @@ def _numbers(tree: Any, kind: Any) -> Any:
     return tuple([a for a in jax.tree.leaves(side) if fits(a)] for side in tree)
 
 
-def _kept_as(node: PyTree, name: str) -> PyTree:
+def _kept_as(node: Any, name: str) -> Any:
     """What `Kept` holds under this name."""
     if not isinstance(node, Kept):
         return node
