@@ -47,6 +47,7 @@ class Layer(NamedTuple):
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
     antennas: str | None = None  # what decode takes of several, see `Channel.antennas`
+    opens_at: int | None = None  # uploads that must have sent a coordinate to open its sum; None: sums are opened whole
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
 
     @property

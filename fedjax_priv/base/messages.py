@@ -39,6 +39,8 @@ class Sent(NamedTuple):
     clear: PyTree = ()  # [b, ...], not summed: the server gets each client's
     measured: PyTree = ()  # name -> numbers [b] or [b, m], for the reader of a run; not sent
     valid: PyTree = ()  # bool [b], whether the server accepts the upload's proof of validity; (): none is asked for
+    unused: Any = ()  # integer, places at the end of every row that layers below do not send; (): none
+    each: Any = ()  # integer, how many of `bits` a place costs; (): not so many for each
 
 
 class Kept(NamedTuple):
@@ -50,6 +52,7 @@ class Kept(NamedTuple):
 
     counted: PyTree  # the state if the upload was accepted, [b, ...]; of the server: if the round succeeded
     lost: PyTree  # the state if not; the same structure
+    unsound: PyTree = None  # if accepted from a Byzantine client that fails its own checks; None: as `lost`
 
 
 class Lists(NamedTuple):

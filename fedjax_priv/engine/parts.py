@@ -74,7 +74,7 @@ def check_direction(made: Any, d: int, state: PyTree) -> tuple[Any, PyTree]:
     if (shape := jnp.shape(made[0])) != (d,):
         raise ValueError(f"aggregate must return a direction of shape ({d},), one number per parameter, got {shape}")
     arrays = lambda tree: jax.tree.map(lambda a: f"{jnp.result_type(a)}{[*jnp.shape(a)]}", tree)
-    after = [*made[1]] if isinstance(made[1], base.Kept) else [made[1]]
+    after = [made[1].counted, made[1].lost] if isinstance(made[1], base.Kept) else [made[1]]
     for one in after:
         if (got := arrays(one)) != (old := arrays(state)):
             raise ValueError(f"aggregate must return a state of the arrays of its init, {old}, got {got}")

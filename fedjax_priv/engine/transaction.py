@@ -69,19 +69,21 @@ def commit(
     A Byzantine client whose own checks failed keeps its state, as an honest one does, whose upload was rejected.
     """
     server = {name: _unless(status, getattr(moved, name), getattr(state, name)) for name in SERVER}
-    moves = counted & (uploaded.sent.status == 0)
-    memory = put_rows(who, moves, uploaded.memory, state.memory)
-    layers = _next_layers(who, moves, status, uploaded.layers, state.layers)
+    sound = uploaded.sent.status == 0
+    memory = put_rows(who, counted & sound, uploaded.memory, state.memory)
+    layers = _next_layers(who, counted, sound, status, uploaded.layers, state.layers)
     return moved._replace(round=state.round + 1, memory=memory, layers=layers, **server)
 
 
-def _next_layers(who: Cohort, counted: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
+def _next_layers(who: Cohort, counted: Array, sound: Array, status: Array, carried: PyTree, old: PyTree) -> PyTree:
     """Client state of the layers: new where the upload was accepted, or as `Kept` says."""
+    moves = counted & sound
 
     def each(new: PyTree, old: PyTree) -> PyTree:
         if not isinstance(new, Kept):
-            return put_rows(who, counted, new, old)
-        return put_rows(who, who.selected & (status == 0), rows_where(counted, new.counted, new.lost), old)
+            return put_rows(who, moves, new, old)
+        lost = new.lost if new.unsound is None else rows_where(counted, new.unsound, new.lost)
+        return put_rows(who, who.selected & (status == 0), rows_where(moves, new.counted, lost), old)
 
     return jax.tree.map(each, carried, old, is_leaf=_is_kept)
 
@@ -90,7 +92,7 @@ def _unless(status: Array, new: PyTree, old: PyTree) -> PyTree:
     """The new state, or the old one if a bit is set; where the new one is `Kept`, as that says."""
 
     def each(new: PyTree, old: PyTree) -> PyTree:
-        good, bad = new if isinstance(new, Kept) else (new, old)
+        good, bad = (new.counted, new.lost) if isinstance(new, Kept) else (new, old)
         return jax.tree.map(lambda a, b: a if a is b else jnp.where(status == 0, a, b), good, bad)
 
     return jax.tree.map(each, new, old, is_leaf=_is_kept)

@@ -117,7 +117,7 @@ def by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
     status = sent.status | jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
     refused = sent.refused | jnp.where(who.byzantine, 0, status)
     bits = jnp.broadcast_to(jnp.uint32(sent.bits), loss.shape)
-    return sent._replace(bits=bits, status=status, refused=refused)
+    return sent._replace(bits=bits, status=status, refused=refused, unused=(), each=())
 
 
 def model_bits(who: Cohort, d: int) -> Link:

@@ -179,6 +179,10 @@ def code_of(
             f"threshold must be above colluders = {colluders} and at most group_size - lost = {group_size - lost}, "
             f"got {threshold}"
         )
+    if threshold > matrix.MAX_TERMS:
+        raise ValueError(
+            f"threshold must be at most the terms of an exact product = {matrix.MAX_TERMS}, got {threshold}"
+        )
     holders = group_size if holders is None else holders
     _validate.integer(at_least=group_size, holders=holders)
     code = Code(group_size, colluders, threshold, num_values, holders, generator(prg))

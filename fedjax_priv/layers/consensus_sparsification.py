@@ -40,8 +40,9 @@ def conspar(
     A client proposes n coordinates: those of its n largest magnitudes, each replaced with probability alpha by a random
     coordinate outside the ones it keeps. The server announces the union I in ascending order; the client sends its
     values on I and keeps the others for its next update, or all of them if its upload is lost. I takes up to K = min(m
-    n, d) places; unused places are zero and cost no bits. A proposal that is not n distinct coordinates is ignored. The
-    layer looks across clients: O(m d) memory.
+    n, d) places. Unused places are zero and cost no bits, so a layer below that sends a message must send so many bits
+    for each value (`base.Sent`), as masks of all coordinates do. A proposal that is not n distinct coordinates is
+    ignored. The layer looks across clients: O(m d) memory.
 
     The phase "propose" counts proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" counts
     the aggregate on I, 32 bits a value, since clients know the rest of the model.
@@ -55,12 +56,13 @@ def conspar(
     Raises:
       ValueError: a size is not an integer >= 1, `num_coordinates` is above `num_params`, alpha is outside [0, 1] (a
         traced one sets `NOT_FINITE`), `attack` is no function of four arguments or, when a round is traced, updates or
-        the attack's proposals have another shape.
+        the attack's proposals have another shape, or a layer
+        below counts bits in another way.
 
     Source: FedREP, Section 3 and Algorithm 1.
 
     Examples:
-      >>> send = stack(vote=conspar(1000, 5, alpha=0.1), send=plain_sparse(1000))
+      >>> send = stack(vote=conspar(1000, 5, alpha=0.1), quantize=quantize(2.0**16, 10), send=plain_field())
     """
     check_sizes(num_params, num_coordinates=num_coordinates)
     alpha = _validate.fraction(alpha=alpha)
@@ -73,11 +75,11 @@ def conspar(
         sent = _proposals(key, v, cohort, num_coordinates, alpha, attack)
         position = union(sent, num_params)
         y = v.at[:, position].get(mode="fill", fill_value=0)
-        unused = jnp.uint32(32) * (position == num_params).sum(dtype=jnp.uint32)
+        unused = (position == num_params).sum(dtype=jnp.uint32)
         kept = v.at[:, position].set(0, mode="drop")
         status, out_of_range = range_status(v, jnp.inf), jnp.where(jnp.isnan(alpha), int(Status.NOT_FINITE), 0)
         go_on = Kept(counted=kept, lost=rows_where(status == 0, v, memory))
-        return y, go_on, Sent(-unused, status, out_of_range, sent)  # the layer below counts K values
+        return y, go_on, Sent(0, status, out_of_range, sent, unused=unused)
 
     def decode(position: Array, public: tuple, received: Received) -> Received:
         value = jnp.where(position < num_params, received.value, 0)

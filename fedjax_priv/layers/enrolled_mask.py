@@ -121,7 +121,7 @@ def enrolled_masks(
         del key, cohort
         y = _upload(agreed, roster, x, private)
         kept = Enrolment(private.secret, roster.public[private.slot])
-        return y, kept, Sent(element_bits(modulus, y))
+        return y, kept, Sent(element_bits(modulus, y), each=modulus.bits)
 
     def decode(header: Opened, roster: Members, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         value = received.value

@@ -47,7 +47,7 @@ def plain(num_groups: int = 1, *, exact: bool = True) -> Layer:
         return x, Sent(message_bits(upload), refused=range_status(x.norm[:, None], limit))
 
     return stateless(
-        sent=lambda x, y: Sent(message_bits(y, y.shape[0]), refused=range_status(x, limit)),
+        sent=lambda x, y: Sent(message_bits(y, y.shape[0]), refused=range_status(x, limit), each=32),
         combine=fixed_point_sum(num_groups) if exact else float_sum(num_groups),
         scale=scale,
     )
@@ -59,7 +59,8 @@ def plain_field(num_groups: int = 1) -> Layer:
     Examples:
       >>> send = stack(mean=weighted_mean(), quantize=quantize(2**20, 10), send=plain_field())
     """
-    return stateless(sent=lambda x, y: Sent(message_bits(y, y.shape[0])), combine=weighed(field_sum(num_groups)))
+    sent = lambda x, y: Sent(message_bits(y, y.shape[0]), each=32)
+    return stateless(sent=sent, combine=weighed(field_sum(num_groups)))
 
 
 def plain_ring(bits: int, num_groups: int = 1) -> Layer:
@@ -76,7 +77,8 @@ def plain_ring(bits: int, num_groups: int = 1) -> Layer:
       >>> send = stack(round=round_within(2**10, max_norm=1.0), wrap=wrap(16), send=plain_ring(16))
     """
     modulus = ring(bits)
-    return stateless(sent=lambda x, y: Sent(element_bits(modulus, y)), combine=exact_sum(modulus, num_groups))
+    sent = lambda x, y: Sent(element_bits(modulus, y), each=modulus.bits)
+    return stateless(sent=sent, combine=exact_sum(modulus, num_groups))
 
 
 def range_status(x: Float[Array, "b d"], limit: float | Array) -> Int[Array, " b"]:

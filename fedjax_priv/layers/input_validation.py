@@ -9,7 +9,7 @@ from jaxtyping import Array, UInt32
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
-from fedjax_priv.layers.proof_sizes import PROOF_BITS
+from fedjax_priv.layers.proof_sizes import EACH, PROOF_BITS
 from fedjax_priv.layers.quantization import LARGEST
 from fedjax_priv.layers.rounded_norm import is_within_any, squared_norm_bound
 from fedjax_priv.layers.stacking import stateless
@@ -66,6 +66,6 @@ def validate_norm(max_norm: float | Array, *, proof: Proof = "risefl") -> Layer:
         bits = PROOF_BITS[proof](x.shape[1])
         if bits + 32 * x.shape[1] >= 2**32:
             raise ValueError(f"proof must be shorter for {x.shape[1]} coordinates: {proof!r} has {bits} bits")
-        return Sent(jnp.uint32(bits), measured={"rejected": ~valid}, valid=valid)
+        return Sent(jnp.uint32(bits), measured={"rejected": ~valid}, valid=valid, each=EACH[proof])
 
     return stateless(encode, sent=check)._replace(caveats=(CAVEAT,))

@@ -28,7 +28,8 @@ def within_budget(level: Level, budget: float | Array) -> Levels:
       budget: B > 0, `s_max^2 N0 / (4 L^2)`; may be traced.
 
     Returns:
-      A `level` of `systems.wireless`. Rounds after the end fail, and the model stays as it is.
+      A `level` of `systems.wireless`. Rounds after the end fail, and the model stays as it is. So does a round for
+      which `level` is no finite number > 0, which costs nothing and ends nothing.
 
     Raises:
       ValueError: `level` is none, or `budget` is not > 0.
@@ -50,8 +51,9 @@ def within_budget(level: Level, budget: float | Array) -> Levels:
         c, memory = inner.apply(state[0], round, gain)
         share = jnp.square(c) / total
         parts = jnp.ceil(jnp.where(share < 2, share, 2) * (_PARTS * _UP)).astype(jnp.uint32)
-        left, fits = state[1], jnp.isfinite(c) & (parts <= state[1])
-        return jnp.where(fits, c, 0), (memory, jnp.where(fits, left - parts, 0))
+        left, asked = state[1], jnp.isfinite(c) & (c > 0)
+        sent = asked & (parts <= left)
+        return jnp.where(sent, c, 0), (memory, jnp.where(sent, left - parts, jnp.where(asked, 0, left)))
 
     return Levels(lambda: (inner.init(), jnp.uint32(_PARTS)), apply)
 

@@ -3,7 +3,7 @@
 `thresholded_masks` covers such uploads with the masks of a committee.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,14 +74,23 @@ class Paired(NamedTuple):
     key: UInt32[Array, "n 2"]  # exponent of the key agreement
 
 
-def paired_coordinates(**protocol: Any) -> Layer:
+def paired_coordinates(
+    *,
+    alpha: float | Array,
+    group_size: int,
+    neighbours: int | Literal["all"] = "all",
+    expand: Literal["skip", "dense"] = "skip",
+) -> Layer:
     """The coordinates of SparseSecAgg without its masks: uploads `[b, d]` in F_q, cut to what a client's pairs select.
 
     Pairs agree on keys, and on coordinates by them; nothing is shared or opened. A message has 32 bits for each value
     and a bitmap of d bits. A client sends a fraction p = 1 - (1 - alpha / peers)**peers of its coordinates.
 
     Args:
-      **protocol: `alpha`, `group_size`, `neighbours` and `expand` of `layers.sparse_mask.sparse_protocol`.
+      alpha: as in `layers.sparse_mask.sparse_protocol`, as are the others.
+      group_size: most clients of a round.
+      neighbours: of a client's pairs.
+      expand: how ones are drawn.
 
     Raises:
       ValueError: as `sparse_protocol`.
@@ -90,7 +99,7 @@ def paired_coordinates(**protocol: Any) -> Layer:
       >>> pairs = paired_coordinates(alpha=0.1, group_size=10)
       >>> masks = thresholded_masks(pairs, num_values=1000, group_size=10, threshold=3)
     """
-    terms = sparse_protocol(elide=True, **protocol)
+    terms = sparse_protocol(alpha=alpha, group_size=group_size, neighbours=neighbours, expand=expand, elide=True)
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[Paired, sharing.Roster, Bits]:
         del state

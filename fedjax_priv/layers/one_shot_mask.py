@@ -108,7 +108,7 @@ def one_shot_masks(
         del key, cohort
         y = x if elide else _upload(terms, seed, roster.round[0], x)
         shares = jax.ShapeDtypeStruct((terms.committee, terms.length), jnp.uint32)
-        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS)
+        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS, each=32)
 
     def advertise(
         key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
@@ -162,6 +162,7 @@ def terms_of(
     """Checked arguments of `one_shot_masks`."""
     _validate.integer(at_least=2, group_size=group_size)
     _validate.integer(spacing=spacing, length=length)
+    _at_most(matrix.MAX_TERMS, "the terms of an exact product", length=length)
     if spacing % 2 == 0:
         raise ValueError(f"spacing must be odd, lest a sum lie halfway between two, got {spacing}")
     _at_most(int(field.Q) // 4 // group_size, "q / 4 / group_size", spacing=spacing)

@@ -15,11 +15,12 @@ from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Kept, Key, Layer, Link, P
 from fedjax_priv.layers.coordinate_sets import check_sizes
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.secure_sum import bitmap, bound_masks
+from fedjax_priv.layers.secure_sum.thresholded_opening import Opened
 from fedjax_priv.layers.sparsification import Sparse, check_width
 from fedjax_priv.layers.stacking import stateless
 
 
-def over_opened(stacked: Layer, *, threshold: int, mask: str = "mask") -> Layer:
+def over_opened(stacked: Layer) -> Layer:
     """A stack that ends in `thresholded_masks`, its sums divided by the fraction of the values sent that were opened.
 
     n(l) survivors sent coordinate l, and the fraction is `q = sum_l n(l) 1[n(l) >= t] / sum_l n(l)`, which the server
@@ -28,24 +29,33 @@ def over_opened(stacked: Layer, *, threshold: int, mask: str = "mask") -> Layer:
     law of n(l) is the same for all l, so `E[n(l) 1[n(l) >= t] / q] = E[n(l)]`, and each client has as much of it.
 
     Args:
-      stacked: layers, of which the innermost is `thresholded_masks`.
-      threshold: t of that layer.
-      mask: its name.
+      stacked: layers, of which the innermost is `thresholded_masks`, which says t.
+
+    Raises:
+      ValueError: `stacked` is no layer, or another one is its innermost.
 
     Examples:
       >>> mask = thresholded_masks(plain_sparse_field(1000), num_values=1000, group_size=10, threshold=3)
       >>> few, grid = rand_k(1000, 500), on_sparse_values(quantize(2.0**16, 10))
-      >>> send = over_opened(stack(few=few, quantize=grid, mask=mask), threshold=3)
+      >>> send = over_opened(stack(few=few, quantize=grid, mask=mask))
     """
     _validate.part(Layer, "layers.stack(...)", stacked=stacked)
+    if (threshold := stacked.opens_at) is None:
+        raise ValueError("stacked must be a stack that ends in layers.thresholded_masks, got one that opens sums whole")
 
     def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         rows = stacked.placed(placement).decode(header, public, received)
-        number = header[mask].contributors.astype(jnp.float32)
+        number = _opened(header).contributors.astype(jnp.float32)
         share = jnp.where(number >= threshold, number, 0).sum() / jnp.maximum(number.sum(), 1)
         return rows._replace(value=jnp.where(share > 0, rows.value / jnp.where(share > 0, share, 1), 0))
 
     return stacked._replace(decode=decode)
+
+
+def _opened(header: PyTree) -> Opened:
+    """What `thresholded_masks` disclosed, whatever its name in a stack."""
+    is_opened = lambda node: isinstance(node, Opened)
+    return next(filter(is_opened, jax.tree.leaves(header, is_leaf=is_opened)))
 
 
 class Pending(NamedTuple):
@@ -99,7 +109,7 @@ def opened_top_k(num_params: int, k: int, *, num_clients: int, threshold: int) -
         v = x + memory
         position = jax.lax.top_k(jnp.abs(v), k)[1]
         sent = jax.vmap(lambda position: bitmap.pack(jnp.zeros(num_params, bool).at[position].set(True)))(position)
-        kept = Kept(Pending(v, sent), Pending(memory, jnp.zeros_like(sent)))
+        kept = Kept(Pending(v, sent), Pending(memory, jnp.zeros_like(sent)), unsound=Pending(memory, sent))
         y = Sparse(jnp.take_along_axis(v, position, axis=1), position)
         return y, kept, Sent(status=range_status(v, jnp.inf))
 

@@ -35,5 +35,8 @@ def risefl_bits(num_params: int) -> int:
     return 8 * (32 * num_params + 3_207_104)
 
 
+EACH: Mapping[str, int | tuple] = MappingProxyType({"rofl": (), "risefl": 8 * 32})
+"""Bits of a proof for each coordinate; (): not so many for each."""
+
 PROOF_BITS: Mapping[str, Callable[[int], int]] = MappingProxyType({"rofl": rofl_bits, "risefl": risefl_bits})
 """By scheme: bits of a client's proof for d coordinates."""

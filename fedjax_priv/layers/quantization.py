@@ -20,7 +20,8 @@ LARGEST = 2.0**31 - 128
 def quantize(levels: float | Array, max_terms: int) -> Layer:
     """`phi(c Q_c(x))` with `c = levels` (SparseSecAgg, eqs. 15-17), decoded to a sum of `Q_c(x)`.
 
-    `Q_c(x)` is a random multiple of 1/c with mean `x` and variance at most 1/(4 c^2).
+    `Q_c(x)` is a random multiple of 1/c with variance at most 1/(4 c^2). Its mean is `x`, or less than 2**-24 of a grid
+    point above, where `c x` is no multiple of 2**-24: draws have 24 bits.
 
     Args:
       levels: grid points c per unit; if c is a power of two, `c x` is exact.
@@ -40,8 +41,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
       [[         1 4294967290]]
     """
     levels = _validate.positive(levels=levels)
-    _validate.integer(max_terms=max_terms)
-    limit = ((int(field.Q) - 1) // 2) // max_terms - 1
+    limit = _limit(max_terms)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
         scaled = levels * x
@@ -61,14 +61,28 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
 
 def largest_summand(levels: float | Array, max_terms: int) -> float | Array:
     """A magnitude of which `max_terms` values on the grid add up without wrapping, however each is rounded."""
-    return LARGEST / max_terms * (1 - 2.0**-20) / levels
+    return _limit(max_terms) * (1 - 2.0**-20) / levels
+
+
+def _limit(max_terms: int) -> int:
+    """In grid points: `max_terms` values below it add up without wrapping, each rounded up."""
+    _validate.integer(max_terms=max_terms)
+    half = (int(field.Q) - 1) // 2
+    if max_terms > half // 2:
+        raise ValueError(f"max_terms must be at most (q-1)/4 = {half // 2}, or no value but 0 fits, got {max_terms}")
+    return half // max_terms - 1
 
 
 def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
-    """Uniform on multiples of 2**-24 in [0, 1), one row per client."""
+    """As `drawn`, one row per client."""
 
     def draw(key: Key) -> Array:
         seed = jax.random.bits(key, (2,), jnp.uint32)
-        return (philox.words(seed, "stochastic rounding", 0, d) >> 8).astype(jnp.float32) * 2.0**-24
+        return drawn(seed, 0, d)
 
     return per_client(draw, key, client)
+
+
+def drawn(seed: UInt32[Array, " 2"], time: int | Array, d: int) -> Float[Array, " d"]:
+    """Uniform on multiples of 2**-24 in [0, 1), new each time; below f with probability f, rounded up to such a one."""
+    return (philox.words(seed, "stochastic rounding", time, d) >> 8).astype(jnp.float32) * 2.0**-24

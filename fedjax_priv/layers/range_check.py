@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Layer, Received
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Received
 from fedjax_priv.crypto import field
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
@@ -26,7 +26,7 @@ def check_range(largest: int, max_terms: int) -> Layer:
 
     Raises:
       ValueError: an argument is no integer >= 1, or sums of `max_terms` such elements fill the field, so that every sum
-        would pass.
+        would pass; or, when a round is traced, uploads have factors, which a number of uploads does not bound.
 
     Examples:
       >>> grid = quantize(100.0, max_terms=10)
@@ -42,7 +42,12 @@ def check_range(largest: int, max_terms: int) -> Layer:
         before = 0 if isinstance(received.status, tuple) else received.status
         return received._replace(status=before | jnp.where(beyond, int(Status.IMPLAUSIBLE), 0))
 
-    return stateless(decode=decode)._replace(needs_count=True)
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:
+        if not isinstance(cohort.factor, tuple):
+            raise ValueError("check_range must be left out where uploads have factors: it counts uploads")
+        return (), (), {}
+
+    return stateless(decode=decode)._replace(advertise=advertise, needs_count=True)
 
 
 def must_be_useful(largest: int, max_terms: int, allowed: str, got: str) -> None:

@@ -8,9 +8,8 @@ from jaxtyping import Array, Float, Int32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Received
-from fedjax_priv.crypto.prg import philox
 from fedjax_priv.keys import per_client
-from fedjax_priv.layers.quantization import LARGEST
+from fedjax_priv.layers.quantization import LARGEST, drawn
 from fedjax_priv.layers.rounded_norm import FAILURE, MAX_VALUE, is_within, squared_norm_bound
 from fedjax_priv.layers.stacking import stateless
 
@@ -21,12 +20,12 @@ BETA = math.exp(-0.5)
 def round_within(levels: float | Array, *, max_norm: float | Array, failure: float | Array = BETA) -> Layer:
     """Rounds `levels x` to integers at random, `[b, d]` float32 -> int32, drawn again until its norm is at most D2.
 
-    Kairouz, Liu and Steinke 2021, Algorithm 1. A coordinate is rounded up with probability its fraction, so a draw has
-    the mean `levels x`; to repeat it biases it a little. With `c = levels max_norm`,
-    D2^2 = min((c + sqrt(d))^2, c^2 + d/4 + sqrt(2 log(1/beta)) (c + sqrt(d)/2)), which a draw exceeds with probability
-    at most beta. A vector that `tries(beta)` draws left too long, with probability below 2**-40, is rounded towards 0,
-    which makes no vector longer. One that is too long even so, since nobody clipped it, or not finite, becomes 0: no
-    client's data can make a round fail. Byzantine clients send what they like.
+    Kairouz, Liu and Steinke 2021, Algorithm 1. A coordinate is rounded up with probability its fraction, to 24 bits
+    upwards as in `quantize`, so a draw has the mean `levels x`; to repeat it biases it a little. With `c = levels
+    max_norm`, D2^2 = min((c + sqrt(d))^2, c^2 + d/4 + sqrt(2 log(1/beta)) (c + sqrt(d)/2)), which a draw exceeds with
+    probability at most beta. A vector that `tries(beta)` draws left too long, with probability below 2**-40, is rounded
+    towards 0, which makes no vector longer. One that is too long even so, since nobody clipped it, or not finite,
+    becomes 0: no client's data can make a round fail. Byzantine clients send what they like.
 
     The sum is decoded to float32, over `levels`.
 
@@ -62,7 +61,7 @@ def round_within(levels: float | Array, *, max_norm: float | Array, failure: flo
 
         def draw(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             time, z, done = state
-            up = _uniform(seeds, time, x.shape[1]) < scaled - low
+            up = jax.vmap(lambda seed: drawn(seed, time, x.shape[1]))(seeds) < scaled - low
             new = (low + up.astype(jnp.float32)).astype(jnp.int32)
             return time + 1, jnp.where(done[:, None], z, new), done | is_within(new, bound) | cohort.byzantine
 
@@ -81,9 +80,3 @@ def round_within(levels: float | Array, *, max_norm: float | Array, failure: flo
 def tries(failure: float) -> int:
     """Draws after which all failed with a probability of at most 2**-40."""
     return math.ceil(math.log(FAILURE) / math.log(failure))
-
-
-def _uniform(seeds: Array, time: Array, d: int) -> Float[Array, "b d"]:
-    """Uniform on multiples of 2**-24 in [0, 1), one row per client, new each time."""
-    words = jax.vmap(lambda seed: philox.words(seed, "stochastic rounding", time, d))(seeds)
-    return (words >> 8).astype(jnp.float32) * 2.0**-24

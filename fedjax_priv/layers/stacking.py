@@ -102,6 +102,28 @@ def _both(valid: PyTree, other: PyTree) -> PyTree:
     return valid & other
 
 
+def _of_places_in_use(name: str, sent: Sent, unused: Any) -> Any:
+    """Bits of a layer's message without the places that a layer above left unused."""
+    if isinstance(unused, tuple) or _is_free(sent):
+        return sent.bits
+    if isinstance(sent.each, tuple):
+        few = "as a layer above leaves some unused"
+        raise ValueError(f"{name} must send so many bits for each value (Sent.each), {few}")
+    return sent.bits - jnp.uint32(sent.each) * unused
+
+
+def _both_cost(each: Any, sent: Sent) -> Any:
+    """Bits of a place in two layers' messages; (): one of them cannot say."""
+    if _is_free(sent):
+        return each
+    return () if isinstance(each, tuple) or isinstance(sent.each, tuple) else each + sent.each
+
+
+def _is_free(sent: Sent) -> bool:
+    """Whether a layer adds no message to the upload."""
+    return isinstance(sent.bits, int) and sent.bits == 0
+
+
 def _opened(name: str, made: Any) -> tuple:
     _validate.returned(3, "private, public, bits", **{f"{name}.advertise": made})
     if not isinstance(made[2], Mapping):
@@ -173,18 +195,19 @@ def stack(**layers: Layer) -> Layer:
     ) -> tuple[PyTree, PyTree, Sent]:
         keys, state, clear, measured = each_named(key, layers), {}, {}, {}
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
-        refused, valid = status, ()
+        refused, valid, unused, each = status, (), (), 0
         for name, layer in layers.items():
             with calling(f"{name}.{half}", x=x):
                 made = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
             x, state[name], sent = _encoded(f"{name}.{half}", made, cohort)
-            bits, clear[name] = bits + sent.bits, sent.clear
+            bits, clear[name] = bits + _of_places_in_use(name, sent, unused), sent.clear
+            unused, each = unused if isinstance(sent.unused, tuple) else sent.unused, _both_cost(each, sent)
             status, refused = status | sent.status, refused | sent.refused
             valid = _both(valid, sent.valid)
             if twice := sorted(measured.keys() & dict(sent.measured).keys()):
                 raise ValueError(f"each layer must measure under different names, got {twice} twice")
             measured |= dict(sent.measured)
-        return x, state, Sent(bits, status, refused, clear, measured, valid)
+        return x, state, Sent(bits, status, refused, clear, measured, valid, unused, each)
 
     def disclose(
         private: PyTree,
@@ -225,5 +248,6 @@ def stack(**layers: Layer) -> Layer:
         threshold=last.threshold,
         digest=last.digest,
         by_list=any(layer.by_list for layer in layers.values()),
+        opens_at=last.opens_at,
         spacing=last.spacing,
     )  # fmt: skip

@@ -45,7 +45,7 @@ def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
         level = _rounded(key, levels * jnp.abs(x) / jnp.where(norm == 0, 1, norm), cohort)
         return norm * jnp.sign(x) * (level / levels)
 
-    return _digital(encode, lambda d: 32 + each * d, num_groups)
+    return _digital(encode, each, 32, num_groups)
 
 
 def uniform_levels(bits: int = 8, *, limit: float | Array = 1.0, num_groups: int = 1) -> Layer:
@@ -73,9 +73,10 @@ def uniform_levels(bits: int = 8, *, limit: float | Array = 1.0, num_groups: int
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         kept = jnp.where(jnp.isfinite(x), jnp.clip(x, -limit, limit), jnp.nan)
-        return step * _rounded(key, (kept + limit) / step, cohort) - limit
+        level = _rounded(key, (kept + limit) / step, cohort)
+        return step * jnp.minimum(level, 2**bits - 1) - limit  # A may be an ulp more than 2**b - 1 steps
 
-    return _digital(encode, lambda d: bits * d, num_groups)
+    return _digital(encode, bits, 0, num_groups)
 
 
 def coded(
@@ -115,7 +116,7 @@ def coded(
         uses = jnp.broadcast_to(jnp.asarray(sent.bits).astype(jnp.float32), rate.shape) / rate
         link = only_rows(cohort.selected, {"rate": rate, "channel_uses": uses, "energy": power * uses})
         known = {"gain": cohort.gain, "join_probability": cohort.participation}
-        return y, state, sent._replace(measured={**dict(sent.measured), **known, **link})
+        return y, state, sent._replace(measured={**dict(sent.measured), **known, **link}, each=())
 
     return send._replace(encode=encode)
 
@@ -125,13 +126,13 @@ def link_rate(gain: Float[Array, " n"], snr: float | Array) -> Float[Array, " n"
     return jnp.log2(1 + jnp.square(gain) * snr) / 2
 
 
-def _digital(encode: Callable[..., Array], bits: Callable[[int], int], num_groups: int) -> Layer:
-    """An innermost layer of messages of so many bits, as a function of d."""
+def _digital(encode: Callable[..., Array], each: int, more: int, num_groups: int) -> Layer:
+    """An innermost layer of messages of `each` bits for a coordinate, and some more."""
 
     def sent(x: Array, y: Array) -> Sent:
-        if (size := bits(x.shape[1])) >= 2**32:
+        if (size := each * x.shape[1] + more) >= 2**32:
             raise ValueError(f"a message must have fewer than 2**32 bits (512 MiB), got {size}")
-        return Sent(jnp.uint32(size), refused=range_status(y, MAX_FIXED_POINT))
+        return Sent(jnp.uint32(size), refused=range_status(y, MAX_FIXED_POINT), each=each)
 
     return stateless(encode, sent=sent, combine=fixed_point_sum(num_groups))
 

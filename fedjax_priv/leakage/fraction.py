@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 class Fraction(NamedTuple):
     """Ratios of two totals over independent units, such as coordinates or rounds."""
 
-    value: Float[np.ndarray, " s"]
+    value: Float[np.ndarray, " s"]  # NaN if nothing was sent
     error: Float[np.ndarray, " s"]  # standard error; NaN for a single unit
 
 
@@ -18,7 +18,7 @@ def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction
 
     Args:
       read: values read in each unit, by size of the sum they are read in.
-      sent: values that honest survivors sent in each unit; not all zero.
+      sent: values that honest survivors sent in each unit; if there are none, the results are NaN.
 
     Examples:
       >>> found = ratio(read=np.array([[1, 2], [0, 2]]), sent=np.array([5, 5]))
@@ -26,6 +26,8 @@ def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction
       [0.1 0.4]
     """
     units, total = len(sent), sent.sum()
+    if not total:
+        return Fraction(*np.full((2, read.shape[1]), np.nan))
     value = read.sum(0) / total
     square = np.square(read - sent[:, None] * value).sum(0)
     return Fraction(value, np.sqrt(square * units / (units - 1)) / total if units > 1 else np.full_like(value, np.nan))

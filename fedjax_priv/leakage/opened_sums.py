@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Int32
 from fedjax_priv import _validate
 from fedjax_priv.base import View
 from fedjax_priv.layers.secure_sum import bound_masks
+from fedjax_priv.layers.secure_sum.thresholded_opening import Opened
 
 
 class OpenedSums(NamedTuple):
@@ -31,10 +32,10 @@ def opened_honest(view: View, honest: Bool[Array, " n"], *, threshold: int, laye
       layer: name of the `thresholded_masks`.
 
     Raises:
-      ValueError: `threshold` is not an integer >= 1, or the system has no such layer.
+      ValueError: `threshold` is not an integer >= 1, or the system has no such layer, or another kind of layer there.
     """
     _validate.integer(threshold=threshold)
-    _validate.one_of(list(view.header), layer=layer)
+    _validate.one_of([name for name, one in view.header.items() if isinstance(one, Opened)], layer=layer)
     header = view.header[layer]
     sent = bound_masks.sent(header.located, len(header.contributors)) & honest[:, None]
     number = sent.sum(0, dtype=jnp.int32)

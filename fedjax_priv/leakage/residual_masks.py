@@ -18,6 +18,7 @@ from fedjax_priv.base import View
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, bound, private_masks
+from fedjax_priv.layers.secure_sum.opening import Opened
 from fedjax_priv.layers.secure_sum.sharing import Roster
 from fedjax_priv.leakage.colluders import Colluders
 from fedjax_priv.leakage.known_secrets import KnownSecrets, known_secrets
@@ -48,9 +49,10 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
       layer: name of the mask layer.
 
     Raises:
-      ValueError: the system has no such layer, or a colluder's key does not match its public key.
+      ValueError: the system has no such layer, or another kind of layer there, or a colluder's key does not match its
+        public key.
     """
-    _validate.one_of(list(view.public), layer=layer)
+    _validate.one_of([name for name, one in view.header.items() if isinstance(one, Opened)], layer=layer)
     roster, header = view.public[layer], view.header[layer]
     if colluders is not None:
         _check(protocol, colluders, roster)

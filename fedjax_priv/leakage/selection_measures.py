@@ -12,11 +12,15 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import View
-from fedjax_priv.layers.secure_sum import bitmap
+from fedjax_priv.layers.enrolled_mask import Members
+from fedjax_priv.layers.secure_sum import bitmap, committee, sharing
 from fedjax_priv.layers.sparsification import Sparse
 
 Sets = UInt32[Array, "n w"]
 """One set of coordinates per client, as `layers.secure_sum.bitmap` packs them."""
+
+ROSTERS = (sharing.Roster, committee.Roster, Members)
+"""What everybody knows of a round of masks at all coordinates."""
 
 
 def selections(view: View, layer: str = "mask") -> Sets:
@@ -27,17 +31,25 @@ def selections(view: View, layer: str = "mask") -> Sets:
       layer: name of the mask layer.
 
     Raises:
-      ValueError: the system has no such layer.
+      ValueError: the system has no such layer, or one that masks nothing and locates nothing.
 
     Examples:
       >>> observe = lambda view: selections(view)  # for `systems.sparse_secagg(..., observe=observe)`
     """
-    _validate.one_of(list(view.clear), layer=layer)
+    _validate.one_of([name for name in view.clear if _selects(view, name)], layer=layer)
     located = view.clear[layer]
     if isinstance(located, tuple):
         everywhere = bitmap.pack(jnp.ones(view.uploads.shape[1], bool))
         return jnp.where(view.alive[:, None], everywhere[None], 0)
     return located
+
+
+def _selects(view: View, layer: str) -> bool:
+    """Whether it sends a bitmap of coordinates, or masks all of them."""
+    located = view.clear[layer]
+    if isinstance(located, tuple):
+        return isinstance(view.public.get(layer), ROSTERS)
+    return getattr(located, "dtype", None) == jnp.uint32 and located.ndim == 2
 
 
 def _all_selections(view: View, layer: str) -> Sets:

@@ -49,6 +49,8 @@ def adaptive_noisy_sum(
       >>> clipping = Clipping(first=0.1, quantile=0.5)
       >>> rule = adaptive_noisy_sum(independent(), 1.0, 0.01, clipping=clipping, bit=0.5, clients=100)
     """
+    _validate.part(ServerNoise, "server_noise.independent()", noise=noise)
+    _validate.part(Clipping, "server_noise.Clipping(first=0.1, quantile=0.5)", clipping=clipping)
     first, rate = _validate.positive(clip=clipping.first), _validate.non_negative(clip_rate=clipping.rate)
     quantile, factor = _validate.fraction(clip_quantile=clipping.quantile), _validate.positive(factor=factor)
     _validate.non_negative(deviation=deviation)

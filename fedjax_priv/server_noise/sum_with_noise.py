@@ -21,7 +21,7 @@ def noisy_sum(noise: ServerNoise, deviation: float | Array, factor: float | Arra
       factor: > 0; may be traced.
 
     Raises:
-      ValueError: `deviation` or `factor` is out of range.
+      ValueError: `noise` is none, or `deviation` or `factor` is out of range.
 
     Examples:
       >>> rule = noisy_sum(independent(), deviation=2.0, factor=0.01)  # of about 100 clients a round, clipped to 1
@@ -29,6 +29,7 @@ def noisy_sum(noise: ServerNoise, deviation: float | Array, factor: float | Arra
       >>> print(round(float(direction.std()), 3))
       0.02
     """
+    _validate.part(ServerNoise, "server_noise.independent()", noise=noise)
     deviation, factor = _validate.non_negative(deviation=deviation), _validate.positive(factor=factor)
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, Kept]:

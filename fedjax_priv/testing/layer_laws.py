@@ -119,7 +119,7 @@ def check_state(case: Case) -> None:
     first = jax.eval_shape(lambda key: case.layer.init(key, NUM_CLIENTS), _key())
     for name in Kept._fields:
         with law(3, "client state must keep its structure, shapes and dtypes"):
-            state = jax.tree.map(lambda a, name=name: getattr(a, name, a), result["state"], is_leaf=_is_kept)
+            state = jax.tree.map(lambda a, name=name: _kept_as(a, name), result["state"], is_leaf=_is_kept)
             chex.assert_trees_all_equal_shapes_and_dtypes(state, first)
     with law(15, "the server's rows must be finite, [g, d] of the dtype of the updates, with counts [g]"):
         chex.assert_shape(result["received"].value, (case.num_groups, NUM_PARAMS))
@@ -239,6 +239,14 @@ def _numbers(tree: Any, kind: Any) -> Any:
     whole = lambda a: jnp.issubdtype(a.dtype, jnp.integer) or a.dtype == bool
     fits = whole if kind is jnp.integer else lambda a: jnp.issubdtype(a.dtype, kind)
     return tuple([a for a in jax.tree.leaves(side) if fits(a)] for side in tree)
+
+
+def _kept_as(node: Any, name: str) -> Any:
+    """What `Kept` holds under this name."""
+    if not isinstance(node, Kept):
+        return node
+    found = getattr(node, name)
+    return node.lost if found is None else found
 
 
 def _is_kept(node: Any) -> bool:

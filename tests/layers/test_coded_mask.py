@@ -211,6 +211,10 @@ test_bad_arguments = refuses(
     (lambda: made(lost=4), r"colluders \+ lost must be below group_size = 7, got 3 \+ 4"),
     (lambda: made(threshold=6), "threshold must be above colluders = 3 and at most group_size - lost = 5, got 6"),
     (lambda: made(threshold=3), "threshold must be above colluders = 3 and at most group_size - lost = 5, got 3"),
+    (
+        lambda: made(group_size=30_000, threshold=20_000),
+        "threshold must be at most the terms of an exact product = 16384, got 20000",
+    ),
     (lambda: made(num_values=2**26), "a message must have fewer than 2\\*\\*32 bits"),
     (
         lambda: run_layer(made(num_values=5), KEY, X, WHO, survivors(N)),

@@ -7,7 +7,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.layers import conspar, plain, stack
+from fedjax_priv.layers import (
+    coded,
+    conspar,
+    enrolled_masks,
+    one_shot_masks,
+    pairwise_masks,
+    plain,
+    plain_field,
+    plain_ring,
+    qsgd,
+    quantize,
+    round_within,
+    sparse_masks,
+    stack,
+    uniform_levels,
+    validate_norm,
+    wrap,
+)
 from fedjax_priv.layers.consensus_sparsification import propose, union
 from fedjax_priv.status import Status
 from helpers import cohort_of, refuses, run_layer, survivors
@@ -135,6 +152,48 @@ def test_bits_are_those_of_the_messages():
     assert result["bits"]["propose"].up.tolist() == [5 * K] * 3 + [0]
     assert result["bits"]["propose"].down.tolist() == [5 * size] * 3 + [0]
     assert result["bits"]["model"].down.tolist() == [32 * size] * 3 + [0]
+
+
+GRID, SHORT = {"grid": quantize(100.0, 99)}, {"round": round_within(100.0, max_norm=1.0), "wrap": wrap(16)}
+
+
+@pytest.mark.parametrize(
+    ("below", "each", "more"),
+    [
+        ({"send": plain()}, 32, 0),
+        ({"send": uniform_levels(8)}, 8, 0),
+        ({"send": qsgd(1)}, 2, 32),
+        (GRID | {"send": plain_field()}, 32, 0),
+        (GRID | {"send": one_shot_masks(group_size=M, spacing=3, length=2)}, 32, M * 2 * 32 + 64),
+        (SHORT | {"send": plain_ring(16)}, 16, 0),
+        (SHORT | {"send": pairwise_masks(group_size=M, bits=16)}, 16, 0),
+        (SHORT | {"send": enrolled_masks(group_size=M, threshold=2, bits=16)}, 16, 0),
+        (GRID | {"proof": validate_norm(100.0), "send": plain_field()}, 32 + 256, 8 * 3_207_104),
+        (GRID | {"rest": stack(proof=validate_norm(100.0), send=plain_field())}, 32 + 256, 8 * 3_207_104),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else str(value),
+)
+def test_unused_places_cost_no_bits_whatever_a_place_costs(below, each, more):
+    """All propose the same K coordinates, and M K places are there."""
+    x = np.broadcast_to(vectors()[:1] / 10, (M, D))
+    layer = stack(vote=conspar(D, K), **below)
+    sent = jax.jit(lambda x: run_layer(layer, KEY, x, cohort_of(M), survivors(M))["sent"])(x)
+    assert sent.bits.tolist() == [each * K + more] * M
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        GRID | {"proof": validate_norm(100.0, proof="rofl"), "send": plain_field()},
+        GRID | {"send": sparse_masks(alpha=0.5, group_size=M)},
+        {"send": coded(uniform_levels(8))},
+    ],
+    ids=["rofl", "sparse_masks", "coded"],
+)
+def test_messages_that_are_not_so_many_bits_for_each_value_are_refused(below):
+    layer, name = stack(vote=conspar(D, K), **below), [*below][-2 if "proof" in below else -1]
+    with pytest.raises(ValueError, match=rf"^{name} must send so many bits for each value \(Sent.each\)"):
+        run_layer(layer, KEY, vectors(), cohort_of(M), survivors(M))
 
 
 def test_what_is_not_finite_is_told():

@@ -181,10 +181,10 @@ def test_levels_leave_the_draw_they_are_added_to_as_it_was():
     assert (who.level == 0).all() and not who.selected.any() and (who.participation == 0).all()
 
 
-def test_levels_that_are_none_end_it():
+def test_levels_that_are_none_cost_their_round_and_nothing_of_the_budget():
     for bad in (jnp.nan, -1.0, 0.0, jnp.inf):
-        levels = within_budget(lambda round, gain, bad=bad: jnp.where(round == 1, bad, 0.1), 1.0)
-        assert (np.asarray(levels_of(levels, np.ones((3, 1)))) > 0).tolist() == [True, False, False]
+        levels = within_budget(lambda round, gain, bad=bad: jnp.where(round == 1, bad, 0.1), 0.025)
+        np.testing.assert_allclose(levels_of(levels, np.ones((5, 1))), [0.1, 0, 0.1, 0, 0], rtol=1e-6)
     silent = within_budget(Levels(tuple, lambda state, round, gain: (jnp.where(round == 1, 0.0, 0.1), state)), 1.0)
     assert (np.asarray(levels_of(silent, np.ones((3, 1)))) > 0).tolist() == [True, False, True]
 

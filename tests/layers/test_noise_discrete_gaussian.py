@@ -77,7 +77,7 @@ def test_each_client_adds_numbers_of_its_own_and_byzantine_ones_none():
     found = uploads(discrete_gaussian_noise(3.0), byzantine=[1])
     assert (found == gaussian * np.array([1, 0, 1, 1])[:, None]).all() and (found[0] != found[2]).any()
     assert (uploads(integer_skellam_noise(9.0)) == draw(lambda key: skellam(key, 30, skellam_table(9.0)[0]))).all()
-    assert not uploads(discrete_gaussian_noise(0.0)).any()
+    assert not any(uploads(discrete_gaussian_noise(scale)).any() for scale in (0.0, 1e-310, 1e-170, 1e-3))
 
 
 test_bad_arguments = refuses(

@@ -1,9 +1,12 @@
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedjax_priv.layers import plain_field, quantize, stack
+from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.status import Status
 from helpers import Q, cohort_of, refuses, run_layer, survivors
 
@@ -70,6 +73,24 @@ def test_a_sum_that_sets_no_bit_cannot_wrap():
         assert max_terms * (int(below) + 1) <= (Q - 1) // 2
 
 
+@pytest.mark.parametrize("max_terms", [1, 2, 4000, 65_535, 1_000_000])
+def test_the_largest_summand_passes_and_so_many_add_up(max_terms):
+    """Each rounded up, in exact integers."""
+    for levels in (1.0, 3.0, 2.0**20):
+        x = largest_summand(levels, max_terms)
+        assert encoded([[x], [-x]], levels, max_terms)["sent"].status.tolist() == [0, 0]
+        assert max_terms * math.ceil(np.float32(levels) * np.float32(x)) <= (Q - 1) // 2
+
+
+def test_the_most_terms_that_are_allowed_leave_room_for_zero():
+    most = 2**30 - 2
+    assert encoded([[0.0], [-1.0]], 1.0, most)["sent"].status.tolist() == [0, Status.FIELD_OVERFLOW]
+
+
 test_bad_arguments = refuses(
-    quantize, (0.0, 2, "^levels must be"), (np.inf, 2, "^levels must be"), (1.0, 0, "^max_terms must be")
+    quantize,
+    (0.0, 2, "^levels must be"),
+    (np.inf, 2, "^levels must be"),
+    (1.0, 0, "^max_terms must be"),
+    (1.0, 2**30, r"^max_terms must be at most \(q-1\)/4 = 1073741822, .*, got 1073741824"),
 )

@@ -13,12 +13,32 @@ from fedjax_priv.aggregators import coordinate_median
 from fedjax_priv.attacks import random_elements, sum_replacement
 from fedjax_priv.base import LyingServer, Models, Received
 from fedjax_priv.crypto import field
-from fedjax_priv.layers import check_range, clip, largest_element, quantize, skellam_noise
+from fedjax_priv.layers import (
+    check_range,
+    clip,
+    largest_element,
+    mean_by_factors,
+    plain_field,
+    quantize,
+    skellam_noise,
+    stack,
+)
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.status import Status, describe
 from fedjax_priv.systems import compose, fedrep, secagg, share, sparse_secagg
 from fedjax_priv.systems._arguments import ranged
-from helpers import Q, cohort_of, of_the_round, refuses, rounds_of, same_bits, targets, towards_target
+from helpers import (
+    Q,
+    cohort_of,
+    of_the_round,
+    refuses,
+    rounds_of,
+    run_layer,
+    same_bits,
+    survivors,
+    targets,
+    towards_target,
+)
 
 KEY, N = jax.random.key(6), 4
 
@@ -35,6 +55,14 @@ def test_the_bound_is_the_count_times_the_largest_element_of_either_sign():
     assert found.status.tolist() == [0, 32, 32, 0, 0] and found.count.tolist() == [3, 3, 3, 0, 4]
     found = verdict([[0], [Q // 2]], [1, 1], 10, jnp.array([16, 16]))
     assert found.status.tolist() == [16, 48] and "no sum" in describe(32)
+
+
+def test_uploads_with_factors_are_refused():
+    """An honest one times 50 is beyond one upload's bound."""
+    layer = stack(mean=mean_by_factors(), grid=quantize(100.0, 100), range=check_range(100, 2), send=plain_field())
+    who = cohort_of(2)._replace(factor=jnp.array([50, 1], jnp.uint32))
+    with pytest.raises(ValueError, match="^check_range must be left out where uploads have factors"):
+        run_layer(layer, KEY, jnp.full((2, 1), 0.9), who, survivors(2))
 
 
 def honest_sums(levels, norm, noise, keys=200):

@@ -51,6 +51,15 @@ def test_special_values():
     assert y[0].tolist() == [2.0, -2.0] and np.asarray(sent.refused).tolist() == [0, Status.NOT_FINITE]
 
 
+@pytest.mark.parametrize("limit", [0.3, 0.7, 1.0, 3.3])
+@pytest.mark.parametrize("bits", [1, 8, 24])
+def test_no_level_is_beyond_the_limit(bits, limit):
+    """A draw in 2**24 is 0, which rounds up whatever is above a level."""
+    y, _ = encoded(uniform_levels(bits, limit=limit), np.tile(np.float32([limit, -limit]), (1, 2**20)))
+    levels = (y + np.float32(limit)) / (2 * limit / (2**bits - 1))
+    assert levels.max() < 2**bits - 0.5 and levels.min() > -0.5
+
+
 def test_a_link_is_used_for_the_bits_over_its_rate():
     gain = np.array([0.3, 1.0, 2.0])
     cohort = cohort_of(3)._replace(gain=jnp.asarray(gain, jnp.float32), selected=jnp.array([True, True, False]))

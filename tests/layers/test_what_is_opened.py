@@ -7,8 +7,10 @@ import pytest
 
 from fedjax_priv import leakage, systems
 from fedjax_priv.base import View
+from fedjax_priv.clients import everyone
 from fedjax_priv.layers import (
     on_sparse_values,
+    opened_top_k,
     over_opened,
     paired_coordinates,
     plain_sparse_field,
@@ -20,7 +22,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.secure_sum import bound_masks
 from fedjax_priv.status import Status
 from fedjax_priv.theory import sparse_secagg as theory
-from helpers import cohort_of, of_the_round, one_round, run_layer, same_bits, survivors, targets
+from helpers import cohort_of, engine, of_the_round, one_round, run_layer, same_bits, survivors, targets
 
 KEY = jax.random.key(4)
 N, D = 6, 9
@@ -62,7 +64,7 @@ def near(part, expected, whole=1.0):
 def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not_opened_counted_as_zero():
     mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=3, committee=2, quorum=2)
     parts = dict(few=rand_k(D, 3), grid=on_sparse_values(quantize(2.0**10, N)), mask=mask)
-    layer = over_opened(stack(**parts), threshold=3)
+    layer = over_opened(stack(**parts))
     x = np.random.default_rng(5).normal(size=(N, D)).astype(np.float32)
 
     def one(key):
@@ -76,6 +78,32 @@ def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not
     rows = np.asarray(found.value[:, 0])[accepted]
     assert away(rows, x.sum(0)).max() < 5
     assert (away(rows * share[accepted, None], x.sum(0)) > 5).mean() > 0.7
+
+
+@pytest.mark.parametrize(("name", "threshold"), [("mask", 2), ("m", 3), ("m", 4)])
+def test_sums_are_divided_by_what_the_masks_opened_whatever_they_are_called(name, threshold):
+    parts = dict(few=rand_k(D, 4), grid=on_sparse_values(quantize(2.0**10, N)))
+    mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=threshold, elide=True)
+    one = lambda layer: run_layer(layer, KEY, jnp.ones((N, D)), cohort_of(N), survivors(N))
+    whole, found = jax.jit(
+        lambda: (one(stack(**parts, **{name: mask})), one(over_opened(stack(**parts, last=stack(**{name: mask})))))
+    )()
+    number = np.asarray(whole["header"][name].contributors)
+    share = np.where(number >= threshold, number, 0).sum() / number.sum()
+    assert 0 < share < 1
+    np.testing.assert_allclose(found["received"].value, whole["received"].value / share, rtol=1e-6)
+
+
+@pytest.mark.parametrize("option", [{"prg": "chacha20"}, {"num_groups": 2}, {"elide": True}])
+def test_pairs_that_draw_coordinates_have_no_options_of_masks(option):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{next(iter(option))}'"):
+        paired_coordinates(alpha=0.1, group_size=4, **option)
+
+
+def test_sums_that_are_opened_whole_are_refused():
+    layer = stack(few=rand_k(D, 4), grid=on_sparse_values(quantize(2.0**10, N)), mask=plain_sparse_field(D))
+    with pytest.raises(ValueError, match="^stacked must be a stack that ends in layers.thresholded_masks, got one"):
+        over_opened(layer)
 
 
 def away(rows, expected):
@@ -111,6 +139,21 @@ def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
         assert (sent.sum(1) == 6 * counted).all() and (np.where(opened, 0, sent).sum() > 0)
         lost += (~counted).sum()
     assert lost > 2 and failed and np.abs(carried).max() > 0.1
+
+
+def test_what_was_opened_is_announced_whatever_a_byzantine_client_finds_of_itself():
+    """Its upload counts towards the threshold though it is not finite; honest clients do not send again."""
+    x = jnp.array([[5.0, 1.0], [5.0, 1.0], [jnp.inf, 1.0]])
+    masks = thresholded_masks(plain_sparse_field(2), num_values=2, group_size=3, threshold=3, quorum=1)
+    grid = on_sparse_values(quantize(2.0**4, 3))
+    system = engine(
+        cohort=everyone(num_byzantine=1), local=of_the_round(jnp.flip(x, 0)[:, None].repeat(2, 1)),
+        layers=stack(top=opened_top_k(2, 1, num_clients=3, threshold=3), grid=grid, mask=masks),
+    )  # fmt: skip
+    _, state, info = one_round(system, targets(3, 2), 2)
+    assert info.status == 0 and info.counted.all() and info.direction[0] != 0
+    memory, _, bits = opened_top_k(2, 1, num_clients=3, threshold=3).advertise(KEY, state.layers["top"], cohort_of(3))
+    assert memory.tolist() == [[0, 0], [0, 1], [0, 1]] and bits["opened"].down.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])

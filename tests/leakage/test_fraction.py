@@ -22,6 +22,12 @@ def test_a_single_unit_has_no_error():
     assert np.isnan(share.error).all()
 
 
+@pytest.mark.filterwarnings("error")
+def test_of_nothing_there_is_no_fraction():
+    share = ratio(np.zeros((4, 2), int), np.zeros(4, int))
+    assert np.isnan(share.value).all() and np.isnan(share.error).all() and share.value.shape == (2,)
+
+
 def test_rows_that_belong_together_count_once():
     """Doubling every unit is no new information."""
     rng = np.random.default_rng(1)

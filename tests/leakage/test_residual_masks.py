@@ -2,12 +2,13 @@
 
 import functools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.layers import sparse_masks
-from fedjax_priv.leakage import residuals, separate, sparse_protocol
+from fedjax_priv.leakage import opened_honest, residuals, separate, sparse_protocol
 from helpers import Q
 from helpers import uniform as uniform_on
 
@@ -65,6 +66,15 @@ def test_residuals_are_those_of_the_honest_survivors(play):
     assert not ((np.asarray(round.view.uploads) != 0) & ~sent)[round.honest].any()
     assert len(left.value) == sent.sum() == sum(len(where[1]) for where in round.components(PROTOCOL))
     assert set(residuals(round.view, PROTOCOL).client.tolist()) == {0, 1, 3, 4, 5, 6, 7}
+
+
+def test_a_layer_that_masks_no_pairs_is_refused(play):
+    view = play(LAYER, N, D).view
+    view = view._replace(public=view.public | {"q": ()}, header=view.header | {"q": ()})
+    with pytest.raises(ValueError, match="^layer must be one of 'mask', got 'q'"):
+        residuals(view, PROTOCOL, layer="q")
+    with pytest.raises(ValueError, match="^layer must be one of .*, got 'mask'"):
+        opened_honest(view, jnp.ones(N, bool), threshold=3)
 
 
 def test_nothing_is_left_of_a_round_that_is_not_recovered(play):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.base import View
-from fedjax_priv.layers.secure_sum import bitmap
+from fedjax_priv.layers.secure_sum import bitmap, committee
 from fedjax_priv.leakage import (
     honest_clients,
     observe_overlap,
@@ -70,7 +70,15 @@ def test_a_run_of_sparse_secagg_records_the_papers_measures():
 
 def seen(uploads, **clear):
     """A view, as far as the measures read it."""
-    return View(uploads, clear, jnp.arange(N) != 2, {}, {}, unsent=clear)
+    public = {"mask": committee.Roster((), (), (), ()), "q": ()}
+    return View(uploads, {"q": ()} | clear, jnp.arange(N) != 2, public, {}, unsent=clear)
+
+
+@pytest.mark.parametrize("layer", ["q", "vote", "no"])
+def test_layers_that_select_nothing_are_refused(layer):
+    proposed = seen(jnp.zeros((N, D), jnp.uint32), mask=(), vote=jnp.zeros((N, 3), jnp.int32))
+    with pytest.raises(ValueError, match=f"^layer must be one of 'mask', got '{layer}'"):
+        selections(proposed, layer)
 
 
 def test_secagg_sums_all_honest_survivors_everywhere():
@@ -101,7 +109,7 @@ def test_overlap_of_sparsifiers(sparsifier):
 
 def test_bad_views():
     view = seen(jnp.zeros((N, D), jnp.uint32), weigh=(), mask=())
-    with pytest.raises(ValueError, match="layer must be one of 'weigh', 'mask', got 'masks'"):
+    with pytest.raises(ValueError, match="layer must be one of 'mask', got 'masks'"):
         selections(view, "masks")
     with pytest.raises(ValueError, match="uploads must be a Sparse, got "):
         sparse_selections(view, D)

@@ -1,12 +1,14 @@
 """The aggregator that adds noise to a sum: its laws, its arithmetic, and that it needs no rows."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from refusals import refused
 
 from fedjax_priv.base import Received
-from fedjax_priv.server_noise import ServerNoise, independent, noisy_sum
+from fedjax_priv.server_noise import Clipping, ServerNoise, adaptive_noisy_sum, independent, noisy_sum
 from fedjax_priv.testing import check_aggregator
 
 KEY = jax.random.key(5)
@@ -29,5 +31,17 @@ def test_it_is_the_sum_and_noise_of_unit_deviation_times_the_factor():
 
 test_bad_arguments = refused(
     (lambda: noisy_sum(independent(), -1.0), "deviation must be a finite number >= 0, got -1.0"),
+    (
+        lambda: inspect.unwrap(noisy_sum)(independent, 1.0),
+        r"noise must be a ServerNoise, such as server_noise.independent\(\), got independent, which may have to",
+    ),
+    (
+        lambda: inspect.unwrap(adaptive_noisy_sum)(0.5, 1.0, 1.0, clipping=Clipping(0.1, 0.5), bit=0.5, clients=9),
+        "noise must be a ServerNoise, such as .*, got float",
+    ),
+    (
+        lambda: inspect.unwrap(adaptive_noisy_sum)(independent(), 1.0, 1.0, clipping=0.1, bit=0.5, clients=9),
+        "clipping must be a Clipping, such as .*, got float",
+    ),
     (lambda: noisy_sum(independent(), 1.0, 0.0), "factor must be a finite number > 0, got 0.0"),
 )

@@ -221,8 +221,7 @@ LAYERS = {
                 mask=thresholded_masks(
                     plain_sparse_field(D), num_values=D, group_size=N, threshold=1, committee=4, quorum=1
                 ),
-            ),
-            threshold=1,
+            )
         ),
         total, error=2.0**-10, wire=lambda upload: 33 * D + 64 * 16,
     ),

@@ -114,7 +114,9 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
     not_mine = (roster.key[private.slot] != private.public).any(1)
     status = jnp.where(not_mine, int(Status.WRONG_SHARES), 0)
     if not protocol.expansion.located:
-        return add(own, pairs.mask), Sent(element_bits(protocol.modulus, x), status, refused)
+        return add(own, pairs.mask), Sent(
+            element_bits(protocol.modulus, x), status, refused, each=protocol.modulus.bits
+        )
     located = jax.vmap(bitmap.pack)(pairs.chosen)
     bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
     return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, refused, located)

@@ -131,7 +131,7 @@ def layers_and_release(s: Stack, of: Numbers) -> tuple[Layer, Release | None]:
     above, below, release = ends
     layers = stack_of(**top, **above, **_attack(s, of), **_divide(s), **below)
     random = s.secure == "thresholded" and s.compress == "rand_k"
-    return over_opened(layers, threshold=of.opens_at) if random else layers, release
+    return over_opened(layers) if random else layers, release
 
 
 def _weigh(s: Stack, of: Numbers) -> dict[str, Layer]:

@@ -103,7 +103,7 @@ def thresholded_secagg(
     return federated_round(
         cohort=everyone(),
         local=local,
-        layers=layers if select == "top_k" else over_opened(layers, threshold=threshold),
+        layers=layers if select == "top_k" else over_opened(layers),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
