@@ -34,7 +34,7 @@ def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy")
     """
     _validate.named_results(results)
     for data in results.values():
-        axes = [name for name in data[metric].dims if name != "evaluation"] if metric in data else []
+        axes = [str(name) for name in data[metric].dims if name != "evaluation"] if metric in data else []
         if axes and "evaluation" in data[metric].dims:
             raise ValueError(
                 f"results must be single runs, as of simulate, got a sweep over {', '.join(axes)}; curves draws those"
