@@ -76,6 +76,12 @@ def positive(**values: Any) -> Any:
     return or_nan(_numbers(values, lambda x: 0 < x < math.inf, "a finite number > 0"), above=0)
 
 
+def above_zero(**values: Any) -> Any:
+    """Numbers > 0, infinity included; returns the last one, NaN where it is traced and out of range."""
+    value = _numbers(values, lambda x: x > 0, "a number > 0")
+    return value if _known(value) else jnp.where(value > 0, value, jnp.nan)
+
+
 def non_negative(**values: Any) -> Any:
     """Finite numbers >= 0; returns the last one, NaN where it is traced and out of range."""
     return or_nan(_numbers(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)

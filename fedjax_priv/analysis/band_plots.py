@@ -29,7 +29,8 @@ def curves(
       One panel. `figure.savefig("curves.svg")` writes it; `.pdf` is a vector image, too.
 
     Raises:
-      ValueError: there is no result by name, or one of them has no such variable or adversary.
+      ValueError: there is no result by name, or one of them has no such variable or adversary; or they have no run
+        with an evaluation.
 
     Examples:
       >>> curves({"FedAvg": grid}, x="bytes").savefig("bytes.svg")  # doctest: +SKIP
@@ -47,6 +48,10 @@ def curves(
         for name, result in results.items()
         for point, band in bands(result, x, y, adversary=adversary).items()
     }
+    if not lines:
+        raise ValueError(
+            f"results must have at least one run with an evaluation, got none of {', '.join(map(repr, results))}"
+        )
     figure = _drawn(lines, x)
     words = f"proved eps at delta {_deltas(results)}, {adversary}" if x == "epsilon" else _WORDS.get(x, x)
     axes = figure.axes[0]

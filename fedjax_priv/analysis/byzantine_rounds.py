@@ -3,11 +3,12 @@
 import numpy as np
 import xarray as xr
 from jaxtyping import Bool
+from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 
 
-def uncovered_rounds(run: xr.Dataset, byzantine: np.ndarray, tolerated: int) -> Bool[np.ndarray, "..."]:
+def uncovered_rounds(run: xr.Dataset, byzantine: ArrayLike, tolerated: int) -> Bool[np.ndarray, "..."]:
     """Which rounds: in these the rule promises nothing, however well the run went.
 
     Args:
@@ -16,17 +17,18 @@ def uncovered_rounds(run: xr.Dataset, byzantine: np.ndarray, tolerated: int) -> 
       tolerated: f >= 0, that the rule was told.
 
     Returns:
-      Bool, with the axes of `run.client_id` but for the clients: `[rounds]` of a single run.
+      Bool, with the axes of `run.client_id` but for the clients: `[rounds]` of a single run. False at points of a sweep
+      that were not run.
 
     Raises:
       ValueError: `tolerated` is not an integer >= 0, or `byzantine` no mask of all clients of the run.
     """
     _validate.integer(at_least=0, tolerated=tolerated)
-    client = run.client_id
-    if byzantine.ndim != 1 or byzantine.dtype != bool or int(client.max()) >= byzantine.size:
+    mask, client = np.asarray(byzantine), run.client_id.fillna(0).astype(int)  # a smaller cohort of a sweep lacks some
+    if mask.ndim != 1 or mask.dtype != bool or int(client.max()) >= mask.size:
         raise ValueError(
             f"byzantine must be a bool mask of all clients, more than {int(client.max())}, "
-            f"got {byzantine.dtype} {byzantine.shape}"
+            f"got {mask.dtype} {mask.shape}"
         )
-    came = xr.apply_ufunc(lambda number: byzantine[number], client) & run.counted
+    came = xr.apply_ufunc(lambda number: mask[number], client) & (run.counted == 1)
     return (came.sum("client") > tolerated).values

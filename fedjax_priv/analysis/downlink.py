@@ -75,10 +75,10 @@ def amplitudes_of(measured: Any, needs: str = "downlink must be None") -> Any:
 
 
 def model_of(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Bits of the model and gains of the links of a run, `[..., round, client]`.
+    """Bits of the model, 0 where a client is absent, and gains of the links of a run, `[..., round, client]`.
 
     Raises:
       ValueError: no gains were measured.
     """
     last = lambda values: values.transpose(..., "round", "client").values
-    return 8 * last(run.down_bytes.sel(phase=MODEL[0])), last(amplitudes_of(run.data_vars))
+    return 8 * last(run.down_bytes.sel(phase=MODEL[0]).fillna(0)), last(amplitudes_of(run.data_vars))

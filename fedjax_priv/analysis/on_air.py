@@ -78,6 +78,22 @@ def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
     return 0.0 * like + numbers.get("pilot_uses", 0.0), 0.0 * like + numbers.get("common_pilot_uses", 0.0)
 
 
+def present(run: xr.Dataset, like: xr.DataArray) -> xr.DataArray:
+    """Which clients there are: of a sweep, a smaller cohort lacks some, and a point that was not run all of them.
+
+    Where `run` does not say who they are, those that `like` has numbers of.
+    """
+    return run.get("client_id", like).notnull()
+
+
+def taken(run: xr.Dataset, uses: xr.DataArray) -> tuple[np.ndarray, ...]:
+    """The arguments of `OnAir.seconds`, `[..., round, client]`, from the uses measured; 0 where a client is absent."""
+    here = uses.where(present(run, uses), 0)
+    pilots = (each.fillna(0) for each in pilots_of(run.data_vars, here))
+    block = block_of(run.data_vars, int(run.attrs["num_params"]), here)
+    return tuple(each.transpose(..., "round", "client").values for each in (here, *pilots, block))
+
+
 def air_resources(
     run: xr.Dataset,
     air: OnAir,
@@ -103,7 +119,8 @@ def air_resources(
     Returns:
       `channel_uses`, `joules` `[..., round, client]`, with those of pilots; `air_seconds` `[..., round]`, once per
       round as `air` has it: signals that add take theirs in a round in which nobody sends, too. With `downlink`, the
-      server's `downlink_uses`, `downlink_seconds` and `downlink_joules` `[..., round]`.
+      server's `downlink_uses`, `downlink_seconds` and `downlink_joules` `[..., round]`. NaN at points of a sweep that
+      were not run, and of clients that a smaller cohort lacks.
 
     Raises:
       ValueError: nothing was sent over the air in the run, or a number is out of its range.
@@ -122,18 +139,19 @@ def air_resources(
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
     uses = uses.transpose(..., "round", "client").astype(np.float64)
-    block = block_of(run.data_vars, int(run.attrs["num_params"]), uses).transpose(*uses.dims)
-    turns, common = (pilots.transpose(*uses.dims) for pilots in pilots_of(run.data_vars, uses))
+    there = present(run, uses).transpose(*uses.dims)
+    ran, of_all = there.any("client"), taken(run, uses)
+    data, turns, common, _ = of_all
     of_one = noise_density / 2 * 10 ** (path_loss_db / 10)
     joules = (run.energy + run.get("pilot_energy", 0.0)) * (of_one / receiver_noise)
-    by_round = uses.isel(client=0, drop=True)
+    by_round = lambda numbers: ran.copy(data=numbers).where(ran)
     said = {
-        "channel_uses": (uses + turns + common, "real uses of the channel", "1"),
+        "channel_uses": (uses.copy(data=data + turns + common).where(there), "real uses of the channel", "1"),
         "joules": (joules.transpose(..., "round", "client"), "energy sent", "J"),
-        "air_seconds": (by_round.copy(data=air.seconds(uses, turns, common, block)), "time on the air", "s"),
+        "air_seconds": (by_round(air.seconds(*of_all)), "time on the air", "s"),
     }
     if downlink is not None:
-        down = by_round.copy(data=downlink.uses(*model_of(run)))
+        down = by_round(downlink.uses(*model_of(run)))
         said |= {
             "downlink_uses": (down, "real uses of the channel by the server", "1"),
             "downlink_seconds": (down / (2 * downlink.hertz), "time of the broadcast", "s"),

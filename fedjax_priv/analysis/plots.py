@@ -30,10 +30,15 @@ def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy")
       bytes a client sends and receives in a round by phase, mean over rounds and cohort.
 
     Raises:
-      ValueError: no results by name, or one of them has no such metric.
+      ValueError: no results by name, or one of them is a sweep or has no such metric.
     """
     _validate.named_results(results)
     for data in results.values():
+        axes = [str(name) for name in data[metric].dims if name != "evaluation"] if metric in data else []
+        if axes and "evaluation" in data[metric].dims:
+            raise ValueError(
+                f"results must be single runs, as of simulate, got a sweep over {', '.join(axes)}; curves draws those"
+            )
         _validate.one_of([str(name) for name in data.data_vars if data[name].dims == ("evaluation",)], metric=metric)
     figure = Figure(figsize=(13, max(4.2, 1 + 0.8 * len(results))), layout="constrained")
     by_round, by_bytes, traffic = figure.subplots(1, 3, width_ratios=(1, 1, 1.1))

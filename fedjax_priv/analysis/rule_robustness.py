@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.attacks import Attack
+from fedjax_priv import _validate
+from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack, checked_rows
 from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
@@ -39,6 +40,9 @@ def robustness(
       updates: what all would send if they were honest.
       honest: which rows are.
 
+    Raises:
+      ValueError: `rule` is no aggregator, or `attack` no function of four arguments that returns such rows.
+
     Examples:
       >>> from fedjax_priv import aggregators, attacks
       >>> updates, honest = jnp.array([[1.0], [2.0], [3.0], [2.0]]), jnp.array([True, True, True, False])
@@ -46,16 +50,20 @@ def robustness(
       >>> print(found.error)
       30.25
     """
-    sent = rows_where(honest, updates, attack(named(key, "attack"), updates, honest, ~honest))
+    _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
+    _validate.function(4, EXAMPLE, attack=attack)
+    forged = checked_rows(attack(named(key, "attack"), updates, honest, ~honest), updates)
+    sent = rows_where(honest, updates, forged)
     direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))
     mean, number = honest_mean(updates, honest)[0], honest.sum().astype(jnp.float32)
     away = rows_where(honest, updates - mean[None], jnp.zeros((), updates.dtype))
-    error, spread = _length(direction - mean), _length(away) * jnp.sqrt(2 / jnp.maximum(number - 1, 1))
+    error, spread = length(direction - mean), length(away) * jnp.sqrt(2 / jnp.maximum(number - 1, 1))
     return Robustness(
         error=jnp.square(error), spread=jnp.square(spread), share=1 - number / len(updates),
         ratio=jnp.square(error / spread),
     )  # fmt: skip
 
 
-def _length(x: Array) -> Float[Array, ""]:
+def length(x: Float[Array, "..."]) -> Float[Array, ""]:
+    """Root of the sum of squares, of any size that float32 holds."""
     return norms(x.reshape(1, -1))[0]

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import MODEL, Broadcast, amplitudes_of, model_of
-from fedjax_priv.analysis.on_air import OnAir, block_of, pilots_of, uses_of
+from fedjax_priv.analysis.on_air import OnAir, block_of, pilots_of, present, taken, uses_of
 from fedjax_priv.base import RoundInfo
 
 Message = tuple[str, str]
@@ -54,22 +54,26 @@ def round_seconds(
       compute_seconds: that a user computes, as measured; one number, or one for each client of the population.
       bandwidth: of a user's link, bits a second; likewise. Not needed where no message goes over such a link.
       latency: seconds that a message takes in addition to those of its bits; likewise.
-      messages: those that take time, as `("upload", "up")`; all of them if not given.
+      messages: those over such a link that take time, as `("upload", "up")` of uploads that do not go over the air; all
+        of them if not given.
       enrolment_rounds: rounds that share the time of one `ENROLMENT`. The systems here make new keys every round, and
         must: this is what keys that last would save.
       air: the channel of uploads over the air, counted once per round; needed where there are any.
       downlink: how the server broadcasts the model; over the users' links, as a message to each, if not given.
 
     Raises:
-      ValueError: a number out of its range, messages of no phase of the round, or that the broadcast has; `air` without
-        uploads over the air, or these without it; a downlink without gains of links; or messages without a bandwidth.
+      ValueError: a number out of its range, numbers of too few clients; messages of no phase of the round, or that go
+        over the air or are broadcast; `air` without uploads over the air, or these without it; a downlink without gains
+        of links; or messages without a bandwidth.
     """
     bits = {
         (phase, way): np.asarray(link, np.float64)
         for phase, links in info.bits.items()
         for way, link in zip(("up", "down"), links, strict=True)
     }
-    users = _Users(np.asarray(info.client), np.asarray(info.counted), compute_seconds, bandwidth, latency)
+    counted = np.asarray(info.counted)
+    awaited = _awaited(np.ones_like(counted), counted)
+    users = _Users(np.asarray(info.client), awaited, compute_seconds, bandwidth, latency)
     measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
     d = info.direction.size
     uses = _on_air(measured, d, air)
@@ -94,25 +98,26 @@ def run_seconds(
 ) -> xr.DataArray:
     """Seconds of each round of `simulate` or `sweep`, `[..., round]`, float64; `cumsum("round")` is the time so far.
 
-    Args and errors are those of `round_seconds`.
+    NaN at points of a sweep that were not run. Args and errors are those of `round_seconds`.
     """
     last = lambda values: values.transpose(..., "round", "client")
+    there = last(present(result, result.counted))
     bits = {
-        (str(phase), way): 8 * last(result[f"{way}_bytes"].sel(phase=phase)).values
+        (str(phase), way): 8 * last(result[f"{way}_bytes"].sel(phase=phase)).fillna(0).values
         for phase in result.phase.values
         for way in ("up", "down")
     }
-    counted, client = last(result.counted), last(result.client_id.fillna(0))
-    users = _Users(client.values.astype(int), counted.values == 1, compute_seconds, bandwidth, latency)
-    seconds = counted.isel(client=0, drop=True).astype(np.float64)
-    seconds.values = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
-    measured, d = result.data_vars, int(result.attrs["num_params"])
-    if (uses := _on_air(measured, d, air)) is not None and air is not None:
-        taken = (uses, *pilots_of(measured, uses), block_of(measured, d, uses))
-        seconds.values += air.seconds(*(last(each).values for each in taken))
+    client, counted = last(result.client_id).fillna(0).values.astype(int), last(result.counted).values == 1
+    users = _Users(client, _awaited(there.values, counted), compute_seconds, bandwidth, latency)
+    seconds = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
+    uses = _on_air(result.data_vars, int(result.attrs["num_params"]), air)
+    if uses is not None and air is not None:
+        seconds = seconds + air.seconds(*taken(result, uses))
     if downlink is not None:
-        seconds.values += downlink.seconds(*model_of(result))
-    return seconds.rename("wall_clock").assign_attrs(long_name="modelled time of the round", units="s")
+        seconds = seconds + downlink.seconds(*model_of(result))
+    ran = there.any("client")
+    found = ran.copy(data=seconds).where(ran).rename("wall_clock")
+    return found.assign_attrs(long_name="modelled time of the round", units="s")
 
 
 def round_bytes(info: RoundInfo, *, enrolment_rounds: int = 1) -> dict[str, Traffic]:
@@ -144,24 +149,27 @@ def run_bytes(result: xr.Dataset, *, enrolment_rounds: int = 1) -> xr.DataArray:
 
 class _Users(NamedTuple):
     client: np.ndarray  # [..., n]
-    counted: np.ndarray  # [..., n]
+    awaited: np.ndarray  # [..., n]
     compute_seconds: ArrayLike
     bandwidth: ArrayLike | None
     latency: ArrayLike
 
 
+def _awaited(there: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """Clients whose upload counted; all that there are if none did."""
+    return there & (counted | ~counted.any(-1, keepdims=True))
+
+
 def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds: int) -> np.ndarray:
     """`[...]`, from bits `[..., n]`."""
-    _validate.non_negative(compute_seconds=_least(users.compute_seconds), latency=_least(users.latency))
     of_links = 1.0 if users.bandwidth is None else users.bandwidth
+    compute = _by_client(users.client, compute_seconds=users.compute_seconds)
+    bandwidth, latency = _by_client(users.client, bandwidth=of_links), _by_client(users.client, latency=users.latency)
+    _validate.non_negative(compute_seconds=_least(users.compute_seconds), latency=_least(users.latency))
     _validate.positive(bandwidth=_least(of_links))
     if users.bandwidth is None and (sent := [message for message, size in bits.items() if size.any()]):
         raise ValueError(f"bandwidth must be given for messages over the users' links, {sent}, got None")
-    compute, bandwidth, latency = (
-        _by_client(value, users.client) for value in (users.compute_seconds, of_links, users.latency)
-    )
-    awaited = users.counted | ~users.counted.any(-1, keepdims=True)
-    slowest = lambda seconds: np.where(awaited, seconds, 0).max(-1)
+    slowest = lambda seconds: np.where(users.awaited, seconds, 0).max(-1)
     total = slowest(compute)
     for (phase, _), size in bits.items():
         total = total + slowest(size / bandwidth + np.where(size > 0, latency, 0)) / _shared(phase, enrolment_rounds)
@@ -187,9 +195,18 @@ def _least(value: ArrayLike) -> float:
     return np.min(np.asarray(value, np.float64)).item()
 
 
-def _by_client(value: ArrayLike, client: np.ndarray) -> np.ndarray:
+def _by_client(client: np.ndarray, **given: ArrayLike) -> np.ndarray:
+    """The number of each client, from one for all or one for each of the population."""
+    ((name, value),) = given.items()
     value = np.asarray(value, np.float64)
-    return value[client] if value.ndim else np.broadcast_to(value, client.shape)
+    if value.ndim == 0:
+        return np.broadcast_to(value, client.shape)
+    if value.ndim > 1 or value.size <= client.max():
+        raise ValueError(
+            f"{name} must be a number, or one for each client, more than {int(client.max())}, "
+            f"got numbers of shape {value.shape}"
+        )
+    return value[client]
 
 
 def _shared(phase: str, enrolment_rounds: int) -> int:
@@ -203,12 +220,12 @@ def _chosen(
     air: OnAir | None,
     downlink: Broadcast | None,
 ) -> Mapping[Message, np.ndarray]:
-    elsewhere = {("upload", "up")} if air else set()
-    elsewhere |= {MODEL} if downlink else set()
+    elsewhere = {("upload", "up"): "air, which carries it"} if air else {}
+    elsewhere |= {MODEL: "downlink, which broadcasts it"} if downlink else {}
     if messages is None:
         return {message: size for message, size in bits.items() if message not in elsewhere}
     for message in messages:
         _validate.one_of(bits, messages=message)
-        if downlink and message == MODEL:
-            raise ValueError(f"messages must not have {MODEL} with downlink, which broadcasts it, got {messages}")
+        if message in elsewhere:
+            raise ValueError(f"messages must not have {message} with {elsewhere[message]}, got {messages}")
     return {message: bits[message] for message in messages}

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
+from fedjax_priv.analysis.rule_robustness import length
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.keys import keyless
 
@@ -27,7 +28,10 @@ def kappa_of(rule: Aggregator, rows: Float[Array, "n d"], num_byzantine: int) ->
     Args:
       rule: from a fresh state; it must not draw.
       rows: honest ones differ.
-      num_byzantine: f.
+      num_byzantine: f, from 0 to below n.
+
+    Raises:
+      ValueError: `rule` is no aggregator, or `num_byzantine` is out of range.
 
     Examples:
       >>> rule = fedjax_priv.aggregators.trimmed_mean(1)
@@ -35,11 +39,16 @@ def kappa_of(rule: Aggregator, rows: Float[Array, "n d"], num_byzantine: int) ->
       >>> print(round(float(kappa_of(rule, rows, num_byzantine=1)), 3))
       0.375
     """
+    _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+    if num_byzantine >= len(rows):
+        raise ValueError(f"num_byzantine must be below the number of rows, {len(rows)}, got {num_byzantine}")
     received = Received(rows, jnp.ones(len(rows), jnp.int32))
     direction, _ = rule.apply(keyless(), rule.init(rows.shape[1]), received)
     honest = rows[num_byzantine:]
     mean = honest.mean(0)
-    return jnp.square(direction - mean).sum() / jnp.square(honest - mean[None]).sum(1).mean()
+    spread = length(honest - mean[None]) / len(honest) ** 0.5
+    return jnp.square(length(direction - mean) / spread)
 
 
 def kappa_search(
@@ -64,6 +73,7 @@ def kappa_search(
     Raises:
       ValueError: an argument is out of range.
     """
+    _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
     _validate.integer(num_rows=num_rows, num_byzantine=num_byzantine, num_params=num_params)
     _validate.integer(starts=starts, steps=steps)
     if 2 * num_byzantine >= num_rows:

@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import Attack
-from fedjax_priv.attacks.on_labels import byzantine_mask, labelled
+from fedjax_priv.attacks.on_labels import byzantine_mask, fits_labels, labelled
 from fedjax_priv.base import ClientData, Key
 from fedjax_priv.engine.row_norms import norms
 
@@ -90,6 +90,11 @@ def plant_backdoor(
     _validate.integer(at_least=0, target=target)
     _validate.fraction(above_zero=True, fraction=fraction)
     x, y = labelled(data)
+    if np.ndim(x) != 5 or np.shape(x)[:2] != np.shape(y):
+        raise ValueError(
+            f"data.examples must be images [n, m, h, w, c] and labels [n, m], got {np.shape(x)} and {np.shape(y)}"
+        )
+    fits_labels(y, target=target)
     places = np.arange(y.shape[1])
     changed = np.floor((places + 1) * fraction + 1e-9) > np.floor(places * fraction + 1e-9)
     where = np.where if isinstance(y, np.ndarray) else jnp.where

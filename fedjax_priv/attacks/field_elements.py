@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.attack_layers import Attack, checked_rows
+from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack, checked_rows
 from fedjax_priv.attacks.on_groups import Members, members
 from fedjax_priv.base import Cohort, Key, Layer
 from fedjax_priv.crypto import field
@@ -120,7 +120,8 @@ def mean_replacement(attack: Attack, levels: float | Array, num_groups: int) -> 
       num_groups: groups that the cohort draws.
 
     Raises:
-      ValueError: `levels` is not > 0, or `num_groups` is not an integer >= 1.
+      ValueError: `levels` is not > 0, `num_groups` is not an integer >= 1, or `attack` is no function of four arguments
+        or, when a round is traced, returns another shape.
 
     Examples:
       >>> layers = fedjax_priv.layers
@@ -130,12 +131,13 @@ def mean_replacement(attack: Attack, levels: float | Array, num_groups: int) -> 
     """
     levels = _validate.positive(levels=levels)
     _validate.integer(num_groups=num_groups)
+    _validate.function(4, EXAMPLE, attack=attack)
 
     def forge(key: Key, elements: Array, honest: Array, byzantine: Array, group: Array) -> UInt32[Array, "n d"]:
         who = members(group, honest, byzantine, num_groups)
         grid = levels * jnp.maximum(who.size, 1).astype(jnp.float32)[:, None]
         means = field.to_signed(_sums(elements, honest | byzantine, who)).astype(jnp.float32) / grid
-        total = jnp.round(grid * attack(key, means, who.clean, who.attacked))
+        total = jnp.round(grid * checked_rows(attack(key, means, who.clean, who.attacked), means))
         whole = jnp.clip(jnp.where(jnp.isnan(total), LARGEST, total), -LARGEST, LARGEST).astype(jnp.int32)
         return _replace(field.from_signed(whole), elements, who)
 

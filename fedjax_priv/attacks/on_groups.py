@@ -72,8 +72,8 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
         `(q-1) / 2 / (s levels)`, beyond which sums wrap. `mean_replacement` has no such limit. May be traced.
 
     Raises:
-      ValueError: `num_groups` is not an integer >= 1, `attack` is no function of four arguments or, when a round is
-        traced, returns another shape.
+      ValueError: `num_groups` is not an integer >= 1, `largest` is not > 0 (a traced one is sent as NaN), or `attack`
+        is no function of four arguments or, when a round is traced, returns another shape.
 
     Examples:
       >>> layers = fedjax_priv.layers
@@ -82,6 +82,7 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
     """
     _validate.integer(num_groups=num_groups)
     _validate.function(4, EXAMPLE, attack=attack)
+    most = _validate.above_zero(largest=largest)
 
     def encode(key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
         take_part, byzantine = cohort.selected, cohort.selected & cohort.byzantine
@@ -92,7 +93,7 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
         sent = checked_rows(attack(key, means, who.clean, who.attacked), means)
         total = size * sent - sums(who.honest)
         each = total / jnp.maximum(who.number(byzantine), 1).astype(x.dtype)[:, None]
-        return rows_where(byzantine, jnp.clip(each, -largest, largest)[who.row], x)
+        return rows_where(byzantine, jnp.clip(each, -most, most)[who.row], x)
 
     return stateless(encode, whole=True)
 

@@ -1,5 +1,6 @@
 """Label flipping: Byzantine clients train honestly on wrong labels."""
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
@@ -29,6 +30,7 @@ def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_class
     x, y = labelled(data)
     if isinstance(y, np.ndarray) and y.size and y.max() >= num_classes:
         raise ValueError(f"num_classes must be above the largest label, {y.max()}, got {num_classes}")
+    fits_labels(y, num_classes=num_classes, above=1)
     flips = byzantine_mask(byzantine, len(y)).astype(y.dtype).reshape(-1, *[1] * (y.ndim - 1))
     return data._replace(examples=(x, y + flips * (num_classes - 1 - 2 * y)))
 
@@ -40,6 +42,16 @@ def labelled(data: ClientData) -> tuple:
     return data.examples
 
 
+def fits_labels(y: Array | np.ndarray, *, above: int = 0, **values: int) -> None:
+    """Raises ValueError for a value that is no label of the kind of `y`, nor `above` the largest."""
+    if not jnp.issubdtype(y.dtype, jnp.integer):
+        return
+    most = int(jnp.iinfo(y.dtype).max) + above
+    for name, value in values.items():
+        if value > most:
+            raise ValueError(f"{name} must be at most {most} for {y.dtype} labels, got {value}")
+
+
 def byzantine_mask(byzantine: int | Array | np.ndarray, n: int) -> Array | np.ndarray:
     """Which of `n` clients are Byzantine, bool `[n]`, from such a mask or from how many of the first are.
 
@@ -48,6 +60,8 @@ def byzantine_mask(byzantine: int | Array | np.ndarray, n: int) -> Array | np.nd
     """
     if isinstance(byzantine, int | np.integer):
         _validate.integer(at_least=0, byzantine=byzantine)
+        if byzantine > n:
+            raise ValueError(f"byzantine must be an integer from 0 to {n}, got {byzantine}")
         return np.arange(n) < byzantine
     kind = getattr(byzantine, "dtype", type(byzantine).__name__)
     if np.shape(byzantine) != (n,) or str(kind) != "bool":

@@ -220,6 +220,15 @@ def test_clipping_shortens_rows_whose_squares_overflow():
     np.testing.assert_allclose(norm, [1.5, 1.5, np.nan, *expected[3:]], rtol=1e-5)
 
 
+@pytest.mark.parametrize("step", [clipping(1.5), arc(1), arc(2)], ids=["clipping", "arc", "arc of two"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_is_no_row_after_clipping(step, bad):
+    """Nor are those of its coordinates that are; a norm beyond float32 is one, if the row is finite."""
+    rows = jnp.asarray(ROWS).at[3, 0].set(bad).at[4].set(3e38).at[5].set(-3e38)
+    left = np.asarray(step.apply(KEY, rows, jnp.ones(6, bool))[0])
+    assert np.isnan(left[3]).all() and np.isfinite(left[[0, 1, 2, 4, 5]]).all()
+
+
 def test_a_fraction_that_is_an_integer_but_for_rounding():
     assert trimmed_mean(fraction=0.29).most_byzantine(100) == 29
     assert trimmed_mean(fraction=7 / 16).most_byzantine(16) == 7

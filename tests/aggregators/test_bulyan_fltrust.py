@@ -56,6 +56,20 @@ def test_no_majority_takes_fltrust_out_of_the_half_ball_of_the_reference():
         assert found @ reference >= -1e-5 * np.linalg.norm(found) * np.linalg.norm(reference)
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([[5, 0], [1.2e-38, 0], [1, 1]], 5 * np.array([1.5, 0.5]) / (1 + 0.5**0.5)),
+        ([[1e10, 0], [1e-30, 0], [1, 1]], 1e10 * np.array([1.5, 0.5]) / (1 + 0.5**0.5)),
+        ([[5, 0], [3e38, 3e38], [0, 1]], 5 * np.array([0.5, 0.5]) * 2**0.5),
+        ([[5, 0], [np.inf, 1], [1, 1]], 5 * np.array([0.5, 0.5]) * 2**0.5),
+    ],
+)
+def test_fltrust_is_no_longer_than_the_reference_whatever_the_size_of_other_rows(rows, expected):
+    """A weight is the ratio of two lengths, which float32 may not hold though it holds both."""
+    np.testing.assert_allclose(trusted(np.array(rows, np.float32)), expected, rtol=1e-5)
+
+
 def test_fltrust_of_rows_that_point_away_is_zero_and_of_zeros_too():
     rows = np.vstack([ROWS[0], -ROWS[0], 0 * ROWS[0], np.full(8, np.nan), np.full(8, np.inf)])
     found = TRUST(rows, np.ones(5, bool))

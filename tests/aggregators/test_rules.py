@@ -13,6 +13,7 @@ from aggregators import references
 from aggregators.references import COVERED_ELSEWHERE, RULES, F
 from fedjax_priv import aggregators
 from fedjax_priv.aggregators.by_name import TRUSTING
+from fedjax_priv.aggregators.numerics.row_distances import FAR, geometry
 from fedjax_priv.base import Received
 
 G, D = 9, 7
@@ -255,6 +256,18 @@ def test_finite_rows_far_away_do_not_blur_the_others(name):
     rows[-RULES[name].tolerates(G) :] = 1e6 * np.random.default_rng(0).normal(size=(RULES[name].tolerates(G), D))
     expected = RULES[name].reference(rows.astype(np.float64))
     close(direction(name, rows), expected, max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize(("rule", "f"), [(rule, f) for rule in ("dnc", "caf") for f in (3, 9, 12, 18)])
+def test_the_top_eigenvalue_of_many_rows_just_within_reach_may_overflow(rule, f):
+    """Each squared distance is float32, and their sum is not."""
+    rows = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    scale = float(geometry(jnp.asarray(rows), jnp.ones(40, bool)).scale)
+    rows[:f, 0] = 0.98 * FAR**0.5 / scale * np.where(np.arange(f) % 2, 1, -1)
+    found = np.asarray(getattr(aggregators, rule)(f)(rows, key=KEY))
+    assert among(found, rows[f:])
+    if rule == "dnc":
+        close(found, rows[f:].mean(0))
 
 
 @pytest.mark.parametrize("name", [name for name in keeping("T")])

@@ -164,6 +164,11 @@ def test_an_adversary_must_have_a_figure_in_all_results():
         curves(both, "epsilon", adversary="server, zero-out")
     with pytest.raises(ValueError, match="at least one"):
         curves({})
+    for x in ("round", "bytes"):
+        with pytest.raises(
+            ValueError, match="^results must have at least one run with an evaluation, got none of 'a', 'b'$"
+        ):
+            curves(dict.fromkeys("ab", GRID.where(GRID.seed < 0)), x)
 
 
 def test_bands_are_of_one_result():

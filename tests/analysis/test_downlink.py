@@ -53,7 +53,8 @@ def test_a_broadcast_is_sent_once_and_messages_to_each_are_not():
     broadcast = run_seconds(run_of(ANALOG), compute_seconds=1.0, air=OnAir(1e3), downlink=DOWN)
     np.testing.assert_allclose(over_links - 1.0 - D / 2e3, 32 * D / 64)
     np.testing.assert_allclose(broadcast - 1.0 - D / 2e3, 32 * D / RATE / 100)
-    both = run_seconds(run_of(ANALOG), compute_seconds=0.0, bandwidth=8.0, messages=[("upload", "up")],
+    keys = run_of(ANALOG).assign_coords(phase=["model", "keys"])  # an upload goes over the air
+    both = run_seconds(keys, compute_seconds=0.0, bandwidth=8.0, messages=[("keys", "up")],
                        air=OnAir(1e3), downlink=DOWN)  # fmt: skip
     np.testing.assert_allclose(both, 5.0 + D / 2e3 + 32 * D / RATE / 100)
 

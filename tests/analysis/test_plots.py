@@ -57,6 +57,11 @@ def test_it_is_drawn_without_pyplot_or_warnings(tmp_path):
     [
         ({}, "accuracy", "results must be at least one result by name"),
         (RESULTS, "loss", "metric must be one of 'accuracy', got"),
+        (
+            {"a": RESULTS["clear"].expand_dims(seed=2)},
+            "accuracy",
+            "^results must be single runs, as of simulate, got a sweep over seed; curves draws those",
+        ),
     ],
 )
 def test_bad_arguments(results, metric, message):

@@ -1,3 +1,5 @@
+from inspect import unwrap as unwrapped
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -6,6 +8,7 @@ import pytest
 from fedjax_priv.aggregators import coordinate_median, mean, trimmed_mean
 from fedjax_priv.analysis import robustness
 from fedjax_priv.attacks import foe, infinite
+from helpers import refuses
 
 KEY = jax.random.key(3)
 M, F, D = 9, 2, 50
@@ -48,3 +51,15 @@ def test_rules_that_bear_the_attack_have_a_small_c():
         found = measured(rule, infinite(), np.where(np.asarray(HONEST)[:, None], UPDATES, np.nan))
         assert 0 < found.c < 1
     assert not np.isfinite(measured(mean(), infinite()).c)
+
+
+test_bad_arguments = refuses(
+    lambda rule, attack: unwrapped(robustness)(KEY, rule, attack, jnp.asarray(UPDATES), HONEST),
+    (mean, foe(), "rule must be an Aggregator, .* got mean, which may have to be called first"),
+    (mean(), foe, "attack must be a function of 4 arguments, .* got foe, which may have to be called first"),
+    (
+        mean(),
+        lambda key, x, honest, byzantine: x[:3],
+        r"attack must return rows of shape \(9, 50\) .* got \(3, 50",
+    ),
+)

@@ -6,16 +6,24 @@ import xarray as xr
 from refusals import refused
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.analysis import air_resources, link_measures, round_bytes, round_seconds, run_bytes, run_seconds
+from fedjax_priv.analysis import (
+    Broadcast,
+    air_resources,
+    link_measures,
+    round_bytes,
+    round_seconds,
+    run_bytes,
+    run_seconds,
+)
 from fedjax_priv.analysis.on_air import OnAir
 from fedjax_priv.base import Link, RoundInfo
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone
+from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, stateless
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
-from fedjax_priv.systems import fedavg, wireless
+from fedjax_priv.systems import digital_fedavg, fedavg, wireless
 from helpers import targets, towards_target
 
 KEY = jax.random.key(0)
@@ -135,6 +143,65 @@ def test_a_sweep_is_its_runs():
     np.testing.assert_allclose(run_bytes(result).sel(dropout=0.25), run_bytes(alone), rtol=1e-12)
 
 
+def of_two_sizes(make, rounds=6):
+    """A sweep over cohort sizes, and its runs alone."""
+    data = targets(6, 9)
+    result = sweep(make, {"cohort_size": [2, 4]}, KEY, jnp.zeros(9), data, rounds=rounds, progress=False)
+    assert np.isnan(result.client_id.values[0, :, 2:]).all()
+    return result, [simulate(make(size), KEY, jnp.zeros(9), data, rounds=rounds, progress=False) for size in (2, 4)]
+
+
+def without_a_run(result):
+    """As if the second point had not been run."""
+    return result.where(result.cohort_size == 2)
+
+
+def test_cohorts_of_several_sizes():
+    """Clients that a smaller cohort lacks keep nobody waiting, in rounds without a counted upload, too."""
+    result, alone = of_two_sizes(lambda cohort_size: fedavg(
+        towards_target(), cohort_size=cohort_size, dropout=0.8, mesh=None
+    ))  # fmt: skip
+    counted = [run.counted.any("client").values for run in alone]
+    assert all(some.any() and not some.all() for some in counted)
+    how = {"compute_seconds": np.arange(1.0, 7), "bandwidth": np.linspace(900, 100, 6), "latency": 0.1}
+    seconds = run_seconds(result, **how)
+    for found, run in zip(seconds, alone, strict=True):
+        np.testing.assert_allclose(found, run_seconds(run, **how), rtol=1e-12)
+    half = run_seconds(without_a_run(result), **how)
+    np.testing.assert_array_equal(half[0], seconds[0])
+    assert np.isnan(half[1]).all()
+
+
+@pytest.mark.parametrize("access", ["multiple", "orthogonal", "bands"])
+def test_digital_cohorts_of_several_sizes(access):
+    result, alone = of_two_sizes(lambda cohort_size: digital_fedavg(
+        towards_target(), num_params=9, cohort=sample(cohort_size), mesh=None
+    ), rounds=3)  # fmt: skip
+    how = {"compute_seconds": 1.0, "air": OnAir(1e3, access), "downlink": Broadcast(1e3)}
+    seconds, spent = run_seconds(result, **how), air_resources(result, how["air"], downlink=how["downlink"])
+    for i, run in enumerate(alone):
+        np.testing.assert_allclose(seconds[i], run_seconds(run, **how), rtol=1e-12)
+        expected = air_resources(run, how["air"], downlink=how["downlink"])
+        for name in ("air_seconds", "downlink_seconds", "downlink_joules"):
+            np.testing.assert_allclose(spent[name][i], expected[name], rtol=1e-12)
+        there = result.client_id[i].notnull().values
+        np.testing.assert_array_equal(spent.channel_uses[i].notnull(), there)
+    missing = without_a_run(result)
+    half = air_resources(missing, how["air"], downlink=how["downlink"])
+    assert np.isnan(run_seconds(missing, **how)[1]).all() and np.isfinite(half.air_seconds[0]).all()
+    assert all(np.isnan(half[name][1]).all() for name in half)
+
+
+def test_phases_that_only_some_runs_have():
+    """What a run does not have takes no time of it."""
+    make = lambda enrols: system() if enrols else fedavg(towards_target(), mesh=None)
+    data, how = targets(6, 9), {"compute_seconds": 1.0, "bandwidth": 1e3}
+    result = sweep(make, {"enrols": [False, True]}, KEY, jnp.zeros(9), data, rounds=2, progress=False)
+    alone = simulate(make(False), KEY, jnp.zeros(9), data, rounds=2, progress=False)
+    assert result.up_bytes.sel(phase="share", enrols="False").isnull().all()
+    np.testing.assert_allclose(run_seconds(result, **how)[0], run_seconds(alone, **how), rtol=1e-12)
+
+
 def test_the_papers_network():
     """32 bits of each of 165,000 parameters at 100 Mbit/s, uploads alone: 52.8 ms beside the computing."""
     upload = Link(jnp.full(3, 32 * 165_000, jnp.uint32), jnp.zeros(3, jnp.uint32))
@@ -150,6 +217,15 @@ test_bad_arguments = refused(
     ({"latency": -1.0}, "latency must be a finite number >= 0, got -1.0"),
     ({"compute_seconds": np.nan}, "compute_seconds must be a finite number >= 0, got nan"),
     ({"enrolment_rounds": 0}, "enrolment_rounds must be an integer >= 1, got 0"),
+    (
+        {"bandwidth": [1.0, 1.0]},
+        r"bandwidth must be a number, or one for each client, more than 2, got numbers of shape \(2,\)",
+    ),
+    ({"compute_seconds": []}, r"compute_seconds must be a number, or one for each client, more than 2, got .* \(0,\)"),
+    (
+        {"latency": np.zeros((3, 1))},
+        r"latency must be a number, or one for each client, .* got .* \(3, 1\)",
+    ),
     ({"messages": [("uplink", "up")]}, r"messages must be one of \('model', 'up'\), .*, got \('uplink', 'up'\)"),
     by=lambda change: round_seconds(a_round(ALL), **{"compute_seconds": 1.0, "bandwidth": 1.0} | change),
     pattern="^{}$",
@@ -204,6 +280,20 @@ def test_a_block_is_as_long_as_in_rounds_in_which_somebody_sends():
     assert air_resources(digital, OnAir(1.0)).air_seconds.values.tolist() == [9, 0]
     for access in ("multiple", "orthogonal", "bands"):
         assert OnAir(1e3, access).seconds(np.zeros(3)) == 0
+
+
+def test_coded_uploads_are_on_the_air_and_on_no_link():
+    one = digital_fedavg(towards_target(), num_params=9, mesh=None)
+    data, how = targets(6, 9), {"compute_seconds": 0.0, "bandwidth": 100.0, "air": OnAir(1e3)}
+    run = simulate(one, KEY, jnp.zeros(9), data, rounds=2, progress=False)
+    model = run_seconds(run, messages=[("model", "down")], **how)
+    np.testing.assert_allclose(run_seconds(run, **how), model)
+    assert (run_seconds(run, messages=[], **how) < model).all()
+    for messages in ([("upload", "up")], [("model", "down"), ("upload", "up")]):
+        with pytest.raises(
+            ValueError, match=r"^messages must not have \('upload', 'up'\) with air, which carries it, got"
+        ):
+            run_seconds(run, messages=messages, **how)
 
 
 def test_air_is_for_analog_uploads():

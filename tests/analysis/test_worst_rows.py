@@ -1,5 +1,7 @@
 """The search for the worst rows, against exact certificates: it reaches them and never exceeds them."""
 
+from inspect import unwrap as unwrapped
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +67,25 @@ def test_kappa_of_rows_is_the_definition():
     assert found == pytest.approx(ratio(x, x.mean(0)), rel=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-25, 1e-20, 1e15, 1e20, 1e30])
+def test_kappa_does_not_depend_on_the_scale_of_rows(scale):
+    """Though the squares of such rows are no float32."""
+    rows = np.random.default_rng(1).normal(size=(N, 3)).astype(np.float32)
+    expected = ratio(rows.astype(np.float64), np.median(rows, 0))
+    found = kappa_of(aggregators.coordinate_median(), jnp.asarray(rows * np.float32(scale)), F)
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+test_what_kappa_is_not_of = refuses(
+    lambda rule, f: unwrapped(kappa_of)(rule, jnp.ones((N, 3)), f),
+    (aggregators.mean(), N, "num_byzantine must be below the number of rows, 7, got 7"),
+    (aggregators.mean(), -2, "num_byzantine must be an integer >= 0, got -2"),
+    (aggregators.mean, 1, "rule must be an Aggregator, .* got mean, which may have to be called first"),
+)
+test_a_rule_that_was_not_made = refuses(
+    lambda rule: unwrapped(kappa_search)(KEY, rule, 5, 1),
+    (aggregators.mean, "rule must be an Aggregator, .* got mean, which may have to be called first"),
+)
 test_bad_arguments = refuses(
     lambda how: kappa_search(KEY, aggregators.mean(), **{"num_rows": 5, "num_byzantine": 1, **how}),
     ({"num_byzantine": 3}, "num_byzantine must be below half of num_rows = 5, got 3"),

@@ -1,6 +1,7 @@
 """Backdoors: the trigger, the poisoned samples, model replacement, and their success."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +10,7 @@ import optax
 import pytest
 import xarray as xr
 
+import fedjax_priv
 from fedjax_priv import clients, data, losses, metrics, models, simulate, systems
 from fedjax_priv.aggregators import mean, trimmed_mean
 from fedjax_priv.analysis import uncovered_rounds
@@ -168,6 +170,17 @@ def test_a_rule_is_covered_in_rounds_to_which_few_byzantine_clients_come():
         uncovered_rounds(run, byzantine[:9], 1)
 
 
+def test_uncovered_rounds_of_cohorts_of_several_sizes():
+    """As of each run alone; a list is a mask, too."""
+    byzantine = [True, False, True, False, False, False]
+    make = lambda cohort_size: systems.fedavg(towards_target(), cohort_size=cohort_size, dropout=0.3, mesh=None)
+    how: Any = dict(key=KEY, params=jnp.zeros(9), data=targets(6, 9), rounds=6, progress=False)
+    alone = [uncovered_rounds(simulate(make(size), **how), np.array(byzantine), 0) for size in (2, 4)]
+    found = uncovered_rounds(fedjax_priv.sweep(make, {"cohort_size": [2, 4]}, **how), byzantine, 0)
+    np.testing.assert_array_equal(found, alone)
+    assert found.any(1).all() and not found.all(1).any()
+
+
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: PixelTrigger(7)(IMAGES), "x must be images .* of 7 pixels or more each way, got"),
@@ -179,6 +192,27 @@ test_bad_arguments = refuses(
     (lambda: plant_backdoor(DATA, 1, target=-1), "target must be an integer >= 0, got -1"),
     (lambda: plant_backdoor(DATA, 1, target=1, fraction=0.0), "fraction must be a number in .0, 1., got 0.0"),
     (lambda: plant_backdoor(DATA, np.ones(2, bool), target=1), "byzantine must be a number or a mask .3., got bool"),
+    (lambda: plant_backdoor(DATA, 4, target=1), "byzantine must be an integer from 0 to 3, got 4"),
+    (
+        lambda: plant_backdoor(ClientData((IMAGES, LABELS.astype(np.uint8)), DATA.count), 1, target=300),
+        "target must be at most 255 for uint8 labels, got 300",
+    ),
+    (
+        lambda: plant_backdoor(ClientData((IMAGES.reshape(3, 10, -1), LABELS), DATA.count), 1, target=1),
+        r"data.examples must be images .n, m, h, w, c. and labels .n, m., got \(3, 10, 60\) and \(3, 10\)",
+    ),
+    (
+        lambda: plant_backdoor(ClientData((IMAGES[..., 0], LABELS), DATA.count), 1, target=1),
+        r"data.examples must be images .* got \(3, 10, 6, 5\) and \(3, 10\)",
+    ),
+    (
+        lambda: plant_backdoor(ClientData((IMAGES, LABELS[..., None]), DATA.count), 1, target=1),
+        "data.examples must be images",
+    ),
+    (
+        lambda: plant_backdoor(ClientData((IMAGES, LABELS[:, :5]), DATA.count), 1, target=1),
+        "data.examples must be images",
+    ),
     (lambda: plant_backdoor(DATA._replace(examples=IMAGES), 1, target=1), "data.examples must be a pair "),
     (lambda: model_replacement(0.0), "server_rate must be a finite number > 0, got 0.0"),
     (lambda: model_replacement(largest_norm=-1.0), "largest_norm must be a finite number > 0, got -1.0"),

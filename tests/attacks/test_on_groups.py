@@ -1,6 +1,7 @@
 """Attacks on the means of groups: in a layer, below the quantizer, and without knowing the groups."""
 
 import functools
+from inspect import unwrap as unwrapped
 from typing import Any
 
 import jax
@@ -209,8 +210,37 @@ def test_what_is_refused():
         robust_fedavg(local, num_clients=4, group_attack=foe())
 
 
+@pytest.mark.parametrize("largest", [2.0, np.inf, 0.0, -1.0, np.nan])
+def test_a_traced_range(largest):
+    """As a number; out of range what Byzantine clients send is NaN."""
+    made = lambda largest: on_group_means(foe(5.0), M, largest=largest)
+    found = jax.jit(lambda largest: made(largest).encode(KEY, (), (), jnp.asarray(X), WHO)[0])(largest)
+    if largest > 0:
+        np.testing.assert_allclose(found, sent(made(largest)), rtol=1e-6)
+    else:
+        np.testing.assert_array_equal(np.isnan(found).all(1), np.isin(np.arange(N), [0, 3, 4]))
+
+
 test_bad_arguments = refuses(
     lambda make: make(),
+    (
+        lambda: mean_replacement(unwrapped(alie), 2**20, 2),
+        "attack must be a function of 4 arg.* got alie, which",
+    ),
+    (lambda: unwrapped(mean_replacement)("alie", 2**20, 2), "attack must be a function of 4 arguments, .* got 'alie'"),
+    (
+        lambda: mean_replacement(lambda key, x, honest, byzantine: x[:, :2], 1.0, M)(
+            KEY, jnp.zeros((N, D), jnp.uint32), WHO.selected, WHO.byzantine, WHO.group
+        ),
+        r"attack must return rows of shape \(4, 6\) or \(1, 6\), got \(4, 2\)",
+    ),
+    *(
+        (
+            lambda largest=largest: unwrapped(on_group_means)(foe(), 2, largest=largest),
+            "largest must be a number > 0, got",
+        )
+        for largest in (0.0, -1.0, float("nan"), "7", None)
+    ),
     (lambda: on_group_means(foe(), 0), "num_groups must be an integer >= 1, got 0"),
     (lambda: before_groups(optimal_foe, mean(), 0), "num_groups must be an integer >= 1, got 0"),
     (lambda: before_groups(optimal_foe, mean(), 2, draws=0), "draws must be an integer >= 1, got 0"),

@@ -14,6 +14,10 @@ Y = np.array([[0, 1, 2], [3, 4, 0], [4, 4, 4], [2, 2, 1]], np.int32)
 DATA = ClientData((X, Y), np.array([3, 2, 3, 1], np.int32))
 
 
+def of_kind(dtype, labels=Y):
+    return DATA._replace(examples=(X, labels.astype(dtype)))
+
+
 @pytest.mark.parametrize("byzantine", [2, np.array([True, True, False, False]), jnp.arange(4) < 2])
 def test_labels_of_byzantine_clients_are_mirrored(byzantine):
     flipped = flip_labels(DATA, byzantine, 5)
@@ -33,8 +37,15 @@ def test_on_the_host_and_inside_jit():
     assert isinstance(flip_labels(DATA, 2, 5).examples[1], np.ndarray)
     jitted = jax.jit(lambda data, mask: flip_labels(data, mask, 5))(DATA, jnp.arange(4) < 2)
     np.testing.assert_array_equal(jitted.examples[1], flip_labels(DATA, 2, 5).examples[1])
-    unsigned = DATA._replace(examples=(X, Y.astype(np.uint8)))
+    unsigned = of_kind(np.uint8)
     np.testing.assert_array_equal(flip_labels(unsigned, 2, 5).examples[1], flip_labels(DATA, 2, 5).examples[1])
+
+
+@pytest.mark.parametrize(("dtype", "num_classes"), [(np.uint8, 256), (np.int8, 128)])
+def test_as_many_classes_as_labels_can_hold(dtype, num_classes):
+    data = of_kind(dtype, 30 * Y)
+    expected = np.where(np.arange(4)[:, None] < 2, num_classes - 1 - Y * 30, Y * 30)
+    np.testing.assert_array_equal(flip_labels(data, 2, num_classes).examples[1], expected)
 
 
 test_bad_arguments = refuses(
@@ -42,6 +53,19 @@ test_bad_arguments = refuses(
     (DATA, 2, 4, "num_classes must be above the largest label, 4, got 4"),
     (DATA, 2, 1, "num_classes must be an integer >= 2, got 1"),
     (DATA, -1, 5, "byzantine must be an integer >= 0, got -1"),
+    (DATA, 5, 5, "byzantine must be an integer from 0 to 4, got 5"),
+    (
+        DATA._replace(examples=(X, Y.astype(np.uint8))),
+        1,
+        1000,
+        "num_classes must be at most 256 for uint8 labels, got 1000",
+    ),
+    (
+        DATA._replace(examples=(X, Y.astype(np.int8))),
+        1,
+        129,
+        "num_classes must be at most 128 for int8 labels, got 129",
+    ),
     (DATA, True, 5, "byzantine must be an integer >= 0, got True"),
     (DATA, np.ones(3, bool), 5, "byzantine must be a number or a mask [4], got bool (3,)"),
     (DATA, np.ones(4, np.int32), 5, "byzantine must be a number or a mask [4], got int32 (4,)"),

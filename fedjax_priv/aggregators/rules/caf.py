@@ -47,6 +47,7 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
       [2.01]
     """
     _validate.one_of(("kept", "all"), compared=compared)
+    tolerated = minority(num_byzantine)
     most_passes = 2 * num_byzantine if compared == "kept" else MOST_PASSES
 
     def direct(rows: Array, ok: Array) -> Array:
@@ -70,4 +71,4 @@ def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
         done = lax.while_loop(unfinished, filtered, _Pass(jnp.int32(0), first, first, jnp.float32(jnp.inf)))
         return weighted_sum(done.best / done.best.sum(), rows)
 
-    return rule(direct, minority(num_byzantine), equivariant=True)
+    return rule(direct, tolerated, equivariant=True)

@@ -69,7 +69,10 @@ def _some_columns(key: Key, rows: Float[Array, "g d"], how_many: int) -> Float[A
 
 
 def _scores(rows: Array, ok: Array) -> Float[Array, " g"]:
-    """`lambda_1 u_l^2` of the inner products of centred rows; infinite for a row that is not near the others."""
+    """`u_l^2`, in proportion to `<b_l - mean, v>^2`, where u is the top eigenvector of the inner products of centred
+    rows; infinite for a row that is not near the others. The eigenvalue may overflow, and is the same for all.
+    """
     places = geometry(rows, ok)
-    value, vector = top_pair(jnp.where(both(places.near), about_mean(places.gram, places.near.astype(rows.dtype)), 0.0))
-    return jnp.where(places.near, value * jnp.square(vector), jnp.inf)
+    centred = about_mean(places.gram, places.near.astype(rows.dtype))
+    _, vector = top_pair(jnp.where(both(places.near), centred, 0.0))
+    return jnp.where(places.near, jnp.square(vector), jnp.inf)

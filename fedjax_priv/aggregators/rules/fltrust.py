@@ -35,17 +35,19 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
             raise ValueError(f"pivot must be the index of a row, below {len(rows)}, got {pivot}")
-        length, others = norms(rows), ok & (jnp.arange(len(rows)) != pivot)
-        trust = jnp.where(others & jnp.isfinite(length), jnp.maximum(_cosines(rows, pivot), 0.0), 0.0)
-        share = trust / jnp.where(trust.any(), trust.sum(), 1.0)
-        weights = share * (length[pivot] / jnp.where(trust > 0, length, 1.0))
-        return jnp.where(ok[pivot] & jnp.isfinite(length[pivot]), weighted_sum(weights, rows), jnp.nan)
+        size = largest_entries(rows)
+        scaled = rows * unit_scale(size)[:, None]  # a ratio of lengths of rows may overflow
+        length, reference = norms(scaled), norms(rows[pivot][None])[0]
+        others = ok & jnp.isfinite(size) & (jnp.arange(len(rows)) != pivot)
+        trust = jnp.where(others, jnp.maximum(_cosines(scaled, length, pivot), 0.0), 0.0)
+        total = trust.sum()
+        weights = trust / jnp.where(total > 0, total, 1.0) / jnp.where(trust > 0, length, 1.0)
+        return jnp.where(ok[pivot] & jnp.isfinite(reference), reference * weighted_sum(weights, scaled), jnp.nan)
 
     return rule(direct, lambda num_rows: max(num_rows - 1, 0), trusted_row=True, equivariant=True)
 
 
-def _cosines(rows: Float[Array, "g d"], pivot: int) -> Float[Array, " g"]:
+def _cosines(rows: Float[Array, "g d"], length: Float[Array, " g"], pivot: int) -> Float[Array, " g"]:
     """Of each row with row `pivot`; 0 for a row that is 0."""
-    scaled = rows * unit_scale(largest_entries(rows))[:, None]
-    product = norms(scaled) * norms(scaled[pivot][None])
-    return (scaled * scaled[pivot][None]).sum(1) / jnp.where(product > 0, product, 1.0)
+    product = length * length[pivot]
+    return (rows * rows[pivot][None]).sum(1) / jnp.where(product > 0, product, 1.0)

@@ -18,7 +18,8 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
 
     Args:
       z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
-        compute it from the numbers of clients and of Byzantine ones that take part (`baruch_z`).
+        compute it from the numbers of clients and of Byzantine ones that take part; `baruch_z` says where that is
+        below 0 or not finite.
       ddof: 0 for the standard deviation of a population, 1 for that of a sample.
       sign: side of the mean: -1 below it, 1 above it.
 
@@ -48,9 +49,13 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
 def baruch_z(num_clients: int | Int[Array, ""], num_byzantine: int | Int[Array, ""]) -> Float[Array, ""]:
     """The quantile z with Phi(z) = (m - f - s) / (m - f), s = floor(m/2 + 1) - f: s honest clients are further out.
 
+    It is below 0 if one of an even number of clients is Byzantine, -0.43 for 1 of 4 and -0.04 for 1 of 32: the attack
+    is on the other side of the mean then. For 1 of 2, and where more than half are Byzantine, as may come to a round
+    that draws a cohort, it is infinite or NaN, and the rows that are sent are not finite.
+
     Args:
       num_clients: m; may be traced.
-      num_byzantine: f, from 1 to less than m/2; may be traced.
+      num_byzantine: f, from 1 to less than m/2 for a finite z; may be traced.
 
     Examples:
       >>> print(round(float(baruch_z(50, 12)), 3))
