@@ -23,8 +23,12 @@ def _known(value: Any) -> bool:
     return not isinstance(value, Tracer)
 
 
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
+
+
 def _number(value: Any) -> float:
-    if isinstance(value, str | bytes | bool):
+    if isinstance(value, str | bytes) or _is_bool(value):
         return math.nan
     try:
         return float(value)
@@ -36,7 +40,7 @@ def integer(at_least: int = 1, **values: Any) -> None:
     """Integers >= `at_least`. They must be static, so a traced value fails."""
     for name, value in values.items():
         try:
-            fits = not isinstance(value, bool) and operator.index(value) >= at_least
+            fits = not _is_bool(value) and operator.index(value) >= at_least
         except TypeError:  # jax.errors.ConcretizationTypeError is one too
             fits = False
         if not fits:
@@ -150,10 +154,16 @@ def or_nan(
 
 
 def one_of(allowed: Any, **values: Any) -> None:
-    """One of the allowed values."""
+    """One of the allowed values, or NumPy's scalar of one."""
     for name, value in values.items():
-        if value not in allowed:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if not any(_is_choice(plain, choice) for choice in allowed):
             _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
+
+
+def _is_choice(value: Any, choice: Any) -> bool:
+    """Whether it is that value of that type, as True is not 1."""
+    return isinstance(value, type(choice)) and _is_bool(value) == _is_bool(choice) and value == choice
 
 
 def part(kind: type, example: str, **values: Any) -> None:

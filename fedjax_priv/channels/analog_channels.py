@@ -30,7 +30,7 @@ def multiple_access(
         Gaussian. The last two numbers of an upload are for it, see `layers.align`.
 
     Raises:
-      ValueError: `receiver_noise` is negative.
+      ValueError: `receiver_noise` is negative, or `known_count` no truth value.
 
     Examples:
       >>> channel = multiple_access(receiver_noise=0.0, known_count=False)
@@ -38,6 +38,7 @@ def multiple_access(
       >>> print(jax.jit(channel.receive)(jax.random.key(0), received).value, channel.superposes)
       [[6.]] True
     """
+    _validate.one_of((True, False), known_count=known_count)
     deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
 
     def receive(key: Key, received: Received) -> Received:
@@ -113,7 +114,7 @@ def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True)
       known_count: as of `multiple_access`.
 
     Raises:
-      ValueError: `receiver_noise` is negative.
+      ValueError: `receiver_noise` is negative, or `known_count` no truth value.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of

@@ -191,6 +191,7 @@ def buffers(
       ValueError: a size that does not divide another, single updates under secure aggregation, more corrupted
         buffers, min(f, buffers), than the rule tolerates, or a rule that trusts a row which is no client.
     """
+    _validate.one_of((True, False), in_the_clear=in_the_clear)
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
     _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
     if buffer_size == 1 and not in_the_clear:

@@ -54,6 +54,7 @@ def sparse_fedavg(
       >>> system = sparse_fedavg(local, num_params=15_010, k=500, error_feedback=True, num_clients=20)
     """
     _validate.one_of(SPARSIFIERS, sparsifier=sparsifier)
+    _validate.one_of((True, False), error_feedback=error_feedback)
     dropout = loss_rate(dropout)
     sparsify = SPARSIFIERS[sparsifier](num_params, k, error_feedback=error_feedback)
     return federated_round(
