@@ -104,10 +104,15 @@ def at_least_one(**values: Any) -> Any:
     return or_nan(_numbers(values, lambda x: 1 <= x < math.inf, "a finite number >= 1"), at_least=1)
 
 
+def up_to(bound: float, **values: Any) -> Any:
+    """Numbers > 0, up to a bound; returns the last one, NaN where it is traced and out of range."""
+    return or_nan(_numbers(values, lambda x: 0 < x <= bound, f"a number in (0, {bound:g}]"), above=0, at_most=bound)
+
+
 def at_most(bound: float, **values: Any) -> None:
     """Static numbers > 0, up to a bound."""
     known(**values)
-    _numbers(values, lambda x: 0 < x <= bound, f"a number in (0, {bound:g}]")
+    up_to(bound, **values)
 
 
 def each(check: Callable[..., Any], **values: Any) -> None:

@@ -1,5 +1,6 @@
 """Gains that another program has made or measured, such as Sionna, from a NumPy file."""
 
+import os
 import pathlib
 import zipfile
 from typing import Any
@@ -37,6 +38,8 @@ def gains_from_file(
       >>> print(gains)
       [5. 1.]
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be that of a .npy or .npz file, got {path!r}")
     table = _of_one_antenna(_read(pathlib.Path(path), name), antenna)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"path must have gains of shape [rounds, clients] or [rounds, clients, antennas]{_got(table)}")

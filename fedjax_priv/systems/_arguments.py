@@ -80,6 +80,7 @@ def minority(num_byzantine: int, num_clients: int) -> None:
     Raises:
       ValueError: `num_byzantine` is no integer from 0 to below `num_clients / 2`.
     """
+    _validate.integer(num_clients=num_clients)
     _validate.integer(at_least=0, num_byzantine=num_byzantine)
     if 2 * num_byzantine >= num_clients:
         raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")

@@ -12,6 +12,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import buffered, weighed_by_staleness
 from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw
+from fedjax_priv.clients.staleness_factors import mean_factors
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.systems._arguments import Run, loss_rate
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -94,6 +95,7 @@ def fedbuff(
     )
     draw = _arrivals(num_clients, size, concurrency, max_staleness, max_jobs, job_law, mean_time)
     if weight_levels is not None:
+        mean_factors(draw.versions, {"staleness_power": staleness_power}, {"weight_levels": weight_levels})
         draw = weighed_by_staleness(draw, staleness_power, levels=weight_levels)
     return federated_round(
         cohort=draw,
@@ -114,8 +116,6 @@ def _arrivals(
     mean_time: ArrayLike,
 ) -> Draw:
     """The draw of a round; an update counts up to five times the mean staleness if not given."""
-    if concurrency is not None:
-        _validate.integer(concurrency=concurrency)
     check_population(num_clients, size, concurrency)
     if max_staleness is None:
         max_staleness = math.ceil(5 * ((concurrency or num_clients) - 1) / size)
