@@ -36,6 +36,11 @@ def _number(value: Any) -> float:
         return math.nan
 
 
+def is_known_as(number: float, value: Any) -> bool:
+    """Whether a value is known to be this number, of whatever type."""
+    return _known(value) and _number(value) == number
+
+
 def integer(at_least: int = 1, **values: Any) -> None:
     """Integers >= `at_least`. They must be static, so a traced value fails."""
     for name, value in values.items():
