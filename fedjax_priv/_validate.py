@@ -14,6 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+LEAST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+"""Of the float32 numbers above 0; XLA takes smaller ones for 0."""
+
 
 def _fail(name: str, value: Any, allowed: str) -> None:
     raise ValueError(f"{name} must be {allowed}, got {value!r}")
@@ -32,7 +35,7 @@ def _number(value: Any) -> float:
         return math.nan
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 
@@ -67,6 +70,14 @@ def known(**values: Any) -> None:
             raise ValueError(f"{name} must be known when the program is compiled (static in a sweep), got a tracer")
 
 
+def _held(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
+    """As `_numbers`; a program must be able to hold them, too."""
+    last = _numbers(values, fits, allowed)
+    held = lambda x: x == 0 or LEAST <= abs(x) <= LARGEST
+    _numbers(values, held, f"0 or of magnitude from {LEAST:.2g} to {LARGEST:.2g}, as of float32")
+    return last
+
+
 def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
     """Checks all known values; returns the last."""
     for name, value in values.items():
@@ -77,17 +88,17 @@ def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str
 
 def finite(**values: Any) -> None:
     """Finite numbers."""
-    _numbers(values, math.isfinite, "a finite number")
+    _held(values, math.isfinite, "a finite number")
 
 
 def positive(**values: Any) -> Any:
     """Finite numbers > 0; returns the last one, NaN where it is traced and out of range."""
-    return or_nan(_numbers(values, lambda x: 0 < x < math.inf, "a finite number > 0"), above=0)
+    return or_nan(_held(values, lambda x: 0 < x < math.inf, "a finite number > 0"), above=0)
 
 
 def non_negative(**values: Any) -> Any:
     """Finite numbers >= 0; returns the last one, NaN where it is traced and out of range."""
-    return or_nan(_numbers(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)
+    return or_nan(_held(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)
 
 
 def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> Any:
@@ -106,7 +117,7 @@ def decibels(**values: Any) -> Any:
 
 def at_least_one(**values: Any) -> Any:
     """Finite numbers >= 1; returns the last one, NaN where it is traced and out of range."""
-    return or_nan(_numbers(values, lambda x: 1 <= x < math.inf, "a finite number >= 1"), at_least=1)
+    return or_nan(_held(values, lambda x: 1 <= x < math.inf, "a finite number >= 1"), at_least=1)
 
 
 def up_to(bound: float, **values: Any) -> Any:

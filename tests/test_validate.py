@@ -110,3 +110,23 @@ def test_a_truth_value_is_no_number(value):
 def test_a_truth_value_is_no_integer(value):
     with pytest.raises(ValueError, match="^size must be an integer >= 1, got"):
         _validate.integer(size=value)
+
+
+@pytest.mark.parametrize("value", [1e-46, 1e-60, 1e39, np.float64(1e-39)])
+@pytest.mark.parametrize("check", [_validate.positive, _validate.non_negative, _validate.finite])
+def test_what_float32_holds_as_0_or_infinity_is_refused(check, value):
+    with pytest.raises(
+        ValueError, match=r"^rate must be 0 or of magnitude from 1.2e-38 to 3.4e\+38, as of float32, got"
+    ):
+        check(rate=value)
+    with pytest.raises(ValueError, match="^rate must be "):
+        _validate.array(check, rate=[1.0, value])
+
+
+def test_an_integer_that_no_float_holds_is_refused():
+    with pytest.raises(ValueError, match="^rate must be a finite number > 0, got 1000"):
+        _validate.positive(rate=10**400)
+
+
+def test_what_is_no_number_of_a_program_may_be_tinier():
+    _validate.fraction(above_zero=True, delta=1e-60)

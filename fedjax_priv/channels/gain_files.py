@@ -47,9 +47,12 @@ def gains_from_file(
         _validate.integer(rounds=rounds)
         if len(table) < rounds:
             raise ValueError(f"path must have gains of {rounds} rounds, got {len(table)}")
-    if (wrong := np.argwhere(~(np.isfinite(table) & (table != 0)))).size:
+    held = (abs(table) >= _validate.LEAST) & (abs(table) <= _validate.LARGEST)
+    if (wrong := np.argwhere(~held)).size:
         round, client = wrong[0]
-        raise ValueError(f"path must have finite gains other than 0, got {table[round, client]} at [{round}, {client}]")
+        raise ValueError(
+            f"path must have finite gains other than 0 in float32, got {table[round, client]} at [{round}, {client}]"
+        )
     return recorded(abs(table))
 
 

@@ -118,6 +118,7 @@ CASES = [
     (SPARSE, {"num_clients": "6", "cohort_size": 2}, "num_clients must be an integer >= 1, got '6'"),
     (channels.gains_from_file, {"path": None}, "path must be that of a .npy or .npz file, got None"),
     (of("wireless"), {"power_control": "x"}, "power_control must be one of 'gradient', 'bound', 'signal', got 'x'"),
+    (of("sparse_secagg", num_clients=6), {"alpha": 1e-60}, "alpha must be 0 or of magnitude from 1.2e-38"),
     *[(part, {"clip": -1}, "clip must be a finite number > 0, got -1") for part in CLIPPED],
     *[(part, {"cohort_size": bad}, "cohort_size must be an integer >= [12]") for part in COHORTS for bad in (0, "1")],
 ]  # fmt: skip
