@@ -88,7 +88,7 @@ def align(
         c = jnp.float32(1) if unit else public["level"]
         if noise_unit is None:
             received = a[:, None] * g if silent else plus_gaussian(key, a[:, None] * g, cohort, b * sigma)
-            x = received / cohort.gain[:, None] if unit else c * received / cohort.gain[:, None]
+            x = quotient(received if unit else c * received, cohort.gain[:, None])
             energy = jnp.square(x).sum(1)
         else:
             x, energy = _with_variance(a[:, None] * g, b * sigma, noise_unit, c, cohort)
@@ -112,7 +112,7 @@ def _with_variance(
     """What clients send whose noise the channel draws, `[b, d + 2]`, and the mean energy of their d channel uses."""
     received = jnp.concatenate([level * g, numbers_for_noise(deviation, unit, level)], axis=1)
     energy = jnp.square(level / cohort.gain) * (jnp.square(g).sum(1) + g.shape[1] * jnp.square(deviation))
-    return received / cohort.gain[:, None], energy
+    return quotient(received, cohort.gain[:, None]), energy
 
 
 def power_left(power: Array, noise_variance: Array, cohort: Cohort) -> Float[Array, " b"]:
