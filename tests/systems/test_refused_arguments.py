@@ -152,5 +152,5 @@ def test_a_number_of_parameters_that_is_not_the_models_is_refused(k):
 
 def test_a_rate_that_is_traced_and_out_of_range_loses_every_upload():
     who = cohort_of(2)
-    arrivals = jax.jit(lambda rate: channels.outage(rate).arrivals(jax.random.key(0), who))
+    arrivals = jax.jit(lambda rate: channels.outage(rate).transmit(jax.random.key(0), (), who)[1])
     assert arrivals(0.4).all() and not arrivals(600.0).any() and not arrivals(-1.0).any()
