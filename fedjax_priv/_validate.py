@@ -14,6 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+LEAST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+"""Of the float32 numbers above 0; XLA takes smaller ones for 0."""
+
 
 def _fail(name: str, value: Any, allowed: str) -> None:
     raise ValueError(f"{name} must be {allowed}, got {value!r}")
@@ -23,20 +26,29 @@ def _known(value: Any) -> bool:
     return not isinstance(value, Tracer)
 
 
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
+
+
 def _number(value: Any) -> float:
-    if isinstance(value, str | bytes | bool):
+    if isinstance(value, str | bytes) or _is_bool(value):
         return math.nan
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+def is_known_as(number: float, value: Any) -> bool:
+    """Whether a value is known to be this number, of whatever type."""
+    return _known(value) and _number(value) == number
 
 
 def integer(at_least: int = 1, **values: Any) -> None:
     """Integers >= `at_least`. They must be static, so a traced value fails."""
     for name, value in values.items():
         try:
-            fits = not isinstance(value, bool) and operator.index(value) >= at_least
+            fits = not _is_bool(value) and operator.index(value) >= at_least
         except TypeError:  # jax.errors.ConcretizationTypeError is one too
             fits = False
         if not fits:
@@ -58,6 +70,14 @@ def known(**values: Any) -> None:
             raise ValueError(f"{name} must be known when the program is compiled (static in a sweep), got a tracer")
 
 
+def _held(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
+    """As `_numbers`; a program must be able to hold them, too."""
+    last = _numbers(values, fits, allowed)
+    held = lambda x: x == 0 or LEAST <= abs(x) <= LARGEST
+    _numbers(values, held, f"0 or of magnitude from {LEAST:.2g} to {LARGEST:.2g}, as of float32")
+    return last
+
+
 def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
     """Checks all known values; returns the last."""
     for name, value in values.items():
@@ -68,12 +88,12 @@ def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str
 
 def finite(**values: Any) -> None:
     """Finite numbers."""
-    _numbers(values, math.isfinite, "a finite number")
+    _held(values, math.isfinite, "a finite number")
 
 
 def positive(**values: Any) -> Any:
     """Finite numbers > 0; returns the last one, NaN where it is traced and out of range."""
-    return or_nan(_numbers(values, lambda x: 0 < x < math.inf, "a finite number > 0"), above=0)
+    return or_nan(_held(values, lambda x: 0 < x < math.inf, "a finite number > 0"), above=0)
 
 
 def above_zero(**values: Any) -> Any:
@@ -84,7 +104,7 @@ def above_zero(**values: Any) -> Any:
 
 def non_negative(**values: Any) -> Any:
     """Finite numbers >= 0; returns the last one, NaN where it is traced and out of range."""
-    return or_nan(_numbers(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)
+    return or_nan(_held(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)
 
 
 def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> Any:
@@ -103,13 +123,18 @@ def decibels(**values: Any) -> Any:
 
 def at_least_one(**values: Any) -> Any:
     """Finite numbers >= 1; returns the last one, NaN where it is traced and out of range."""
-    return or_nan(_numbers(values, lambda x: 1 <= x < math.inf, "a finite number >= 1"), at_least=1)
+    return or_nan(_held(values, lambda x: 1 <= x < math.inf, "a finite number >= 1"), at_least=1)
+
+
+def up_to(bound: float, **values: Any) -> Any:
+    """Numbers > 0, up to a bound; returns the last one, NaN where it is traced and out of range."""
+    return or_nan(_numbers(values, lambda x: 0 < x <= bound, f"a number in (0, {bound:g}]"), above=0, at_most=bound)
 
 
 def at_most(bound: float, **values: Any) -> None:
     """Static numbers > 0, up to a bound."""
     known(**values)
-    _numbers(values, lambda x: 0 < x <= bound, f"a number in (0, {bound:g}]")
+    up_to(bound, **values)
 
 
 def each(check: Callable[..., Any], **values: Any) -> None:
@@ -156,10 +181,16 @@ def or_nan(
 
 
 def one_of(allowed: Any, **values: Any) -> None:
-    """One of the allowed values."""
+    """One of the allowed values, or NumPy's scalar of one."""
     for name, value in values.items():
-        if value not in allowed:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if not any(_is_choice(plain, choice) for choice in allowed):
             _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
+
+
+def _is_choice(value: Any, choice: Any) -> bool:
+    """Whether it is that value of that type, as True is not 1."""
+    return isinstance(value, type(choice)) and _is_bool(value) == _is_bool(choice) and value == choice
 
 
 def part(kind: type, example: str, **values: Any) -> None:

@@ -62,3 +62,71 @@ def test_traced_values_pass_and_turn_to_nan_out_of_range():
     ends = jax.jit(jax.vmap(lambda value: _validate.or_nan(value, above=0, at_most=1)))(jnp.array([0.0, 0.5, 1.0, 1.1]))
     assert np.isnan(ends).tolist() == [True, False, False, True]
     assert _validate.or_nan(7.0, below=1) == 7.0, "known values were checked before"
+
+
+@pytest.mark.parametrize(
+    ("allowed", "value"),
+    [
+        (("x", "y"), np.ones((2, 2))),
+        (("x", "y"), ["x"]),
+        (("x", "y"), {"x": 1}),
+        ({"x": 1}, ["x"]),
+        ((True, False), np.array([True])),
+        ((True, False), 1),
+        ((True, False), np.int64(0)),
+        ((True, False), "no"),
+        ((1, 2), True),
+        ((1, 2), np.True_),
+        ((1, 2), 1.0),
+        (range(1, 25), "3"),
+        ((None, (1, 1)), (2, 1)),
+    ],
+)
+def test_what_is_none_of_the_allowed_values_is_refused_by_name(allowed, value):
+    with pytest.raises(ValueError, match="^choice must be one of .*, got"):
+        _validate.one_of(allowed, choice=value)
+
+
+def test_a_traced_value_is_no_choice():
+    with pytest.raises(ValueError, match="^choice must be one of 1, 2, got"):
+        jax.eval_shape(lambda choice: _validate.one_of((1, 2), choice=choice), 1)
+
+
+def test_numbers_and_truth_values_of_numpy_are_choices():
+    _validate.one_of((True, False), a=np.True_, b=False)
+    _validate.one_of((1, 2), a=np.int64(2), b=1)
+    _validate.one_of(("x",), a=np.str_("x"))
+    _validate.one_of(range(1, 25), a=np.int32(3))
+    _validate.one_of((None, (1, 1)), a=None, b=(1, 1))
+
+
+@pytest.mark.parametrize("value", [np.True_, np.array(True), jnp.array(True), np.array([True])])
+def test_a_truth_value_is_no_number(value):
+    with pytest.raises(ValueError, match="^rate must be a finite number > 0, got"):
+        _validate.positive(rate=value)
+
+
+@pytest.mark.parametrize("value", [np.True_, np.array(True), jnp.array(True)])
+def test_a_truth_value_is_no_integer(value):
+    with pytest.raises(ValueError, match="^size must be an integer >= 1, got"):
+        _validate.integer(size=value)
+
+
+@pytest.mark.parametrize("value", [1e-46, 1e-60, 1e39, np.float64(1e-39)])
+@pytest.mark.parametrize("check", [_validate.positive, _validate.non_negative, _validate.finite])
+def test_what_float32_holds_as_0_or_infinity_is_refused(check, value):
+    with pytest.raises(
+        ValueError, match=r"^rate must be 0 or of magnitude from 1.2e-38 to 3.4e\+38, as of float32, got"
+    ):
+        check(rate=value)
+    with pytest.raises(ValueError, match="^rate must be "):
+        _validate.array(check, rate=[1.0, value])
+
+
+def test_an_integer_that_no_float_holds_is_refused():
+    with pytest.raises(ValueError, match="^rate must be a finite number > 0, got 1000"):
+        _validate.positive(rate=10**400)
+
+
+def test_what_is_no_number_of_a_program_may_be_tinier():
+    _validate.fraction(above_zero=True, delta=1e-60)

@@ -12,6 +12,7 @@ from fedjax_priv.base import Channel, Cohort, Key, Received
 from fedjax_priv.engine.normal_draws import normal
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.channel_symbols import times
+from fedjax_priv.layers.noise_as_one import NUMBERS, deviation_of_sum
 from fedjax_priv.layers.noise_gaussian import plus_gaussian, standard_deviation
 
 
@@ -26,10 +27,10 @@ def multiple_access(
       receiver_noise: N0, >= 0; may be traced.
       known_count: whether the server knows how many clients sent. If not, each row counts as one upload.
       noise_unit: where given, the noise of all clients is drawn here, as one: a sum of independent Gaussian noise is
-        Gaussian. Number d + 1 of an upload is the variance of its sender's noise over this unit, see `layers.align`.
+        Gaussian. The last two numbers of an upload are for it, see `layers.align`.
 
     Raises:
-      ValueError: `receiver_noise` is negative.
+      ValueError: `receiver_noise` is negative, or `known_count` no truth value.
 
     Examples:
       >>> channel = multiple_access(receiver_noise=0.0, known_count=False)
@@ -37,13 +38,14 @@ def multiple_access(
       >>> print(jax.jit(channel.receive)(jax.random.key(0), received).value, channel.superposes)
       [[6.]] True
     """
+    _validate.one_of((True, False), known_count=known_count)
     deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
 
     def receive(key: Key, received: Received) -> Received:
         value, scale = received.value, deviation
         if noise_unit is not None:
-            value, shares = received.value[:, :-1], received.value[:, -1:]
-            scale = jnp.sqrt(jnp.square(deviation) + noise_unit * shares)
+            value, sums = received.value[:, :-NUMBERS], received.value[:, -NUMBERS:]
+            scale = jnp.hypot(deviation, deviation_of_sum(sums, noise_unit, received.count))
         noise = scale * normal(key, value.shape)
         return Received(value + noise, received.count if known_count else jnp.ones_like(received.count))
 
@@ -112,7 +114,7 @@ def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True)
       known_count: as of `multiple_access`.
 
     Raises:
-      ValueError: `receiver_noise` is negative.
+      ValueError: `receiver_noise` is negative, or `known_count` no truth value.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of

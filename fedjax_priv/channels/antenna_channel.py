@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key
 from fedjax_priv.channels.analog_channels import multiple_access
 from fedjax_priv.engine.client_rows import rows_where
@@ -34,14 +35,15 @@ def antenna_array(
       coordinates_per_use: 1 or 2, of an update in a complex use; then d / 2 for d in `[M, 2, d]`.
 
     Raises:
-      ValueError: `receiver_noise` is negative, `coordinates_per_use` is neither 1 nor 2; or, when a round is traced,
-        there are no antennas.
+      ValueError: `receiver_noise` is negative, `every_antenna` no truth value, `coordinates_per_use` neither 1 nor 2;
+        or, when a round is traced, there are no antennas.
 
     Examples:
       >>> channel = antenna_array(receiver_noise=0.1)
       >>> print(channel.superposes, channel.antennas)
       True combined
     """
+    _validate.one_of((True, False), every_antenna=every_antenna)
     given, pairs = taken_of(every_antenna, coordinates_per_use), coordinates_per_use == 2
 
     def transmit(key: Key, x: Float[Array, "b n"], cohort: Cohort) -> tuple[Array, Array]:

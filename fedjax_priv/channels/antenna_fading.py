@@ -45,7 +45,7 @@ def rayleigh_antennas(*, power: ArrayLike = 1.0, correlation: float | Array = 0.
       >>> print(gains.shape, round(float((gains**2).sum(2).mean()), 1))
       (1000, 8, 2) 1.0
     """
-    anew = isinstance(correlation, int | float) and correlation == 0
+    anew = _validate.is_known_as(0, correlation)
     rho = jnp.asarray(_validate.fraction(correlation=correlation), jnp.float32)
     deviation = jnp.sqrt(_validate.array(_validate.positive, power=power) / 2)
 

@@ -94,7 +94,7 @@ def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
       >>> print(round(float((gains**2).mean()), 1))
       1.0
     """
-    anew = isinstance(correlation, int | float) and correlation == 0
+    anew = _validate.is_known_as(0, correlation)
     return rician(0.0, correlation=correlation)._replace(rayleigh=anew)
 
 

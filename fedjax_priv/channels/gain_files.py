@@ -1,5 +1,6 @@
 """Gains that another program has made or measured, such as Sionna, from a NumPy file."""
 
+import os
 import pathlib
 import zipfile
 from typing import Any
@@ -37,6 +38,8 @@ def gains_from_file(
       >>> print(gains)
       [5. 1.]
     """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be that of a .npy or .npz file, got {path!r}")
     table = _of_one_antenna(_read(pathlib.Path(path), name), antenna)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"path must have gains of shape [rounds, clients] or [rounds, clients, antennas]{_got(table)}")
@@ -44,9 +47,12 @@ def gains_from_file(
         _validate.integer(rounds=rounds)
         if len(table) < rounds:
             raise ValueError(f"path must have gains of {rounds} rounds, got {len(table)}")
-    if (wrong := np.argwhere(~(np.isfinite(table) & (table != 0)))).size:
+    held = (abs(table) >= _validate.LEAST) & (abs(table) <= _validate.LARGEST)
+    if (wrong := np.argwhere(~held)).size:
         round, client = wrong[0]
-        raise ValueError(f"path must have finite gains other than 0, got {table[round, client]} at [{round}, {client}]")
+        raise ValueError(
+            f"path must have finite gains other than 0 in float32, got {table[round, client]} at [{round}, {client}]"
+        )
     return recorded(abs(table))
 
 

@@ -87,10 +87,11 @@ def estimated(
       >>> print(fading.knowledge.error)
       0.1
     """
+    _checked(fading)
     _validate.one_of(("least squares", "mmse"), estimator=estimator)
     energy = _validate.positive(pilot_energy=pilot_energy)
     noise = _validate.positive(receiver_noise=receiver_noise)
-    return _known_by(fading, Pilots(energy, noise, estimator, fading.rayleigh))
+    return fading._replace(knowledge=Pilots(energy, noise, estimator, fading.rayleigh))
 
 
 def turned(fading: Fading, *, deviation: float | Array) -> Fading:
@@ -108,7 +109,8 @@ def turned(fading: Fading, *, deviation: float | Array) -> Fading:
       >>> print(round(float(fading.knowledge.mean), 4))
       0.7261
     """
-    return _known_by(fading, Phases(_validate.non_negative(deviation=deviation)))
+    _checked(fading)
+    return fading._replace(knowledge=Phases(_validate.non_negative(deviation=deviation)))
 
 
 def known_gains(fading: Fading, key: Key, state: PyTree, round: Int[Array, ""], n: int) -> tuple[Array, Any, PyTree]:
@@ -119,8 +121,7 @@ def known_gains(fading: Fading, key: Key, state: PyTree, round: Int[Array, ""], 
     return *fading.knowledge.known(named(key, "knowledge"), gain), state
 
 
-def _known_by(fading: Fading, knowledge: Pilots | Phases) -> Fading:
+def _checked(fading: Fading) -> None:
     _validate.part(Fading, "channels.rayleigh()", fading=fading)
     if fading.knowledge is not None:
         raise ValueError(f"fading must be of gains that are fully known, got {fading.knowledge}")
-    return fading._replace(knowledge=knowledge)

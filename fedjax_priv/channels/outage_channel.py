@@ -6,6 +6,9 @@ from jaxtyping import Array, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Stated
 
+MOST_BITS = 32
+"""Of a real use of the channel."""
+
 
 def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Channel:
     """An upload arrives if its link carries the rate, `log2(1 + h_k**2 snr) / 2 >= r_0` bits a real use.
@@ -14,11 +17,11 @@ def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Chan
     keeps its old state. `theory.digital_links` has how often that is in Rayleigh fading, and the best rate.
 
     Args:
-      fixed_rate: r_0 > 0; may be traced.
+      fixed_rate: r_0, above 0 and up to 32; may be traced.
       snr: P / N0 > 0, of a use of the channel; may be traced.
 
     Raises:
-      ValueError: an argument is not > 0.
+      ValueError: an argument is out of range.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of
@@ -26,7 +29,7 @@ def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Chan
       >>> print(outage(1.0, snr=3.0).arrivals(jax.random.key(0), cohort))  # the second needs h^2 >= 1
       [False  True]
     """
-    least = (2 ** (2 * _validate.positive(fixed_rate=fixed_rate)) - 1) / _validate.positive(snr=snr)
+    least = (2.0 ** (2 * _validate.up_to(MOST_BITS, fixed_rate=fixed_rate)) - 1) / _validate.positive(snr=snr)
 
     def arrivals(key: Key, cohort: Cohort) -> Array:
         del key

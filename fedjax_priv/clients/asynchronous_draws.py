@@ -122,8 +122,10 @@ def check_population(num_clients: int, buffer_size: int, concurrency: int | None
     """Checks that a free slot always finds an idle client, or that everyone together fills the buffer.
 
     Raises:
-      ValueError: there are too few clients.
+      ValueError: there are too few clients, or `concurrency` is no integer >= 1.
     """
+    if concurrency is not None:
+        _validate.integer(concurrency=concurrency)
     if concurrency is None and buffer_size > num_clients:
         raise ValueError(f"buffer_size must be at most {num_clients}, the number of clients, got {buffer_size}")
     if concurrency is not None and (most := num_clients - buffer_size + 1) < concurrency:

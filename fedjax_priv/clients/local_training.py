@@ -104,6 +104,7 @@ def local_sgd(
     rate_of = _rate(learning_rate)
     momentum = _validate.fraction(below_one=True, momentum=momentum)
     _validate.integer(batch_size=batch_size)
+    _validate.one_of((True, False), carry_momentum=carry_momentum)
     duration = _duration(num_epochs, num_steps)
     proximal = _validate.non_negative(proximal=proximal)
     loss = checked_loss(loss)

@@ -3,6 +3,7 @@
 Source: asynchronous LightSecAgg (So et al. 2021, arXiv 2110.02177): `c Q_c(s(tau))`, rounded at random.
 """
 
+import math
 from collections.abc import Mapping
 
 import jax
@@ -40,16 +41,7 @@ def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int)
       >>> print(who.staleness, who.factor)
       [0 0] [64 64]
     """
-    _validate.known(power=power)
-    _validate.non_negative(power=power)
-    _validate.integer(levels=levels)
-    scaled = levels * (1.0 + np.arange(draw.versions)) ** -float(power)
-    if levels > MOST_LEVELS or scaled[-1] < 1:
-        least = int(np.ceil(levels / scaled[-1]))
-        raise ValueError(
-            f"levels must be from {least} to {MOST_LEVELS}, so that no factor is 0 up to staleness "
-            f"{draw.versions - 1}, got {levels}"
-        )
+    scaled = mean_factors(draw.versions, {"power": power}, {"levels": levels})
     low = np.floor(scaled).astype(np.uint32)
     rest = (scaled - low).astype(np.float32)
 
@@ -65,3 +57,28 @@ def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int)
         return {**(draw.measures(who, state) if draw.measures else {}), "factor": who.factor}
 
     return draw._replace(apply=apply, measures=measures)
+
+
+def mean_factors(versions: int, power: Mapping[str, float | Array], levels: Mapping[str, int]) -> np.ndarray:
+    """`c s(tau)` of each staleness tau below `versions`; power and levels are given by the names of a caller.
+
+    Raises:
+      ValueError: an argument is out of range or traced.
+    """
+    ((power_name, p),), ((levels_name, c),) = power.items(), levels.items()
+    _validate.known(**power)
+    _validate.non_negative(**power)
+    _validate.integer(**levels)
+    most, oldest = math.log(MOST_LEVELS - 1), math.log(versions)
+    if float(p) * oldest > most:
+        raise ValueError(
+            f"{power_name} must be at most {math.floor(1000 * most / oldest) / 1000:g} up to staleness {versions - 1}, "
+            f"so that factors are up to {MOST_LEVELS}, got {p}"
+        )
+    scaled = c * (1.0 + np.arange(versions)) ** -float(p)
+    if c > MOST_LEVELS or scaled[-1] < 1:
+        raise ValueError(
+            f"{levels_name} must be from {math.ceil(c / scaled[-1])} to {MOST_LEVELS}, so that no factor is 0 up "
+            f"to staleness {versions - 1}, got {c}"
+        )
+    return scaled

@@ -1,4 +1,4 @@
-"""Quotients by one number that have the same bits in every block of clients.
+"""Quotients of rows by a number that have the same bits in every block of clients.
 
 XLA turns `rows / number` into a product with the reciprocal, which may differ in the last bit, but not where a block or
 a device has one row. Results would then depend on the block and on the number of devices.
@@ -15,7 +15,7 @@ def quotient(rows: Float[Array, "*b"], number: ArrayLike) -> Float[Array, "*b"]:
 
     Args:
       rows: float32, one or more numbers of each client.
-      number: what all are divided by.
+      number: what all are divided by, or `[b, 1]`, a number for each row.
 
     Examples:
       >>> print(quotient(jnp.array([1.0, 3.0]), 4.0))

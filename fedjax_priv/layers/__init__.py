@@ -5,7 +5,8 @@
 - `staleness`: means in which updates from older models weigh less.
 - `rotation`, `rounding`, `wrapping`: a random rotation, rounding to short integer vectors, and integers modulo a power
   of two, for sums of few bits; `rounded_norm` says how long rounded vectors get.
-- `noise_gaussian`, `noise_skellam`, `noise_discrete_gaussian`: noise that clients add for differential privacy.
+- `noise_gaussian`, `noise_skellam`, `noise_discrete_gaussian`: noise that clients add for differential privacy;
+  `noise_as_one`: Gaussian noise of all that the channel draws.
 - `sparsification`, `common_subset`, `consensus_sparsification`: fewer coordinates, chosen by each client, by a public
   seed, or by a vote; `coordinate_sets` draws random ones.
 - `located_field`, `thresholded_mask`, `opened_coordinates`: sums that a committee opens only where enough clients sent

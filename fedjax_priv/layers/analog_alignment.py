@@ -13,6 +13,7 @@ from fedjax_priv.engine.quotients import quotient
 from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
+from fedjax_priv.layers.noise_as_one import numbers_for_noise
 from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each, plus_gaussian, standard_deviation
 from fedjax_priv.layers.receive_level import Level, checked_level, is_one, level_of_cohort
 from fedjax_priv.layers.stacking import stateless
@@ -51,9 +52,9 @@ def align(
       level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, a function `(round, gain [n]) -> c_t`, or
         `Levels`, if `clients.at_levels` draws the cohort; may be traced. `over_the_air_mean` below divides by the same.
         Above in the formulas P_k is then P_k / c_t^2.
-      noise_unit: where given, nobody adds noise: a client sends the variance of its noise, over this unit, as number
-        d + 1, and the channel draws the noise of all as one. `energy` is then the mean over that noise. None: each
-        client draws its own.
+      noise_unit: where given, nobody adds noise: a client sends the variance of its noise, over this unit, and the root
+        of the level as numbers d + 1 and d + 2, and the channel draws the noise of all as one. `energy` is then the
+        mean over that noise. None: each client draws its own.
 
     Raises:
       ValueError: a variance is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
@@ -87,10 +88,10 @@ def align(
         c = jnp.float32(1) if unit else public["level"]
         if noise_unit is None:
             received = a[:, None] * g if silent else plus_gaussian(key, a[:, None] * g, cohort, b * sigma)
-            x = received / cohort.gain[:, None] if unit else c * received / cohort.gain[:, None]
+            x = quotient(received if unit else c * received, cohort.gain[:, None])
             energy = jnp.square(x).sum(1)
         else:
-            x, energy = _with_variance(a[:, None] * g, jnp.square(b * sigma), noise_unit, c, cohort)
+            x, energy = _with_variance(a[:, None] * g, b * sigma, noise_unit, c, cohort)
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": energy})
         known = {} if unit else {"level": jnp.broadcast_to(c, a.shape)}
         return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **known, **sent})
@@ -106,13 +107,12 @@ def align(
 
 
 def _with_variance(
-    g: Float[Array, "b d"], variance: Float[Array, " b"], unit: ArrayLike, level: Array, cohort: Cohort
+    g: Float[Array, "b d"], deviation: Float[Array, " b"], unit: ArrayLike, level: Array, cohort: Cohort
 ) -> tuple[Array, Array]:
-    """What clients send whose noise the channel draws, `[b, d + 1]`, and the mean energy of their d channel uses."""
-    share = jnp.where(variance == 0, 0, quotient(variance, unit))  # a variance that is not known stays NaN
-    received = jnp.concatenate([level * g, (jnp.square(level) * share)[:, None]], axis=1)
-    energy = jnp.square(level / cohort.gain) * (jnp.square(g).sum(1) + g.shape[1] * variance)
-    return received / cohort.gain[:, None], energy
+    """What clients send whose noise the channel draws, `[b, d + 2]`, and the mean energy of their d channel uses."""
+    received = jnp.concatenate([level * g, numbers_for_noise(deviation, unit, level)], axis=1)
+    energy = jnp.square(level / cohort.gain) * (jnp.square(g).sum(1) + g.shape[1] * jnp.square(deviation))
+    return quotient(received, cohort.gain[:, None]), energy
 
 
 def power_left(power: Array, noise_variance: Array, cohort: Cohort) -> Float[Array, " b"]:

@@ -80,6 +80,7 @@ def minority(num_byzantine: int, num_clients: int) -> None:
     Raises:
       ValueError: `num_byzantine` is no integer from 0 to below `num_clients / 2`.
     """
+    _validate.integer(num_clients=num_clients)
     _validate.integer(at_least=0, num_byzantine=num_byzantine)
     if 2 * num_byzantine >= num_clients:
         raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
@@ -191,6 +192,7 @@ def buffers(
       ValueError: a size that does not divide another, single updates under secure aggregation, more corrupted
         buffers, min(f, buffers), than the rule tolerates, or a rule that trusts a row which is no client.
     """
+    _validate.one_of((True, False), in_the_clear=in_the_clear)
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
     _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
     if buffer_size == 1 and not in_the_clear:

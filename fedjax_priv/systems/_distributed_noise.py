@@ -39,6 +39,8 @@ def distributed_noise(
     Raises:
       ValueError: noise without `clip`, or an argument outside its range, or traced where there is noise.
     """
+    if clip is not None:
+        _validate.positive(clip=clip)
     above = {} if clip is None else {"clip": clip_to(clip)}
     if noise_variance is None:
         return Noise(above, {}, None)

@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+import numpy as np
+
 from fedjax_priv.base import Algorithm
 
 P = ParamSpec("P")
@@ -23,6 +25,8 @@ ELSEWHERE = {
 def of_known_arguments(system: Callable[P, Algorithm]) -> Callable[P, Algorithm]:
     """The same system, which names an argument that it does not have and those that it has.
 
+    It gets Python's numbers for NumPy's scalars, some of which count as no integer or truth value in Python.
+
     Raises:
       TypeError: by the system, for an argument that neither it nor a function that it hands arguments to lists.
     """
@@ -33,7 +37,8 @@ def of_known_arguments(system: Callable[P, Algorithm]) -> Callable[P, Algorithm]
         for name in kwargs:
             if name not in known:
                 raise TypeError(_unknown(system.__name__, name, known))
-        return system(*args, **kwargs)
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in kwargs.items()}
+        return system(*args, **plain)
 
     return checked
 

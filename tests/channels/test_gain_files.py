@@ -46,8 +46,8 @@ def test_the_example_is_what_its_script_makes():
     [
         (np.ones(3), {}, r"path must have gains of shape \[rounds, clients\] or .* got shape \(3,\)"),
         (np.ones((0, 3)), {}, r"got shape \(0, 3\)"),
-        (np.where(TABLE == 2, np.nan, TABLE), {}, r"finite gains other than 0, got \(?nan.* at \[1, 1\]"),
-        (np.where(TABLE == 2, 0, TABLE), {}, r"finite gains other than 0, got 0j at \[1, 1\]"),
+        (np.where(TABLE == 2, np.nan, TABLE), {}, r"finite gains other than 0 in float32, got \(?nan.* at \[1, 1\]"),
+        (np.where(TABLE == 2, 0, TABLE), {}, r"finite gains other than 0 in float32, got 0j at \[1, 1\]"),
         (TABLE, {"rounds": 3}, "path must have gains of 3 rounds, got 2"),
         (TABLE, {"rounds": 0}, "rounds must be an integer >= 1, got 0"),
         (TABLE, {"antenna": 0}, r"antenna must be None where there is one, got shape \(2, 3\)"),
@@ -73,3 +73,10 @@ def test_bad_names_and_numbers_of_clients(tmp_path):
     draw = wireless(towards_target(), fading=gains_from_file(EXAMPLE, antenna=0)).draw
     with pytest.raises(ValueError, match="gains must have a column for each of 5 clients, got 7"):
         draw(jax.random.key(0), (), jnp.int32(0), jnp.ones(5, int))
+
+
+@pytest.mark.parametrize("gain", [1e-60, 1e60, 1e-60 + 1e-60j])
+def test_gains_that_float32_cannot_hold_are_refused(tmp_path, gain):
+    np.save(tmp_path / "gains.npy", np.array([[1.0, gain]]))
+    with pytest.raises(ValueError, match=r"^path must have finite gains other than 0 in float32, got .* at \[0, 1\]"):
+        gains_from_file(tmp_path / "gains.npy")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.channels import constant, estimated, rayleigh, recorded, rician, turned
+from fedjax_priv.channels import constant, estimated, rayleigh, rayleigh_antennas, recorded, rician, turned
 from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.theory.wireless import estimated_coefficient, turned_coefficient
 from helpers import refuses
@@ -94,3 +94,15 @@ test_bad_arguments = refuses(
         "fading must be of gains that are fully known, got Pilots",
     ),
 )
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, np.float64(0), jnp.float32(0)])
+def test_gains_without_correlation_are_drawn_anew_whatever_the_type_of_zero(zero):
+    assert rayleigh(correlation=zero).rayleigh is True
+    assert rayleigh_antennas(correlation=zero).anew is True
+
+
+def test_a_correlation_that_is_traced_is_not_known_to_be_zero():
+    seen = []
+    jax.jit(lambda rho: seen.append((rayleigh(correlation=rho).rayleigh, rayleigh_antennas(correlation=rho).anew)))(0.0)
+    assert seen == [(False, False)]

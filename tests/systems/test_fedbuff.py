@@ -15,6 +15,7 @@ from fedjax_priv import Keep, simulate
 from fedjax_priv.clients import buffered, everyone
 from fedjax_priv.layers import average, coded_masks, discounted_mean, plain, plain_field, plain_ring, stack
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
+from fedjax_priv.status import Status
 from fedjax_priv.systems import fedbuff
 from fedjax_priv.theory import gaussian
 from helpers import Q, engine, refuses, remembering, rounds_of, same_bits, targets, towards_target
@@ -225,6 +226,32 @@ def test_updates_are_in_the_ball_once_they_are_rounded():
 def test_without_noise_nothing_is_proved():
     (entry,) = ledger(private(noise_multiplier=0.0), of_staleness(np.arange(10)), DATA, delta=1e-5)
     assert entry.proved.epsilon is None and "no noise" in entry.proved.why
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        dict(secure_sum=plain_field(), weight_levels=8),
+        dict(noise_multiplier=1.0, clip=1.0),
+        dict(max_jobs=3),
+        dict(concurrency=None),
+    ],
+)
+@pytest.mark.parametrize("per_client", [False, True])
+def test_a_mean_time_that_is_traced_and_out_of_range_fails_the_round(how, per_client):
+    """Also where the server adds noise to whatever comes, and where only the slowest client has no time."""
+    data = targets(12, 5)
+
+    @jax.jit
+    def status(mean_time):
+        one = system_of(mean_time=mean_time, **how)
+        return one.step(jax.random.key(0), one.init(jax.random.key(0), jnp.zeros(5), data), data)[1].status
+
+    times = lambda last: jnp.append(jnp.ones(11), last) if per_client else last
+    assert int(status(times(1.0))) == Status.OK
+    for bad in (-1.0, 0.0, np.inf):
+        assert int(status(times(bad))) in (Status.NOT_FINITE, Status.NOT_RECOVERED)
 
 
 test_bad_arguments = refuses(

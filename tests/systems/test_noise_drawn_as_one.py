@@ -12,7 +12,7 @@ import pytest
 from refusals import refused
 
 from fedjax_priv.base import ClientData
-from fedjax_priv.channels import rayleigh, recorded, turned
+from fedjax_priv.channels import constant, rayleigh, recorded, turned
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.status import Status
 from fedjax_priv.systems import wireless
@@ -141,6 +141,31 @@ def test_noise_of_any_strength_fits_the_sum():
     """Shares of the largest variance travel, not variances."""
     loud = system(noise_drawn="as one", noise_variance=np.full(K, 1e8), snr_db=None)
     assert int(jax.jit(loud.step)(KEY, loud.init(KEY, jnp.zeros(D), DATA), DATA)[1].status) == Status.OK
+
+
+@pytest.mark.parametrize("level", [1e-7, 3e-11, lambda round, gain: 1e-7 * gain.min()])
+def test_noise_arrives_at_any_level(level):
+    """The noise of users is as strong against the receiver's at a level that a fixed-point sum can hardly hold."""
+    small = 1e-7 if callable(level) else level
+    one = system(
+        noise_drawn="as one", noise_variance=0.5, receiver_noise=0.01 * small**2, level=level, snr_db=None,
+        participation=1.0, known_count=True, fading=constant(1.0),
+    )  # fmt: skip
+    data = ClientData(jnp.zeros((K, 10_000)), jnp.ones(K, jnp.int32))
+    info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(10_000), data), data)[1]
+    assert int(info.status) == Status.OK
+    assert K * float(info.direction.std()) == pytest.approx(np.sqrt(0.5 * K + 0.01), rel=0.03)
+
+
+def test_noise_is_never_lost_beside_that_of_others():
+    """A variance of 1e-16 of the largest, of the only client that sends."""
+    one = system(
+        noise_drawn="as one", noise_variance=np.append(np.full(K - 1, 1e-16), 1.0), receiver_noise=1e-20, level=1.0,
+        snr_db=None, participation=np.append(np.ones(K - 1), 0.0), known_count=True, fading=constant(0.7),
+    )  # fmt: skip
+    data = ClientData(jnp.zeros((K, 10_000)), jnp.ones(K, jnp.int32))
+    info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(10_000), data), data)[1]
+    assert np.sqrt(K - 1) * float(info.direction.std()) == pytest.approx(1e-8, rel=0.05)
 
 
 test_it_is_refused_where_the_server_receives_more_than_one_sum = refused(

@@ -224,10 +224,10 @@ test_bad_arguments = refuses(
     (dict(coins=3), "coins must not be given with masks='coded', got 3"),
     (dict(failure=0.1), "failure must not be given with masks='coded', got 0.1"),
     (dict(buffer_size=1), "buffer_size must be an integer >= 2, got 1"),
-    (dict(weight_levels=2), "levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 2"),
+    (dict(weight_levels=2), "weight_levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 2"),
     (
         dict(weight_levels=2**17),
-        "levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 131072",
+        "weight_levels must be from 4 to 65536, so that no factor is 0 up to staleness 14, got 131072",
     ),
     (
         dict(masks="one_shot", weight_levels=2**12),

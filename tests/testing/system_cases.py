@@ -3,6 +3,7 @@
 from fedjax_priv import server_noise, systems
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Stated
+from fedjax_priv.channels import estimated, rayleigh
 from fedjax_priv.clients import LocalSteps
 from fedjax_priv.clients.control_variates import corrected_step
 from fedjax_priv.testing import NUM_PARAMS as D
@@ -100,6 +101,10 @@ SYSTEMS = {
     "wireless, noise as one": lambda local, n, **how: systems.wireless(
         local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, participation=0.9, noise_drawn="as one", **how
     ),
+    "wireless, estimated": lambda local, n, **how: systems.wireless(
+        local, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, fading=estimated(rayleigh(), pilot_energy=99.0),
+        truncation=0.05, snr_db=60.0, power_control="bound", **how,
+    ),
     "blind_wireless": lambda local, n, **how: systems.blind_wireless(
         local, antennas=64, clip=9.0, noise_variance=1e-3, receiver_noise=1e-3, pilot_energy=1.0, **how
     ),
@@ -143,6 +148,6 @@ SYSTEMS = {
 BOUNDED = {name for name in SYSTEMS if "dp_fedavg" in name} | {"fedbuff, private", "secure_fedbuff, private"}
 RATE = 0.25
 PLACES = {name: [] if "," in name else [(2, 2)] for name in SYSTEMS}
-PLACES |= {"fedavg": [(2, 2), (1, 8), (2, 3)], "sparse_secagg": [(1, 8)]}
+PLACES |= {"fedavg": [(2, 2), (1, 8), (2, 3)], "sparse_secagg": [(1, 8)], "wireless, estimated": [(2, 2)]}
 """Blocks and devices beside blocks of 3 on one: with eight devices one of them has none of the seven clients, with
 three nothing divides. Every system is compiled anew for each, so only two systems go there."""

@@ -119,6 +119,7 @@ def compose(
     """
     if clip is not None:
         _validate.positive(clip=clip)
+    _validate.one_of((True, False), exact=exact)
     stack = _checked(
         Stack(
             num_clients, compress, private, secure, channel, aggregate, buffer_size, weigh, num_byzantine, attack,
@@ -139,6 +140,8 @@ def compose(
 def _checked(stack: Stack) -> Stack:
     for name, choices in _CHOICES.items():
         _validate.one_of(get_args(choices), **{name: getattr(stack, name)})
+    for name in ("error_feedback", "check_range"):
+        _validate.one_of((True, False), **{name: getattr(stack, name)})
     _validate.integer(num_clients=stack.num_clients)
     _validate.integer(at_least=0, num_byzantine=stack.num_byzantine)
     for name in ("buffer_size", "cohort_size"):

@@ -57,6 +57,8 @@ def checked(s: BufferSum) -> BufferSum:
     clip = s.clip if s.clip is None else _validate.positive(clip=s.clip)
     if s.weight_levels is not None and s.secure_sum is None:
         raise ValueError(f"weight_levels must not be given without secure_sum, got {s.weight_levels}")
+    if s.weight_levels is not None:
+        _validate.integer(weight_levels=s.weight_levels)
     if s.noise_multiplier is not None:
         _check_private(s)
     if s.secure_sum is not None:

@@ -3,15 +3,18 @@
 import math
 from typing import Literal, get_args
 
+import jax.numpy as jnp
+from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, Draw, Layer, Local
+from fedjax_priv.base import Aggregator, Algorithm, Draw, Key, Layer, Local, Received
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import buffered, weighed_by_staleness
 from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw
+from fedjax_priv.clients.staleness_factors import mean_factors
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.systems._arguments import Run, loss_rate
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -94,14 +97,32 @@ def fedbuff(
     )
     draw = _arrivals(num_clients, size, concurrency, max_staleness, max_jobs, job_law, mean_time)
     if weight_levels is not None:
+        mean_factors(draw.versions, {"staleness_power": staleness_power}, {"weight_levels": weight_levels})
         draw = weighed_by_staleness(draw, staleness_power, levels=weight_levels)
+    parts = parts_of(local, about)
     return federated_round(
         cohort=draw,
         channel=erasure(loss_rate(dropout), leave=leave),
         num_clients=num_clients,
-        **parts_of(local, about),
+        **parts | {"aggregate": _unless_unknown(mean_time, parts["aggregate"])},
         **run,
     )
+
+
+def _unless_unknown(mean_time: ArrayLike, rule: Aggregator) -> Aggregator:
+    """The rule, whose direction is NaN where a mean that is traced is out of range: the schedule alone fails no round.
+
+    Noise makes a direction of no upload at all, and the slowest of many clients is missed by nobody.
+    """
+    if not isinstance(mean_time, Tracer):
+        return rule
+    known = jnp.isfinite(_validate.array(_validate.positive, mean_time=mean_time)).all()
+
+    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
+        direction, state = rule.apply(key, state, received)
+        return jnp.where(known, direction, jnp.nan), state
+
+    return rule._replace(apply=apply)
 
 
 def _arrivals(
@@ -114,8 +135,6 @@ def _arrivals(
     mean_time: ArrayLike,
 ) -> Draw:
     """The draw of a round; an update counts up to five times the mean staleness if not given."""
-    if concurrency is not None:
-        _validate.integer(concurrency=concurrency)
     check_population(num_clients, size, concurrency)
     if max_staleness is None:
         max_staleness = math.ceil(5 * ((concurrency or num_clients) - 1) / size)

@@ -54,13 +54,15 @@ def sparse_fedavg(
       >>> system = sparse_fedavg(local, num_params=15_010, k=500, error_feedback=True, num_clients=20)
     """
     _validate.one_of(SPARSIFIERS, sparsifier=sparsifier)
+    _validate.one_of((True, False), error_feedback=error_feedback)
     dropout = loss_rate(dropout)
     sparsify = SPARSIFIERS[sparsifier](num_params, k, error_feedback=error_feedback)
+    factor = _per_draw(num_clients, cohort_size) / (1 - dropout)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
         layers=stack(
-            weigh=scale(_per_draw(num_clients, cohort_size) / (1 - dropout)),
+            weigh=scale(factor),
             sparsify=sparsify,
             send=plain_sparse(num_params, exact=exact),
         ),
@@ -76,6 +78,8 @@ def _per_draw(num_clients: int | None, cohort_size: int | None) -> float:
     if cohort_size is None:
         return 1.0
     _validate.integer(cohort_size=cohort_size)
+    if num_clients is not None:
+        _validate.integer(num_clients=num_clients)
     if num_clients is None or num_clients < cohort_size:
         raise ValueError(f"num_clients must be at least cohort_size = {cohort_size}, got {num_clients}")
     return num_clients / cohort_size

@@ -70,6 +70,7 @@ def analog_uploads(
       ValueError: an argument outside its range.
     """
     _validate.one_of(("multiple", "orthogonal"), access=access)
+    _validate.one_of(get_args(PowerControl), power_control=power_control)
     _validate.one_of((True, False), known_count=known_count)
     _validate.positive(clip=clip)
     power = None if snr_db is None else power_of_use(snr_db, receiver_noise)

@@ -1,15 +1,18 @@
 """FedAvg with digital uploads over a fading channel: quantized, coded, and one client after the other."""
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Algorithm, Draw, Local
+from fedjax_priv.base import Algorithm, Cohort, Draw, Key, Layer, Local
 from fedjax_priv.channels import erasure, outage, rayleigh
+from fedjax_priv.channels.outage_channel import MOST_BITS
 from fedjax_priv.clients import bernoulli, only_if
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, coded, common_coordinates, qsgd, stack
+from fedjax_priv.layers.sparsification import check_width
+from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
@@ -40,7 +43,7 @@ def digital_fedavg(
       k: coordinates sent, new random ones each round; all if not given.
       levels: of the quantizer, s; a coordinate takes `1 + ceil(log2(s + 1))` bits.
       snr_db: transmit SNR of a use of the channel, P / N0, in dB, in [-300, 300].
-      fixed_rate: bits a use, of clients that do not know their gains; Shannon's rate if not given.
+      fixed_rate: bits a use, up to 32, of clients that do not know their gains; Shannon's rate if not given.
       truncation: squared gain that a client must exceed to send. Shannon's rate of a weak link takes forever.
       cohort: who sends, and the gains of their links; everyone, in Rayleigh fading, if not given.
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
@@ -57,7 +60,9 @@ def digital_fedavg(
     truncation = _validate.non_negative(truncation=truncation)
     draw = bernoulli(1.0, fading=rayleigh()) if cohort is None else cohort
     _validate.part(Draw, "clients.round_robin(10, channels.rayleigh())", cohort=draw)
-    few = {} if k is None else {"few": common_coordinates(num_params, k)}
+    if fixed_rate is not None:
+        _validate.up_to(MOST_BITS, fixed_rate=fixed_rate)
+    few = _all_of(num_params) if k is None else {"few": common_coordinates(num_params, k)}
     return federated_round(
         cohort=only_if(draw, lambda who: jnp.square(who.gain) - truncation),
         local=local,
@@ -66,3 +71,15 @@ def digital_fedavg(
         aggregate=mean(),
         **run,
     )
+
+
+def _all_of(num_params: int) -> dict[str, Layer]:
+    """A layer that changes nothing, by name; it refuses updates of another size."""
+    _validate.integer(num_params=num_params)
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        del key, cohort
+        check_width(x, num_params)
+        return x
+
+    return {"all": stateless(encode)}

@@ -137,6 +137,8 @@ def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: Att
     nobody = isinstance(num_byzantine, int) and not num_byzantine
     if nobody and attack is not None:
         raise ValueError("num_byzantine must be at least 1 with attack, got 0: an attack of nobody would look harmless")
+    if clip is not None:
+        _validate.positive(clip=clip)
     above = {} if clip is None else {"clip": clipping(clip)}
     if noise_variance is not None:
         if clip is None:

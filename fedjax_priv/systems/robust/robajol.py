@@ -68,6 +68,8 @@ def robajol(
       >>> system = robajol(local, num_clients=20, num_params=15_010, num_byzantine=2)
     """
     _validate.one_of(("after", "before"), noise=noise)
+    _validate.one_of((True, False), dense=dense)
+    _validate.integer(num_params=num_params)
     bound, sigma = _validate.positive(clip=clip), _validate.non_negative(noise_multiplier=noise_multiplier)
     aggregate = centered_clipping() if aggregate is None else aggregate
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)

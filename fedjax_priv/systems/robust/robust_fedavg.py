@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Array
 
+from fedjax_priv import _validate
 from fedjax_priv.aggregators import centered_clipping
 from fedjax_priv.attacks import Attack
 from fedjax_priv.base import Aggregator, Algorithm, Local
@@ -56,6 +57,8 @@ def robust_fedavg(
       >>> system = robust_fedavg(local, num_clients=20, aggregate=rule, num_byzantine=2)
     """
     aggregate = centered_clipping() if aggregate is None else aggregate
+    if cohort_size is not None:
+        _validate.integer(num_clients=num_clients, cohort_size=cohort_size)
     size = num_clients if cohort_size is None else cohort_size
     buffers(size, 1, num_byzantine, aggregate, in_the_clear=True)
     if aggregate.trusted_row and cohort_size is not None:

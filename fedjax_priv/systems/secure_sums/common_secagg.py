@@ -58,6 +58,7 @@ def common_secagg(
     """
     size, dropout = secure_cohort(num_clients, None), loss_rate(dropout)
     _validate.integer(num_params=num_params)
+    _validate.one_of((True, False), error_feedback=error_feedback)
     common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
     masks, run = MASKS.split(how)
     own = secure_sum is None

@@ -110,6 +110,7 @@ def distributed_dp_fedavg(
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     _validate.one_of(NOISE, noise=noise)
     _validate.integer(num_params=num_params)
+    _validate.integer(at_least=2, bits=bits)
     _validate.known(noise_multiplier=noise_multiplier, deviations=deviations)
     _validate.non_negative(noise_multiplier=noise_multiplier)
     _validate.positive(deviations=deviations)

@@ -111,6 +111,9 @@ def secure_fedbuff(
     buffer_size = min(10, num_clients) if buffer_size is None else buffer_size
     _validate.integer(at_least=2, buffer_size=buffer_size)
     check_population(num_clients, buffer_size, concurrency)
+    _validate.integer(at_least=0, coins=coins)
+    _validate.known(failure=failure)
+    _validate.fraction(below_one=True, failure=failure)
     code, rest = CODE.split(how)
     members, run = COMMITTEE.split(rest)
     about = {"group_size": buffer_size, "threshold": threshold, "elide": code.pop("elide", False)}
@@ -142,9 +145,6 @@ def _finest(terms: int, longest: float) -> float:
 
 def _one_shot(num_params: int, largest: int, coins: int, failure: float, about: dict[str, Any]) -> Layer:
     """Masks whose errors, each times a factor of at most `largest`, are rounded away."""
-    _validate.integer(at_least=0, coins=coins)
-    _validate.known(failure=failure)
-    _validate.fraction(below_one=True, failure=failure)
     size = about["group_size"]
     given = f"buffer_size = {size}, weight_levels = {largest}, coins = {coins} and failure = {failure:g}"
     spacing = fitting_spacing(spacing_of_weighed(size, coins, num_params, float(failure), largest), size, given)

@@ -72,6 +72,7 @@ def sparse_secagg(
     _validate.one_of(("expected", "survivors"), normalize=normalize)
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     alpha = _validate.fraction(above_zero=True, alpha=alpha)
+    _validate.positive(alpha=alpha)
     masks, run = MASKS.split(how)
     mask = sparse_masks(alpha=alpha, group_size=size, **masks)
     noise = distributed_noise(clip, noise_variance, levels, max_terms=size, group_size=1)

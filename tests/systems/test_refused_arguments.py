@@ -1,0 +1,156 @@
+"""Arguments of several systems that are refused by the name that the caller knows, before a part is built of them."""
+
+import functools
+import re
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import numpy as np
+import pytest
+
+from fedjax_priv import channels, clients, systems
+from fedjax_priv.layers import plain_field
+from helpers import cohort_of, targets, towards_target
+
+
+@pytest.fixture(autouse=True)
+def without_checks_of_annotations():
+    """As users call these functions: tests check annotations before a function can say what is wrong."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+def of(system, **usual):
+    return functools.partial(getattr(systems, system), towards_target(), **usual)
+
+
+SHARE, FEDREP = of("share", num_clients=6), of("fedrep", num_clients=6, num_params=12)
+ROBAJOL = of("robajol", num_clients=6, num_params=12)
+COMMON = of("common_secagg", num_clients=6, num_params=5, alpha=0.5)
+SPARSE = of("sparse_fedavg", num_params=5, k=2)
+COMPOSE = of("compose", num_clients=6, num_params=5)
+TRAIN = functools.partial(clients.fedsgd, lambda params, x: x @ params)
+LOCAL = functools.partial(
+    clients.local_sgd, lambda params, x: x @ params, learning_rate=0.1, batch_size=2, num_steps=1, momentum=0.5
+)
+
+
+@pytest.mark.parametrize("value", ["no", 1, None, np.array([True])])
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        (SHARE, "in_the_clear"),
+        (FEDREP, "in_the_clear"),
+        (FEDREP, "check_range"),
+        (ROBAJOL, "dense"),
+        (COMMON, "error_feedback"),
+        (SPARSE, "error_feedback"),
+        (SPARSE, "exact"),
+        (COMPOSE, "error_feedback"),
+        (COMPOSE, "check_range"),
+        (COMPOSE, "exact"),
+        (LOCAL, "carry_momentum"),
+        (channels.multiple_access, "known_count"),
+        (channels.true_gains, "known_count"),
+        (channels.antenna_array, "every_antenna"),
+    ],
+)
+def test_a_flag_is_a_truth_value(part, name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be one of True, False, got {re.escape(repr(value))}"):
+        part(**{name: value})
+    part(**{name: np.False_})
+
+
+def traced(part, **usual):
+    """The part, given one number that is traced."""
+
+    def build(**given):
+        ((name, value),) = given.items()
+        return jax.eval_shape(lambda value: part(**usual, **{name: value}) and None, value)
+
+    return build
+
+
+SECURE_FEDBUFF = of("secure_fedbuff", num_clients=6, num_params=5, buffer_size=2)
+FEDBUFF = of("fedbuff", num_clients=6, buffer_size=2)
+IN_FIELD = functools.partial(FEDBUFF, secure_sum=plain_field())
+DISTRIBUTED = of("distributed_dp_fedavg", num_clients=6, num_params=5)
+DIGITAL = of("digital_fedavg", num_params=5)
+WEIGHED = functools.partial(clients.weighed_by_staleness, clients.buffered(2, 3, max_staleness=9), levels=64)
+ROBUST = of("robust_fedavg", num_clients=6)
+COHORTS = [of(name) for name in ("fedavg", "fednova")] + [
+    of("scaffold", num_clients=6), of("secagg", num_clients=6), of("sparse_secagg", num_clients=6, alpha=0.5),
+    functools.partial(SPARSE, num_clients=6), ROBUST, of("dp_fedavg", num_clients=6), DISTRIBUTED,
+]  # fmt: skip
+CLIPPED = [
+    of("secagg", num_clients=6), of("sparse_secagg", num_clients=6, alpha=0.5), of("over_the_air_vote"),
+    of("two_tone_vote"), of("wireless"), FEDREP, ROBAJOL, of("blind_wireless", antennas=2), COMPOSE,
+]  # fmt: skip
+
+VOTE = of("majority_vote")
+CASES = [
+    (SECURE_FEDBUFF, {"staleness_power": 2.0}, "weight_levels must be from 197 to 65536, so that no factor is 0 up to"),
+    (of("secure_fedbuff", num_clients=100_000, num_params=5), {}, "weight_levels must be from 224 to 65536"),
+    (functools.partial(IN_FIELD, weight_levels=8), {"staleness_power": 2.0}, "weight_levels must be from 197 to 65536"),
+    (SECURE_FEDBUFF, {"staleness_power": 4e2}, "staleness_power must be at most 4.202 up to staleness 13, so"),
+    (WEIGHED, {"power": 400.0}, "power must be at most 4.816 up to staleness 9, so .* got 400.0"),
+    (WEIGHED, {"levels": 2}, "levels must be from 4 to 65536, .* up to staleness 9, got 2"),
+    (traced(SECURE_FEDBUFF), {"staleness_power": 0.5}, "staleness_power must be known"),
+    (traced(SECURE_FEDBUFF), {"failure": 0.1}, "failure must be known"),
+    (SECURE_FEDBUFF, {"coins": "3"}, "coins must be an integer >= 0, got '3'"),
+    (SECURE_FEDBUFF, {"concurrency": "3"}, "concurrency must be an integer >= 1, got '3'"),
+    (FEDBUFF, {"concurrency": "3"}, "concurrency must be an integer >= 1, got '3'"),
+    (IN_FIELD, {"weight_levels": "8"}, "weight_levels must be an integer >= 1, got '8'"),
+    (IN_FIELD, {"weight_levels": 0}, "weight_levels must be an integer >= 1, got 0"),
+    (channels.estimated, {"fading": channels.rayleigh, "pilot_energy": 9.0}, "fading must be a Fading, such as"),
+    (channels.outage, {"fixed_rate": 600}, r"fixed_rate must be a number in \(0, 32\], got 600"),
+    (channels.outage, {"fixed_rate": np.float64(600)}, r"fixed_rate must be a number in \(0, 32\]"),
+    (DIGITAL, {"fixed_rate": 600}, r"fixed_rate must be a number in \(0, 32\], got 600"),
+    *[(DIGITAL, {"num_params": value}, "num_params must be an integer >= 1") for value in ("1", np.nan, None, -1)],
+    *[(VOTE, {"num_clients": value}, "num_clients must be an integer >= 1") for value in (2.5, "6", True)],
+    (of("dp_fedavg", num_clients=6), {"noise": "x"}, "noise must be a ServerNoise, such as server_noise.banded"),
+    *[(DISTRIBUTED, {"bits": value}, "bits must be an integer >= 2, got") for value in (None, [1], 1)],
+    (DISTRIBUTED, {"noise": [1]}, "noise must be one of 'discrete_gaussian', 'skellam', got"),
+    *[(ROBAJOL, {"num_params": value}, "num_params must be an integer >= 1") for value in (None, np.nan)],
+    (SPARSE, {"sparsifier": [1]}, "sparsifier must be one of 'rand_k', 'top_k', got"),
+    (SPARSE, {"num_clients": "6", "cohort_size": 2}, "num_clients must be an integer >= 1, got '6'"),
+    (channels.gains_from_file, {"path": None}, "path must be that of a .npy or .npz file, got None"),
+    (of("wireless"), {"power_control": "x"}, "power_control must be one of 'gradient', 'bound', 'signal', got 'x'"),
+    (of("sparse_secagg", num_clients=6), {"alpha": 1e-60}, "alpha must be 0 or of magnitude from 1.2e-38"),
+    *[(part, {"clip": -1}, "clip must be a finite number > 0, got -1") for part in CLIPPED],
+    *[(part, {"cohort_size": bad}, "cohort_size must be an integer >= [12]") for part in COHORTS for bad in (0, "1")],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "given", "said"), CASES, ids=range(len(CASES)))
+def test_an_argument_is_refused_by_the_name_that_the_caller_knows(part, given, said):
+    with pytest.raises(ValueError, match=f"^{said}"):
+        part(**given)
+
+
+def test_the_least_number_of_levels_that_a_message_names_is_enough():
+    SECURE_FEDBUFF(staleness_power=2.0, weight_levels=197)
+    WEIGHED(power=4.8, levels=2**16)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [(DISTRIBUTED, "num_params"), (SPARSE, "num_params"), (FEDREP, "num_params")]
+)
+def test_integers_of_numpy_are_integers(part, name):
+    part(**{name: np.int64(12)})
+
+
+@pytest.mark.parametrize("k", [None, 2])
+def test_a_number_of_parameters_that_is_not_the_models_is_refused(k):
+    one, data = DIGITAL(num_params=999, k=k, mesh=None), targets(3, 5)
+    state = one.init(jax.random.key(0), jnp.zeros(5), data)
+    with pytest.raises(ValueError, match="^num_params must be the size of an update, 5, got 999"):
+        one.step(jax.random.key(0), state, data)
+
+
+def test_a_rate_that_is_traced_and_out_of_range_loses_every_upload():
+    who = cohort_of(2)
+    arrivals = jax.jit(lambda rate: channels.outage(rate).transmit(jax.random.key(0), (), who)[1])
+    assert arrivals(0.4).all() and not arrivals(600.0).any() and not arrivals(-1.0).any()
