@@ -189,8 +189,9 @@ def one_of(allowed: Any, **values: Any) -> None:
 
 
 def _is_choice(value: Any, choice: Any) -> bool:
-    """Whether it is that value of that type, as True is not 1."""
-    return isinstance(value, type(choice)) and _is_bool(value) == _is_bool(choice) and value == choice
+    """Whether it is that value and of its kind: 1.0 is 1, but True is not."""
+    kind = int | float if isinstance(choice, int) else type(choice)
+    return isinstance(value, kind) and _is_bool(value) == _is_bool(choice) and value == choice
 
 
 def part(kind: type, example: str, **values: Any) -> None:

@@ -196,7 +196,7 @@ def _least(value: ArrayLike) -> float:
 
 
 def _by_client(client: np.ndarray, **given: ArrayLike) -> np.ndarray:
-    """The number of each client, from one for all or one for each of the population."""
+    """The number of each client, from one for all or one per client of the population."""
     ((name, value),) = given.items()
     value = np.asarray(value, np.float64)
     if value.ndim == 0:

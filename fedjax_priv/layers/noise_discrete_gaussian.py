@@ -60,7 +60,7 @@ def _table(scale: float) -> AliasTable:
     """Of magnitudes, but for larger ones, which have a probability below 2**-63."""
     k = np.arange(int(10 * scale) + 2)
     with np.errstate(divide="ignore", over="ignore"):
-        weight = np.exp(-(k**2) / (2 * scale**2)) if scale**2 else (k == 0).astype(float)
+        weight = np.exp(-(k**2) / (2 * scale**2)) if scale else (k == 0).astype(float)
     weight[1:] *= 2
     probability = weight / weight.sum()
     largest = int(np.flatnonzero(np.rint(probability * 2.0**BITS))[-1])

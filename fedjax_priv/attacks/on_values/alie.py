@@ -18,8 +18,8 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
 
     Args:
       z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
-        compute it from the numbers of clients and of Byzantine ones that take part; `baruch_z` says where that is
-        below 0 or not finite.
+        compute it from the numbers of clients and of Byzantine ones that take part. That is below 0 for 1 of an even
+        number, and not finite for 1 of 2 or if more than half are Byzantine.
       ddof: 0 for the standard deviation of a population, 1 for that of a sample.
       sign: side of the mean: -1 below it, 1 above it.
 
