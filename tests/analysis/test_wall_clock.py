@@ -163,7 +163,7 @@ def test_cohorts_of_several_sizes():
     ))  # fmt: skip
     counted = [run.counted.any("client").values for run in alone]
     assert all(some.any() and not some.all() for some in counted)
-    how = {"compute_seconds": np.arange(1.0, 7), "bandwidth": np.linspace(900, 100, 6), "latency": 0.1}
+    how = {"compute_seconds": np.arange(6.0, 0, -1), "bandwidth": np.linspace(100, 900, 6), "latency": 0.1}
     seconds = run_seconds(result, **how)
     for found, run in zip(seconds, alone, strict=True):
         np.testing.assert_allclose(found, run_seconds(run, **how), rtol=1e-12)

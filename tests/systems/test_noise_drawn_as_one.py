@@ -14,6 +14,7 @@ from refusals import refused
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, rayleigh, recorded, turned
 from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.layers.noise_as_one import deviation_of_sum, numbers_for_noise
 from fedjax_priv.status import Status
 from fedjax_priv.systems import wireless
 from helpers import same_bits, towards_target
@@ -173,3 +174,14 @@ test_it_is_refused_where_the_server_receives_more_than_one_sum = refused(
     ({"fading": turned(rayleigh(), deviation=0.5)}, "noise_drawn must be 'by client' unless"),
     by=lambda how: system(**{"noise_drawn": "as one", "snr_db": None} | how),
 )
+
+
+@pytest.mark.parametrize("deviation", [1.0, 3e-5, 1e-9])
+@pytest.mark.parametrize("level", [1.0, 1e-3, 1e-12])
+def test_noise_is_never_less_than_stated_however_small_its_share(deviation, level):
+    """Numbers travel in steps of 2^-45, and what is beyond is cut off."""
+    level = jnp.float32(level)
+    sent = np.asarray(numbers_for_noise(jnp.full(4, deviation, jnp.float32), 1.0, level), np.float64)
+    sums = jnp.asarray(np.floor(sent * 2.0**45).sum(0, keepdims=True) / 2.0**45, jnp.float32)
+    found = float(deviation_of_sum(sums, 1.0, jnp.array([4]))[0, 0])
+    assert found >= float(level) * 2 * deviation * (1 - 1e-6)
