@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 LEAST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
-"""Of the float32 numbers above 0; XLA takes smaller ones for 0."""
+"""Magnitudes of float32 numbers other than 0; XLA takes smaller ones for 0."""
 
 
 def _fail(name: str, value: Any, allowed: str) -> None:
@@ -71,10 +71,10 @@ def known(**values: Any) -> None:
 
 
 def _held(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
-    """As `_numbers`; a program must be able to hold them, too."""
+    """As `_numbers`; float32 must hold them, too: as neither 0 nor infinity, unless they are."""
     last = _numbers(values, fits, allowed)
     held = lambda x: x == 0 or LEAST <= abs(x) <= LARGEST
-    _numbers(values, held, f"0 or of magnitude from {LEAST:.2g} to {LARGEST:.2g}, as of float32")
+    _numbers(values, held, f"a number that float32 holds, of magnitude {LEAST:.2g} to {LARGEST:.2g}")
     return last
 
 

@@ -39,8 +39,8 @@ class Sent(NamedTuple):
     clear: PyTree = ()  # [b, ...], not summed: the server gets each client's
     measured: PyTree = ()  # name -> numbers [b] or [b, m], for the reader of a run; not sent
     valid: PyTree = ()  # bool [b], whether the server accepts the upload's proof of validity; (): none is asked for
-    unused: Any = ()  # integer, places at the end of every row that layers below do not send; (): none
-    each: Any = ()  # integer, how many of `bits` a place costs; (): not so many for each
+    unused: Any = ()  # integer, places at the end of every row that layers below leave out of their bits; (): none
+    each: Any = ()  # integer, bits of a place, if each place costs the same; (): it does not
 
 
 class Kept(NamedTuple):

@@ -40,9 +40,9 @@ def conspar(
     A client proposes n coordinates: those of its n largest magnitudes, each replaced with probability alpha by a random
     coordinate outside the ones it keeps. The server announces the union I in ascending order; the client sends its
     values on I and keeps the others for its next update, or all of them if its upload is lost. I takes up to K = min(m
-    n, d) places. Unused places are zero and cost no bits, so a layer below that sends a message must send so many bits
-    for each value (`base.Sent`), as masks of all coordinates do. A proposal that is not n distinct coordinates is
-    ignored. The layer looks across clients: O(m d) memory.
+    n, d) places. Unused places are zero and cost no bits, so layers below must send the same number of bits for every
+    value and say it (`base.Sent.each`), as masks of all coordinates do. A proposal that is not n distinct coordinates
+    is ignored. The layer looks across clients: O(m d) memory.
 
     The phase "propose" counts proposals up and the union down, indices of ceil(log2 d) bits; the phase "model" counts
     the aggregate on I, 32 bits a value, since clients know the rest of the model.
@@ -56,8 +56,7 @@ def conspar(
     Raises:
       ValueError: a size is not an integer >= 1, `num_coordinates` is above `num_params`, alpha is outside [0, 1] (a
         traced one sets `NOT_FINITE`), `attack` is no function of four arguments or, when a round is traced, updates or
-        the attack's proposals have another shape, or a layer
-        below counts bits in another way.
+        the attack's proposals have another shape, or a layer below does not say what a value costs.
 
     Source: FedREP, Section 3 and Algorithm 1.
 

@@ -36,7 +36,7 @@ def risefl_bits(num_params: int) -> int:
 
 
 EACH: Mapping[str, int | tuple] = MappingProxyType({"rofl": (), "risefl": 8 * 32})
-"""Bits of a proof for each coordinate; (): not so many for each."""
+"""Bits of a proof for each coordinate, if all cost the same; (): they do not."""
 
 PROOF_BITS: Mapping[str, Callable[[int], int]] = MappingProxyType({"rofl": rofl_bits, "risefl": risefl_bits})
 """By scheme: bits of a client's proof for d coordinates."""

@@ -20,8 +20,8 @@ LARGEST = 2.0**31 - 128
 def quantize(levels: float | Array, max_terms: int) -> Layer:
     """`phi(c Q_c(x))` with `c = levels` (SparseSecAgg, eqs. 15-17), decoded to a sum of `Q_c(x)`.
 
-    `Q_c(x)` is a random multiple of 1/c with variance at most 1/(4 c^2). Its mean is `x`, or less than 2**-24 of a grid
-    point above, where `c x` is no multiple of 2**-24: draws have 24 bits.
+    `Q_c(x)` is a random multiple of 1/c with variance at most 1/(4 c^2). Draws have 24 bits, so its mean is above `x`
+    by less than 2**-24 of a grid point, and is `x` if `c x` is a multiple of 2**-24.
 
     Args:
       levels: grid points c per unit; if c is a power of two, `c x` is exact.
@@ -69,7 +69,9 @@ def _limit(max_terms: int) -> int:
     _validate.integer(max_terms=max_terms)
     half = (int(field.Q) - 1) // 2
     if max_terms > half // 2:
-        raise ValueError(f"max_terms must be at most (q-1)/4 = {half // 2}, or no value but 0 fits, got {max_terms}")
+        raise ValueError(
+            f"max_terms must be at most (q-1)/4 = {half // 2}, so that a value other than 0 fits, got {max_terms}"
+        )
     return half // max_terms - 1
 
 
@@ -84,5 +86,5 @@ def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
 
 
 def drawn(seed: UInt32[Array, " 2"], time: int | Array, d: int) -> Float[Array, " d"]:
-    """Uniform on multiples of 2**-24 in [0, 1), new each time; below f with probability f, rounded up to such a one."""
+    """Uniform on the multiples of 2**-24 in [0, 1), new each time. P[u < f] is f, rounded up to such a multiple."""
     return (philox.words(seed, "stochastic rounding", time, d) >> 8).astype(jnp.float32) * 2.0**-24

@@ -107,8 +107,10 @@ def _of_places_in_use(name: str, sent: Sent, unused: Any) -> Any:
     if isinstance(unused, tuple) or _is_free(sent):
         return sent.bits
     if isinstance(sent.each, tuple):
-        few = "as a layer above leaves some unused"
-        raise ValueError(f"{name} must send so many bits for each value (Sent.each), {few}")
+        raise ValueError(
+            f"{name} must send the same number of bits for every value, and say it in Sent.each, since a layer above "
+            "leaves values out"
+        )
     return sent.bits - jnp.uint32(sent.each) * unused
 
 

@@ -19,7 +19,7 @@ from fedjax_priv.layers.sparsification import Sparse
 Sets = UInt32[Array, "n w"]
 """One set of coordinates per client, as `layers.secure_sum.bitmap` packs them."""
 
-ROSTERS = (sharing.Roster, committee.Roster, Members)
+_ROSTERS = (sharing.Roster, committee.Roster, Members)
 """What everybody knows of a round of masks at all coordinates."""
 
 
@@ -48,7 +48,7 @@ def _selects(view: View, layer: str) -> bool:
     """Whether it sends a bitmap of coordinates, or masks all of them."""
     located = view.clear[layer]
     if isinstance(located, tuple):
-        return isinstance(view.public.get(layer), ROSTERS)
+        return isinstance(view.public.get(layer), _ROSTERS)
     return getattr(located, "dtype", None) == jnp.uint32 and located.ndim == 2
 
 

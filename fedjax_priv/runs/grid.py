@@ -46,8 +46,7 @@ def checked_grid(axes: Mapping[str, Axis]) -> Grid:
     if not isinstance(axes, Mapping) or not axes:
         got = type(axes).__name__ if axes else "none"
         raise ValueError(f"axes must be a dict with at least one axis, such as {{'seed': range(3)}}, got {got}")
-    used = result_dataset.RESERVED | result_dataset.IN_THE_LOG
-    if taken := [name for name in axes if name in used or not name or "/" in name]:
+    if taken := [name for name in axes if name in result_dataset.TAKEN or not name or "/" in name]:
         raise ValueError(f"axes must have names without a slash that results and logs do not use, got {taken}")
     labels = tuple(_labels(name, axis) for name, axis in axes.items())
     values = tuple(tuple(map(_plain, axis.values() if isinstance(axis, Mapping) else axis)) for axis in axes.values())

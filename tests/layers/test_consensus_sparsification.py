@@ -192,7 +192,7 @@ def test_unused_places_cost_no_bits_whatever_a_place_costs(below, each, more):
 )
 def test_messages_that_are_not_so_many_bits_for_each_value_are_refused(below):
     layer, name = stack(vote=conspar(D, K), **below), [*below][-2 if "proof" in below else -1]
-    with pytest.raises(ValueError, match=rf"^{name} must send so many bits for each value \(Sent.each\)"):
+    with pytest.raises(ValueError, match=rf"^{name} must send the same number of bits for every value"):
         run_layer(layer, KEY, vectors(), cohort_of(M), survivors(M))
 
 

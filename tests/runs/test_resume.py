@@ -11,55 +11,15 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 import xarray as xr
+from kept_runs import DATA, ROUNDS, D, N, plain, run, stopped, velocity
 
-from fedjax_priv import Keep, data, simulate
-from fedjax_priv.base import ClientData, Local
-from fedjax_priv.clients import sample
+from fedjax_priv import Keep
 from fedjax_priv.runs import simulation
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.records import log_file, manifest, run_folder
-from fedjax_priv.systems import fedavg
-from helpers import mesh_of, remembering, targets
-
-D, N, ROUNDS, KEY = 8, 8, 6, jax.random.key(5)
-DATA = targets(N, D)
-POOL = data.pool_of(ClientData(np.asarray(DATA.examples)[:, None], np.minimum(np.asarray(DATA.count), 1)))
-
-
-def velocity():
-    """Local training with a memory `[n, d]`, as momentum or error feedback have."""
-
-    def apply(key, memory, params, samples, who):
-        x = samples.examples.reshape(-1, D)
-        memory = memory / 2 + (params[None, :] - x)
-        return memory, memory, jnp.square(memory).mean(1)
-
-    return Local(lambda n, params: jnp.zeros((n, D)), apply)
-
-
-def run(samples=DATA, *, rate=0.5, key=KEY, params=None, rounds=ROUNDS, every=1, devices=2, local=None, **how):
-    system = fedavg(local or remembering(), cohort_size=3, dropout=0.2, server=optax.sgd(rate), mesh=mesh_of(devices))
-    params = jnp.zeros(D) if params is None else params
-    evaluate = how.pop("evaluate", lambda w: {"norm": jnp.square(w).sum()})
-    return simulate(system, key, params, samples, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
-
-
-def plain(result):
-    return result.drop_attrs().drop_vars("seconds")
-
-
-def stop_at(round):
-    """A hook through which SIGTERM arrives after a round."""
-    return lambda record: record["round"] == round and os.kill(os.getpid(), signal.SIGTERM)
-
-
-def stopped(folder, *args, at=3, **how):
-    with pytest.raises(SystemExit) as stop:
-        run(*args, keep=Keep(folder, every=how.pop("checkpoint", None)), log=stop_at(at), **how)
-    assert stop.value.code == 128 + signal.SIGTERM
+from helpers import targets
 
 
 @pytest.fixture(scope="module")
@@ -358,47 +318,6 @@ def test_a_full_disk_loses_nothing_in_memory_nor_in_the_folder(tmp_path, monkeyp
     assert len(records) < ROUNDS, "and all of it once the result could not be written"
     xr.testing.assert_identical(plain(again), plain(whole))
     assert [record["round"] for record in log_file.read(tmp_path / "a")] == [*range(ROUNDS + 1)]
-
-
-def test_a_pool_is_the_population_on_the_devices_bit_for_bit(tmp_path):
-    """Cohorts of 3 out of 8 return: what they carried comes back by client. Stopped and resumed as well."""
-    samples = ClientData(POOL.fetch(np.arange(N)), POOL.count)
-    there = run(samples, local=velocity())
-    assert len(np.unique(there.client_id)) < there.client_id.size
-    pooled = run(POOL, local=velocity())
-    xr.testing.assert_identical(plain(pooled), plain(there))
-    stopped(tmp_path / "a", POOL, local=velocity())
-    resumed = run(POOL, local=velocity(), keep=Keep(tmp_path / "a", resume=True))
-    xr.testing.assert_identical(plain(resumed), plain(there))
-
-
-def unreadable(ids):
-    """Only the first client's samples can be read."""
-    if len(ids) > 1:
-        raise OSError("no such file")
-    return POOL.fetch(ids)
-
-
-def test_what_a_pool_cannot_run():
-    system = fedavg(velocity(), cohort_size=3, mesh=None)
-    simulate_pool = lambda system, pool=POOL: simulate(system, KEY, jnp.zeros(D), pool, rounds=1, progress=False)
-    with pytest.raises(ValueError, match="algorithm must have a draw, as from federated_round"):
-        simulate_pool(system._replace(draw=None))
-    uneven = velocity()._replace(init=lambda n, params: jnp.zeros((n, D)) + jnp.arange(n, dtype=jnp.float32)[:, None])
-    with pytest.raises(ValueError, match="must give all clients the same initial state"):
-        simulate_pool(fedavg(uneven, cohort_size=3))
-    with pytest.raises(SimulationError, match="no such file"):
-        simulate_pool(system, POOL._replace(fetch=unreadable))
-
-
-def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():
-    system = fedavg(remembering(), cohort_size=3)
-    state = system.init(KEY, jnp.zeros(D), DATA)
-    ahead, _ = system.draw(KEY, state.draw, state.round, DATA.count)
-    _, info = jax.jit(system.step)(KEY, state, DATA)
-    np.testing.assert_array_equal(ahead.client, info.client)
-    other, _ = sample(3).apply(KEY, (), state.round, DATA.count)
-    assert not np.array_equal(other.client, info.client)  # the control: another key
 
 
 def test_resume_is_yes_or_no(tmp_path):

@@ -277,7 +277,7 @@ test_bad_arguments = refuses(
     (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
     (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
     (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"unlike any .* got \['loss'\]"),
-    (dict(evaluate=lambda params: {"failed": params["w"].sum()}), r"or name in the log, got \['failed'\]"),
+    (dict(evaluate=lambda params: {"failed": params["w"].sum()}), r"or entry of the log, got \['failed'\]"),
     (dict(evaluate=lambda params: {"test/a": params["w"].sum()}), r"without a slash.* got \['test/a'\]"),
 )
 

@@ -54,10 +54,9 @@ def compile_evaluation(
     scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1]
     if not isinstance(metrics, dict) or not all(map(scalar, metrics.values())):
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
-    used = result_dataset.RESERVED | result_dataset.IN_THE_LOG | {*named}
-    if taken := [name for name in metrics if name in used or not name or "/" in name]:
+    if taken := [name for name in metrics if name in result_dataset.TAKEN | {*named} or not name or "/" in name]:
         raise ValueError(
-            "evaluate must name its metrics without a slash and unlike any axis or variable of the result or name in "
+            "evaluate must name its metrics without a slash and unlike any axis, variable of the result or entry of "
             f"the log, got {taken}"
         )
     program = lowered.compile()

@@ -15,9 +15,9 @@ from fedjax_priv.status import describe
 VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
 RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because", "epsilon", "adversary"}
-"""Names of the result of a run or a sweep, which metrics and axes must leave alone."""
-IN_THE_LOG = {"wave", "chunk", "round", "seconds", "loss", "megabytes", "failed", "metrics"}
-"""Names of the entries of a log, which metrics and axes must leave alone as well."""
+"""Names of the result of a run or a sweep, which what is measured or observed must leave alone."""
+TAKEN = RESERVED | {"wave", "chunk", "megabytes", "failed", "metrics"}
+"""Those and the names of a log's entries, which metrics and axes must leave alone."""
 
 
 class Chunk(NamedTuple):

@@ -109,7 +109,7 @@ def dp_fedavg(
     if secure:
         masks = with_threshold(masks, sampled, num_clients, dropout, leave)
     noise = independent() if noise is None else noise
-    _validate.part(ServerNoise, "server_noise.banded(32)", noise=noise)
+    _validate.part(ServerNoise, "server_noise.independent()", noise=noise)
     check_bands(noise, sampled.participation)
     about = local, sampled, Weights(weight_cap, mean_weight), noise, noise_multiplier
     if clip_quantile is not None:

@@ -1,0 +1,56 @@
+"""Runs whose samples stay on the host, in a pool: the same bits, and what it cannot run."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from kept_runs import DATA, KEY, POOL, D, N, plain, run, stopped, velocity
+
+from fedjax_priv import Keep, simulate
+from fedjax_priv.base import ClientData
+from fedjax_priv.clients import sample
+from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.systems import fedavg
+from helpers import remembering
+
+
+def test_a_pool_is_the_population_on_the_devices_bit_for_bit(tmp_path):
+    """Cohorts of 3 out of 8 return: what they carried comes back by client. Stopped and resumed as well."""
+    samples = ClientData(POOL.fetch(np.arange(N)), POOL.count)
+    there = run(samples, local=velocity())
+    assert len(np.unique(there.client_id)) < there.client_id.size
+    pooled = run(POOL, local=velocity())
+    xr.testing.assert_identical(plain(pooled), plain(there))
+    stopped(tmp_path / "a", POOL, local=velocity())
+    resumed = run(POOL, local=velocity(), keep=Keep(tmp_path / "a", resume=True))
+    xr.testing.assert_identical(plain(resumed), plain(there))
+
+
+def unreadable(ids):
+    """Only the first client's samples can be read."""
+    if len(ids) > 1:
+        raise OSError("no such file")
+    return POOL.fetch(ids)
+
+
+def test_what_a_pool_cannot_run():
+    system = fedavg(velocity(), cohort_size=3, mesh=None)
+    simulate_pool = lambda system, pool=POOL: simulate(system, KEY, jnp.zeros(D), pool, rounds=1, progress=False)
+    with pytest.raises(ValueError, match="algorithm must have a draw, as from federated_round"):
+        simulate_pool(system._replace(draw=None))
+    uneven = velocity()._replace(init=lambda n, params: jnp.zeros((n, D)) + jnp.arange(n, dtype=jnp.float32)[:, None])
+    with pytest.raises(ValueError, match="must give all clients the same initial state"):
+        simulate_pool(fedavg(uneven, cohort_size=3))
+    with pytest.raises(SimulationError, match="no such file"):
+        simulate_pool(system, POOL._replace(fetch=unreadable))
+
+
+def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():
+    system = fedavg(remembering(), cohort_size=3)
+    state = system.init(KEY, jnp.zeros(D), DATA)
+    ahead, _ = system.draw(KEY, state.draw, state.round, DATA.count)
+    _, info = jax.jit(system.step)(KEY, state, DATA)
+    np.testing.assert_array_equal(ahead.client, info.client)
+    other, _ = sample(3).apply(KEY, (), state.round, DATA.count)
+    assert not np.array_equal(other.client, info.client)  # the control: another key
