@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint docs notebooks bench accelerators accelerators-table clean
+.PHONY: demo test lint docs notebooks bench wheel accelerators accelerators-table clean
 
 demo: $(STAMP)
 	$(BIN)/fedjax-priv demo
@@ -19,6 +19,9 @@ lint: $(STAMP)
 
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wheel: $(STAMP)
+	.ci/wheel
 
 bench: $(STAMP)
 	$(BIN)/fedjax-priv bench

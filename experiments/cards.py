@@ -106,9 +106,10 @@ def experiments(paper: str) -> Mapping[str, Experiment]:
     return importlib.import_module(f"experiments.{paper}.figures").FIGURES
 
 
-def cards() -> list[Card]:
-    """Every card, paper by paper."""
-    return [Card(paper, name, of.makes, of.title) for paper in PAPERS for name, of in experiments(paper).items()]
+def cards(paper: str | None = None) -> list[Card]:
+    """The cards of a paper, or every card, paper by paper."""
+    papers = PAPERS if paper is None else (paper,)  # to import what the others need takes a second or two
+    return [Card(each, name, of.makes, of.title) for each in papers for name, of in experiments(each).items()]
 
 
 def chosen(paper: str | None, figure: str | None, scale: str = "paper") -> list[Card]:
@@ -119,7 +120,7 @@ def chosen(paper: str | None, figure: str | None, scale: str = "paper") -> list[
     """
     if paper is not None and paper not in PAPERS:
         raise ValueError(f"paper must be one of {', '.join(PAPERS)}; got {paper}")
-    of_paper = [card for card in cards() if paper in (None, card.paper)]
+    of_paper = cards(paper)
     found = [card for card in of_paper if figure in (None, card.name)]
     if not found:
         allowed = ", ".join(card.label for card in of_paper)

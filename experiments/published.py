@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 from experiments.claims import Claim, Open
 from experiments.comparison import plus_minus
@@ -77,7 +77,7 @@ def welch(s1: float, n1: int, s2: float, n2: int) -> float:
     v1, v2 = s1**2 / n1, s2**2 / n2
     known = v1 + v2 > 0 and n2 > 1
     degrees = (v1 + v2) ** 2 / (v1**2 / (n1 - 1) + v2**2 / (n2 - 1)) if known else n1 - 1
-    return float(stats.t.ppf(0.975, degrees) * math.sqrt(v1 + v2))
+    return float(stdtrit(degrees, 0.975) * math.sqrt(v1 + v2))
 
 
 def _missing(s1: float, s2: float, n2: int, width: float) -> str:

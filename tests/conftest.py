@@ -10,9 +10,9 @@ import hypothesis
 import jax
 import pytest
 
-from experiments.compiling import FAST_FLAGS
+from experiments import compiling
 
-os.environ.setdefault("XLA_FLAGS", FAST_FLAGS)
+os.environ.setdefault("XLA_FLAGS", compiling.FAST_FLAGS)
 jax.config.update("jax_platforms", "cpu")
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_disable_most_optimizations", True)  # nearly all programs run once
@@ -60,9 +60,8 @@ def forgotten() -> Iterator[None]:
 @pytest.fixture
 def optimised() -> Iterator[None]:
     """Programs are optimised as those of users are."""
-    jax.config.update("jax_disable_most_optimizations", False)
-    yield
-    jax.config.update("jax_disable_most_optimizations", True)
+    with compiling.optimised():
+        yield
 
 
 @pytest.fixture(scope="session")

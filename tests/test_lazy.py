@@ -67,6 +67,20 @@ def ledger_alone():
             getattr(wireless, name)(*((0.2, 5.0) if part == "integrate" else ()))
 
 
+def interval_alone():
+    sys.modules.update(dict.fromkeys(SLOW_PARTS))
+    importlib.import_module("fedjax_priv.analysis.intervals").half_width([0.1, 0.2])
+
+
+def cards_alone(paper):
+    cards = importlib.import_module("experiments.cards")
+    tables = lambda: {name.split(".")[1] for name in sys.modules if name.endswith(".figures")}
+    cards.chosen(paper, None)
+    assert tables() == {paper}
+    cards.chosen(None, None)  # the control
+    assert tables() == cards.PAPERS.keys()
+
+
 def each_is_needed():
     """The control."""
     all_modules = dict(sys.modules)
@@ -92,6 +106,14 @@ def test_help_loads_nothing_that_takes_long():
 
 def test_the_ledger_loads_no_slow_part_of_scipy():
     Child(ledger_alone).ended()
+
+
+def test_an_interval_loads_no_slow_part_of_scipy():
+    Child(interval_alone).ended()
+
+
+def test_the_cards_of_a_paper_import_no_experiment_of_another():
+    Child(cards_alone, "wireless").ended()
 
 
 def test_what_takes_long_is_needed_later():

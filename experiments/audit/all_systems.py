@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from experiments.audit import counterexample
 from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case, cases, subject
 from experiments.claims import Claim, Source, untestable
+from experiments.compiling import optimised
 from experiments.harness import COLOURS, Outcome
 from fedjax_priv.audit import Finding, findings, upload_finding, verdict
 from fedjax_priv.audit.bounds.many_runs import NEVER
@@ -39,6 +40,7 @@ class Config(NamedTuple):
     seed: int = 0
 
 
+@optimised()
 def run(config: Config) -> Outcome:
     rows = {}
     for name, case in cases().items():

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
-from scipy.stats import binomtest
 
 from fedjax_priv.base import Algorithm, ClientData, Local, View
 from fedjax_priv.clients import everyone, local_sgd
@@ -36,6 +35,8 @@ def audit(epsilon: float, delta: float, runs: int, num_samples: int, confidence:
 
     A bound on delta from below contradicts a claim whose eps at that delta is smaller.
     """
+    from scipy.stats import binomtest  # slow to import
+
     case = theory.smooth_convex(epsilon, delta, local_steps=STEPS, num_selected=SELECTED, num_samples=num_samples)
     keys = jax.random.split(jax.random.key(seed), (2, runs))
     drawn = sampler(case.sigma, num_samples)

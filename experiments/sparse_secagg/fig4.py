@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import stats
+from scipy.special import ndtr
 
 from experiments.claims import Claim, Source
 from experiments.comparison import as_printed
@@ -117,7 +117,7 @@ def _reaches(setting: theory.Setting) -> float:
     """P[X(l) >= T] for many users, by the normal law with the exact moments, and half a user for the steps of X."""
     mean, variance = theory.aggregated_honest_clients(setting), theory.aggregated_honest_clients_variance(setting)
     least = np.ceil(theory.aggregated_honest_clients_limit(setting))
-    return float(stats.norm.sf((least - 0.5 - mean) / np.sqrt(variance)))
+    return float(ndtr((mean + 0.5 - least) / np.sqrt(variance)))
 
 
 def _error(config: Config, grid: theory.Setting) -> np.ndarray:

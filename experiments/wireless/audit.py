@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array
-from scipy import stats
 
 from experiments.resuming import next_run
 from fedjax_priv.audit import sending
@@ -124,12 +123,14 @@ def _best(first: np.ndarray, second: np.ndarray, eps: float) -> float:
 
 
 def _measured(decide: Callable[[float], tuple[int, int]], epsilons: np.ndarray, size: int) -> Measured:
+    from scipy.stats import binomtest  # slow to import
+
     level = 1 - (1 - CONFIDENCE) / (2 * epsilons.size)
     rows = []
     for eps in epsilons:
         hits = decide(eps)
         (low, high), (other_low, other_high) = (
-            stats.binomtest(int(hit), size).proportion_ci(level, method="exact") for hit in hits
+            binomtest(int(hit), size).proportion_ci(level, method="exact") for hit in hits
         )
         scale = np.exp(eps)
         rows.append(((hits[0] - scale * hits[1]) / size, low - scale * other_high, high - scale * other_low))

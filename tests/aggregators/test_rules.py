@@ -315,7 +315,7 @@ def test_a_missing_row_is_not_one_of_those_left_out(lost):
 
 
 @pytest.mark.parametrize("name", ["meamed", "bulyan", "trimmed_mean"])
-def test_rows_that_the_same_program_computes(name):
+def test_rows_that_the_same_program_computes(optimised, name):
     """Optimised, XLA computes them again for every use, with other roundings, and distances found twice differ."""
     apply = RULES[name].made.apply
 
@@ -324,10 +324,6 @@ def test_rows_that_the_same_program_computes(name):
         rows = rows / jnp.sqrt(jnp.square(rows[2:]).sum(1).mean())
         return rows, apply(KEY, (), Received(rows, jnp.ones(len(rows), jnp.int32)))[0]
 
-    jax.config.update("jax_disable_most_optimizations", False)
-    try:
-        rows, found = jax.jit(jax.vmap(both))(jax.random.normal(KEY, (100, 7, 2)))
-    finally:
-        jax.config.update("jax_disable_most_optimizations", True)
+    rows, found = jax.jit(jax.vmap(both))(jax.random.normal(KEY, (100, 7, 2)))
     for x, direction in zip(np.asarray(rows, np.float64), found, strict=True):
         close(direction, RULES[name].reference(x))
