@@ -90,7 +90,7 @@ def _counts(config: Config, result: xr.Dataset) -> list[Claim]:
     fit = np.array([np.corrcoef(alpha, column)[0, 1] ** 2 for column in values.T])
     near = np.abs(values - limit) < 4 * _error(config, grid) + exact - limit
     sizes = (n, 10_000, 1_000_000)
-    reached = [_reaches(theory.Setting(size, 0.1, config.dropout, 1 / 3)) for size in sizes]
+    reached = [reaches(theory.Setting(size, 0.1, config.dropout, 1 / 3)) for size in sizes]
     return [
         Claim(
             "linear", f"mean X(l) nearly linear in alpha, N = {n}", "nearly linear", f"R^2 {span(fit, 4)}",
@@ -113,7 +113,7 @@ def _counts(config: Config, result: xr.Dataset) -> list[Claim]:
     ]  # fmt: skip
 
 
-def _reaches(setting: theory.Setting) -> float:
+def reaches(setting: theory.Setting) -> float:
     """P[X(l) >= T] for many users, by the normal law with the exact moments, and half a user for the steps of X."""
     mean, variance = theory.aggregated_honest_clients(setting), theory.aggregated_honest_clients_variance(setting)
     least = np.ceil(theory.aggregated_honest_clients_limit(setting))

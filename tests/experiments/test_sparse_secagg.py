@@ -13,6 +13,7 @@ from scipy import stats
 from experiments.problem import model_of
 from fedjax_priv.base import ClientData
 from fedjax_priv.data import Dataset
+from fedjax_priv.theory.sparse_secagg import Setting
 
 
 def script(name):
@@ -224,6 +225,17 @@ def test_the_papers_other_experiments_can_be_built(monkeypatch):
     params = jax.ShapeDtypeStruct((last.num_params,), jnp.float32)
     data = clients_like(100, 100, (1,))
     assert direction_size(fig4.system(last, 100, 0.1, 0.3), params, data) == last.num_params
+
+
+def test_how_often_the_limit_is_reached_is_that_of_drawn_pairs():
+    """Both are below 1/2 here; the normal law is off by a few thousandths."""
+    n, alpha, dropout, honest, draws = 30, 0.5, 0.1, 20, 10_000
+    rng = np.random.default_rng(0)
+    pairs = np.triu(rng.random((draws, n, n)) < alpha / (n - 1), 1)
+    sent = (pairs | pairs.transpose(0, 2, 1)).any(2) & (rng.random((draws, n)) >= dropout)
+    limit = (1 - np.exp(-alpha)) * (1 - dropout) * honest
+    reached = (sent[:, :honest].sum(1) >= limit).mean()
+    assert abs(script("fig4").reaches(Setting(n, alpha, dropout, 1 - honest / n)) - reached) < 0.02
 
 
 def test_statements_are_counted_and_can_fail():
