@@ -55,10 +55,15 @@ def command_alone(*arguments):
     importlib.import_module("fedjax_priv.cli.main").main()
 
 
-def ledger_alone():
+def forget_slow_parts():
+    """Neither the package nor SciPy has been imported yet, and SciPy's slow parts are not there."""
     forget("scipy")
     del sys.modules["scipy"]
     sys.modules.update(dict.fromkeys(SLOW_PARTS))
+
+
+def ledger_alone():
+    forget_slow_parts()
     importlib.import_module("fedjax_priv.ledger.by_release")
     used = {"integrate": "truncated_inversion", "optimize": "best_truncation", "stats": "combined_coefficients"}
     wireless = importlib.import_module("fedjax_priv.theory.wireless")
@@ -68,7 +73,7 @@ def ledger_alone():
 
 
 def interval_alone():
-    sys.modules.update(dict.fromkeys(SLOW_PARTS))
+    forget_slow_parts()
     importlib.import_module("fedjax_priv.analysis.intervals").half_width([0.1, 0.2])
 
 

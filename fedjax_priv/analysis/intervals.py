@@ -37,5 +37,5 @@ def half_width(values: ArrayLike, axis: int = 0, *, confidence: float = 0.95) ->
         raise ValueError(f"confidence must be > 0 and < 1, got {confidence!r}")
     if number == 1:
         return np.full(np.delete(values.shape, axis), np.inf)
-    t = stdtrit(number - 1, (1 + confidence) / 2)
+    t = stdtrit(number - 1, (1 + float(confidence)) / 2)
     return np.asarray(t * values.std(axis, ddof=1) / np.sqrt(number))

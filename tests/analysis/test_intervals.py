@@ -26,6 +26,12 @@ def test_intervals_of_three_runs_hold_the_mean_as_often_as_they_say():
     assert abs(np.mean(abs(values.mean(0) - 3.0) > half_width(values, confidence=0.8)) - 0.2) < 0.015
 
 
+def test_a_confidence_of_float32_costs_no_digits():
+    """0.75 is the same number in both."""
+    unchecked = inspect.unwrap(half_width)
+    assert unchecked([0.1, 0.4], confidence=np.float32(0.75)) == half_width([0.1, 0.4], confidence=0.75)  # pyright: ignore[reportArgumentType]
+
+
 def test_one_run_says_nothing_about_noise():
     assert half_width([0.5]) == np.inf and (half_width(np.zeros((1, 2))) == np.inf).all()
     with pytest.raises(ValueError, match="values must not be empty"):

@@ -228,7 +228,7 @@ def test_the_papers_other_experiments_can_be_built(monkeypatch):
 
 
 def test_how_often_the_limit_is_reached_is_that_of_drawn_pairs():
-    """Both are below 1/2 here; the normal law is off by a few thousandths."""
+    """In 44% of draws here; the normal law is off by less than 0.01."""
     n, alpha, dropout, honest, draws = 30, 0.5, 0.1, 20, 10_000
     rng = np.random.default_rng(0)
     pairs = np.triu(rng.random((draws, n, n)) < alpha / (n - 1), 1)
