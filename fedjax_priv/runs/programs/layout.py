@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
 
 from fedjax_priv.base import CLIENTS, RoundState
 from fedjax_priv.engine import processes
@@ -49,21 +51,21 @@ def one_run(mesh: Mesh, num_clients: int) -> Layout:
 
 
 def clients_over_devices(mesh: Mesh, num_clients: int) -> Layout:
-    """All runs in one `vmap`, their clients spread over the mesh."""
+    """All runs side by side, their clients spread over the mesh."""
     _, _, whole, _, data, _, _ = one_run(mesh, num_clients)
     rows = NamedSharding(mesh, PartitionSpec(None, CLIENTS)) if data != whole else whole
-    return Layout(_vmapped, True, whole, whole, data, _state(whole, rows), whole)
+    return Layout(_side_by_side, True, whole, whole, data, _state(whole, rows), whole)
 
 
 def runs_over_devices(devices: Sequence[Any]) -> Layout:
-    """Whole runs on every device, there in one `vmap`: no device waits for another."""
+    """Whole runs on every device, there side by side: no device waits for another."""
     mesh = Mesh(np.array(devices), (RUNS,))
     whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(RUNS))
 
     def each(fn: Callable, shared: int) -> Callable:
         def run(*args: object) -> object:
             specs = _axes(args, shared, PartitionSpec(RUNS), PartitionSpec())
-            fn_each = _vmapped(fn, shared)
+            fn_each = _side_by_side(fn, shared)
             return jax.shard_map(fn_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(RUNS), check_vma=False)(
                 *args
             )
@@ -73,8 +75,16 @@ def runs_over_devices(devices: Sequence[Any]) -> Layout:
     return Layout(each, True, whole, split, whole, _state(split, split)._replace(round=whole), split)
 
 
-def _vmapped(fn: Callable, shared: int) -> Callable:
-    return lambda *args: jax.vmap(fn, in_axes=_axes(args, shared, 0, None))(*args)
+def _side_by_side(fn: Callable, shared: int) -> Callable:
+    """One run is no `vmap`: there, a choice by a traced value would compute all that could have been chosen."""
+
+    def runs(*args: PyTree) -> PyTree:
+        own, same = args[: len(args) - shared], args[len(args) - shared :]
+        if jax.tree.leaves(own)[0].shape[0] > 1:
+            return jax.vmap(lambda *own: fn(*own, *same))(*own)
+        return jax.tree.map(lambda a: jnp.asarray(a)[None], fn(*jax.tree.map(lambda a: a[0], own), *same))
+
+    return runs
 
 
 def _axes(args: tuple, shared: int, own: object, all_runs: object) -> tuple:
