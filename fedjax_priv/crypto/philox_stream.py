@@ -26,6 +26,7 @@ def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Arra
     return state[0]
 
 
+@jax.jit  # traced and lowered once for ten
 def _round(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The next counter and the next key."""
     (c0, c1, c2, c3), (k0, k1) = counter, key
