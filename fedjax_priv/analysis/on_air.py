@@ -55,9 +55,13 @@ class OnAir(NamedTuple):
 def uses_of(measured: Any, num_params: int) -> Any:
     """Uses of the channel by client, as measured; d of those that send analog; None where uploads are messages."""
     numbers = dict(measured)
-    if "channel_uses" in numbers:
-        return numbers["channel_uses"]
-    return num_params * (numbers["amplitude"] > 0) if "amplitude" in numbers else None
+    amplitude, uses = numbers.get("amplitude"), numbers.get("channel_uses")
+    if amplitude is None:
+        return uses
+    analog = num_params * (amplitude > 0)
+    if isinstance(amplitude, xr.DataArray):
+        analog = analog.where(amplitude.notnull())
+    return analog if uses is None else _or_else(uses, analog)
 
 
 def block_of(measured: Any, num_params: int, like: Any) -> Any:
@@ -68,14 +72,24 @@ def block_of(measured: Any, num_params: int, like: Any) -> Any:
     numbers = dict(measured)
     if "amplitude" not in numbers:
         return 0.0 * like
-    most = numbers.get("channel_uses", num_params)
-    return 0.0 * like + (most.max(("round", "client")) if isinstance(most, xr.DataArray) else np.max(most))
+    amplitude, uses = numbers["amplitude"], numbers.get("channel_uses", np.float64(num_params))
+    if not isinstance(amplitude, xr.DataArray):
+        return 0.0 * like + np.max(uses)
+    run = ("round", "client")
+    most = _or_else(uses.max(run), num_params) if isinstance(uses, xr.DataArray) else uses
+    return 0.0 * like + most * amplitude.notnull().any(run)
 
 
 def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
     """Uses of the channel by client for pilots in turns and for common ones, of the shape of `like`; 0 without any."""
     numbers = dict(measured)
-    return 0.0 * like + numbers.get("pilot_uses", 0.0), 0.0 * like + numbers.get("common_pilot_uses", 0.0)
+    turns, common = (_or_else(numbers.get(name, 0.0), 0.0) for name in ("pilot_uses", "common_pilot_uses"))
+    return 0.0 * like + turns, 0.0 * like + common
+
+
+def _or_else(measured: Any, otherwise: Any) -> Any:
+    """Something else at points of a sweep, or for clients, that measured nothing."""
+    return measured.where(measured.notnull(), otherwise) if isinstance(measured, xr.DataArray) else measured
 
 
 def present(run: xr.Dataset, like: xr.DataArray) -> xr.DataArray:
@@ -89,7 +103,7 @@ def present(run: xr.Dataset, like: xr.DataArray) -> xr.DataArray:
 def taken(run: xr.Dataset, uses: xr.DataArray) -> tuple[np.ndarray, ...]:
     """The arguments of `OnAir.seconds`, `[..., round, client]`, from the uses measured; 0 where a client is absent."""
     here = uses.where(present(run, uses), 0)
-    pilots = (each.fillna(0) for each in pilots_of(run.data_vars, here))
+    pilots = pilots_of(run.data_vars, here)
     block = block_of(run.data_vars, int(run.attrs["num_params"]), here)
     return tuple(each.transpose(..., "round", "client").values for each in (here, *pilots, block))
 
@@ -143,7 +157,7 @@ def air_resources(
     ran, of_all = there.any("client"), taken(run, uses)
     data, turns, common, _ = of_all
     of_one = noise_density / 2 * 10 ** (path_loss_db / 10)
-    joules = (run.energy + run.get("pilot_energy", 0.0)) * (of_one / receiver_noise)
+    joules = (run.energy + _or_else(run.get("pilot_energy", 0.0), 0.0)) * (of_one / receiver_noise)
     by_round = lambda numbers: ran.copy(data=numbers).where(ran)
     said = {
         "channel_uses": (uses.copy(data=data + turns + common).where(there), "real uses of the channel", "1"),

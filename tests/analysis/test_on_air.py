@@ -1,0 +1,55 @@
+"""What runs over the air take, where a sweep's points measure different things."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv.analysis import OnAir, air_resources, link_measures
+from fedjax_priv.runs.grid import checked_grid, join
+
+D, EACH = 50, ("round", "client")
+SENT = np.array([[True, False, True], [False, False, False], [True, True, True]])
+ANALOG = {"amplitude": SENT * 0.5, "energy": SENT * 7.0, "gain": SENT * 1.0}
+POINTS = {
+    "plain": ANALOG,
+    "pilots": ANALOG | {"pilot_uses": SENT * 3.0, "common_pilot_uses": SENT * 2.0, "pilot_energy": SENT * 5.0},
+    "symbols": ANALOG | {"channel_uses": SENT * 60.0},
+    "digital": {"rate": SENT * 2.0, "energy": SENT * 9.0, "channel_uses": SENT * np.array([100.0, 200.0, 400.0])},
+}
+
+
+def run(measured, clients=3):
+    """A run with so many of the clients."""
+    variables = {name: (EACH, values[:, :clients]) for name, values in measured.items()}
+    variables["client_id"] = EACH, np.tile(np.arange(clients), (len(SENT), 1))
+    return xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A sweep over what is sent and over the size of the cohort."""
+    grid = checked_grid({"system": list(POINTS), "clients": [2, 3]})
+    runs = {(i, n - 2): run(measured, n) for i, measured in enumerate(POINTS.values()) for n in (2, 3)}
+    return join(runs, grid, {"num_params": D})
+
+
+@pytest.mark.parametrize("access", ["multiple", "orthogonal", "bands"])
+@pytest.mark.parametrize("clients", [2, 3])
+@pytest.mark.parametrize("system", POINTS)
+def test_a_point_of_a_sweep_takes_what_its_run_alone_takes(mixed, system, clients, access):
+    air = OnAir(1e6, access)
+    alone = air_resources(run(POINTS[system], clients), air)
+    here = air_resources(mixed, air).sel(system=system, clients=clients)
+    assert np.isfinite(alone.air_seconds).all() and alone.air_seconds[0] > 0
+    for name, values in alone.items():
+        kept = here[name].isel(client=slice(clients)) if "client" in values.dims else here[name]
+        np.testing.assert_array_equal(kept, values)
+    assert here.joules.isel(client=slice(clients, None)).isnull().all()
+
+
+def test_a_point_of_a_sweep_has_the_links_of_its_run_alone(mixed):
+    analog = mixed.drop_sel(system="digital")
+    for system in ("plain", "pilots", "symbols"):
+        alone, here = (link_measures(each, receiver_noise=2.0) for each in (run(POINTS[system]), analog))
+        for name, values in alone.items():
+            np.testing.assert_allclose(here[name].sel(system=system, clients=3), values, rtol=1e-12)
