@@ -87,6 +87,11 @@ def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
     return 0.0 * like + turns, 0.0 * like + common
 
 
+def energy_of(run: xr.Dataset) -> xr.DataArray:
+    """`||x||**2` by client, with that of pilots."""
+    return run.energy + _or_else(run.get("pilot_energy", 0.0), 0.0)
+
+
 def _or_else(measured: Any, otherwise: Any) -> Any:
     """Something else at points of a sweep, or for clients, that measured nothing."""
     return measured.where(measured.notnull(), otherwise) if isinstance(measured, xr.DataArray) else measured
@@ -157,7 +162,7 @@ def air_resources(
     ran, of_all = there.any("client"), taken(run, uses)
     data, turns, common, _ = of_all
     of_one = noise_density / 2 * 10 ** (path_loss_db / 10)
-    joules = (run.energy + _or_else(run.get("pilot_energy", 0.0), 0.0)) * (of_one / receiver_noise)
+    joules = energy_of(run) * (of_one / receiver_noise)
     by_round = lambda numbers: ran.copy(data=numbers).where(ran)
     said = {
         "channel_uses": (uses.copy(data=data + turns + common).where(there), "real uses of the channel", "1"),

@@ -7,7 +7,7 @@ import xarray as xr
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import amplitudes_of
-from fedjax_priv.analysis.on_air import block_of, pilots_of
+from fedjax_priv.analysis.on_air import block_of, energy_of, pilots_of
 
 LIMITED = 1 - 1e-5
 """Received amplitudes below this are those of users without the power to be heard in full; above it, of rounding."""
@@ -50,13 +50,12 @@ def link_measures(
     turns, common = pilots_of(run.data_vars, sent)
     shared = d * senders if access == "orthogonal" else xr.zeros_like(senders) + uses_of_one
     uses = shared + turns.sum("client") + common.max("client")
-    energy = run.energy + run.get("pilot_energy", 0.0)
     measures = {
         "participants": (senders, "users that sent", "1"),
         "limited": ((sent & (run.amplitude < LIMITED)).sum("client"), "users limited by power", "1"),
         "alignment_error": (abs(1 - amplitude).where(sent).mean("client"), "error of the received amplitude", "1"),
         "received_snr_db": (snr, "received SNR of a user", "dB"),
-        "energy": (energy.sum("client"), "energy of all users", "power x channel uses"),
+        "energy": (energy_of(run).sum("client"), "energy of all users", "power x channel uses"),
         "channel_uses": (uses, "uses of the channel", "1"),
     }
     return xr.Dataset(

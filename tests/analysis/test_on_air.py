@@ -50,6 +50,8 @@ def test_a_point_of_a_sweep_takes_what_its_run_alone_takes(mixed, system, client
 def test_a_point_of_a_sweep_has_the_links_of_its_run_alone(mixed):
     analog = mixed.drop_sel(system="digital")
     for system in ("plain", "pilots", "symbols"):
-        alone, here = (link_measures(each, receiver_noise=2.0) for each in (run(POINTS[system]), analog))
+        alone, here = (
+            link_measures(each, receiver_noise=2.0, access="orthogonal") for each in (run(POINTS[system]), analog)
+        )
         for name, values in alone.items():
             np.testing.assert_allclose(here[name].sel(system=system, clients=3), values, rtol=1e-12)
