@@ -63,14 +63,14 @@ def epsilon_of_sweep(
 
 
 def _run_at(result: xr.Dataset, grid: Grid, point: Point) -> xr.Dataset | None:
-    """A run as `simulate` returns it, without rounds and clients that only others have; None: it was not finished."""
+    """A run as `simulate` returns it, without what only others have or measured; None: it was not finished."""
     run = result.isel(dict(zip(grid.names, point, strict=True)))
     if np.isnan(run.failed_rounds):
         return None
     for dim in ("round", "client"):
         run = run.isel({dim: run.client_id.notnull().any(({"round", "client"} - {dim}).pop()).values})
     there = [str(phase) for phase in run.phase.values if run.up_bytes.sel(phase=phase).notnull().any()]
-    run = run.sel(phase=there)[[name for name in _READ if name in run]]
+    run = run.sel(phase=there)[[name for name in _READ if name in run and run[name].notnull().any()]]
     return run.assign(client_id=run.client_id.astype(int), counted=run.counted.astype(bool))
 
 

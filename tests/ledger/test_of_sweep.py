@@ -1,12 +1,16 @@
 """Eps of the runs of a sweep, against the ledger of each run alone."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
+from ledger import test_over_the_air as over_the_air
 from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round, local, weights_of
 
 from fedjax_priv import systems
-from fedjax_priv.ledger import epsilon_of_sweep, of_sweep, planned
+from fedjax_priv.clients import once_per_model
+from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, of_sweep, planned
 from fedjax_priv.runs.grid import checked_grid, join
 from fedjax_priv.theory import gaussian
 
@@ -65,6 +69,22 @@ def test_runs_that_differ_in_the_factors_of_updates_only_have_an_eps_each():
     paid = np.array([weights_of(run) for run in runs.values()])
     assert paid[0, -1] < paid[1, -1]
     np.testing.assert_allclose(found, gaussian.epsilon(DELTA, np.sqrt(paid) / 2), rtol=1e-6)
+
+
+def test_a_run_is_not_asked_for_what_only_others_measured():
+    """Users that sat out void the accountant of those that join; here no run had any, and one could not have."""
+    over = {"forgets": over_the_air.LOCAL, "remembers": once_per_model(over_the_air.LOCAL)}
+    noisy = functools.partial(systems.wireless, clip=0.5, noise_variance=0.4, receiver_noise=0.7)
+    nobody = ("round", "client"), np.zeros((over_the_air.ROUNDS, over_the_air.N), bool)
+    phase = {"up_bytes": (("round", "phase", "client"), np.ones((over_the_air.ROUNDS, 1, over_the_air.N)))}
+    forgets = over_the_air.run_of(0.6).assign(failed_rounds=0, **phase).assign_coords(phase=["upload"]).drop_attrs()
+    grid = checked_grid({"local": over})
+    result = join({(0,): forgets, (1,): forgets.assign(sat_out=nobody)}, grid, {"num_params": 8})
+    found = epsilon_of_sweep(noisy, {"local": over}, result, over_the_air.DATA, delta=DELTA)
+    for name, run in (("forgets", forgets), ("remembers", forgets.assign(sat_out=nobody))):
+        alone = epsilon_by_round(noisy(over[name]), run, over_the_air.DATA, delta=DELTA)
+        assert alone.notnull().all()
+        np.testing.assert_array_equal(found.sel(local=name, adversary=alone.adversary), alone)
 
 
 def test_other_axes_are_refused(result):
