@@ -8,7 +8,7 @@ into figures. A system without a valid guarantee gets "none" and the reason, nev
 - `central_noise`: noise that the server adds; `correlated_noise`: where it is correlated over rounds; `buffered_noise`:
   on the sums of asynchronous rounds.
 - `over_the_air`: noise on a wireless channel. `coordinates`: coordinates that FedREP's clients propose.
-- `by_round`: eps of the rounds so far; `of_sweep`: of every run of a sweep.
+- `by_round`: eps of the rounds so far; `of_sweep`: of every run of a sweep; `run_alone`: a point of a sweep as a run.
 - `budget`: noise for an eps, and rounds within one, before a run.
 """
 

@@ -23,6 +23,7 @@ from fedjax_priv.ledger import (
     votes,
 )
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
+from fedjax_priv.ledger.run_alone import run_alone
 from fedjax_priv.systems import releases
 
 ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
@@ -56,14 +57,15 @@ def ledger(
 
     Args:
       algorithm: what was run; arguments of its factory were numbers.
-      run: as `simulate` returns it.
+      run: as `simulate` returns it, or a point of what `sweep` returns.
       data: of the clients.
       delta: of the figures, in (0, 1); where a paper's theorem has its own, the entry says which.
       colluding: clients that tell the server all they know; at least 0 and below the size of the cohort.
       lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
 
     Raises:
-      ValueError: an argument outside its range, or a run of more clients than `data` has.
+      ValueError: an argument outside its range, a sweep or a point that was not run, or a run of more clients than
+        `data` has.
     """
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)
@@ -71,7 +73,7 @@ def ledger(
     _validate.integer(at_least=0, colluding=colluding)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")
-    count = processes.on_host(data.count)
+    run, count = run_alone(run), processes.on_host(data.count)
     if colluding >= run.sizes["client"]:
         raise ValueError(f"colluding must be below the size of the cohort, {run.sizes['client']}, got {colluding}")
     if (last := int(run.client_id.max())) >= count.size:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import xarray as xr
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.entry import Entry, worst
 from fedjax_priv.ledger.local_noise import ADJACENT as SAMPLE
 from fedjax_priv.ledger.prefixes import by_prefix
+from fedjax_priv.ledger.run_alone import run_alone
 
 
 def epsilon_by_round(
@@ -41,6 +43,8 @@ def epsilon_by_round(
     Raises:
       ValueError: as `ledger`.
     """
+    _validate.part(xr.Dataset, "simulate(...)", run=run)
+    run = run_alone(run)
     rounds = run.sizes["round"]
     about = {"delta": delta, "colluding": colluding, "lipschitz": lipschitz}
     after = functools.cache(lambda number: ledger(algorithm, run.isel(round=slice(0, number)), data, **about))

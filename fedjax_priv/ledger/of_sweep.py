@@ -8,6 +8,7 @@ import xarray as xr
 
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.ledger.by_round import epsilon_by_round
+from fedjax_priv.ledger.run_alone import run_alone
 from fedjax_priv.runs.grid import Axis, Grid, Point, checked_grid
 from fedjax_priv.runs.shared_programs import axis_kinds
 
@@ -63,15 +64,12 @@ def epsilon_of_sweep(
 
 
 def _run_at(result: xr.Dataset, grid: Grid, point: Point) -> xr.Dataset | None:
-    """A run as `simulate` returns it, without what only others have or measured; None: it was not finished."""
+    """What accountants read of a run; None: it was not finished."""
     run = result.isel(dict(zip(grid.names, point, strict=True)))
     if np.isnan(run.failed_rounds):
         return None
-    for dim in ("round", "client"):
-        run = run.isel({dim: run.client_id.notnull().any(({"round", "client"} - {dim}).pop()).values})
-    there = [str(phase) for phase in run.phase.values if run.up_bytes.sel(phase=phase).notnull().any()]
-    run = run.sel(phase=there)[[name for name in _READ if name in run and run[name].notnull().any()]]
-    return run.assign(client_id=run.client_id.astype(int), counted=run.counted.astype(bool))
+    run = run_alone(run)
+    return run[[name for name in _READ if name in run]]
 
 
 def _made(

@@ -1,7 +1,5 @@
 """Eps of the runs of a sweep, against the ledger of each run alone."""
 
-import functools
-
 import jax
 import numpy as np
 import pytest
@@ -10,7 +8,7 @@ from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round
 
 from fedjax_priv import systems
 from fedjax_priv.clients import once_per_model
-from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, of_sweep, planned
+from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, ledger, of_sweep, planned
 from fedjax_priv.runs.grid import checked_grid, join
 from fedjax_priv.theory import gaussian
 
@@ -71,20 +69,57 @@ def test_runs_that_differ_in_the_factors_of_updates_only_have_an_eps_each():
     np.testing.assert_allclose(found, gaussian.epsilon(DELTA, np.sqrt(paid) / 2), rtol=1e-6)
 
 
-def test_a_run_is_not_asked_for_what_only_others_measured():
-    """Users that sat out void the accountant of those that join; here no run had any, and one could not have."""
-    over = {"forgets": over_the_air.LOCAL, "remembers": once_per_model(over_the_air.LOCAL)}
-    noisy = functools.partial(systems.wireless, clip=0.5, noise_variance=0.4, receiver_noise=0.7)
-    nobody = ("round", "client"), np.zeros((over_the_air.ROUNDS, over_the_air.N), bool)
-    phase = {"up_bytes": (("round", "phase", "client"), np.ones((over_the_air.ROUNDS, 1, over_the_air.N)))}
-    forgets = over_the_air.run_of(0.6).assign(failed_rounds=0, **phase).assign_coords(phase=["upload"]).drop_attrs()
-    grid = checked_grid({"local": over})
-    result = join({(0,): forgets, (1,): forgets.assign(sat_out=nobody)}, grid, {"num_params": 8})
-    found = epsilon_of_sweep(noisy, {"local": over}, result, over_the_air.DATA, delta=DELTA)
-    for name, run in (("forgets", forgets), ("remembers", forgets.assign(sat_out=nobody))):
-        alone = epsilon_by_round(noisy(over[name]), run, over_the_air.DATA, delta=DELTA)
-        assert alone.notnull().all()
-        np.testing.assert_array_equal(found.sel(local=name, adversary=alone.adversary), alone)
+@pytest.fixture(scope="module")
+def mixed():
+    """A sweep, with its runs alone: one of fewer users, and one that can and does not measure who sat out."""
+    users = {"few": 3, "all": over_the_air.N, "remembers": over_the_air.N}
+    grid, every, runs = checked_grid({"system": [*users, "not run"]}), over_the_air.run_of(0.6), {}
+    shape = every.client_id.shape
+    every = every.assign(up_bytes=(("round", "phase", "client"), np.ones((len(every["round"]), 1, shape[1]))))
+    every = every.assign(failed_rounds=0).assign_coords(phase=["upload"], client=np.arange(shape[1]))
+    for name, n in users.items():
+        sat_out = {"sat_out": (("round", "client"), np.zeros(shape, bool))} if name == "remembers" else {}
+        runs[name] = every.assign(sat_out).isel(client=slice(n)).drop_attrs()
+    return join({(i,): run for i, run in enumerate(runs.values())}, grid, {"num_params": 8}), runs
+
+
+def on_the_air(system):
+    local = over_the_air.LOCAL if system != "remembers" else once_per_model(over_the_air.LOCAL)
+    return systems.wireless(local, clip=0.5, noise_variance=0.4, receiver_noise=0.7)
+
+
+@pytest.mark.parametrize("system", ["few", "all", "remembers"])
+def test_a_point_is_asked_for_nothing_that_only_others_have(mixed, system):
+    """Users who sat out void the accountant of those who join; users of a larger cohort add noise."""
+    result, runs = mixed
+    whole = epsilon_of_sweep(on_the_air, {"system": list(result.system.values)}, result, over_the_air.DATA, delta=DELTA)
+    by_round, alone = (
+        epsilon_by_round(on_the_air(system), run, over_the_air.DATA, delta=DELTA)
+        for run in (result.sel(system=system), runs[system])
+    )
+    assert alone.notnull().all() and whole.sel(system="not run").isnull().all()
+    for found in (by_round, whole.sel(system=system, adversary=alone.adversary)):
+        np.testing.assert_array_equal(found, alone)
+    entries = (
+        ledger(on_the_air(system), run, over_the_air.DATA, delta=DELTA)
+        for run in (result.sel(system=system), runs[system])
+    )
+    for entry, expected in zip(*entries, strict=True):
+        assert entry.proved.epsilon == expected.proved.epsilon
+        assert alone[0, -1] == pytest.approx(expected.proved.epsilon)
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ({"system": "not run"}, "run must be one that was run, got a point of a sweep that was not"),
+        ({}, r"run must be one run, such as result.sel\(seed=0\) of a sweep, got client_id by \('system', "),
+    ],
+)  # fmt: skip
+def test_what_is_no_run_is_refused(mixed, point, message):
+    for asked in (ledger, epsilon_by_round):
+        with pytest.raises(ValueError, match=message):
+            asked(on_the_air("all"), mixed[0].sel(point), over_the_air.DATA, delta=DELTA)
 
 
 def test_other_axes_are_refused(result):

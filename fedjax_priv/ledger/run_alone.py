@@ -1,0 +1,30 @@
+"""A point of a sweep, as the run alone would be."""
+
+import xarray as xr
+
+EACH = ("round", "client")
+_KINDS = {"client_id": int, "counted": bool}
+"""Numbers of a sweep are floats where a point lacks them."""
+_OPTIONAL = ("sat_out",)
+"""What an accountant asks about if it was measured. NaN in other numbers is for it to judge."""
+
+
+def run_alone(run: xr.Dataset) -> xr.Dataset:
+    """A run as `simulate` returns it, without rounds, clients, phases and numbers that only others of its sweep have.
+
+    Raises:
+      ValueError: it is a sweep, not a point of one, or a point that was not run.
+    """
+    if (dims := run.client_id.dims) != EACH:
+        raise ValueError(f"run must be one run, such as result.sel(seed=0) of a sweep, got client_id by {dims}")
+    here = run.client_id.notnull()
+    if not here.size:
+        return run
+    if not here.any():
+        raise ValueError("run must be one that was run, got a point of a sweep that was not")
+    if not here.all():
+        run = run.isel({dim: here.any(other).values for dim, other in zip(EACH, EACH[::-1], strict=True)})
+    run = run.drop_vars([name for name in _OPTIONAL if name in run and run[name].isnull().all()])
+    if "up_bytes" in run and not (there := run.up_bytes.notnull().any(EACH)).all():
+        run = run.isel(phase=there.values)
+    return run.assign({name: run[name].astype(kind) for name, kind in _KINDS.items() if name in run})
