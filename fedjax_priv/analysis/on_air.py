@@ -54,7 +54,7 @@ class OnAir(NamedTuple):
 
 def uses_of(measured: Any, num_params: int) -> Any:
     """Uses of the channel by client, as measured; d of those that send analog; None where uploads are messages."""
-    numbers = dict(measured)
+    numbers = {name: values for name, values in dict(measured).items() if not _is_missing(values)}
     amplitude, uses = numbers.get("amplitude"), numbers.get("channel_uses")
     if amplitude is None:
         return uses
@@ -90,6 +90,11 @@ def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
 def energy_of(run: xr.Dataset) -> xr.DataArray:
     """`||x||**2` by client, with that of pilots."""
     return run.energy + _or_else(run.get("pilot_energy", 0.0), 0.0)
+
+
+def _is_missing(values: Any) -> bool:
+    """Whether it is of a point of a sweep, and only others measured it."""
+    return isinstance(values, xr.DataArray) and values.size > 0 and bool(values.isnull().all())
 
 
 def _or_else(measured: Any, otherwise: Any) -> Any:
@@ -139,7 +144,7 @@ def air_resources(
       `channel_uses`, `joules` `[..., round, client]`, with those of pilots; `air_seconds` `[..., round]`, once per
       round as `air` has it: signals that add take theirs in a round in which nobody sends, too. With `downlink`, the
       server's `downlink_uses`, `downlink_seconds` and `downlink_joules` `[..., round]`. NaN at points of a sweep that
-      were not run, and of clients that a smaller cohort lacks.
+      were not run or whose uploads are messages, and of clients that a smaller cohort lacks.
 
     Raises:
       ValueError: nothing was sent over the air in the run, or a number is out of its range.

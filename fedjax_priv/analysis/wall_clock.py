@@ -98,7 +98,8 @@ def run_seconds(
 ) -> xr.DataArray:
     """Seconds of each round of `simulate` or `sweep`, `[..., round]`, float64; `cumsum("round")` is the time so far.
 
-    NaN at points of a sweep that were not run. Args and errors are those of `round_seconds`.
+    NaN at points of a sweep that were not run, and with `air` at points whose uploads are messages: ask for their time
+    alone. Args and errors are those of `round_seconds`.
     """
     last = lambda values: values.transpose(..., "round", "client")
     there = last(present(result, result.counted))

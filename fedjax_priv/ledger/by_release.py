@@ -64,8 +64,8 @@ def ledger(
       lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
 
     Raises:
-      ValueError: an argument outside its range, a sweep or a point that was not run, or a run of more clients than
-        `data` has.
+      ValueError: an argument outside its range, a sweep or a point that was not run, no round, or a run of more
+        clients than `data` has.
     """
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)
@@ -74,6 +74,8 @@ def ledger(
     if not 0 < delta < 1:
         raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")
     run, count = run_alone(run), processes.on_host(data.count)
+    if not run.sizes["round"]:
+        raise ValueError("run must have a round, got none")
     if colluding >= run.sizes["client"]:
         raise ValueError(f"colluding must be below the size of the cohort, {run.sizes['client']}, got {colluding}")
     if (last := int(run.client_id.max())) >= count.size:

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.analysis import OnAir, air_resources, link_measures
+from fedjax_priv.analysis import OnAir, air_resources, link_measures, run_seconds
 from fedjax_priv.runs.grid import checked_grid, join
 
 D, EACH = 50, ("round", "client")
+LINKS = {"compute_seconds": 1.0, "bandwidth": 1e3}
 SENT = np.array([[True, False, True], [False, False, False], [True, True, True]])
 ANALOG = {"amplitude": SENT * 0.5, "energy": SENT * 7.0, "gain": SENT * 1.0}
 POINTS = {
@@ -22,14 +23,17 @@ def run(measured, clients=3):
     """A run with so many of the clients."""
     variables = {name: (EACH, values[:, :clients]) for name, values in measured.items()}
     variables["client_id"] = EACH, np.tile(np.arange(clients), (len(SENT), 1))
+    variables["counted"] = EACH, SENT[:, :clients]
+    sent = 100.0 * SENT[:, None, :clients]
+    variables |= {name: (("round", "phase", "client"), sent) for name in ("up_bytes", "down_bytes")}
     return xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
 
 
 @pytest.fixture(scope="module")
 def mixed():
     """A sweep over what is sent and over the size of the cohort."""
-    grid = checked_grid({"system": list(POINTS), "clients": [2, 3]})
-    runs = {(i, n - 2): run(measured, n) for i, measured in enumerate(POINTS.values()) for n in (2, 3)}
+    grid = checked_grid({"system": [*POINTS, "messages"], "clients": [2, 3]})
+    runs = {(i, n - 2): run(measured, n) for i, measured in enumerate([*POINTS.values(), {}]) for n in (2, 3)}
     return join(runs, grid, {"num_params": D})
 
 
@@ -45,10 +49,23 @@ def test_a_point_of_a_sweep_takes_what_its_run_alone_takes(mixed, system, client
         kept = here[name].isel(client=slice(clients)) if "client" in values.dims else here[name]
         np.testing.assert_array_equal(kept, values)
     assert here.joules.isel(client=slice(clients, None)).isnull().all()
+    how = LINKS | {"air": air}
+    found = run_seconds(mixed, **how).sel(system=system, clients=clients)
+    np.testing.assert_array_equal(found, run_seconds(run(POINTS[system], clients), **how))
+
+
+@pytest.mark.parametrize("clients", [2, 3])
+def test_a_point_whose_uploads_are_messages_takes_no_air(mixed, clients):
+    point, air = mixed.sel(system="messages", clients=clients), OnAir(1e6)
+    np.testing.assert_array_equal(run_seconds(point, **LINKS), run_seconds(run({}, clients), **LINKS))
+    assert run_seconds(mixed, air=air, **LINKS).sel(system="messages").isnull().all()
+    assert all(values.sel(system="messages").isnull().all() for values in air_resources(mixed, air).values())
+    with pytest.raises(ValueError, match="air must be None without uploads over the air"):
+        run_seconds(point, air=air, **LINKS)
 
 
 def test_a_point_of_a_sweep_has_the_links_of_its_run_alone(mixed):
-    analog = mixed.drop_sel(system="digital")
+    analog = mixed.drop_sel(system=["digital", "messages"])
     for system in ("plain", "pilots", "symbols"):
         alone, here = (
             link_measures(each, receiver_noise=2.0, access="orthogonal") for each in (run(POINTS[system]), analog)

@@ -122,6 +122,13 @@ def test_what_is_no_run_is_refused(mixed, point, message):
             asked(on_the_air("all"), mixed[0].sel(point), over_the_air.DATA, delta=DELTA)
 
 
+def test_a_run_without_rounds_has_no_ledger(mixed):
+    nothing = mixed[1]["all"].isel(round=slice(0))
+    with pytest.raises(ValueError, match="run must have a round, got none"):
+        ledger(on_the_air("all"), nothing, over_the_air.DATA, delta=DELTA)
+    assert epsilon_by_round(on_the_air("all"), nothing, over_the_air.DATA, delta=DELTA).sizes["round"] == 0
+
+
 def test_other_axes_are_refused(result):
     wrong = {**AXES, "noise_multiplier": [1.0, 3.0]}
     with pytest.raises(ValueError, match="axes must be those of the sweep"):
