@@ -12,7 +12,6 @@ from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.entry import Entry, worst
 from fedjax_priv.ledger.local_noise import ADJACENT as SAMPLE
 from fedjax_priv.ledger.prefixes import by_prefix
-from fedjax_priv.ledger.run_alone import run_alone
 
 
 def epsilon_by_round(
@@ -43,8 +42,8 @@ def epsilon_by_round(
     Raises:
       ValueError: as `ledger`.
     """
+    _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)
-    run = run_alone(run)
     rounds = run.sizes["round"]
     about = {"delta": delta, "colluding": colluding, "lipschitz": lipschitz}
     after = functools.cache(lambda number: ledger(algorithm, run.isel(round=slice(0, number)), data, **about))

@@ -10,7 +10,7 @@ _OPTIONAL = ("sat_out",)
 
 
 def run_alone(run: xr.Dataset) -> xr.Dataset:
-    """A run as `simulate` returns it, without rounds, clients, phases and numbers that only others of its sweep have.
+    """A run as `simulate` returns it, without rounds, clients and numbers that only others of its sweep have.
 
     Raises:
       ValueError: it is a sweep, not a point of one, or a point that was not run.
@@ -25,6 +25,4 @@ def run_alone(run: xr.Dataset) -> xr.Dataset:
     if not here.all():
         run = run.isel({dim: here.any(other).values for dim, other in zip(EACH, EACH[::-1], strict=True)})
     run = run.drop_vars([name for name in _OPTIONAL if name in run and run[name].isnull().all()])
-    if "up_bytes" in run and not (there := run.up_bytes.notnull().any(EACH)).all():
-        run = run.isel(phase=there.values)
     return run.assign({name: run[name].astype(kind) for name, kind in _KINDS.items() if name in run})

@@ -14,7 +14,7 @@ ANALOG = {"amplitude": SENT * 0.5, "energy": SENT * 7.0, "gain": SENT * 1.0}
 POINTS = {
     "plain": ANALOG,
     "pilots": ANALOG | {"pilot_uses": SENT * 3.0, "common_pilot_uses": SENT * 2.0, "pilot_energy": SENT * 5.0},
-    "symbols": ANALOG | {"channel_uses": SENT * 60.0},
+    "symbols": ANALOG | {"channel_uses": SENT * 40.0},
     "digital": {"rate": SENT * 2.0, "energy": SENT * 9.0, "channel_uses": SENT * np.array([100.0, 200.0, 400.0])},
 }
 
@@ -52,6 +52,15 @@ def test_a_point_of_a_sweep_takes_what_its_run_alone_takes(mixed, system, client
     how = LINKS | {"air": air}
     found = run_seconds(mixed, **how).sel(system=system, clients=clients)
     np.testing.assert_array_equal(found, run_seconds(run(POINTS[system], clients), **how))
+
+
+def test_pilots_take_uses_and_energy():
+    """Own ones one after the other, common ones at once."""
+    spent = air_resources(run(POINTS["pilots"]), OnAir(1e6), noise_density=2.0)
+    np.testing.assert_array_equal(spent.joules, SENT * (7.0 + 5.0))
+    np.testing.assert_array_equal(spent.channel_uses, SENT * (D + 3.0 + 2.0))
+    senders = SENT.sum(1)
+    np.testing.assert_allclose(spent.air_seconds, (D + 3.0 * senders + 2.0 * (senders > 0)) / 2e6, rtol=1e-12)
 
 
 @pytest.mark.parametrize("clients", [2, 3])

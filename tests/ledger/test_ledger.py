@@ -18,7 +18,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import local_sgd, scheduled
 from fedjax_priv.layers import plain_field
-from fedjax_priv.ledger import ledger, show, worst
+from fedjax_priv.ledger import epsilon_by_round, ledger, show, worst
 from fedjax_priv.ledger.by_release import ACCOUNTANTS
 from fedjax_priv.systems import releases
 from fedjax_priv.theory import cdp_fl, fedrep, gaussian, sparse_secagg, wireless
@@ -284,8 +284,9 @@ STEP = local_sgd(lambda params, examples: examples, learning_rate=0.1, batch_siz
     ],
 )
 def test_arguments_in_another_order_are_refused(algorithm, run, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        inspect.unwrap(ledger)(algorithm, run, None, delta=1e-5)  # pyright: ignore[reportArgumentType]
+    for asked in (ledger, epsilon_by_round):
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            inspect.unwrap(asked)(algorithm, run, None, delta=1e-5)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_run_is_not_shown_as_a_ledger():
