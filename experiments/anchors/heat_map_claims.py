@@ -142,7 +142,8 @@ def caveats(config: Config, result: xr.Dataset) -> list[str]:
 def draw(accuracy: xr.DataArray) -> Figure:
     """A map for each rule and for the mean: ours, and the printed value below; cells that test nothing say so."""
     rules = [*robust(accuracy), MEAN]
-    picture = Figure(figsize=(1.2 + 3.0 * len(rules), 1.6 + 0.7 * accuracy.sizes["gamma"]), layout="constrained")
+    size = 1.2 + max(3.0, accuracy.sizes["f"]) * len(rules), 1.6 + 0.7 * accuracy.sizes["gamma"]
+    picture = Figure(figsize=size, layout="constrained")
     for axes, rule in zip(picture.subplots(1, len(rules)), rules, strict=True):
         _map(axes, accuracy, rule)
     return picture
