@@ -4,7 +4,7 @@ from experiments.claims import Open
 
 AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "anchors.bucketing": {"Avg s = 1": Open.NOT_RUN, "buckets CM": True},
-    "anchors.heat_map": {"map": Open.NOT_RUN},
+    "anchors.heat_map": {"TM gamma 0 f 2": Open.NOT_RUN, "map": Open.NOT_RUN},
     "anchors.lr_mnist": {"accuracy": Open.NOT_RUN, "cpu-seconds": Open.REPORTED},
     "anchors.mcmahan_2nn": {"rounds IID, B = 10, C = 0.1": Open.NOT_RUN},
     "anchors.mcmahan_causes": {"pixels from -0.5 to 0.5": Open.NOT_RUN},

@@ -32,9 +32,11 @@ def test_every_folder_with_a_table_is_a_paper_and_every_experiment_has_all_scale
 
 
 def test_expected_verdicts_are_of_cards_and_claims_that_exist():
+    """Scale `short` may be a part of a card, without some of its claims."""
     assert AT_QUICK.keys() <= {f"{card.paper}.{card.name}" for card in cards.cards()}
     for card in cards.cards():
-        made = [made for scale in cards.SCALES if (made := cards.result(card, scale, RESULTS))]
+        whole = (scale for scale in cards.SCALES if scale != "short")
+        made = [made for scale in whole if (made := cards.result(card, scale, RESULTS))]
         if made:
             ids = {claim.id for result in made for claim in result.claims}
             assert AT_QUICK.get(f"{card.paper}.{card.name}", {}).keys() <= ids
