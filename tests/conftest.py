@@ -48,6 +48,24 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update({name.upper(): str(value) for name, value in options.items()})
 
 
+@pytest.fixture(scope="session", autouse=True)
+def traced_for_a_cpu() -> Iterator[None]:
+    """The forms that operations take on accelerators are not even traced, but where a test asks for them."""
+    from fedjax_priv.engine.side_by_side import traced_for
+
+    with traced_for("cpu"):
+        yield
+
+
+@pytest.fixture
+def any_platform() -> Iterator[None]:
+    """Programs are traced for every platform, as a round is that is not run by the library itself."""
+    from fedjax_priv.engine.side_by_side import traced_for
+
+    with traced_for(None):
+        yield
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
     """Drops a module's programs after it, and never looks again at what stays: else each collection takes seconds."""

@@ -5,7 +5,6 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +19,7 @@ from fedjax_priv.crypto import field, prg
 from fedjax_priv.crypto.prg import Prg, philox
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.engine.round import federated_round
+from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers import plain, stack
 from fedjax_priv.testing import cohort_of, run_layer, survivors, wire
 
@@ -123,11 +123,9 @@ def uniform(words, bits=8):
 
 @contextlib.contextmanager
 def accelerator_forms() -> Iterator[None]:
-    """Programs traced inside run, on this CPU, the forms that operations take on a GPU or TPU."""
-    with mock.patch.object(jax.lax, "platform_dependent", lambda *args, default, **_: default(*args)):
-        jax.clear_caches()  # a function that is already traced would keep its form
+    """Programs traced inside run, on this CPU, the forms that operations take on a TPU."""
+    with traced_for("tpu"):
         yield
-    jax.clear_caches()
 
 
 def silent(purpose):

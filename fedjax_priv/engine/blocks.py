@@ -67,8 +67,8 @@ def over_clients(
     rows = jax.tree.map(lambda a: _pad(a, local * devices), rows)
     split = PartitionSpec(CLIENTS)
     run = jax.shard_map(
-        lambda *args: on_devices_of(mesh, shard, *args), mesh=mesh, in_specs=(PartitionSpec(), split),
-        out_specs=(PartitionSpec(), split), check_vma=False,
+        on_devices_of(mesh, shard), mesh=mesh, in_specs=(PartitionSpec(), split), out_specs=(PartitionSpec(), split),
+        check_vma=False,
     )  # fmt: skip
     sums, out = run(shared, rows)
     return sums, jax.tree.map(lambda a: a[:n], out)

@@ -113,10 +113,11 @@ def federated_round(
         lying_server,
     )  # fmt: skip
     of = functools.partial
-    there = of(of, on_devices_of, mesh) if mesh else of  # only the forms for its devices are traced
+    there = of(on_devices_of, mesh)  # only the forms for its devices are traced
     return base.Algorithm(
-        there(_init, parts), there(_step, parts), mesh, block, of(_draw, parts), layers.caveats, release, local.steps
-    )
+        there(of(_init, parts)), there(of(_step, parts)), mesh, block, of(_draw, parts), layers.caveats, release,
+        local.steps,
+    )  # fmt: skip
 
 
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:

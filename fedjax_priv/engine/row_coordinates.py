@@ -6,6 +6,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 from fedjax_priv.engine.row_norms import largest_entries, unit_scale
+from fedjax_priv.engine.side_by_side import by_platform
 
 WIDTH = 2**11
 """Columns in a block: 16 rows of them fit a core's cache."""
@@ -21,7 +22,7 @@ def coordinates(rows: Float[Array, "k d"]) -> Float[Array, "k k"]:
     num_rows, d = rows.shape
     scale = unit_scale(largest_entries(rows))
     cut = jnp.pad(rows * scale[:, None], ((0, 0), (0, -d % WIDTH))).reshape(num_rows, -1, WIDTH).swapaxes(0, 1)
-    factors = lax.platform_dependent(cut, cpu=lambda cut: lax.map(_factor, cut), default=jax.vmap(_factor))
+    factors = by_platform(lambda cut: lax.map(_factor, cut), jax.vmap(_factor), cut)
     return _factor(factors.swapaxes(0, 1).reshape(num_rows, -1)) / scale[:, None]
 
 

@@ -19,8 +19,8 @@ ACCELERATOR_BYTES = 2**32
 """What rows side by side may hold on a GPU or TPU: 4 GiB, a quarter of the memory of a TPU v5e, the smallest."""
 
 
-_known = jax.make_user_context(None)
-"""What is being traced is for a "cpu", a "gpu", a "tpu" or any other "accelerator"; None: not known yet."""
+traced_for = jax.make_user_context(None)
+"""What is traced inside, as a context, is for a "cpu", a "gpu", a "tpu" or any other "accelerator"; None: not known."""
 _GPUS = ("cuda", "rocm")
 
 
@@ -46,7 +46,7 @@ def by_platform(
       >>> float(by_platform(jnp.sum, jnp.max, jnp.ones(3)))  # here on a CPU
       3.0
     """
-    forms, known = {"cpu": cpu, "gpu": gpu or accelerator, "tpu": accelerator}, _known.value
+    forms, known = {"cpu": cpu, "gpu": gpu or accelerator, "tpu": accelerator}, traced_for.value
     if known == "accelerator" and gpu is None:
         return accelerator(*args)
     if known in forms:
@@ -58,14 +58,16 @@ def by_platform(
     return jax.lax.platform_dependent(*args, **own, default=rest)
 
 
-def on_devices_of(mesh: Mesh, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
-    """`function(*args)`, in which the devices of a mesh, not the platform lowered for, decide `by_platform`."""
+def on_devices_of(mesh: Mesh | None, function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+    """`function`, in which the devices of a mesh, if any, not the platform lowered for, decide `by_platform`."""
+    if mesh is None:
+        return function
     platform = mesh.devices.flat[0].platform
-    return _for("gpu" if platform in _GPUS else platform, function, *args)
+    return functools.partial(_for, "gpu" if platform in _GPUS else platform, function)
 
 
 def _for(platform: str, function: Callable[..., PyTree], *args: PyTree) -> PyTree:
-    with _known(platform if platform in ("cpu", "gpu", "accelerator") else "tpu"):
+    with traced_for(platform if platform in ("cpu", "gpu", "accelerator") else "tpu"):
         return function(*args)
 
 

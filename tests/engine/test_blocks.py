@@ -11,6 +11,8 @@ from fedjax_priv.engine.side_by_side import CPU_CACHE_BYTES
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, same_bits, targets, towards_target
 
+pytestmark = pytest.mark.usefixtures("any_platform")
+
 
 def square_and_count(shared, valid, a, b):
     """Ghosts must add nothing; rows of two dtypes and ranks come back."""

@@ -11,6 +11,8 @@ from fedjax_priv.engine.side_by_side import (
 )
 from helpers import mesh_of
 
+pytestmark = pytest.mark.usefixtures("any_platform")
+
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
 def test_the_platform_of_the_program_chooses_the_form(platform):
@@ -67,7 +69,7 @@ def test_a_form_for_accelerators_in_a_choice_of_three_is_not_for_gpus():
 
 
 def test_the_devices_of_a_mesh_decide():
-    text = jax.jit(lambda x: on_devices_of(mesh_of(2), lambda x: by_platform(jnp.sin, jnp.cos, x), x))
+    text = jax.jit(on_devices_of(mesh_of(2), lambda x: by_platform(jnp.sin, jnp.cos, x)))
     text = text.trace(jnp.ones(3)).lower(lowering_platforms=("cuda",)).as_text()
     assert "stablehlo.sine" in text and "stablehlo.cosine" not in text, "these devices are a CPU's"
 

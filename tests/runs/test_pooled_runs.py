@@ -1,5 +1,7 @@
 """Runs whose samples stay on the host, in a pool: the same bits, and what it cannot run."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from kept_runs import DATA, KEY, POOL, D, N, plain, run, stopped, velocity
 from fedjax_priv import Keep, simulate
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import sample
+from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.systems import fedavg
 from helpers import remembering
@@ -44,6 +47,17 @@ def test_what_a_pool_cannot_run():
         simulate_pool(fedavg(uneven, cohort_size=3))
     with pytest.raises(SimulationError, match="no such file"):
         simulate_pool(system, POOL._replace(fetch=unreadable))
+
+
+@pytest.mark.usefixtures("any_platform")
+def test_only_the_forms_of_its_devices_are_traced():
+    def not_here(*args):
+        raise AssertionError("this device is a CPU's")
+
+    here = lambda function: functools.partial(by_platform, function, not_here)
+    system = fedavg(velocity(), cohort_size=3, mesh=None)
+    system = system._replace(init=here(system.init), step=here(system.step), draw=here(system.draw))
+    assert simulate(system, KEY, jnp.zeros(D), POOL, rounds=1, progress=False).status.item() == 0
 
 
 def test_the_draw_of_an_algorithm_is_the_cohort_of_its_rounds():

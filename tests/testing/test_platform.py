@@ -3,13 +3,21 @@
 import pathlib
 import re
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from testing.system_cases import SYSTEMS
 
 import fedjax_priv
 from fedjax_priv.aggregators.numerics.column_blocks import gram, map_columns
 from fedjax_priv.models.client_convolution import conv
+from fedjax_priv.testing import NUM_CLIENTS as N
+from fedjax_priv.testing import NUM_PARAMS as D
+from helpers import remembering, targets
+
+pytestmark = pytest.mark.usefixtures("any_platform")
 
 ROWS = np.zeros((4, 600), np.float32)
 IMAGES, KERNELS = np.zeros((5, 2, 6, 6, 3), np.float32), np.zeros((5, 3, 3, 3, 4), np.float32)
@@ -52,6 +60,21 @@ def test_each_platform_has_its_form_of_a_convolution_with_a_kernel_per_client():
         assert len(re.findall(rf"dot_general.*tensor<{len(KERNELS)}x", text)) == (
             3 if platform in ("cuda", "rocm") else 0
         )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "scaffold, secure", "one_shot_secagg", "thresholded_secagg, top_k", "sparse_secagg", "sparse_secagg, survivors",
+        "share", "blind_wireless", "robajol", "dp_fedavg, secure",
+    ],
+)  # fmt: skip
+def test_all_forms_of_a_round_have_the_same_results(name):
+    """Else tracing them fails; elsewhere only the forms for a CPU are traced."""
+    system, key, data = SYSTEMS[name](remembering(), N, mesh=None), jax.random.key(0), targets(N, D)
+    state = jax.eval_shape(system.init, key, jnp.zeros(D), data)
+    after, _ = jax.eval_shape(system.step, key, state, data)
+    chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
 
 
 def test_no_module_asks_the_process_where_it_runs():

@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_priv import base, clients, losses, models, systems
 
+pytestmark = pytest.mark.usefixtures("any_platform")
 PRODUCTS = re.compile(r"stablehlo\.(?:dot_general|convolution)\b.*")
 
 

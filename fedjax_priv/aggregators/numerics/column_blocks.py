@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Bool, Float
 
+from fedjax_priv.engine.side_by_side import by_platform
+
 BLOCK = 2**15
 """Elements in a block: 32 rows of 1,024 columns. A program for another platform than a CPU has one block."""
 
@@ -32,7 +34,7 @@ def _cut(rows: Array) -> tuple[int, int]:
 
 def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *others: Float[Array, "... d"]) -> Array:
     """`f(rows [g, w], *others [..., w]) -> [..., w]` block by block: `[..., d]`. `f` works column by column."""
-    return lax.platform_dependent(rows, *others, cpu=functools.partial(_map_blocks, f), default=f)
+    return by_platform(functools.partial(_map_blocks, f), f, rows, *others)
 
 
 def _map_blocks(f: Callable[..., Array], *arrays: Array) -> Array:
@@ -72,7 +74,7 @@ def _product(weights: Array, rows: Array, keep: Array) -> Array:
 
 def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"], scale: float | Array = 1.0) -> Float[Array, "g g"]:
     """Inner products of `(rows - origin) * scale`."""
-    return lax.platform_dependent(rows, origin, jnp.float32(scale), cpu=_sum_of_blocks, default=_products)
+    return by_platform(_sum_of_blocks, _products, rows, origin, jnp.float32(scale))
 
 
 def _products(rows: Array, origin: Array, scale: Array) -> Array:

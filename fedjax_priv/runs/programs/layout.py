@@ -11,6 +11,7 @@ from jaxtyping import PyTree
 
 from fedjax_priv.base import CLIENTS, RoundState
 from fedjax_priv.engine import processes
+from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import rows_over
 
 RUNS = "runs"
@@ -18,7 +19,10 @@ RUNS = "runs"
 
 
 class Layout(NamedTuple):
-    """`each(fn, shared)` is `fn` for every run side by side, its last `shared` arguments the same for all."""
+    """`each(fn, shared)` is `fn` for every run side by side, its last `shared` arguments the same for all.
+
+    Only the forms for the devices of the layout are traced.
+    """
 
     each: Callable[[Callable, int], Callable]
     runs: bool  # arrays have an axis of runs
@@ -47,14 +51,16 @@ def one_run(mesh: Mesh, num_clients: int) -> Layout:
     """One run; its clients are spread over the mesh if its size divides their number."""
     whole = NamedSharding(mesh, PartitionSpec())
     rows = rows_over(mesh, num_clients)
-    return Layout(lambda fn, shared: fn, False, whole, whole, rows, _state(whole, rows), whole)
+    each = lambda fn, shared: on_devices_of(mesh, fn)
+    return Layout(each, False, whole, whole, rows, _state(whole, rows), whole)
 
 
 def clients_over_devices(mesh: Mesh, num_clients: int) -> Layout:
     """All runs side by side, their clients spread over the mesh."""
     _, _, whole, _, data, _, _ = one_run(mesh, num_clients)
     rows = NamedSharding(mesh, PartitionSpec(None, CLIENTS)) if data != whole else whole
-    return Layout(_side_by_side, True, whole, whole, data, _state(whole, rows), whole)
+    each = lambda fn, shared: on_devices_of(mesh, _side_by_side(fn, shared))
+    return Layout(each, True, whole, whole, data, _state(whole, rows), whole)
 
 
 def runs_over_devices(devices: Sequence[Any]) -> Layout:
@@ -65,7 +71,7 @@ def runs_over_devices(devices: Sequence[Any]) -> Layout:
     def each(fn: Callable, shared: int) -> Callable:
         def run(*args: object) -> object:
             specs = _axes(args, shared, PartitionSpec(RUNS), PartitionSpec())
-            fn_each = _side_by_side(fn, shared)
+            fn_each = on_devices_of(mesh, _side_by_side(fn, shared))
             return jax.shard_map(fn_each, mesh=mesh, in_specs=specs, out_specs=PartitionSpec(RUNS), check_vma=False)(
                 *args
             )

@@ -18,6 +18,7 @@ from jaxtyping import Array, PyTree
 from fedjax_priv.base import Algorithm, ClientData, RoundState
 from fedjax_priv.data import Pool, prefetch
 from fedjax_priv.data.pool import checked
+from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.runs.programs import layout, lowering
 from fedjax_priv.runs.programs.evaluation import Evaluate, compile_evaluation
 from fedjax_priv.runs.programs.host_rows import HostRows
@@ -93,8 +94,8 @@ class _PoolRun:
         everywhere = layout.one_run(mesh, 1).whole
         self.count = jax.device_put(pool.count, everywhere)
         self.sample = pool.fetch(np.zeros(1, np.int32))
-        self.init = jax.jit(self._init, out_shardings=everywhere)
-        self.draw = jax.jit(self._draw)
+        self.init = jax.jit(on_devices_of(mesh, self._init), out_shardings=everywhere)
+        self.draw = jax.jit(on_devices_of(mesh, self._draw))
         first, alike = self.init(inputs, self.count)
         if not alike:
             raise ValueError("algorithm must give all clients the same initial state to run over a Pool")
@@ -105,7 +106,8 @@ class _PoolRun:
         whole = lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=everywhere)
         state = jax.tree.map(whole, first)._replace(**jax.tree.map(row, dict(memory=first.memory, layers=first.layers)))
         examples = jax.tree.map(lambda a: row(a[0]), self.sample)
-        step = jax.jit(self._step, donate_argnums=1, out_shardings=(self.where.state, self.where.whole))
+        step = on_devices_of(mesh, self._step)
+        step = jax.jit(step, donate_argnums=1, out_shardings=(self.where.state, self.where.whole))
         self.lowered = lowering.lower(step, inputs, state, examples, self.count)
 
     def _init(self, inputs: Inputs, count: Array) -> tuple[RoundState, Array]:

@@ -2,6 +2,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.runs.programs import layout
 
 
@@ -17,3 +18,17 @@ def test_a_run_with_no_other_on_its_device_computes_one_branch_alone(runs, devic
     text = choose.lower(*args).as_text()
     assert ("stablehlo.case" in text, "stablehlo.select" in text) == (branches, not branches)
     assert choose(*args).tolist() == [float((jnp.sin if x > 0.5 else jnp.cos)(x)) for x in own]
+
+
+@pytest.mark.usefixtures("any_platform")
+@pytest.mark.parametrize("devices", [1, 2])
+def test_only_the_forms_of_its_devices_are_traced(devices):
+    def not_here(x):
+        raise AssertionError("these devices are a CPU's")
+
+    mesh = jax.sharding.Mesh(jax.devices()[:devices], (layout.CLIENTS,))
+    waves = layout.clients_over_devices(mesh, 4), layout.runs_over_devices(jax.devices()[:devices])
+    run = lambda x, same: by_platform(jnp.sin, not_here, x) + same
+    assert jax.jit(layout.one_run(mesh, 4).each(run, 1))(jnp.float32(0), jnp.float32(2)) == 2
+    for where in waves:
+        assert jax.jit(where.each(run, 1))(jnp.zeros(2), jnp.float32(2)).tolist() == [2, 2]
