@@ -10,7 +10,7 @@ demo: $(STAMP)
 	$(BIN)/fedjax-priv demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 6 --dist worksteal  # each takes 2 GB
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -8,7 +8,7 @@ FIGURES = {
     "all_systems": Experiment(
         "", "Every system of the four papers: the eps claimed, the eps proved, and the least eps that an audit shows",
         {
-            "quick": Config(names=("FedAvg", "CDP-FL"), trials=8000),
+            "quick": Config(names=("FedAvg", "CDP-FL"), trials=2000),
             "cpu": Config(),
             "paper": Config(trials=100_000),
         }, run,
