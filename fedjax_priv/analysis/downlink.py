@@ -7,6 +7,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
+from fedjax_priv.runs.records.measured_names import variables_of
 
 MODEL = ("model", "down")
 """The message that is broadcast."""
@@ -81,4 +82,4 @@ def model_of(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
       ValueError: no gains were measured.
     """
     last = lambda values: values.transpose(..., "round", "client").values
-    return 8 * last(run.down_bytes.sel(phase=MODEL[0]).fillna(0)), last(amplitudes_of(run.data_vars))
+    return 8 * last(run.down_bytes.sel(phase=MODEL[0]).fillna(0)), last(amplitudes_of(variables_of(run)))

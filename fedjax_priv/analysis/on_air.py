@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import Broadcast, model_of
+from fedjax_priv.runs.records.measured_names import described, variables_of
 
 THERMAL_NOISE = 10**-20.4
 """Watts per hertz at 290 K, -174 dBm/Hz; a receiver adds its noise figure."""
@@ -89,7 +90,8 @@ def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
 
 def energy_of(run: xr.Dataset) -> xr.DataArray:
     """`||x||**2` by client, with that of pilots."""
-    return run.energy + _or_else(run.get("pilot_energy", 0.0), 0.0)
+    measured = variables_of(run)
+    return measured["energy"] + _or_else(measured.get("pilot_energy", 0.0), 0.0)
 
 
 def _is_missing(values: Any) -> bool:
@@ -113,8 +115,9 @@ def present(run: xr.Dataset, like: xr.DataArray) -> xr.DataArray:
 def taken(run: xr.Dataset, uses: xr.DataArray) -> tuple[np.ndarray, ...]:
     """The arguments of `OnAir.seconds`, `[..., round, client]`, from the uses measured; 0 where a client is absent."""
     here = uses.where(present(run, uses), 0)
-    pilots = pilots_of(run.data_vars, here)
-    block = block_of(run.data_vars, int(run.attrs["num_params"]), here)
+    measured = variables_of(run)
+    pilots = pilots_of(measured, here)
+    block = block_of(measured, int(run.attrs["num_params"]), here)
     return tuple(each.transpose(..., "round", "client").values for each in (here, *pilots, block))
 
 
@@ -159,7 +162,7 @@ def air_resources(
     """
     _validate.positive(receiver_noise=receiver_noise, noise_density=noise_density)
     _validate.decibels(path_loss_db=path_loss_db)
-    uses = uses_of(run.data_vars, int(run.attrs["num_params"]))
+    uses = uses_of(variables_of(run), int(run.attrs["num_params"]))
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")
     uses = uses.transpose(..., "round", "client").astype(np.float64)
@@ -181,6 +184,4 @@ def air_resources(
             "downlink_seconds": (down / (2 * downlink.hertz), "time of the broadcast", "s"),
             "downlink_joules": (down * (downlink.snr * of_one), "energy sent by the server", "J"),
         }
-    return xr.Dataset({
-        name: values.assign_attrs(long_name=meaning, units=units) for name, (values, meaning, units) in said.items()
-    })  # fmt: skip
+    return described(said)

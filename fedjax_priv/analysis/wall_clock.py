@@ -21,6 +21,7 @@ from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import MODEL, Broadcast, amplitudes_of, model_of
 from fedjax_priv.analysis.on_air import OnAir, block_of, pilots_of, present, taken, uses_of
 from fedjax_priv.base import RoundInfo
+from fedjax_priv.runs.records.measured_names import variables_of
 
 Message = tuple[str, str]
 """Phase of the round, and "up" or "down"."""
@@ -111,7 +112,7 @@ def run_seconds(
     client, counted = last(result.client_id).fillna(0).values.astype(int), last(result.counted).values == 1
     users = _Users(client, _awaited(there.values, counted), compute_seconds, bandwidth, latency)
     seconds = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
-    uses = _on_air(result.data_vars, int(result.attrs["num_params"]), air)
+    uses = _on_air(variables_of(result), int(result.attrs["num_params"]), air)
     if uses is not None and air is not None:
         seconds = seconds + air.seconds(*taken(result, uses))
     if downlink is not None:

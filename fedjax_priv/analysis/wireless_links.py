@@ -8,6 +8,7 @@ import xarray as xr
 from fedjax_priv import _validate
 from fedjax_priv.analysis.downlink import amplitudes_of
 from fedjax_priv.analysis.on_air import block_of, energy_of, pilots_of
+from fedjax_priv.runs.records.measured_names import described, variables_of
 
 LIMITED = 1 - 1e-5
 """Received amplitudes below this are those of users without the power to be heard in full; above it, of rounding."""
@@ -37,30 +38,26 @@ def link_measures(
     """
     _validate.each(_validate.positive, receiver_noise=receiver_noise)
     _validate.one_of(("multiple", "orthogonal"), access=access)
-    if "amplitude" not in run:
+    measured = variables_of(run)
+    if "amplitude" not in measured:
         raise ValueError("run must be a run of systems.wireless, which records amplitudes, got one without")
-    d, sent = int(run.attrs["num_params"]), run.amplitude > 0
-    amplitude = run.get("received_amplitude", run.amplitude)  # the same where gains are known
-    uses_of_one = block_of(run.data_vars, d, sent).max(("round", "client"))
+    d, sent = int(run.attrs["num_params"]), measured["amplitude"] > 0
+    amplitude = measured.get("received_amplitude", measured["amplitude"])  # the same where gains are known
+    uses_of_one = block_of(measured, d, sent).max(("round", "client"))
     senders = sent.sum("client")
-    gain = amplitudes_of(run.data_vars, "run must be a run of systems.wireless")
-    received = (gain**2 * run.energy).where(sent).mean("client")
+    gain = amplitudes_of(measured, "run must be a run of systems.wireless")
+    received = (gain**2 * measured["energy"]).where(sent).mean("client")
     with np.errstate(divide="ignore"):
         snr = 10 * np.log10(received / (uses_of_one * receiver_noise))
-    turns, common = pilots_of(run.data_vars, sent)
+    turns, common = pilots_of(measured, sent)
     shared = d * senders if access == "orthogonal" else xr.zeros_like(senders) + uses_of_one
     uses = shared + turns.sum("client") + common.max("client")
     measures = {
         "participants": (senders, "users that sent", "1"),
-        "limited": ((sent & (run.amplitude < LIMITED)).sum("client"), "users limited by power", "1"),
+        "limited": ((sent & (measured["amplitude"] < LIMITED)).sum("client"), "users limited by power", "1"),
         "alignment_error": (abs(1 - amplitude).where(sent).mean("client"), "error of the received amplitude", "1"),
         "received_snr_db": (snr, "received SNR of a user", "dB"),
         "energy": (energy_of(run).sum("client"), "energy of all users", "power x channel uses"),
         "channel_uses": (uses, "uses of the channel", "1"),
     }
-    return xr.Dataset(
-        {
-            name: values.assign_attrs(long_name=meaning, units=units)
-            for name, (values, meaning, units) in measures.items()
-        }
-    )
+    return described(measures)

@@ -2,6 +2,8 @@
 
 import xarray as xr
 
+from fedjax_priv.runs.records.measured_names import without_axes
+
 _EACH = ("round", "client")
 _KINDS = {"client_id": int, "counted": bool}
 """Numbers of a sweep are floats where a point lacks them."""
@@ -17,6 +19,7 @@ def run_alone(run: xr.Dataset) -> xr.Dataset:
     """
     if (dims := run.client_id.dims) != _EACH:
         raise ValueError(f"run must be one run, such as result.sel(seed=0) of a sweep, got client_id by {dims}")
+    run = without_axes(run)
     here = run.client_id.notnull()
     if not here.size:
         return run

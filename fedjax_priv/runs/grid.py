@@ -1,5 +1,6 @@
 """The grid of a sweep: named axes, their points, and one dataset with the axes as dimensions."""
 
+import functools
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.runs.records import result_dataset
+from fedjax_priv.runs.records.measured_names import beside_axes
 
 Axis = Sequence[Any] | Mapping[str, Any]
 """Values of an axis; by name if they have no short text, as `{"mean": mean(), "sum": total()}`."""
@@ -20,7 +22,7 @@ class Grid(NamedTuple):
     """The axes of a sweep; a point is an index into each."""
 
     names: tuple[str, ...]
-    labels: tuple[tuple[Any, ...], ...]  # by axis: numbers and strings
+    labels: tuple[tuple[Any, ...], ...]  # by axis: numbers, or strings if one of them is
     values: tuple[tuple[Any, ...], ...]  # by axis: what the factory is given
 
     @property
@@ -57,6 +59,8 @@ def _labels(name: str, axis: Axis) -> tuple[Any, ...]:
     if isinstance(axis, str) or not isinstance(axis, Mapping | Sequence | np.ndarray) or not len(axis):
         raise ValueError(f"axes[{name!r}] must be values in a list, or a dict of them by name, got {axis!r}")
     labels = tuple(_label(name, value) for value in axis)
+    if any(isinstance(label, str) for label in labels):  # a dataset has one type of labels
+        labels = tuple(map(str, labels))
     if len(set(labels)) < len(labels):
         raise ValueError(f"axes[{name!r}] must have each value once, got {list(labels)}")
     return labels
@@ -90,9 +94,9 @@ def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any])
     together = _stack([*runs.values()]) if len(forms) == 1 else _outer([*runs.values()])
     together = together.assign_coords(run=points).reindex(run=np.arange(np.prod(shape)))
     axes = {name: (name, list(labels)) for name, labels in zip(grid.names, grid.labels, strict=True)}
-    free = lambda name: f"measured_{name}" if name in grid.names else name
+    named = functools.partial(beside_axes, axes=grid.names)
     variables = {
-        free(name): ((*grid.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
+        named(str(name)): ((*grid.names, *array.dims[1:]), array.values.reshape(*shape, *array.shape[1:]), array.attrs)
         for name, array in together.transpose("run", ...).data_vars.items()
     }
     others = {name: coordinate for name, coordinate in together.coords.items() if name != "run"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv.analysis import OnAir, air_resources, link_measures, run_seconds
+from fedjax_priv.analysis import Broadcast, OnAir, air_resources, link_measures, run_seconds
 from fedjax_priv.runs.grid import checked_grid, join
 
 D, EACH = 50, ("round", "client")
@@ -52,6 +52,22 @@ def test_a_point_of_a_sweep_takes_what_its_run_alone_takes(mixed, system, client
     how = LINKS | {"air": air}
     found = run_seconds(mixed, **how).sel(system=system, clients=clients)
     np.testing.assert_array_equal(found, run_seconds(run(POINTS[system], clients), **how))
+
+
+@pytest.mark.parametrize("axis", ["energy", "amplitude", "gain", "channel_uses", "pilot_energy", "common_pilot_uses"])
+def test_an_axis_may_have_the_name_of_what_is_measured(axis):
+    runs = {(i,): run(POINTS["symbols"] | POINTS["pilots"] | {"channel_uses": SENT * (1.0 + i)}) for i in range(2)}
+    other, same = (join(runs, checked_grid({name: [4.0, 8.0]}), {"num_params": D}) for name in ("other", axis))
+    down = Broadcast(1e6)
+    for read in (
+        lambda result: air_resources(result.assign_coords(phase=["model"]), OnAir(1e6), downlink=down),
+        lambda result: link_measures(result, receiver_noise=1.0, access="multiple"),
+        lambda result: run_seconds(result, **LINKS, air=OnAir(1e6), messages=[]).to_dataset(),
+    ):
+        found, expected = read(same), read(other)
+        expected = expected.rename({axis: f"measured_{axis}"} if axis in expected else {}).rename(other=axis)
+        xr.testing.assert_identical(found, expected)
+        xr.testing.assert_identical(read(same.sel({axis: 8.0})), expected.sel({axis: 8.0}))
 
 
 def test_pilots_take_uses_and_energy():

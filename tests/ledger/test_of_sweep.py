@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+import xarray as xr
 from ledger import test_over_the_air as over_the_air
 from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round, local, weights_of
 
@@ -55,6 +56,22 @@ def test_each_point_has_the_eps_of_its_run_and_settings_are_asked_for_once(resul
     assert len(asked) == 4  # seeds change nothing where all coins fall on one side
     high, low = (found.sel(noise_multiplier=z, separation=1, adversary=OUTSIDER).max() for z in (1.0, 2.0))
     assert high > 1.5 * low
+
+
+@pytest.mark.parametrize("name", ["staleness", "factor"])
+def test_an_axis_may_have_the_name_of_what_accountants_read(name):
+    """Else its value would pass for everybody's staleness."""
+    how = {"num_clients": N, "buffer_size": 2, "concurrency": 4, "clip": 1.0, "noise_multiplier": 2.0}
+    algorithm = buffered() if name == "factor" else systems.fedbuff(local(), **how)
+    runs = [run_of(algorithm, seed, rounds=10) for seed in (3, 0)]
+    axes = {name: [30.0, 20.0]}
+    result = join({(i,): run for i, run in enumerate(runs)}, checked_grid(axes), {"num_params": 8})
+    make = {"factor": lambda factor: algorithm, "staleness": lambda staleness: algorithm}[name]
+    found = epsilon_of_sweep(make, axes, result, DATA, delta=DELTA)
+    for i, run in enumerate(runs):
+        alone = epsilon_by_round(algorithm, run, DATA, delta=DELTA)
+        xr.testing.assert_equal(found.isel({name: i}, drop=True), alone)
+        xr.testing.assert_equal(epsilon_by_round(algorithm, result.isel({name: i}), DATA, delta=DELTA), alone)
 
 
 def test_runs_that_differ_in_the_factors_of_updates_only_have_an_eps_each():

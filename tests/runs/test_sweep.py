@@ -301,6 +301,17 @@ def test_what_is_measured_under_the_name_of_an_axis_keeps_its_values():
     assert found.measured_level.dims == ("level", "round") and found.level.values.tolist() == [1, 3]
 
 
+def test_labels_of_an_axis_are_numbers_or_all_strings():
+    grid = checked_grid({"cohort_size": [None, 4], "rate": [0.1, 1], "flag": [True, 2]})
+    assert grid.labels == (("None", "4"), (0.1, 1), ("True", "2")) and grid.values[0] == (None, 4)
+    run = xr.Dataset({"loss": ("round", [1.0])}, {"phase": ["upload"]})
+    result = join(dict.fromkeys(grid.points, run), grid, {})
+    for name, labels in zip(grid.names, grid.labels, strict=True):
+        assert result[name].values.tolist() == [*labels]
+    with pytest.raises(ValueError, match="must have each value once"):
+        checked_grid({"cohort_size": [None, 4, "4"]})
+
+
 def grouped(*status, **observed):
     """A run with so many groups."""
     groups = np.array([status], np.int32)
