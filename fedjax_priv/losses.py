@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Integer, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
@@ -144,7 +144,7 @@ def _pair(examples: PyTree) -> tuple[Any, Array]:
     x, y = examples
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"labels y must be integers, got {y.dtype}")
-    return x, y
+    return x, as_labels(y)
 
 
 def _logits(model: Model, apply: Callable[..., Array], params: PyTree, *args: Array) -> Array:
@@ -164,7 +164,7 @@ def _logits(model: Model, apply: Callable[..., Array], params: PyTree, *args: Ar
 
 
 def token_losses(
-    logits: Float[Array, "*b classes"], y: Int[Array, "*b"]
+    logits: Float[Array, "*b classes"], y: Integer[Array, "*b"]
 ) -> tuple[Float[Array, "*b"], Float[Array, "*b"]]:
     """Cross entropy of each token in nats, 0 where its label is -1, and whether it counts, 0 or 1.
 
@@ -173,16 +173,23 @@ def token_losses(
       >>> print(loss.round(4), counts)
       [1.3863 0.    ] [1. 0.]
     """
+    y = as_labels(y)
     there = y != -1
     return jnp.where(there, cross_entropy(logits, jnp.where(there, y, 0)), 0), there.astype(jnp.float32)
 
 
-def cross_entropy(logits: Float[Array, "*b classes"], y: Int[Array, "*b"]) -> Float[Array, "*b"]:
+def cross_entropy(logits: Float[Array, "*b classes"], y: Integer[Array, "*b"]) -> Float[Array, "*b"]:
     """Softmax cross entropy in nats; NaN for a label outside `0, ..., classes - 1`.
 
     Examples:
       >>> print(jax.jit(cross_entropy)(np.zeros((2, 4), np.float32), np.array([3, 7])).round(4))  # there is no label 7
       [1.3863    nan]
     """
+    y = as_labels(y)
     cost = optax.losses.softmax_cross_entropy_with_integer_labels(logits, y)
     return jnp.where((y >= 0) & (y < logits.shape[-1]), cost, jnp.nan)
+
+
+def as_labels(y: Integer[Array, "*b"]) -> Integer[Array, "*b"]:
+    """Labels as int32: a byte holds neither -1 nor 256 classes, and JAX would compare it with what it does hold."""
+    return jnp.asarray(y).astype(jnp.int32)

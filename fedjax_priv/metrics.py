@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
-from fedjax_priv.losses import cross_entropy, token_losses
+from fedjax_priv.losses import as_labels, cross_entropy, token_losses
 
 _MODEL = "models.from_flax(module, shape)"
 
@@ -195,7 +195,7 @@ def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Ar
         raise ValueError(f"y must have {per}, shape {x.shape[:axes]}, at least one, got {y.shape}")
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"y must be integers, got {y.dtype}")
-    return x, y
+    return x, as_labels(y)
 
 
 def _ends(y: Array) -> tuple[int, int] | None:

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,6 +6,7 @@ from scipy.special import log_softmax
 
 from fedjax_priv.base import Model
 from fedjax_priv.losses import RandomLoss, checked_loss, sequence_cross_entropy, softmax_cross_entropy
+from fedjax_priv.metrics import sequence_accuracy
 
 
 def test_cross_entropy_is_minus_the_log_probability_of_the_label():
@@ -35,6 +37,23 @@ def test_a_token_without_a_class_costs_nan():
     model = Model(init=lambda key: None, apply=lambda params, x: x)
     got = sequence_cross_entropy(model)(None, (jnp.zeros((3, 2, 3)), jnp.array([[-2, 0], [3, -1], [2, -1]])))
     assert np.isnan(got).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize(("dtype", "classes"), [("uint8", 256), ("uint8", 300), ("int8", 128)])
+def test_labels_of_a_byte_are_what_they_are(dtype, classes):
+    """A byte does not hold the number of classes, nor an unsigned one -1; the largest one is a label."""
+    most = np.iinfo(dtype).max
+    model = Model(init=lambda key: None, apply=lambda params, x: x)
+    y, logits = np.array([[0, most, most], [3, most, 1]], dtype), np.zeros((2, 3, classes), np.float32)
+    logits[0, 1, most] = 9.0
+    expected = -np.take_along_axis(log_softmax(logits, axis=-1), y.astype(int)[..., None], -1)[..., 0]
+    loss = jax.jit(lambda x, y: sequence_cross_entropy(model)(None, (x, y)))
+    np.testing.assert_allclose(loss(logits, y), expected.mean(1), rtol=1e-5)
+    single = jax.jit(lambda x, y: softmax_cross_entropy(model)(None, (x, y)))
+    np.testing.assert_allclose(single(logits[0], y[0]), expected[0], rtol=3e-5)
+    found = jax.jit(sequence_accuracy(model, logits, y))(None)
+    np.testing.assert_allclose(found["test_loss"], expected.mean(), rtol=1e-5)
+    assert found["accuracy"] == pytest.approx(2 / 6)
 
 
 PLAIN = Model(init=lambda key: jnp.zeros((3, 4)), apply=lambda params, x: x @ params)

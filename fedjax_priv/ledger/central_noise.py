@@ -15,6 +15,7 @@ import xarray as xr
 from fedjax_priv.ledger import correlated_noise
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.ledger.prefixes import by_prefix
+from fedjax_priv.ledger.sampled_rounds import hidden_by_coins, round_of
 from fedjax_priv.systems.releases import CentralNoise, Participation
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.sampled_gaussian import Neighbours, Round
@@ -76,16 +77,6 @@ def _gaussian_for(release: CentralNoise, neighbours: Neighbours, *, hidden: bool
     return release.participation.sampling == "everyone" or (hidden and release.participation.sampling == "separated")
 
 
-def round_of(release: CentralNoise) -> Round:
-    """A round as one who does not see who takes part knows it; of the client's group, where groups take turns."""
-    how, z = release.participation, float(release.noise_multiplier)
-    if how.sampling == "fixed_size":
-        return Round(z, how.rate, "fixed size")
-    if how.sampling in ("poisson", "cyclic_poisson"):
-        return Round(z, how.rate, "poisson", how.capacity, release.population // how.separation)
-    return Round(z)
-
-
 def turns(how: Participation, rounds: np.ndarray | int) -> np.ndarray:
     """In how many of so many rounds a client can take part."""
     return -(-np.asarray(rounds) // how.separation)
@@ -103,7 +94,7 @@ def _outside(release: CentralNoise, question: Question) -> _Seen | None:
     """None where the cohort counts as known."""
     how = release.participation
     if how.sampling not in ("everyone", "separated") and (
-        question.steps is None or question.steps.form not in FORGETTING
+        question.steps is None or question.steps.form not in FORGETTING or not hidden_by_coins(release)
     ):
         return None
     if release.correlation is not None:
@@ -116,7 +107,7 @@ def _outside(release: CentralNoise, question: Question) -> _Seen | None:
 
 def _sampled(one: Round, turns: np.ndarray, delta: float, neighbours: Neighbours) -> Figure:
     rounds = [(one, int(turns[-1]))]
-    source = ROW[one.sampling, neighbours] if one.capacity is None else HERE
+    source = ROW[one.sampling, neighbours] if one.capacity is None is one.quorum else HERE
     why = f"{one.sampling} sampling of {one.rate:.4g}, unseen: {source}"
     by_round = lambda: sampled_gaussian.epsilon_by_round(delta, rounds, neighbours)[turns - 1]
     return Figure(float(sampled_gaussian.epsilon(delta, rounds, neighbours)), delta, why, by_round)

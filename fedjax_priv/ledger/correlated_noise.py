@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_priv.ledger.entry import Figure, none, worst
+from fedjax_priv.ledger.sampled_rounds import round_of
 from fedjax_priv.server_noise import correlations
 from fedjax_priv.systems.releases import CentralNoise
 from fedjax_priv.theory import correlated_noise, gaussian, sampled_gaussian
@@ -120,9 +121,7 @@ def _by_coins(release: CentralNoise, schedule: Schedule, delta: float, neighbour
     who, about = release.participation, release.correlation
     if not amplified(release, neighbours):
         return None
-    z, group = float(np.asarray(release.noise_multiplier)), release.population // who.separation
-    one = sampled_gaussian.Round(z, who.rate, "poisson", who.capacity, group)
-    ((one, k),) = correlated_noise.by_coins(one, about.coefficients, schedule)
+    ((one, k),) = correlated_noise.by_coins(round_of(release), about.coefficients, schedule)
     why = (
         f"{k} rounds by coins of rate {who.rate:g} in {who.separation} groups, z over the norm of a column "
         f"{one.noise_multiplier:.5g} (Choquette-Choo et al. 2023)"

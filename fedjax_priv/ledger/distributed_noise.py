@@ -77,7 +77,7 @@ def _seen(
     one = np.ones(len(arrived), int)
     if noise.group_size == 1:
         return [("server", "the server, which may read an upload alone", one)]
-    lost = cohort - arrived.sum(1).astype(int)
+    lost = -(-cohort // noise.group_size) * noise.group_size - arrived.sum(1).astype(int)
     present = np.maximum(noise.group_size - lost, noise.threshold) - noise.byzantine
     rest = one if colluding >= noise.threshold else np.maximum(present - colluding, 1)
     return [

@@ -1,5 +1,6 @@
 """Clipping and distributed noise as options of several systems: their layers, and what they release."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jaxtyping import Array
@@ -9,6 +10,9 @@ from fedjax_priv.base import Layer
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import skellam_noise
 from fedjax_priv.systems.releases import DistributedNoise
+
+CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
+IGNORANT = "Byzantine clients know no other's update"
 
 
 class Noise(NamedTuple):
@@ -52,3 +56,9 @@ def distributed_noise(
     variance, max_norm = float(levels) ** 2 * float(noise_variance), float(levels) * float(clip)
     below = {"noise": skellam_noise(variance, max_norm=max_norm, max_terms=max_terms)}
     return Noise(above, below, DistributedNoise(variance, max_norm, float(clip), **about))
+
+
+def condition_of(masks: Mapping[str, Any], *, attacked: bool = False) -> str:
+    """Under what the noise of all honest clients is in a sum: options of its masks, and whether somebody attacks."""
+    few = masks.get("neighbours", "all") != "all"
+    return "; ".join([IGNORANT] * attacked + [CONNECTED] * few)

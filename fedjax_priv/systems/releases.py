@@ -142,6 +142,7 @@ class CentralNoise(NamedTuple):
     secure: bool  # the server gets the exact sum and no update; who came decides if it is opened: zero-out only
     correlation: Any = None  # how noise of different rounds is correlated; None: independent
     masks: Protocol | None = None  # as in `Sum`; None too where the sum is not secure
+    stays: float | Array = 1.0  # chance that what a client of a secure sum sends arrives, and that it helps to open it
 
 
 class BufferedNoise(NamedTuple):

@@ -50,9 +50,14 @@ def from_profiles(alarms: Numbers, first: Callable[[Numbers], Result], second: C
     a = _validate.real("[0, 1]", alarms=alarms)
     least = max(_reach(first), _reach(second))
     eps = np.linspace(0, least, _POINTS)
-    factor, forth, back = np.exp(eps), np.asarray(first(eps)), np.asarray(second(eps))
-    bound = lambda a: max(0.0, np.max(1 - back - factor * a), np.max((1 - forth - a) / factor))
-    return np.vectorize(bound, otypes=[np.float64])(a)[()]
+    forth, back = np.asarray(first(eps)), np.asarray(second(eps))
+
+    def bound(a: float) -> float:
+        steep = np.exp(eps + np.log(a)) if a > 0 else 0.0
+        return max(0.0, np.max(1 - back - steep), np.max((1 - forth - a) * np.exp(-eps)))
+
+    with np.errstate(over="ignore"):
+        return np.vectorize(bound, otypes=[np.float64])(a)[()]
 
 
 def _reach(profile: Callable[[Numbers], Result]) -> float:

@@ -117,9 +117,19 @@ def test_everyone_is_a_gaussian_mechanism():
 
 
 def test_a_secure_sum_protects_no_more_and_has_no_add_remove():
-    found = figures(entries(sampling_rate=0.25, secure=True, elide=True))
-    assert ("outsider", "add/remove") not in found
-    assert found["outsider", "zero-out"] == poisson("zero-out") and found["server", "replacement"] is None
+    """Lost clients count for the quorum as if they had not come."""
+    how = {"sampling_rate": 0.25, "secure": True, "elide": True, "threshold": 3}
+    found = figures(entries(**how))
+    assert ("outsider", "add/remove") not in found and found["server", "replacement"] is None
+    quorum = {"population": N, "quorum": 3}
+    assert found["outsider", "zero-out"] == poisson("zero-out", **quorum) > 1.2 * poisson("zero-out")
+    found = figures(entries(**how, dropout=0.2, leave=0.1))
+    assert found["outsider", "replacement"] == pytest.approx(poisson("replacement", **quorum, stays=0.72), rel=1e-6)
+
+
+def test_in_a_graph_of_few_neighbours_coins_hide_nobody():
+    found = figures(entries(sampling_rate=0.25, secure=True, elide=True, neighbours=4, threshold=3))
+    assert found["outsider", "zero-out"] == found["device", "zero-out"]
 
 
 def test_clients_that_remember_are_not_amplified():

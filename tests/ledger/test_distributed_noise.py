@@ -3,15 +3,17 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 import xarray as xr
 from refusals import each, refused
 
 from fedjax_priv import simulate
 from fedjax_priv.aggregators import coordinate_median, mean
+from fedjax_priv.clients import sample
 from fedjax_priv.layers import plain_field
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import ledger
-from fedjax_priv.systems import fedrep, secagg, sparse_secagg
+from fedjax_priv.systems import compose, fedrep, secagg, sparse_secagg
 from fedjax_priv.theory import skellam
 from helpers import targets, towards_target
 
@@ -83,6 +85,30 @@ def test_uploads_that_are_seen_alone_hold_one_client_s_noise():
 def buffered(**how):
     usual = dict(num_clients=N, num_params=D, k=N, buffer_size=3, aggregate=mean(), **NOISE)
     return fedrep(towards_target(), **{**usual, **how})
+
+
+def test_a_cohort_that_others_draw_holds_the_noise_of_its_clients():
+    """A sum has room for all 6 clients, 4 come, and 2 of them are lost in the first round."""
+    system = compose(
+        towards_target(), num_clients=N, cohort=sample(4), private="field", secure="secagg", threshold=2, **NOISE
+    )
+    lost = LOST[:, :4]
+    server, client, *_ = entries(system, run_of(lost))
+    np.testing.assert_allclose(server.proved.epsilon[:4], by_hand([2, 4, 3], lost))
+    np.testing.assert_allclose(client.proved.epsilon[:4], by_hand([1, 3, 2], lost))
+
+
+@pytest.mark.parametrize("neighbours", [None, 2])
+def test_a_graph_of_few_neighbours_is_a_condition(neighbours):
+    how = {} if neighbours is None else {"neighbours": neighbours, "threshold": 2}
+    systems = {
+        "fedrep": buffered(alpha=1.0, num_byzantine=0, **how),
+        "secagg": secagg(towards_target(), num_clients=N, **NOISE, **how),
+        "compose": compose(towards_target(), num_clients=N, private="field", secure="secagg", **NOISE, **how),
+    }
+    for name, system in systems.items():
+        (server,) = (entry for entry in entries(system) if entry.view == "server")
+        assert ("connected in the graph of neighbours" in server.proved.why) == (neighbours is not None), name
 
 
 def test_a_buffer_holds_the_noise_of_its_clients():

@@ -86,6 +86,22 @@ def test_a_run_as_it_is_made_has_what_a_ledger_reads():
     assert worst(by_hand[0].proved) == worst(run[0].proved) > 0
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"clip": 5.0}, {"weigh": "expected"}, {"weigh": "survivors"}, {"norm_bound": 9.0}, {"num_byzantine": 1}],
+    ids=str,
+)  # fmt: skip
+def test_noise_of_steps_is_summed_only_where_every_update_is_in_the_sum_as_it_was_trained(changed):
+    """Weights, clipping, a bound or an attacker may leave the noise of one client alone in the sum."""
+    summed = lambda **how: [
+        entry.view
+        for entry in entries(systems.compose(noisy(), **MEMBERS, secure="enrolled", **how), made(SCHEDULE))
+        if entry.proved.epsilon is not None
+    ]
+    assert summed() == ["server", "device", "everybody"]
+    assert summed(**changed) == ["everybody"]
+
+
 def test_concentrated_dp_by_client_and_adversary():
     server, device, coalition, everybody = concentrated(colluding=1)
     np.testing.assert_allclose(server.claimed.epsilon, cdp_fl.epsilon(TRAINING, DELTA))

@@ -146,11 +146,11 @@ def test_a_secure_sum_is_that_of_rounded_updates_and_one_that_is_not_opened_is_e
 
 
 def reached(num_clients, rate):
-    """The 1% quantile of the number of clients, by exact fractions."""
+    """The quantile of one in a million of the number of clients, by exact fractions."""
     below = itertools.accumulate(
         math.comb(num_clients, k) * rate**k * (1 - rate) ** (num_clients - k) for k in range(num_clients + 1)
     )
-    return next(number for number, probability in enumerate(below) if probability >= Fraction(1, 100))
+    return next(number for number, probability in enumerate(below) if probability >= Fraction(1, 10**6))
 
 
 FEW, MANY = {"num_clients": 100, "sampling_rate": 0.1}, {"num_clients": 1000, "sampling_rate": 0.1}
@@ -165,7 +165,7 @@ FEW, MANY = {"num_clients": 100, "sampling_rate": 0.1}, {"num_clients": 1000, "s
         (FEW | {"consistency": True}, 21),  # no two lists can be signed by so many of 40
         (FEW | {"capacity": 10}, 6),
         (MANY, reached(1000, Fraction(1, 10))),
-        (MANY | {"dropout": 0.15, "leave": 0.1}, reached(1000, Fraction(765, 10_000))),
+        (MANY | {"sampling_rate": 0.3, "dropout": 0.1, "leave": 0.1}, reached(1000, Fraction(243, 1000))),
         (MANY | {"dropout": 0.6}, 51),
         ({"num_clients": 1000, "sampling_rate": 0.2, "separation": 2}, reached(500, Fraction(1, 5))),
         ({"num_clients": 5, "sampling_rate": 1.0}, 3),
@@ -174,7 +174,7 @@ FEW, MANY = {"num_clients": 100, "sampling_rate": 0.1}, {"num_clients": 1000, "s
     ],
 )
 def test_the_threshold_of_a_secure_sum_is_one_that_rounds_reach(how, expected):
-    """What 99 rounds of 100 reach, a majority of those expected at least, and of those that may come at most."""
+    """What all but one round of a million reach, a majority of those expected at least, and of those that may come at most."""
     assert made(secure=True, elide=True, **how).release.masks.quorum.threshold == expected
 
 

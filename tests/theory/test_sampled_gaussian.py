@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from refusals import refused
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.sampled_gaussian import Neighbours, Round, Sampling
@@ -98,6 +98,49 @@ def test_a_capacity_costs_what_cutting_the_cohort_may_tell():
     assert without * 1.02 < few(capacity=16, neighbours="zero-out") < cut
 
 
+def exact_delta(one, neighbours, eps):
+    """Of one round in which all others send the same vector, and the client another one at right angles."""
+    shift, least, u = 1 / one.noise_multiplier, one.quorum, np.arange(one.population)
+    chance = binom.pmf(u, one.population - 1, one.rate)
+    (along, step), (across, width) = (
+        np.linspace(-7.0, end + 7, size, retstep=True) for end, size in ((u[-1] * shift, 1501), (shift, 501))
+    )
+    opened = np.where(u >= least, u, 0)
+    at = lambda places, weight: (norm.pdf(along[:, None] - places * shift) * weight).sum(1)
+    own = at(u, one.rate * chance * (u + 1 >= least))
+    rest = at(opened, (1 - one.rate) * chance) + at(0 * u, one.rate * chance * (u + 1 < least))
+    other = -shift if neighbours == "replacement" else 0.0
+    first, second = (
+        own[:, None] * norm.pdf(across - x) + rest[:, None] * norm.pdf(across) for x in (shift, other)
+    )  # fmt: skip
+    return np.maximum(first - np.exp(eps) * second, 0).sum() * step * width
+
+
+@pytest.mark.parametrize("neighbours", ["zero-out", "replacement"])
+def test_a_quorum_costs_what_an_unopened_sum_may_tell(neighbours):
+    """Where the client's own coin opens the sum, it hides behind no round without it: Poisson's figure is too small."""
+    one = Round(1.0, 0.2, population=20, quorum=3)
+    claimed, poisson = (
+        float(sampled_gaussian.epsilon(DELTA, [(of, 1)], neighbours)) for of in (one, one._replace(quorum=None))
+    )
+    opened = one._replace(quorum=1)  # the client alone is opened too, and so is nobody
+    assert exact_delta(opened, neighbours, poisson) == pytest.approx(DELTA, rel=0.01)
+    attained = exact_delta(one, neighbours, poisson)
+    assert attained > DELTA * (1.5 if neighbours == "replacement" else 1.01)
+    assert exact_delta(one, neighbours, claimed) < DELTA
+
+
+def test_a_quorum_that_is_never_missed_costs_nothing():
+    of = lambda **how: float(
+        sampled_gaussian.epsilon(DELTA, [(Round(1.0, 0.1, population=1000, **how), 50)], "zero-out")
+    )
+    usual, quorum = of(), functools.partial(of, quorum=80)
+    assert of(quorum=30) == pytest.approx(usual, rel=1e-9) and of(quorum=1001) == usual
+    assert usual * 1.01 < quorum() < quorum(quorum=100)
+    assert quorum(quorum=60) < quorum(quorum=60, stays=0.6)  # 60 others stay as a rule
+    assert quorum(quorum=80, capacity=120) > max(of(capacity=120), quorum())
+
+
 def test_eps_after_each_round():
     found = sampled_gaussian.epsilon_by_round(DELTA, [(Round(1.0, 0.1), 6), (Round(2.0, 0.2), 2)])
     for done in (1, 3, 6):
@@ -159,6 +202,9 @@ REFUSED = [
     (Round(1.0, 0.1, FIXED, 10, 100), 'capacity must be None where sampling is not "poisson", got 10'),
     (Round(1.0, 0.1, capacity=10), "population must be given with a capacity, got None"),
     (Round(1.0, 0.1, capacity=0, population=9), "capacity must be an integer >= 1, got 0"),
+    (Round(1.0, 0.1, FIXED, quorum=3, population=9), 'quorum must be None where sampling is not "poisson", got 3'),
+    (Round(1.0, 0.1, quorum=3), "population must be given with a quorum, got None"),
+    (Round(1.0, 0.1, population=9, quorum=3, stays=1.5), r"stays must be in \[0, 1\], got 1.5"),
 ]
 test_refused = refused(*REFUSED, by=lambda one: sampled_gaussian.epsilon(DELTA, [(one, 1)]))
 test_refused_calls = refused(

@@ -26,6 +26,13 @@ def test_never_above_the_curve():
     assert (found <= known + 1e-12).all() and (known - found).max() < 1e-5
 
 
+@pytest.mark.parametrize("mu", [38.0, 60.0, 100.0])
+def test_inputs_that_are_far_apart(mu):
+    """Eps is in the thousands there, and e^eps infinite."""
+    far = lambda eps: gaussian.delta(eps, mu)
+    np.testing.assert_allclose(trade_off.from_profiles(np.array([0.0, 0.5]), far, far), [1.0, 0.0], atol=1e-6)
+
+
 def test_no_privacy_and_perfect_privacy():
     nothing = lambda eps: np.zeros(np.shape(eps))
     np.testing.assert_allclose(trade_off.from_profiles(ALARMS, nothing, nothing), 1 - ALARMS)

@@ -53,9 +53,10 @@ def dp_fedavg(
     the exact sum.
 
     With `secure` and `sampling_rate`, how many clients come is chance, and a sum is opened where at least `threshold`
-    of them survive. If not given, that is so many that 99 of 100 rounds have them, `dropout` and `leave` included, but
-    more than half of the clients expected, and at most a majority of `capacity`: 6 of 100 clients at rate 0.1, with
-    which 94% of the sums are opened, 79 of 1,000. So many colluders of a round, with the server, read single updates.
+    of them survive. If not given, that is so many that all but one of a million rounds have them, `dropout` and `leave`
+    included, but more than half of the clients expected, and at most a majority of `capacity`: 6 of 100 clients at rate
+    0.1, with which 94% of the sums are opened, 58 of 1,000. So many colluders of a round, with the server, read single
+    updates. A higher one costs privacy: where a client's own coin decides if the sum is opened, nothing hides it.
     A server that tells clients different lists of survivors reads them alone once 2 `threshold` come, which a
     `threshold` above half of `capacity` excludes, at the price of rounds that are noise alone. With `consistency` it is
     that majority.
@@ -120,7 +121,10 @@ def dp_fedavg(
     else:
         parts = clipped_sum(*about, clip, secure=secure)
     layers = one_sum(sampled.most, parts.levels, masks, secure=secure)
-    protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
+    protocol, stays = secagg_protocol(group_size=sampled.most, **masks) if secure else None, (1 - dropout) * (1 - leave)
+    release = CentralNoise(
+        noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol, stays
+    )
     return federated_round(
         cohort=sampled.draw,
         local=parts.local,
@@ -128,8 +132,6 @@ def dp_fedavg(
         channel=channel,
         aggregate=parts.aggregate,
         num_clients=num_clients,
-        release=CentralNoise(
-            noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol
-        ),
+        release=release,
         **run,
     )

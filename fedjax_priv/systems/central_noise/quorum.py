@@ -12,8 +12,11 @@ from fedjax_priv import _validate
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems.central_noise.sampling import Sampling
 
-LATE = 0.01
-"""Probability that fewer than the threshold survive, if that is no minority of the clients expected."""
+LATE = 1e-6
+"""Probability that fewer than the threshold survive, if that is no minority of the clients expected.
+
+Rounds in which one client more would have opened the sum cost privacy: what it sends hides behind no other round.
+"""
 
 
 def with_threshold(

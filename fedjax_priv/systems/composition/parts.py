@@ -45,10 +45,9 @@ from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.systems import releases
 from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged, validated
-from fedjax_priv.systems._distributed_noise import distributed_noise
+from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems.composition.stack import Stack
 from fedjax_priv.systems.secure_sums import sparse_secagg
-from fedjax_priv.systems.secure_sums.secagg import CONNECTED
 from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
 
 OPENS_AT = inspect.signature(thresholded_secagg).parameters["threshold"].default
@@ -189,9 +188,8 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
 
 
 def _condition(s: Stack, of: Numbers) -> str:
-    attacks = s.attack is not None or s.field_attack is not None or s.coordinate_attack is not None
-    said = ["Byzantine clients know no other's update"] if attacks else []
-    return "; ".join(said + ([CONNECTED] if "neighbours" in of.masks else []))
+    attacks = s.attack, s.field_attack, s.coordinate_attack
+    return condition_of(of.masks, attacked=any(attack is not None for attack in attacks))
 
 
 def _mask(s: Stack, of: Numbers) -> Layer:
@@ -222,7 +220,7 @@ def _released(
     if s.secure == "sparse_secagg":
         masks = sparse_protocol(alpha=of.ratio, group_size=size, **of.masks)
         return releases.SparseSum(of.ratio, noise, masks)
-    if s.secure == "enrolled":
+    if s.secure == "enrolled" and s.sums_as_trained:
         return releases.LocalNoise(True, size)
     if s.secure == "thresholded":
         return releases.ThresholdedSum(of.opens_at)

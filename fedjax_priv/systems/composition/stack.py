@@ -49,6 +49,12 @@ class Stack(NamedTuple):
         return self.aggregate is None or is_mean(self.aggregate)
 
     @property
+    def sums_as_trained(self) -> bool:
+        """Whether every update is in the sum as it was trained: equal noise of local steps then adds up."""
+        whole = self.clip is None is self.norm_bound and self.compress == "none" and not self.check_range
+        return whole and self.weigh == "equal" and not self.num_byzantine
+
+    @property
     def on_the_air(self) -> bool:
         """Whether uploads are analog signals."""
         return self.channel != "erasure"

@@ -22,7 +22,7 @@ from fedjax_priv.systems._arguments import (
     proposed,
     ranged,
 )
-from fedjax_priv.systems._distributed_noise import distributed_noise
+from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ProposedCoordinates
 
@@ -101,7 +101,7 @@ def fedrep(
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=mask.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
-        condition="Byzantine clients know no other's update" if any(attacks) else "",
+        condition=condition_of({} if in_the_clear else masks, attacked=any(attacks)),
     )  # fmt: skip
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),

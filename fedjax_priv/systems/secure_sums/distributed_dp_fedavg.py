@@ -32,9 +32,9 @@ from fedjax_priv.layers.noise_discrete_gaussian import MAX_SCALE
 from fedjax_priv.layers.rotation import padded_length
 from fedjax_priv.layers.rounding import BETA
 from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, secure_cohort
+from fedjax_priv.systems._distributed_noise import condition_of
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import DistributedNoise, Sum
-from fedjax_priv.systems.secure_sums.secagg import CONNECTED
 
 FINEST = 2.0**15
 """Most grid points per clipping norm: a finer grid costs no less noise."""
@@ -140,7 +140,7 @@ def distributed_dp_fedavg(
         release=Sum(
             DistributedNoise(
                 (levels * deviation) ** 2, levels, clip, size if own else 1, mask.threshold, padded,
-                condition="" if masks.get("neighbours", "all") == "all" else CONNECTED,
+                condition=condition_of(masks),
                 law=noise, failure=float(failure), bits=bits,
             ),
             secagg_protocol(group_size=size, bits=bits, **masks) if own else None,

@@ -14,11 +14,9 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, ranged, secure_cohort, validated
-from fedjax_priv.systems._distributed_noise import distributed_noise
+from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
-
-CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 
 
 @of_known_arguments
@@ -84,7 +82,7 @@ def secagg(
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
         threshold=mask.threshold,
-        condition="" if masks.get("neighbours", "all") == "all" else CONNECTED,
+        condition=condition_of(masks),
     )  # fmt: skip
     protocol = secagg_protocol(group_size=size, **masks) if secure else None
     below = {

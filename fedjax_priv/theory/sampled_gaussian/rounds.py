@@ -23,6 +23,10 @@ Rows of the table, with P = 1/z, and g the chance of a client that is there. Eac
 - A cohort of at most m clients, a uniform m-subset of those that a coin chose (truncated): given that u >= m others
   were chosen, the client is in with chance q m/(u+1), in another's place: the row of fixed size. Otherwise it is
   Poisson's. Profiles are averaged over u, which convexity of the divergence allows.
+- A secure sum that fewer than t clients do not open (Poisson with a quorum; noise alone is released then). If t - 1
+  others stay, the client's own coin decides: what it sends is opened or not in the sum at all, and hides behind no
+  other release. By convexity the divergence is at most q times that of N(x) from N(y): of the Gaussian mechanism of
+  shift P, or 2P for replacement. If more stay the row is that of Poisson, and if fewer stay nothing is told.
 
 Values may depend on all earlier releases: profiles that hold whatever came before compose (same paper, Theorem 10).
 """
@@ -52,7 +56,9 @@ class Round(NamedTuple):
     rate: float = 1.0  # q of a coin, or m/N of a cohort of fixed size, in [0, 1]; 1: everyone takes part
     sampling: Sampling = "poisson"
     capacity: int | None = None  # most clients of a Poisson round, >= 1
-    population: int | None = None  # N, the client counted; needed with a capacity
+    population: int | None = None  # N, the client counted; needed with a capacity or a quorum
+    quorum: int | None = None  # t, fewest clients of a Poisson round whose sum is opened, >= 1
+    stays: float = 1.0  # chance that another client that came counts for the quorum, in [0, 1]
 
 
 def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
@@ -65,19 +71,48 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
     of_sampling = {"poisson": _poisson, "fixed size": _fixed_size}
     row = _validate.choice(of_sampling, sampling=one.sampling)
     _validate.choice(dict.fromkeys(get_args(Neighbours)), neighbours=neighbours)
-    return row(q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
+    if row is _fixed_size:
+        return row(q, 1 / z, neighbours)
+    return _by_coins(one, q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
 
 
 def _checked(one: Round) -> tuple[float, float]:
     z = _validate.number("(0, inf)", noise_multiplier=one.noise_multiplier)
-    if one.capacity is not None:
-        _validate.whole(capacity=one.capacity)
-        if one.sampling != "poisson":
-            _validate.fail("capacity", one.capacity, 'None where sampling is not "poisson"')
-        if one.population is None:
-            _validate.fail("population", one.population, "given with a capacity")
-        _validate.whole(population=one.population)
+    for name in ("capacity", "quorum"):
+        if (size := getattr(one, name)) is not None:
+            _check_size(one, name, size)
+    _validate.number("[0, 1]", stays=one.stays)
     return z, _validate.number("[0, 1]", rate=one.rate)
+
+
+def _check_size(one: Round, name: str, size: int) -> None:
+    _validate.whole(**{name: size})
+    if one.sampling != "poisson":
+        _validate.fail(name, size, 'None where sampling is not "poisson"')
+    if one.population is None:
+        _validate.fail("population", one.population, f"given with a {name}")
+    _validate.whole(population=one.population)
+
+
+def _by_coins(one: Round, q: float, shift: float, neighbours: str, fits: float = 1.0) -> Mechanism:
+    """Poisson's row, for a cohort that fits its capacity, as it does with a chance of `fits`."""
+    orders = _poisson(q, shift, neighbours)
+    if one.quorum is None:
+        return orders
+    others, distance = int(one.population or 1) - 1, shift * (2 if neighbours == "replacement" else 1)
+    turning = 0.0 if one.quorum > others + 1 else float(_binomial.pmf(one.quorum - 1, others, q * one.stays))
+    return tuple(_opened_by_the_client(order, q, distance, min(1.0, turning / fits)) for order in orders)
+
+
+def _opened_by_the_client(order: Profile, q: float, distance: float, turning: float) -> Profile:
+    """A profile, and with a chance of `turning` that of a sum which is opened only if the client is there."""
+
+    def profile(epsilon: Numbers) -> Result:
+        decided = q * mixed_first(epsilon, 1.0, distance) - (1 - q) * np.expm1(np.minimum(epsilon, 0))
+        usual = order(epsilon)
+        return (1 - turning) * usual + turning * np.maximum(usual, decided)
+
+    return profile
 
 
 def _poisson(q: Numbers, shift: Numbers, neighbours: str) -> Mechanism:
@@ -110,7 +145,7 @@ def _truncated(one: Round, q: float, shift: Numbers, neighbours: str) -> Mechani
     """Averaged over the number of others that a coin chose."""
     most, others = int(one.capacity or 0), int(one.population or 1) - 1
     if most > others:
-        return _poisson(q, shift, neighbours)
+        return _by_coins(one, q, shift, neighbours)
     number = np.arange(most, others + 1.0)
     chance = np.asarray(_binomial.pmf(number, others, q))
     rest = float(_binomial.below(most, others, 1 - q))
@@ -118,8 +153,9 @@ def _truncated(one: Round, q: float, shift: Numbers, neighbours: str) -> Mechani
     lost = float(chance[~happens].sum())
     number, chance = number[happens], chance[happens]
     if (full := float(chance.sum()) + lost) < _NEGLIGIBLE:
-        return tuple(_or_lost(order, full) for order in _poisson(q, shift, neighbours))
-    orders = zip(_poisson(q, shift, neighbours), _fixed_size(q * most / (number + 1), shift, neighbours), strict=True)
+        return tuple(_or_lost(order, full) for order in _by_coins(one, q, shift, neighbours))
+    coins = _by_coins(one, q, shift, neighbours, max(rest, _NEVER))
+    orders = zip(coins, _fixed_size(q * most / (number + 1), shift, neighbours), strict=True)
     return tuple(_mixed(fits, full, rest, chance, lost) for fits, full in orders)
 
 
