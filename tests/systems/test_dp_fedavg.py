@@ -174,7 +174,7 @@ FEW, MANY = {"num_clients": 100, "sampling_rate": 0.1}, {"num_clients": 1000, "s
     ],
 )
 def test_the_threshold_of_a_secure_sum_is_one_that_rounds_reach(how, expected):
-    """What all but one round of a million reach, a majority of those expected at least, and of those that may come at most."""
+    """What nearly all rounds reach, a majority of those expected at least, and of those that may come at most."""
     assert made(secure=True, elide=True, **how).release.masks.quorum.threshold == expected
 
 
