@@ -53,6 +53,23 @@ def test_truncated_inversion_of_rician_fading_that_is_drawn(factor):
     assert abs((square >= 0.2).mean() - sends) < 4 * np.sqrt(sends * (1 - sends) / square.size)
 
 
+@pytest.mark.parametrize(("g", "factor"), [(15.0, 5.0), (3.0, 100.0), (60.0, 0.5), (1e-4, 5.0)])
+def test_truncated_inversion_in_the_far_tail(g, factor):
+    """How often a user sends is P[h^2 >= g] = e^-G sum_n G^n / n! Q(n + 1, (1 + G) g)."""
+    n, x = np.arange(int(factor + 12 * np.sqrt(factor) + 400)), g * (1 + factor)
+    sends = (stats.poisson.pmf(n, factor) * special.gammaincc(n + 1, x)).sum()
+    found = theory.truncated_inversion(g, factor)
+    np.testing.assert_allclose(found.sends, sends, rtol=1e-8)
+    assert found.sends <= 1
+    np.testing.assert_allclose(theory.truncation_noise(g, factor), found.energy / sends / sends, rtol=1e-7)
+
+
+def test_a_threshold_that_nobody_reaches_is_infinite_noise():
+    np.testing.assert_array_equal(theory.truncation_noise(np.array([1e4, 0.0])), [np.inf, np.inf])
+    assert np.isinf(theory.truncation_noise(1e4, 5.0)) and theory.truncated_inversion(0.0, 5.0).sends == 1
+    assert np.isfinite(theory.truncation_noise(400.0))
+
+
 def test_the_threshold_of_the_least_noise():
     assert theory.best_truncation() == pytest.approx(0.610058, abs=1e-6)
     assert theory.truncated_inversion(theory.best_truncation()).sends == pytest.approx(0.543319, abs=1e-6)

@@ -112,9 +112,9 @@ def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
 
 
 def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allocation:
-    """The squared levels of the least noise: `q_t = min(Q_t, sqrt(w_t / nu))`, nu by bisection from `sum_t q_t = B`, which they do not exceed.
+    """The squared levels of the least noise: `q_t = min(Q_t, sqrt(w_t / nu))`, nu by bisection from `sum_t q_t = B`.
 
-    If the caps add up to less than B they are the levels: full power, privacy for free.
+    They do not exceed B. If the caps add up to less they are the levels: full power, privacy for free.
 
     Args:
       weights: w_t > 0, `[T]`, of `contraction_weights`.
