@@ -34,16 +34,18 @@ class Broadcast(NamedTuple):
 
         Args:
           bits: of each client.
-          gain: amplitudes h of their links, >= 0, `[..., n]`.
+          gain: amplitudes h of their links, >= 0, `[..., n]`; NaN: not known, and neither is the round.
 
         Raises:
-          ValueError: `hertz` is not > 0, or `snr_db` is not in [-300, 300].
+          ValueError: `hertz` is not > 0, `snr_db` is not in [-300, 300], or a gain is below 0.
         """
         _validate.positive(hertz=self.hertz)
         _validate.decibels(snr_db=self.snr_db)
         bits, gain = np.asarray(bits, np.float64), np.asarray(gain, np.float64)
+        if (gain < 0).any():
+            raise ValueError(f"gain must be numbers >= 0, got {gain[gain < 0][0]}")
         longest, weakest = bits.max(-1), np.where(bits > 0, gain, np.inf).min(-1)
-        rate = np.log2(1 + np.where(longest > 0, weakest, 1.0) ** 2 * self.snr) / 2
+        rate = np.log1p(np.where(longest > 0, weakest, 1.0) ** 2 * self.snr) / (2 * np.log(2))
         with np.errstate(divide="ignore"):
             return longest / rate
 

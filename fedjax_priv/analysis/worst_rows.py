@@ -43,6 +43,7 @@ def kappa_of(rule: Aggregator, rows: Float[Array, "n d"], num_byzantine: int) ->
     _validate.integer(at_least=0, num_byzantine=num_byzantine)
     if num_byzantine >= len(rows):
         raise ValueError(f"num_byzantine must be below the number of rows, {len(rows)}, got {num_byzantine}")
+    rows = jnp.asarray(rows)
     received = Received(rows, jnp.ones(len(rows), jnp.int32))
     direction, _ = rule.apply(keyless(), rule.init(rows.shape[1]), received)
     honest = rows[num_byzantine:]

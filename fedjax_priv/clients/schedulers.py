@@ -13,6 +13,7 @@ from fedjax_priv.channels import Fading, constant
 from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.clients.cohort_rows import Counts, cohort_of
 from fedjax_priv.keys import named
+from fedjax_priv.layers.stochastic_levels import link_rate
 
 
 def round_robin(size: int, fading: Fading | None = None) -> Draw:
@@ -90,12 +91,12 @@ def proportional_fair(
     weight = 1 / _validate.at_least_one(window=window)
 
     def fairest(round: Array, gain: Array, average: Array) -> tuple[Array, Array]:
-        rate = jnp.log2(1 + jnp.square(gain) * each) / 2
+        rate = link_rate(gain, each)
         client = jax.lax.top_k(rate / average, size)[1]
         sent = jnp.zeros_like(rate).at[client].set(rate[client])
         return client, (1 - weight) * average + weight * sent
 
-    return _scheduled(size, fairest, fading, start=lambda n: jnp.broadcast_to(jnp.log2(1 + each) / 2, (n,)), snr=snr)
+    return _scheduled(size, fairest, fading, start=lambda n: link_rate(jnp.ones(n, jnp.float32), each), snr=snr)
 
 
 def _scheduled(

@@ -123,7 +123,7 @@ def coded(
 
 def link_rate(gain: Float[Array, " n"], snr: float | Array) -> Float[Array, " n"]:
     """Bits that a real use of a link carries, `log2(1 + h**2 snr) / 2`."""
-    return jnp.log2(1 + jnp.square(gain) * snr) / 2
+    return jnp.log1p(jnp.square(gain) * snr) * (0.5 / math.log(2))
 
 
 def _digital(encode: Callable[..., Array], each: int, more: int, num_groups: int) -> Layer:

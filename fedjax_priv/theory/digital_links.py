@@ -24,7 +24,7 @@ def rate(snr: Numbers, gain: Numbers = 1.0) -> Result:
       2.0
     """
     snr, gain = _validate.real("[0, inf)", snr=snr), _validate.real("[0, inf)", gain=gain)
-    return np.log2(1 + gain**2 * snr) / 2
+    return np.log1p(gain**2 * snr) / (2 * np.log(2))
 
 
 def outage(fixed_rate: Numbers, snr: Numbers) -> Result:

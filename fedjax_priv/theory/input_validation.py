@@ -46,14 +46,17 @@ def threshold(projections: int = 1000, honest_rejected: float = HONEST_REJECTED)
 def largest_damage(projections: int = 1000, honest_rejected: float = HONEST_REJECTED) -> float:
     """By how much can an attacker shift a RiseFL sum in expectation, in units of the norm it may have?
 
-    The maximum over c of `c acceptance(c)`; 1 under a check that is exact.
+    The least upper bound over c > 0 of `c acceptance(c)`; 1 under a check that is exact. With one projection it is
+    approached as c grows, `sqrt(2 gamma / pi)`.
 
     Examples:
       >>> round(largest_damage(), 4)
       1.2278
     """
-    most = math.sqrt(threshold(projections, honest_rejected) / projections)
-    found = optimize.minimize_scalar(
-        lambda c: -c * acceptance(c, projections, honest_rejected), bounds=(1.0, 2 * most), method="bounded"
-    )
-    return float(-found.fun)
+    size = math.sqrt(threshold(projections, honest_rejected))
+    if projections == 1:
+        return size * math.sqrt(2 / math.pi)
+    # of x = gamma / c**2: F(x) / sqrt(x) rises to its only peak, at the x where x f(x) = F(x) / 2
+    passes = lambda x: float(stats.chi2.cdf(x, projections)) / math.sqrt(x)
+    found = optimize.minimize_scalar(lambda x: -passes(x), bounds=(projections, 5 * projections), method="bounded")
+    return size * float(-found.fun)

@@ -20,11 +20,13 @@ def qsgd_error(vector: np.ndarray, levels: int) -> np.float64:
       10.0 0.0
     """
     vector, levels = _vector(vector), _validate.whole(levels=levels)
-    norm = np.linalg.norm(vector)
-    if not norm:
+    largest = np.abs(vector).max(initial=0)
+    if not largest:
         return np.float64(0)
-    fraction = levels * np.abs(vector) / norm % 1
-    return (norm / levels) ** 2 * (fraction * (1 - fraction)).sum()
+    size = np.abs(vector) / largest  # whose squares float64 holds
+    norm = np.linalg.norm(size)
+    fraction = levels * size / norm % 1
+    return np.square(largest * (norm / levels * np.sqrt((fraction * (1 - fraction)).sum())))
 
 
 def qsgd_error_bound(num_params: Numbers, levels: Numbers) -> Result:
@@ -65,7 +67,7 @@ def uniform_error(vector: np.ndarray, bits: int, limit: float) -> np.float64:
 
     Args:
       vector: v, `[d]`.
-      bits: b >= 1.
+      bits: b, from 1 to 1023.
       limit: A > 0.
 
     Examples:
@@ -74,12 +76,15 @@ def uniform_error(vector: np.ndarray, bits: int, limit: float) -> np.float64:
     """
     vector, bits = _vector(vector), _validate.whole(bits=bits)
     most = _validate.real("(0, inf)", limit=limit)
+    if bits > 1023:
+        _validate.fail("bits", bits, "an integer from 1 to 1023")
     step, kept = 2 * most / (2**bits - 1), np.clip(vector, -most, most)
     fraction = (kept + most) / step % 1
     return np.square(step) * (fraction * (1 - fraction)).sum() + np.square(vector - kept).sum()
 
 
 def _vector(vector: np.ndarray) -> np.ndarray:
-    if np.ndim(vector) != 1 or not np.isfinite(vector).all():
+    array = np.asarray(vector)
+    if array.dtype.kind not in "iuf" or array.ndim != 1 or not np.isfinite(array).all():
         _validate.fail("vector", vector, "finite numbers [d]")
-    return np.asarray(vector, np.float64)
+    return array.astype(np.float64)

@@ -71,7 +71,9 @@ def vote_error_bound(voters: Numbers, wrong: Numbers, level: Numbers, noise: Num
     """
     voters, wrong = _validate.integer(voters=voters), _validate.real("[0, 0.5]", wrong=wrong)
     level, noise = _validate.real("(0, inf)", level=level), _validate.real("(0, inf)", noise=noise)
-    return np.exp(-((level * voters * (1 - 2 * wrong)) ** 2) / (2 * (level**2 * voters + noise)))
+    with np.errstate(over="ignore"):
+        over_signal = noise / level / level  # the square of a level may be beyond float64
+    return np.exp(-((voters * (1 - 2 * wrong)) ** 2) / (2 * (voters + over_signal)))
 
 
 def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: float, noise: float = 1.0) -> Result:
@@ -114,8 +116,10 @@ def two_tone_error(right: Numbers, wrong: Numbers, energy: Numbers, noise: Numbe
       0.318182
     """
     right, wrong = _validate.integer(0, right=right), _validate.integer(0, wrong=wrong)
-    energy, complex_noise = _validate.real("[0, inf)", energy=energy), 2 * _validate.real("(0, inf)", noise=noise)
-    return (wrong * energy + complex_noise) / ((right + wrong) * energy + 2 * complex_noise)
+    half, noise = _validate.real("[0, inf)", energy=energy) / 2, _validate.real("(0, inf)", noise=noise)
+    largest = np.maximum(half, noise)
+    half, noise = half / largest, noise / largest
+    return (wrong * half + noise) / ((right + wrong) * half + 2 * noise)
 
 
 def vote_sensitivity(num_params: Numbers, level: Numbers, noise: Numbers = 1.0) -> Result:

@@ -68,6 +68,10 @@ def test_true_gains_count_where_clients_know_others():
     assert float(slower) == pytest.approx(32 * D / (np.log2(1 + 0.25 * 25) / 2))
 
 
+def test_a_weak_link_is_slow_and_not_dead():
+    assert Broadcast(1e6, -170.0).seconds([10.0], [1.0]) == pytest.approx(5e-6 / (1e-17 / np.log(4)), rel=1e-12)
+
+
 def test_nobody_takes_no_time_and_a_dead_link_forever():
     assert DOWN.seconds([0, 0], [1.0, 0.0]) == 0
     assert DOWN.seconds([8, 0], [0.0, 1.0]) == np.inf
@@ -96,7 +100,12 @@ def test_pilots_are_in_the_measures_of_links():
 WITHOUT = {name: value for name, value in DIGITAL.items() if name != "gain"}
 
 
+def test_a_gain_that_is_not_known_leaves_a_round_unknown():
+    np.testing.assert_array_equal(np.isnan(DOWN.uses([[8, 8], [8, 0]], [[1.0, np.nan], [1.0, np.nan]])), [True, False])
+
+
 test_bad_arguments = refused(
+    (lambda: DOWN.uses([8, 8], [1.0, -1.0]), "gain must be numbers >= 0, got -1.0"),
     (lambda: Broadcast(0.0).uses([8], [1.0]), "hertz must be a finite number > 0, got 0.0"),
     (lambda: Broadcast(1.0, np.inf).uses([8], [1.0]), "snr_db must be a number of dB in"),
     (lambda: Broadcast(1e6, 4000.0).uses([8], [1.0]), r"snr_db must be a number of dB in \[-300, 300\], got 4000.0"),

@@ -67,6 +67,12 @@ def test_kappa_of_rows_is_the_definition():
     assert found == pytest.approx(ratio(x, x.mean(0)), rel=1e-5)
 
 
+def test_rows_may_be_a_list():
+    rows = [[9.0], [1.0], [2.0], [3.0]]
+    expected = kappa_of(aggregators.trimmed_mean(1), jnp.asarray(rows), 1)
+    assert unwrapped(kappa_of)(aggregators.trimmed_mean(1), rows, 1) == expected
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e-25, 1e-20, 1e15, 1e20, 1e30])
 def test_kappa_does_not_depend_on_the_scale_of_rows(scale):
     """Though the squares of such rows are no float32."""

@@ -60,6 +60,15 @@ def test_proportional_fair_hears_everybody_and_at_good_gains():
     assert np.abs(unfair * K - 1).max() > 0.9
 
 
+@pytest.mark.parametrize("snr", [1e-30, 1e-7])
+def test_proportional_fair_compares_links_however_weak_they_are(snr):
+    """The one whose rate is most above that of gain 1 comes first, then the next, which had nothing."""
+    gains = np.array([[1.0, 1.4, 1.2], [1.0, 1.4, 1.2]])
+    few = proportional_fair(1, snr=snr, window=2.0, fading=recorded(gains))
+    client, _ = drawn(few, n=3, rounds=2)
+    assert client.tolist() == [[1], [2]]
+
+
 def test_the_average_moves_as_defined():
     """Two clients, w = 2: after each round the one that sent has `(1 - 1/w) avg + rate / w`, the other less."""
     gains = np.array([[1.0, 1.2], [1.0, 1.2], [1.0, 1.2]])

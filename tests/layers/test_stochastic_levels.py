@@ -73,6 +73,14 @@ def test_a_link_is_used_for_the_bits_over_its_rate():
     assert np.asarray(fixed["channel_uses"]).tolist() == [224, 224, 0]
 
 
+@pytest.mark.parametrize("snr", [1e-20, 1e-7, 1e-3])
+def test_a_weak_link_is_slow_and_not_dead(snr):
+    layer = coded(qsgd(1), power=snr)
+    measured = encoded(layer, V[None])[1].measured
+    np.testing.assert_allclose(measured["rate"], digital_links.rate(snr), rtol=1e-6)
+    np.testing.assert_allclose(measured["channel_uses"], 112 / digital_links.rate(snr), rtol=1e-6)
+
+
 test_bad_arguments = refused(
     (lambda: qsgd(0), "levels"),
     (lambda: uniform_levels(25), "bits"),

@@ -1,6 +1,7 @@
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from refusals import refused
@@ -43,6 +44,30 @@ def test_papers_setting():
     pairs = theory.component_fraction(theory.Setting(100, 0.1, 0.0, 0.0), 2)
     assert pairs == pytest.approx(0.1 * (1 - 0.1 / 99) ** 196 / theory.selection_probability(100, 0.1), rel=1e-12)
     assert pairs == pytest.approx(0.86, abs=5e-3)
+
+
+def isolated(n, alpha, dropout, honest):
+    """In 400 digits."""
+    with mpmath.workdps(400):
+        a, theta = mpmath.mpf(alpha) / (n - 1), mpmath.mpf(dropout)
+        never = (1 - a) ** (n - 1)
+        return float(((1 - a * (1 - theta)) ** (mpmath.mpf(honest) - 1) - never) / (1 - never))
+
+
+@pytest.mark.parametrize("dropout", [1e-300, 1e-15, 1e-6, 0.3])
+def test_values_read_alone_at_small_dropout(dropout):
+    for n, alpha in ((100, 0.1), (2, 0.99), (2, 0.5), (10**6, 1e-4)):
+        found = theory.isolated_fraction(theory.Setting(n, alpha, dropout))
+        np.testing.assert_allclose(found, isolated(n, alpha, dropout, n), rtol=1e-9)
+    few = theory.isolated_fraction(theory.Setting(10**6, 1e-4, dropout, np.array([0.25, 1e-6])))
+    expected = [isolated(10**6, 1e-4, dropout, honest) for honest in (750_000, 999_999)]
+    np.testing.assert_allclose(few, expected, rtol=1e-9)
+
+
+def test_a_pair_that_selects_everything_reads_who_is_left():
+    """N = 2, alpha = 1: a value is read alone if the other is lost, theta^(H - 1)."""
+    found = theory.isolated_fraction(theory.Setting(2, 1.0, np.array([0.0, 0.0, 0.3]), np.array([0.0, 0.3, 0.3])))
+    np.testing.assert_allclose(found, [0.0, 0.0, 0.3**0.4], rtol=1e-12)
 
 
 def test_attack_on_the_protocol():

@@ -44,6 +44,13 @@ def test_the_ergodic_rate_at_any_snr(snr):
     assert theory.ergodic_rate(snr) < snr / np.log(4)
 
 
+@pytest.mark.parametrize("snr", [1e-300, 1e-15, 1e-6, 1.0, 1e9])
+def test_the_rate_of_any_snr(snr):
+    with mpmath.workdps(30):
+        exact = float(mpmath.log1p(mpmath.mpf(snr) / 4) / mpmath.log(4))
+    np.testing.assert_allclose(theory.rate(snr, 0.5), exact, rtol=1e-14)
+
+
 def test_analog_and_digital_means_of_the_same_uses_and_energy():
     """r = 20, E = 10 d N0: 0.191276 bits a coordinate; digital is level only with 91.384 times as many uses."""
     d = 7850

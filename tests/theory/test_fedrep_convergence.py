@@ -1,5 +1,6 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given
@@ -77,6 +78,21 @@ def test_proposition_3_is_the_printed_formula():
     once = theory.momentum_sgd(PROBLEM, rate=eta, local_steps=1, beta=0.0)
     assert once.corrected == pytest.approx((eta, 0, S))
     assert once.printed.bias == pytest.approx(S)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1 - 1e-4, 1 - 1e-9, 1 - 1e-15])
+@pytest.mark.parametrize("steps", [1, 5, 300])
+def test_proposition_3_keeps_its_digits_as_momentum_goes_to_1(beta, steps):
+    with mpmath.workdps(50):
+        b = mpmath.mpf(beta)
+        stale = b * (1 - b**steps) / (steps * (1 - b))
+        drift = sum(j * (1 - b ** (steps - j)) for j in range(steps)) / steps
+    problem = PROBLEM._replace(smoothness=1e6)
+    found = theory.momentum_sgd(problem, rate=0.01, local_steps=steps, beta=beta)
+    np.testing.assert_allclose(found.corrected.bias, float(stale * (D + S) + 0.01 * drift * 1e6 * S), rtol=1e-12)
+    np.testing.assert_allclose(found.printed.bias, float(stale * D + S + drift * 1e6 * S), rtol=1e-12)
+    each = theory.momentum_sgd(problem, rate=0.01, local_steps=np.array([[steps], [2]]), beta=np.array([beta, 0.1]))
+    assert each.corrected.bias.shape == (2, 2) and each.corrected.bias[0, 0] == found.corrected.bias
 
 
 @given(

@@ -29,6 +29,19 @@ def test_a_bound_buys_about_a_third_more():
     assert largest_damage() == pytest.approx((every * acceptance(every)).max(), abs=1e-5)
 
 
+@pytest.mark.parametrize(("projections", "rejected"), [(1000, 0.5), (10, 0.5), (100, 0.2), (1000, 0.05), (2, 1e-9)])
+def test_the_best_factor_may_be_short_or_long(projections, rejected):
+    """Where honest clients are rejected now and then, a shorter upload gets more through."""
+    every = np.geomspace(0.05, 50, 40_001)
+    most = (every * acceptance(every, projections, rejected)).max()
+    assert largest_damage(projections, rejected) == pytest.approx(most, rel=1e-6)
+
+
+def test_one_projection_is_passed_best_by_the_longest_upload():
+    """It is hit with probability about sqrt(2 gamma / pi) / c."""
+    assert largest_damage(1) == pytest.approx(1e4 * acceptance(1e4, 1), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [

@@ -38,7 +38,24 @@ def test_uniform_levels():
     assert theory.uniform_error(np.array([5.0]), 1, 2.0) == 9.0
 
 
+@pytest.mark.parametrize("size", [1e-150, 1e150])
+def test_the_error_is_in_proportion_to_the_square_of_the_length(size):
+    np.testing.assert_allclose(theory.qsgd_error(size * V, 3) / size / size, theory.qsgd_error(V, 3), rtol=1e-12)
+
+
+def test_errors_that_float64_does_not_hold():
+    with np.errstate(over="ignore"):
+        assert theory.qsgd_error(np.array([1e200, 2e200]), 1) == np.inf
+    assert theory.qsgd_error(np.array([1e200, 0.0]), 1) == 0 == theory.qsgd_error(np.array([3e-200, 4e-200]), 5)
+
+
+def test_very_many_levels_leave_the_clipping():
+    assert theory.uniform_error(np.array([0.3, -3.0]), 1023, 1.0) == 4.0
+
+
 test_out_of_range = refused(
+    (lambda: theory.qsgd_error(np.array(["a"]), 1), "vector"),
+    (lambda: theory.uniform_error(V, 1024, 1.0), "bits must be an integer from 1 to 1023, got 1024"),
     (lambda: theory.qsgd_error(np.array([np.nan]), 1), "vector"),
     (lambda: theory.qsgd_error(V[None], 1), "vector"),
     (lambda: theory.qsgd_error(V, 0), "levels"),

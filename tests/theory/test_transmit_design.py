@@ -53,6 +53,23 @@ def test_truncated_inversion_of_rician_fading_that_is_drawn(factor):
     assert abs((square >= 0.2).mean() - sends) < 4 * np.sqrt(sends * (1 - sends) / square.size)
 
 
+@pytest.mark.parametrize(("g", "factor"), [(15.0, 5.0), (3.0, 100.0), (60.0, 0.5), (1e-4, 5.0)])
+def test_truncated_inversion_in_the_far_tail(g, factor):
+    """How often a user sends is P[h^2 >= g] = e^-G sum_n G^n / n! Q(n + 1, (1 + G) g)."""
+    n, x = np.arange(int(factor + 12 * np.sqrt(factor) + 400)), g * (1 + factor)
+    sends = (stats.poisson.pmf(n, factor) * special.gammaincc(n + 1, x)).sum()
+    found = theory.truncated_inversion(g, factor)
+    np.testing.assert_allclose(found.sends, sends, rtol=1e-8)
+    assert found.sends <= 1
+    np.testing.assert_allclose(theory.truncation_noise(g, factor), found.energy / sends / sends, rtol=1e-7)
+
+
+def test_a_threshold_that_nobody_reaches_is_infinite_noise():
+    np.testing.assert_array_equal(theory.truncation_noise(np.array([1e4, 0.0])), [np.inf, np.inf])
+    assert np.isinf(theory.truncation_noise(1e4, 5.0)) and theory.truncated_inversion(0.0, 5.0).sends == 1
+    assert np.isfinite(theory.truncation_noise(400.0))
+
+
 def test_the_threshold_of_the_least_noise():
     assert theory.best_truncation() == pytest.approx(0.610058, abs=1e-6)
     assert theory.truncated_inversion(theory.best_truncation()).sends == pytest.approx(0.543319, abs=1e-6)
@@ -126,6 +143,15 @@ def test_budgets_of_sensitivity():
     assert theory.level_budget(10.0, DELTA, clip=0.5, receiver_noise=2.0) == pytest.approx(8 * 1.000446, rel=1e-5)
 
 
+@pytest.mark.parametrize(("eps", "delta"), [(0.0, 1e-20), (0.0, 1e-150), (1e36, 1e-5), (1e300, 0.5), (0.0, 0.999999)])
+def test_budgets_of_sensitivity_of_any_size(eps, delta):
+    budget = theory.squared_sensitivity_budget(eps, delta)
+    if eps:
+        assert budget == pytest.approx(2 * eps, rel=1e-12)  # s^2 / 2 is nearly all of the loss
+    else:
+        np.testing.assert_allclose(gaussian.delta(0.0, np.sqrt(budget)), delta, rtol=1e-12)
+
+
 WEIGHTS = theory.contraction_weights(50, 0.9)
 BUDGET = theory.level_budget(10.0, DELTA, clip=1.0, receiver_noise=1.0)
 
@@ -156,6 +182,32 @@ def test_caps_of_power():
     assert theory.noise_cost(last, few) == pytest.approx(solved, rel=1e-5)
     free = theory.allocate(WEIGHTS, BUDGET, np.linspace(0.005, 0.02, 50))
     assert free.privacy_price == 0 and (free.squared_levels == np.linspace(0.005, 0.02, 50)).all()
+
+
+FREE = np.array([0.5, 1.0, 1e-4]) / 1.5001
+
+
+@pytest.mark.parametrize(("size", "budget"), [(1e-300, 1e200), (1.0, 1e161), (1e300, 1e-200), (1e-300, 1e300)])
+def test_levels_do_not_depend_on_the_size_of_weights_and_budgets(size, budget):
+    """Prices are in units of w / B^2, which float64 may not hold."""
+    w = np.array([0.25, 1.0, 1e-8])
+    np.testing.assert_allclose(theory.allocate(size * w, budget).squared_levels / budget, FREE, rtol=1e-12)
+    capped = theory.allocate(size * w, budget, 0.5 * budget).squared_levels
+    np.testing.assert_allclose(capped / budget, theory.allocate(w, 1.0, 0.5).squared_levels, rtol=1e-12)
+    assert capped.sum() <= budget
+
+
+@pytest.mark.parametrize(("rounds", "contraction"), [(10_000, 0.9), (400, 0.1)])
+def test_the_first_of_many_rounds_count_next_to_nothing(rounds, contraction):
+    """Weights underflow there; levels are at least those of the optimum, sqrt(rho) apart, and add up to the budget."""
+    w = theory.contraction_weights(rounds, contraction)
+    found = theory.allocate(w, 2.0).squared_levels
+    fraction = np.sqrt(contraction)
+    np.testing.assert_allclose(found[-9:], 2.0 * (1 - fraction) * fraction ** np.arange(8.0, -1, -1), rtol=1e-12)
+    assert (found > 0).all() and found.sum() <= 2.0
+    assert theory.noise_cost(w, found) == pytest.approx(1 / (1 - fraction) ** 2 / 2.0, rel=1e-12)
+    priced = theory.allocate_energy(w, 2.0, np.full(rounds, 3.0), 3.0)
+    np.testing.assert_allclose(priced.squared_levels[-9:], found[-9:] / 2, rtol=1e-9)
 
 
 def test_an_energy_budget_next_to_the_one_of_privacy():
@@ -231,7 +283,14 @@ def test_the_gap_of_a_quadratic_stays_below_the_bound():
 test_bad_arguments = refused(
     (lambda: theory.truncated_inversion(-0.1), r"threshold must be in \[0, inf\), got -0.1"),
     (lambda: theory.truncation_level(0.0, 0.1, energy_received=1.0), r"power must be in \(0, inf\), got 0.0"),
+    (lambda: theory.squared_sensitivity_budget(0.0, 1e-200), "delta must be larger: float64 does not hold"),
+    (lambda: theory.squared_sensitivity_budget(1e308, 1e-5), "epsilon must be smaller: float64 does not hold"),
     (lambda: theory.allocate(WEIGHTS, -1.0), r"budget must be in \(0, inf\), got -1.0"),
+    (lambda: theory.allocate(np.zeros(2), 1.0), r"weights must be in \(0, inf\), got"),
+    (lambda: theory.allocate(np.ones((2, 3)), 1.0), r"weights must be numbers \[T\], got shape \(2, 3\)"),
+    (lambda: theory.allocate_online(np.ones((2, 3)), 1.0), r"weights must be numbers \[T\], got shape \(2, 3\)"),
+    (lambda: theory.allocate(WEIGHTS, 1.0, np.ones(3)), r"caps must be a number, or \[T\], T = 50, got shape \(3,\)"),
+    (lambda: theory.noise_cost(np.ones(2), np.array([1.0, -1.0])), r"squared_levels must be in \[0, inf\), got"),
     (lambda: theory.allocate(WEIGHTS, 1.0, 0.0), r"caps must be in \(0, inf\], got 0.0"),
     (
         lambda: theory.allocate_online(WEIGHTS, 1.0, expected_price=0.0),

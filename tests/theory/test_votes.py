@@ -80,6 +80,15 @@ def test_two_tones():
     assert theory.two_tone_error(7, 3, energy=1e12) == pytest.approx(0.3)
 
 
+def test_energies_and_levels_of_any_size():
+    assert theory.two_tone_error(7, 3, energy=1e308) == pytest.approx(0.3)
+    assert theory.two_tone_error(7, 3, energy=2e300, noise=5e299) == pytest.approx(7 / 22, rel=1e-12)
+    assert theory.two_tone_error(7, 3, energy=1e-300, noise=1e308) == 0.5 == theory.two_tone_error(0, 0, 1.0)
+    noiseless = np.exp(-0.8)  # (r (1 - 2 q))^2 / (2 r)
+    assert theory.vote_error_bound(10, 0.3, 1e160) == pytest.approx(noiseless, rel=1e-12)
+    assert theory.vote_error_bound(10, 0.3, 1e-200) == 1
+
+
 def test_what_a_vote_leaks():
     """All signs turned: 177.20 at d = 7,850, which is no privacy; attained by y = +-c sqrt(d) along one line."""
     s = theory.vote_sensitivity(7850, 1.0)

@@ -119,6 +119,8 @@ def test_convergence_bounds():
         assert bound(PROBLEM, setting, 4000) == pytest.approx(expected)
     varying = np.array([1.0, 2.0, 6.0])
     assert theory.convergence_bound(PROBLEM, varying, 3) == pytest.approx(2 * 0.9 / 0.04 * 3 / 3)
+    several = theory.convergence_bound(PROBLEM, 3.0, np.array([1, 2]))
+    np.testing.assert_allclose(several, 2 * 0.9 / 0.04 * 3 / np.array([1, 2]))
     noises = setting._replace(noise_variance=np.append(0.1, np.full(19, 0.05)))
     assert theory.moment_unknown(PROBLEM, noises) == theory.moment_unknown(PROBLEM, setting)
 
@@ -135,6 +137,8 @@ def test_convergence_bound_holds_with_room_in_its_recursion():
 def test_corollary_2_is_theorem_2(num_users):
     setting = ROUND._replace(num_users=num_users)
     found = theory.convergence_bound_optimal(PROBLEM, setting, 1e-5, 7)
+    both = theory.convergence_bound_optimal(PROBLEM, setting, np.array([1e-5, 1e-4]), 7)
+    np.testing.assert_allclose(both, [found, theory.convergence_bound_optimal(PROBLEM, setting, 1e-4, 7)], rtol=1e-12)
     optimal = setting._replace(participation=theory.optimal_participation(num_users, 1e-5))
     assert found == pytest.approx(theory.convergence_bound_unknown(PROBLEM, optimal, 7), rel=1e-9)
 
@@ -157,6 +161,10 @@ def test_taylor_form_of_the_known_bound():
 test_bad_arguments = refused(
     (lambda: theory.moment_unknown(PROBLEM, ROUND._replace(participation=0.0)), "participation must be pos"),
     (lambda: theory.convergence_bound(PROBLEM._replace(convexity=1.0), 1.0, 1), "smoothness must be at least"),
+    (lambda: theory.convergence_bound(PROBLEM, np.ones(3), 1000),
+     r"moments must be a number, or \[T\], T = iterations = 1000, got shape \(3,\)"),
+    (lambda: theory.convergence_bound(PROBLEM, np.ones(0), 1), r"moments must be a number, or \[T\], T = iter"),
+    (lambda: theory.convergence_bound(PROBLEM, np.ones(1), np.array([1, 2])), "moments must be a number, or"),
     (lambda: theory.convergence_bound(PROBLEM, 1.0, 0), "iterations must be an integer >= 1, got 0"),
     (lambda: theory.estimate_moments_known(ROUND._replace(participation=np.full(4, 0.4)), GRADIENTS),
      "participation must be one"),

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
@@ -115,16 +116,23 @@ def momentum_sgd(problem: Problem, *, rate: Numbers, local_steps: Numbers, beta:
     smoothness, norm, moment, _ = constants(problem)
     step, eta = total_step(rate, local_steps), np.asarray(rate)
     steps, beta = np.asarray(local_steps, np.float64), _validate.real("[0, 1)", beta=beta)
-    stale = beta * (1 - beta**steps) / (steps * (1 - beta))
-    # sum_{j<I} j beta^(I-j) in closed form
-    fresh = (steps - 1) / 2 - beta * ((steps - 1) - beta * (1 - beta ** (steps - 1)) / (1 - beta)) / (
-        steps * (1 - beta)
-    )
-    drift = fresh * smoothness * moment
+    stale = beta * _lacking(beta, steps) / (steps * (1 - beta))
+    drift = np.vectorize(_fresh, otypes=[np.float64])(beta, steps)[()] * smoothness * moment
     return MomentumSGD(
         printed=LocalAlgorithm(step, stale * norm + moment + drift, moment),
         corrected=LocalAlgorithm(step, stale * (norm + moment) + eta * drift, moment),
     )
+
+
+def _fresh(beta: float, steps: float) -> float:
+    """`(1/I) sum_{j<I} j (1-beta^(I-j))`, term by term: in closed form little is left of it as beta goes to 1."""
+    j = np.arange(steps)
+    return float(j @ _lacking(beta, steps - j) / steps)
+
+
+def _lacking(beta: Numbers, power: Numbers) -> Result:
+    """1 - beta^power, whose digits are kept near 0."""
+    return -np.expm1(special.xlogy(power, beta))
 
 
 def _bound(problem: Problem, defence: Defence, algorithm: LocalAlgorithm, iterations: Numbers) -> Result:

@@ -26,9 +26,12 @@ def isolated_fraction(setting: Setting) -> Result:
       >>> print(isolated_fraction(Setting(num_clients=100, alpha=0.1, dropout=0.1, adversarial=0.2)).round(3))
       0.272
     """
-    survival, honest = survivors(setting)
-    hidden = -np.expm1(xlog1py(honest - 1, -pair_probability(*setting[:2]) * survival))
-    return 1 - hidden / selection_probability(*setting[:2])
+    a, (survival, honest), lost = pair_probability(*setting[:2]), survivors(setting), np.asarray(setting.dropout)
+    with np.errstate(divide="ignore", invalid="ignore"):  # two clients that select everything
+        odds = np.where(lost > 0, a * lost / (1 - a), 0)
+    # the logarithm of how many times as likely it is that all partners are lost or colluding as that there is none
+    times = xlog1py(honest - 1, odds) - xlog1py(np.asarray(setting.num_clients) - honest, -a)
+    return np.exp(xlog1py(honest - 1, -a * survival)) * -np.expm1(-times) / selection_probability(*setting[:2])
 
 
 def component_fraction(setting: Setting, size: Numbers) -> Result:

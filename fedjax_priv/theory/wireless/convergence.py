@@ -41,11 +41,17 @@ def convergence_bound(problem: Problem, moments: Numbers, iterations: Numbers) -
       >>> print(convergence_bound(problem, moments=4.0, iterations=1000).round(3))
       0.8
     """
+    each = _validate.real("[0, inf)", moments=moments)
+    if each.ndim and (np.ndim(iterations) or each.shape != (iterations,)):
+        raise ValueError(f"moments must be a number, or [T], T = iterations = {iterations}, got shape {each.shape}")
+    return _bound(problem, each.mean(), iterations)
+
+
+def _bound(problem: Problem, mean: Result, iterations: Numbers) -> Result:
     convexity = _validate.real("(0, inf)", convexity=problem.convexity)
     smoothness = _validate.real("(0, inf)", smoothness=problem.smoothness)
     if (smoothness < convexity).any():
         _validate.fail("smoothness", problem.smoothness, f"at least convexity = {problem.convexity}")
-    mean = _validate.real("[0, inf)", moments=moments).mean()
     return 2 * smoothness / convexity**2 * mean / _validate.integer(iterations=iterations)
 
 
@@ -91,7 +97,7 @@ def convergence_bound_optimal(problem: Problem, setting: Round, delta_prime: Num
     a, root = np.sqrt(2 * np.log(2 / np.asarray(delta_prime))), np.sqrt(one.num_users)
     gradient = one.clip**2 * (a * (root - 1 / root) + 1) / (a * root)
     noise = d / (a * root) ** 2 * (a * root * privacy + one.receiver_noise)
-    return convergence_bound(problem, gradient + noise, iterations)
+    return _bound(problem, gradient + noise, iterations)
 
 
 def moment_unknown(problem: Problem, setting: Round) -> Result:

@@ -7,7 +7,7 @@ import numpy as np
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers
 from fedjax_priv.theory.wireless import _energy_prices
-from fedjax_priv.theory.wireless.power_allocation import Allocation, allocate_at, checked_rounds
+from fedjax_priv.theory.wireless.power_allocation import Allocation, allocate_checked, checked_rounds
 
 _ROUNDED = 18
 """Prices are raised up to so many times, each time four times as much, from the last bit on."""
@@ -46,7 +46,7 @@ def allocate_energy(
     e, limit = limits_of_users(w, prices, energy)
     alone = np.ndim(prices) < 2
     kappa_of = lambda kappa: float(kappa[0]) if alone else kappa
-    free = allocate_at(w, total, most, np.zeros_like(w))
+    free = allocate_checked(w, total, most)
     if (free.squared_levels @ e <= limit).all():
         return free._replace(energy_price=kappa_of(np.zeros_like(limit)))
     start = free.squared_levels / max((free.squared_levels @ e / limit).max(), 1)

@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers
 from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, limits_of_users
-from fedjax_priv.theory.wireless.power_allocation import allocate
+from fedjax_priv.theory.wireless.power_allocation import allocate, checked_rounds
 
 _LEAST = 1e-12
 """A budget of which less than this part is left is spent."""
@@ -49,9 +49,8 @@ def allocate_online(
       >>> print(allocate_online(np.ones(2), 9.0, np.array([1.0, 4.0]), 5.0, expected_price=1.0).round(6))
       [2.5   0.625]
     """
-    w = _validate.real("(0, inf)", weights=weights)
+    w, most = checked_rounds(weights, caps)
     e, fuel = limits_of_users(w, prices, energy)
-    most = np.broadcast_to(_validate.real("(0, inf]", caps=caps), w.shape)
     expected = e.mean(0) if expected_price is None else _validate.real("(0, inf)", expected_price=expected_price)
     if expected.shape not in ((), fuel.shape):
         _validate.fail("expected_price", expected_price, f"a number, or one per user, {fuel.size}")

@@ -9,7 +9,6 @@ steps of 1 / mu, rho = 1 - lambda / mu, the gap to the optimum after T rounds is
 clipping not counted. Levels minimise the last sum under `sum_t q_t <= B` and `q_t <= Q_t`.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,8 @@ from fedjax_priv.theory import _validate, gaussian
 from fedjax_priv.theory._validate import Numbers
 
 _HALVINGS = 80
+_LEAST = float(np.finfo(np.float64).tiny)
+_SMALLEST, _FARTHEST = -354.0, 354.0  # logarithms of sensitivities whose squares float64 holds
 
 
 class Allocation(NamedTuple):
@@ -42,7 +43,11 @@ def squared_sensitivity_budget(epsilon: float, delta: float) -> float:
     """
     eps, target = _validate.number("[0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
     excess = lambda log_s: float(gaussian.delta(eps, np.exp(log_s))) - target
-    return float(np.exp(2 * float(np.asarray(optimize.brentq(excess, -40.0, 40.0, xtol=1e-14)))))
+    if excess(_SMALLEST) > 0:
+        _validate.fail("delta", delta, "larger: float64 does not hold what it allows at this epsilon")
+    if excess(_FARTHEST) < 0:
+        _validate.fail("epsilon", epsilon, "smaller: float64 does not hold what it allows")
+    return float(np.exp(2 * float(np.asarray(optimize.brentq(excess, _SMALLEST, _FARTHEST, xtol=1e-14)))))
 
 
 def printed_sensitivity_budget(epsilon: float, delta: float) -> float:
@@ -76,7 +81,7 @@ def level_budget(epsilon: float, delta: float, *, clip: float, receiver_noise: f
 
 
 def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
-    """What noise of a round counts at the end: rho^(T-t), `[T]`.
+    """What noise of a round counts at the end: rho^(T-t), `[T]`; at least 2.2e-308, float64's least normal number.
 
     Args:
       rounds: T >= 1.
@@ -87,23 +92,29 @@ def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
       [0.25 0.5  1.  ]
     """
     rho = _validate.real("(0, 1]", contraction=contraction)
-    return rho ** np.arange(_validate.whole(rounds=rounds) - 1.0, -1, -1)
+    return np.maximum(rho ** np.arange(_validate.whole(rounds=rounds) - 1.0, -1, -1), _LEAST)
 
 
 def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
-    """The sum to be minimised, `sum_t w_t / q_t`.
+    """The sum to be minimised, `sum_t w_t / q_t`; infinite where a level is 0.
+
+    Args:
+      weights: w_t > 0, `[T]`.
+      squared_levels: q_t >= 0, `[T]` or a number.
 
     Examples:
       >>> print(noise_cost(np.array([0.25, 1.0]), np.array([0.5, 1.0])))
       1.5
     """
-    return float((_validate.real("(0, inf)", weights=weights) / squared_levels).sum())
+    w, q = _validate.real("(0, inf)", weights=weights), _validate.real("[0, inf)", squared_levels=squared_levels)
+    with np.errstate(divide="ignore"):
+        return float((w / q).sum())
 
 
 def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allocation:
     """The squared levels of the least noise: `q_t = min(Q_t, sqrt(w_t / nu))`, nu by bisection from `sum_t q_t = B`.
 
-    If the caps add up to less than B they are the levels: full power, privacy for free.
+    They do not exceed B. If the caps add up to less they are the levels: full power, privacy for free.
 
     Args:
       weights: w_t > 0, `[T]`, of `contraction_weights`.
@@ -118,36 +129,32 @@ def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allo
     """
     w, most = checked_rounds(weights, caps)
     total = _validate.number("(0, inf)", budget=budget)
-    return allocate_at(w, total, most, np.zeros_like(w))
+    return allocate_checked(w, total, most)
 
 
 def checked_rounds(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.ndarray]:
     """Weights and caps `[T]`, in their ranges."""
-    w = _validate.real("(0, inf)", weights=weights)
-    return w, np.broadcast_to(_validate.real("(0, inf]", caps=caps), w.shape)
+    w, most = _validate.real("(0, inf)", weights=weights), _validate.real("(0, inf]", caps=caps)
+    if w.ndim != 1 or not w.size:
+        raise ValueError(f"weights must be numbers [T], got shape {w.shape}")
+    if most.shape not in ((), w.shape):
+        raise ValueError(f"caps must be a number, or [T], T = {w.size}, got shape {most.shape}")
+    return w, np.broadcast_to(most, w.shape)
 
 
-def allocate_at(w: np.ndarray, total: float, most: np.ndarray, added: np.ndarray) -> Allocation:
-    """`allocate`, with `added` to the price of each round."""
+def allocate_checked(w: np.ndarray, total: float, most: np.ndarray) -> Allocation:
+    """`allocate`, of arguments that were checked."""
+    largest = np.sqrt(w.max())
+    share = np.sqrt(w) / largest  # levels are in proportion to it: nu itself may be beyond float64
 
-    def levels(nu: float) -> np.ndarray:
-        with np.errstate(divide="ignore"):
-            return np.minimum(most, np.sqrt(w / (nu + added)))
+    def levels(size: float) -> np.ndarray:
+        return np.minimum(most, total * (size * share))
 
-    if levels(0.0).sum() <= total:
-        return Allocation(levels(0.0), 0.0)
-    nu = _bisected(lambda price: levels(price).sum(), total, start=float(np.sqrt(w).sum() / total) ** 2)
-    return Allocation(levels(nu), nu)
-
-
-def _bisected(falling: Callable[[float], float], target: float, start: float) -> float:
-    """The price above 0 at which what falls with it comes down to the target, by bisection in its logarithm."""
-    low = high = start
-    while falling(high) > target:
-        high *= 4
-    while falling(low) <= target:
-        low /= 4
-    for _ in range(_HALVINGS):
-        middle = np.sqrt(low * high)
-        low, high = (middle, high) if falling(middle) > target else (low, middle)
-    return float(high)
+    with np.errstate(over="ignore"):
+        if most.sum() <= total:
+            return Allocation(most.copy(), 0.0)
+        low, high = 0.5 / share.sum(), 1 / share.min()
+        for _ in range(_HALVINGS):
+            middle = np.sqrt(low * high)
+            low, high = (middle, high) if levels(middle).sum() <= total else (low, middle)
+        return Allocation(levels(low), float(np.square(largest / low / total)))

@@ -44,15 +44,15 @@ def truncated_inversion(threshold: Numbers, factor: float = 0.0) -> Truncation:
     peak, spread = np.sqrt(rice / (rice + 1)), np.sqrt(0.5 / (rice + 1))
     law: Any = stats.rice(peak / spread, scale=spread)
 
-    def of(least: float) -> float:
+    def of(least: float, power: int) -> float:
         if least == 0:
-            return np.inf
+            return np.inf if power else 1.0
         ends = np.sqrt(least), max(np.sqrt(least), peak) + _REACH * spread
         about = np.clip(peak + spread * np.arange(-_REACH, _REACH, 2), *ends)  # or a narrow peak is missed
-        return integrate.quad(lambda h: law.pdf(h) / h**2, *ends, points=np.unique(about), epsabs=0, limit=200)[0]
+        return integrate.quad(lambda h: law.pdf(h) / h**power, *ends, points=np.unique(about), epsabs=0, limit=200)[0]
 
-    energy = np.vectorize(of, otypes=[np.float64])(g)[()]
-    return Truncation(energy, law.sf(np.sqrt(g))[()])
+    energy, sends = (np.vectorize(of, otypes=[np.float64])(g, power)[()] for power in (2, 0))
+    return Truncation(energy, np.minimum(sends, 1))
 
 
 def truncation_level(power: Numbers, threshold: Numbers, factor: float = 0.0, *, energy_received: Numbers) -> Result:
@@ -76,12 +76,15 @@ def truncation_level(power: Numbers, threshold: Numbers, factor: float = 0.0, *,
 def truncation_noise(threshold: Numbers, factor: float = 0.0) -> Result:
     """The receiver's noise in `y / (c K a)`, in units of `N0 (L^2 + d sigma^2) / (P_k K^2)`: E[1 / h^2; .] / a^2.
 
+    Infinite where float64 does not hold how often a user sends.
+
     Examples:
       >>> print(truncation_noise(np.array([0.2, 0.61, 1.5])).round(3))
       [1.824 1.508 2.009]
     """
     energy, sends = truncated_inversion(threshold, factor)
-    return energy / sends**2
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return np.where(sends > 0, energy / sends / sends, np.inf)[()]
 
 
 def best_truncation(factor: float = 0.0) -> float:
