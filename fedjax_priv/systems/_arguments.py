@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
-from fedjax_priv.base import Aggregator, Layer
+from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
@@ -28,6 +28,7 @@ from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.range_check import must_be_useful
+from fedjax_priv.layers.sparsification import check_width
 
 
 class HandsOn(NamedTuple):
@@ -243,6 +244,16 @@ def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any]) -> Layer:
         got = "one that adds no integers" if found is None else f"one that adds modulo {found}"
         raise ValueError(f"secure_sum must add modulo {needed}, such as {example}, got {got}")
     return secure_sum
+
+
+def of_model(num_params: int, layer: Layer) -> Layer:
+    """The layer, which refuses updates of another number of coordinates than `num_params` when a round is traced."""
+
+    def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
+        check_width(x, num_params)
+        return layer.encode(key, private, public, x, cohort)
+
+    return layer._replace(encode=encode)
 
 
 def fitting_spacing(spacing: int, clients: int, given: str) -> int:

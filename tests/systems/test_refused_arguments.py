@@ -142,12 +142,29 @@ def test_integers_of_numpy_are_integers(part, name):
     part(**{name: np.int64(12)})
 
 
-@pytest.mark.parametrize("k", [None, 2])
-def test_a_number_of_parameters_that_is_not_the_models_is_refused(k):
-    one, data = DIGITAL(num_params=999, k=k, mesh=None), targets(3, 5)
-    state = one.init(jax.random.key(0), jnp.zeros(5), data)
-    with pytest.raises(ValueError, match="^num_params must be the size of an update, 5, got 999"):
-        one.step(jax.random.key(0), state, data)
+@pytest.mark.parametrize("num_params", [4, 999])
+@pytest.mark.parametrize(
+    "part",
+    [
+        DIGITAL,
+        functools.partial(DIGITAL, k=2),
+        functools.partial(COMPOSE, compress="jl", k=2),
+        functools.partial(ROBAJOL, k=2),
+        functools.partial(ROBAJOL, k=2, noise="before"),
+        of("one_shot_secagg", num_clients=6),
+        of("one_shot_secagg", num_clients=6, elide=True),
+        of("lightsecagg", num_clients=6),
+        of("thresholded_secagg", num_clients=6, alpha=0.5),
+        of("thresholded_secagg", num_clients=6, alpha=0.5, select="pairs"),
+        SECURE_FEDBUFF,
+        functools.partial(SECURE_FEDBUFF, masks="one_shot", coins=1),
+    ],
+)
+def test_a_number_of_parameters_that_is_not_the_models_is_refused(part, num_params):
+    one, data, key = part(num_params=num_params, mesh=None), targets(6, 5), jax.random.key(0)
+    state = jax.eval_shape(one.init, key, jnp.zeros(5), data)
+    with pytest.raises(ValueError, match=f"^num_params must be the size of an update, 5, got {num_params}"):
+        jax.eval_shape(one.step, key, state, data)
 
 
 def test_a_rate_that_is_traced_and_out_of_range_loses_every_upload():
