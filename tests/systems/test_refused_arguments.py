@@ -37,6 +37,14 @@ LOCAL = functools.partial(
 )
 
 
+MASKED = [
+    of("secagg", num_clients=6), of("sparse_secagg", num_clients=6, alpha=0.5), of("cdp_fl", num_clients=6),
+    of("lightsecagg", num_clients=6, num_params=5), of("one_shot_secagg", num_clients=6, num_params=5),
+    of("thresholded_secagg", num_clients=6, num_params=5, alpha=0.5),
+    of("compose", num_clients=6, secure="secagg"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("value", ["no", 1, None, np.array([True])])
 @pytest.mark.parametrize(
     ("part", "name"),
@@ -52,6 +60,9 @@ LOCAL = functools.partial(
         (COMPOSE, "check_range"),
         (COMPOSE, "exact"),
         (LOCAL, "carry_momentum"),
+        *[(part, "elide") for part in MASKED],
+        (of("secagg", num_clients=6), "consistency"),
+        (of("secagg", num_clients=6), "bind_model"),
         (channels.multiple_access, "known_count"),
         (channels.true_gains, "known_count"),
         (channels.antenna_array, "every_antenna"),
@@ -90,6 +101,11 @@ CLIPPED = [
 ]  # fmt: skip
 
 VOTE = of("majority_vote")
+BY_LOCAL = [
+    functools.partial(systems.dp_fedavg, num_clients=6), functools.partial(systems.dp_sgd, num_clients=6),
+    functools.partial(systems.distributed_dp_fedavg, num_clients=6, num_params=5),
+    functools.partial(clients.bounded, clip=1.0), functools.partial(clients.bounded_and_counted, bit=0.5),
+]  # fmt: skip
 CASES = [
     (SECURE_FEDBUFF, {"staleness_power": 2.0}, "weight_levels must be from 197 to 65536, so that no factor is 0 up to"),
     (of("secure_fedbuff", num_clients=100_000, num_params=5), {}, "weight_levels must be from 224 to 65536"),
@@ -110,6 +126,9 @@ CASES = [
     (DIGITAL, {"fixed_rate": 600}, r"fixed_rate must be a number in \(0, 32\], got 600"),
     *[(DIGITAL, {"num_params": value}, "num_params must be an integer >= 1") for value in ("1", np.nan, None, -1)],
     *[(VOTE, {"num_clients": value}, "num_clients must be an integer >= 1") for value in (2.5, "6", True)],
+    *[(part, {"local": clients.fedsgd}, "local must be a Local, .* got fedsgd, which may") for part in BY_LOCAL],
+    *[(part, {"local": None}, "local must be a Local, such as clients.local_sgd.*, got NoneType") for part in BY_LOCAL],
+    *[(of("fedavg"), {"observe": bad}, "observe must be a function of 1 argument") for bad in ("", 0, jnp.dot)],
     (of("dp_fedavg", num_clients=6), {"noise": "x"}, "noise must be a ServerNoise, such as server_noise.independent"),
     *[(DISTRIBUTED, {"bits": value}, "bits must be an integer >= 2, got") for value in (None, [1], 1)],
     (DISTRIBUTED, {"noise": [1]}, "noise must be one of 'discrete_gaussian', 'skellam', got"),
