@@ -317,11 +317,13 @@ def proposed(num_params: int, num_clients: int, ratio: float, k: int | None) -> 
     """Coordinates each client proposes, n = K / m.
 
     Raises:
-      ValueError: `ratio` outside (0, 1], or `k` no multiple of `num_clients`.
+      ValueError: `ratio` outside (0, 1], or `k` no multiple of `num_clients` or more than all can propose.
     """
     _validate.integer(num_params=num_params)
     if k is None:
         return coordinates(num_params, ratio, num_clients)
     _validate.integer(k=k)
     _validate.divides({"num_clients": num_clients}, k=k)
+    if k > (most := num_clients * num_params):
+        raise ValueError(f"k must be at most num_clients * num_params = {most}, got {k}")
     return k // num_clients

@@ -84,6 +84,11 @@ def traced(part, **usual):
     return build
 
 
+def started(part):
+    """The part of six clients, and the state that it starts from."""
+    return lambda **given: part(**given, mesh=None).init(jax.random.key(0), jnp.zeros(5), targets(6, 5))
+
+
 SECURE_FEDBUFF = of("secure_fedbuff", num_clients=6, num_params=5, buffer_size=2)
 FEDBUFF = of("fedbuff", num_clients=6, buffer_size=2)
 IN_FIELD = functools.partial(FEDBUFF, secure_sum=plain_field())
@@ -100,6 +105,11 @@ CLIPPED = [
     of("two_tone_vote"), of("wireless"), FEDREP, ROBAJOL, of("blind_wireless", antennas=2), COMPOSE,
 ]  # fmt: skip
 
+ON_AIR = [
+    of("wireless"),
+    of("blind_wireless", antennas=2, clip=1.0),
+    of("compose", num_clients=6, channel="orthogonal", clip=1.0),
+]
 VOTE = of("majority_vote")
 BY_LOCAL = [
     functools.partial(systems.dp_fedavg, num_clients=6), functools.partial(systems.dp_sgd, num_clients=6),
@@ -129,6 +139,9 @@ CASES = [
     *[(part, {"local": clients.fedsgd}, "local must be a Local, .* got fedsgd, which may") for part in BY_LOCAL],
     *[(part, {"local": None}, "local must be a Local, such as clients.local_sgd.*, got NoneType") for part in BY_LOCAL],
     *[(of("fedavg"), {"observe": bad}, "observe must be a function of 1 argument") for bad in ("", 0, jnp.dot)],
+    (FEDREP, {"k": 78}, r"k must be at most num_clients \* num_params = 72, got 78"),
+    (functools.partial(COMPOSE, compress="conspar"), {"k": 36}, r"k must be at most num_clients \* num_params = 30"),
+    *[(started(part), {"snr_db": [1.0, 2.0]}, "snr_db must be a number, or one per client; shape") for part in ON_AIR],
     (of("dp_fedavg", num_clients=6), {"noise": "x"}, "noise must be a ServerNoise, such as server_noise.independent"),
     *[(DISTRIBUTED, {"bits": value}, "bits must be an integer >= 2, got") for value in (None, [1], 1)],
     (DISTRIBUTED, {"noise": [1]}, "noise must be one of 'discrete_gaussian', 'skellam', got"),
