@@ -47,7 +47,8 @@ class HandsOn(NamedTuple):
     def given(self, options: dict[str, Any]) -> dict[str, Any]:
         """Options of this function that are not its defaults; a command line gives them all."""
         parameters = inspect.signature(self.function).parameters
-        return {name: value for name, value in options.items() if value != parameters[name].default}
+        same = lambda name, value: _validate.is_same(value, parameters[name].default)
+        return {name: value for name, value in options.items() if not same(name, value)}
 
 
 ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe", "lying_server"))

@@ -199,6 +199,30 @@ def test_a_number_of_parameters_that_is_not_the_models_is_refused(part, num_para
         jax.eval_shape(one.step, key, state, data)
 
 
+SUMMED, OPENED = {"secure": "secagg"}, {"secure": "thresholded", "compress": "rand_k", "k": 2}
+OVER_THE_AIR = {"channel": "multiple_access", "clip": 1.0}
+ARRAYS = [
+    *[(name, usual) for name in ("alpha", "num_params") for usual in ({}, SUMMED, OPENED, OVER_THE_AIR)],
+    *[(name, usual) for name in ("leave", "neighbours", "threshold", "prg") for usual in (SUMMED, {})],
+    *[(name, usual) for name in ("committee", "quorum") for usual in (OPENED, SUMMED)],
+    *[(name, usual) for name in ("receiver_noise", "power_control", "known_count") for usual in (OVER_THE_AIR, {})],
+    *[(name, SUMMED | {"num_byzantine": 1}) for name in ("attack", "field_attack")],
+    ("elide", SUMMED), ("snr_db", {}), ("cohort", {}), ("cohort", OVER_THE_AIR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "usual"), ARRAYS, ids=range(len(ARRAYS)))
+def test_an_array_in_the_place_of_one_value_is_refused_by_name(name, usual):
+    with pytest.raises(ValueError, match=f"^{name} must "):
+        COMPOSE(**usual, **{name: np.array([0.1, 0.2])})
+
+
+@pytest.mark.parametrize("name", ["attack", "group_attack", "field_attack", "coordinate_attack"])
+def test_an_array_in_the_place_of_an_attack_is_refused_by_name(name):
+    with pytest.raises(ValueError, match=f"^{name} must be a function"):
+        FEDREP(num_byzantine=1, **{name: np.array([0.1, 0.2])})
+
+
 def test_a_rate_that_is_traced_and_out_of_range_loses_every_upload():
     who = cohort_of(2)
     arrivals = jax.jit(lambda rate: channels.outage(rate).transmit(jax.random.key(0), (), who)[1])

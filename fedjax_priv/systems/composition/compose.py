@@ -119,6 +119,8 @@ def compose(
     """
     if clip is not None:
         _validate.positive(clip=clip)
+    if num_params is not None:
+        _validate.integer(num_params=num_params)
     _validate.one_of((True, False), exact=exact)
     stack = _checked(
         Stack(
@@ -132,7 +134,7 @@ def compose(
     committee, rest = COMMITTEE.split(rest)
     air, run = AIR.split(rest)
     given = _options(stack, MASKS.given(masks), COMMITTEE.given(committee), AIR.given(air))
-    of, air = Numbers(num_params or 0, ratio, k, levels, exact, given), AIR.given(air)
+    of, air = Numbers(0 if num_params is None else num_params, ratio, k, levels, exact, given), AIR.given(air)
     parts = _on_the_air(stack, air) if stack.on_the_air else _on_wires(stack, of)
     return federated_round(local=local, aggregate=rule(stack, of), num_clients=num_clients, **parts, **run)
 
@@ -149,6 +151,8 @@ def _checked(stack: Stack) -> Stack:
             _validate.integer(**{name: size})
     if stack.aggregate is not None:
         _validate.part(Aggregator, "aggregators.krum(num_byzantine=2)", aggregate=stack.aggregate)
+    if stack.cohort is not None:
+        _validate.part(Draw, "clients.everyone()", cohort=stack.cohort)
     if refusal := why_not(stack):
         raise ValueError(refusal.sentence)
     return stack
