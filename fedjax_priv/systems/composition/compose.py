@@ -133,6 +133,7 @@ def compose(
     masks, rest = MASKS.split(how)
     committee, rest = COMMITTEE.split(rest)
     air, run = AIR.split(rest)
+    _sizes(stack, HandsOn(compose, ("k", "ratio", "levels")).given({"k": k, "ratio": ratio, "levels": levels}))
     given = _options(stack, MASKS.given(masks), COMMITTEE.given(committee), AIR.given(air))
     of, air = Numbers(0 if num_params is None else num_params, ratio, k, levels, exact, given), AIR.given(air)
     parts = _on_the_air(stack, air) if stack.on_the_air else _on_wires(stack, of)
@@ -156,6 +157,16 @@ def _checked(stack: Stack) -> Stack:
     if refusal := why_not(stack):
         raise ValueError(refusal.sentence)
     return stack
+
+
+def _sizes(s: Stack, given: dict[str, Any]) -> None:
+    """Refuses sizes of an upload, and levels of a grid, that the stack has no use for."""
+    levels = {name: value for name, value in given.items() if name == "levels"}
+    used = {"levels", "ratio"} if s.secure == "sparse_secagg" else {"levels"}
+    if s.compress == "none":
+        not_together({name: value for name, value in given.items() if name not in used}, f"compress={s.compress!r}")
+    if not s.in_field:
+        not_together(levels, f"secure={s.secure!r}")
 
 
 def _options(s: Stack, masks: dict[str, Any], committee: dict[str, Any], air: dict[str, Any]) -> dict[str, Any]:
