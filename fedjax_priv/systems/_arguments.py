@@ -57,6 +57,7 @@ MASKS = HandsOn(
 )
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
+UNPROTECTED = "the mean, in Python aggregators.mean()._replace(most_byzantine=None)"
 NEEDS_CLIP = "clip must be given with check_range: without it an honest sum may be anything"
 
 
@@ -214,7 +215,7 @@ def buffers(
         if corrupt > most:
             raise ValueError(
                 f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
-                + ("" if most else "; a control without defence: aggregators.mean()._replace(most_byzantine=None)")
+                + ("" if most else f"; a control without defence: {UNPROTECTED}")
             )
     return number
 
