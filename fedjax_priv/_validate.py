@@ -44,6 +44,13 @@ def is_known_as(number: float, value: Any) -> bool:
     return _known(value) and _number(value) == number
 
 
+def is_same(value: Any, choice: Any) -> bool:
+    """Whether a value is known to be this number or choice; an array of several numbers is none."""
+    if isinstance(choice, int | float) and not isinstance(choice, bool):
+        return is_known_as(choice, value)
+    return _is_choice(_plain(value), choice)
+
+
 def integer(at_least: int = 1, **values: Any) -> None:
     """Integers >= `at_least`. They must be static, so a traced value fails."""
     for name, value in values.items():
@@ -183,9 +190,12 @@ def or_nan(
 def one_of(allowed: Any, **values: Any) -> None:
     """One of the allowed values, or NumPy's scalar of one."""
     for name, value in values.items():
-        plain = value.item() if isinstance(value, np.generic) else value
-        if not any(_is_choice(plain, choice) for choice in allowed):
+        if not any(_is_choice(_plain(value), choice) for choice in allowed):
             _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _is_choice(value: Any, choice: Any) -> bool:

@@ -147,9 +147,10 @@ def options(config: Config, program: Program) -> dict[str, Any]:
     return {
         **TRANSPORTS[program.transport],
         **({} if program.noise == "none" else noise),
-        **({} if program.transport == "plain" else {"elide": config.elide}),
-        "compress": compress_of(program.transport, program.compression), "ratio": config.ratio,
-        "error_feedback": program.compression == "top-K", "private": NOISES[program.noise], "levels": config.levels,
+        **({} if program.transport == "plain" else {"elide": config.elide, "levels": config.levels}),
+        **({} if program.compression == "dense" else {"ratio": config.ratio}),
+        "compress": compress_of(program.transport, program.compression),
+        "error_feedback": program.compression == "top-K", "private": NOISES[program.noise],
     }  # fmt: skip
 
 

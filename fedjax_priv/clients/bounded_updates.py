@@ -31,11 +31,13 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
         most 1, since the ball is that much smaller.
 
     Raises:
-      ValueError: `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
+      ValueError: `local` is no `Local`, `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves
+        no ball.
 
     Examples:
       >>> local = bounded(fedsgd(lambda params, x: x @ params), clip=1.0)
     """
+    _validate.part(Local, "clients.local_sgd(loss, ...)", local=local)
     clip, weights = _validate.positive(clip=clip), _weights(weight_cap)
 
     def bound(update: Array, params: PyTree) -> tuple[Array, Array]:
@@ -64,11 +66,13 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
       margin: as in `bounded`.
 
     Raises:
-      ValueError: `bit` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves no ball.
+      ValueError: `local` is no `Local`, `bit` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves
+        no ball.
 
     Examples:
       >>> local = bounded_and_counted(fedsgd(lambda params, x: x @ params), bit=0.5)
     """
+    _validate.part(Local, "clients.local_sgd(loss, ...)", local=local)
     _validate.positive(bit=bit)
     weights = _weights(weight_cap)
 

@@ -88,16 +88,18 @@ def federated_round(
       kept, the old one is that of the next round too. A client's rows move only if its upload was accepted.
 
     Raises:
-      ValueError: a part of another type, a block below 1, a mesh of other axes, layers that do not say how uploads
-        combine, that combine another number of groups than the cohort draws, or that need a number of uploads which the
-        channel hides, an `aggregate` that tells clients its numbers where they train earlier models, or a
-        `lying_server` whose lies clients do not hear. Also, when `init` or `step` is called, data or a state of
-        another number of clients, a cohort too large for an exact sum, a direction of another shape than `[d]`, or a
-        rule whose state changes shape; and when `init` is called, parameters that are not float32, or, outside jit,
-        data of 2**31 samples or more.
+      ValueError: a part of another type, a block below 1, an `observe` that is no function of the view, a mesh of other
+        axes, layers that do not say how uploads combine, that combine another number of groups than the cohort draws,
+        or that need a number of uploads which the channel hides, an `aggregate` that tells clients its numbers where
+        they train earlier models, or a `lying_server` whose lies clients do not hear. Also, when `init` or `step` is
+        called, data or a state of another number of clients, a cohort too large for an exact sum, a direction of
+        another shape than `[d]`, or a rule whose state changes shape; and when `init` is called, parameters that are
+        not float32, or, outside jit, data of 2**31 samples or more.
     """
     if block is not None:
         _validate.integer(block=block)
+    if observe is not None:
+        _validate.function(1, "lambda view: view", observe=observe)
     server = optax.sgd(1.0) if server is None else server
     check_types(dict(cohort=cohort, local=local, layers=layers, channel=channel, aggregate=aggregate, server=server))
     combine, mesh = combine_of(layers, cohort, channel), resolve_mesh(mesh)
@@ -179,7 +181,7 @@ def _step(
         "upload": upload_bits(uploaded),
         **closing,
     }
-    seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe else ()
+    seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe is not None else ()
     of_draw = parts.cohort.measures(who, draw_state) if parts.cohort.measures else {}
     recorded = {**single_numbers(told), **of_draw, **sat_out}
     numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in recorded.items()}

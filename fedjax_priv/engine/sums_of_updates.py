@@ -28,7 +28,7 @@ time."""
 
 def sums_suffice(parts: Parts, memory: PyTree, private: PyTree) -> bool:
     """Whether every part of a round can do without rows, and clients keep nothing from round to round."""
-    return all(_without_rows(parts)) and not (parts.observe or jax.tree.leaves((memory, private)))
+    return all(_without_rows(parts)) and parts.observe is None and not jax.tree.leaves((memory, private))
 
 
 def _without_rows(parts: Parts) -> tuple[Any, Any, Any, Any]:

@@ -103,7 +103,7 @@ def _upload(
     if parts.channel.measure:
         measured = dict(sent.measured)
         sent = sent._replace(measured=measured | dict(parts.channel.measure(x, y, who, measured)))
-    uploads = only_rows(arrived, y) if parts.observe and not parts.channel.superposes else ()
+    uploads = only_rows(arrived, y) if parts.observe is not None and not parts.channel.superposes else ()
     checked = not isinstance(sent.valid, tuple)
     alive, rejected = (arrived & sent.valid, arrived & ~sent.valid) if checked else (arrived, ())
     return parts.combine.lifted(y, alive, who), Uploaded(memory, carried, loss, sent, alive, uploads, rejected)

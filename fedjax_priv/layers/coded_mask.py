@@ -105,6 +105,7 @@ def coded_masks(
       >>> masks.threshold
       7
     """
+    _validate.one_of((True, False), elide=elide)
     code = code_of(num_values, group_size, colluders, lost, threshold, holders, prg)
     combine = weighed(field_sum())
 

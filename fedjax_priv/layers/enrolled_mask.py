@@ -108,6 +108,7 @@ def enrolled_masks(
       >>> masks = enrolled_masks(group_size=10, threshold=6)
       >>> send = stack(mean=weighted_mean(), quantize=quantize(2**20, 10), masks=masks)
     """
+    _validate.one_of((True, False), elide=elide)
     _validate.integer(at_least=2, group_size=group_size, threshold=threshold)
     if threshold > group_size:
         raise ValueError(f"threshold must be at most group_size = {group_size}, got {threshold}")

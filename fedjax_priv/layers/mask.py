@@ -82,6 +82,7 @@ def secagg_protocol(
     Examples:
       >>> protocol = secagg_protocol(group_size=10, threshold=6)
     """
+    _validate.one_of((True, False), elide=elide, consistency=consistency, bind_model=bind_model)
     modulus = FIELD if bits is None else ring(bits)
     prg = generator(prg)
     quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency, key_agreement, prg.seed_words)

@@ -101,6 +101,7 @@ def one_shot_masks(
       >>> grid, masks = quantize(2.0**16, max_terms=10 * spacing), one_shot_masks(group_size=10, spacing=spacing)
       >>> send = stack(mean=weighted_mean(), quantize=grid, masks=masks)
     """
+    _validate.one_of((True, False), elide=elide)
     terms = terms_of(group_size, spacing, committee, threshold, fewest, length, coins, prg)
     combine = weighed(field_sum())
 

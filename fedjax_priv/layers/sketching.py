@@ -7,6 +7,7 @@ from jaxtyping import Array, Float, PyTree, UInt32
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
 from fedjax_priv.crypto.sketch import Sketched, projection
 from fedjax_priv.layers.group_sums import message_bits
+from fedjax_priv.layers.sparsification import check_width
 from fedjax_priv.layers.stacking import stateless
 
 
@@ -24,7 +25,8 @@ def jl(num_params: int, k: int, *, dense: bool = False) -> Layer:
       dense: a matrix of +-1/sqrt(k), in O(k d) memory, instead of a count sketch.
 
     Raises:
-      ValueError: a size is not an integer >= 1, or k is above `num_params`.
+      ValueError: a size is not an integer >= 1, k is above `num_params`, or (when a round is traced) updates have
+        another number of coordinates.
 
     Source: RobAJoL (Xia, Jahani-Nezhad, Bitar 2025, arXiv 2508.12978).
 
@@ -43,6 +45,7 @@ def jl(num_params: int, k: int, *, dense: bool = False) -> Layer:
     def encode(
         key: Key, private: tuple, seed: UInt32[Array, "2"], x: Float[Array, "b d"], cohort: Cohort
     ) -> tuple[Array, tuple, Sent]:
+        check_width(x, num_params)
         return by.project(seed, x), (), Sent()
 
     def decode(header: tuple, seed: UInt32[Array, "2"], received: Received) -> Received:

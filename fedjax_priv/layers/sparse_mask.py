@@ -79,6 +79,7 @@ def sparse_protocol(
     """
     _validate.integer(num_groups=num_groups)
     _validate.one_of(("skip", "dense"), expand=expand)
+    _validate.one_of((True, False), elide=elide)
     alpha = _validate.fraction(above_zero=True, alpha=alpha)
     prg = generator(prg)
     quorum = sharing.quorum_of(group_size, neighbours, threshold, key_agreement=key_agreement, words=prg.seed_words)

@@ -80,6 +80,7 @@ def thresholded_masks(
       >>> send = stack(few=rand_k(1000, 500), quantize=on_sparse_values(quantize(2.0**16, 10)), mask=masks)
     """
     _validate.part(Layer, "layers.plain_sparse_field(d)", below=below)
+    _validate.one_of((True, False), elide=elide)
     terms = thresholded_opening.terms_of(num_values, most, group_size, threshold, committee, quorum, key_agreement, prg)
     d, extent = num_values, terms.extent
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
-from fedjax_priv.base import Aggregator, Layer
+from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
@@ -28,6 +28,7 @@ from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.range_check import must_be_useful
+from fedjax_priv.layers.sparsification import check_width
 
 
 class HandsOn(NamedTuple):
@@ -46,7 +47,8 @@ class HandsOn(NamedTuple):
     def given(self, options: dict[str, Any]) -> dict[str, Any]:
         """Options of this function that are not its defaults; a command line gives them all."""
         parameters = inspect.signature(self.function).parameters
-        return {name: value for name, value in options.items() if value != parameters[name].default}
+        same = lambda name, value: _validate.is_same(value, parameters[name].default)
+        return {name: value for name, value in options.items() if not same(name, value)}
 
 
 ROUND = HandsOn(federated_round, ("server", "block", "mesh", "observe", "lying_server"))
@@ -55,6 +57,7 @@ MASKS = HandsOn(
 )
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
+UNPROTECTED = "the mean, in Python aggregators.mean()._replace(most_byzantine=None)"
 NEEDS_CLIP = "clip must be given with check_range: without it an honest sum may be anything"
 
 
@@ -212,7 +215,7 @@ def buffers(
         if corrupt > most:
             raise ValueError(
                 f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
-                + ("" if most else "; a control without defence: aggregators.mean()._replace(most_byzantine=None)")
+                + ("" if most else f"; a control without defence: {UNPROTECTED}")
             )
     return number
 
@@ -243,6 +246,16 @@ def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any]) -> Layer:
         got = "one that adds no integers" if found is None else f"one that adds modulo {found}"
         raise ValueError(f"secure_sum must add modulo {needed}, such as {example}, got {got}")
     return secure_sum
+
+
+def of_model(num_params: int, layer: Layer) -> Layer:
+    """The layer, which refuses updates of another number of coordinates than `num_params` when a round is traced."""
+
+    def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[PyTree, PyTree, Sent]:
+        check_width(x, num_params)
+        return layer.encode(key, private, public, x, cohort)
+
+    return layer._replace(encode=encode)
 
 
 def fitting_spacing(spacing: int, clients: int, given: str) -> int:
@@ -306,11 +319,13 @@ def proposed(num_params: int, num_clients: int, ratio: float, k: int | None) -> 
     """Coordinates each client proposes, n = K / m.
 
     Raises:
-      ValueError: `ratio` outside (0, 1], or `k` no multiple of `num_clients`.
+      ValueError: `ratio` outside (0, 1], or `k` no multiple of `num_clients` or more than all can propose.
     """
     _validate.integer(num_params=num_params)
     if k is None:
         return coordinates(num_params, ratio, num_clients)
     _validate.integer(k=k)
     _validate.divides({"num_clients": num_clients}, k=k)
+    if k > (most := num_clients * num_params):
+        raise ValueError(f"k must be at most num_clients * num_params = {most}, got {k}")
     return k // num_clients

@@ -187,6 +187,7 @@ def test_every_published_system_is_composed_or_said_not_to_be():
 
 median, many = coordinate_median(), {"num_byzantine": 3}
 NOISY = {"clip": 1.0, "noise_variance": 0.1}
+ON_AIR = {"channel": "multiple_access", "clip": 1.0}
 OPENED = {"secure": "thresholded", "compress": "rand_k"}
 REFUSED = [
     ({"buffer_size": 3}, "S", "num_clients must be a multiple of buffer_size = 3"),
@@ -277,11 +278,24 @@ def test_every_reason_is_met():
         ({"neighbours": 4, **OPENED}, "neighbours must not be given with secure='thresholded'"),
         ({"threshold": 9, **OPENED}, "threshold must be"),
         ({"dropout": 1.0}, r"dropout must be a number in \[0, 1\)"),
+        ({"k": 2}, "k must not be given with compress='none', got 2"),
+        ({"ratio": -3}, "ratio must not be given with compress='none', got -3"),
+        ({"secure": "sparse_secagg", "weigh": "expected", "k": 2}, "k must not be given with compress='none', got 2"),
+        ({"levels": 2.0**10}, "levels must not be given with secure='none', got 1024.0"),
+        ({**ON_AIR, "levels": 2.0**9}, "levels must not be given with secure='none', got 512.0"),
     ],
 )
 def test_arguments_out_of_range(choices, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         composed(**choices)
+
+
+def test_a_power_of_each_client_and_a_traced_number_are_as_in_wireless():
+    of_each = {"snr_db": np.arange(float(N)), "participation": 0.7}
+    theirs = systems.wireless(towards_target(), mesh=None, clip=1.0, noise_variance=0.0, **of_each)
+    ours = composed(**ON_AIR, snr_db=np.arange(float(N)), cohort=bernoulli(0.7, fading=rician()))
+    assert alike(parts_of(theirs), parts_of(ours))
+    jax.eval_shape(lambda noise: composed(**ON_AIR, receiver_noise=noise) and noise, 1.0)
 
 
 @pytest.mark.parametrize("secure", ["none", "thresholded"])

@@ -176,8 +176,8 @@ test_bad_compositions = refuses(
     ({"num_byzantine": 2, "aggregate": trimmed_mean(1)}, f"num_byzantine=2 can corrupt 2 {SPOILT} 1"),
     (
         {"num_byzantine": 1},
-        f"num_byzantine=1 can corrupt 1 {SPOILT} 0; a control without defence: "
-        "aggregators.mean()._replace(most_byzantine=None)",
+        f"num_byzantine=1 can corrupt 1 {SPOILT} 0; a control without defence: the mean, "
+        "in Python aggregators.mean()._replace(most_byzantine=None)",
     ),
     (
         {"num_byzantine": 1, "aggregate": mean()._replace(most_byzantine=3)},

@@ -37,6 +37,14 @@ LOCAL = functools.partial(
 )
 
 
+MASKED = [
+    of("secagg", num_clients=6), of("sparse_secagg", num_clients=6, alpha=0.5), of("cdp_fl", num_clients=6),
+    of("lightsecagg", num_clients=6, num_params=5), of("one_shot_secagg", num_clients=6, num_params=5),
+    of("thresholded_secagg", num_clients=6, num_params=5, alpha=0.5),
+    of("compose", num_clients=6, secure="secagg"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize("value", ["no", 1, None, np.array([True])])
 @pytest.mark.parametrize(
     ("part", "name"),
@@ -52,6 +60,9 @@ LOCAL = functools.partial(
         (COMPOSE, "check_range"),
         (COMPOSE, "exact"),
         (LOCAL, "carry_momentum"),
+        *[(part, "elide") for part in MASKED],
+        (of("secagg", num_clients=6), "consistency"),
+        (of("secagg", num_clients=6), "bind_model"),
         (channels.multiple_access, "known_count"),
         (channels.true_gains, "known_count"),
         (channels.antenna_array, "every_antenna"),
@@ -73,6 +84,11 @@ def traced(part, **usual):
     return build
 
 
+def started(part):
+    """The part of six clients, and the state that it starts from."""
+    return lambda **given: part(**given, mesh=None).init(jax.random.key(0), jnp.zeros(5), targets(6, 5))
+
+
 SECURE_FEDBUFF = of("secure_fedbuff", num_clients=6, num_params=5, buffer_size=2)
 FEDBUFF = of("fedbuff", num_clients=6, buffer_size=2)
 IN_FIELD = functools.partial(FEDBUFF, secure_sum=plain_field())
@@ -89,7 +105,17 @@ CLIPPED = [
     of("two_tone_vote"), of("wireless"), FEDREP, ROBAJOL, of("blind_wireless", antennas=2), COMPOSE,
 ]  # fmt: skip
 
+ON_AIR = [
+    of("wireless"),
+    of("blind_wireless", antennas=2, clip=1.0),
+    of("compose", num_clients=6, channel="orthogonal", clip=1.0),
+]
 VOTE = of("majority_vote")
+BY_LOCAL = [
+    functools.partial(systems.dp_fedavg, num_clients=6), functools.partial(systems.dp_sgd, num_clients=6),
+    functools.partial(systems.distributed_dp_fedavg, num_clients=6, num_params=5),
+    functools.partial(clients.bounded, clip=1.0), functools.partial(clients.bounded_and_counted, bit=0.5),
+]  # fmt: skip
 CASES = [
     (SECURE_FEDBUFF, {"staleness_power": 2.0}, "weight_levels must be from 197 to 65536, so that no factor is 0 up to"),
     (of("secure_fedbuff", num_clients=100_000, num_params=5), {}, "weight_levels must be from 224 to 65536"),
@@ -110,6 +136,12 @@ CASES = [
     (DIGITAL, {"fixed_rate": 600}, r"fixed_rate must be a number in \(0, 32\], got 600"),
     *[(DIGITAL, {"num_params": value}, "num_params must be an integer >= 1") for value in ("1", np.nan, None, -1)],
     *[(VOTE, {"num_clients": value}, "num_clients must be an integer >= 1") for value in (2.5, "6", True)],
+    *[(part, {"local": clients.fedsgd}, "local must be a Local, .* got fedsgd, which may") for part in BY_LOCAL],
+    *[(part, {"local": None}, "local must be a Local, such as clients.local_sgd.*, got NoneType") for part in BY_LOCAL],
+    *[(of("fedavg"), {"observe": bad}, "observe must be a function of 1 argument") for bad in ("", 0, jnp.dot)],
+    (FEDREP, {"k": 78}, r"k must be at most num_clients \* num_params = 72, got 78"),
+    (functools.partial(COMPOSE, compress="conspar"), {"k": 36}, r"k must be at most num_clients \* num_params = 30"),
+    *[(started(part), {"snr_db": [1.0, 2.0]}, "snr_db must be a number, or one per client; shape") for part in ON_AIR],
     (of("dp_fedavg", num_clients=6), {"noise": "x"}, "noise must be a ServerNoise, such as server_noise.independent"),
     *[(DISTRIBUTED, {"bits": value}, "bits must be an integer >= 2, got") for value in (None, [1], 1)],
     (DISTRIBUTED, {"noise": [1]}, "noise must be one of 'discrete_gaussian', 'skellam', got"),
@@ -142,12 +174,53 @@ def test_integers_of_numpy_are_integers(part, name):
     part(**{name: np.int64(12)})
 
 
-@pytest.mark.parametrize("k", [None, 2])
-def test_a_number_of_parameters_that_is_not_the_models_is_refused(k):
-    one, data = DIGITAL(num_params=999, k=k, mesh=None), targets(3, 5)
-    state = one.init(jax.random.key(0), jnp.zeros(5), data)
-    with pytest.raises(ValueError, match="^num_params must be the size of an update, 5, got 999"):
-        one.step(jax.random.key(0), state, data)
+@pytest.mark.parametrize("num_params", [4, 999])
+@pytest.mark.parametrize(
+    "part",
+    [
+        DIGITAL,
+        functools.partial(DIGITAL, k=2),
+        functools.partial(COMPOSE, compress="jl", k=2),
+        functools.partial(ROBAJOL, k=2),
+        functools.partial(ROBAJOL, k=2, noise="before"),
+        of("one_shot_secagg", num_clients=6),
+        of("one_shot_secagg", num_clients=6, elide=True),
+        of("lightsecagg", num_clients=6),
+        of("thresholded_secagg", num_clients=6, alpha=0.5),
+        of("thresholded_secagg", num_clients=6, alpha=0.5, select="pairs"),
+        SECURE_FEDBUFF,
+        functools.partial(SECURE_FEDBUFF, masks="one_shot", coins=1),
+    ],
+)
+def test_a_number_of_parameters_that_is_not_the_models_is_refused(part, num_params):
+    one, data, key = part(num_params=num_params, mesh=None), targets(6, 5), jax.random.key(0)
+    state = jax.eval_shape(one.init, key, jnp.zeros(5), data)
+    with pytest.raises(ValueError, match=f"^num_params must be the size of an update, 5, got {num_params}"):
+        jax.eval_shape(one.step, key, state, data)
+
+
+SUMMED, OPENED = {"secure": "secagg"}, {"secure": "thresholded", "compress": "rand_k", "k": 2}
+OVER_THE_AIR = {"channel": "multiple_access", "clip": 1.0}
+ARRAYS = [
+    *[(name, usual) for name in ("alpha", "num_params") for usual in ({}, SUMMED, OPENED, OVER_THE_AIR)],
+    *[(name, usual) for name in ("leave", "neighbours", "threshold", "prg") for usual in (SUMMED, {})],
+    *[(name, usual) for name in ("committee", "quorum") for usual in (OPENED, SUMMED)],
+    *[(name, usual) for name in ("receiver_noise", "power_control", "known_count") for usual in (OVER_THE_AIR, {})],
+    *[(name, SUMMED | {"num_byzantine": 1}) for name in ("attack", "field_attack")],
+    ("elide", SUMMED), ("snr_db", {}), ("cohort", {}), ("cohort", OVER_THE_AIR),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "usual"), ARRAYS, ids=range(len(ARRAYS)))
+def test_an_array_in_the_place_of_one_value_is_refused_by_name(name, usual):
+    with pytest.raises(ValueError, match=f"^{name} must "):
+        COMPOSE(**usual, **{name: np.array([0.1, 0.2])})
+
+
+@pytest.mark.parametrize("name", ["attack", "group_attack", "field_attack", "coordinate_attack"])
+def test_an_array_in_the_place_of_an_attack_is_refused_by_name(name):
+    with pytest.raises(ValueError, match=f"^{name} must be a function"):
+        FEDREP(num_byzantine=1, **{name: np.array([0.1, 0.2])})
 
 
 def test_a_rate_that_is_traced_and_out_of_range_loses_every_upload():

@@ -247,7 +247,7 @@ test_bad_arguments = refuses(
 test_numbers_of_other_clients = refuses(
     lambda how: system(**how).init(KEY, jnp.zeros(D), DATA),
     ({"noise_variance": np.array([0.1, 0.2])}, "noise_variance must be a number, or one per client; shape"),
-    ({"snr_db": np.ones(9)}, "power must be a number, or one per client; shape"),
+    ({"snr_db": np.ones(9)}, "snr_db must be a number, or one per client; shape"),
     ({"participation": np.array([0.5, 0.5])}, "participation must be a number, or one per client; shape"),
     ({"fading": constant(np.ones(2))}, "gain must be a number, or one per client; shape"),
 )

@@ -119,6 +119,8 @@ def compose(
     """
     if clip is not None:
         _validate.positive(clip=clip)
+    if num_params is not None:
+        _validate.integer(num_params=num_params)
     _validate.one_of((True, False), exact=exact)
     stack = _checked(
         Stack(
@@ -131,8 +133,9 @@ def compose(
     masks, rest = MASKS.split(how)
     committee, rest = COMMITTEE.split(rest)
     air, run = AIR.split(rest)
+    _sizes(stack, HandsOn(compose, ("k", "ratio", "levels")).given({"k": k, "ratio": ratio, "levels": levels}))
     given = _options(stack, MASKS.given(masks), COMMITTEE.given(committee), AIR.given(air))
-    of, air = Numbers(num_params or 0, ratio, k, levels, exact, given), AIR.given(air)
+    of, air = Numbers(0 if num_params is None else num_params, ratio, k, levels, exact, given), AIR.given(air)
     parts = _on_the_air(stack, air) if stack.on_the_air else _on_wires(stack, of)
     return federated_round(local=local, aggregate=rule(stack, of), num_clients=num_clients, **parts, **run)
 
@@ -149,9 +152,21 @@ def _checked(stack: Stack) -> Stack:
             _validate.integer(**{name: size})
     if stack.aggregate is not None:
         _validate.part(Aggregator, "aggregators.krum(num_byzantine=2)", aggregate=stack.aggregate)
+    if stack.cohort is not None:
+        _validate.part(Draw, "clients.everyone()", cohort=stack.cohort)
     if refusal := why_not(stack):
         raise ValueError(refusal.sentence)
     return stack
+
+
+def _sizes(s: Stack, given: dict[str, Any]) -> None:
+    """Refuses sizes of an upload, and levels of a grid, that the stack has no use for."""
+    levels = {name: value for name, value in given.items() if name == "levels"}
+    used = {"levels", "ratio"} if s.secure == "sparse_secagg" else {"levels"}
+    if s.compress == "none":
+        not_together({name: value for name, value in given.items() if name not in used}, f"compress={s.compress!r}")
+    if not s.in_field:
+        not_together(levels, f"secure={s.secure!r}")
 
 
 def _options(s: Stack, masks: dict[str, Any], committee: dict[str, Any], air: dict[str, Any]) -> dict[str, Any]:

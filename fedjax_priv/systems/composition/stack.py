@@ -2,8 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
-from jax.core import Tracer
-
+from fedjax_priv import _validate
 from fedjax_priv.aggregators.rules.mean import is_mean
 from fedjax_priv.base import Aggregator
 
@@ -92,4 +91,4 @@ class Stack(NamedTuple):
 
 def is_zero(number: Any) -> bool:
     """Whether a number is known to be 0."""
-    return not isinstance(number, Tracer) and number == 0
+    return _validate.is_known_as(0, number)

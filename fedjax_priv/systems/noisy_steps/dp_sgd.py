@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Local, Stated
 from fedjax_priv.systems._arguments import ROUND, HandsOn
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -31,6 +32,7 @@ def dp_sgd(local: Local, *, num_clients: int, **how: Annotated[Any, CDP_FL, ROUN
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_steps=1, **private)
       >>> system = dp_sgd(local, num_clients=20, cohort_size=10)
     """
+    _validate.part(Local, "clients.local_sgd(loss, ...)", local=local)
     if (steps := local.steps) is not None:
         if steps.num_steps != 1:
             raise ValueError(f"local must take one step a round, num_steps=1, got num_steps={steps.num_steps}")

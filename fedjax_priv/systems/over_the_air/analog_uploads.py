@@ -1,6 +1,7 @@
 """What systems over the air share: power control, the waveform, the channel, and what is released."""
 
 import functools
+from collections.abc import Callable
 from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from fedjax_priv.layers import align, complex_symbols, over_the_air_mean, wavefo
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 from fedjax_priv.layers.channel_symbols import PerUse
-from fedjax_priv.layers.noise_gaussian import of_clients
+from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each
 from fedjax_priv.layers.receive_level import Level, Levels, is_one, level_of_cohort
 from fedjax_priv.systems.releases import OverTheAir
 
@@ -91,11 +92,12 @@ def analog_uploads(
     noise_unit = _noise_unit(noise_drawn, noise_variance, draw, access)
     several = true_gains if draw.knowledge is not None else functools.partial(multiple_access, noise_unit=noise_unit)
     channel = orthogonal(receiver_noise) if access == "orthogonal" else several(receiver_noise, known_count=known_count)
+    aligned = align(
+        noise_variance, max_norm=clip, power=power, control=power_control, level=level, noise_unit=noise_unit
+    )
     layers = {
         "clip": clip_to(clip),
-        "align": align(
-            noise_variance, max_norm=clip, power=power, control=power_control, level=level, noise_unit=noise_unit
-        ),
+        "align": aligned._replace(init=one_for_each_client(noise_variance, snr_db)),
         "mean": over_the_air_mean(known_count=known_count, level=level, expected_count=expected_count),
         **({} if draw.knowledge is None else {"symbols": complex_symbols(draw.knowledge, coordinates_per_use)}),
         "send": waveform(),
@@ -134,6 +136,11 @@ def _truncated(draw: Draw, truncation: ArrayLike) -> Draw:
         return weaker.init(key, n)
 
     return weaker._replace(init=init)
+
+
+def one_for_each_client(noise_variance: ArrayLike, snr_db: ArrayLike | None) -> Callable[[Key, int], tuple]:
+    """`init` of a layer that refuses variances and powers which are neither one nor one for each client."""
+    return one_for_each(noise_variance=noise_variance, **({} if snr_db is None else {"snr_db": snr_db}))
 
 
 def power_of_use(snr_db: ArrayLike, receiver_noise: float | Array) -> Array:

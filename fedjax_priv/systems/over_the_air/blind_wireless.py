@@ -14,10 +14,9 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import blind_mean, gaussian_noise, stack, waveform
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.blind_combining import Amplitude, common_amplitude
-from fedjax_priv.layers.noise_gaussian import one_for_each
 from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.over_the_air.analog_uploads import power_of_use
+from fedjax_priv.systems.over_the_air.analog_uploads import one_for_each_client, power_of_use
 from fedjax_priv.systems.releases import BlindUploads
 
 
@@ -118,8 +117,7 @@ def _pilot(
 
 def _own_noise(noise_variance: ArrayLike, snr_db: ArrayLike | None) -> Layer:
     """Noise of each client; variances and powers are one for all clients, or one for each."""
-    powers = {} if snr_db is None else {"snr_db": snr_db}
-    return gaussian_noise(noise_variance)._replace(init=one_for_each(noise_variance=noise_variance, **powers))
+    return gaussian_noise(noise_variance)._replace(init=one_for_each_client(noise_variance, snr_db))
 
 
 def _amplitude(

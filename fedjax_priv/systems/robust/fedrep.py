@@ -101,7 +101,7 @@ def fedrep(
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=mask.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
-        condition=condition_of({} if in_the_clear else masks, attacked=any(attacks)),
+        condition=condition_of({} if in_the_clear else masks, attacked=any(attack is not None for attack in attacks)),
     )  # fmt: skip
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),

@@ -11,7 +11,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import coded_masks, quantize, scale, stack
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -64,7 +64,7 @@ def lightsecagg(
         layers=stack(
             weigh=scale(num_clients / size / (1 - dropout)),
             quantize=quantize(levels, max_terms=size),
-            mask=coded_masks(num_values=num_params, group_size=size, **code),
+            mask=of_model(num_params, coded_masks(num_values=num_params, group_size=size, **code)),
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),

@@ -12,7 +12,7 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto.lattice import spacing_of
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import one_shot_masks, quantize, scale, stack
-from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -69,13 +69,14 @@ def one_shot_secagg(
     drawn = "num_clients" if cohort_size is None else "cohort_size"
     given = f"{drawn} = {size}, coins = {coins} and failure = {failure:g}"
     spacing = fitting_spacing(spacing_of(size, coins, num_params, float(failure)), size, given)
+    masks = one_shot_masks(group_size=size, spacing=spacing, coins=coins, **members)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
         layers=stack(
             weigh=scale(num_clients / size / (1 - dropout)),
             quantize=quantize(levels, max_terms=size * spacing),
-            mask=one_shot_masks(group_size=size, spacing=spacing, coins=coins, **members),
+            mask=of_model(num_params, masks),
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),

@@ -16,7 +16,7 @@ from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.lattice import spacing_of_weighed
 from fedjax_priv.layers import coded_masks, one_shot_masks
-from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, not_together
+from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, not_together, of_model
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.in_the_clear.fedbuff import fedbuff
 
@@ -131,7 +131,7 @@ def secure_fedbuff(
         local, num_clients=num_clients, buffer_size=buffer_size, concurrency=concurrency, max_staleness=max_staleness,
         staleness_power=staleness_power, weight_levels=weight_levels, normalize=normalize, job_law=job_law,
         mean_time=mean_time, max_jobs=max_jobs, clip=clip, noise_multiplier=noise_multiplier, levels=levels,
-        dropout=dropout, leave=leave, secure_sum=innermost, **run,
+        dropout=dropout, leave=leave, secure_sum=of_model(num_params, innermost), **run,
     )  # fmt: skip
 
 

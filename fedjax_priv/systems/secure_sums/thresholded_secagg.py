@@ -25,7 +25,7 @@ from fedjax_priv.layers import (
     thresholded_masks,
 )
 from fedjax_priv.layers.secure_sum.expansion import most_ones
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ThresholdedSum
 from fedjax_priv.systems.secure_sums.sparse_secagg import selected
@@ -120,7 +120,7 @@ def _selection(
         pairs: Any = {"alpha": alpha, "group_size": size}
         below = sparse_masks(**pairs, **masks) if base == "pairwise" else paired_coordinates(**pairs)
         sent = 1 - (1 - alpha / (size - 1)) ** (size - 1)
-        return {}, below, max(1, most_ones(d, sent, size))
+        return {}, of_model(d, below), max(1, most_ones(d, sent, size))
     k = max(1, round(alpha * d))
     top = select == "top_k"
     chosen = opened_top_k(d, k, num_clients=size, threshold=threshold) if top else rand_k(d, k)
