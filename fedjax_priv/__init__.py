@@ -22,7 +22,29 @@ from fedjax_priv._devices import one_cpu_device_per_core
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedjax_priv import aggregators, channels, clients, crypto, data, layers, losses, metrics, models, systems
+    from fedjax_priv import (
+        aggregators,
+        analysis,
+        attacks,
+        audit,
+        base,
+        channels,
+        clients,
+        crypto,
+        data,
+        interchange,
+        keys,
+        layers,
+        leakage,
+        ledger,
+        losses,
+        metrics,
+        models,
+        server_noise,
+        systems,
+        testing,
+        theory,
+    )  # fmt: skip
     from fedjax_priv.base import Algorithm, ClientData, Cohort, RoundInfo, RoundState
     from fedjax_priv.engine.mesh import clients_mesh
     from fedjax_priv.engine.round import federated_round
@@ -38,6 +60,7 @@ one_cpu_device_per_core()
 __version__ = "0.1.0"
 __all__ = [
     "Algorithm", "ClientData", "Cohort", "Keep", "RoundInfo", "RoundState", "Status",
-    "aggregators", "channels", "clients", "clients_mesh", "crypto", "data", "describe", "federated_round",
-    "layers", "losses", "metrics", "models", "simulate", "sweep", "systems",
+    "aggregators", "analysis", "attacks", "audit", "base", "channels", "clients", "clients_mesh", "crypto", "data",
+    "describe", "federated_round", "interchange", "keys", "layers", "leakage", "ledger", "losses", "metrics", "models",
+    "server_noise", "simulate", "sweep", "systems", "testing", "theory",
 ]  # fmt: skip

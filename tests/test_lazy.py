@@ -36,6 +36,11 @@ CALLED = {
 }
 
 
+def test_a_room_that_users_enter_is_there_after_import_alone():
+    rooms = {module.name for module in pkgutil.iter_modules(fedjax_priv.__path__) if module.ispkg}
+    assert rooms - {*fedjax_priv.__all__} == {"cli", "engine", "runs"}
+
+
 def forget(*libraries):
     """The package as if it had not been imported yet, on a machine without some libraries."""
     for name in [name for name in sys.modules if name.partition(".")[0] in ("fedjax_priv", *libraries)]:
