@@ -18,6 +18,7 @@ from fedjax_priv.keys import named
 from fedjax_priv.layers import plain_field
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.grid import checked_grid, join
+from fedjax_priv.runs.records.measured_names import variables_of, without_axes
 from fedjax_priv.runs.shared_programs import axis_kinds
 from fedjax_priv.runs.waves import _even
 from fedjax_priv.systems import fedavg, secagg
@@ -299,6 +300,12 @@ def test_what_is_measured_under_the_name_of_an_axis_keeps_its_values():
     found = join({(0,): run(1.0), (1,): run(3.0)}, checked_grid({"level": [1.0, 3.0]}), {})
     np.testing.assert_array_equal(found.measured_level, [[1, 2], [3, 6]])
     assert found.measured_level.dims == ("level", "round") and found.level.values.tolist() == [1, 3]
+
+
+def test_a_name_that_only_looks_like_that_of_a_measured_variable_is_kept():
+    run = xr.Dataset({"level": ("round", [1.0]), "measured_level": ("round", [2.0])})
+    assert {name: values.item() for name, values in variables_of(run).items()} == {"level": 1, "measured_level": 2}
+    xr.testing.assert_identical(without_axes(run), run)
 
 
 def test_labels_of_an_axis_are_numbers_or_all_strings():

@@ -13,6 +13,7 @@ from scipy.stats import binom, norm
 
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.sampled_gaussian import Neighbours, Round, Sampling
+from fedjax_priv.theory.sampled_gaussian.rounds import mechanism
 
 DELTA = 1e-5
 FIXED: Sampling = "fixed size"
@@ -128,6 +129,22 @@ def test_a_quorum_costs_what_an_unopened_sum_may_tell(neighbours):
     attained = exact_delta(one, neighbours, poisson)
     assert attained > DELTA * (1.5 if neighbours == "replacement" else 1.01)
     assert exact_delta(one, neighbours, claimed) < DELTA
+
+
+@pytest.mark.parametrize(("neighbours", "shift"), [("zero-out", 0.5), ("replacement", 1.0)])
+@pytest.mark.parametrize("capacity", [None, 6])
+def test_profiles_of_a_quorum_are_averages_by_hand(neighbours, shift, capacity):
+    """2 of 19 others stay with a chance that each comes and stays; where the cohort is full nothing changes."""
+    usual = Round(2.0, 0.2, population=20, capacity=capacity, stays=0.8)
+    free = mechanism(usual._replace(capacity=None), neighbours)
+    turning = binom.pmf(2, 19, 0.2 * 0.8)
+    found = zip(free, *(mechanism(one, neighbours) for one in (usual, usual._replace(quorum=3))), strict=True)
+    for fits, without, order in found:
+        for eps in (-1.0, 0.0, 0.3, 1.0, 4.0):
+            gaussian = norm.cdf(shift / 2 - eps / shift) - np.exp(eps) * norm.cdf(-shift / 2 - eps / shift)
+            decided = 0.2 * gaussian + 0.8 * max(0.0, 1 - np.exp(eps))
+            more = turning * max(0.0, decided - fits(eps))
+            assert order(eps) == pytest.approx(without(eps) + more, rel=1e-9)
 
 
 def test_a_quorum_that_is_never_missed_costs_nothing():

@@ -50,7 +50,7 @@ class Stack(NamedTuple):
     @property
     def sums_as_trained(self) -> bool:
         """Whether every update is in the sum as it was trained: equal noise of local steps then adds up."""
-        whole = self.clip is None is self.norm_bound and self.compress == "none" and not self.check_range
+        whole = self.clip is None is self.norm_bound and self.compress == "none"
         return whole and self.weigh == "equal" and not self.num_byzantine
 
     @property
