@@ -191,5 +191,10 @@ def cross_entropy(logits: Float[Array, "*b classes"], y: Integer[Array, "*b"]) -
 
 
 def as_labels(y: Integer[Array, "*b"]) -> Integer[Array, "*b"]:
-    """Labels as int32: a byte holds neither -1 nor 256 classes, and JAX would compare it with what it does hold."""
+    """Labels as int32: a byte holds neither -1 nor 256 classes, and JAX would compare it with what it does hold.
+
+    Examples:
+      >>> print(as_labels(np.array([0, 255], np.uint8)) - 1)
+      [ -1 254]
+    """
     return jnp.asarray(y).astype(jnp.int32)
