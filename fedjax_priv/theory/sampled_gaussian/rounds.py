@@ -94,7 +94,7 @@ def _check_size(one: Round, name: str, size: int) -> None:
     _validate.whole(population=one.population)
 
 
-def _by_coins(one: Round, q: float, shift: float, neighbours: str, fits: float = 1.0) -> Mechanism:
+def _by_coins(one: Round, q: float, shift: Numbers, neighbours: str, fits: float = 1.0) -> Mechanism:
     """Poisson's row, for a cohort that fits its capacity, as it does with a chance of `fits`."""
     orders = _poisson(q, shift, neighbours)
     if one.quorum is None:
@@ -104,7 +104,7 @@ def _by_coins(one: Round, q: float, shift: float, neighbours: str, fits: float =
     return tuple(_opened_by_the_client(order, q, distance, min(1.0, turning / fits)) for order in orders)
 
 
-def _opened_by_the_client(order: Profile, q: float, distance: float, turning: float) -> Profile:
+def _opened_by_the_client(order: Profile, q: float, distance: Numbers, turning: float) -> Profile:
     """A profile, and with a chance of `turning` that of a sum which is opened only if the client is there."""
 
     def profile(epsilon: Numbers) -> Result:
