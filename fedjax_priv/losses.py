@@ -194,7 +194,7 @@ def as_labels(y: Integer[Array, "*b"]) -> Integer[Array, "*b"]:
     """Labels as int32: a byte holds neither -1 nor 256 classes, and JAX would compare it with what it does hold.
 
     Examples:
-      >>> print(as_labels(np.array([0, 255], np.uint8)) - 1)
+      >>> print(jax.jit(as_labels)(np.array([0, 255], np.uint8)) - 1)
       [ -1 254]
     """
     return jnp.asarray(y).astype(jnp.int32)
