@@ -121,10 +121,11 @@ def dp_fedavg(
     else:
         parts = clipped_sum(*about, clip, secure=secure)
     layers = one_sum(sampled.most, parts.levels, masks, secure=secure)
-    protocol, stays = secagg_protocol(group_size=sampled.most, **masks) if secure else None, (1 - dropout) * (1 - leave)
+    protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     release = CentralNoise(
-        noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol, stays
-    )
+        noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol,
+        stays=(1 - dropout) * (1 - leave),
+    )  # fmt: skip
     return federated_round(
         cohort=sampled.draw,
         local=parts.local,

@@ -26,7 +26,8 @@ Rows of the table, with P = 1/z, and g the chance of a client that is there. Eac
 - A secure sum that fewer than t clients do not open (Poisson with a quorum; noise alone is released then). If t - 1
   others stay, the client's own coin decides: what it sends is opened or not in the sum at all, and hides behind no
   other release. By convexity the divergence is at most q times that of N(x) from N(y): of the Gaussian mechanism of
-  shift P, or 2P for replacement. If more stay the row is that of Poisson, and if fewer stay nothing is told.
+  shift P, or 2P for replacement. If more stay the row is that of Poisson, and if fewer stay nothing is told. A cohort
+  of fixed size, or a full one, needs no row: whoever has the client's place is as likely to stay.
 
 Values may depend on all earlier releases: profiles that hold whatever came before compose (same paper, Theorem 10).
 """
