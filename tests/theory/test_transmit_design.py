@@ -184,6 +184,16 @@ def test_caps_of_power():
     assert free.privacy_price == 0 and (free.squared_levels == np.linspace(0.005, 0.02, 50)).all()
 
 
+@pytest.mark.parametrize("largest", [1e-6, 1.0, 400.0])
+def test_levels_are_those_of_their_price_or_capped(largest):
+    """What is optimal: `q = min(cap, sqrt(w / nu))`, the budget used up; also where small weights take what is left."""
+    w = largest * np.array([1.0, 0.3, 1e-4, 1e-6])
+    for caps in (np.inf, np.array([0.5, 0.1, np.inf, np.inf]), np.array([1e-3, 1e-3, 1.0, np.inf])):
+        q, nu, _ = theory.allocate(w, 2.0, caps)
+        np.testing.assert_allclose(q, np.minimum(caps, np.sqrt(w / nu)), rtol=1e-9)
+        assert q.sum() == pytest.approx(2.0, rel=1e-12)
+
+
 FREE = np.array([0.5, 1.0, 1e-4]) / 1.5001
 
 

@@ -87,6 +87,8 @@ def test_energies_and_levels_of_any_size():
     noiseless = np.exp(-0.8)  # (r (1 - 2 q))^2 / (2 r)
     assert theory.vote_error_bound(10, 0.3, 1e160) == pytest.approx(noiseless, rel=1e-12)
     assert theory.vote_error_bound(10, 0.3, 1e-200) == 1
+    as_printed = np.exp(-((0.3 * 10 * 0.4) ** 2) / (2 * (0.3**2 * 10 + 2.0)))
+    assert theory.vote_error_bound(10, 0.3, 0.3, noise=2.0) == pytest.approx(as_printed, rel=1e-12)
 
 
 def test_what_a_vote_leaks():
