@@ -14,7 +14,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.clients import sample
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.runs.ending import SimulationError
-from fedjax_priv.systems import fedavg
+from fedjax_priv.systems import fedavg, fedbuff
 from helpers import remembering
 
 
@@ -25,6 +25,7 @@ def test_a_pool_is_the_population_on_the_devices_bit_for_bit(tmp_path):
     assert len(np.unique(there.client_id)) < there.client_id.size
     pooled = run(POOL, local=velocity())
     xr.testing.assert_identical(plain(pooled), plain(there))
+    assert pooled.dtypes == there.dtypes
     stopped(tmp_path / "a", POOL, local=velocity())
     resumed = run(POOL, local=velocity(), keep=Keep(tmp_path / "a", resume=True))
     xr.testing.assert_identical(plain(resumed), plain(there))
@@ -35,6 +36,15 @@ def unreadable(ids):
     if len(ids) > 1:
         raise OSError("no such file")
     return POOL.fetch(ids)
+
+
+@pytest.mark.parametrize("samples", [DATA, POOL])
+def test_no_metric_takes_the_name_of_what_is_measured(samples):
+    """A result has one variable of a name: the metric would be read as what the rounds measured."""
+    system = fedbuff(velocity(), num_clients=N, buffer_size=2, concurrency=3, mesh=None)
+    staleness = lambda params: {"staleness": params.sum()}
+    with pytest.raises(ValueError, match=r"variable of the result or entry of the log, got \['staleness'\]"):
+        simulate(system, KEY, jnp.zeros(D), samples, rounds=1, evaluate=staleness, progress=False)
 
 
 def test_what_a_pool_cannot_run():

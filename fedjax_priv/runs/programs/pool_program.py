@@ -31,6 +31,7 @@ from fedjax_priv.runs.programs.run_program import (
     first_axis,
     kept_info,
 )
+from fedjax_priv.runs.records import result_dataset
 
 AHEAD = 8
 """Rounds whose cohorts are drawn at once."""
@@ -65,14 +66,15 @@ def lower_pool_run(
         raise ValueError("data must be a ClientData in a run of several processes, got a Pool")
     began = time.perf_counter()
     run = _PoolRun(algorithm, inputs, checked(pool), mesh, rounds)
-    evaluation = compile_evaluation(evaluate, inputs.params, run.where)
+    info = run.lowered.out_info[1]
+    evaluation = compile_evaluation(evaluate, inputs.params, run.where, result_dataset.names(info))
     digests = {"program of a round": run.lowered.digest, "program of evaluate": evaluation.digest}
 
     def compile_all() -> CompiledRuns:
         step = run.lowered.compile()
-        info = jax.tree.map(lambda a: jnp.zeros((0, *a.shape)), run.lowered.out_info[1])
+        no_rounds = jax.tree.map(lambda a: jnp.zeros((0, *a.shape), a.dtype), info)
         return CompiledRuns(
-            empty=empty_chunk(info, evaluation, inputs.params, run.where),
+            empty=empty_chunk(no_rounds, evaluation, inputs.params, run.where),
             attrs=compile_attrs(inputs.params, run.where, began, 1),
             bytes=lowering.peak_bytes(step),
             evaluation=evaluation,
