@@ -6,6 +6,7 @@
   it by coordinate, block and round; `learned_score`: the best one of them together.
 - `masked_uploads`: masked uploads against random words.
 - `bounds`: from that to a lower bound on epsilon at a stated confidence.
+- `gains_of_run`: trials over the air with the gains of the run that a figure is about.
 - `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited, `verdicts` what came out.
 """
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fedjax_priv.audit.by_release import Subject
     from fedjax_priv.audit.canaries import direction_canary, proposal_canary, sending
     from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
+    from fedjax_priv.audit.gains_of_run import gains_of_run, of_first_client
     from fedjax_priv.audit.ledger_entries import findings
     from fedjax_priv.audit.masked_uploads import upload_finding
     from fedjax_priv.audit.sample_canaries import label_canary, sample_canary
@@ -28,8 +30,9 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Canary", "Comparison", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds",
-    "client_crowd", "coalition", "compare", "crowd_scores", "direction_canary", "findings", "label_canary",
-    "label_crowd", "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal", "proposal_canary",
-    "sample_canary", "scores", "sending", "server", "two_worlds", "upload_finding", "uploads", "verdict",
+    "Canary", "Comparison", "Crowd", "Finding", "Look", "LowerBound", "Seen", "Subject", "Worlds", "client_crowd",
+    "coalition", "compare", "crowd_scores", "direction_canary", "findings", "gains_of_run", "label_canary",
+    "label_crowd", "of_first_client", "on_the_air", "one_run", "one_run_p_value", "outsider", "proposal",
+    "proposal_canary", "sample_canary", "scores", "sending", "server", "two_worlds", "upload_finding", "uploads",
+    "verdict",
 ]  # fmt: skip

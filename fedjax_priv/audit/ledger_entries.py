@@ -39,7 +39,8 @@ def findings(
     Of all that its adversary tries, what shows the most counts: its looks share the probability of error.
 
     Args:
-      subject: the system, of which `entries` is the ledger for as many rounds.
+      subject: the system, of which `entries` is the ledger for as many rounds. Figures at the gains of a run need
+        trials with these gains: see `gains_of_run`. Canaries are client 0's.
       entries: at `delta`.
       key: of all runs.
       trials: runs on each input of every canary.

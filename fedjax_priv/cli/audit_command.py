@@ -11,8 +11,8 @@ from rich import box
 from rich.table import Table
 
 from fedjax_priv import _validate
-from fedjax_priv.audit import Finding, Subject, findings, upload_finding, verdict
-from fedjax_priv.base import ClientData
+from fedjax_priv.audit import Finding, Subject, findings, gains_of_run, of_first_client, upload_finding, verdict
+from fedjax_priv.base import ClientData, Release
 from fedjax_priv.cli.byzantine import ATTACK_OPTIONS
 from fedjax_priv.cli.commands import Outcome
 from fedjax_priv.cli.experiment import experiment, options_by_part
@@ -21,6 +21,7 @@ from fedjax_priv.cli.terminal import Terminal
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.runs.simulation import simulate
+from fedjax_priv.systems.releases import DistributedNoise
 
 SMALL = {"num_clients": 10, "model": "softmax"}
 """Defaults that differ from those of `run`: an audit simulates thousands of rounds."""
@@ -85,12 +86,15 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     chosen, key = experiment(system, values), jax.random.key(options.seed)
     data, algorithm = _few(chosen.data, options.samples), chosen.make(parts={"mesh": None})
     params = chosen.model.init(named(key, "params"))
-    _check_one_law(values, options)
+    _check_one_law(values, options, algorithm.release)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
-    at = lambda delta: _seen_by(options.adversary, _tried_by(options.canary, states(delta=delta)))
-    make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, "mesh": None, **more})
+    gains = gains_of_run(algorithm.release, run)
+    of_canary = of_first_client if gains else list
+    at = lambda delta: _seen_by(options.adversary, _tried_by(options.canary, of_canary(states(delta=delta))))
+    same = {"mesh": None, **gains}
+    make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, **same, **more})
     masked = values.get("elide") is False and not values.get("in_the_clear") and values.get("secure") not in _CLEAR
     subject = Subject(
         make, chosen.local, chosen.loss, params, data, algorithm.release, chosen.training,
@@ -105,6 +109,9 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
         trials = min(options.trials, _MASKED_TRIALS)
         found.append(upload_finding(subject, named(key, "uploads"), trials=trials, confidence=options.confidence))
     show(f"audit of {system}, {options.trials} trials of {options.rounds} rounds with each input", found)
+    if gains:
+        said = "over the air: trials have the gains of one run, and figures are of client 0 at these gains."
+        Terminal().print(said, soft_wrap=True)
     return Outcome(found, interrupted=False, failed=any(one.contradicts for one in found))
 
 
@@ -145,7 +152,7 @@ def _options(values: Mapping[str, Any]) -> AuditOptions:
     return options
 
 
-def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
+def _check_one_law(values: Mapping[str, Any], options: AuditOptions, release: Release) -> None:
     """Refuse what makes the trials differ from the run that the ledger is about."""
     if values.get("cohort_size") is not None and options.rounds > 1:
         raise ValueError(f"rounds must be 1 with cohort_size, got {options.rounds}")
@@ -157,7 +164,8 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions) -> None:
         raise ValueError(f"num_byzantine must be 0, since client 0 has the canary, got {values['num_byzantine']}")
     if attack := next(filter(None, map(values.get, ATTACK_OPTIONS)), None):
         raise ValueError(f"attack must not be given, since nobody is Byzantine in an audit, got {attack}")
-    noisy = values.get("noise_variance") is not None or values.get("gradient_noise")
+    of_clients = isinstance(getattr(release, "noise", None), DistributedNoise)
+    noisy = of_clients or values.get("noise_variance") is not None or values.get("gradient_noise")
     if values.get("dropout") and noisy:
         raise ValueError(f"dropout must be 0 with noise, whose eps depends on who is lost, got {values['dropout']}")
 

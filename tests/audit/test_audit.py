@@ -331,6 +331,9 @@ def test_a_direction_canary_is_long_enough_to_be_clipped():
 
 
 test_bad_arguments = refused(
+    (lambda: two_worlds(np.array(["a"] * 4), np.zeros(9)), "first must be at least 4 finite scores, got could not"),
+    (lambda: two_worlds(np.zeros(9), np.full(9, 1j)), "second must be at least 4 finite scores, got complex128 scores"),
+    (lambda: two_worlds(np.array([[1], [1, 2], 1, 1], object), np.zeros(9)), "first must be at least 4 finite scores"),
     (lambda: two_worlds(np.zeros(3), np.zeros(9)), "first must be at least 4 finite scores, got"),
     (lambda: two_worlds(np.zeros(9), np.full(9, np.nan)), "second must be at least 4 finite scores, got"),
     (lambda: two_worlds(np.zeros(9), np.zeros(9), delta=1.0), r"delta must be a number in \[0, 1\), got 1.0"),

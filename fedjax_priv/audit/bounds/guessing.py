@@ -120,7 +120,13 @@ def checked_scores(*axes: int, **named: np.ndarray) -> np.ndarray:
       ValueError: fewer than 4 scores, one that is not finite, or another number of axes.
     """
     ((name, value),) = named.items()
-    scores = np.asarray(value, np.float64)
+    try:
+        scores = np.asarray(value)
+        if np.iscomplexobj(scores):
+            raise ValueError(f"{scores.dtype} scores")
+        scores = scores.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be at least 4 finite scores, got {error}") from error
     if scores.ndim not in axes or len(scores) < 4 or not scores.size:
         raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
     if bad := int((~np.isfinite(scores)).sum()):

@@ -1,0 +1,93 @@
+"""Trials of an audit at the gains of the run that a figure is about; and what trials with other gains would say."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import channels, losses, models, simulate, systems
+from fedjax_priv.audit import Subject, findings, gains_of_run, of_first_client, sending
+from fedjax_priv.audit.canaries import no_samples
+from fedjax_priv.ledger import ledger, worst
+
+USERS, D, DELTA, ROUNDS = 2, 8, 1e-4, 2
+LOCAL, PARAMS, DATA = sending(jnp.zeros((USERS, D))), jnp.zeros(D), no_samples(USERS)
+blind = functools.partial(
+    systems.blind_wireless, antennas=1, noise_variance=0.01, receiver_noise=4.0, every_antenna=True, mesh=None
+)
+SYSTEMS = [
+    blind,
+    functools.partial(systems.wireless, truncation=0.5, mesh=None),
+    functools.partial(systems.wireless, threshold=1.0, mesh=None),
+    functools.partial(systems.over_the_air_vote, mesh=None),
+    functools.partial(systems.two_tone_vote, mesh=None),
+]
+
+
+def run(system, seed, rounds=1):
+    return simulate(system, jax.random.key(seed), PARAMS, DATA, rounds=rounds, every=rounds, progress=False)
+
+
+@pytest.mark.parametrize("make", SYSTEMS)
+def test_trials_have_the_gains_of_the_run(make):
+    first = run(make(LOCAL), 0, ROUNDS)
+    gains = gains_of_run(make(LOCAL).release, first)
+    name = "antenna_gains" if "antenna_gains" in first else "gain"
+    alike = lambda other: np.array_equal(other[name], first[name])
+    assert alike(run(make(LOCAL, **gains), 1, ROUNDS)) and not alike(run(make(LOCAL), 1, ROUNDS))
+
+
+@pytest.mark.parametrize("make", SYSTEMS[:2])
+def test_fewer_clients_have_the_first_gains(make):
+    """Where colluders, the last clients, are left out."""
+    gains = gains_of_run(make(LOCAL).release, first := run(make(LOCAL), 0))
+    alone = make(sending(jnp.zeros((1, D))), **gains)
+    fewer = simulate(alone, jax.random.key(1), PARAMS, no_samples(1), rounds=1, progress=False)
+    np.testing.assert_array_equal(fewer.gain.values, first.gain.values[:, :1])
+
+
+def test_where_no_figure_is_at_the_gains_of_a_run():
+    averaged = blind(LOCAL, noise_variance=0.0)
+    assert gains_of_run(averaged.release, run(averaged, 0)) == {}
+    assert gains_of_run(systems.fedavg(LOCAL).release, run(systems.fedavg(LOCAL, mesh=None), 0)) == {}
+    unsure = systems.wireless(LOCAL, fading=channels.estimated(channels.rayleigh(), pilot_energy=10.0), mesh=None)
+    with pytest.raises(ValueError, match="release must be of known gains: the gains that clients estimated"):
+        gains_of_run(unsure.release, run(unsure, 0))
+
+
+def audited(seed, *, there, receiver_noise=4.0):
+    """Eps proved and the verdicts, where the receiver has as much noise as is said, or less."""
+    said = blind(LOCAL)
+    own = run(said, seed)
+    gains = gains_of_run(said.release, own) if there else {}
+    make = lambda local, observe: blind(local, observe=observe, receiver_noise=receiver_noise, **gains)
+    loss = losses.softmax_cross_entropy(models.softmax_regression((3,), 2))
+    entries = ledger(said, own, DATA, delta=DELTA)
+    (found,) = findings(
+        Subject(make, LOCAL, loss, PARAMS, DATA, said.release), of_first_client(entries) if there else entries,
+        jax.random.key(1), trials=800, delta=DELTA, kind="direction",
+    )  # fmt: skip
+    return found.proved, found.contradicts, found.stands
+
+
+def test_a_true_figure_stands_and_one_that_too_little_noise_has_does_not():
+    """Of weak gains, whose eps is small, and of strong ones."""
+    for seed, expected in ((13, 1.816), (0, 7.103)):
+        assert audited(seed, there=True) == (pytest.approx(expected, abs=1e-3), [], ["proved"])
+        assert audited(seed, there=True, receiver_noise=1.0)[1] == ["proved"]
+
+
+def test_gains_that_are_new_in_each_trial_say_the_opposite():
+    """The control of the test above: a true figure is contradicted, and a false one stands."""
+    assert audited(13, there=False)[1] == ["proved"]
+    assert audited(0, there=False, receiver_noise=1.0)[2] == ["proved"]
+
+
+def test_figures_of_the_client_that_has_the_canary():
+    one = blind(LOCAL)
+    (entry,) = ledger(one, run(one, 0), DATA, delta=DELTA)
+    each = np.ravel(np.asarray(entry.proved.epsilon))
+    (own,) = of_first_client([entry])
+    assert worst(own.proved) == each[0] != each[1] and own.claimed.epsilon is None
