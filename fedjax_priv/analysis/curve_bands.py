@@ -35,7 +35,8 @@ def bands(
       x: what is known before an evaluation: "round"; "bytes", what the mean client of a cohort has sent; "joules",
         likewise, where rounds have them; "epsilon", proved for the rounds so far, where there is one; or a variable
         of the evaluations, such as "seconds".
-      y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before.
+      y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before, in
+        which a client without samples counts as 0, as in `result.loss`.
       adversary: of "epsilon"; by default the one with the largest figure.
       confidence: of the interval.
 

@@ -15,7 +15,7 @@ from fedjax_priv.engine import processes
 from fedjax_priv.ledger.entry import Entry, Figure, worst
 from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
-from fedjax_priv.systems.releases import CentralNoise, OverTheAir
+from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, OverTheAir
 
 LEDGER = "ledger.json"
 """File in the folder of a run."""
@@ -106,7 +106,7 @@ def within(
 
 def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str) -> None:
     """Refuse a budget where an upload that is lost takes noise with it."""
-    if isinstance(algorithm.release, CentralNoise | OverTheAir):
+    if isinstance(algorithm.release, BufferedNoise | CentralNoise | OverTheAir):
         return
     for option in ("dropout", "leave"):
         if values.get(option):

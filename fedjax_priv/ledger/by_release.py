@@ -9,6 +9,7 @@ import xarray as xr
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.data.pool import Pool
 from fedjax_priv.engine import processes
 from fedjax_priv.ledger import (
     blind_uploads,
@@ -47,7 +48,7 @@ ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
 def ledger(
     algorithm: Algorithm,
     run: xr.Dataset,
-    data: ClientData,
+    data: ClientData | Pool,
     *,
     delta: float,
     colluding: int = 0,
@@ -58,7 +59,7 @@ def ledger(
     Args:
       algorithm: what was run; arguments of its factory were numbers.
       run: as `simulate` returns it, or a point of what `sweep` returns.
-      data: of the clients.
+      data: of the clients, of which only the counts are read.
       delta: of the figures, in (0, 1); where a paper's theorem has its own, the entry says which.
       colluding: clients that tell the server all they know; at least 0 and below the size of the cohort.
       lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
@@ -69,7 +70,8 @@ def ledger(
     """
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)
-    _validate.part(ClientData, "data.federate(...)", data=data)
+    if not isinstance(data, Pool):
+        _validate.part(ClientData, "data.federate(...)", data=data)
     _validate.integer(at_least=0, colluding=colluding)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")

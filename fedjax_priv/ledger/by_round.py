@@ -8,6 +8,7 @@ import xarray as xr
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, ClientData
+from fedjax_priv.data.pool import Pool
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.entry import Entry, worst
 from fedjax_priv.ledger.local_noise import ADJACENT as SAMPLE
@@ -17,7 +18,7 @@ from fedjax_priv.ledger.prefixes import by_prefix
 def epsilon_by_round(
     algorithm: Algorithm,
     run: xr.Dataset,
-    data: ClientData,
+    data: ClientData | Pool,
     *,
     delta: float,
     colluding: int = 0,

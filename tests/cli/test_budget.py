@@ -97,6 +97,16 @@ def test_a_run_stops_at_its_budget(tmp_path):
     assert result.sizes["round"] == 2 and result.epsilon.sel(adversary=OUTSIDER, round=2).item() <= 3
 
 
+def test_uploads_lost_before_noise_of_the_server_spend_less(tmp_path):
+    """Clients of FedBuff add no noise, so none is lost; whose updates do not arrive pays nothing."""
+    options = ["--buffer-size", 2, "--noise-multiplier", 2, "--clip", 1, "--dropout", 0.5, "--rounds", 9]
+    command("run", "fedbuff", *SMALL, *options, "--stop-at-epsilon", 6, "--folder", tmp_path / "kept")
+    result = run_folder.load(tmp_path / "kept")
+    spent = result.epsilon.sel(adversary="device, zero-out").isel(round=-1)
+    most = np.bincount(result.client_id.values.ravel()).max()
+    assert 0 < spent < gaussian.epsilon(result.epsilon.delta, np.sqrt(most) / 2) <= 6
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -9,6 +9,7 @@ from refusals import refused
 from fedjax_priv import losses, models, simulate, systems
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
+from fedjax_priv.data import Pool
 from fedjax_priv.layers import within_budget
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, rounds_within, worst
@@ -46,6 +47,19 @@ def test_noise_of_the_server():
         expected = sampled_gaussian.epsilon(DELTA, [(Round(1.5, 0.5), done)])
         assert expected * (1 - 1e-6) <= after <= expected * 1.003
     assert np.isnan(found.sel(adversary="server, replacement")).all()
+
+
+def test_a_pool_says_as_much_as_arrays():
+    """Of the clients' data only their numbers count, and nothing is fetched."""
+
+    def fetch(ids):
+        raise OSError("not asked for")
+
+    algorithm = private(sampling_rate=0.5)
+    run, pool = planned(algorithm, KEY, PARAMS, DATA, ROUNDS), Pool(fetch, np.asarray(DATA.count))
+    assert ledger(algorithm, run, pool, delta=DELTA)[0].proved.epsilon > 0
+    there = epsilon_by_round(algorithm, run, pool, delta=DELTA)
+    np.testing.assert_array_equal(there, by_round(algorithm))
 
 
 def test_skellam_noise_in_a_secure_sum():
