@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
+from fedjax_priv import systems
 from fedjax_priv.analysis import bands, curves
 from fedjax_priv.analysis.curve_bands import common_adversary
 from fedjax_priv.cli.result_tables import plain_table, show_table
@@ -109,11 +110,20 @@ def _names(runs: Sequence[tuple[pathlib.Path, Mapping[str, Any]]]) -> list[str]:
         system = str(asked.get("system", "run"))
         same = [other for _, other in runs if other.get("system", "run") == system]
         differing = [name for name in asked if name not in _OF_A_SEED and len({repr(o.get(name)) for o in same}) > 1]
-        told = [f"{name}={asked[name]}" for name in differing]
+        told = [f"{name}={_spelt(system, name, asked[name])}" for name in differing]
         names.append(", ".join([system, *told]) if len(told) <= _SHOWN else "")
     if len({*names}) < len(names) or "" in names:
         return [str(folder) for folder, _ in runs]
     return names
+
+
+def _spelt(system: str, name: str, value: Any) -> Any:
+    """A value of an option, as an axis of a sweep has it: a manifest keeps flags as 0 or 1."""
+    from fedjax_priv.cli.experiment import options_by_part  # imports every system
+
+    parts = options_by_part(system).values() if system in systems.__all__ else ()
+    flag = any(name in options and options[name].type is bool for options in parts)
+    return bool(value) if flag and value in (0, 1) else value
 
 
 def _rows(name: str, result: xr.Dataset, x: str, y: str, adversary: str | None) -> list[Row]:

@@ -80,6 +80,14 @@ def test_a_line_is_called_by_what_differs(tmp_path):
     assert names_and_runs(some[0], many) == {str(some[0]): 1, str(many): 1}
 
 
+def test_a_flag_is_spelt_as_on_an_axis(tmp_path):
+    flags = [recorded(tmp_path, f"{i}", 0.9, system="dp_fedavg", secure=i, neighbours=i) for i in range(2)]
+    told = ("dp_fedavg, secure=False, neighbours=0", "dp_fedavg, secure=True, neighbours=1")
+    assert names_and_runs(*flags) == dict.fromkeys(told, 1)
+    of_others = [recorded(tmp_path, f"mine{i}", 0.9, system="mine", secure=i) for i in range(2)]
+    assert names_and_runs(*of_others) == {"mine, secure=0": 1, "mine, secure=1": 1}
+
+
 def test_runs_of_python_are_not_taken_for_seeds_of_each_other(tmp_path):
     ours = [recorded(tmp_path, f"{i}", 0.9, key=f"0 {i}") for i in range(2)]
     results = {folder: run_folder.load(folder) for folder in ours}
