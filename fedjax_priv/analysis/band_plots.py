@@ -1,6 +1,5 @@
 """Curves of runs with the interval over their seeds. A plain figure: it needs neither a display nor pyplot."""
 
-import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -9,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis import line_styles
-from fedjax_priv.analysis.curve_bands import Band, adversaries, bands, known_x, known_y
+from fedjax_priv.analysis.curve_bands import Band, bands, common_adversary, known_x, known_y
 
 _WORDS = {"seconds": "seconds of simulation", "joules": "J spent by a client so far", "loss": "training loss"}
 
@@ -23,7 +22,7 @@ def curves(
       results: name -> what `simulate` or `sweep` returned.
       x: as of `bands`. "epsilon" is on a logarithmic axis.
       y: as of `bands`.
-      adversary: of "epsilon"; by default the one with the largest figure, of those who have one in all results.
+      adversary: of "epsilon"; by default as of `bands`, of those who have a figure in all results.
 
     Returns:
       One panel. `figure.savefig("curves.svg")` writes it; `.pdf` is a vector image, too.
@@ -42,7 +41,7 @@ def curves(
         ]
         _validate.one_of(common, **{what: chosen})
     if x == "epsilon":
-        adversary = _adversary(results, adversary)
+        adversary = common_adversary([*results.values()], adversary)
     lines = {
         _label(name, point): band
         for name, result in results.items()
@@ -57,15 +56,6 @@ def curves(
     axes = figure.axes[0]
     axes.set(ylabel=_WORDS.get(y, y), **({} if x == "bytes" else {"xlabel": words}))
     return figure
-
-
-def _adversary(results: Mapping[str, xr.Dataset], adversary: str | None) -> str:
-    """Of those who have a figure in all results."""
-    lists = [adversaries(result) for result in results.values()]
-    known = [name for name in dict.fromkeys(itertools.chain(*lists)) if all(name in names for names in lists)]
-    if not known or adversary not in (None, *known):
-        raise ValueError(f"adversary must have a figure in all results, as one of {known}, got {adversary!r}")
-    return adversary or known[0]
 
 
 def _deltas(results: Mapping[str, xr.Dataset]) -> str:

@@ -1,5 +1,6 @@
 """A variable of runs against another one, as means over seeds with Student's interval."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +38,8 @@ def bands(
         of the evaluations, such as "seconds".
       y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before, in
         which a client without samples counts as 0, as in `result.loss`.
-      adversary: of "epsilon"; by default the one with the largest figure.
+      adversary: of "epsilon"; by default the one with the largest figure, and of several with the same the one whose
+        figures are larger in sum.
       confidence: of the interval.
 
     Returns:
@@ -85,13 +87,39 @@ def known_y(result: xr.Dataset) -> list[str]:
     return [*_of_evaluations(result), *(["loss"] if "loss" in result else [])]
 
 
-def adversaries(result: xr.Dataset) -> list[str]:
-    """Adversaries for whom something is proved, the one with the largest figure first."""
+def adversaries(*results: xr.Dataset) -> list[str]:
+    """Adversaries for whom something is proved in all results, the one with the largest figure first.
+
+    Points where everybody takes part have the same figures of many; the sum over all points decides between these.
+    """
+    figures = [_figures(result) for result in results]
+    common = [name for name in figures[0] if all(name in each for each in figures)]
+    return sorted(common, key=lambda name: _size(np.concatenate([each[name] for each in figures])), reverse=True)
+
+
+def common_adversary(results: Sequence[xr.Dataset], adversary: str | None) -> str:
+    """Whose eps is compared: the first of `adversaries`, unless one is asked for.
+
+    Raises:
+      ValueError: there is none, or not the one that is asked for.
+    """
+    known = adversaries(*results)
+    if not known or adversary not in (None, *known):
+        raise ValueError(f"adversary must have a figure in all results, as one of {known}, got {adversary!r}")
+    return adversary or known[0]
+
+
+def _figures(result: xr.Dataset) -> dict[str, np.ndarray]:
+    """What is proved, of all rounds and points, by adversary; without those of whom nothing is."""
     if "epsilon" not in result:
-        return []
-    others = [name for name in result.epsilon.dims if name != "adversary"]
-    largest = result.epsilon.max(others).to_series().dropna()
-    return [str(name) for name in largest.sort_values(ascending=False, kind="stable").index]
+        return {}
+    by_name = {str(name): result.epsilon.sel(adversary=name).values.ravel() for name in result.adversary.values}
+    return {name: eps[~np.isnan(eps)] for name, eps in by_name.items() if not np.isnan(eps).all()}
+
+
+def _size(eps: np.ndarray) -> tuple[float, int, float]:
+    """Larger where figures are, which may be infinite."""
+    return float(eps.max()), int(np.isinf(eps).sum()), float(eps[np.isfinite(eps)].sum())
 
 
 def _of_evaluations(result: xr.Dataset) -> list[str]:

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 import xarray as xr
 
+from fedjax_priv import systems
 from fedjax_priv.analysis import bands, curves
+from fedjax_priv.analysis.curve_bands import common_adversary
 from fedjax_priv.cli.result_tables import plain_table, show_table
 from fedjax_priv.runs.records import run_folder
 from fedjax_priv.runs.records.manifest import lasting
@@ -26,6 +28,7 @@ class Row(NamedTuple):
     x: float
     y: float
     half_width: float | None  # of the 95% interval of y; None for one run
+    adversary: str | None  # whose eps x is; None for another x
 
 
 def plot(folders: Sequence[pathlib.Path], x: str, y: str, adversary: str | None, out: pathlib.Path) -> list[Row]:
@@ -48,8 +51,9 @@ def plot(folders: Sequence[pathlib.Path], x: str, y: str, adversary: str | None,
     figure = curves(results, x, y, adversary=adversary)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=150)
-    rows = [row for name, result in results.items() for row in _rows(name, result, x, y, adversary)]
-    _show(rows, x, y, out)
+    whose = common_adversary([*results.values()], adversary) if x == "epsilon" else None
+    rows = [row for name, result in results.items() for row in _rows(name, result, x, y, whose)]
+    _show(rows, f"{y} against {x}" + (f" of {whose}" if whose else ""), x, y, out)
     return rows
 
 
@@ -106,11 +110,20 @@ def _names(runs: Sequence[tuple[pathlib.Path, Mapping[str, Any]]]) -> list[str]:
         system = str(asked.get("system", "run"))
         same = [other for _, other in runs if other.get("system", "run") == system]
         differing = [name for name in asked if name not in _OF_A_SEED and len({repr(o.get(name)) for o in same}) > 1]
-        told = [f"{name}={asked[name]}" for name in differing]
+        told = [f"{name}={_spelt(system, name, asked[name])}" for name in differing]
         names.append(", ".join([system, *told]) if len(told) <= _SHOWN else "")
     if len({*names}) < len(names) or "" in names:
         return [str(folder) for folder, _ in runs]
     return names
+
+
+def _spelt(system: str, name: str, value: Any) -> Any:
+    """A value of an option, as an axis of a sweep has it: a manifest keeps flags as 0 or 1."""
+    from fedjax_priv.cli.experiment import options_by_part  # imports every system
+
+    parts = options_by_part(system).values() if system in systems.__all__ else ()
+    flag = any(name in options and options[name].type is bool for options in parts)
+    return bool(value) if flag and value in (0, 1) else value
 
 
 def _rows(name: str, result: xr.Dataset, x: str, y: str, adversary: str | None) -> list[Row]:
@@ -118,12 +131,12 @@ def _rows(name: str, result: xr.Dataset, x: str, y: str, adversary: str | None) 
     for point, band in bands(result, x, y, adversary=adversary).items():
         label = ", ".join(part for part in (name, point) if part)
         half = float(band.half_width[-1]) if band.runs > 1 else None
-        rows.append(Row(label, band.runs, float(band.x[-1]), float(band.y[-1]), half))
+        rows.append(Row(label, band.runs, float(band.x[-1]), float(band.y[-1]), half, adversary))
     return rows
 
 
-def _show(rows: Sequence[Row], x: str, y: str, out: pathlib.Path) -> None:
-    table = plain_table(f"{y} against {x}, at the end", "curve", "runs", x, y, "95%, +-", left={"curve"})
+def _show(rows: Sequence[Row], title: str, x: str, y: str, out: pathlib.Path) -> None:
+    table = plain_table(f"{title}, at the end", "curve", "runs", x, y, "95%, +-", left={"curve"})
     for row in rows:
         half = "-" if row.half_width is None else f"{row.half_width:.2g}"
         table.add_row(row.curve, str(row.runs), f"{row.x:,.6g}", f"{row.y:.4g}", half)

@@ -55,14 +55,14 @@ def show_runs(title: str, rows: Sequence[Row]) -> None:
     for row in rows:
         alike.setdefault(tuple((axis, value) for axis, value in row.point.items() if axis != "seed"), []).append(row)
     axes = [axis for axis in rows[0].point if axis != "seed"]
-    eps = next((name for row in rows if row.point for name in row.epsilon), "")
+    eps = _adversary(rows) if rows[0].point else ""
     budget = ["eps"] if eps else []
     table = plain_table(title, *axes, *rows[0].metrics, *budget, "up, B", "down, B", "s/round", "failed")
     for point, runs in alike.items():
         table.add_row(
             *(str(value) for _, value in point),
             *(_spread([run.metrics[name] for run in runs]) for name in rows[0].metrics),
-            *(f"{max(run.epsilon.get(eps, math.nan) for run in runs):.4g}" for _ in budget),
+            *(_largest([run.epsilon.get(eps) for run in runs]) for _ in budget),
             f"{np.mean([run.up_bytes for run in runs]):,.0f}", f"{np.mean([run.down_bytes for run in runs]):,.0f}",
             f"{np.mean([run.seconds_per_round for run in runs]):.3g}", str(sum(run.failed_rounds for run in runs)),
         )  # fmt: skip
@@ -79,11 +79,26 @@ def _in_words(rows: Sequence[Row], of_points: str) -> list[str]:
     row = rows[0]
     if of_points:
         delta = next(row.delta for row in rows if row.delta is not None)
-        return [f"eps: proved at delta {delta:g}, {of_points}; the result has it by round and adversary."]
+        others = dict.fromkeys(name for row in rows if of_points not in row.epsilon for name in row.epsilon)
+        elsewhere = f" Points with - may have it under other names: {'; '.join(others)}." if others else ""
+        return [f"eps: proved at delta {delta:g}, {of_points}; the result has it by round and adversary.{elsewhere}"]
     if not row.epsilon:
         return []
     spent = "; ".join(f"{name} {eps:.4g}" for name, eps in row.epsilon.items())
     return [f"proved eps at delta {row.delta:g}: {spent}. why, and whom nothing protects: fedjax-priv ledger FOLDER"]
+
+
+def _adversary(rows: Sequence[Row]) -> str:
+    """Whose eps is a column: of the first who has one at all points with an eps, or else at any; "" if nobody has."""
+    proved = [row.epsilon for row in rows if row.epsilon]
+    known = list(dict.fromkeys(name for epsilon in proved for name in epsilon))
+    return next((name for name in known if all(name in epsilon for epsilon in proved)), known[0] if known else "")
+
+
+def _largest(eps: Sequence[float | None]) -> str:
+    """Of runs that are one line; what one of them lacks is not said of all."""
+    known = [each for each in eps if each is not None]
+    return f"{max(known):.4g}" if len(known) == len(eps) else "-"
 
 
 def all_failed(rows: Sequence[Row]) -> str:

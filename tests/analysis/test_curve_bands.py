@@ -113,6 +113,37 @@ def test_eps_of_the_weakest_figure_or_of_the_one_that_is_asked_for():
     assert "epsilon" not in known_x(spent([np.nan] * 3))
 
 
+def at_points(outsider, device):
+    """A sweep of two points with eps after three rounds, the same at all of them."""
+    values = np.broadcast_to(np.array([outsider, device], float)[..., None], (2, 2, 3))
+    dims = {"adversary": ["outsider", "device"], "learning_rate": RATES, "round": [1, 2, 3]}
+    epsilon = xr.DataArray(values, dims, ("adversary", "learning_rate", "round"), attrs={"delta": 1e-5})
+    return GRID.isel(seed=0).assign(epsilon=epsilon)
+
+
+@pytest.mark.parametrize(
+    ("outsider", "device", "first"),
+    [
+        ([20, 12], [20, 20], "device"),  # everybody takes part at the first point, so the largest figures are the same
+        ([20, 20], [20, 12], "outsider"),
+        ([20, 20], [20, 20], "outsider"),
+        ([20, np.nan], [20, 20], "device"),
+        ([np.inf, 12], [np.inf, 20], "device"),
+        ([np.inf, 12], [np.inf, np.inf], "device"),
+        ([21, 12], [20, 20], "outsider"),
+    ],
+)
+def test_of_the_same_largest_figures_the_one_that_is_larger_elsewhere_is_the_weakest(outsider, device, first):
+    sweep = at_points(outsider, device)
+    assert adversaries(sweep)[0] == first
+    assert curves({"a": sweep}, "epsilon").axes[0].get_xlabel().endswith(first)
+
+
+def test_the_weakest_figure_of_several_results_is_that_of_any_of_them():
+    both = {"a": at_points([2, 2], [1, 1]), "b": at_points([3, 3], [4, 4])}
+    assert curves(both, "epsilon").axes[0].get_xlabel().endswith("device")
+
+
 def test_the_picture_has_the_lines_and_the_bands():
     figure = curves({"a": GRID, "b": ONE}, x="bytes")
     (axes,) = figure.axes

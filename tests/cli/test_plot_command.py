@@ -14,8 +14,8 @@ from fedjax_priv.runs.records import run_folder
 DATE = "2026-11-22T00:00:00+00:00"
 
 
-def recorded(root, name, accuracy, **asked):
-    """The folder of a run that ended with this accuracy."""
+def recorded(root, name, accuracy, eps=None, **asked):
+    """The folder of a run that ended with this accuracy, and with `eps` by adversary."""
     folder = pathlib.Path(root) / name
     about = {"system": "fedavg", "rounds": 2, "date": DATE} | asked
     about = {"key": f"0 {about.get('seed', 0)}"} | about
@@ -25,6 +25,9 @@ def recorded(root, name, accuracy, **asked):
         {"evaluation": [0, 2], "round": [1, 2], "phase": ["upload"]},
         about | {"compile_seconds": accuracy},
     )
+    if eps:
+        dims = {"adversary": [*eps], "round": [1, 2]}
+        result["epsilon"] = xr.DataArray([[v / 2, v] for v in eps.values()], dims, [*dims], attrs={"delta": 1e-5})
     run_folder.save(folder, result)
     return folder
 
@@ -46,6 +49,24 @@ def test_runs_that_differ_in_the_seed_are_one_line_with_its_interval(tmp_path, c
     assert "secagg" in capsys.readouterr().out and "<path" in out.read_text()
 
 
+def test_eps_of_the_table_is_of_the_adversary_of_the_figure_whom_it_names(tmp_path, capsys):
+    eps = {"outsider, replacement": 14.0, "device, replacement": 13.0}
+    recorded(tmp_path / "runs", "a", 0.9, eps)
+    recorded(tmp_path / "runs", "b", 0.5, {"device, replacement": 20.0}, system="secure_fedbuff")
+    out, table = tmp_path / "plot.svg", tmp_path / "table.json"
+    command("plot", tmp_path / "runs", "--x", "epsilon", "--out", out, "--json", table)
+    assert {(row["x"], row["adversary"]) for row in json.loads(table.read_text())} == {
+        (13.0, "device, replacement"),
+        (20.0, "device, replacement"),
+    }
+    assert "accuracy against epsilon of device, replacement, at the end" in capsys.readouterr().out
+    assert "proved eps at delta 1e-05, device, replacement" in out.read_text()
+    command("plot", tmp_path / "runs" / "a", "--x", "epsilon", "--out", out, "--json", tmp_path / "a.json")
+    assert json.loads((tmp_path / "a.json").read_text())[0]["adversary"] == "outsider, replacement"
+    command("plot", tmp_path / "runs", "--out", out, "--json", tmp_path / "b.json")
+    assert {row["adversary"] for row in json.loads((tmp_path / "b.json").read_text())} == {None}
+
+
 def test_the_same_run_twice_says_nothing_about_noise(tmp_path):
     same = [recorded(tmp_path, name, 0.9, seed=1) for name in ("a", "b")]
     assert names_and_runs(*same) == {str(folder): 1 for folder in same}
@@ -57,6 +78,14 @@ def test_a_line_is_called_by_what_differs(tmp_path):
     assert names_and_runs(*some) == {"fedavg, dropout=0.1": 1, "fedavg, dropout=0.2": 1}
     many = recorded(tmp_path, "2", 0.9, dropout=0.3, levels=8, alpha=1.0)
     assert names_and_runs(some[0], many) == {str(some[0]): 1, str(many): 1}
+
+
+def test_a_flag_is_spelt_as_on_an_axis(tmp_path):
+    flags = [recorded(tmp_path, f"{i}", 0.9, system="dp_fedavg", secure=i, neighbours=i) for i in range(2)]
+    told = ("dp_fedavg, secure=False, neighbours=0", "dp_fedavg, secure=True, neighbours=1")
+    assert names_and_runs(*flags) == dict.fromkeys(told, 1)
+    of_others = [recorded(tmp_path, f"mine{i}", 0.9, system="mine", secure=i) for i in range(2)]
+    assert names_and_runs(*of_others) == {"mine, secure=0": 1, "mine, secure=1": 1}
 
 
 def test_runs_of_python_are_not_taken_for_seeds_of_each_other(tmp_path):

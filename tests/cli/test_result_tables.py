@@ -108,6 +108,44 @@ def test_the_table_of_one_run_and_of_one_that_diverged(capsys):
     assert shown(run_rows("fedavg", infinite, "f", ["seed"]), capsys)[3].startswith("inf ± nan 16")
 
 
+def proved(eps):
+    """A sweep of two points with such figures by adversary."""
+    names, values = [*eps], np.array([*eps.values()], float).T[..., None]
+    dims = {"rate": ["rate1", "rate2"], "adversary": names, "round": [ROUNDS]}
+    epsilon = xr.DataArray(values, dims, [*dims], attrs={"delta": 1e-5})
+    return run_rows("fedavg", result(("rate",)).isel(round=[-1]).assign(epsilon=epsilon), "f", ["rate"])
+
+
+def of_eps(rows, capsys):
+    """The column and the line of it."""
+    lines = shown(rows, capsys)
+    at = lines[1].split(" ").index("eps")
+    return [line.split(" ")[at] for line in lines[3:5]], next(line for line in lines if line.startswith("eps:"))
+
+
+def test_eps_of_a_sweep_is_of_an_adversary_who_has_one_at_all_points(capsys):
+    """Masks name it otherwise: `secure=true,false` of `dp_fedavg` is zero-out or add/remove."""
+    names = ("outsider, zero-out", "outsider, replacement", "outsider, add/remove")
+    column, line = of_eps(proved(dict(zip(names, ([3, math.nan], [8, 9], [math.nan, 4]), strict=True))), capsys)
+    assert column == ["8", "9"]
+    assert line == "eps: proved at delta 1e-05, outsider, replacement; the result has it by round and adversary."
+
+
+def test_points_without_noise_do_not_change_whose_eps_it_is(capsys):
+    column, line = of_eps(proved({"outsider": [math.nan, 3], "device": [math.nan, 4]}), capsys)
+    assert column == ["-", "3"] and "under" not in line
+
+
+def test_points_that_name_an_adversary_otherwise_are_said_to_have_eps(capsys):
+    named = {"outsider, zero-out": [3, math.nan], "outsider, add/remove": [math.nan, 4]}
+    column, line = of_eps(proved(named), capsys)
+    assert column == ["3", "-"]
+    assert line == (
+        "eps: proved at delta 1e-05, outsider, zero-out; the result has it by round and adversary. "
+        "Points with - may have it under other names: outsider, add/remove."
+    )
+
+
 def test_a_caveat_is_printed_below_the_table(capsys):
     for axes in ((), ("seed",)):
         told = result(axes).assign_attrs(caveats="uploads are in the clear")
