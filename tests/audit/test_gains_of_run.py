@@ -39,6 +39,12 @@ def test_trials_have_the_gains_of_the_run(make):
     assert alike(run(make(LOCAL, **gains), 1, ROUNDS)) and not alike(run(make(LOCAL), 1, ROUNDS))
 
 
+def test_the_system_counts_on_the_mean_power_of_its_links_and_not_on_that_of_a_run():
+    strong = channels.rayleigh_antennas(power=4.0)
+    there = gains_of_run(blind(LOCAL, fading=strong).release, run(blind(LOCAL, fading=strong), 0))["fading"]
+    assert there.power == 4.0
+
+
 @pytest.mark.parametrize("make", SYSTEMS[:2])
 def test_fewer_clients_have_the_first_gains(make):
     """Where colluders, the last clients, are left out."""

@@ -121,6 +121,26 @@ def test_users_that_collude_on_the_air_are_left_out(traced, monkeypatch, tmp_pat
     assert server["proved"] < coalition["proved"]
 
 
+def test_trials_on_the_air_have_the_gains_of_the_run_and_the_figure_of_its_client_0(traced, monkeypatch, capsys):
+    """The made-up run has gains that no fading draws."""
+    asked = []
+
+    def asking(subject, entries, *_, **__):
+        asked.append((subject, entries))
+        return []
+
+    monkeypatch.setattr(audit_command, "findings", asking)
+    monkeypatch.setattr(audit_command, "show", lambda *_: None)
+    assert call(monkeypatch, "wireless", "--noise-variance", 20, "--trials", 100) == 0
+    assert "trials have the gains of one run" in capsys.readouterr().out
+    ((subject, (entry,)),) = asked
+    system, key = subject.make(subject.local, None), jax.random.key(9)
+    state = system.init(key, subject.params, subject.data)
+    drawn, _ = system.draw(key, state.draw, state.round, subject.data.count)
+    np.testing.assert_array_equal(drawn.gain, made().gain[0])
+    assert isinstance(entry.proved.epsilon, float)
+
+
 def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path):
     """100 trials can contradict the figures of DP-SGD on whole batches with little noise, and not an eps of 50."""
     for epsilon, noise, status in ((50, 0.003, 0), (0.1, 0.1, 1)):
