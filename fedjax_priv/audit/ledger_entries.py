@@ -8,6 +8,7 @@ from fedjax_priv.audit.by_release import Kind, Subject, num_params
 from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.verdicts import Finding, claims_of, finding
+from fedjax_priv.audit.who_came import of_one_round
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
@@ -58,6 +59,7 @@ def findings(
     Raises:
       ValueError: an argument outside its range, or a canary without local training where the noise is in it.
     """
+    entries = entries if outsider else [of_one_round(entry, subject.release, rounds) for entry in entries]
     about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider, "held": held}
     tried = looks(subject, entries, named(key, "canary"), **about)
     seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)

@@ -11,6 +11,7 @@ from fedjax_priv.audit.by_release import Kind, Subject, num_params, plan_of
 from fedjax_priv.audit.over_rounds import over_rounds
 from fedjax_priv.audit.readings import Reading, along, at_variants, between_rounds, looked_at, spread
 from fedjax_priv.audit.sample_canaries import sample_canary
+from fedjax_priv.audit.who_came import sees_who_came, where_it_came
 from fedjax_priv.audit.worlds import Canary, Look
 from fedjax_priv.base import Key
 from fedjax_priv.ledger import Entry, local_noise, worst
@@ -56,6 +57,8 @@ def looks(
         tried = [_look(name, of_pair(name), readings, rounds) for name in names]
         if rounds > 1 and getattr(subject.release, "correlation", None) is not None:
             tried += [over_rounds(look, subject.release, rounds, known=entry.gaussian) for look in _of_lines(tried)]
+        if sees_who_came(entry, subject.release) and not outsider:
+            tried = [where_it_came(look) for look in tried]
         return [*tried, counted]
 
     return [of(entry) for entry in entries]

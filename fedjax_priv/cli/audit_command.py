@@ -88,6 +88,8 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     params = chosen.model.init(named(key, "params"))
     _check_one_law(values, options, algorithm.release)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
+    if not run.counted.any():
+        raise ValueError(f"seed must be of a run in which an upload is counted, which eps is about, got {options.seed}")
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
     gains = gains_of_run(algorithm.release, run)

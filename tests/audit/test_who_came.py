@@ -1,0 +1,60 @@
+"""Figures for those who see who takes part, where client 0 is not in every round."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import losses, models, simulate, systems
+from fedjax_priv.audit import Look, Subject, findings, sending
+from fedjax_priv.audit.canaries import no_samples
+from fedjax_priv.audit.who_came import where_it_came
+from fedjax_priv.ledger import ledger
+
+CLIENTS, D, DELTA, Z = 6, 12, 1e-3, 2.0
+LOCAL, DATA = sending(jnp.zeros((CLIENTS, D))), no_samples(CLIENTS)
+SYSTEMS = {
+    "fedbuff": functools.partial(
+        systems.fedbuff, num_clients=CLIENTS, buffer_size=3, concurrency=4, max_staleness=4, clip=1.0, mesh=None
+    ),
+    "coins": functools.partial(systems.dp_fedavg, num_clients=CLIENTS, sampling_rate=0.4, mesh=None, block=CLIENTS),
+    "cohorts": functools.partial(systems.dp_fedavg, num_clients=CLIENTS, cohort_size=3, mesh=None, block=CLIENTS),
+}
+
+
+def audited(name, noise_multiplier, trials):
+    """The verdicts on a client's figures, which are those of `Z`."""
+    said = SYSTEMS[name](LOCAL, noise_multiplier=Z)
+    run = simulate(said, jax.random.key(0), jnp.zeros(D), DATA, rounds=1, progress=False)
+    entries = [one for one in ledger(said, run, DATA, delta=DELTA) if one.view == "device"]
+    make = lambda local, observe: SYSTEMS[name](local, noise_multiplier=noise_multiplier, observe=observe)
+    loss = losses.softmax_cross_entropy(models.softmax_regression((3,), 2))
+    subject = Subject(make, LOCAL, loss, jnp.zeros(D), DATA, said.release)
+    return findings(subject, entries, jax.random.key(1), trials=trials, delta=DELTA, kind="direction")
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_third_of_the_noise_is_seen_though_the_client_seldom_comes(name):
+    """Of zero-out and replacement; the sound system is the control."""
+    sound, broken = (audited(name, z, trials=800) for z in (Z, Z / 3))
+    assert [one.neighbours for one in ledger_of(name)] == ["zero-out", "replacement"]
+    assert [one.contradicts for one in sound] == [[], []]
+    assert [one.contradicts for one in broken] == [["proved"], ["proved"]]
+
+
+def ledger_of(name):
+    said = SYSTEMS[name](LOCAL, noise_multiplier=Z)
+    run = simulate(said, jax.random.key(0), jnp.zeros(D), DATA, rounds=1, progress=False)
+    return [one for one in ledger(said, run, DATA, delta=DELTA) if one.view == "device"]
+
+
+def test_trials_that_remain():
+    """The last column says who came; the rows of the others go, and too few remaining rows show nothing."""
+    look = where_it_came(Look("direction", None, lambda seen: seen, lambda found: 2 * found))  # pyright: ignore
+    scores = np.arange(12.0).reshape(6, 2)
+    five = np.column_stack([scores, [1, 2, 0, 1, 1, 1]])
+    np.testing.assert_array_equal(look.finish(five), 2 * scores[[0, 1, 3, 4, 5]])
+    few = np.column_stack([scores, [1, 0, 0, 1, 0, 1]])
+    np.testing.assert_array_equal(look.finish(few), np.zeros((4, 2)))
