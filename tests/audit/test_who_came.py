@@ -1,6 +1,8 @@
 """Figures for those who see who takes part, where client 0 is not in every round."""
 
 import functools
+import types
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +10,10 @@ import numpy as np
 import pytest
 
 from fedjax_priv import losses, models, simulate, systems
-from fedjax_priv.audit import Look, Subject, findings, sending
+from fedjax_priv.audit import Look, Seen, Subject, findings, sending
 from fedjax_priv.audit.canaries import no_samples
 from fedjax_priv.audit.who_came import where_it_came
+from fedjax_priv.clients.cohort_rows import cohort_of
 from fedjax_priv.ledger import ledger
 
 CLIENTS, D, DELTA, Z = 6, 12, 1e-3, 2.0
@@ -48,6 +51,17 @@ def ledger_of(name):
     said = SYSTEMS[name](LOCAL, noise_multiplier=Z)
     run = simulate(said, jax.random.key(0), jnp.zeros(D), DATA, rounds=1, progress=False)
     return [one for one in ledger(said, run, DATA, delta=DELTA) if one.view == "device"]
+
+
+@pytest.mark.parametrize(("name", "came"), [("direction", [1, 1, 0]), ("direction, first round", [1, 0, 0])])
+def test_who_came_in_which_round(name, came):
+    """Client 0 is counted in the first two rounds, and sends 0 after the first one if the canary is of that one."""
+    look = where_it_came(Look(name, None, lambda seen: jnp.zeros(2)))  # pyright: ignore
+    for number, (counted, expected) in enumerate(zip([True, True, False], came, strict=True)):
+        info = cast(Any, types.SimpleNamespace(counted=jnp.array([True, counted])))
+        who = cohort_of(jnp.array([3, 0]), jnp.int32(number), np.ones(4, int))
+        seen = Seen((), (), info, jnp.zeros((2, D)), who, jnp.int32(0))
+        np.testing.assert_array_equal(look.score(seen), [0, 0, expected])
 
 
 def test_trials_that_remain():

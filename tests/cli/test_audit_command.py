@@ -141,6 +141,14 @@ def test_trials_on_the_air_have_the_gains_of_the_run_and_the_figure_of_its_clien
     assert isinstance(entry.proved.epsilon, float)
 
 
+def test_a_run_in_which_nobody_came_has_no_figure_to_try(traced, monkeypatch, capsys):
+    monkeypatch.setattr(
+        audit_command, "simulate", lambda *_, **__: made().assign(counted=(("round", "client"), [[False] * 10]))
+    )
+    assert call(monkeypatch, "dp_fedavg", "--sampling-rate", 0.1, "--noise-multiplier", 1) == 2
+    assert "seed must be of a run in which an upload is counted, which eps is about, got 0" in capsys.readouterr().err
+
+
 def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path):
     """100 trials can contradict the figures of DP-SGD on whole batches with little noise, and not an eps of 50."""
     for epsilon, noise, status in ((50, 0.003, 0), (0.1, 0.1, 1)):

@@ -136,6 +136,19 @@ def test_points_without_noise_do_not_change_whose_eps_it_is(capsys):
     assert column == ["-", "3"] and "under" not in line
 
 
+def test_of_three_points_the_one_without_noise_says_nothing_about_whose_eps_it_is(capsys):
+    first, second = proved({"outsider": [3, 3], "device": [4, 4]})
+    rows = [first._replace(epsilon={}), second, second._replace(epsilon={"device": 5.0})]
+    assert of_eps(rows, capsys)[1].startswith("eps: proved at delta 1e-05, device;")
+
+
+def test_what_one_of_two_seeds_lacks_is_not_said_of_both(capsys):
+    first, second = proved({"outsider": [3, 3]})
+    other = first._replace(point=second.point | {"seed": 1}, epsilon={})
+    lines = shown([first, second._replace(point=second.point | {"seed": 0}), other], capsys)
+    assert ["-" in line.split(" ") for line in lines[3:5]] == [False, True]
+
+
 def test_points_that_name_an_adversary_otherwise_are_said_to_have_eps(capsys):
     named = {"outsider, zero-out": [3, math.nan], "outsider, add/remove": [math.nan, 4]}
     column, line = of_eps(proved(named), capsys)
