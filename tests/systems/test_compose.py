@@ -290,6 +290,11 @@ def test_arguments_out_of_range(choices, message):
         composed(**choices)
 
 
+def test_what_equals_a_default_is_not_given():
+    """As from a command line, which gives all options: the number counts, not the object."""
+    composed(levels=float("1048576"), elide=np.bool_(False))
+
+
 def test_a_power_of_each_client_and_a_traced_number_are_as_in_wireless():
     of_each = {"snr_db": np.arange(float(N)), "participation": 0.7}
     theirs = systems.wireless(towards_target(), mesh=None, clip=1.0, noise_variance=0.0, **of_each)
