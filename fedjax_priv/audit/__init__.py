@@ -6,7 +6,7 @@
   it by coordinate, block and round; `learned_score`: the best one of them together; `who_came`: of which trials.
 - `masked_uploads`: masked uploads against random words.
 - `bounds`: from that to a lower bound on epsilon at a stated confidence.
-- `gains_of_run`: trials over the air with the gains of the run that a figure is about.
+- `public_gains`: trials over the air with the gains of the run that a figure is about.
 - `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited, `verdicts` what came out.
 """
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from fedjax_priv.audit.by_release import Subject
     from fedjax_priv.audit.canaries import direction_canary, proposal_canary, sending
     from fedjax_priv.audit.crowds import Crowd, client_crowd, crowd_scores, label_crowd
-    from fedjax_priv.audit.gains_of_run import gains_of_run, of_first_client
     from fedjax_priv.audit.ledger_entries import findings
     from fedjax_priv.audit.masked_uploads import upload_finding
+    from fedjax_priv.audit.public_gains import gains_of_run, of_first_client
     from fedjax_priv.audit.sample_canaries import label_canary, sample_canary
     from fedjax_priv.audit.verdicts import Finding, verdict
     from fedjax_priv.audit.worlds import Canary, Look, Seen, Worlds, scores
