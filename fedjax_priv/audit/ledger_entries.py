@@ -45,7 +45,7 @@ def findings(
       entries: at `delta`.
       key: of all runs.
       trials: runs on each input of every canary.
-      rounds: of a run.
+      rounds: of a run; 1 where it is drawn who takes part, since figures count the rounds of those who came.
       delta: of the bound that is reported; a figure at another delta is compared with a bound at that one.
       confidence: of the bound, and of the comparison with each figure.
       kind: of the canary: an update in a random direction in place of local training, or a sample, or a sample with

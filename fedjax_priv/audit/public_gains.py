@@ -8,7 +8,7 @@ import xarray as xr
 
 from fedjax_priv.base import Release
 from fedjax_priv.channels import AntennaFading, Fading, recorded, recorded_antennas
-from fedjax_priv.ledger import Entry, Figure
+from fedjax_priv.ledger import Entry, Figure, blind_uploads
 from fedjax_priv.systems.releases import BlindUploads, OverTheAir, Vote
 
 
@@ -41,7 +41,8 @@ def gains_of_run(release: Release, run: xr.Dataset) -> dict[str, Any]:
       True
     """
     if isinstance(release, BlindUploads):
-        return {} if "antenna_gains" not in run else {"fading": _of_antennas(_complex(run), release)}
+        averaged = blind_uploads.is_averaged(release)
+        return {} if averaged else {"fading": _of_antennas(blind_uploads.gains(release, run), release)}
     if not isinstance(release, OverTheAir | Vote):
         return {}
     if isinstance(release, OverTheAir) and release.knowledge is not None:
@@ -67,9 +68,3 @@ def of_first_client(entries: Sequence[Entry]) -> list[Entry]:
 
 def _first(figure: Figure) -> float | None:
     return None if figure.epsilon is None else float(np.ravel(figure.epsilon)[0])
-
-
-def _complex(run: xr.Dataset) -> np.ndarray:
-    """`[round, client, antenna]`."""
-    real, imaginary = np.split(run.antenna_gains.transpose("round", "client", ...).values, 2, axis=2)
-    return real + 1j * imaginary

@@ -89,7 +89,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     _check_one_law(values, options, algorithm.release)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     if not run.counted.any():
-        raise ValueError(f"seed must be of a run in which an upload is counted, which eps is about, got {options.seed}")
+        raise ValueError(f"seed must be of a run in which an upload is counted, whose eps is tried, got {options.seed}")
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
     gains = gains_of_run(algorithm.release, run)

@@ -6,6 +6,7 @@ their law.
 """
 
 import numpy as np
+import xarray as xr
 
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
@@ -28,15 +29,19 @@ def entries(release: BlindUploads, question: Question) -> list[Entry]:
     kinds: list[tuple[Neighbours, str]] = [("replacement", ADJACENT)]
     if _is_alone(release):
         kinds.append(("zero-out", STAYS))
-    averaged = _is_alone(release) and release.anew
     return [
         Entry(
             who, adjacent, _UNCLAIMED, _proved(release, question, users, neighbours), view=view,
-            neighbours=neighbours, gaussian=not averaged,
+            neighbours=neighbours, gaussian=not is_averaged(release),
         )
         for view, who, users in seen
         for neighbours, adjacent in kinds
     ]  # fmt: skip
+
+
+def is_averaged(release: BlindUploads) -> bool:
+    """Whether the figure is averaged over the law of gains, and not at those of the run."""
+    return _is_alone(release) and release.anew
 
 
 def _is_alone(release: BlindUploads) -> bool:
@@ -54,7 +59,7 @@ def _proved(release: BlindUploads, question: Question, users: int, neighbours: N
     b = float(np.asarray(b(d) if callable(b) else b))
     if not 0 < b < np.inf:
         return none("the amplitude is not a finite number above 0")
-    if _is_alone(release) and release.anew:
+    if is_averaged(release):
         return _averaged(release, question, b, neighbours)
     return _of_this_run(release, question, users, b, neighbours)
 
@@ -70,7 +75,7 @@ def _averaged(release: BlindUploads, question: Question, b: float, neighbours: N
 
 def _of_this_run(release: BlindUploads, question: Question, users: int, b: float, neighbours: Neighbours) -> Figure:
     """One Gaussian mechanism for each user, at the gains of this run."""
-    h = _gains(release, question, users)
+    h = gains(release, question.run)[:, :users]
     if not np.isfinite(h).all():
         return none("a gain is not finite")
     numbers = np.array([release.clip, np.max(np.asarray(release.noise_variance)), release.receiver_noise], np.float64)
@@ -83,12 +88,11 @@ def _of_this_run(release: BlindUploads, question: Question, users: int, b: float
     return Figure(eps, question.delta, why, lambda: wireless.public_set_epsilon_by_round(question.delta, moved))
 
 
-def _gains(release: BlindUploads, question: Question, users: int) -> np.ndarray:
-    """`[T, users, M]`; without noise of users only how large they are counts."""
-    run = question.run
+def gains(release: BlindUploads, run: xr.Dataset) -> np.ndarray:
+    """Complex gains of a run, `[T, n, M]`; without noise of users only their norms count, and antennas are alike."""
     if _is_alone(release):
-        size = run.gain.transpose("round", "client").values[:, :users, None].astype(np.float64)
-        return np.sqrt(release.antennas) * size
-    stacked = run.antenna_gains.transpose("round", "client", ...).values[:, :users].astype(np.float64)
+        size = run.gain.transpose("round", "client").values[..., None].astype(np.float64)
+        return np.repeat(size, release.antennas, axis=2)
+    stacked = run.antenna_gains.transpose("round", "client", ...).values.astype(np.float64)
     real, imaginary = np.split(stacked, 2, axis=2)
     return real + 1j * imaginary

@@ -18,7 +18,7 @@ blind = functools.partial(
     systems.blind_wireless, antennas=1, noise_variance=0.01, receiver_noise=4.0, every_antenna=True, mesh=None
 )
 SYSTEMS = [
-    blind,
+    functools.partial(blind, antennas=2),
     functools.partial(systems.wireless, truncation=0.5, mesh=None),
     functools.partial(systems.wireless, threshold=1.0, mesh=None),
     functools.partial(systems.over_the_air_vote, mesh=None),
@@ -55,12 +55,23 @@ def test_fewer_clients_have_the_first_gains(make):
 
 
 def test_where_no_figure_is_at_the_gains_of_a_run():
-    averaged = blind(LOCAL, noise_variance=0.0)
-    assert gains_of_run(averaged.release, run(averaged, 0)) == {}
+    for none in (0.0, jnp.float32(0.0)):
+        averaged = blind(LOCAL, noise_variance=none)
+        assert gains_of_run(averaged.release, run(averaged, 0)) == {}
     assert gains_of_run(systems.fedavg(LOCAL).release, run(systems.fedavg(LOCAL, mesh=None), 0)) == {}
     unsure = systems.wireless(LOCAL, fading=channels.estimated(channels.rayleigh(), pilot_energy=10.0), mesh=None)
     with pytest.raises(ValueError, match="release must be of known gains: the gains that clients estimated"):
         gains_of_run(unsure.release, run(unsure, 0))
+
+
+def test_without_noise_of_clients_correlated_gains_keep_their_norm():
+    """Their figure is at the gains of the run, of which no more is recorded, nor counts."""
+    make = functools.partial(blind, noise_variance=0.0, antennas=3, fading=channels.rayleigh_antennas(correlation=0.5))
+    first = run(make(LOCAL), 0, ROUNDS)
+    there = run(make(LOCAL, **gains_of_run(make(LOCAL).release, first)), 1, ROUNDS)
+    np.testing.assert_allclose(there.gain, first.gain, rtol=1e-6)
+    figures = [ledger(make(LOCAL), one, DATA, delta=DELTA)[0].proved.epsilon for one in (first, there)]
+    np.testing.assert_allclose(*figures, rtol=1e-6)
 
 
 def audited(seed, *, there, receiver_noise=4.0):

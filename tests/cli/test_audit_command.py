@@ -146,7 +146,7 @@ def test_a_run_in_which_nobody_came_has_no_figure_to_try(traced, monkeypatch, ca
         audit_command, "simulate", lambda *_, **__: made().assign(counted=(("round", "client"), [[False] * 10]))
     )
     assert call(monkeypatch, "dp_fedavg", "--sampling-rate", 0.1, "--noise-multiplier", 1) == 2
-    assert "seed must be of a run in which an upload is counted, which eps is about, got 0" in capsys.readouterr().err
+    assert "seed must be of a run in which an upload is counted, whose eps is tried, got 0" in capsys.readouterr().err
 
 
 def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path):
