@@ -75,7 +75,7 @@ def ledger(
     _validate.integer(at_least=0, colluding=colluding)
     if not 0 < delta < 1:
         raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")
-    run, count = run_alone(run), processes.on_host(data.count)
+    run, count = run_alone(run), np.asarray(processes.on_host(data.count))
     if not run.sizes["round"]:
         raise ValueError("run must have a round, got none")
     if colluding >= run.sizes["client"]:

@@ -56,7 +56,7 @@ def test_a_pool_says_as_much_as_arrays():
         raise OSError("not asked for")
 
     algorithm = private(sampling_rate=0.5)
-    run, pool = planned(algorithm, KEY, PARAMS, DATA, ROUNDS), Pool(fetch, np.asarray(DATA.count))
+    run, pool = planned(algorithm, KEY, PARAMS, DATA, ROUNDS), Pool(fetch, DATA.count.tolist())  # pyright: ignore
     assert ledger(algorithm, run, pool, delta=DELTA)[0].proved.epsilon > 0
     there = epsilon_by_round(algorithm, run, pool, delta=DELTA)
     np.testing.assert_array_equal(there, by_round(algorithm))
