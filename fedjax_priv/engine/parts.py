@@ -63,24 +63,6 @@ _ARGUMENTS = {
 }
 
 
-def check_direction(made: Any, d: int, state: PyTree) -> tuple[Any, PyTree]:
-    """Checks what the `apply` of an aggregator returned in a round that began with `state`.
-
-    Raises:
-      ValueError: it is no pair, the direction has another shape than `[d]`, or the next state has other arrays.
-    """
-    if not isinstance(made, tuple) or len(made) != 2:
-        raise ValueError(f"aggregate must return a pair, a direction [d] and its state, got {_validate.made(made)}")
-    if (shape := jnp.shape(made[0])) != (d,):
-        raise ValueError(f"aggregate must return a direction of shape ({d},), one number per parameter, got {shape}")
-    arrays = lambda tree: jax.tree.map(lambda a: f"{jnp.result_type(a)}{[*jnp.shape(a)]}", tree)
-    after = [made[1].counted, made[1].lost] if isinstance(made[1], base.Kept) else [made[1]]
-    for one in after:
-        if (got := arrays(one)) != (old := arrays(state)):
-            raise ValueError(f"aggregate must return a state of the arrays of its init, {old}, got {got}")
-    return made
-
-
 def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> base.Combine:
     """How uploads become rows.
 

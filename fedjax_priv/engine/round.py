@@ -25,7 +25,6 @@ from fedjax_priv.engine.parts import (
     Parts,
     check_clients,
     check_cohort,
-    check_direction,
     check_lies,
     check_params,
     check_size,
@@ -35,6 +34,7 @@ from fedjax_priv.engine.parts import (
     combine_of,
     lists_of,
 )
+from fedjax_priv.engine.returned_by_parts import check_bools, check_direction, check_received
 from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
@@ -165,8 +165,8 @@ def _step(
     told = told_by(parts.aggregate, state.aggregate)
     start = base.Told(state.params, told) if told else models
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
-    sums, uploaded = uploads(parts, keys, state._replace(params=start), data, who, private, public)
-    received = parts.channel.receive(keys["receive"], parts.combine.lower(sums))
+    sums, uploaded = uploads(parts, keys, state, start, data, who, private, public)
+    received = _receive(parts, keys["receive"], parts.combine.lower(sums))
     header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)
     rows = parts.layers.decode(header, public, received)
     groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
@@ -194,15 +194,22 @@ def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: Array
     return parts.cohort.apply(named(jax.random.fold_in(key, round), "cohort"), state, round, count)
 
 
+def _receive(parts: Parts, key: base.Key, sums: base.Received) -> base.Received:
+    with calling("channel.receive", value=sums.value):
+        return check_received("channel.receive", parts.channel.receive(key, sums))
+
+
 def _open_secrets(
     parts: Parts, key: base.Key, who: base.Cohort, private: PyTree, public: PyTree, uploaded: Uploaded
 ) -> tuple[PyTree, PyTree]:
     """What the survivors who are still there disclose, and how many bits that takes."""
-    online = parts.channel.respond(key, uploaded.alive, who)
+    alive = uploaded.alive
+    with calling("channel.respond", alive=alive):
+        online = check_bools("channel.respond", "online", parts.channel.respond(key, alive, who), alive.size) & alive
     disclose = parts.layers.disclose
     if parts.lying_server is not None and parts.lying_server.lists is not None:
-        disclose = functools.partial(disclose, lists=lists_of(parts.lying_server, uploaded.alive, who))
-    return disclose(private, public, uploaded.sent.clear, uploaded.alive, online)
+        disclose = functools.partial(disclose, lists=lists_of(parts.lying_server, alive, who))
+    return disclose(private, public, uploaded.sent.clear, alive, online)
 
 
 def _descend(

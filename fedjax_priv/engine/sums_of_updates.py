@@ -37,9 +37,17 @@ def _without_rows(parts: Parts) -> tuple[Any, Any, Any, Any]:
 
 
 def train_and_sum(
-    parts: Parts, keys: Mapping[str, Key], state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
+    parts: Parts,
+    keys: Mapping[str, Key],
+    state: RoundState,
+    start: PyTree,
+    data: PyTree,
+    who: Cohort,
+    private: PyTree,
+    public: PyTree,
 ) -> tuple[PyTree, Uploaded]:
     """As `train_and_upload`; but clients that are not selected do not train, and their loss is 0."""
+    del state  # of clients: they have none
     n = who.client.size
     count = math.ceil(n / CHUNK)
     size = math.ceil(n / count)
@@ -47,7 +55,7 @@ def train_and_sum(
     chunks = lambda a: _split(a[selected_first], count, size)
     sums, uploaded = over_clients(
         functools.partial(_sum_of_chunk, parts, keys, private),
-        (state.params, public),
+        (start, public),
         jax.tree.map(chunks, (who, rows_of(who, data))),
         row_bytes=1,
         block=1,
@@ -78,7 +86,7 @@ def _sum_of_chunk(
         size = jax.eval_shape(updates.weighted_sum, updates.norm, who.selected).size
         update = Scaled(updates.norm, jnp.ones_like(updates.norm), size)
         update, carried, sent = scale(keys["encode"], private, public, update, who)
-        alive = arrivals(keys["transmit"], who)
+        alive = arrivals(keys["transmit"], who) & who.selected
         total = updates.weighted_sum(update.factor, alive & (update.factor != 0))
         uploaded = Uploaded((), carried, loss, by_client(sent, loss, who), alive, ())
         return lift_sum(total, alive.sum(dtype=jnp.int32)), uploaded

@@ -7,15 +7,16 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
-from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
 from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.live_bytes import live_bytes
 from fedjax_priv.engine.parts import Parts
+from fedjax_priv.engine.returned_by_parts import check_carried, check_training, check_transmitted
 from fedjax_priv.status import Status
 
 
@@ -37,14 +38,23 @@ class Uploaded(NamedTuple):
 
 
 def train_and_upload(
-    parts: Parts, keys: Mapping[str, Key], state: RoundState, data: PyTree, who: Cohort, private: PyTree, public: PyTree
+    parts: Parts,
+    keys: Mapping[str, Key],
+    state: RoundState,
+    start: PyTree,
+    data: PyTree,
+    who: Cohort,
+    private: PyTree,
+    public: PyTree,
 ) -> tuple[PyTree, Uploaded]:
-    """The sum of all lifted uploads that arrived, and what each client did; `state.params` is what it is given."""
-    shared = state.params, public
+    """The sum of all lifted uploads that arrived, and what each client did; `start` is what each is given."""
+    shared = start, public
     memory, mine = rows_of(who, (state.memory, data))
     open_block = parts.placement.block is None
-    held = bytes_of_training(parts.local, keys["local"], memory, state.params, mine, who) if open_block else 0
-    train, upload = functools.partial(_train, parts, keys), functools.partial(_upload, parts, keys)
+    held = bytes_of_training(parts.local, keys["local"], memory, start, mine, who) if open_block else 0
+    d, of_layers = jax.eval_shape(lambda state: (ravel_pytree(state.params)[0], state.layers), state)
+    train = functools.partial(_train, parts, keys, d.size)
+    upload = functools.partial(_upload, parts, keys, of_layers)
     spread = functools.partial(
         over_clients,
         shared=shared,
@@ -66,6 +76,7 @@ def bytes_of_training(local: Local, key: Key, memory: PyTree, params: PyTree, da
 def _train(
     parts: Parts,
     keys: Mapping[str, Key],
+    d: int,
     shared: tuple,
     valid: Array,
     who: Cohort,
@@ -76,18 +87,14 @@ def _train(
     params, _ = shared
     with calling("local.apply", params=params, examples=data.examples):
         made = parts.local.apply(keys["local"], memory, params, data, who)
-    _validate.returned(3, "updates [b, d], memory, losses [b]", **{"local.apply": made})
-    update, memory, loss = made
-    b = who.client.shape[0]
-    for rows, name, ndim in ((update, "updates [b, d]", 2), (loss, "losses [b]", 1)):
-        if not hasattr(rows, "dtype") or rows.ndim != ndim or rows.shape[0] != b:
-            raise ValueError(f"local.apply must return {name} with b = {b}, got {_validate.made(rows)}")
+    update, memory, loss = check_training(made, who.client.size, d, memory)
     return who._replace(selected=who.selected & valid), memory, private, loss, update
 
 
 def _upload(
     parts: Parts,
     keys: Mapping[str, Key],
+    of_layers: PyTree,
     shared: tuple,
     who: Cohort,
     memory: PyTree,
@@ -96,10 +103,12 @@ def _upload(
     update: Array,
 ) -> tuple[PyTree, Uploaded]:
     _, public = shared
-    y, carried, sent = parts.layers.encode(keys["encode"], private, public, update, who)
+    x, carried, sent = parts.layers.encode(keys["encode"], private, public, update, who)
+    check_carried(carried, who.client.size, of_layers)
     sent = by_client(sent, loss, who)
-    x = y
-    y, arrived = parts.channel.transmit(keys["transmit"], x, who)
+    with calling("channel.transmit", y=x):
+        made = parts.channel.transmit(keys["transmit"], x, who)
+    y, arrived = check_transmitted(made, who)
     if parts.channel.measure:
         measured = dict(sent.measured)
         sent = sent._replace(measured=measured | dict(parts.channel.measure(x, y, who, measured)))

@@ -25,6 +25,7 @@ from fedjax_priv.base import (
     Stated,
 )
 from fedjax_priv.engine.calls import calling
+from fedjax_priv.engine.returned_by_parts import check_received
 from fedjax_priv.keys import each_named
 
 
@@ -144,13 +145,6 @@ def _encoded(name: str, made: Any, cohort: Cohort) -> tuple:
     return made
 
 
-def _decoded(name: str, made: Any) -> Received:
-    if not isinstance(made, Received):
-        example = "such as received._replace(value=...)"
-        raise ValueError(f"{name}.decode must return a Received, {example}, got {_validate.made(made)}")
-    return made
-
-
 def stack(**layers: Layer) -> Layer:
     """Clients encode from the first layer to the last, the server decodes from the last to the first.
 
@@ -234,7 +228,7 @@ def stack(**layers: Layer) -> Layer:
         for name in reversed(layers):
             with calling(f"{name}.decode", value=received.value):
                 made = layers[name].placed(placement).decode(header[name], public[name], received)
-            received = _decoded(name, made)
+            received = check_received(f"{name}.decode", made)
         return received
 
     encode = functools.partial(down, "encode")

@@ -12,7 +12,8 @@ import pytest
 from fedjax_priv import aggregators, attacks, channels, clients, layers, losses, metrics, models, sweep, systems
 from fedjax_priv._validate import function, part
 from fedjax_priv.base import Aggregator, Channel, ClientData, Kept, Local
-from fedjax_priv.engine.parts import check_direction, check_types
+from fedjax_priv.engine.parts import check_types
+from fedjax_priv.engine.returned_by_parts import check_direction
 from fedjax_priv.runs import checks
 from helpers import cohort_of, refuses, towards_target
 
