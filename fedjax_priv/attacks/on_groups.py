@@ -100,7 +100,7 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
 
 def before_groups(search: Callable[[Respond], Attack], rule: Aggregator, num_groups: int, *, draws: int = 16) -> Attack:
     """A searched attack on updates by clients who move before groups are drawn: the mean distance over `draws` random
-    groupings counts.
+    groupings counts, and over what the rule draws for each.
 
     Args:
       search: from the server's defence to the attack: `optimal_foe`, `optimal_alie`, or `furthest` on a line.
@@ -125,14 +125,16 @@ def before_groups(search: Callable[[Respond], Attack], rule: Aggregator, num_gro
         there = honest | byzantine
         draw = lambda key: _grouping(key, there, num_groups)
         groups = jax.vmap(draw)(jax.random.split(named(key, "groups"), draws))
+        keys = jax.random.split(named(key, "rule"), draws)
 
         def respond(rows: Float[Array, "n d"]) -> Float[Array, "k d"]:
-            def one(group: Int[Array, " n"]) -> Float[Array, " d"]:
+            def one(drawn: tuple[Int[Array, " n"], Key]) -> Float[Array, " d"]:
+                group, key = drawn
                 number = jax.ops.segment_sum(there.astype(jnp.int32), group, num_groups)
                 sums = jax.ops.segment_sum(only_rows(there, rows), group, num_groups)
-                return rule(sums / jnp.maximum(number, 1).astype(rows.dtype)[:, None], number > 0)
+                return rule(sums / jnp.maximum(number, 1).astype(rows.dtype)[:, None], number > 0, key=key)
 
-            return jax.lax.map(one, groups)
+            return jax.lax.map(one, (groups, keys))
 
         return search(respond)(named(key, "search"), updates, honest, byzantine)
 

@@ -24,6 +24,8 @@ _GROUP_ATTACK = _choice("group_attack", ATTACKS, SEARCHED)
 _GROUP_ATTACK_OR_SEARCH = _choice("group_attack", ATTACKS)
 _COORDINATE_ATTACK = _choice("coordinate_attack", COORDINATE_ATTACKS)
 _FIELD_ATTACK = _choice("field_attack", FIELD_ATTACKS)
+_DRAWS = 16
+"""Buckets on which a search tries each factor."""
 ATTACK_OPTIONS = ("attack", "group_attack", "field_attack", "coordinate_attack")
 
 _DEFAULT_RULE = {"compose": "mean"}
@@ -106,10 +108,8 @@ def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
 
 
 def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.Attack | None:
-    name = values[choice.name]
-    if name in SEARCHED and values["pre_aggregate"] == "bucketing":
-        raise ValueError(f"pre_aggregate must not be bucketing with {choice.name} {name}, which cannot know its groups")
-    searched = {name: functools.partial(ATTACKS[name], rule) for name in SEARCHED}
+    draws = _DRAWS if values["pre_aggregate"] == "bucketing" else 1
+    searched = {name: functools.partial(ATTACKS[name], rule, draws=draws) for name in SEARCHED}
     return _made(choice.name, {**ATTACKS, **searched}, values, choice.arguments(values))
 
 

@@ -152,6 +152,25 @@ def test_before_groups_are_drawn_the_mean_over_draws_counts():
     assert set(hits.tolist()) == {0.0, 0.5} and abs((hits > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 400)
 
 
+def test_before_groups_are_drawn_each_draw_of_the_rule_counts():
+    """Of a rule that returns the first row or, as often, zero: half as many hits, for the same groupings."""
+    coin = lambda key, row: jnp.where(jax.random.bernoulli(key), row, 0)
+    first = Aggregator(lambda d: (), lambda key, state, received: (coin(key, received.value[0]), state))
+    x, honest = jnp.zeros((8, 3)), jnp.arange(8) >= 1
+    reached = []
+
+    def search(respond):
+        def attack(key, updates, honest, byzantine):
+            reached.append(respond(jnp.where(byzantine[:, None], 1.0, updates)))
+            return jnp.zeros((1, 3))
+
+        return attack
+
+    before_groups(search, first, 4, draws=400)(KEY, x, honest, ~honest)
+    hits = np.asarray(reached[0])[:, 0]
+    assert set(hits.tolist()) == {0.0, 0.5} and abs((hits > 0).mean() - 0.125) < 5 * np.sqrt(0.125 * 0.875 / 400)
+
+
 # In systems
 
 BUFFERED, S = 16, 2

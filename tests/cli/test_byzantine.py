@@ -179,9 +179,14 @@ def test_what_would_be_ignored_is_refused():
         parts(pre_aggregate="clipping", pre_aggregate_radius=-1.0)
     with pytest.raises(ValueError, match="^attack optimal_alie: ddof must be"):
         parts(attack="optimal_alie", attack_ddof=2)
-    with pytest.raises(ValueError, match="^pre_aggregate must not be bucketing with attack optimal_foe, "):
-        parts(pre_aggregate="bucketing", pre_aggregate_size=2, attack="optimal_foe")
-    with pytest.raises(ValueError, match="^pre_aggregate must not be bucketing with group_attack optimal_alie, "):
-        parts(systems.share, pre_aggregate="bucketing", pre_aggregate_size=2, group_attack="optimal_alie")
     with pytest.raises(ValueError, match="^pre_aggregate_size must be given with pre_aggregate bucketing$"):
         parts(pre_aggregate="bucketing")
+
+
+@pytest.mark.parametrize(("system", "name"), [(systems.robust_fedavg, "attack"), (systems.share, "group_attack")])
+def test_a_search_against_buckets_tries_each_factor_on_sixteen_draws(system, name):
+    made = parts(system, pre_aggregate="bucketing", pre_aggregate_size=2, **{name: "optimal_foe"})
+    key, honest = jax.random.key(3), jnp.arange(len(ROWS)) >= 2
+    expected = attacks.optimal_foe(made["aggregate"], draws=16)(key, ROWS, honest, ~honest)
+    np.testing.assert_array_equal(made[name](key, ROWS, honest, ~honest), expected)
+    assert np.isfinite(expected).all() and np.abs(expected).max() > 0

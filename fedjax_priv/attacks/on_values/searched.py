@@ -19,6 +19,7 @@ from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.row_coordinates import coordinates
 from fedjax_priv.engine.row_norms import norms
+from fedjax_priv.keys import named
 
 Respond = Callable[[Float[Array, "n d"]], Float[Array, "*k d"]]
 """The server's defence, a rule or a function: from all updates to the direction, or to those of `k` draws, whose mean
@@ -35,7 +36,7 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
     Args:
       respond: the server's defence, a rule or a function `[n, d] -> [d]`; Byzantine rows hold the attack, and rows of
         clients that take no part in the round are NaN, which a rule leaves out.
-      **search: `evals`, `start`, `step` and `ratio` of `furthest`; the defaults are ByzFL's.
+      **search: `evals`, `start`, `step`, `ratio` and `draws` of `furthest`; the defaults are ByzFL's.
 
     Raises:
       ValueError: an argument is out of range.
@@ -77,13 +78,23 @@ def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: A
 
 
 def furthest(
-    respond: Respond, line: Line, *, evals: int = 20, start: float = 0.0, step: float = 10.0, ratio: float = 0.8
+    respond: Respond,
+    line: Line,
+    *,
+    evals: int = 20,
+    start: float = 0.0,
+    step: float = 10.0,
+    ratio: float = 0.8,
+    draws: int = 1,
 ) -> Attack:
     """Of the factors that ByzFL's line search tries, the one for which ||respond - honest mean|| is largest.
 
     From `start`, the step doubles as long as the distance grows. After the first step that does not increase it, each
     step, taken or not, is `ratio` times the one before. The search only goes up, so it may step over the worst factor:
     the harm it finds is a lower bound. A smaller `step` and a `ratio` nearer to 1 look closer.
+
+    The attackers don't know what a rule will draw, such as the buckets of `bucketing`: they try it on draws of their
+    own, the same for all factors.
 
     Args:
       respond: the server's defence, as in `optimal_foe`.
@@ -92,9 +103,10 @@ def furthest(
       start: first factor, >= 0.
       step: first step, > 0.
       ratio: in (0, 1).
+      draws: draws of a rule on which each factor is tried; their mean distance counts.
 
     Raises:
-      ValueError: an argument is out of range.
+      ValueError: an argument is out of range, or `draws` is above 1 where `respond` is no rule.
 
     Examples:
       >>> updates = jnp.array([[1.0], [3.0], [5.0], [0.0]])
@@ -110,19 +122,23 @@ def furthest(
     _validate.non_negative(start=start)
     _validate.positive(step=step)
     _validate.fraction(below_one=True, above_zero=True, ratio=ratio)
-    turns = isinstance(respond, Aggregator) and respond.equivariant
+    _validate.integer(draws=draws)
+    is_rule = isinstance(respond, Aggregator)
+    if draws > 1 and not is_rule:
+        raise ValueError(f"draws must be 1 where respond is a function, which may return those of k draws, got {draws}")
+    turns = is_rule and respond.equivariant
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "1 d"]:
-        del key
         base, slope = line(updates, honest)
         rows, *ends = _shortened(updates, honest, base, slope) if turns else (updates, base, slope)
         present = rows_where(honest | byzantine, rows, jnp.full((), jnp.nan, rows.dtype))
         mean = honest_mean(rows, honest)
 
         def distance(factor: Array) -> Array:
-            found = respond(rows_where(byzantine, ends[0] + factor * ends[1], present))
+            attacked = rows_where(byzantine, ends[0] + factor * ends[1], present)
+            found = _directions(respond, key, draws, attacked) if is_rule else respond(attacked)
             return norms(jnp.atleast_2d(found) - mean).mean()
 
         def search(state: tuple, _: None) -> tuple[tuple, None]:
@@ -139,6 +155,14 @@ def furthest(
         return base + best * slope
 
     return attack
+
+
+def _directions(rule: Aggregator, key: Key, draws: int, rows: Float[Array, "n d"]) -> Float[Array, "*k d"]:
+    """What a rule makes of rows, by its draws."""
+    own = named(key, "respond")
+    if draws == 1:
+        return rule(rows, key=own)
+    return jax.lax.map(lambda key: rule(rows, key=key), jax.random.split(own, draws))
 
 
 def _shortened(

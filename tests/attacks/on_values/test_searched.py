@@ -10,6 +10,7 @@ import pytest
 from fedjax_priv import aggregators
 from fedjax_priv.attacks import alie, foe, optimal_alie, optimal_foe
 from fedjax_priv.base import Aggregator
+from fedjax_priv.keys import named
 from helpers import refuses
 
 N, D = 11, 7
@@ -130,6 +131,8 @@ test_bad_arguments = refuses(
     ({"step": 0.0}, "step must be a finite number > 0, got 0.0"),
     ({"ratio": 1.0}, "ratio must be a number in (0, 1), got 1.0"),
     ({"sign": 2}, "sign must be one of -1, 1, got 2"),
+    ({"draws": 0}, "draws must be an integer >= 1, got 0"),
+    ({"draws": 2}, "draws must be 1 where respond is a function, which may return those of k draws, got 2"),
     whole=True,
 )
 
@@ -197,3 +200,36 @@ def test_what_is_made_of_parts_turns_if_all_parts_do():
     assert not aggregators.in_sketch(aggregators.mean(), 7, 3).equivariant
     assert not aggregators.on_coordinates(aggregators.mean(), 7).equivariant
     assert not aggregators.from_host(lambda rows: rows.mean(0)).equivariant
+
+
+BUCKETS = aggregators.pre_aggregated(aggregators.bucketing(2), aggregators.trimmed_mean(2))
+CLOSE = {"evals": 12, "step": 1.0}
+
+
+@pytest.mark.parametrize("draws", [1, 8])
+@pytest.mark.parametrize("make", [optimal_foe, optimal_alie])
+def test_a_rule_that_draws_is_tried_on_draws_of_the_attackers_own(make, draws):
+    """It is what a function to the directions of these draws is searched for."""
+    own, honest = named(KEY, "respond"), jnp.asarray(MASKS[0])
+    keys = jax.random.split(own, draws) if draws > 1 else own[None]
+    of_draws = lambda rows: jax.vmap(lambda key: BUCKETS(rows, key=key))(keys)
+    given = KEY, jnp.asarray(UPDATES), honest, ~honest
+    found = jax.jit(make(BUCKETS, draws=draws, **CLOSE))(*given)
+    np.testing.assert_allclose(found, jax.jit(make(of_draws, **CLOSE))(*given), rtol=1e-5)
+
+
+def test_more_draws_find_what_is_worse_on_draws_that_nobody_has_seen():
+    """Harm on 200 other draws, in the mean over 20 attackers."""
+    honest, fresh = jnp.asarray(MASKS[0]), jax.random.split(jax.random.key(9), 200)
+
+    @jax.jit
+    def harm(rows):
+        found = jax.vmap(lambda key: BUCKETS(jnp.where(honest[:, None], UPDATES, rows), key=key))(fresh)
+        return jnp.linalg.norm(found - UPDATES[MASKS[0]].mean(0)[None], axis=1).mean()
+
+    def of(draws):
+        attack = jax.jit(optimal_foe(BUCKETS, draws=draws, **CLOSE))
+        keys = jax.random.split(KEY, 20)
+        return np.mean([harm(attack(key, jnp.asarray(UPDATES), honest, ~honest)) for key in keys])
+
+    assert of(32) > of(1) > 0
