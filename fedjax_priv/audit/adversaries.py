@@ -8,17 +8,14 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from fedjax_priv.audit.coalitions import left_of_updates
 from fedjax_priv.audit.readings import Reading, Toward
+from fedjax_priv.audit.whole_uploads import upload_of
 from fedjax_priv.audit.worlds import Score, Seen
-from fedjax_priv.base import View
 from fedjax_priv.clients.bounded_updates import CLIP
-from fedjax_priv.crypto import field
 from fedjax_priv.layers.blind_combining import turned
-from fedjax_priv.layers.sparsification import Sparse
 
 
 def moved(seen: Seen) -> Float[Array, " d"]:
@@ -32,10 +29,10 @@ def direction(seen: Seen) -> Float[Array, " d"]:
     return jnp.where(seen.info.status == 0, seen.info.direction, 0.0)
 
 
-def upload(seen: Seen, client: int = 0) -> Float[Array, " d"]:
-    """The upload of a client that travelled in the clear; 0 if it is not in the round."""
+def upload(seen: Seen, client: int = 0, *, dense: bool = False) -> Float[Array, " d"]:
+    """The upload of a client that travelled in the clear; 0 if it is not in the round. `dense`: see `upload_of`."""
     here = seen.info.client == client
-    row = upload_of(seen.info.observed, jnp.argmax(here), seen.info.direction.size)
+    row = upload_of(seen.info.observed, jnp.argmax(here), seen.info.direction.size, dense=dense)
     return jnp.where(here.any(), row, 0.0)
 
 
@@ -82,18 +79,6 @@ def coalition(toward: Toward, colluding: int) -> Score:
 def uploads(toward: Toward, client: int = 0) -> Score:
     """A server that sees each upload: the upload of the client with the canary."""
     return lambda seen: toward(seen.before) @ upload(seen, client)
-
-
-def upload_of(view: View, place: ArrayLike, num_params: int) -> Float[Array, " d"]:
-    """An upload that travelled in the clear, as numbers: floats, some coordinates, or grid points of a field."""
-    sent = view.uploads
-    if isinstance(sent, Sparse):
-        row = jnp.zeros(num_params).at[sent.position[place]].set(sent.value[place], mode="drop")
-    elif sent.dtype == jnp.uint32:
-        row = field.to_signed(sent[place])[:num_params].astype(jnp.float32)
-    else:
-        row = sent[place, :num_params]
-    return row
 
 
 def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: float) -> Reading:

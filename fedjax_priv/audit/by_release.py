@@ -1,5 +1,6 @@
 """How a release is audited: what its adversaries read, and how long a canary must be, from one table."""
 
+import functools
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Literal, NamedTuple
@@ -14,7 +15,6 @@ from fedjax_priv.audit.crafted_canaries import Training
 from fedjax_priv.audit.readings import Reading, along
 from fedjax_priv.audit.worlds import Make, Seen
 from fedjax_priv.base import ClientData, Local, Release
-from fedjax_priv.crypto.sketch import Projection
 from fedjax_priv.losses import Loss
 from fedjax_priv.systems import releases
 
@@ -56,10 +56,17 @@ def _clear(**_: Any) -> list[Reading]:
 
 def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, colluding: int, **_: Any) -> list[Reading]:
     """What the server makes of the sums, or what is left of noisy sums for this view."""
-    if not isinstance(release.noise, releases.DistributedNoise):
+    if isinstance(release.noise, releases.NoisyUploads):
+        return _noisy()
+    if release.noise is None:
         return [along(adversaries.direction)]
     whole = [along(adversaries.direction)] if view == "server" else []
     return whole + [along(left) for left in left_of_field(_known(view, colluding), release.noise.bits)]
+
+
+def _noisy(**_: Any) -> list[Reading]:
+    """An upload alone, since its noise must suffice, beside another, and what is made of all."""
+    return [along(adversaries.upload), along(_beside_another), along(adversaries.direction)]
 
 
 def _sparse(*, release: releases.SparseSum, **_: Any) -> list[Reading]:
@@ -101,19 +108,15 @@ def _received(seen: Seen) -> Array:
     return seen.info.observed.received.value[0]
 
 
-def _beside_another(seen: Seen) -> Array:
+def _beside_another(seen: Seen, dense: bool = False) -> Array:
     """The upload of client 0 less that of the last client, which has power where they draw the same noise."""
-    return adversaries.upload(seen) - adversaries.upload(seen, seen.info.client.size - 1)
+    last = seen.info.client.size - 1
+    return adversaries.upload(seen, dense=dense) - adversaries.upload(seen, last, dense=dense)
 
 
 def _sketched(*, release: releases.SketchedUploads, **_: Any) -> list[Reading]:
-    """The upload, taken back to the coordinates of the update."""
-
-    def taken_back(seen: Seen) -> Array:
-        by = Projection(seen.info.direction.size, release.k, release.dense)
-        return by.back(seen.info.observed.public["sketch"], adversaries.upload(seen))
-
-    return [along(taken_back)]
+    """The upload, taken back to the coordinates of the update, also beside another."""
+    return [along(functools.partial(of, dense=release.dense)) for of in (adversaries.upload, _beside_another)]
 
 
 def _steps(*, release: releases.LocalNoise, view: str, colluding: int, **_: Any) -> list[Reading]:
@@ -127,7 +130,7 @@ def _central(**_: Any) -> list[Reading]:
 
 PLANS: Mapping[type, Plan] = {
     NoneType: Plan(_clear),
-    releases.NoisyUploads: Plan(_central, lambda release, heard: float(release.clip)),
+    releases.NoisyUploads: Plan(_noisy, lambda release, heard: float(release.clip)),
     releases.Sum: Plan(_sum, _sum_clip),
     releases.SparseSum: Plan(_sparse, _sum_clip),
     releases.ThresholdedSum: Plan(lambda **_: [along(adversaries.direction)]),

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv.audit.readings import Vector
+from fedjax_priv.audit.whole_uploads import on_all_coordinates
 from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import centred
@@ -63,12 +64,10 @@ def _colluders(seen: Seen, there: Array, colluding: int) -> Bool[Array, " n"]:
 
 def _field_rows(seen: Seen) -> tuple[Array, Array]:
     """Uploads on all coordinates, and who is in the group of client 0 and arrived."""
-    view, d = seen.info.observed, seen.info.direction.size
+    view, group = seen.info.observed, seen.who.group
     rows = field.to_signed(view.uploads).astype(jnp.float32)
-    if "conspar" in view.header:
-        rows = jnp.zeros((len(rows), d)).at[:, view.header["conspar"]].set(rows, mode="drop")
-    group = seen.who.group
-    return rows[:, :d], view.alive & (group == group[jnp.argmax(seen.who.client == 0)])
+    rows = on_all_coordinates(view, rows, seen.info.direction.size)
+    return rows, view.alive & (group == group[jnp.argmax(seen.who.client == 0)])
 
 
 def _rotated_back(bits: int, seen: Seen) -> tuple[Array, Array]:

@@ -28,11 +28,8 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
       >>> send = stack(mean=public_weighted_mean(), cut=common_coordinates(1000, 50), send=plain())
     """
 
-    def coordinates(seed: UInt32[Array, "2"]) -> Int32[Array, " k"]:
-        return random_coordinates(jax.random.wrap_key_data(seed, impl="threefry2x32"), num_params, k)
-
     def choose(key: Key, seed: Array, v: Array, client: Array) -> Array:
-        return jnp.broadcast_to(coordinates(seed), (client.size, k))
+        return jnp.broadcast_to(announced(seed, num_params, k), (client.size, k))
 
     own = sparsifier(num_params, k, error_feedback, choose, unbiased=True)
 
@@ -49,6 +46,11 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
         del header
         sums = received.value
         rows = jnp.zeros((len(sums), num_params), sums.dtype)
-        return received._replace(value=rows.at[:, coordinates(seed)].set(sums))
+        return received._replace(value=rows.at[:, announced(seed, num_params, k)].set(sums))
 
     return own._replace(advertise=advertise, encode=encode, decode=decode)
+
+
+def announced(seed: UInt32[Array, "2"], num_params: int, k: int) -> Int32[Array, " k"]:
+    """The coordinates of a round, from the seed that the server announces."""
+    return random_coordinates(jax.random.wrap_key_data(seed, impl="threefry2x32"), num_params, k)

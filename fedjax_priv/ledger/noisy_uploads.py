@@ -19,7 +19,8 @@ def entries(release: NoisyUploads, question: Question) -> list[Entry]:
     """The entry for whoever sees every upload of a client."""
     if not release.noise_variance:
         return [no_guarantee(WHO, ADJACENT, "updates are clipped and no noise is added")]
-    taken, which = np.unique(rounds_taken(question.run, question.count.size), return_inverse=True)
+    each = rounds_taken(question.run, question.count.size)
+    taken, which = np.unique(each, return_inverse=True)
 
     def figure(distance: float) -> Figure:
         sensitivity = distance * float(release.clip) / np.sqrt(float(release.noise_variance)) * np.sqrt(taken)
@@ -28,4 +29,5 @@ def entries(release: NoisyUploads, question: Question) -> list[Entry]:
     zeros = worst(figure(1.0))
     note = f"zero-out: eps {zeros:.4g} where the other input is that it sends noise alone"
     note += "; it sees sums only, and so less" if release.masked else ""
-    return [Entry(WHO, ADJACENT, none("no paper adds noise to these uploads"), figure(2.0), note)]
+    claimed, always = none("no paper adds noise to these uploads"), (each == question.run.sizes["round"]).all()
+    return [Entry(WHO, ADJACENT, claimed, figure(2.0), note, gaussian=bool(always))]

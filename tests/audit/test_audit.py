@@ -33,9 +33,10 @@ from fedjax_priv.audit import (
     two_worlds,
     uploads,
 )
-from fedjax_priv.audit.adversaries import stood_still, upload_of, what_happened
+from fedjax_priv.audit.adversaries import stood_still, what_happened
 from fedjax_priv.audit.by_release import PLANS
 from fedjax_priv.audit.canaries import no_samples
+from fedjax_priv.audit.whole_uploads import upload_of
 from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.base import ClientData, View
 from fedjax_priv.channels import constant

@@ -16,10 +16,11 @@ from fedjax_priv.channels import constant
 from fedjax_priv.clients import batch_gradients, local_sgd, local_training
 from fedjax_priv.clients.ghost_norms import outer_products, sample_gradients
 from fedjax_priv.engine import row_norms
-from fedjax_priv.layers import analog_alignment, clipping, noise_skellam, plain_field
+from fedjax_priv.layers import analog_alignment, clipping, noise_gaussian, noise_skellam, plain_field
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.ledger.entry import Figure, none
-from fedjax_priv.systems import _distributed_noise, dp_sgd, secagg, wireless
+from fedjax_priv.systems import _distributed_noise, compose, dp_sgd, secagg, wireless
+from fedjax_priv.systems.composition import parts as composed_parts
 from fedjax_priv.systems.over_the_air import analog_uploads
 from fedjax_priv.theory import gaussian
 
@@ -34,6 +35,11 @@ CAUGHT = {
         "none on the last coordinate": ("server",), "one key for all clients": ("server",),
         "the same every round": ("server",), "clipped by the largest entry": ("server",),
         "opposite every other round": ("server",),
+    },
+    "uploads": {
+        "sound": (), "none on one coordinate": ("server",), "one key for all clients": ("server",),
+        "none of the canary client": ("server",), "the same every round": ("server",),
+        "clipped by the largest entry": ("server",),
     },
     "sum": {
         "sound": (), "none on one coordinate": EVERY, "one key for all clients": ("device", "everybody"),
@@ -109,11 +115,13 @@ def norms(rows, real=row_norms.norms):
 def switches():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(analog_alignment, "plus_gaussian", plus_gaussian)
+        patch.setattr(noise_gaussian, "plus_gaussian", plus_gaussian)
         patch.setattr(noise_skellam, "per_client", per_client)
         patch.setattr(local_training, "with_noise", with_noise)
         for module in (outer_products, sample_gradients):
             patch.setattr(module, "norms", norms)
         patch.setattr(analog_uploads, "clip_to", clip)
+        patch.setattr(composed_parts, "clip_to", clip)
         patch.setattr(_distributed_noise, "clip_to", clip)
         yield
 
@@ -123,6 +131,18 @@ def on_links():
     make = lambda local, observe: wireless(
         local, clip=1.0, noise_variance=36.0, receiver_noise=1e-4, access="orthogonal", fading=constant(),
         observe=observe, mesh=None, block=CLIENTS,
+    )  # fmt: skip
+    local, data = sending(jnp.zeros((CLIENTS, PARAMS))), no_samples(CLIENTS)
+    system = make(local, None)
+    entries = ledger(system, run_of(), data, delta=DELTA)
+    return Subject(broken.rooted(make), local, LOSS, jnp.zeros(PARAMS), data, system.release), entries
+
+
+def of_uploads():
+    """Noise of each client, which the server averages in the clear."""
+    make = lambda local, observe: compose(
+        local, num_clients=CLIENTS, private="local", clip=1.0, noise_variance=36.0, observe=observe, mesh=None,
+        block=CLIENTS,
     )  # fmt: skip
     local, data = sending(jnp.zeros((CLIENTS, PARAMS))), no_samples(CLIENTS)
     system = make(local, None)
@@ -171,7 +191,7 @@ def in_training():
     return Subject(broken.rooted(make), training(LOSS), LOSS, params, data, release, training), entries
 
 
-SYSTEMS = {"links": on_links, "sum": in_a_sum, "training": in_training}
+SYSTEMS = {"links": on_links, "uploads": of_uploads, "sum": in_a_sum, "training": in_training}
 
 
 @pytest.fixture(scope="module")

@@ -30,6 +30,11 @@ def test_noise_of_each_client_is_a_gaussian_mechanism_in_every_round(rounds):
     (entry,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0), question)
     expected = [gaussian.epsilon(1e-5, 2 * 2.0 / 3.0 * np.sqrt(t)) for t in (2 * rounds, rounds, rounds, 0)]
     np.testing.assert_allclose(entry.proved.epsilon, expected, rtol=1e-12)
+    assert not entry.gaussian
+    (always,) = noisy_uploads.entries(
+        NoisyUploads(2.0, 9.0), question._replace(count=np.ones(1, int), run=run.isel(client=[0]))
+    )
+    assert always.gaussian and always.proved.epsilon == expected[0]
     (masked,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0, masked=True), question)
     assert np.array_equal(masked.proved.epsilon, entry.proved.epsilon) and masked.note != entry.note
     (silent,) = noisy_uploads.entries(NoisyUploads(2.0, 0.0), question)

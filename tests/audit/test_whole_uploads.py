@@ -1,0 +1,80 @@
+"""An upload that travels in the clear is read on all coordinates, whatever a composed system makes of it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv.audit.by_release import PLANS
+from fedjax_priv.audit.canaries import no_samples, sending
+from fedjax_priv.audit.worlds import Seen
+from fedjax_priv.crypto.sketch import Projection
+from fedjax_priv.systems import compose, robajol
+
+N, D, K = 4, 12, 5
+KEY = jax.random.key(2)
+UPDATES = np.random.default_rng(3).normal(size=(N, D)).astype(np.float32)
+LOCAL = {"private": "local", "clip": 100.0, "noise_variance": 1e-10}
+IN_FIELD = {"private": "field", "clip": 100.0, "noise_variance": 1e-4, "levels": 256.0}
+STACKS = {
+    "floats": LOCAL, "grid points": {**LOCAL, "secure": "field"}, "masked": {**LOCAL, "secure": "secagg"},
+    "pairs": {**LOCAL, "secure": "sparse_secagg", "weigh": "expected", "ratio": 0.9},
+    "enrolled": {**LOCAL, "secure": "enrolled"},
+    "own": {**LOCAL, "compress": "rand_k"}, "common": {**LOCAL, "compress": "common"},
+    "common, masked": {**LOCAL, "compress": "common", "secure": "secagg"},
+    "common, noise in the field": {**IN_FIELD, "compress": "common", "secure": "secagg"},
+    "proposed": {**LOCAL, "compress": "conspar", "alpha": 1.0},
+    "proposed, masked": {**LOCAL, "compress": "conspar", "alpha": 1.0, "secure": "secagg"},
+    "projected": {**LOCAL, "compress": "jl"}, "projected, masked": {**LOCAL, "compress": "jl", "secure": "secagg"},
+    "projected, no noise": {"compress": "jl"},
+}  # fmt: skip
+
+
+def seen_round(make, **choices):
+    """What an auditor sees of a round, and how the release is audited."""
+    data = no_samples(N)
+    system = make(
+        sending(jnp.asarray(UPDATES)), num_clients=N, num_params=D, observe=lambda view: view, mesh=None, **choices
+    )
+    state = system.init(KEY, jnp.zeros(D), data)
+    who, _ = system.draw(KEY, state.draw, state.round, data.count)
+    after, info = jax.jit(system.step)(KEY, state, data)
+    assert int(info.status) == 0
+    seen = Seen(state.params, after.params, info, jnp.asarray(UPDATES), who, jnp.int32(0))
+    about = {"release": system.release, "view": "everybody", "colluding": 0, "kind": "direction"}
+    readings = PLANS[type(system.release)].readings(**about)
+    return seen, [np.asarray(reading(seen, jnp.ones(D))[1]) for reading in readings]
+
+
+def projected_back(seen, update, dense=False):
+    """P'P of an update, from the matrix."""
+    by, seed = Projection(D, K, dense), seen.info.observed.public["sketch"]
+    matrix = np.asarray(by.project(seed, jnp.eye(D)), np.float64).T
+    return matrix.T @ matrix @ update
+
+
+def alike(a, b):
+    """The cosine of their angle."""
+    return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_one_reading_is_of_the_first_clients_upload_alone(name):
+    choices = STACKS[name]
+    if "compress" in choices:
+        choices = choices | {"k": 2 * N if choices["compress"] == "conspar" else K}
+    if choices.get("secure") not in (None, "field"):
+        choices = choices | {"elide": True}
+    seen, (found, *_) = seen_round(compose, **choices)
+    expected = projected_back(seen, UPDATES[0]) if choices.get("compress") == "jl" else UPDATES[0]
+    there = found != 0
+    assert there.sum() >= 3
+    assert alike(found[there], expected[there]) > 0.999 > 0.95 > alike(found[there], UPDATES[1][there])
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_projected_uploads_are_read_alone_and_beside_another(dense):
+    """What all clients share, such as one draw of noise, is in no difference."""
+    seen, (alone, beside) = seen_round(robajol, k=K, clip=100.0, noise_multiplier=1e-8, dense=dense)
+    np.testing.assert_allclose(alone, projected_back(seen, UPDATES[0], dense), atol=1e-4)
+    np.testing.assert_allclose(beside, projected_back(seen, UPDATES[0] - UPDATES[-1], dense), atol=1e-4)
