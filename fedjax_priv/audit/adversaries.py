@@ -37,7 +37,7 @@ def upload(seen: Seen, client: int = 0, *, dense: bool = False) -> Float[Array, 
 
 
 def own_update(seen: Seen) -> Float[Array, " d"]:
-    """The update of client 0, for one that sees every local step; 0 if it is not in the round."""
+    """The update of client 0, all steps together, for one that sees every local step; 0 if it is not in the round."""
     here = seen.who.client == 0
     return jnp.where(here.any(), seen.updates[jnp.argmax(here)], 0.0)
 

@@ -55,13 +55,14 @@ def _clear(**_: Any) -> list[Reading]:
 
 
 def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, colluding: int, **_: Any) -> list[Reading]:
-    """What the server makes of the sums, or what is left of noisy sums for this view."""
+    """What the server makes of the sums, or what is left of noisy sums for this view; an upload that travels alone."""
     if isinstance(release.noise, releases.NoisyUploads):
         return _noisy()
     if release.noise is None:
         return [along(adversaries.direction)]
     whole = [along(adversaries.direction)] if view == "server" else []
-    return whole + [along(left) for left in left_of_field(_known(view, colluding), release.noise.bits)]
+    known = _EVERYBODY if release.noise.group_size == 1 else _known(view, colluding)
+    return whole + [along(left) for left in left_of_field(known, release.noise.bits)]
 
 
 def _noisy(**_: Any) -> list[Reading]:

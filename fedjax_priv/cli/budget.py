@@ -162,7 +162,10 @@ def read(folder: pathlib.Path) -> list[LedgerRow]:
     run_folder.read_manifest(folder)
     path = folder / LEDGER
     if not path.is_file():
-        raise ValueError(f"{folder} has no {LEDGER}: `fedjax-priv run` writes it when a run has ended")
+        raise ValueError(
+            f"{folder} has no {LEDGER}: `fedjax-priv run` writes it when a run has ended; points of a sweep have "
+            "epsilon in its result instead"
+        )
     return [LedgerRow(**fields) for fields in json.loads(path.read_bytes())]
 
 

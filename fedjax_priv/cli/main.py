@@ -132,7 +132,7 @@ def _plot(
 
     Args:
       folders: of runs or sweeps, or above such folders. Runs that differ in the seed alone are one line.
-      x: round, bytes (that a client has sent), seconds, epsilon (proved) or joules, where the runs have it.
+      x: round, bytes (that a client has sent), seconds, or epsilon (proved), where the runs have it.
       y: a metric such as accuracy, or loss.
       adversary: whose epsilon; by default the one with the largest, of those who have one in all runs.
       out: file to write, .svg, .pdf or .png; one that is there is replaced.

@@ -64,6 +64,9 @@ def test_a_finished_run_is_read_again_as_it_is(kept, capsys):
 
 def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
     assert "is not the folder of a run" in refused(capsys, "ledger", tmp_path)
+    (tmp_path / "manifest.json").write_text("{}")
+    said = refused(capsys, "ledger", tmp_path)
+    assert "writes it when a run has ended; points of a sweep have epsilon" in " ".join(said.split())
 
 
 def test_noise_is_chosen_for_a_target(tmp_path, capsys):
