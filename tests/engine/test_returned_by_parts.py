@@ -26,12 +26,12 @@ def trains(*, memory=lambda update: update, width=D):
     return {"local": base.Local(lambda n, params: jnp.zeros((n, D)), apply)}
 
 
-def encodes(state):
+def encodes(state, shape=(D,)):
     def encode(key, private, public, x, cohort):
         return x, state(x), base.Sent()
 
     own = layers.stateless()._replace(
-        init=lambda key, n: jnp.zeros((n, D)), advertise=lambda key, state, cohort: (state, (), {}), encode=encode
+        init=lambda key, n: jnp.zeros((n, *shape)), advertise=lambda key, state, cohort: (state, (), {}), encode=encode
     )
     return {"layers": layers.stack(mine=own, send=layers.plain())}
 
@@ -40,11 +40,15 @@ def sends(transmit=lambda key, y, cohort: (y, cohort.selected), receive=lambda k
     return {"channel": base.Channel(transmit, receive, **halves)}
 
 
+def deep(x):
+    return jnp.stack([x, x], 2)
+
+
 def mark(x):
     return base.Kept(counted=x, lost=jnp.zeros_like(x))
 
 
-@pytest.mark.parametrize("parts", [trains(), encodes(lambda x: x), encodes(mark), sends()])
+@pytest.mark.parametrize("parts", [trains(), encodes(lambda x: x), encodes(mark), encodes(deep, (D, 2)), sends()])
 def test_what_fits_is_taken(parts):
     traced(**parts)
 
@@ -64,6 +68,7 @@ test_other_arrays_are_named = refuses(
     (trains(memory=lambda u: (u, u)), rf"{GIVEN} \('float32"),
     (encodes(lambda x: x[:, :1]), rf"{MADE} float32\[3, 1\]$"),
     (encodes(lambda x: x[:, :2]), rf"{MADE} float32\[3, 2\]$"),
+    (encodes(lambda x: deep(x)[..., :1], (D, 2)), r"for 3 clients float32\[3, 3, 2\], got float32\[3, 3, 1\]"),
     (encodes(lambda x: x[0]), rf"{MADE} float32\[3\]$"),
     (encodes(lambda x: x.astype(jnp.int32)), rf"{MADE} int32\[3, 3\]$"),
     (encodes(lambda x: mark(x[:, :1])), rf"{MADE} float32\[3, 1\]$"),
@@ -121,3 +126,15 @@ def test_who_takes_no_part_is_not_counted_whatever_the_channel_says(local):
         outcomes.append((state.params, state.memory, info.counted, info.direction, info.bits))
     assert 0 < int(outcomes[1][2].sum()) < N
     jax.tree.map(np.testing.assert_array_equal, *outcomes)
+
+
+def test_only_whose_upload_arrived_may_answer():
+    tells = layers.stateless()._replace(disclose=lambda private, public, clear, alive, online: ((alive, online), {}))
+    everyone = sends(respond=lambda key, alive, cohort: jnp.ones_like(alive))["channel"]
+    lossy = everyone._replace(transmit=channels.erasure(0.5).transmit)
+    stack = layers.stack(mine=tells, send=layers.plain())
+    system = engine(channel=lossy, layers=stack, observe=lambda view: view.header["mine"])
+    _, info = jax.jit(system.step)(KEY, system.init(KEY, PARAMS, DATA), DATA)
+    alive, online = info.observed
+    np.testing.assert_array_equal(online, alive)
+    assert 0 < int(alive.sum()) < N

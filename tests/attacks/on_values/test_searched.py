@@ -206,16 +206,26 @@ BUCKETS = aggregators.pre_aggregated(aggregators.bucketing(2), aggregators.trimm
 CLOSE = {"evals": 12, "step": 1.0}
 
 
+def below_a_draw(key, state, received):
+    """The mean, or nothing if a number exceeds a bound that is drawn: each draw has its own worst factor."""
+    bound = jax.random.uniform(key, minval=5.0, maxval=60.0)
+    return jnp.where(jnp.abs(received.value).max() < bound, received.value.mean(0), 0.0), state
+
+
 @pytest.mark.parametrize("draws", [1, 8])
 @pytest.mark.parametrize("make", [optimal_foe, optimal_alie])
 def test_a_rule_that_draws_is_tried_on_draws_of_the_attackers_own(make, draws):
     """It is what a function to the directions of these draws is searched for."""
     own, honest = named(KEY, "respond"), jnp.asarray(MASKS[0])
     keys = jax.random.split(own, draws) if draws > 1 else own[None]
-    of_draws = lambda rows: jax.vmap(lambda key: BUCKETS(rows, key=key))(keys)
+    rule = Aggregator(lambda d: (), below_a_draw)
+    of_draws = lambda rows: jax.vmap(lambda key: rule(rows, key=key))(keys)
     given = KEY, jnp.asarray(UPDATES), honest, ~honest
-    found = jax.jit(make(BUCKETS, draws=draws, **CLOSE))(*given)
+    found = jax.jit(make(rule, draws=draws, **CLOSE))(*given)
     np.testing.assert_allclose(found, jax.jit(make(of_draws, **CLOSE))(*given), rtol=1e-5)
+    attack = jax.jit(make(rule, draws=draws, **CLOSE))
+    others = [np.asarray(attack(jax.random.key(seed), *given[1:])) for seed in range(7, 12)]
+    assert np.abs(np.stack(others) - np.asarray(found)[None]).max() > 1e-3
 
 
 def test_more_draws_find_what_is_worse_on_draws_that_nobody_has_seen():
