@@ -55,14 +55,19 @@ def _clear(**_: Any) -> list[Reading]:
 
 
 def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, colluding: int, **_: Any) -> list[Reading]:
-    """What the server makes of the sums, or what is left of noisy sums for this view; an upload that travels alone."""
+    """What the server makes of the sums, or what is left of noisy sums for this view.
+
+    An upload is read alone where it travels alone, and by a coalition that can open it.
+    """
     if isinstance(release.noise, releases.NoisyUploads):
         return _noisy()
     if release.noise is None:
         return [along(adversaries.direction)]
     whole = [along(adversaries.direction)] if view == "server" else []
-    known = _EVERYBODY if release.noise.group_size == 1 else _known(view, colluding)
-    return whole + [along(left) for left in left_of_field(known, release.noise.bits)]
+    noise = release.noise
+    alone = noise.group_size == 1 or (view == "coalition" and colluding >= noise.threshold)
+    known = _EVERYBODY if alone else _known(view, colluding)
+    return whole + [along(left) for left in left_of_field(known, noise.bits)]
 
 
 def _noisy(**_: Any) -> list[Reading]:

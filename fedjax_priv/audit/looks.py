@@ -15,7 +15,7 @@ from fedjax_priv.audit.who_came import sees_who_came, where_it_came
 from fedjax_priv.audit.worlds import Canary, Look
 from fedjax_priv.base import Key
 from fedjax_priv.ledger import Entry, local_noise, worst
-from fedjax_priv.systems.releases import CentralNoise, LocalNoise
+from fedjax_priv.systems.releases import CentralNoise, LocalNoise, Vote
 
 _LONG, _BEYOND = 1.0, 3.0
 """Norm of given updates where nothing clips them; in clipping norms, where clipping has to act."""
@@ -165,6 +165,11 @@ def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> 
 
 
 def _heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
-    """Clients in the two inputs; on the air, a coalition can subtract its own updates, so they are left out."""
+    """Clients in the two inputs; on the air, a coalition can subtract its own updates, so they are left out.
+
+    So are all other votes, which the adversary of a vote may know.
+    """
+    if isinstance(subject.release, Vote):
+        return 1
     n = int(subject.data.count.size)
     return n - colluding if entry.view == "coalition" and plan_of(subject).on_the_air else n

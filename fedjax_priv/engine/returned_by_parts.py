@@ -10,18 +10,19 @@ from jaxtyping import Array, PyTree
 from fedjax_priv import _validate, base
 
 
-def check_training(made: Any, b: int, d: int, memory: PyTree) -> tuple[Array, PyTree, Array]:
+def check_training(made: Any, b: int, memory: PyTree) -> tuple[Array, PyTree, Array]:
     """Checks what `local.apply` returned for a block of `b` clients with `memory` `[b, ...]`.
+
+    Updates may be wider than the model: control variates and what a rule is told travel behind them.
 
     Raises:
       ValueError: it is no triple, updates or losses have other shapes, or the next memory has other arrays.
     """
     _validate.returned(3, "updates [b, d], memory, losses [b]", **{"local.apply": made})
     update, after, loss = made
-    for rows, name, sizes in ((update, "updates [b, d]", {"b": b, "d": d}), (loss, "losses [b]", {"b": b})):
-        if not hasattr(rows, "dtype") or rows.shape != tuple(sizes.values()):
-            wanted = ", ".join(f"{letter} = {size}" for letter, size in sizes.items())
-            raise ValueError(f"local.apply must return {name} with {wanted}, got {_validate.made(rows)}")
+    for rows, name, ndim in ((update, "updates [b, d]", 2), (loss, "losses [b]", 1)):
+        if not hasattr(rows, "dtype") or rows.ndim != ndim or rows.shape[0] != b:
+            raise ValueError(f"local.apply must return {name} with b = {b}, got {_validate.made(rows)}")
     if (got := _arrays(after)) != (old := _arrays(memory)):
         raise ValueError(f"local.apply must return a memory of the arrays it was given, {old}, got {got}")
     return made

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
@@ -52,9 +51,8 @@ def train_and_upload(
     memory, mine = rows_of(who, (state.memory, data))
     open_block = parts.placement.block is None
     held = bytes_of_training(parts.local, keys["local"], memory, start, mine, who) if open_block else 0
-    d, of_layers = jax.eval_shape(lambda state: (ravel_pytree(state.params)[0], state.layers), state)
-    train = functools.partial(_train, parts, keys, d.size)
-    upload = functools.partial(_upload, parts, keys, of_layers)
+    of_layers = jax.eval_shape(lambda layers: layers, state.layers)
+    train, upload = functools.partial(_train, parts, keys), functools.partial(_upload, parts, keys, of_layers)
     spread = functools.partial(
         over_clients,
         shared=shared,
@@ -76,7 +74,6 @@ def bytes_of_training(local: Local, key: Key, memory: PyTree, params: PyTree, da
 def _train(
     parts: Parts,
     keys: Mapping[str, Key],
-    d: int,
     shared: tuple,
     valid: Array,
     who: Cohort,
@@ -87,7 +84,7 @@ def _train(
     params, _ = shared
     with calling("local.apply", params=params, examples=data.examples):
         made = parts.local.apply(keys["local"], memory, params, data, who)
-    update, memory, loss = check_training(made, who.client.size, d, memory)
+    update, memory, loss = check_training(made, who.client.size, memory)
     return who._replace(selected=who.selected & valid), memory, private, loss, update
 
 

@@ -116,7 +116,8 @@ def _checked_table(noise_variance: float | Array) -> tuple[AliasTable, int]:
     _validate.known(noise_variance=noise_variance)
     _validate.non_negative(noise_variance=noise_variance)
     if noise_variance > MAX_VARIANCE:
-        raise ValueError(f"noise_variance must be at most 2**28 squared grid points, got {float(noise_variance):g}")
+        given = f"got {float(noise_variance):g}: levels**2 times the variance, so choose fewer levels"
+        raise ValueError(f"noise_variance must be at most 2**28 squared grid points, {given}")
     return _table(float(noise_variance))
 
 

@@ -15,6 +15,8 @@ from fedjax_priv.testing.single_layer_round import cohort_of
 
 DRAWS = 8
 """Keys that are tried: a channel that loses every second upload loses some and delivers some."""
+_UNSELECTED = 2
+"""The client that takes no part."""
 
 
 def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5, variant: Callable = jax.jit) -> None:
@@ -29,11 +31,11 @@ def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
     """
-    who = cohort_of(num_clients)._replace(selected=jnp.arange(num_clients) != 2)
+    who = cohort_of(num_clients)._replace(selected=jnp.arange(num_clients) != _UNSELECTED)
     y = jnp.asarray(np.random.default_rng(0).normal(size=(num_clients, num_params)), jnp.float32)
     rows = Received(y[:2], jnp.array([num_clients - 1, 0], jnp.int32))
     run = variant(traced_once(lambda *args: _through(channel, *args)))
-    part = jax.jit(channel.transmit)
+    part, respond = jax.jit(channel.transmit), jax.jit(channel.respond)
     for seed in range(DRAWS if is_compiled(variant) else 1):
         key = jax.random.key(seed)
         with law(4, "a channel must be traced once for all rounds"):
@@ -45,8 +47,17 @@ def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5
             chex.assert_type((alive, online), bool)
         require(16, not (alive & ~who.selected).any(), "an upload must arrive from selected clients only")
         require(16, not (online & ~alive).any(), "only clients whose upload arrived may respond")
-        with law(5, "what happens to a client's upload must depend on its number, not on its place"):
-            chex.assert_trees_all_close(part(key, y[1:], _rows(who, 1)), _rows((sent, alive), 1), rtol=1e-6)
+        same = channel.hides_count or (received.count == rows.count).all()
+        require(16, bool(same), "rows must keep their count, but where a channel says that it hides it")
+        with law(16, "the upload of a client that is not selected must reach no other"):
+            other = np.arange(num_clients) != _UNSELECTED
+            spoilt = part(key, y.at[_UNSELECTED].set(1e6), who)
+            chex.assert_trees_all_equal(_rows(spoilt, other), _rows(part(key, y, who), other))
+        for kept in (slice(1, None), slice(None, -1)):
+            with law(5, "what happens to a client's upload must depend on its number, not on its place"):
+                found = part(key, y[kept], _rows(who, kept))
+                chex.assert_trees_all_close(found, _rows((sent, alive), kept), rtol=1e-6)
+                chex.assert_trees_all_equal(respond(key, alive[kept], _rows(who, kept)), online[kept])
         if not is_compiled(variant):
             with law(14, "a channel must do the same with and without jit"):
                 compiled = jax.jit(lambda *args: _through(channel, *args))(key, y, who, rows)
@@ -103,5 +114,5 @@ def _through(channel: Channel, key: Any, y: Any, who: Any, rows: Received) -> tu
     return y, alive, channel.respond(key, alive, who), channel.receive(key, rows)
 
 
-def _rows(tree: Any, start: int) -> Any:
-    return jax.tree.map(lambda a: a[start:], tree)
+def _rows(tree: Any, kept: slice | np.ndarray) -> Any:
+    return jax.tree.map(lambda a: a[kept], tree)

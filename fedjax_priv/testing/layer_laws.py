@@ -12,6 +12,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 from scipy import stats
 
 from fedjax_priv import _validate
@@ -121,6 +122,9 @@ def check_state(case: Case) -> None:
         with law(3, "client state must keep its structure, shapes and dtypes"):
             state = jax.tree.map(lambda a, name=name: _kept_as(a, name), result["state"], is_leaf=_is_kept)
             chex.assert_trees_all_equal_shapes_and_dtypes(state, first)
+        with law(15, "client state must be finite"):
+            chex.assert_tree_all_finite([a for a in jax.tree.leaves(state) if jnp.issubdtype(a.dtype, jnp.floating)])
+    require(15, not np.asarray(result["sent"].status).any(), "sound updates must set no bit of status")
     with law(15, "the server's rows must be finite, [g, d] of the dtype of the updates, with counts [g]"):
         chex.assert_shape(result["received"].value, (case.num_groups, NUM_PARAMS))
         chex.assert_shape(result["received"].count, (case.num_groups,))
@@ -205,11 +209,15 @@ def check_unbiased(case: Case) -> None:
 
 
 def check_draws(case: Case) -> None:
-    """Law 5: a client's upload depends on its number, not on its place or on who else takes part.
+    """Law 5: a client's upload and state depend on its number, not on its place or on who else takes part.
 
     The law holds before masking only: a mask depends on all peers.
     """
-    send = lambda x, who: run_layer(case.layer, _key(), jnp.asarray(x), who, who.selected)["upload"]
+
+    def send(x: np.ndarray, who: Cohort) -> tuple[PyTree, PyTree]:
+        result = run_layer(case.layer, _key(), jnp.asarray(x), who, who.selected)
+        return result["upload"], result["state"]
+
     everybody = send(case.updates, case.cohort)
     for rows in (slice(None, -1), slice(1, None)):
         of = lambda tree, rows=rows: jax.tree.map(lambda a: a[rows], tree)

@@ -47,7 +47,7 @@ def check_system(
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
     """
-    run = variant(traced_once(algorithm.step))
+    run, data = variant(traced_once(algorithm.step)), jax.tree.map(jnp.asarray, data)
     first = _loop(run, algorithm.init(key, params, data), key, data, min(rounds, COMPARED))
     state, infos = _loop(run, first[0], key, data, rounds - len(first[1]))
     (_check_bounded if bounded else _check_transaction)(run, key, state, data)

@@ -32,7 +32,7 @@ STACKS = {
 }  # fmt: skip
 
 
-def seen_round(make, view="everybody", **choices):
+def seen_round(make, view="everybody", colluding=0, **choices):
     """What an auditor sees of a round, and how the release is audited."""
     data = no_samples(N)
     system = make(sending(jnp.asarray(UPDATES)), num_clients=N, observe=lambda view: view, mesh=None, **choices)
@@ -41,7 +41,7 @@ def seen_round(make, view="everybody", **choices):
     after, info = jax.jit(system.step)(KEY, state, data)
     assert int(info.status) == 0
     seen = Seen(state.params, after.params, info, jnp.asarray(UPDATES), who, jnp.int32(0))
-    about = {"release": system.release, "view": view, "colluding": 0, "kind": "direction"}
+    about = {"release": system.release, "view": view, "colluding": colluding, "kind": "direction"}
     readings = PLANS[type(system.release)].readings(**about)
     return seen, [np.asarray(reading(seen, jnp.ones(D))[1]) for reading in readings]
 
@@ -96,6 +96,14 @@ def test_the_server_of_a_sum_in_the_clear_reads_one_upload(name):
     _, readings = seen_round(make, **NOISY | choices)
     likeness = [alike(found[found != 0], UPDATES[0][found != 0]) for found in readings]
     assert max(likeness) > 0.999 and likeness[0] < 0.95
+
+
+@pytest.mark.parametrize(("colluding", "alone"), [(2, False), (3, True)])
+def test_a_coalition_that_reaches_the_threshold_reads_one_upload(colluding, alone):
+    """Of four clients; two colluders leave another client in the sum."""
+    choices = {"noise_multiplier": 1e-4, "bits": 24, "num_params": D, "shares": N, "threshold": 3, "elide": True}
+    _, readings = seen_round(distributed_dp_fedavg, view="coalition", colluding=colluding, clip=100.0, **choices)
+    assert (max(alike(found, UPDATES[0]) for found in readings) > 0.999) == alone
 
 
 @pytest.mark.parametrize("dense", [False, True])

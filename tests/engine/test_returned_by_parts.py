@@ -18,10 +18,10 @@ def traced(**parts):
     jax.eval_shape(lambda key: system.step(key, system.init(key, PARAMS, DATA), DATA), KEY)
 
 
-def trains(*, memory=lambda update: update, width=D):
+def trains(*, memory=lambda update: update, rows=N):
     def apply(key, old, params, data, who):
         update = params[None, :] - data.examples
-        return update[:, :width], memory(update), update.mean(1)
+        return update[:rows], memory(update), update.mean(1)
 
     return {"local": base.Local(lambda n, params: jnp.zeros((n, D)), apply)}
 
@@ -59,8 +59,8 @@ MADE = r"(?m)^mine.encode must return a state of the arrays of its init, for 3 c
 test_other_arrays_are_named = refuses(
     lambda parts: traced(**parts),
     (
-        trains(width=2),
-        r"(?m)^local.apply must return updates \[b, d\] with b = 3, d = 3, got an array of shape \(3, 2\)$",
+        trains(rows=2),
+        r"(?m)^local.apply must return updates \[b, d\] with b = 3, got an array of shape \(2, 3\)$",
     ),
     (trains(memory=lambda u: u[:, :1]), rf"{GIVEN} float32\[3, 1\]$"),
     (trains(memory=lambda u: u[:1]), rf"{GIVEN} float32\[1, 3\]$"),

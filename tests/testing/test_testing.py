@@ -103,6 +103,20 @@ def counting(state):
     )
 
 
+def remembering_with(state):
+    """A layer whose clients keep `state(private, x)`, a float each."""
+    return above(
+        init=lambda key, n: jnp.zeros(n),
+        advertise=lambda key, state, cohort: (state, (), {}),
+        encode=lambda key, private, public, x, cohort: (x, state(private, x), Sent()),
+    )
+
+
+def failing(status):
+    """A layer whose clients say that their own checks failed."""
+    return above(encode=lambda key, private, public, x, cohort: (x, (), Sent(status=status)))
+
+
 def telling(rows):
     """A layer whose survivors disclose `rows(private, online)`."""
     return above(
@@ -121,6 +135,8 @@ def test_layers_that_keep_the_laws():
     check_layer(GOOD, unbiased=True)
     check_views(padded())
     check_state(counting(lambda state: Kept(state + 1, state)))
+    check_draws(remembering_with(lambda state, x: x.sum(1)))
+    check_state(failing(0))
     check_disclosure(telling(lambda private, online: jnp.where(online, private, 0)))
 
 
@@ -134,6 +150,9 @@ def test_layers_that_keep_the_laws():
         (check_unbiased, GOOD._replace(error=1e-4), "law 2 .*: error must be large enough"),
         (check_state, counting(lambda state: state.astype(jnp.float32)), "law 3 .state keeps its structure.: client"),
         (check_state, counting(lambda state: Kept(state, state.astype(jnp.float32))), "law 3 .state keeps"),
+        (check_state, remembering_with(lambda state, x: state / 0), "law 15 .*: client state must be finite"),
+        (check_state, failing(1), "law 15 .*: sound updates must set no bit of status"),
+        (check_draws, remembering_with(lambda state, x: jnp.arange(7.0)[: len(x)]), "law 5 .draws"),
         (check_draws, rounding(by_place), "law 5 .draws are by number.: a client must draw by its number"),
         (check_bits, rounding(bits=1), "law 6 .bits reported are bits built.: bits must be the size of the message"),
         (check_views, padded(2**30), "law 7 .views are uniform.: an upload must be uniform"),
@@ -177,6 +196,13 @@ def over(fn):
     ("part", "message"),
     [
         (rule(lambda key, state, received: (received.value.mean(0), state)), "law 16 .who takes no part"),
+        (
+            rule(
+                lambda key, state, r: (over(lambda rows, m: rows.sum(0) / m).apply(key, (), r)[0] + state, r.value[-1]),
+                jnp.zeros,
+            ),
+            "law 16 .*: rows with count 0 must reach neither",
+        ),
         (over(lambda rows, m: rows.sum(0)[:3]), "law 15 .shapes"),
         (over(lambda rows, m: (rows > 0).sum(0)), "law 15 .shapes"),
         (over(lambda rows, m: rows.sum(0) / (m - m)), "law 15 .shapes"),
@@ -198,6 +224,8 @@ def test_what_a_rule_breaks_is_named(part, message):
     ("attack", "message"),
     [
         (lambda key, x, honest, byzantine: -x.mean(0, keepdims=True), "law 16 .who takes no part"),
+        (lambda key, x, honest, byzantine: x.at[3].set(x[0]), "law 16 .who takes no part"),
+        (lambda key, x, honest, byzantine: x.at[3].set(x[-1]), "law 16 .who takes no part"),
         (lambda key, x, honest, byzantine: jax.random.normal(key, x.shape)[::-1], "law 5 .draws are by number"),
         (lambda key, x, honest, byzantine: x[:, :2], "law 15 .shapes"),
         (lambda key, x, honest, byzantine: x * jnp.inf, "law 15 .shapes"),
@@ -231,6 +259,11 @@ def relabelled(data, by):
     return data._replace(examples=(data.examples[0], by(data.examples[1])))
 
 
+def unheard(y, who):
+    """The sum of the uploads of clients that are not selected."""
+    return jnp.where(who.selected[:, None], 0, y).sum(0)[None]
+
+
 def channel(**halves):
     return channels.erasure(0.5, leave=0.5)._replace(**halves)
 
@@ -243,6 +276,11 @@ def channel(**halves):
         (channel(transmit=lambda key, y, who: (y + jax.random.normal(key, y.shape), who.selected)), "law 5 .draws"),
         (channel(receive=lambda key, rows: Received(rows.value.sum(0), rows.count)), "law 15 .shapes"),
         (channel(receive=lambda key, rows: rows._replace(value=rows.value * jnp.nan)), "law 15 .shapes"),
+        (channel(receive=lambda key, rows: rows._replace(count=rows.count * 0)), "law 16 .*: rows must keep their"),
+        (channel(receive=lambda key, rows: rows._replace(count=rows.count | 1)), "law 16 .*: rows must keep their"),
+        (channel(transmit=lambda key, y, who: (y + unheard(y, who), who.selected)), "law 16 .*: the upload of a "),
+        (channel(transmit=lambda key, y, who: (y * y[-1, 0], who.selected)), "law 5 .draws"),
+        (channel(respond=lambda key, alive, who: alive & jax.random.bernoulli(key, 0.5, alive.shape)), "law 5 .draws"),
     ],
 )  # fmt: skip
 def test_what_a_channel_breaks_is_named(part, message):

@@ -138,7 +138,7 @@ def furthest(
 
         def distance(factor: Array) -> Array:
             attacked = rows_where(byzantine, ends[0] + factor * ends[1], present)
-            found = _directions(respond, key, draws, attacked) if is_rule else respond(attacked)
+            found = _directions(respond, key, draws, attacked)
             return norms(jnp.atleast_2d(found) - mean).mean()
 
         def search(state: tuple, _: None) -> tuple[tuple, None]:
@@ -157,12 +157,14 @@ def furthest(
     return attack
 
 
-def _directions(rule: Aggregator, key: Key, draws: int, rows: Float[Array, "n d"]) -> Float[Array, "*k d"]:
-    """What a rule makes of rows, by its draws."""
+def _directions(respond: Respond, key: Key, draws: int, rows: Float[Array, "n d"]) -> Float[Array, "*k d"]:
+    """What the defence makes of rows: a rule by the attackers' own draws."""
+    if not isinstance(respond, Aggregator):
+        return respond(rows)
     own = named(key, "respond")
     if draws == 1:
-        return rule(rows, key=own)
-    return jax.lax.map(lambda key: rule(rows, key=key), jax.random.split(own, draws))
+        return respond(rows, key=own)
+    return jax.lax.map(lambda key: respond(rows, key=key), jax.random.split(own, draws))
 
 
 def _shortened(
