@@ -71,7 +71,7 @@ def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, col
 
 
 def _noisy(**_: Any) -> list[Reading]:
-    """An upload alone, since its noise must suffice, beside another, and what is made of all."""
+    """An upload alone, since its noise must suffice, compared with another, and what is made of all."""
     return [along(adversaries.upload), along(_beside_another), along(adversaries.direction)]
 
 
@@ -121,7 +121,7 @@ def _beside_another(seen: Seen, dense: bool = False) -> Array:
 
 
 def _sketched(*, release: releases.SketchedUploads, **_: Any) -> list[Reading]:
-    """The upload, taken back to the coordinates of the update, also beside another."""
+    """The upload, taken back to the coordinates of the update, also compared with another."""
     return [along(functools.partial(of, dense=release.dense)) for of in (adversaries.upload, _beside_another)]
 
 

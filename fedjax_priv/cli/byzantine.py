@@ -108,7 +108,7 @@ def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
 
 
 def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.Attack | None:
-    draws = _DRAWS if values["pre_aggregate"] == "bucketing" else 1
+    draws = _DRAWS if values.get("pre_aggregate") == "bucketing" else 1
     searched = {name: functools.partial(ATTACKS[name], rule, draws=draws) for name in SEARCHED}
     return _made(choice.name, {**ATTACKS, **searched}, values, choice.arguments(values))
 

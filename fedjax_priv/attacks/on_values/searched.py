@@ -93,8 +93,8 @@ def furthest(
     step, taken or not, is `ratio` times the one before. The search only goes up, so it may step over the worst factor:
     the harm it finds is a lower bound. A smaller `step` and a `ratio` nearer to 1 look closer.
 
-    The attackers don't know what a rule will draw, such as the buckets of `bucketing`: they try it on draws of their
-    own, the same for all factors.
+    The attackers don't know what a rule will draw, such as the buckets of `bucketing`: they try it on their own
+    draws, the same for all factors.
 
     Args:
       respond: the server's defence, as in `optimal_foe`.
@@ -158,7 +158,7 @@ def furthest(
 
 
 def _directions(respond: Respond, key: Key, draws: int, rows: Float[Array, "n d"]) -> Float[Array, "*k d"]:
-    """What the defence makes of rows: a rule by the attackers' own draws."""
+    """What the defence makes of rows: a rule by draws that the attackers make."""
     if not isinstance(respond, Aggregator):
         return respond(rows)
     own = named(key, "respond")
