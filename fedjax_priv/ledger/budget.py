@@ -4,6 +4,7 @@ Who takes part depends on nothing that is trained, so all cohorts of a run are k
 is not known is whose uploads will be lost: a budget is for runs in which that leaves eps as it is.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -131,15 +132,50 @@ def noise_for(
         if not given.
 
     Raises:
-      ValueError: as `planned` and `make`; or nothing is proved, however much the noise is.
+      ValueError: as `planned` and `make`; or nothing is proved, however much the noise is, or eps is not reached by the
+        most noise that `make` allows.
     """
     _validate.positive(epsilon=epsilon)
-    plan = planned(make(start), key, params, data, rounds)
-    spent = lambda noise: _spent(make(noise), plan, data, delta, chosen or figure_of_budget)
-    found = _roots.least_scale(spent, float(epsilon), _CLOSE, start)
-    if not np.isfinite(found):
+    plan, allowed = planned(make(start), key, params, data, rounds), _Allowed(make, start)
+    spent = functools.cache(lambda noise: _spent(allowed(noise), plan, data, delta, chosen or figure_of_budget))
+    found = _roots.least_scale(lambda noise: spent(min(noise, allowed.most)), float(epsilon), _CLOSE, start)
+    if np.isfinite(found):
+        return min(found, allowed.most)
+    if allowed.why is None:
         raise ValueError(f"epsilon must be one that more noise reaches, got {epsilon:g}")
-    return found
+    least = f"{spent(allowed.most):.4g}, of the most noise that is allowed, {allowed.most:.4g}"
+    raise ValueError(f"epsilon must be at least {least} ({allowed.why}), got {epsilon:g}")
+
+
+class _Allowed:
+    """Systems by their noise; what is beyond the most that `make` allows is taken for it."""
+
+    def __init__(self, make: Callable[[float], Algorithm], start: float) -> None:
+        self.make, self.known, self.most = make, start, np.inf
+        self.why: ValueError | None = None
+
+    def __call__(self, noise: float) -> Algorithm:
+        try:
+            algorithm = self.make(noise)
+        except ValueError as error:
+            if noise <= self.known:
+                raise
+            self.most, self.why = self._most_below(noise), error
+            return self.make(self.most)
+        self.known = max(self.known, noise)
+        return algorithm
+
+    def _most_below(self, refused: float) -> float:
+        """The most noise that is allowed, to 5 digits."""
+        while refused > self.known * (1 + _CLOSE):
+            middle = (refused * self.known) ** 0.5
+            try:
+                self.make(middle)
+            except ValueError:
+                refused = middle
+            else:
+                self.known = middle
+        return self.known
 
 
 def against(name: str) -> Chosen:

@@ -184,6 +184,25 @@ def test_noise_for_a_budget():
     assert variance * N * levels**2 == pytest.approx(expected, rel=1e-4)
 
 
+def adaptive(z):
+    """Below 2 the noise on the clip's bits is less than what the round has in all."""
+    return systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z, clip_quantile=0.5, count_noise=1.0)
+
+
+@pytest.mark.parametrize("start", [0.5, 1.0, 1.7])
+def test_the_search_for_noise_ends_at_the_most_that_is_allowed(start):
+    given = KEY, PARAMS, DATA
+    for z in (1.7, 1.99):
+        found = noise_for(adaptive, *given, float(gaussian.epsilon(DELTA, 1 / z)), delta=DELTA, rounds=1, start=start)
+        assert z * (1 - 1e-9) <= found <= z * (1 + 1e-4)
+    with pytest.raises(
+        ValueError, match=r"^epsilon must be at least 1.\d+, of the most noise that is allowed, 2 \(count_"
+    ):
+        noise_for(adaptive, *given, 1.0, delta=DELTA, rounds=1, start=start)
+    with pytest.raises(ValueError, match=r"^count_noise must be above"):
+        noise_for(adaptive, *given, 1.0, delta=DELTA, rounds=1, start=2.5)
+
+
 test_refused = refused(
     (
         lambda: rounds_within(private(), KEY, PARAMS, DATA, 0.1, delta=DELTA, most=3),
