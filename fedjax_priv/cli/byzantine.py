@@ -25,7 +25,7 @@ _GROUP_ATTACK_OR_SEARCH = _choice("group_attack", ATTACKS)
 _COORDINATE_ATTACK = _choice("coordinate_attack", COORDINATE_ATTACKS)
 _FIELD_ATTACK = _choice("field_attack", FIELD_ATTACKS)
 _DRAWS = 16
-"""Buckets on which a search tries each factor."""
+"""Random buckets on which a search tries each factor."""
 ATTACK_OPTIONS = ("attack", "group_attack", "field_attack", "coordinate_attack")
 
 _DEFAULT_RULE = {"compose": "mean"}

@@ -93,8 +93,8 @@ def federated_round(
         or that need a number of uploads which the channel hides, an `aggregate` that tells clients its numbers where
         they train earlier models, or a `lying_server` whose lies clients do not hear. Also, when `init` or `step` is
         called, data or a state of another number of clients, a cohort too large for an exact sum, a direction of
-        another shape than `[d]`, or a rule whose state changes shape; and when `init` is called, parameters that are
-        not float32, or, outside jit, data of 2**31 samples or more.
+        another shape than `[d]`, or a part that returns other arrays than `base` says; and when `init` is called,
+        parameters that are not float32, or, outside jit, data of 2**31 samples or more.
     """
     if block is not None:
         _validate.integer(block=block)

@@ -134,9 +134,17 @@ def test_before_groups_are_drawn_a_mean_is_attacked_as_if_rows_were_clients():
     np.testing.assert_allclose(blind, search(mean())(KEY, x, honest, ~honest), rtol=1e-4)
 
 
-def test_before_groups_are_drawn_the_mean_over_draws_counts():
-    """Of a rule that returns the first row: a client among eight is in it with probability 1/4."""
-    first = Aggregator(lambda d: (), lambda key, state, received: (received.value[0], state))
+def first_row(key, state, received):
+    return received.value[0], state
+
+
+def first_row_or_nothing(key, state, received):
+    return jnp.where(jax.random.bernoulli(key), received.value[0], 0), state
+
+
+@pytest.mark.parametrize(("apply", "often"), [(first_row, 0.25), (first_row_or_nothing, 0.125)])
+def test_before_groups_are_drawn_the_mean_over_draws_counts(apply, often):
+    """A client among eight is in the first of four rows with probability 1/4; rules draw anew each time."""
     x, honest = jnp.zeros((8, 3)), jnp.arange(8) >= 1
     reached = []
 
@@ -147,28 +155,10 @@ def test_before_groups_are_drawn_the_mean_over_draws_counts():
 
         return attack
 
-    before_groups(search, first, 4, draws=400)(KEY, x, honest, ~honest)
+    before_groups(search, Aggregator(lambda d: (), apply), 4, draws=400)(KEY, x, honest, ~honest)
     hits = np.asarray(reached[0])[:, 0]
-    assert set(hits.tolist()) == {0.0, 0.5} and abs((hits > 0).mean() - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 400)
-
-
-def test_before_groups_are_drawn_each_draw_of_the_rule_counts():
-    """Of a rule that returns the first row or, as often, zero: half as many hits, for the same groupings."""
-    coin = lambda key, row: jnp.where(jax.random.bernoulli(key), row, 0)
-    first = Aggregator(lambda d: (), lambda key, state, received: (coin(key, received.value[0]), state))
-    x, honest = jnp.zeros((8, 3)), jnp.arange(8) >= 1
-    reached = []
-
-    def search(respond):
-        def attack(key, updates, honest, byzantine):
-            reached.append(respond(jnp.where(byzantine[:, None], 1.0, updates)))
-            return jnp.zeros((1, 3))
-
-        return attack
-
-    before_groups(search, first, 4, draws=400)(KEY, x, honest, ~honest)
-    hits = np.asarray(reached[0])[:, 0]
-    assert set(hits.tolist()) == {0.0, 0.5} and abs((hits > 0).mean() - 0.125) < 5 * np.sqrt(0.125 * 0.875 / 400)
+    assert set(hits.tolist()) == {0.0, 0.5}
+    assert abs((hits > 0).mean() - often) < 5 * np.sqrt(often * (1 - often) / 400)
 
 
 # In systems
