@@ -104,7 +104,8 @@ def cell(
     learning_rate: float,
 ) -> Algorithm:
     """Robust distributed SGD at a point of the grid; `rule`, `attack` and `gamma` are places in their lists."""
-    defence = aggregators.one_of(rule, list(rules.values()))
+    alone = len(rules) == 1  # then searched attacks see what the rule is made of
+    defence = next(iter(rules.values())) if alone else aggregators.one_of(rule, list(rules.values()))
     chosen = attacks.one_of(attack, [_attack(name, defence) for name in names])
     local = local_sgd(
         _loss(shared, gamma), learning_rate=1 - setting.momentum, momentum=setting.momentum, carry_momentum=True,

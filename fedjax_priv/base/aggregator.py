@@ -15,6 +15,13 @@ from fedjax_priv.keys import Key, keyless
 from fedjax_priv.status import errors_raised
 
 
+class InTwo(NamedTuple):
+    """A rule as steps that turn with their rows, as an `equivariant` rule does, and what follows them."""
+
+    turning: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
+    rest: Callable[..., tuple]  # (key, state, rows [g', d], ok [g'], ok [g] before the steps) -> (direction [d], state)
+
+
 class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
@@ -36,6 +43,7 @@ class Aggregator(NamedTuple):
     equivariant: bool = (
         False  # whether turning the rows turns the direction: rule(rows @ Q) = rule(rows) @ Q, Q orthogonal
     )
+    in_two: InTwo | None = None  # the same rule as `apply`, of one whose first steps turn with the rows
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None

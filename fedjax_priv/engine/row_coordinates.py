@@ -26,6 +26,16 @@ def coordinates(rows: Float[Array, "k d"]) -> Float[Array, "k k"]:
     return _factor(factors.swapaxes(0, 1).reshape(num_rows, -1)) / scale[:, None]
 
 
+def in_basis(rows: Float[Array, "k d"]) -> tuple[Float[Array, "k k"], Float[Array, "k d"]]:
+    """Coordinates as those of `coordinates`, and the orthonormal basis: `rows = coordinates @ basis`. `k <= d`.
+
+    Householder's basis is orthonormal whatever the rows are, which that of Gram-Schmidt is not.
+    """
+    scale = unit_scale(largest_entries(rows))
+    basis, factor = jnp.linalg.qr((rows * scale[:, None]).T)
+    return factor.T / scale[:, None], basis.T
+
+
 def _factor(rows: Float[Array, "k w"]) -> Float[Array, "k k"]:
     """One basis vector after the other, each along what is left of a row."""
 

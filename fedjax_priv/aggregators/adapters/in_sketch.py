@@ -47,4 +47,4 @@ def in_sketch(rule: Aggregator, num_params: int, k: int, *, dense: bool = False)
         direction, new = rule.apply(key, jax.tree.map(into, state), received._replace(value=rows.value))
         return by.back(seed, direction), jax.tree.map(out, new, state)
 
-    return rule._replace(apply=apply, equivariant=False)
+    return rule._replace(apply=apply, equivariant=False, in_two=None)

@@ -41,4 +41,4 @@ def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
         direction, new = rule.apply(key, jax.tree.map(restrict, state), received._replace(value=value))
         return jnp.zeros(num_params).at[here].set(direction, mode="drop"), jax.tree.map(spread, new, state)
 
-    return rule._replace(apply=apply, equivariant=False)
+    return rule._replace(apply=apply, equivariant=False, in_two=None)

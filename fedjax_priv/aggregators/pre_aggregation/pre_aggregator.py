@@ -8,6 +8,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction
 from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.base.aggregator import InTwo
 from fedjax_priv.keys import named
 
 
@@ -41,13 +42,24 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     if last.trusted_row and any(step.rows_left for step in pre):
         raise ValueError("parts must not make other rows before a rule that trusts one: bucketing draws them anew")
 
-    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
-        rows, ok = received.value, received.count > 0
-        here = ok
-        for i, step in enumerate(pre):
-            rows, ok = step.apply(named(key, f"step {i}"), rows, ok)
+    turning = next((i for i, step in enumerate(pre) if not step.equivariant), len(pre))
+
+    def steps(key: Key, rows: Array, ok: Array, places: range) -> tuple[Array, Array]:
+        for i in places:
+            rows, ok = pre[i].apply(named(key, f"step {i}"), rows, ok)
+        return rows, ok
+
+    def first(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
+        return steps(key, rows, ok, range(turning))
+
+    def rest(key: Key, state: PyTree, rows: Array, ok: Array, here: Array) -> tuple[Array, PyTree]:
+        rows, ok = steps(key, rows, ok, range(turning, len(pre)))
         direction, state = last.apply(named(key, "aggregate"), state, Received(rows, ok.astype(jnp.int32)))
         return checked_direction(direction, here, most_byzantine), state
+
+    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
+        here = received.count > 0
+        return rest(key, state, *first(key, received.value, here), here)
 
     def most_byzantine(num_rows: int) -> int:
         most = num_rows
@@ -60,4 +72,5 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
         return most
 
     equivariant = last.equivariant and all(step.equivariant for step in pre)
-    return last._replace(apply=apply, most_byzantine=most_byzantine, equivariant=equivariant)
+    in_two = InTwo(first, rest) if turning else None
+    return last._replace(apply=apply, most_byzantine=most_byzantine, equivariant=equivariant, in_two=in_two)

@@ -1,23 +1,27 @@
 """Attacks that search, in each round, for the factor that hurts the defence most.
 
 A defence that turns with its rows (`Aggregator.equivariant`) depends on their inner products alone, so it is tried on
-`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model.
+`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model. One that turns
+in its first steps, such as clipping and nearest-neighbour mixing before a trimmed mean, is tried on them up to there.
 """
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
+from fedjax_priv._devices import finite_rows
 from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.attacks.honest_statistics import honest_mean, honest_std
 from fedjax_priv.attacks.on_values.alie import check_line
 from fedjax_priv.base import Aggregator, Key
+from fedjax_priv.base.aggregator import InTwo
 from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.engine.row_coordinates import coordinates
+from fedjax_priv.engine.row_coordinates import coordinates, in_basis
 from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.keys import named
 
@@ -123,23 +127,22 @@ def furthest(
     _validate.positive(step=step)
     _validate.fraction(below_one=True, above_zero=True, ratio=ratio)
     _validate.integer(draws=draws)
-    is_rule = isinstance(respond, Aggregator)
-    if draws > 1 and not is_rule:
+    if draws > 1 and not isinstance(respond, Aggregator):
         raise ValueError(f"draws must be 1 where respond is a function, which may return those of k draws, got {draws}")
-    turns = is_rule and respond.equivariant
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "1 d"]:
         base, slope = line(updates, honest)
-        rows, *ends = _shortened(updates, honest, base, slope) if turns else (updates, base, slope)
+        rows, ends, tried = _tried(respond, updates, honest, base, slope)
         present = rows_where(honest | byzantine, rows, jnp.full((), jnp.nan, rows.dtype))
-        mean = honest_mean(rows, honest)
+        own = named(key, "respond")
 
         def distance(factor: Array) -> Array:
             attacked = rows_where(byzantine, ends[0] + factor * ends[1], present)
-            found = _directions(respond, key, draws, attacked)
-            return norms(jnp.atleast_2d(found) - mean).mean()
+            if draws == 1:
+                return tried(own, attacked)
+            return jax.lax.map(lambda key: tried(key, attacked), jax.random.split(own, draws)).mean()
 
         def search(state: tuple, _: None) -> tuple[tuple, None]:
             best, largest, step, ahead = state
@@ -157,22 +160,35 @@ def furthest(
     return attack
 
 
-def _directions(respond: Respond, key: Key, draws: int, rows: Float[Array, "n d"]) -> Float[Array, "*k d"]:
-    """What the defence makes of rows: a rule by draws that the attackers make."""
-    if not isinstance(respond, Aggregator):
-        return respond(rows)
-    own = named(key, "respond")
-    if draws == 1:
-        return respond(rows, key=own)
-    return jax.lax.map(lambda key: respond(rows, key=key), jax.random.split(own, draws))
+class _Tried(NamedTuple):
+    """A defence as the search tries it, on rows that may be written in few coordinates."""
+
+    rows: Float[Array, "n k"]
+    ends: tuple[Float[Array, "1 k"], Float[Array, "1 k"]]  # of the line: base and slope
+    distance: Callable[[Key, Array], Array]  # (key, rows [n, k]) -> of the direction from the honest mean
 
 
-def _shortened(
-    updates: Float[Array, "n d"], honest: Bool[Array, " n"], base: Float[Array, "1 d"], slope: Float[Array, "1 d"]
-) -> tuple[Float[Array, "n k"], Float[Array, "1 k"], Float[Array, "1 k"]]:
-    """The same without what all are orthogonal to; rows that are not honest are zero."""
-    given = rows_where(honest, updates, jnp.zeros((), updates.dtype)), base, slope
-    if updates.shape[1] <= len(updates) + 2:
-        return given
-    short = coordinates(jnp.concatenate(given))
-    return short[:-2], short[-2:-1], short[-1:]
+def _tried(respond: Respond, updates: Array, honest: Array, base: Array, slope: Array) -> _Tried:
+    answer = respond if isinstance(respond, Aggregator) else lambda rows, key: respond(rows)
+    mean = honest_mean(updates, honest)
+    if isinstance(respond, Aggregator) and updates.shape[1] > len(updates) + 2:
+        spanning = jnp.concatenate([rows_where(honest, updates, jnp.zeros((), updates.dtype)), base, slope])
+        if respond.equivariant:
+            few = coordinates(spanning)
+            updates, base, slope = few[:-2], few[-2:-1], few[-1:]
+            mean = honest_mean(updates, honest)
+        elif respond.in_two:
+            few, basis = in_basis(spanning)
+            updates, base, slope = few[:-2], few[-2:-1], few[-1:]
+            answer = functools.partial(_in_two, respond, respond.in_two, basis)
+    return _Tried(updates, (base, slope), lambda key, rows: norms(jnp.atleast_2d(answer(rows, key=key)) - mean).mean())
+
+
+def _in_two(
+    rule: Aggregator, parts: InTwo, basis: Float[Array, "k d"], rows: Float[Array, "n k"], key: Key
+) -> Float[Array, " d"]:
+    """The direction of a rule whose first steps are taken on coordinates in a basis."""
+    there = finite_rows(rows)
+    few, ok = parts.turning(key, rows, there)
+    moved = jnp.matmul(few, basis, precision=jax.lax.Precision.HIGHEST)
+    return parts.rest(key, rule.init(basis.shape[1]), moved, ok, there)[0]
