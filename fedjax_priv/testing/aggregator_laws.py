@@ -10,6 +10,7 @@ from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Kept, Received
+from fedjax_priv.base.aggregator import InTwo
 from fedjax_priv.testing.laws import is_compiled, law, traced_once
 
 DRAWS = 5
@@ -55,16 +56,28 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
                 expected = jax.jit(rule.apply)(key, state, Received(rows, count))[0]
                 chex.assert_trees_all_close(direction, expected, rtol=1e-4, atol=1e-4)
         state = after
+    whole = lambda rows, count: jax.jit(rule.apply)(key, first, Received(rows, count))[0]
     if rule.equivariant:
-        _check_turns(rule, key, first, num_rows, num_params)
+        with law(15, "the direction of a rule that says it is equivariant must turn with the rows"):
+            _check_turns(whole, num_rows, num_params)
+    if rule.in_two:
+        _check_in_two(rule.in_two, key, first, whole, num_rows, num_params)
 
 
-def _check_turns(rule: Aggregator, key: jax.Array, state: PyTree, num_rows: int, num_params: int) -> None:
+def _check_turns(found: Callable, num_rows: int, num_params: int) -> None:
     rows, count = _rows(0, num_rows, num_params)
     turn = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(num_params, num_params)))[0], jnp.float32)
-    found = lambda rows: jax.jit(rule.apply)(key, state, Received(rows, count))[0]
-    with law(15, "the direction of a rule that says it is equivariant must turn with the rows"):
-        chex.assert_trees_all_close(found(rows @ turn), found(rows) @ turn, rtol=1e-3, atol=1e-3)
+    chex.assert_trees_all_close(found(rows @ turn, count), found(rows, count) @ turn, rtol=1e-3, atol=1e-3)
+
+
+def _check_in_two(parts: InTwo, key: jax.Array, state: PyTree, whole: Callable, num_rows: int, num_params: int) -> None:
+    turning = jax.jit(lambda rows, count: parts.turning(key, rows, count > 0))
+    with law(15, "the steps of `in_two` must turn with the rows"):
+        _check_turns(lambda rows, count: turning(rows, count)[0], num_rows, num_params)
+    rows, count = _rows(1, num_rows, num_params)
+    made = jax.jit(parts.rest)(key, state, *turning(rows, count), count > 0)[0]
+    with law(15, "`in_two` must give the direction of the rule"):
+        chex.assert_trees_all_close(made, whole(rows, count), rtol=1e-4, atol=1e-4)
 
 
 def _rows(seed: int, num_rows: int, num_params: int) -> tuple[jax.Array, jax.Array]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.engine.row_coordinates import WIDTH, _factor, coordinates
+from fedjax_priv.engine.row_coordinates import WIDTH, _factor, coordinates, in_basis
 
 
 def nasty_rows(num_rows, d):
@@ -35,6 +35,15 @@ def test_inner_products_are_kept(d):
 def test_what_a_row_is_of_others_is_kept():
     found = np.asarray(jax.jit(coordinates)(nasty_rows(8, 5000)), np.float64)
     np.testing.assert_allclose(found[-1], found[:3].mean(0), atol=1e-5 * np.linalg.norm(found[-1]))
+
+
+@pytest.mark.parametrize("d", [8, 5000])
+def test_coordinates_in_a_basis_give_the_rows_back(d):
+    rows = nasty_rows(8, d)
+    found, basis = (np.asarray(a, np.float64) for a in jax.jit(in_basis)(rows))
+    np.testing.assert_allclose(basis @ basis.T, np.eye(8), atol=1e-5)
+    length = np.maximum(np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True), 1e-100)
+    assert np.abs((found @ basis - rows) / length).max() < 1e-5
 
 
 def test_the_program_of_an_accelerator_gives_the_same():

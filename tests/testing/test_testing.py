@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_priv import attacks, channels
-from fedjax_priv.aggregators import coordinate_median
+from fedjax_priv.aggregators import clipping, coordinate_median, mean, pre_aggregated
 from fedjax_priv.base import Aggregator, Kept, Link, Received, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import per_client
@@ -212,6 +212,20 @@ def over(fn):
         ),
         (rule(lambda key, state, received: (jnp.zeros(7), 0.0), lambda d: jnp.zeros(())), "law 4 .one trace"),
         (coordinate_median()._replace(equivariant=True), "law 15 .*must turn with the rows"),
+        (
+            pre_aggregated(clipping(1.0)._replace(apply=lambda key, rows, ok: (jnp.tanh(rows), ok)), mean()),
+            "law 15 .*must turn with the rows",
+        ),
+        (
+            pre_aggregated(
+                clipping(1.0)._replace(apply=lambda key, rows, ok: (jnp.tanh(rows), ok)), coordinate_median()
+            ),
+            "law 15 .*the steps of `in_two` must turn",
+        ),
+        (
+            pre_aggregated(clipping(1.0), coordinate_median())._replace(apply=coordinate_median().apply),
+            "law 15 .*`in_two` must give the direction of the rule",
+        ),
     ],
 )
 def test_what_a_rule_breaks_is_named(part, message):
