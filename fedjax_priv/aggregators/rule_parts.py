@@ -16,7 +16,7 @@ NO_DIRECTION = -1
 
 def rule(
     direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int], *, trusted_row: bool = False,
-    equivariant: bool = False,
+    equivariant: bool = False, steady: bool = False,
 ) -> Aggregator:  # fmt: skip
     """A rule without state or randomness: `direct(rows [g, d], ok [g]) -> [d]`."""
 
@@ -25,7 +25,9 @@ def rule(
         ok = received.count > 0
         return checked_direction(direct(received.value, ok), ok, most_byzantine), state
 
-    return Aggregator(lambda d: (), apply, most_byzantine, trusted_row=trusted_row, equivariant=equivariant)
+    return Aggregator(
+        lambda d: (), apply, most_byzantine, trusted_row=trusted_row, equivariant=equivariant, steady=steady
+    )
 
 
 def checked_direction(

@@ -16,7 +16,7 @@ from fedjax_priv.status import errors_raised
 
 
 class InTwo(NamedTuple):
-    """A rule as steps that turn with their rows, as an `equivariant` rule does, and what follows them."""
+    """A rule as steps that turn with their rows, as an `equivariant` rule does, and a `steady` rule behind them."""
 
     turning: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
     rest: Callable[..., tuple]  # (key, state, rows [g', d], ok [g'], ok [g] before the steps) -> (direction [d], state)
@@ -32,6 +32,9 @@ class Aggregator(NamedTuple):
     what it says of its state goes to the clients with the model, and `Local.apply` gets both as `Told`: a number such
     as a norm, which runs record too, or vectors such as a control variate. A rule that trusts a row by its number needs
     rows that are the same clients in every round.
+
+    What `equivariant`, `steady` and `in_two` say lets searched attacks try the rule on few coordinates: who replaces
+    `apply` replaces them too.
     """
 
     init: Callable[..., PyTree]  # (d) -> state
@@ -43,7 +46,8 @@ class Aggregator(NamedTuple):
     equivariant: bool = (
         False  # whether turning the rows turns the direction: rule(rows @ Q) = rule(rows) @ Q, Q orthogonal
     )
-    in_two: InTwo | None = None  # the same rule as `apply`, of one whose first steps turn with the rows
+    steady: bool = False  # whether rounding the rows only rounds the direction, but at ties; counting zeros is not so
+    in_two: InTwo | None = None  # the same rule as `apply`, where steps before it turn with the rows
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None

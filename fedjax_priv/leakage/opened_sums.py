@@ -14,7 +14,7 @@ from fedjax_priv.layers.secure_sum.thresholded_opening import Opened
 class OpenedSums(NamedTuple):
     """By coordinate, whose values are in the sum that was opened."""
 
-    honest: Int32[Array, " d"]  # honest survivors in it; 0 where nothing was opened
+    honest: Int32[Array, " d"]  # honest survivors in it; 0 where fewer than the threshold sent
     sent: Int32[Array, ""]  # values that honest survivors sent, at all coordinates
 
 
@@ -22,8 +22,9 @@ def opened_honest(view: View, honest: Bool[Array, " n"], *, threshold: int, laye
     """How many honest survivors are in each sum that the server and the other users read.
 
     At a coordinate that `threshold` survivors sent, the server gets the sum of their values; colluding users take out
-    theirs. `theory.sparse_secagg.opened_sum_fraction` has the law for SparseSecAgg's coordinates. It is an `observe`
-    of `federated_round`, once the other arguments are bound; masks may be elided.
+    theirs. Whether enough members answered is not looked at. `theory.sparse_secagg.opened_sum_fraction` has the law for
+    SparseSecAgg's coordinates. It is an `observe` of `federated_round`, once the other arguments are bound; masks may
+    be elided.
 
     Args:
       view: what the server sees of a round.

@@ -10,7 +10,7 @@ import xarray as xr
 
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
-from fedjax_priv.ledger.receiver_noise import coordinates_per_use
+from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, sat_out
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
@@ -55,6 +55,8 @@ def _proved(release: BlindUploads, question: Question, users: int, neighbours: N
         return none("noise variances differ between users: the accountant is for one")
     if not float(np.asarray(release.receiver_noise)) > 0:
         return none("without noise of the receiver, gains that differ separate users")
+    if sat_out(question.run) and not _is_alone(release):
+        return none(SAT_OUT)
     d, b = question.run.attrs["num_params"], release.amplitude
     b = float(np.asarray(b(d) if callable(b) else b))
     if not 0 < b < np.inf:

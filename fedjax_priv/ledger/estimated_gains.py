@@ -9,7 +9,7 @@ import numpy as np
 
 from fedjax_priv.channels.knowledge import Pilots
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
-from fedjax_priv.ledger.receiver_noise import coordinates_per_use, is_alone, levels
+from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, is_alone, levels, sat_out
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
@@ -36,7 +36,7 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
 def _proved(release: OverTheAir, question: Question, size: int, factor: float) -> Figure:
     """Of the first `size` users; `factor` 1/2 of the shift where a user sends 0."""
     p = question.run.join_probability.transpose("round", "client").values[:, :size]
-    if why := _missing(release, p):
+    if why := _missing(release, p) or (SAT_OUT if sat_out(question.run) and not is_alone(release) else ""):
         return none(why)
     c = levels(release, question.run)
     if not ((c > 0) & (c < np.inf)).all():

@@ -12,7 +12,15 @@ import numpy as np
 
 from fedjax_priv.ledger import estimated_gains
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
-from fedjax_priv.ledger.receiver_noise import hidden_count, is_alone, levels, public_senders, received
+from fedjax_priv.ledger.receiver_noise import (
+    SAT_OUT,
+    hidden_count,
+    is_alone,
+    levels,
+    public_senders,
+    received,
+    sat_out,
+)
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
@@ -108,8 +116,8 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
     about = wireless.Round(size, _shape(p), *noises.tolist())
     if release.access == "orthogonal":
         return _orthogonal(release, p, question.delta, about, c)
-    if "sat_out" in question.run and question.run["sat_out"].any():
-        return none("clients sat out who would have added noise, and the accountant counts on those that join")
+    if sat_out(question.run):
+        return none(SAT_OUT)
     if _is_public(p):
         return public_senders(release, question, p, about, c, neighbours)
     return _sampled(release, question, p, about, c, neighbours)

@@ -46,6 +46,14 @@ def is_alone(release: OverTheAir) -> bool:
     return not np.any(np.asarray(release.noise_variance))
 
 
+SAT_OUT = "clients sat out who would have added noise, and the accountant counts on those that join"
+
+
+def sat_out(run: xr.Dataset) -> bool:
+    """Whether a client was drawn and refused to train, so that its noise is missing too."""
+    return "sat_out" in run and bool(run["sat_out"].any())
+
+
 def _power(release: OverTheAir, run: xr.Dataset, size: int) -> np.ndarray:
     """P_k, energy of a round, `[size]`; there is a limit."""
     return np.broadcast_to(np.asarray(release.power, np.float64), run.gain.shape[1])[:size] * run.attrs["num_params"]

@@ -60,6 +60,9 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
     if rule.equivariant:
         with law(15, "the direction of a rule that says it is equivariant must turn with the rows"):
             _check_turns(whole, num_rows, num_params)
+    if rule.steady:
+        with law(15, "the direction of a rule that says it is steady must not change with a rounding of the rows"):
+            _check_steady(whole, num_rows, num_params)
     if rule.in_two:
         _check_in_two(rule.in_two, key, first, whole, num_rows, num_params)
 
@@ -68,6 +71,13 @@ def _check_turns(found: Callable, num_rows: int, num_params: int) -> None:
     rows, count = _rows(0, num_rows, num_params)
     turn = jnp.asarray(np.linalg.qr(np.random.default_rng(0).normal(size=(num_params, num_params)))[0], jnp.float32)
     chex.assert_trees_all_close(found(rows @ turn, count), found(rows, count) @ turn, rtol=1e-3, atol=1e-3)
+
+
+def _check_steady(found: Callable, num_rows: int, num_params: int) -> None:
+    rows, count = _rows(0, num_rows, num_params)
+    rows = jnp.maximum(rows, 0)
+    rounded = rows + 1e-6 * np.random.default_rng(1).normal(size=rows.shape).astype(np.float32)
+    chex.assert_trees_all_close(found(rounded, count), found(rows, count), rtol=1e-3, atol=1e-3)
 
 
 def _check_in_two(parts: InTwo, key: jax.Array, state: PyTree, whole: Callable, num_rows: int, num_params: int) -> None:

@@ -108,6 +108,17 @@ def test_no_figure_where_none_is_known():
         assert entry.proved.epsilon is None and why in entry.proved.why
 
 
+@pytest.mark.parametrize("variance", [0.0, 0.4])
+def test_who_refused_to_train_adds_no_noise(variance):
+    refused = np.array([[0, 0, 0, 0], [0, 1, 0, 0]], bool)
+    run = run_of().assign(sat_out=(("round", "client"), refused))
+    found = ledger(system(noise_variance=variance), run, no_samples(N), delta=DELTA)[0].proved
+    if variance:
+        assert found.epsilon is None and "sat out" in found.why
+    else:
+        assert worst(found) == worst(entries(noise_variance=variance)[0].proved)
+
+
 def test_a_plan_and_a_run_have_the_same_figures():
     data = no_samples(N)._replace(examples=(jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)))
     data = data._replace(count=jnp.full(N, 2, jnp.int32))

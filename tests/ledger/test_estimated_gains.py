@@ -121,6 +121,21 @@ def test_no_figure_where_none_is_known():
         assert entry.proved.epsilon is None and why in entry.proved.why
 
 
+def test_who_refused_to_train_adds_no_noise():
+    """Where users add none, there is nothing to miss."""
+    refused = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 0]], bool)
+
+    def figure(variance, who):
+        run = run_of().assign(sat_out=(("round", "client"), who))
+        return ledger(system(rician_of(), noise_variance=variance), run, no_samples(N), delta=DELTA)[0].proved
+
+    missing = figure(0.4, refused)
+    assert missing.epsilon is None and "sat out" in missing.why
+    known = figure(0.4, np.zeros_like(refused))
+    assert worst(known) == worst(entries(rician_of(), noise_variance=0.4)[0].proved)
+    assert worst(figure(0.0, refused)) == worst(entries(rician_of())[0].proved) > worst(known)
+
+
 def test_a_plan_and_a_run_have_the_same_figures():
     data = no_samples(N)._replace(examples=(jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)))
     data = data._replace(count=jnp.full(N, 2, jnp.int32))

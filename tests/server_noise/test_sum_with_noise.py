@@ -5,8 +5,10 @@ import inspect
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from refusals import refused
 
+from fedjax_priv import aggregators
 from fedjax_priv.base import Received
 from fedjax_priv.server_noise import Clipping, ServerNoise, adaptive_noisy_sum, independent, noisy_sum
 from fedjax_priv.testing import check_aggregator
@@ -27,6 +29,18 @@ def test_it_is_the_sum_and_noise_of_unit_deviation_times_the_factor():
         np.testing.assert_allclose(direction, 0.25 * (rows + 0.5 * 3))
         assert kept.counted == kept.lost == 4
     assert not rule.needs_rows and rule.most_byzantine(5) == 0
+
+
+@pytest.mark.parametrize(
+    "step", [aggregators.clipping(99.0), aggregators.bucketing(2), aggregators.nearest_neighbour_mixing(1)]
+)
+def test_noise_hides_that_nobody_came_behind_a_step_too(step):
+    rule = aggregators.pre_aggregated(step, noisy_sum(independent(), 1.0))
+    nobody, _ = rule.apply(KEY, rule.init(3), Received(ROWS, jnp.array([0, 0])))
+    assert not rule.needs_rows and np.isfinite(nobody).all() and np.all(nobody != 0)
+    if rule.most_byzantine(1) < 0:
+        alone, _ = rule.apply(KEY, rule.init(3), Received(ROWS, jnp.array([0, 1])))
+        assert np.isnan(alone).all(), "too few rows for the step"
 
 
 test_bad_arguments = refused(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_priv import attacks, channels
-from fedjax_priv.aggregators import clipping, coordinate_median, mean, pre_aggregated
+from fedjax_priv.aggregators import clipping, coordinate_median, mean, pre_aggregated, sign_guard
 from fedjax_priv.base import Aggregator, Kept, Link, Received, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import per_client
@@ -222,6 +222,11 @@ def over(fn):
             ),
             "law 15 .*the steps of `in_two` must turn",
         ),
+        (
+            over(lambda rows, m: (rows == 0).astype(jnp.float32).sum(0) / m)._replace(steady=True),
+            "law 15 .*steady must not change with a rounding",
+        ),
+        (sign_guard(1.0)._replace(steady=True), "law 15 .*steady must not change with a rounding"),
         (
             pre_aggregated(clipping(1.0), coordinate_median())._replace(apply=coordinate_median().apply),
             "law 15 .*`in_two` must give the direction of the rule",

@@ -42,24 +42,19 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     if last.trusted_row and any(step.rows_left for step in pre):
         raise ValueError("parts must not make other rows before a rule that trusts one: bucketing draws them anew")
 
-    turning = next((i for i, step in enumerate(pre) if not step.equivariant), len(pre))
-
-    def steps(key: Key, rows: Array, ok: Array, places: range) -> tuple[Array, Array]:
-        for i in places:
-            rows, ok = pre[i].apply(named(key, f"step {i}"), rows, ok)
+    def steps(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
+        for i, step in enumerate(pre):
+            rows, ok = step.apply(named(key, f"step {i}"), rows, ok)
         return rows, ok
 
-    def first(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
-        return steps(key, rows, ok, range(turning))
-
     def rest(key: Key, state: PyTree, rows: Array, ok: Array, here: Array) -> tuple[Array, PyTree]:
-        rows, ok = steps(key, rows, ok, range(turning, len(pre)))
         direction, state = last.apply(named(key, "aggregate"), state, Received(rows, ok.astype(jnp.int32)))
-        return checked_direction(direction, here, most_byzantine), state
+        checked = checked_direction(direction, here, most_byzantine)
+        return checked if last.needs_rows else jnp.where(here.any(), checked, direction), state
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         here = received.count > 0
-        return rest(key, state, *first(key, received.value, here), here)
+        return rest(key, state, *steps(key, received.value, here), here)
 
     def most_byzantine(num_rows: int) -> int:
         most = num_rows
@@ -71,6 +66,8 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
             num_rows = part.rows_left(num_rows) if isinstance(part, PreAggregator) and part.rows_left else num_rows
         return most
 
-    equivariant = last.equivariant and all(step.equivariant for step in pre)
-    in_two = InTwo(first, rest) if turning else None
-    return last._replace(apply=apply, most_byzantine=most_byzantine, equivariant=equivariant, in_two=in_two)
+    turning = all(step.equivariant for step in pre)
+    return last._replace(
+        apply=apply, most_byzantine=most_byzantine, equivariant=turning and last.equivariant,
+        in_two=InTwo(steps, rest) if turning and last.steady else None,
+    )  # fmt: skip

@@ -48,7 +48,7 @@ def bulyan(num_byzantine: int) -> Aggregator:
             return NO_DIRECTION
         return num_byzantine if num_rows >= 4 * num_byzantine + 3 else 0
 
-    return rule(direct, most_byzantine)
+    return rule(direct, most_byzantine, steady=True)
 
 
 def _picks(

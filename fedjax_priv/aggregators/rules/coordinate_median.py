@@ -30,4 +30,4 @@ def coordinate_median(even: str = "mean") -> Aggregator:
         low = (ok.sum() - 1) // 2
         return mean_of_ranks(rows, ok, low, ok.sum() // 2 + 1 if even == "mean" else low + 1)
 
-    return rule(direct, fewer_than_half)
+    return rule(direct, fewer_than_half, steady=True)

@@ -57,7 +57,7 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
         direction = jnp.where((known | ~kept).all() & kept.any(), mean_of(kept, rows), jnp.nan)
         return checked_direction(direction, ok, most_byzantine), state
 
-    return Aggregator(lambda d: (), apply, most_byzantine)
+    return Aggregator(lambda d: (), apply, most_byzantine, steady=True)
 
 
 def _some_columns(key: Key, rows: Float[Array, "g d"], how_many: int) -> Float[Array, "g k"]:

@@ -66,7 +66,7 @@ def filter_l2(
         direction = one(rows) if block is None else _in_blocks(one, rows, block)
         return jnp.where(jnp.isnan(widest), jnp.nan, direction)
 
-    return rule(direct, fewer_than_half, equivariant=block is None)
+    return rule(direct, fewer_than_half, equivariant=block is None, steady=True)
 
 
 def _filtered(rows: Array, ok: Array, widest: Array, most_passes: Array) -> Array:

@@ -23,4 +23,4 @@ def meamed(num_byzantine: int) -> Aggregator:
     """
 
     direct = lambda rows, ok: mean_around_median(rows, ok, ok.sum() - num_byzantine)
-    return rule(direct, minority(num_byzantine))
+    return rule(direct, minority(num_byzantine), steady=True)

@@ -37,7 +37,7 @@ def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = N
         trimmed = by_count(most, ok)
         return mean_of_ranks(rows, ok, trimmed, ok.sum() - trimmed)
 
-    return rule(direct, most)
+    return rule(direct, most, steady=True)
 
 
 def _trimmed_fraction(fraction: Any) -> Callable[[int], int]:

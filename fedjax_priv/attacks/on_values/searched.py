@@ -1,8 +1,8 @@
 """Attacks that search, in each round, for the factor that hurts the defence most.
 
 A defence that turns with its rows (`Aggregator.equivariant`) depends on their inner products alone, so it is tried on
-`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model. One that turns
-in its first steps, such as clipping and nearest-neighbour mixing before a trimmed mean, is tried on them up to there.
+`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model. Steps
+that turn before a rule that does not, such as nearest-neighbour mixing before a trimmed mean, are taken on them too.
 """
 
 import functools
@@ -187,7 +187,7 @@ def _tried(respond: Respond, updates: Array, honest: Array, base: Array, slope: 
 def _in_two(
     rule: Aggregator, parts: InTwo, basis: Float[Array, "k d"], rows: Float[Array, "n k"], key: Key
 ) -> Float[Array, " d"]:
-    """The direction of a rule whose first steps are taken on coordinates in a basis."""
+    """The direction of a rule behind steps that are taken on coordinates in a basis."""
     there = finite_rows(rows)
     few, ok = parts.turning(key, rows, there)
     moved = jnp.matmul(few, basis, precision=jax.lax.Precision.HIGHEST)

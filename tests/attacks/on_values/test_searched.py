@@ -176,24 +176,22 @@ def test_a_rule_that_claims_to_turn_and_does_not_is_searched_badly():
     assert harm(rule, rule._replace(equivariant=True), optimal_alie) < 0.99 * on_all
 
 
-TURNING_AT_FIRST = {
+TURNING_BEFORE = {
     "ByzFL's trimmed mean": aggregators.pre_aggregated(
         aggregators.clipping(2.0), aggregators.nearest_neighbour_mixing(3), aggregators.trimmed_mean(3)
     ),
     "buckets": aggregators.pre_aggregated(aggregators.bucketing(2), aggregators.trimmed_mean(2)),
-    "a step that does not turn": aggregators.pre_aggregated(
-        aggregators.arc(3), aggregators.clipping(9.0)._replace(equivariant=False), aggregators.coordinate_median()
-    ),
+    "ARC": aggregators.pre_aggregated(aggregators.arc(3), aggregators.coordinate_median()),
 }
 
 
 @pytest.mark.parametrize(
     ("made", "search", "draws"),
-    [*((made, search, 1) for made in TURNING_AT_FIRST for search in (optimal_foe, optimal_alie)),
+    [*((made, search, 1) for made in TURNING_BEFORE for search in (optimal_foe, optimal_alie)),
      ("buckets", optimal_alie, 3)],
 )  # fmt: skip
-def test_the_harm_to_a_rule_that_turns_at_first_is_that_found_on_all_coordinates(made, search, draws):
-    rule, there = TURNING_AT_FIRST[made], ~np.isin(np.arange(N), (4, 10))
+def test_the_harm_found_behind_steps_that_turn_is_that_of_all(made, search, draws):
+    rule, there = TURNING_BEFORE[made], ~np.isin(np.arange(N), (4, 10))
     honest, byzantine = there & MASKS[1], there & ~MASKS[1]
     rows = jnp.where(there[:, None], ROWS, np.nan)
 
@@ -210,7 +208,7 @@ def test_the_harm_to_a_rule_that_turns_at_first_is_that_found_on_all_coordinates
     assert found > 1.02 * harm(start), "the control: the search finds something"
 
 
-def test_a_rule_that_turns_at_first_takes_its_first_steps_on_few_coordinates():
+def test_steps_that_turn_are_taken_on_few_coordinates_and_the_rule_on_all():
     seen = []
 
     def step(key, rows, ok):
@@ -222,7 +220,7 @@ def test_a_rule_that_turns_at_first_takes_its_first_steps_on_few_coordinates():
         return received.value.mean(0), state
 
     turning = aggregators.clipping(2.0)._replace(apply=step)
-    rule = aggregators.pre_aggregated(turning, Aggregator(lambda d: (), direct))
+    rule = aggregators.pre_aggregated(turning, Aggregator(lambda d: (), direct, steady=True))
     jax.jit(optimal_foe(rule, evals=3))(KEY, jnp.asarray(ROWS), MASKS[0], ~MASKS[0])
     assert set(seen) == {("step", (N, N + 2)), ("rule", (N, MANY))}
 
@@ -252,7 +250,9 @@ def test_what_is_made_of_parts_turns_if_all_parts_do():
     assert not aggregators.on_coordinates(aggregators.mean(), 7).equivariant
     assert not aggregators.from_host(lambda rows: rows.mean(0)).equivariant
     assert made(aggregators.trimmed_mean(1)).in_two
-    assert not aggregators.pre_aggregated(own, aggregators.clipping(2.0), aggregators.trimmed_mean(1)).in_two
+    for steps in ((own, aggregators.clipping(2.0)), (aggregators.clipping(2.0), own)):
+        assert not aggregators.pre_aggregated(*steps, aggregators.trimmed_mean(1)).in_two
+    assert not made(aggregators.sign_guard()).in_two
     assert not aggregators.one_of(0, [made(aggregators.trimmed_mean(1))] * 2).in_two
     assert not aggregators.in_sketch(made(aggregators.trimmed_mean(1)), 7, 3).in_two
     assert not aggregators.on_coordinates(made(aggregators.trimmed_mean(1)), 7).in_two
