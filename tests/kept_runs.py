@@ -38,7 +38,7 @@ def run(samples=DATA, *, rate=0.5, key=KEY, params=None, rounds=ROUNDS, every=1,
 
 
 def plain(result):
-    return result.drop_attrs().drop_vars("seconds")
+    return result.drop_attrs().drop_vars("seconds").assign_attrs(num_params=result.attrs["num_params"])
 
 
 def stop_at(round):

@@ -33,11 +33,11 @@ def bands(
 
     Args:
       result: of `simulate` or `sweep`, or several of these joined along a dimension "seed".
-      x: what is known before an evaluation: "round"; "bytes", what the mean client of a cohort has sent; "joules",
-        likewise, where rounds have them; "epsilon", proved for the rounds so far, where there is one; or a variable
-        of the evaluations, such as "seconds".
-      y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before, in
-        which a client without samples counts as 0, as in `result.loss`.
+      x: what is known before an evaluation: "round"; "bytes", what the mean place of a cohort has sent, places that
+        nobody took included; "joules", likewise, where rounds have them; "epsilon", proved for the rounds so far, where
+        there is one; or a variable of the evaluations, such as "seconds".
+      y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before over
+        those that train, in which a client without samples counts as 0, as in `result.loss`.
       adversary: of "epsilon"; by default the one with the largest figure, and of several with the same the one whose
         figures are larger in sum.
       confidence: of the interval.
@@ -146,10 +146,16 @@ def _horizontal(result: xr.Dataset, x: str, adversary: str | None) -> xr.DataArr
 
 def _vertical(result: xr.Dataset, y: str) -> xr.DataArray:
     if y == "loss":
-        there = result.client_id.notnull()  # where a cohort is smaller than that of other points, nobody is
+        there = _trains(result)
         total = result.loss.astype(float).where(there, 0.0).sum("client", skipna=False)
         return _before_evaluations(result, total / there.sum("client").where(there.any("client")))
     return result[y].drop_vars("evaluation")
+
+
+def _trains(result: xr.Dataset) -> xr.DataArray:
+    """Who gets the model and does not refuse to train on it; nobody is where other points have larger cohorts."""
+    there = (result.up_bytes + result.down_bytes).sum("phase") > 0
+    return there & ~(result.sat_out.fillna(0) == 1) if "sat_out" in result else there
 
 
 def _ran(result: xr.Dataset) -> xr.DataArray:

@@ -123,7 +123,9 @@ def run_seconds(
 
 
 def round_bytes(info: RoundInfo, *, enrolment_rounds: int = 1) -> dict[str, Traffic]:
-    """Bytes of a round by phase: means over all users of the cohort, those included that were lost.
+    """Bytes of a round by phase: means over all places of the cohort.
+
+    Users that were lost count as they are; a place that nobody took, as under Poisson sampling, counts as 0 bytes.
 
     Args:
       info: of the round.
@@ -137,7 +139,9 @@ def round_bytes(info: RoundInfo, *, enrolment_rounds: int = 1) -> dict[str, Traf
 
 
 def run_bytes(result: xr.Dataset, *, enrolment_rounds: int = 1) -> xr.DataArray:
-    """Bytes by phase of the rounds of `simulate` or `sweep`, `[..., phase, way]`: means over rounds and users.
+    """Bytes by phase of the rounds of `simulate` or `sweep`, `[..., phase, way]`: means over rounds and places.
+
+    Places of a cohort that nobody took count as in `round_bytes`.
 
     Args:
       result: of the run.

@@ -47,7 +47,7 @@ def plot(folders: Sequence[pathlib.Path], x: str, y: str, adversary: str | None,
     """
     if out.suffix not in FORMS:
         raise ValueError(f"out must end with one of {', '.join(FORMS)}, got {out}")
-    results = joined({folder: run_folder.load(folder) for folder in _runs(folders)})
+    results = joined({folder: run_folder.load(folder) for folder in _runs(folders)}, spent=x == "epsilon")
     figure = curves(results, x, y, adversary=adversary)
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out, dpi=150)
@@ -71,12 +71,16 @@ def _runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
     return list(dict.fromkeys(found))
 
 
-def joined(results: Mapping[pathlib.Path, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Results by a short name; runs of the command that differ in the seed alone are one result, with a band."""
+def joined(results: Mapping[pathlib.Path, xr.Dataset], *, spent: bool = False) -> dict[str, xr.Dataset]:
+    """Results by a short name; runs of the command that differ in the seed alone are one result, with a band.
+
+    With `spent`, runs whose eps is at another delta, or that have none, differ in more than the seed.
+    """
     alike: dict[tuple, list[pathlib.Path]] = {}
     keys = set()
     for folder, result in results.items():
         asked = {name: value for name, value in _asked(result).items() if name not in _OF_A_SEED}
+        asked |= {"axes": result.attrs.get("axes"), **({"delta": _delta(result)} if spent else {})}
         group = tuple(sorted(asked.items(), key=repr))
         again = (group, result.attrs.get("key")) in keys  # the same run twice says nothing about noise
         keys.add((group, result.attrs.get("key")))
@@ -87,10 +91,16 @@ def joined(results: Mapping[pathlib.Path, xr.Dataset]) -> dict[str, xr.Dataset]:
     return {name: _one([results[folder] for folder in group]) for name, group in zip(names, groups, strict=True)}
 
 
+def _delta(result: xr.Dataset) -> float | None:
+    return float(result.epsilon.attrs["delta"]) if "epsilon" in result else None
+
+
 def _one(runs: Sequence[xr.Dataset]) -> xr.Dataset:
     if len(runs) == 1:
         return runs[0]
-    drawn = [run.drop_vars(["params", "group_status"], errors="ignore") for run in runs]
+    spent = all("epsilon" in run for run in runs)
+    unlike = ["params", "group_status", *([] if spent else ["epsilon", "adversary"])]
+    drawn = [run.drop_vars(unlike, errors="ignore") for run in runs]
     return xr.concat(drawn, "seed", combine_attrs="override", join="exact")
 
 

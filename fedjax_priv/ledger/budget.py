@@ -8,12 +8,14 @@ import functools
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Antennas, ClientData, Cohort, Key
+from fedjax_priv.data.pool import Pool, checked
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
 from fedjax_priv.ledger.entry import Entry, worst
@@ -24,7 +26,7 @@ Chosen = Callable[[list[Entry]], Entry | None]
 _CLOSE = 1e-5  # relative, of the noise
 
 
-def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, rounds: int) -> xr.Dataset:
+def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, rounds: int) -> xr.Dataset:
     """What a ledger reads of a run, before the run: its cohorts, and no upload is lost.
 
     Args:
@@ -38,6 +40,8 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, ro
       ValueError: the algorithm has no `draw`, or `rounds` is no integer >= 1.
     """
     _validate.integer(rounds=rounds)
+    if not isinstance(data, Pool):
+        _validate.part(ClientData, "data.federate(...)", data=data)
     if algorithm.draw is None:
         raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
     who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
@@ -72,7 +76,7 @@ def rounds_within(
     algorithm: Algorithm,
     key: Key,
     params: PyTree,
-    data: ClientData,
+    data: ClientData | Pool,
     epsilon: float,
     *,
     delta: float,
@@ -109,7 +113,7 @@ def noise_for(
     make: Callable[[float], Algorithm],
     key: Key,
     params: PyTree,
-    data: ClientData,
+    data: ClientData | Pool,
     epsilon: float,
     *,
     delta: float,
@@ -207,7 +211,7 @@ def figure_of_budget(entries: list[Entry]) -> Entry | None:
     return next((entry for entry in entries if entry.proved.epsilon is not None and entry.view != "proposal"), None)
 
 
-def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData, delta: float, chosen: Chosen) -> float:
+def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData | Pool, delta: float, chosen: Chosen) -> float:
     entries = ledger(algorithm, plan, data, delta=delta)
     entry = chosen(entries)
     if entry is None:
@@ -215,18 +219,22 @@ def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData, delta: floa
     return float(worst(entry.proved) or 0.0)
 
 
-def _cohorts(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData, rounds: int):
+def _cohorts(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, rounds: int):
     """All cohorts, their leaves `[rounds, size]`."""
     draw = algorithm.draw
     assert draw is not None
 
-    def all_rounds(key: Key, params: PyTree, data: ClientData):
-        first = algorithm.init(key, params, data).draw
+    def all_rounds(key: Key, params: PyTree, examples: PyTree, count: jax.Array):
+        rows = jax.tree.map(lambda a: jnp.broadcast_to(a, (count.size, *a.shape[1:])), examples)
+        first = algorithm.init(key, params, ClientData(rows, count)).draw
 
         def one(state: PyTree, round: jax.Array):
-            who, state = draw(key, state, round, data.count)
+            who, state = draw(key, state, round, count)
             return state, who
 
-        return jax.lax.scan(one, first, jax.numpy.arange(rounds))[1]
+        return jax.lax.scan(one, first, jnp.arange(rounds))[1]
 
-    return jax.jit(all_rounds)(key, params, data)
+    if isinstance(data, Pool):  # who takes part does not depend on samples
+        pool = checked(data)
+        return jax.jit(all_rounds)(key, params, pool.fetch(np.zeros(1, np.int32)), pool.count)
+    return jax.jit(all_rounds)(key, params, data.examples, data.count)

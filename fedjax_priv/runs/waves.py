@@ -78,8 +78,13 @@ class Waves:
             checks.check_data(data)
         caveats = " / ".join(self._caveats())
         self.attrs: dict[str, Any] = {
-            "programs": 0, "compile_seconds": 0.0, "waves": 0, "num_params": 0, "caveats": caveats
+            "programs": 0, "compile_seconds": 0.0, "waves": 0, "num_params": self._num_params(), "caveats": caveats
         }  # fmt: skip
+
+    def _num_params(self) -> int:
+        """Known before anything is compiled: of a finished sweep, nothing is."""
+        params = jax.eval_shape(self.params, self.key) if callable(self.params) else self.params
+        return sum(np.size(leaf) for leaf in jax.tree.leaves(params))
 
     def _caveats(self) -> list[str]:
         """Caveats of the algorithms at all points, each once; makes every algorithm, which checks its arguments."""
@@ -225,7 +230,6 @@ class Waves:
         compiled = lowered.compile()
         self.attrs["programs"] += compiled.attrs["programs"]
         self.attrs["compile_seconds"] += compiled.attrs["compile_seconds"]
-        self.attrs["num_params"] = max(self.attrs["num_params"], compiled.attrs["num_params"])
         return compiled
 
     def _inputs(self, points: Sequence[Point], size: int, data: ClientData, where: Layout) -> Inputs:

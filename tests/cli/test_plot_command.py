@@ -14,7 +14,7 @@ from fedjax_priv.runs.records import run_folder
 DATE = "2026-11-22T00:00:00+00:00"
 
 
-def recorded(root, name, accuracy, eps=None, **asked):
+def recorded(root, name, accuracy, eps=None, delta=1e-5, **asked):
     """The folder of a run that ended with this accuracy, and with `eps` by adversary."""
     folder = pathlib.Path(root) / name
     about = {"system": "fedavg", "rounds": 2, "date": DATE} | asked
@@ -27,13 +27,13 @@ def recorded(root, name, accuracy, eps=None, **asked):
     )
     if eps:
         dims = {"adversary": [*eps], "round": [1, 2]}
-        result["epsilon"] = xr.DataArray([[v / 2, v] for v in eps.values()], dims, [*dims], attrs={"delta": 1e-5})
+        result["epsilon"] = xr.DataArray([[v / 2, v] for v in eps.values()], dims, [*dims], attrs={"delta": delta})
     run_folder.save(folder, result)
     return folder
 
 
-def names_and_runs(*folders):
-    found = joined({folder: run_folder.load(folder) for folder in folders})
+def names_and_runs(*folders, **how):
+    found = joined({folder: run_folder.load(folder) for folder in folders}, **how)
     return {name: result.sizes.get("seed", 1) for name, result in found.items()}
 
 
@@ -86,6 +86,23 @@ def test_a_flag_is_spelt_as_on_an_axis(tmp_path):
     assert names_and_runs(*flags) == dict.fromkeys(told, 1)
     of_others = [recorded(tmp_path, f"mine{i}", 0.9, system="mine", secure=i) for i in range(2)]
     assert names_and_runs(*of_others) == {"mine, secure=0": 1, "mine, secure=1": 1}
+
+
+def test_eps_at_another_delta_or_none_is_no_other_seed_of_the_same_curve(tmp_path, capsys):
+    eps = {"outsider, add/remove": 2.0}
+    folders = [recorded(tmp_path, f"{i}", 0.9, eps, delta, seed=i) for i, delta in enumerate((1e-5, 1e-2, 1e-5))]
+    folders += [recorded(tmp_path, "none", 0.9, seed=3)]
+    assert names_and_runs(*folders) == {"fedavg": 4}
+    assert [*names_and_runs(*folders, spent=True).values()] == [2, 1, 1]
+    with pytest.raises(SystemExit):
+        command("plot", *folders[::3], "--x", "epsilon", "--out", tmp_path / "plot.svg")
+    assert "x must be one of 'round', 'bytes', 'accuracy', got 'epsilon'" in capsys.readouterr().err
+
+
+def test_sweeps_over_other_values_are_other_curves(tmp_path):
+    axes = [json.dumps({"learning_rate": rates}) for rates in ([0.1, 0.2], [0.2, 0.4], [0.1, 0.2])]
+    folders = [recorded(tmp_path, f"{i}", 0.9, seed=i, axes=of) for i, of in enumerate(axes)]
+    assert sorted(names_and_runs(*folders).values()) == [1, 2]
 
 
 def test_runs_of_python_are_not_taken_for_seeds_of_each_other(tmp_path):

@@ -220,3 +220,11 @@ def test_dp_fedavg_is_that_of_single_rows_and_leaves_out_what_is_not_finite(weig
     np.testing.assert_allclose(*(info.direction for info in infos), rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(*(np.where(info.counted, info.loss, 0) for info in infos), rtol=2e-5, atol=1e-6)
     assert same_bits(infos[0].counted, infos[1].counted) and same_bits(infos[0].bits, infos[1].bits)
+
+
+def test_who_takes_no_part_has_no_loss_whatever_the_form_of_the_round():
+    local, data = LOCALS["fedsgd"][0](), population(40, 3)
+    found = [step(round_of(form, 40), data)[1].loss for form in (local, with_rows(local))]
+    np.testing.assert_allclose(*found, rtol=1e-5)
+    took = np.arange(40) % 5 != 1
+    assert not np.any(found[0][~took]) and np.all(found[0][took & (np.asarray(data.count) > 0)] > 0)

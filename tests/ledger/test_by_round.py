@@ -168,6 +168,22 @@ def test_a_run_ends_at_the_last_round_within_its_budget():
     assert rounds_within(algorithm, KEY, PARAMS, DATA, float(budget), delta=DELTA, most=3) == 3
 
 
+def test_a_budget_of_a_pool_is_that_of_its_arrays():
+    """Only the samples of the first client are fetched, for their shapes."""
+
+    def fetch(ids):
+        assert ids.tolist() == [0]
+        return jax.tree.map(lambda a: np.asarray(a)[ids], DATA.examples)
+
+    make = lambda z: systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z, sampling_rate=0.5)
+    given, pool = (KEY, PARAMS), Pool(fetch, np.asarray(DATA.count))
+    for rounds in (2, 4):
+        eps = float(worst(ledger(make(1.0), planned(make(1.0), *given, DATA, rounds), DATA, delta=DELTA)[0].proved))
+        assert rounds_within(make(1.0), *given, pool, eps, delta=DELTA, most=5) == rounds
+    noises = [noise_for(make, *given, data, 2.0, delta=DELTA, rounds=3) for data in (pool, DATA)]
+    assert noises[0] == noises[1]
+
+
 def test_noise_for_a_budget():
     z = noise_for(
         lambda z: systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z),

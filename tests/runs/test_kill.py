@@ -33,4 +33,4 @@ def test_kills_lose_and_spoil_nothing(tmp_path):
 
 
 def plain(result):
-    return result.drop_attrs().drop_vars("seconds")
+    return result.drop_attrs().drop_vars("seconds").assign_attrs(num_params=result.attrs["num_params"])

@@ -18,6 +18,7 @@ from fedjax_priv.keys import named
 from fedjax_priv.layers import plain_field
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.grid import checked_grid, join
+from fedjax_priv.runs.records import run_folder
 from fedjax_priv.runs.records.measured_names import variables_of, without_axes
 from fedjax_priv.runs.shared_programs import axis_kinds
 from fedjax_priv.runs.waves import _even
@@ -35,7 +36,8 @@ def make(rate, cohort_size=None, dropout=0.2, **how):
 
 
 def plain(result):
-    return result.drop_attrs().drop_vars(["seconds", "failed_rounds"], errors="ignore")
+    values = result.drop_attrs().drop_vars(["seconds", "failed_rounds"], errors="ignore")
+    return values.assign_attrs(num_params=result.attrs["num_params"])
 
 
 def run(axes, *, make=make, params=None, data=DATA, rounds=4, every=2, **how):
@@ -221,6 +223,22 @@ def test_it_is_resumed_after_sigterm_with_the_same_bits(tmp_path, whole, capsys)
     assert [line["round"] for line in logged] == [record["round"] for record in first + seen]
     again = run(AXES, **WAVES, keep=Keep(tmp_path / "a", resume=True))
     xr.testing.assert_identical(plain(again), plain(whole))
+
+
+def test_a_sweep_whose_waves_are_all_done_is_joined_without_a_program(tmp_path, monkeypatch, whole):
+    """As after a kill, or on a full disk, between the last checkpoint and the result."""
+
+    def full(*_):
+        raise OSError("no space left")
+
+    save = run_folder.save
+    monkeypatch.setattr(run_folder, "save", full)
+    with pytest.raises(SimulationError, match="no space left"):
+        run(AXES, **WAVES, keep=Keep(tmp_path / "a"))
+    monkeypatch.setattr(run_folder, "save", save)
+    joined = run(AXES, **WAVES, keep=Keep(tmp_path / "a", resume=True))
+    assert joined.attrs["programs"] == 0
+    xr.testing.assert_identical(plain(joined), plain(whole))
 
 
 def times(scale):

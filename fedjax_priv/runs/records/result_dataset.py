@@ -107,6 +107,14 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
     )
 
 
+def training_loss(info: Mapping[str, Any]) -> np.ndarray:
+    """Mean over the clients that train, `[p, rounds]`; NaN in a round in which nobody does."""
+    ways = [way for link in info["bits"].values() for way in link]
+    there = np.any([way > 0 for way in ways], axis=0) & ~np.asarray(info.get(MEASURED + "sat_out", False), bool)
+    total = np.where(there, info["loss"], 0).sum(-1, dtype=np.float64)
+    return np.where(number := there.sum(-1), total / np.maximum(number, 1), np.nan)
+
+
 def megabytes(bits: Bits) -> np.ndarray:
     """MB per client, up and down: `[p]`, means over clients of `bits`, `[p, rounds, n]`."""
     ways = [way for link in bits.values() for way in link]
@@ -116,7 +124,7 @@ def megabytes(bits: Bits) -> np.ndarray:
 def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
     each = ("round", "client")
     fixed = {
-        "loss": (each, info["loss"], {"long_name": "mean training loss"}),
+        "loss": (each, info["loss"], {"long_name": "mean training loss, 0 of who takes no part"}),
         "counted": (each, info["counted"], {"long_name": "the upload arrived and its group was recovered"}),
         "client_id": (each, info["client"], {"long_name": "number of the client in the population"}),
         "status": (("round",), info["status"], {"long_name": "status bits of the round, 0: it succeeded"}),
