@@ -5,17 +5,19 @@ import pickle
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import xarray as xr
 from rich.console import Console
 
 from fedjax_priv.base import Algorithm, ClientData, Link, RoundInfo, RoundState
+from fedjax_priv.clients import bernoulli, once_per_model
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.runs import progress, simulation
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
-from helpers import refuses
+from helpers import engine, refuses, targets, towards_target
 
 N, M, D, SHIFT = 8, 3, 6, 50_000_000
 KEY = jax.random.key(7)
@@ -307,3 +309,16 @@ test_data_that_do_not_fit_their_counts = refuses(
     (np.zeros((3, 4)), [1, -2, 3], "data.count must be from 0 to 4"),
     (np.zeros((3, 4)), [0, 0, 0], "data.count must be from 0 to 4"),
 )
+
+
+def test_the_loss_of_the_log_is_of_those_that_train():
+    """Cohorts are drawn by coins; the model stays as it is, so that clients who come again refuse to train."""
+    system = engine(cohort=bernoulli(0.4), local=once_per_model(towards_target()), server=optax.sgd(0.0))
+    records, data = [], targets(N, D)._replace(count=jnp.ones(N, jnp.int32))
+    run = simulate(system, KEY, jnp.ones(D), data, rounds=6, every=1, progress=False, log=records.append)
+    trained = run.up_bytes.sel(phase="upload").values > 0
+    assert run.sat_out.values.any() and 1 < trained.sum() <= N and not trained[5].any()
+    for record in records[1:]:
+        here = trained[record["round"] - 1]
+        expected = run.loss.values[record["round"] - 1][here]
+        assert record["loss"] == pytest.approx(expected.mean() if here.any() else np.nan, nan_ok=True)

@@ -237,7 +237,7 @@ def test_a_sweep_whose_waves_are_all_done_is_joined_without_a_program(tmp_path, 
         run(AXES, **WAVES, keep=Keep(tmp_path / "a"))
     monkeypatch.setattr(run_folder, "save", save)
     joined = run(AXES, **WAVES, keep=Keep(tmp_path / "a", resume=True))
-    assert joined.attrs["programs"] == 0
+    assert joined.attrs["programs"] == 0 and joined.attrs["num_params"] == D
     xr.testing.assert_identical(plain(joined), plain(whole))
 
 

@@ -31,9 +31,7 @@ def test_it_is_the_sum_and_noise_of_unit_deviation_times_the_factor():
     assert not rule.needs_rows and rule.most_byzantine(5) == 0
 
 
-@pytest.mark.parametrize(
-    "step", [aggregators.clipping(99.0), aggregators.bucketing(2), aggregators.nearest_neighbour_mixing(1)]
-)
+@pytest.mark.parametrize("step", [aggregators.clipping(99.0), aggregators.bucketing(2), aggregators.arc(1)])
 def test_noise_hides_that_nobody_came_behind_a_step_too(step):
     rule = aggregators.pre_aggregated(step, noisy_sum(independent(), 1.0))
     nobody, _ = rule.apply(KEY, rule.init(3), Received(ROWS, jnp.array([0, 0])))
