@@ -191,6 +191,8 @@ def one_of(allowed: Any, **values: Any) -> None:
     """One of the allowed values, or NumPy's scalar of one."""
     for name, value in values.items():
         if not any(_is_choice(_plain(value), choice) for choice in allowed):
+            if not allowed:
+                raise ValueError(f"{name} has nothing to choose from here, got {value!r}")
             _fail(name, value, "one of " + ", ".join(map(repr, allowed)))
 
 

@@ -86,6 +86,11 @@ def test_what_is_none_of_the_allowed_values_is_refused_by_name(allowed, value):
         _validate.one_of(allowed, choice=value)
 
 
+def test_where_nothing_is_allowed_the_error_says_so():
+    with pytest.raises(ValueError, match="^choice has nothing to choose from here, got 'x'$"):
+        _validate.one_of([], choice="x")
+
+
 def test_a_traced_value_is_no_choice():
     with pytest.raises(ValueError, match="^choice must be one of 1, 2, got"):
         jax.eval_shape(lambda choice: _validate.one_of((1, 2), choice=choice), 1)
