@@ -33,9 +33,9 @@ def bands(
 
     Args:
       result: of `simulate` or `sweep`, or several of these joined along a dimension "seed".
-      x: what is known before an evaluation: "round"; "bytes", what the mean place of a cohort has sent, places that
-        nobody took included; "joules", likewise, where rounds have them; "epsilon", proved for the rounds so far, where
-        there is one; or a variable of the evaluations, such as "seconds".
+      x: what is known before an evaluation: "round"; "bytes", sent so far, the mean over the places of a cohort,
+        where one that nobody took counts as 0; "joules", likewise, where rounds have them; "epsilon", proved for the
+        rounds so far, where there is one; or a variable of the evaluations, such as "seconds".
       y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before over
         those that train, in which a client without samples counts as 0, as in `result.loss`.
       adversary: of "epsilon"; by default the one with the largest figure, and of several with the same the one whose

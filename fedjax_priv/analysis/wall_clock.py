@@ -125,7 +125,7 @@ def run_seconds(
 def round_bytes(info: RoundInfo, *, enrolment_rounds: int = 1) -> dict[str, Traffic]:
     """Bytes of a round by phase: means over all places of the cohort.
 
-    Users that were lost count as they are; a place that nobody took, as under Poisson sampling, counts as 0 bytes.
+    A user that was lost counts with what it sent, and a place that nobody took, as under Poisson sampling, as 0 bytes.
 
     Args:
       info: of the round.

@@ -46,8 +46,8 @@ class Aggregator(NamedTuple):
     equivariant: bool = (
         False  # whether turning the rows turns the direction: rule(rows @ Q) = rule(rows) @ Q, Q orthogonal
     )
-    steady: bool = False  # whether rounding the rows only rounds the direction, but at ties; counting zeros is not so
-    in_two: InTwo | None = None  # the same rule as `apply`, where steps before it turn with the rows
+    steady: bool = False  # whether roundings of rows only round the direction, ties aside; not if it counts zeros
+    in_two: InTwo | None = None  # `apply` in two parts; None: it is not of this kind
 
     def __call__(
         self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None

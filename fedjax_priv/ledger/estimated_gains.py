@@ -36,7 +36,7 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
 def _proved(release: OverTheAir, question: Question, size: int, factor: float) -> Figure:
     """Of the first `size` users; `factor` 1/2 of the shift where a user sends 0."""
     p = question.run.join_probability.transpose("round", "client").values[:, :size]
-    if why := _missing(release, p) or (SAT_OUT if sat_out(question.run) and not is_alone(release) else ""):
+    if why := _missing(release, question, p):
         return none(why)
     c = levels(release, question.run)
     if not ((c > 0) & (c < np.inf)).all():
@@ -46,7 +46,7 @@ def _proved(release: OverTheAir, question: Question, size: int, factor: float) -
     return _of_this_run(release, question, p == 1, c, factor)
 
 
-def _missing(release: OverTheAir, p: np.ndarray) -> str:
+def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
     """Why there is no guarantee; empty if there is one."""
     if not np.isin(p, (0, 1)).all():
         return "users toss coins and do not know their gains: no accountant"
@@ -56,7 +56,7 @@ def _missing(release: OverTheAir, p: np.ndarray) -> str:
         return "without noise of the receiver, whose noise lies along which u decides all"
     if release.power is not None and not is_alone(release) and release.control != "signal":
         return "the power limit scales the noise of users that do not know their gains: no accountant"
-    return ""
+    return SAT_OUT if sat_out(question.run) and not is_alone(release) else ""
 
 
 def _is_averaged(release: OverTheAir, c: np.ndarray) -> bool:

@@ -136,13 +136,13 @@ def _report(hooks: Hooks, number: int, chunk: Chunk, points: Sequence[Mapping[st
 def _records(chunk: Chunk) -> list[dict[str, Any]]:
     """The log's entry for each run: loss of those that train, megabytes of all places of the cohort."""
     some = chunk.info["status"].shape[1] > 0
-    loss = result_dataset.training_loss(chunk.info)
+    loss = result_dataset.last_loss(chunk.info) if some else ()
     megabytes = result_dataset.megabytes(chunk.info["bits"])
     return [
         {
             "round": chunk.rounds,
             "seconds": round(chunk.seconds, 6),
-            **({"loss": float(loss[run, -1])} if some else {}),
+            **({"loss": float(loss[run])} if some else {}),
             "megabytes": float(megabytes[run]),
             "failed": int(np.count_nonzero(chunk.info["status"][run])),
             "metrics": {name: values[run].item() for name, values in chunk.metrics.items()},

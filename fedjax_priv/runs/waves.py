@@ -82,9 +82,9 @@ class Waves:
         }  # fmt: skip
 
     def _num_params(self) -> int:
-        """Known before anything is compiled: of a finished sweep, nothing is."""
+        """Counted here and not by a program: a sweep whose waves are all done compiles none."""
         params = jax.eval_shape(self.params, self.key) if callable(self.params) else self.params
-        return sum(np.size(leaf) for leaf in jax.tree.leaves(params))
+        return sum(leaf.size for leaf in jax.tree.leaves(params))
 
     def _caveats(self) -> list[str]:
         """Caveats of the algorithms at all points, each once; makes every algorithm, which checks its arguments."""

@@ -1,8 +1,8 @@
 """Attacks that search, in each round, for the factor that hurts the defence most.
 
 A defence that turns with its rows (`Aggregator.equivariant`) depends on their inner products alone, so it is tried on
-`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model. Steps
-that turn before a rule that does not, such as nearest-neighbour mixing before a trimmed mean, are taken on them too.
+`n + 2` coordinates instead of d: evaluations then cost next to nothing, whatever the size of the model. If only the
+steps before a rule turn, such as nearest-neighbour mixing before a trimmed mean, these are tried there (`InTwo`).
 """
 
 import functools

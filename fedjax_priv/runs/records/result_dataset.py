@@ -107,12 +107,15 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
     )
 
 
-def training_loss(info: Mapping[str, Any]) -> np.ndarray:
-    """Mean over the clients that train, `[p, rounds]`; NaN in a round in which nobody does."""
-    ways = [way for link in info["bits"].values() for way in link]
-    there = np.any([way > 0 for way in ways], axis=0) & ~np.asarray(info.get(MEASURED + "sat_out", False), bool)
-    total = np.where(there, info["loss"], 0).sum(-1, dtype=np.float64)
-    return np.where(number := there.sum(-1), total / np.maximum(number, 1), np.nan)
+def last_loss(info: Mapping[str, Any]) -> np.ndarray:
+    """Training loss of the last round, `[p]`, the mean over the clients that train; NaN if nobody does."""
+    there = np.any([way[:, -1] > 0 for link in info["bits"].values() for way in link], axis=0)
+    if (refused := info.get(MEASURED + "sat_out")) is not None:
+        there &= ~refused[:, -1].astype(bool)
+    return np.array([
+        loss[here].mean(dtype=np.float64) if here.any() else np.nan
+        for loss, here in zip(info["loss"][:, -1], there, strict=True)
+    ])  # fmt: skip
 
 
 def megabytes(bits: Bits) -> np.ndarray:
