@@ -31,6 +31,7 @@ def in_basis(rows: Float[Array, "k d"]) -> tuple[Float[Array, "k k"], Float[Arra
 
     Householder's basis is orthonormal whatever the rows are, which that of Gram-Schmidt is not.
     """
+    # LAPACK minds overflow; where XLA expands the decomposition itself, squares of large entries may be infinite.
     scale = unit_scale(largest_entries(rows))
     basis, factor = jnp.linalg.qr((rows * scale[:, None]).T)
     return factor.T / scale[:, None], basis.T

@@ -114,3 +114,13 @@ def test_sign_guard_leaves_out_what_is_not_finite_or_of_another_length():
     middle = np.median(np.where(np.isfinite(lengths), lengths, np.inf))
     expected = references.clipped(alike[:5].astype(np.float64), middle).mean(0)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_steps_before_a_rule_draw_apart():
+    def noisy(key, rows, ok):
+        return rows + jax.random.normal(key, rows.shape), ok
+
+    step = aggregators.clipping(1.0)._replace(apply=noisy)
+    once, twice = (aggregators.pre_aggregated(*[step] * k, aggregators.mean()) for k in (1, 2))
+    first, both = (np.asarray(rule(np.zeros((4, 6)), key=KEYS[0])) for rule in (once, twice))
+    assert np.abs(both - 2 * first).min() > 1e-3, "the second step does not repeat the first one's draw"

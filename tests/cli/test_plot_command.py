@@ -94,6 +94,9 @@ def test_eps_at_another_delta_or_none_is_no_other_seed_of_the_same_curve(tmp_pat
     folders += [recorded(tmp_path, "none", 0.9, seed=3)]
     assert names_and_runs(*folders) == {"fedavg": 4}
     assert [*names_and_runs(*folders, spent=True).values()] == [2, 1, 1]
+    table = tmp_path / "table.json"
+    command("plot", *folders[:3], "--x", "epsilon", "--out", tmp_path / "plot.svg", "--json", table)
+    assert sorted(row["runs"] for row in json.loads(table.read_text())) == [1, 2]
     with pytest.raises(SystemExit):
         command("plot", *folders[::3], "--x", "epsilon", "--out", tmp_path / "plot.svg")
     assert "x must be one of 'round', 'bytes', 'accuracy', got 'epsilon'" in capsys.readouterr().err

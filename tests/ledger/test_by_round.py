@@ -182,6 +182,8 @@ def test_a_budget_of_a_pool_is_that_of_its_arrays():
         assert rounds_within(make(1.0), *given, pool, eps, delta=DELTA, most=5) == rounds
     noises = [noise_for(make, *given, data, 2.0, delta=DELTA, rounds=3) for data in (pool, DATA)]
     assert noises[0] == noises[1]
+    with pytest.raises(ValueError, match=f"^count must be .* {M}"):
+        rounds_within(make(1.0), *given, pool._replace(count=2 * pool.count), 1.0, delta=DELTA, most=5)
 
 
 def test_noise_for_a_budget():
