@@ -6,8 +6,9 @@ batch-grouped one; XLA runs both slowly. Measured on a CPU core with 5x5 kernels
 its input gradient 0.3 as an ordinary convolution with the flipped kernel and 0.6 as a matmul; its kernel gradient 0.02
 as XLA derives it and 0.65 as matmuls; all by shifted slices and matmul for 4 clients at once 0.3. So on a CPU, a
 convolution with one kernel for all clients folds them into its batch, one with a kernel each loops over clients, and
-gradients are matmuls; none is without padding (`_with_a_margin`). No other platform was measured; programs compiled for
-them were counted (`experiments/accelerators/`). On a GPU, convolutions with a kernel per client are products with
+gradients are matmuls; none is without padding (`_with_a_margin`), and one of few channels to few is a matmul, too
+(`tiled_convolution`). No other platform was measured; programs compiled for them were counted
+(`experiments/accelerators/`). On a GPU, convolutions with a kernel per client are products with
 patches (`patch_convolution`); on a TPU they are ordinary ones and their derivatives, which move 0.65 times as much
 there.
 """
@@ -27,6 +28,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.models.patch_convolution import by_patches, spread
+from fedjax_priv.models.tiled_convolution import is_narrow, tiled
 
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 _Pads = Sequence[tuple[int, int]]
@@ -104,7 +106,7 @@ def _batched_convolution(strides: Sequence[int], pads: _Pads) -> Callable[[Array
 
     @custom_vmap
     def convolve(x: Array, kernel: Array) -> Array:
-        return _with_a_margin(x, kernel, strides, pads)
+        return (tiled if is_narrow(kernel.shape) else _with_a_margin)(x, kernel, strides, pads)
 
     each = sequential_vmap(convolve)
 
@@ -181,6 +183,9 @@ def _kernel_gradient(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads
 
     @sequential_vmap
     def gradient(x: Array, cotangent: Array) -> Array:
+        if is_narrow(shape):
+            of_kernel = functools.partial(tiled, x, strides=strides, pads=pads)
+            return jax.linear_transpose(of_kernel, jax.ShapeDtypeStruct(shape, x.dtype))(cotangent)[0]
         _, height, width, _ = cotangent.shape
         span_h, span_w = (height - 1) * stride_h + 1, (width - 1) * stride_w + 1
         padded = jnp.pad(x, ((0, 0), *pads, (0, 0))).transpose(3, 1, 2, 0)

@@ -20,7 +20,7 @@ from helpers import remembering, targets
 pytestmark = pytest.mark.usefixtures("any_platform")
 
 ROWS = np.zeros((4, 600), np.float32)
-IMAGES, KERNELS = np.zeros((5, 2, 6, 6, 3), np.float32), np.zeros((5, 3, 3, 3, 4), np.float32)
+IMAGES, KERNELS = np.zeros((5, 2, 6, 6, 3), np.float32), np.zeros((5, 3, 3, 3, 40), np.float32)
 REPORTS = {"runs/records/manifest.py", "runs/programs/kept_programs.py", "cli/bench.py"}
 """Modules that say where a run was, or where a kept program may run; they trace nothing."""
 MESH = {"engine/side_by_side.py"}

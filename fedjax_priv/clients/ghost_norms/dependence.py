@@ -131,6 +131,13 @@ def _untouched(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
     return Unknown() if others or len(lengths) > 1 else one
 
 
+def _stack(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
+    """Arrays whose rows are in the same order, along a new axis."""
+    rows = {each for each in given if each}
+    (one, *others) = rows
+    return Unknown() if others else one._replace(axis=one.axis + (equation.params["axis"] <= one.axis))
+
+
 RULES: Mapping[str, Rule] = {
     **dict.fromkeys(
         [f"reduce_{name}" for name in ("sum", "max", "min", "prod", "and", "or")] + ["argmax", "argmin"], _reduction
@@ -145,6 +152,7 @@ RULES: Mapping[str, Rule] = {
     "dot_general": _product,
     "gather": _lookup,
     "reshape": _reshape,
+    "stack": _stack,  # of JAX 0.10 and later
     "squeeze": lambda equation, given: _without(given[0], equation.params["dimensions"]),
     "transpose": lambda equation, given: given[0]._replace(
         axis=tuple(equation.params["permutation"]).index(given[0].axis)

@@ -25,6 +25,8 @@ COMBINED = {
     "softmax over examples": lambda p, x: jax.nn.softmax((x @ p["w"]).sum(1)),
     "mixed rows, split": lambda p, x: jnp.tile((x @ p["w"]).reshape(1, -1), (K, 1)).max(1),
     "attention between examples": jax.jit(lambda p, x: (jax.nn.softmax(x @ x.T) @ (x @ p["w"])).sum(1)),
+    "stacked, then centred": lambda p, x: jnp.stack([x @ p["w"], x @ p["w"]]).sum((0, 2)) - jnp.stack([x, x]).sum(),
+    "stacked, between examples": lambda p, x: jnp.stack([x @ p["w"], x @ p["w"]], 2).max((0, 2)).sum() + x.sum(1),
     "inside": lambda p, x: jax.checkpoint(lambda y: y - y.max(0)[None])(x @ p["w"]).sum(1),
 }
 
@@ -44,6 +46,13 @@ def dependence(loss, params, examples):
     count = len(jax.tree.leaves(params)), len(jax.tree.leaves(examples))
     jaxpr = jax.make_jaxpr(loss)(params, examples).jaxpr
     return separate_examples._followed(jaxpr, [None] * count[0] + [Rows(0)] * count[1])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_stacked_values_are_followed(axis):
+    """The axis of examples moves where the new one comes before it, also where rows of an example are in a row."""
+    stacked = lambda p, x: jnp.stack([(x @ p["w"]).reshape(-1, 1), jnp.ones((3 * K, 1))], axis)
+    assert dependence(stacked, W, X) == [Rows(1 if axis == 0 else 0, 3)]
 
 
 UNKNOWN = {"recurrent", "loop of unknown length", "spectrum", "batch groups"}
