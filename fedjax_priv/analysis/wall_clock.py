@@ -10,6 +10,7 @@ shares.
 Computed on the host, in float64.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ def round_seconds(
     """Seconds that a round takes.
 
     Args:
-      info: of the round. If no upload counted, it was as slow as the slowest of all users.
+      info: of the round. If no upload counted, it was as slow as the slowest of all users that were sent anything.
       compute_seconds: that a user computes, as measured; one number, or one for each client of the population.
       bandwidth: of a user's link, bits a second; likewise. Not needed where no message goes over such a link.
       latency: seconds that a message takes in addition to those of its bits; likewise.
@@ -63,19 +64,19 @@ def round_seconds(
       downlink: how the server broadcasts the model; over the users' links, as a message to each, if not given.
 
     Raises:
-      ValueError: a number out of its range, numbers of too few clients; messages of no phase of the round, or that go
-        over the air or are broadcast; `air` without uploads over the air, or these without it; a downlink without gains
-        of links; or messages without a bandwidth.
+      ValueError: an asynchronous round, whose clock is the measured `virtual_time`; a number out of its range, numbers
+        of too few clients; messages of no phase of the round, or that go over the air or are broadcast; `air` without
+        uploads over the air, or these without it; a downlink without gains of links; or messages without a bandwidth.
     """
     bits = {
         (phase, way): np.asarray(link, np.float64)
         for phase, links in info.bits.items()
         for way, link in zip(("up", "down"), links, strict=True)
     }
-    counted = np.asarray(info.counted)
-    awaited = _awaited(np.ones_like(counted), counted)
-    users = _Users(np.asarray(info.client), awaited, compute_seconds, bandwidth, latency)
     measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
+    _check_waits(measured, "info")
+    awaited = _awaited(bits, np.asarray(info.counted))
+    users = _Users(np.asarray(info.client), awaited, compute_seconds, bandwidth, latency)
     d = info.direction.size
     uses = _on_air(measured, d, air)
     waves = 0.0
@@ -102,6 +103,7 @@ def run_seconds(
     NaN at points of a sweep that were not run, and with `air` at points whose uploads are messages: ask for their time
     alone. Args and errors are those of `round_seconds`.
     """
+    _check_waits(result, "result")
     last = lambda values: values.transpose(..., "round", "client")
     there = last(present(result, result.counted))
     bits = {
@@ -110,7 +112,7 @@ def run_seconds(
         for way in ("up", "down")
     }
     client, counted = last(result.client_id).fillna(0).values.astype(int), last(result.counted).values == 1
-    users = _Users(client, _awaited(there.values, counted), compute_seconds, bandwidth, latency)
+    users = _Users(client, there.values & _awaited(bits, counted), compute_seconds, bandwidth, latency)
     seconds = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
     uses = _on_air(variables_of(result), int(result.attrs["num_params"]), air)
     if uses is not None and air is not None:
@@ -161,9 +163,16 @@ class _Users(NamedTuple):
     latency: ArrayLike
 
 
-def _awaited(there: np.ndarray, counted: np.ndarray) -> np.ndarray:
-    """Clients whose upload counted; all that there are if none did."""
-    return there & (counted | ~counted.any(-1, keepdims=True))
+def _check_waits(measured: Any, name: str) -> None:
+    """Raises ValueError if the server waits for nobody's round."""
+    if "virtual_time" in measured:
+        raise ValueError(f"{name} must be of rounds that start together, got an asynchronous run: see its virtual_time")
+
+
+def _awaited(bits: Mapping[Message, np.ndarray], counted: np.ndarray) -> np.ndarray:
+    """Clients whose upload counted; all that had a message if none did."""
+    reached = functools.reduce(np.logical_or, (size > 0 for size in bits.values()), counted)
+    return reached & (counted | ~counted.any(-1, keepdims=True))
 
 
 def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds: int) -> np.ndarray:

@@ -20,7 +20,8 @@ Ids = Int[np.ndarray, " k"]
 class Pool(NamedTuple):
     """The samples of a population, fetched by client.
 
-    `fetch` may read files; one thread at a time calls it, not necessarily the main thread. Rows `count[i]:` of client
+    `fetch` may read files, and may write each answer into the same arrays: answers are copied. One thread at a time
+    calls it, not necessarily the main thread. Rows `count[i]:` of client
     `i` are padding and never train.
     """
 
@@ -64,7 +65,7 @@ def checked(pool: Pool) -> Pool:
       ValueError: the count is not integers from 0 to the samples per client there is room for, or is all 0, or the
         examples are not arrays `[k, m, ...]` with one m.
     """
-    count, first = pool.count, jax.tree.map(np.asarray, pool.fetch(np.zeros(1, np.int32)))
+    count, first = pool.count, jax.tree.map(np.array, pool.fetch(np.zeros(1, np.int32)))
     room = {rows.shape[1:2] for rows in jax.tree.leaves(first)}
     if len(room) != 1 or () in room:
         raise ValueError(f"fetch must return arrays [k, m, ...] with one m, got m of {sorted(room)}")
@@ -72,7 +73,7 @@ def checked(pool: Pool) -> Pool:
     _check_count(count, room.pop()[0])
 
     def fetch(ids: Ids) -> PyTree:
-        examples = jax.tree.map(np.asarray, pool.fetch(ids))
+        examples = jax.tree.map(np.array, pool.fetch(ids))
         _compare(examples, first, ids.size)
         return examples
 

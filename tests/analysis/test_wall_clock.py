@@ -18,12 +18,12 @@ from fedjax_priv.analysis import (
 from fedjax_priv.analysis.on_air import OnAir
 from fedjax_priv.base import Link, RoundInfo
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
+from fedjax_priv.clients import everyone, poisson, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, stateless
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
-from fedjax_priv.systems import digital_fedavg, fedavg, wireless
+from fedjax_priv.systems import digital_fedavg, fedavg, fedbuff, wireless
 from helpers import targets, towards_target
 
 KEY = jax.random.key(0)
@@ -54,6 +54,41 @@ def test_every_step_waits_for_the_slowest_whose_upload_counted(counted, bits):
     """Down, up, down, up: four messages one after the other; a round that failed waited for everybody."""
     seconds = round_seconds(a_round(counted), compute_seconds=2.0, bandwidth=100.0, latency=0.5)
     assert seconds == pytest.approx(2.0 + bits / 100 + 4 * 0.5, rel=1e-12)
+
+
+def test_nobody_waits_for_places_that_nobody_took():
+    """The third place, which would compute for 100 s, was sent nothing; alone it is a round of no time."""
+    info = a_round(NONE)
+    computing = {"compute_seconds": [1.0, 2.0, 100.0], "bandwidth": 100.0}
+    only = lambda *took: info._replace(
+        bits={phase: Link(*(way * jnp.array(took, jnp.uint32) for way in link)) for phase, link in info.bits.items()}
+    )
+    assert round_seconds(only(1, 1, 0), **computing) == pytest.approx(2.0 + 9960 / 100, rel=1e-12)
+    assert round_seconds(only(0, 0, 0), **computing) == 0
+    assert round_seconds(info, **computing) == pytest.approx(100.0 + 9960 / 100, rel=1e-12)
+
+
+def test_a_poisson_round_to_which_nobody_came_takes_no_time():
+    data = targets(6, 9)
+    rare = federated_round(
+        cohort=poisson(0.1), local=towards_target(), layers=stack(send=plain()), channel=erasure(0.0),
+        aggregate=mean(), mesh=None,
+    )  # fmt: skip
+    result = simulate(rare, KEY, jnp.zeros(9), data, rounds=12, progress=False)
+    nobody = ~result.counted.any("client")
+    assert 0 < nobody.sum() < 12
+    seconds = run_seconds(result, compute_seconds=np.linspace(1, 2, 6), bandwidth=1e6)
+    np.testing.assert_array_equal(seconds > 0, ~nobody)
+
+
+def test_an_asynchronous_run_has_a_clock_of_its_own():
+    system = fedbuff(towards_target(), num_clients=6, buffer_size=2, concurrency=3, mesh=None)
+    result = simulate(system, KEY, jnp.zeros(9), targets(6, 9), rounds=2, progress=False)
+    with pytest.raises(ValueError, match="result must be of rounds that start together, got an asynchronous run"):
+        run_seconds(result, compute_seconds=1.0, bandwidth=1e6)
+    info = a_round(ALL)._replace(measured={"virtual_time": jnp.ones(3)})
+    with pytest.raises(ValueError, match="info must be of rounds that start together"):
+        round_seconds(info, compute_seconds=1.0, bandwidth=1e6)
 
 
 def test_users_differ_by_their_number_in_the_population():

@@ -61,6 +61,19 @@ def test_a_fetch_that_answers_otherwise_than_before_is_refused(answer, message):
         pool.fetch(np.array([3, 4, 1], np.int32))
 
 
+def test_a_fetch_may_write_all_answers_into_one_array():
+    """A device may read the array in place, and a thread fetches ahead."""
+    buffer = np.empty((2, *X.shape[1:]), np.float32)
+
+    def fetch(ids):
+        buffer[: len(ids)] = X[ids]
+        return buffer[: len(ids)]
+
+    first, second = (checked(Pool(fetch, COUNT)).fetch(np.array(ids)) for ids in ([0, 1], [2, 3]))
+    np.testing.assert_array_equal(first, X[:2])
+    np.testing.assert_array_equal(second, X[2:4])
+
+
 def test_a_fetch_that_returns_too_many_clients_is_refused_at_once():
     said = r"^fetch must return float32 \(1, 4, 3\) as examples, got float32 \(6, 4, 3\)"
     with pytest.raises(ValueError, match=said):

@@ -52,9 +52,11 @@ def test_what_a_pool_cannot_run():
     simulate_pool = lambda system, pool=POOL: simulate(system, KEY, jnp.zeros(D), pool, rounds=1, progress=False)
     with pytest.raises(ValueError, match="algorithm must have a draw, as from federated_round"):
         simulate_pool(system._replace(draw=None))
-    uneven = velocity()._replace(init=lambda n, params: jnp.zeros((n, D)) + jnp.arange(n, dtype=jnp.float32)[:, None])
-    with pytest.raises(ValueError, match="must give all clients the same initial state"):
-        simulate_pool(fedavg(uneven, cohort_size=3))
+    for rows in (jnp.arange(N), jnp.arange(N) % (N - 1)):  # the first and the last are the same in the second
+        start = jnp.broadcast_to(rows.astype(jnp.float32)[:, None], (N, D))
+        uneven = velocity()._replace(init=lambda n, params, start=start: start)
+        with pytest.raises(ValueError, match="must give all clients the same initial state"):
+            simulate_pool(fedavg(uneven, cohort_size=3))
     with pytest.raises(SimulationError, match="no such file"):
         simulate_pool(system, POOL._replace(fetch=unreadable))
 

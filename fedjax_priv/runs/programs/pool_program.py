@@ -113,11 +113,11 @@ class _PoolRun:
         self.lowered = lowering.lower(step, inputs, state, examples, self.count)
 
     def _init(self, inputs: Inputs, count: Array) -> tuple[RoundState, Array]:
-        """The first state, with the rows of one client, and whether another client's rows are the same."""
+        """The first state, with the rows of one client, and whether all clients' rows are the same."""
         examples = jax.tree.map(lambda a: jnp.broadcast_to(a, (count.size, *a.shape[1:])), self.sample)
         state = self.algorithm.init(inputs.key, inputs.params, ClientData(examples, count))
         rows = state.memory, state.layers
-        alike = [(a[0] == a[-1]).all() for a in jax.tree.leaves(rows)]
+        alike = [(a == a[:1]).all() for a in jax.tree.leaves(rows)]
         memory, layers = jax.tree.map(lambda a: a[0], rows)
         return jax.tree.map(jnp.copy, state._replace(memory=memory, layers=layers)), jnp.array(alike, bool).all()
 
