@@ -112,7 +112,7 @@ def run_seconds(
         for way in ("up", "down")
     }
     client, counted = last(result.client_id).fillna(0).values.astype(int), last(result.counted).values == 1
-    users = _Users(client, there.values & _awaited(bits, counted), compute_seconds, bandwidth, latency)
+    users = _Users(client, _awaited(bits, counted), compute_seconds, bandwidth, latency)
     seconds = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
     uses = _on_air(variables_of(result), int(result.attrs["num_params"]), air)
     if uses is not None and air is not None:

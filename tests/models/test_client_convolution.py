@@ -102,10 +102,16 @@ def test_convolutions_of_a_cpu_are_never_without_padding():
     assert (ours, theirs) == (["[[0, 0], [0, 1]]"], ["[[0, 0], [0, 0]]"])
 
 
-def test_explicit_pads_as_flax_gives_them():
-    x, kernel = operands([], (6, 6), 3)
-    want = jax.lax.conv_general_dilated(x, kernel, (1, 1), ((2, 0), (1, 1)), dimension_numbers=LAYOUT)
-    np.testing.assert_allclose(conv(x, kernel, (1, 1), ((2, 0), (1, 1))), want, rtol=1e-5, atol=1e-5)
+@pytest.mark.parametrize("features", [NARROW, WIDE])
+@pytest.mark.parametrize("strides", [(1, 1), (1, 2), (3, 1)])
+def test_sides_that_differ(strides, features):
+    """Strides, pads, images and kernels; pads as flax gives them."""
+    x, kernel = operands([], (6, 9), 3, features)
+    kernel, pads = kernel[:2], ((2, 0), (1, 1))
+    plain = lambda x, k: jax.lax.conv_general_dilated(x, k, strides, pads, dimension_numbers=LAYOUT)
+    want, got = (with_gradients(f, [])(x, kernel) for f in (plain, lambda x, k: conv(x, k, strides, pads)))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * max(1.0, float(jnp.abs(b).max())))
 
 
 def test_few_channels_to_few_are_no_convolution_on_a_cpu():
