@@ -89,6 +89,8 @@ def norm_methods(loss: Loss, params: PyTree, examples: PyTree) -> PyTree:
 
 
 def check_losses(losses: Any, valid: Array) -> None:
-    """Raises ValueError unless there is one loss per example."""
+    """Raises ValueError unless there is one loss per example, a floating-point number."""
     if losses.shape != valid.shape:
         raise ValueError(f"loss must return one value per example, shape {valid.shape}, got {losses.shape}")
+    if not jnp.issubdtype(losses.dtype, jnp.floating):
+        raise ValueError(f"loss must return floating-point numbers, which have gradients, got {losses.dtype}")

@@ -65,6 +65,7 @@ def test_nobody_waits_for_places_that_nobody_took():
     )
     assert round_seconds(only(1, 1, 0), **computing) == pytest.approx(2.0 + 9960 / 100, rel=1e-12)
     assert round_seconds(only(0, 0, 0), **computing) == 0
+    assert round_seconds(only(0, 0, 0)._replace(counted=jnp.array(ALL)), **computing) == 100
     assert round_seconds(info, **computing) == pytest.approx(100.0 + 9960 / 100, rel=1e-12)
 
 

@@ -236,6 +236,16 @@ def test_a_loss_must_be_one_value_an_example(make, shape):
         jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
 
 
+@pytest.mark.parametrize("dtype", [jnp.int32, bool])
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_a_loss_without_gradients_is_refused(dtype, clip):
+    """They would be 0, and nothing would be trained."""
+    loss = lambda params, examples: LOSS(params, examples).astype(dtype)
+    local = local_sgd(loss, learning_rate=0.1, batch_size=B, num_steps=1, sample_clip=clip)
+    with pytest.raises(ValueError, match=f"loss must return floating-point numbers.*got {jnp.dtype(dtype)}"):
+        jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
+
+
 @pytest.mark.parametrize("how", [{"learning_rate": -0.1}, {"momentum": 1.0}, {"proximal": -0.1}])
 def test_traced_settings_out_of_range_give_nan(how):
     how = {"learning_rate": 0.1, "momentum": 0.5} | how

@@ -8,7 +8,7 @@ from clients.ghost_norms.ways_to_use import every_case
 from fedjax_priv import losses, models
 from fedjax_priv.clients import clipped_gradient
 from fedjax_priv.clients.ghost_norms import separate_examples
-from fedjax_priv.clients.ghost_norms.dependence import Rows
+from fedjax_priv.clients.ghost_norms.dependence import Rows, Unknown
 
 K = 5
 W = {"w": jnp.ones((4, 3))}
@@ -53,6 +53,11 @@ def test_stacked_values_are_followed(axis):
     """The axis of examples moves where the new one comes before it, also where rows of an example are in a row."""
     stacked = lambda p, x: jnp.stack([(x @ p["w"]).reshape(-1, 1), jnp.ones((3 * K, 1))], axis)
     assert dependence(stacked, W, X) == [Rows(1 if axis == 0 else 0, 3)]
+
+
+def test_rows_and_columns_stacked_are_not_followed():
+    square = jnp.ones((K, K))
+    assert dependence(lambda p, x: jnp.stack([x, x.T]), (), square) == [Unknown()]
 
 
 UNKNOWN = {"recurrent", "loop of unknown length", "spectrum", "batch groups"}
