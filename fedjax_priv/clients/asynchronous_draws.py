@@ -16,7 +16,7 @@ from jaxtyping import Array, Float32, Int, Int32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.clients.capped_draws import capped
-from fedjax_priv.clients.cohort_rows import Counts, cohort_of
+from fedjax_priv.clients.cohort_rows import Counts, cohort_of, only_those
 from fedjax_priv.clients.job_times import JobLaw, JobTimes, job_times
 from fedjax_priv.keys import named, per_client
 
@@ -100,7 +100,7 @@ def buffered(
         client, staleness, jobs = arrive(key, jobs, round, buffer_size, times)
         ascending = jnp.argsort(client)
         who = cohort_of(client[ascending], round, count)._replace(staleness=staleness[ascending])
-        return who._replace(selected=who.staleness < versions), jobs
+        return only_those(who, who.staleness < versions), jobs
 
     def measures(who: Cohort, jobs: Jobs) -> Mapping[str, Array]:
         return {"staleness": who.staleness, "too_stale": who.staleness >= versions, "virtual_time": jobs.clock}

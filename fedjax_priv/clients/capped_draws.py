@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int, Int32
 
 from fedjax_priv.base import Cohort, Draw, Key
-from fedjax_priv.clients.cohort_rows import Counts, cohort_of
+from fedjax_priv.clients.cohort_rows import Counts, cohort_of, only_those
 from fedjax_priv.clients.job_times import JobTimes
 from fedjax_priv.keys import named
 
@@ -42,7 +42,7 @@ def capped(buffer_size: int, concurrency: int | None, *, max_jobs: int, versions
         client, staleness, came, jobs = _arrivals(fill, jobs, round, buffer_size)
         ascending = jnp.argsort(client)
         who = cohort_of(client[ascending], round, count)._replace(staleness=staleness[ascending])
-        return who._replace(selected=came[ascending] & (who.staleness < versions)), jobs
+        return only_those(who, came[ascending] & (who.staleness < versions)), jobs
 
     def measures(who: Cohort, jobs: CappedJobs) -> Mapping[str, Array]:
         late = who.staleness >= versions

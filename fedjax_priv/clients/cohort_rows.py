@@ -29,6 +29,11 @@ def cohort_of(client: Array, round: Array, count: Counts) -> Cohort:
     )
 
 
+def only_those(who: Cohort, there: Bool[Array, "..."]) -> Cohort:
+    """`who` without those that are not `there` `[n]`, or not one of them: everybody knows, and their p_k is 0."""
+    return who._replace(selected=who.selected & there, participation=jnp.where(there, who.participation, 0))
+
+
 Byzantine = int | np.ndarray | Array
 """Byzantine clients of a population: how many, counted from client 0, or which, a bool mask `[n]`."""
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv.base import Cohort, Draw, Key
-from fedjax_priv.clients.cohort_rows import Counts
+from fedjax_priv.clients.cohort_rows import Counts, only_those
 from fedjax_priv.layers.receive_level import Levels
 
 
@@ -32,13 +32,8 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         who, drawn = draw.apply(key, state[0], round, count)
         level, spent = levels.apply(state[1], round, who.gain)
-        sends = level > 0
-        who = who._replace(
-            level=jnp.broadcast_to(level, who.gain.shape),
-            selected=who.selected & sends,
-            participation=jnp.where(sends, who.participation, 0),
-        )
-        return who, (drawn, spent)
+        who = only_those(who, level > 0)
+        return who._replace(level=jnp.broadcast_to(level, who.gain.shape)), (drawn, spent)
 
     def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
         return draw.init(key, n), levels.init()

@@ -18,6 +18,7 @@ from fedjax_priv.clients.cohort_rows import (
     check_byzantine,
     cohort_of,
     is_byzantine,
+    only_those,
     uniform_subset,
 )
 from fedjax_priv.engine.quotients import quotient
@@ -211,7 +212,7 @@ def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who, state = draw.apply(key, state, round, count)
         margin = left(who)
-        p = jnp.where(margin > 0, who.participation, jnp.where(jnp.isnan(margin), jnp.nan, 0))
-        return who._replace(selected=who.selected & (margin > 0), participation=p), state
+        who = only_those(who, margin > 0)
+        return who._replace(participation=jnp.where(jnp.isnan(margin), jnp.nan, who.participation)), state
 
     return draw._replace(apply=apply)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
-from fedjax_priv.clients.cohort_rows import Counts, cohort_of, uniform_subset
+from fedjax_priv.clients.cohort_rows import Counts, cohort_of, only_those, uniform_subset
 from fedjax_priv.keys import each_named
 from fedjax_priv.layers.secure_sum.alias_table import AliasTable, alias_table, draw
 
@@ -28,8 +28,8 @@ def poisson(rate: float | Array, *, capacity: int | None = None) -> Draw:
 
     Args:
       rate: q, probability of each client in each round, in (0, 1]; not traced.
-      capacity: rows of the cohort. If more clients come, a uniform subset of them of this size takes part. None: so
-        many that this happens with probability below 1e-15.
+      capacity: rows of the cohort. If more clients come, a uniform subset of them of this size takes part, and who
+        comes counts as public. None: so many that this happens with probability below 1e-15.
 
     Raises:
       ValueError: `rate` is outside (0, 1] or traced, or, when a round is traced, `capacity` is below the expected
@@ -71,7 +71,9 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
         client = uniform_subset(keys["sample"], size, group) * separation + round % separation
         comes = jax.random.permutation(keys["which rows"], size) < number
         who = cohort_of(client, round, count)
-        return who._replace(selected=comes, participation=jnp.full(size, min(1.0, float(rate) * group / size))), state
+        if size < capacity_of(None, group, rate):  # it may be full, and rows of a full one are no coins of their own
+            return only_those(who, comes), state
+        return who._replace(selected=comes, participation=jnp.full(size, float(rate) * group / size)), state
 
     return Draw(lambda key, n: (), apply)
 
