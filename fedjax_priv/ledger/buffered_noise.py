@@ -15,6 +15,7 @@ import functools
 
 import numpy as np
 
+from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.central_noise import ADJACENT, EXACT, seen_by_server
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import BufferedNoise
@@ -68,12 +69,8 @@ def weights_spent(release: BufferedNoise, question: Question) -> tuple[np.ndarra
         weight = (1.0 + run["staleness"].values.astype(float)) ** -float(release.power)
     else:
         weight = run["factor"].values.astype(float) / release.weight_levels
-    square = weight**2 * (run.up_bytes.sel(phase="upload") > 0)
-    spent, most = np.zeros(question.count.size), np.zeros(run.sizes["round"])
-    for number, (who, weights) in enumerate(zip(run.client_id.values, np.asarray(square), strict=True)):
-        spent[who] += weights
-        most[number] = spent.max()
-    return spent, most
+    square = weight**2 * (run.up_bytes.sel(phase="upload").values > 0)
+    return spent_by_client(square, run.client_id.values, question.count.size)
 
 
 def _epsilon(delta: float, distance: float, spent: np.ndarray) -> np.ndarray:

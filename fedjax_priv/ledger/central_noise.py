@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.ledger import correlated_noise
+from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.ledger.prefixes import by_prefix
 from fedjax_priv.ledger.sampled_rounds import hidden_by_coins, round_of
@@ -131,12 +132,7 @@ def _known(z: float, question: Question) -> _Seen:
 
 def _taken(run: xr.Dataset, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
     """Rounds in which each client's upload arrived, `[n]`, and the most of any client after each round, `[rounds]`."""
-    taken, most = np.zeros(num_clients, int), np.zeros(run.sizes["round"], int)
-    came = run.up_bytes.sel(phase="upload").values > 0
-    for number, (who, here) in enumerate(zip(run.client_id.values, came, strict=True)):
-        taken[who[here]] += 1
-        most[number] = max(most[number - 1], taken[who].max(initial=0))
-    return taken, most
+    return spent_by_client(run.up_bytes.sel(phase="upload").values > 0, run.client_id.values, num_clients)
 
 
 def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndarray | None = None) -> _Seen:

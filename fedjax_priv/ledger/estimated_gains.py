@@ -5,11 +5,24 @@ its u where a complex use carries one coordinate, and in all directions where it
 known.
 """
 
+import functools
+
 import numpy as np
 
 from fedjax_priv.channels.knowledge import Pilots
+from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
-from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, is_alone, levels, sat_out
+from fedjax_priv.ledger.receiver_noise import (
+    ABSENT,
+    SAT_OUT,
+    coordinates_per_use,
+    gaussian_of_clients,
+    is_absent,
+    is_alone,
+    levels,
+    probabilities,
+    sat_out,
+)
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 
@@ -35,15 +48,15 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
 
 def _proved(release: OverTheAir, question: Question, size: int, factor: float) -> Figure:
     """Of the first `size` users; `factor` 1/2 of the shift where a user sends 0."""
-    p = question.run.join_probability.transpose("round", "client").values[:, :size]
-    if why := _missing(release, question, p):
+    p = probabilities(question.run)
+    if why := _missing(release, question, p[:, :size]):
         return none(why)
     c = levels(release, question.run)
     if not ((c > 0) & (c < np.inf)).all():
         return none("a level is not a finite number above 0")
     if _is_averaged(release, c):
-        return _averaged(release, question.delta, p == 1, float(c[0]) * factor)
-    return _of_this_run(release, question, p == 1, c, factor)
+        return _averaged(release, question, p > 0, float(c[0]) * factor)
+    return _of_this_run(release, question, p > 0, size, c, factor)
 
 
 def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
@@ -56,7 +69,9 @@ def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
         return "without noise of the receiver, whose noise lies along which u decides all"
     if release.power is not None and not is_alone(release) and release.control != "signal":
         return "the power limit scales the noise of users that do not know their gains: no accountant"
-    return SAT_OUT if sat_out(question.run) and not is_alone(release) else ""
+    if is_alone(release):
+        return ""
+    return SAT_OUT if sat_out(question.run) else ABSENT if is_absent(question.run, p) else ""
 
 
 def _is_averaged(release: OverTheAir, c: np.ndarray) -> bool:
@@ -66,33 +81,38 @@ def _is_averaged(release: OverTheAir, c: np.ndarray) -> bool:
     return alike and least is not None and np.ndim(least) == 0 and float(np.asarray(least)) > 0
 
 
-def _averaged(release: OverTheAir, delta: float, sends: np.ndarray, level: float) -> Figure:
+def _averaged(release: OverTheAir, question: Question, sends: np.ndarray, level: float) -> Figure:
     """Least squares at g is MMSE at g / (1 + v)^2, over 1 + v."""
     known, v = release.knowledge, float(np.asarray(release.knowledge.error, np.float64))
     shrunk = 1.0 if known.estimator == "mmse" else 1 + v
     s = 2 * level * float(release.clip) / np.sqrt(float(release.receiver_noise)) / shrunk
-    g, most = float(np.asarray(release.truncation)) / shrunk**2, int(sends.sum(0).max(initial=0))
-    eps = wireless.estimated_channel_epsilon(delta, s, error=v, threshold=g, rounds=most) if most else 0.0
+    g = float(np.asarray(release.truncation)) / shrunk**2
+    most = int(spent_by_client(sends, question.run.client_id.values, question.count.size)[0].max())
+    of = functools.partial(wireless.estimated_channel_epsilon, question.delta, s, error=v, threshold=g)
+    eps = of(rounds=most) if most else 0.0
     why = f"averaged over the errors of estimates, of the user that sends most, {most} times"
-    return Figure(float(eps), delta, why)
+    return Figure(float(eps), question.delta, why)
 
 
-def _of_this_run(release: OverTheAir, question: Question, sends: np.ndarray, c: np.ndarray, factor: float) -> Figure:
-    """One Gaussian mechanism for each user, at the coefficients of this run."""
-    part = lambda name: question.run[name].transpose("round", "client").values[:, : sends.shape[1]].astype(np.float64)
+def _of_this_run(
+    release: OverTheAir, question: Question, sends: np.ndarray, size: int, c: np.ndarray, factor: float
+) -> Figure:
+    """One Gaussian mechanism for each user, at the coefficients of this run; noise of those from `size` on is known."""
+    part = lambda name: question.run[name].values.astype(np.float64)
     u = part("coefficient_real") + 1j * part("coefficient_imaginary")
     if not np.isfinite(u[sends]).all():
         return none("a coefficient is not finite")
     numbers = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64).tolist()
     about, moved = wireless.Round(sends.shape[1], 1.0, *numbers), np.zeros(u.shape)
-    fewest = coordinates_per_use(release, question.run)
+    honest = np.arange(sends.shape[1]) < size
+    of = functools.partial(
+        wireless.known_coefficients_sensitivity, about, coordinates_per_use=coordinates_per_use(release, question.run)
+    )
     for t, there in enumerate(sends):
-        if there.any():
-            each = wireless.known_coefficients_sensitivity(
-                about, u[t, there], level=float(c[t]), coordinates_per_use=fewest
-            )
-            moved[t, there] = each
-    moved = factor * moved
-    eps = wireless.public_set_epsilon(question.delta, moved)
+        heard = there & honest
+        if heard.any():
+            moved[t, heard] = of(u[t, heard], level=float(c[t]))
+        for place in np.flatnonzero(there & ~honest):  # as if it did not collude, but the others do
+            moved[t, place] = of(np.append(u[t, heard], u[t, place]), level=float(c[t]))[-1]
     why = "at the true and estimated gains of this run: one Gaussian mechanism for each user, in the complex signal"
-    return Figure(eps, question.delta, why, lambda: wireless.public_set_epsilon_by_round(question.delta, moved))
+    return gaussian_of_clients(question, factor * moved, size, why)

@@ -13,10 +13,14 @@ import numpy as np
 from fedjax_priv.ledger import estimated_gains
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
 from fedjax_priv.ledger.receiver_noise import (
+    ABSENT,
     SAT_OUT,
     hidden_count,
+    is_absent,
     is_alone,
+    is_gain_missing,
     levels,
+    probabilities,
     public_senders,
     received,
     sat_out,
@@ -37,7 +41,7 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
     if release.knowledge is not None:
         return estimated_gains.entries(release, question)
     delta, colluding = question.delta, question.colluding
-    p = question.run.join_probability.values.astype(np.float64)
+    p = probabilities(question.run)
     claim = _claimed(release, p, delta)
     seen = [("server", "the server, which knows gains, probabilities and how many sent", p, claim)]
     if colluding:
@@ -118,8 +122,12 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return _orthogonal(release, p, question.delta, about, c)
     if sat_out(question.run):
         return none(SAT_OUT)
+    if not is_alone(release) and is_absent(question.run, p):
+        return none(ABSENT)
+    if is_gain_missing(release, question.run):
+        return none("a gain is not finite, and the power limit asks for it")
     if _is_public(p):
-        return public_senders(release, question, p, about, c, neighbours)
+        return public_senders(release, question, size, about, c, neighbours)
     return _sampled(release, question, p, about, c, neighbours)
 
 
@@ -128,7 +136,7 @@ def _sampled(
 ) -> Figure:
     """Users toss coins that the server does not see."""
     rounds, delta = len(p), question.delta
-    a = received(release, question.run, p.shape[1], about, c)
+    a = received(release, question, about, c)[:, : p.shape[1]]
     if is_alone(release):
         c, a = c * a.max(1), np.ones_like(a)
     about = about._replace(receiver_noise=_number(about.receiver_noise / c**2))

@@ -8,9 +8,10 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.layers.receive_level import Level, Levels, level_of
+from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.entry import Figure, Question
 from fedjax_priv.systems.releases import BlindUploads, OverTheAir
-from fedjax_priv.theory import sampled_gaussian, wireless
+from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 
@@ -47,6 +48,7 @@ def is_alone(release: OverTheAir) -> bool:
 
 
 SAT_OUT = "clients sat out who would have added noise, and the accountant counts on those that join"
+ABSENT = "a client that joins for sure did not send, and the accountant counts on its noise"
 
 
 def sat_out(run: xr.Dataset) -> bool:
@@ -54,35 +56,66 @@ def sat_out(run: xr.Dataset) -> bool:
     return "sat_out" in run and bool(run["sat_out"].any())
 
 
-def _power(release: OverTheAir, run: xr.Dataset, size: int) -> np.ndarray:
-    """P_k, energy of a round, `[size]`; there is a limit."""
-    return np.broadcast_to(np.asarray(release.power, np.float64), run.gain.shape[1])[:size] * run.attrs["num_params"]
+def is_absent(run: xr.Dataset, p: np.ndarray) -> bool:
+    """Whether one of the first K users, of probabilities `[T, K]`, did not send in a round for which its p_k is 1."""
+    missing = ~run["counted"].values[:, : p.shape[1]] & (run["status"].values == 0)[:, None]
+    return bool((missing & (p == 1)).any())
 
 
-def received(release: OverTheAir, run: xr.Dataset, size: int, about: wireless.Round, c: np.ndarray) -> np.ndarray:
-    """What arrives of a user over c_t L at most, `[T, size]`, where power alone limits it and no noise is scaled."""
-    gain, alone = run.gain.values[:, :size].astype(np.float64), is_alone(release)
+def probabilities(run: xr.Dataset) -> np.ndarray:
+    """p_k of each place of the cohorts, float64 `[T, K]`."""
+    return run["join_probability"].values.astype(np.float64)
+
+
+def _power(release: OverTheAir, question: Question) -> np.ndarray:
+    """P_k, energy of a round, of each place of the cohorts, `[T, K]`; there is a limit."""
+    each = np.broadcast_to(np.asarray(release.power, np.float64), question.count.size)
+    return each[question.run.client_id.values] * question.run.attrs["num_params"]
+
+
+def is_gain_missing(release: OverTheAir, run: xr.Dataset) -> bool:
+    """Whether power limits what arrives, and the gain of a user that may send is not known."""
+    return release.power is not None and not np.isfinite(run.gain.values[probabilities(run) > 0]).all()
+
+
+def received(release: OverTheAir, question: Question, about: wireless.Round, c: np.ndarray) -> np.ndarray:
+    """What arrives of a user over c_t L at most, `[T, K]`, where power alone limits it and no noise is scaled."""
+    run, alone = question.run, is_alone(release)
+    gain = np.where(probabilities(run) > 0, run.gain.values.astype(np.float64), 0)
     if release.power is None or not (alone or release.control == "bound"):
         return np.ones_like(gain)
-    power = _power(release, run, size) / c[:, None] ** 2
+    power = _power(release, question) / c[:, None] ** 2
     if alone:
         return np.asarray(wireless.received_at_most(about, gain=gain, power=power))
     return np.asarray(wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"]))
 
 
 def public_senders(
-    release: OverTheAir, question: Question, p: np.ndarray, about: wireless.Round, c: np.ndarray, neighbours: Neighbours
+    release: OverTheAir, question: Question, size: int, about: wireless.Round, c: np.ndarray, neighbours: Neighbours
 ) -> Figure:
-    """Every p_k is 0 or 1: one Gaussian mechanism for each user."""
-    a = received(release, question.run, p.shape[1], about, c)
-    scaled = a if release.power is not None and release.control == "bound" else 1.0  # "signal" keeps noise whole
+    """Every p_k of the first `size` places is 0 or 1: one Gaussian mechanism for each user. Others add no noise."""
+    a = received(release, question, about, c)
+    scaled = a if release.power is not None and release.control == "bound" else np.ones_like(a)  # "signal": noise whole
     moved = wireless.public_set_sensitivity(
-        about, p == 1, level=c, amplitudes=a, noise_amplitudes=scaled, neighbours=neighbours
-    )
-    eps = wireless.public_set_epsilon(question.delta, moved)
+        about, probabilities(question.run) > 0, level=c, amplitudes=a,
+        noise_amplitudes=scaled * (np.arange(a.shape[1]) < size), neighbours=neighbours,
+    )  # fmt: skip
     why = f"public who sends: one Gaussian mechanism for each user ({neighbours})"
-    by_round = lambda: wireless.public_set_epsilon_by_round(question.delta, moved)
-    return Figure(eps, question.delta, why, by_round)
+    return gaussian_of_clients(question, moved, size, why)
+
+
+def gaussian_of_clients(question: Question, moved: np.ndarray, size: int, why: str) -> Figure:
+    """One Gaussian mechanism for each user, which moves what arrives by `moved` `[T, K]` over the noise.
+
+    Users in places from `size` on collude. Of a cohort that is all clients they are always the same and have no figure;
+    else others are in these places in other rounds.
+    """
+    number, client = question.count.size, question.run.client_id.values
+    if client.shape[1] == number:
+        number, client, moved = size, client[:, :size], moved[:, :size]
+    spent, most = spent_by_client(np.square(moved), client, number)
+    eps = lambda squares: np.asarray(gaussian.epsilon(question.delta, np.sqrt(squares)))
+    return Figure(eps(spent), question.delta, why, lambda: eps(most))
 
 
 def hidden_count(

@@ -136,6 +136,24 @@ def test_who_refused_to_train_adds_no_noise():
     assert worst(figure(0.0, refused)) == worst(entries(rician_of())[0].proved) > worst(known)
 
 
+def test_a_client_composes_over_its_places_in_the_cohorts():
+    """Two places for four clients: client 1 sends in all rounds, at another place in each."""
+    client, here = np.array([[0, 1], [1, 2], [1, 3]]), np.array([[1, 1], [1, 1], [1, 0]])
+    each = ("round", "client")
+    run = run_of(u=U).isel(client=slice(0, 2)).assign(client_id=(each, client), join_probability=(each, here * 1.0))
+    u, spent, known = U[:, :2], np.zeros(N), np.zeros(N)
+    for t, place in np.argwhere(here):
+        for all_of, honest in ((spent, here[t] > 0), (known, np.arange(2) <= place)):  # noise of place 1 is known
+            others = u[t][honest & (here[t] > 0)]
+            noise = N0 * np.eye(2) + C**2 * 0.4 * others.T @ others
+            all_of[client[t, place]] += (2 * C * L) ** 2 * u[t, place] @ np.linalg.solve(noise, u[t, place])
+    found = ledger(system(noise_variance=0.4), run, no_samples(N), delta=DELTA, colluding=1)
+    for entry, squares in zip(found, (spent, known), strict=True):
+        np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(DELTA, np.sqrt(squares)), rtol=1e-5)
+    averaged = ledger(system(), run, no_samples(N), delta=DELTA)[0].proved
+    assert "sends most, 3 times" in averaged.why
+
+
 def test_a_plan_and_a_run_have_the_same_figures():
     data = no_samples(N)._replace(examples=(jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)))
     data = data._replace(count=jnp.full(N, 2, jnp.int32))

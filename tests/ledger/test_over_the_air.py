@@ -13,9 +13,10 @@ from fedjax_priv import losses, models, systems
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import fedsgd, once_per_model
+from fedjax_priv.clients import buffered, fedsgd, once_per_model, poisson
 from fedjax_priv.layers import within_budget
-from fedjax_priv.ledger import epsilon_by_round, ledger, worst
+from fedjax_priv.ledger import epsilon_by_round, ledger, planned, worst
+from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
 
 N, ROUNDS, DELTA = 5, 3, 1e-4
@@ -192,6 +193,88 @@ def test_no_figure_without_noise_or_level():
     ):
         entry = entries(SENDS, **how)[0]
         assert entry.proved.epsilon is None and why in entry.proved.why
+
+
+PLACES = np.array([[0, 2], [1, 4], [1, 2]])
+HERE = np.array([[1, 1], [1, 1], [1, 0]])
+
+
+def run_of_places():
+    """A run whose cohorts are two clients of the population."""
+    run, each = run_of(1.0).isel(client=slice(0, 2)), ("round", "client")
+    return run.assign(client_id=(each, PLACES), join_probability=(each, HERE.astype(np.float32)))
+
+
+def of_clients(squares, rounds=ROUNDS):
+    """Eps of each client of the population, whatever its place in a round."""
+    spent = np.zeros(N)
+    for t, place in np.argwhere(HERE[:rounds] > 0):
+        spent[PLACES[t, place]] += squares[t, place]
+    return gaussian_of(spent)
+
+
+def test_a_client_composes_over_its_places_in_the_cohorts():
+    noise, gain = 0.3 * HERE.sum(1) + 0.7 / LEVEL**2, GAIN[:, :2].astype(float)
+    make = lambda **how: systems.wireless(LOCAL, clip=0.5, receiver_noise=0.7, level=by_table, **how)
+    of = lambda system, **how: ledger(system, run_of_places(), DATA, delta=DELTA, **how)
+    noisy, squares = make(noise_variance=0.3), np.ones((ROUNDS, 2)) / noise[:, None]
+    np.testing.assert_allclose(of(noisy)[0].proved.epsilon, of_clients(squares), rtol=1e-5)
+    after = epsilon_by_round(noisy, run_of_places(), DATA, delta=DELTA)[0]
+    np.testing.assert_allclose(after, [of_clients(squares, rounds).max() for rounds in (1, 2, 3)], rtol=1e-5)
+    alone = np.ones((ROUNDS, 2)) / (0.3 + 0.7 / LEVEL**2)[:, None]  # whoever is in the second place adds no noise
+    coalition = of(noisy, colluding=1)[1].proved.epsilon
+    np.testing.assert_allclose(coalition, of_clients(alone), rtol=1e-5)
+    snr_db = np.array([-12.0, -9.0, -15.0, 0.0, -6.0])
+    limited = make(noise_variance=0.0, snr_db=snr_db, power_control="bound")
+    power = (8 * 0.7 * 10 ** (snr_db / 10))[PLACES]
+    a = np.minimum(1, gain * np.sqrt(power) / LEVEL[:, None] / 0.5)
+    assert (a < 1).any()
+    squares = a**2 * (LEVEL**2 / 0.7)[:, None]
+    np.testing.assert_allclose(of(limited)[0].proved.epsilon, of_clients(squares), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        buffered(2, max_staleness=0, law="fixed", mean_time=np.array([0.01, 1.0, 1.3, 1.7, 1.9])),
+        buffered(2, max_staleness=5, max_jobs=1),
+        poisson(0.4, capacity=2),
+    ],
+    ids=["too stale", "unfilled", "full"],
+)
+def test_places_that_nobody_takes_send_no_noise(draw):
+    rounds = 6
+    system = systems.compose(
+        LOCAL, num_clients=N, channel="multiple_access", private="local", clip=0.5, noise_variance=0.3,
+        receiver_noise=0.01, cohort=draw,
+    )  # fmt: skip
+    start = models.softmax_regression((3,), 2).init(jax.random.key(0))
+    run = simulate(system, jax.random.key(1), start, DATA, rounds=rounds, progress=False)
+    sends, spent = run.energy.values > 0, np.zeros(N)
+    assert not sends.all() and sends.any()
+    for who, here in zip(run.client_id.values, sends, strict=True):
+        spent[who[here]] += 1 / (0.3 * here.sum() + 0.01)
+    for one in (run, planned(system, jax.random.key(1), start, DATA, rounds)):
+        (entry,) = ledger(system, one, DATA, delta=DELTA)
+        np.testing.assert_allclose(entry.proved.epsilon, gaussian_of(spent), rtol=1e-5)
+
+
+def test_no_figure_where_a_gain_or_promised_noise_is_missing():
+    """A round beyond the last that was recorded, and one in which nothing came of a user that joins for sure."""
+    last = np.arange(ROUNDS)[:, None] == ROUNDS - 1
+    beyond = run_of(1.0).assign(gain=(("round", "client"), np.where(last, np.nan, GAIN)))
+    beyond = beyond.assign(status=("round", last[:, 0].astype(int)))
+    make = lambda **how: systems.wireless(LOCAL, clip=0.5, receiver_noise=0.7, **how)
+    (*_, entry) = ledger(make(noise_variance=0.0, snr_db=0.0), beyond, DATA, delta=DELTA)
+    assert entry.proved.epsilon is None and "a gain is not finite" in entry.proved.why
+    (*_, entry) = ledger(make(noise_variance=0.0), beyond, DATA, delta=DELTA)
+    assert worst(entry.proved) > 0  # power limits nothing, and the round counts
+    lost = run_of(1.0).assign(counted=(("round", "client"), np.arange(ROUNDS * N).reshape(ROUNDS, N) != 7))
+    missing, alone = (ledger(make(noise_variance=v), lost, DATA, delta=DELTA)[0].proved for v in (0.3, 0.0))
+    assert missing.epsilon is None and "did not send" in missing.why
+    assert worst(alone) == worst(ledger(make(noise_variance=0.0), run_of(1.0), DATA, delta=DELTA)[0].proved)
+    failed = lost.assign(status=("round", np.array([0, 8, 0])), counted=lost.counted & (lost["round"] != 2))
+    assert worst(ledger(make(noise_variance=0.3), failed, DATA, delta=DELTA)[0].proved) > 0
 
 
 TRIALS, C, L, N0, P = 40_000, 0.9, 0.7, 0.6, 0.3

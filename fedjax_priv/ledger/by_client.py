@@ -1,0 +1,23 @@
+"""What clients spend in the rounds of a run: places of a cohort are other clients from round to round."""
+
+import numpy as np
+
+
+def spent_by_client(squares: np.ndarray, client: np.ndarray, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sum of each client, `[n]`, and the largest of any after each round, `[rounds]`.
+
+    Args:
+      squares: `[rounds, places]`, >= 0: what a place of the cohort spends.
+      client: `[rounds, places]`, whose place it is, nobody's twice in a round.
+      num_clients: n.
+
+    Examples:
+      >>> spent, most = spent_by_client(np.array([[1.0, 2.0], [4.0, 0.5]]), np.array([[0, 1], [1, 2]]), 3)
+      >>> print(spent, most)
+      [1.  6.  0.5] [2. 6.]
+    """
+    spent, most = np.zeros(num_clients), np.zeros(len(squares))
+    for number, (who, here) in enumerate(zip(client, squares, strict=True)):
+        spent[who] += here
+        most[number] = spent[who].max(initial=0)
+    return spent, np.maximum.accumulate(most)
