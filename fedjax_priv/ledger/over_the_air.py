@@ -143,15 +143,30 @@ def _sampled(
     if (a < 1).any():
         eps = wireless.limited_epsilon(about, delta, amplitudes=a, rounds=rounds)
         return Figure(float(eps), delta, "known set of users, amplitudes scaled by L (replacement)")
-    by_round = functools.partial(wireless.epsilon_by_round, about, delta, rounds=rounds)
+    of = lambda accountant: functools.reduce(
+        np.maximum, (accountant(one, delta, rounds=rounds) for one in _tossing(question, about))
+    )
+    by_round = functools.partial(of, wireless.epsilon_by_round)
     if not _forgets(question):
-        eps = wireless.known_set_epsilon(about, delta, rounds=rounds)
+        eps = of(wireless.known_set_epsilon)
         why = "set of senders known: what clients remember may show it (replacement)"
-        return Figure(float(eps), delta, why, lambda: by_round(known_set=True))
+        known = functools.partial(wireless.epsilon_by_round, known_set=True)
+        return Figure(float(eps), delta, why, lambda: of(known))
     if is_alone(release) and not release.known_count:
         return hidden_count(question, p, about, np.broadcast_to(about.receiver_noise, rounds), neighbours)
-    eps = wireless.rigorous_epsilon(about, delta, rounds=rounds)
+    eps = of(wireless.rigorous_epsilon)
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)", by_round)
+
+
+def _tossing(question: Question, about: wireless.Round) -> list[wireless.Round]:
+    """Who may toss the coins: those in the cohort, or all clients, by whose coins it was filled (`clients.poisson`).
+
+    The same number comes on average, and of more clients fewer may come. The larger figure holds for both.
+    """
+    p, places, number = np.asarray(about.participation), question.run.sizes["client"], question.count.size
+    if places == number or (p.ndim and p.shape[-1] > 1):
+        return [about]
+    return [about, about._replace(num_users=number - places + about.num_users, participation=p * places / number)]
 
 
 def _orthogonal(release: OverTheAir, p: np.ndarray, delta: float, about: wireless.Round, c: np.ndarray) -> Figure:

@@ -259,6 +259,23 @@ def test_places_that_nobody_takes_send_no_noise(draw):
         np.testing.assert_allclose(entry.proved.epsilon, gaussian_of(spent), rtol=1e-5)
 
 
+def test_of_a_poisson_cohort_all_clients_toss_the_coins():
+    """The figure holds for binomially many senders of all clients: fewer than the mean are likelier than by place."""
+    clients, places, q, noise, delta = 60, 40, 0.2, 0.01, 1e-7
+    run, each = run_of(1.0).isel(round=[0], client=[0] * places), ("round", "client")
+    client, p = np.arange(places)[None], np.full((1, places), q * clients / places, np.float32)
+    run = run.assign(client_id=(each, client), join_probability=(each, p))
+    remembering = LOCAL._replace(apply=lambda *of: LOCAL.apply(*of))
+    system = systems.wireless(remembering, clip=0.5, noise_variance=noise, receiver_noise=1e-3)
+    data = no_samples(clients)
+    eps = worst(ledger(system, run, data, delta=delta)[0].proved)
+    senders = np.arange(1, clients + 1)
+    chance = stats.binom.pmf(senders - 1, clients - 1, q) * q
+    told = chance @ gaussian.delta(eps, 1 / np.sqrt(noise * senders + 1e-3))
+    assert told == pytest.approx(delta, rel=1e-3)
+    assert epsilon_by_round(system, run, data, delta=delta)[0, 0] == pytest.approx(eps, rel=1e-6)
+
+
 def test_no_figure_where_a_gain_or_promised_noise_is_missing():
     """A round beyond the last that was recorded, and one in which nothing came of a user that joins for sure."""
     last = np.arange(ROUNDS)[:, None] == ROUNDS - 1
