@@ -81,8 +81,9 @@ def _of_lines(tried: Sequence[Look]) -> list[Look]:
 def _look(name: str, canary: Canary, readings: Sequence[Reading], rounds: int) -> Look:
     if canary.variants is not None:
         return Look(name, canary, at_variants(readings, canary.toward, canary.variants))
-    score = spread(readings, canary.toward)
-    return Look(name, canary, between_rounds(score, rounds) if name.endswith("first round") else score)
+    if name.endswith("first round"):
+        return Look(name, canary, between_rounds(readings, canary.toward, rounds))
+    return Look(name, canary, spread(readings, canary.toward))
 
 
 def _canary(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:

@@ -20,6 +20,8 @@ Reading = Callable[[Seen, Float[Array, " d"]], tuple[Array, Float[Array, " d"]]]
 """`(seen, u) -> (statistic, terms)`: of the whole vector along u, and what each coordinate adds to it."""
 _MOST_COORDINATES = 1024
 """That are looked at one by one."""
+_EVERY_ROUND, _MOST_ROUNDS = 8, 15
+"""Later rounds that the first one is compared with: all up to so many; of a longer run these, others, and the last."""
 
 
 def along(vector: Vector) -> Reading:
@@ -32,12 +34,12 @@ def along(vector: Vector) -> Reading:
     return reading
 
 
-def spread(readings: Sequence[Reading], toward: Toward) -> Score:
-    """Of each reading: the statistic, sums over four blocks, and single coordinates (all up to 1,024)."""
+def spread(readings: Sequence[Reading], toward: Toward, most: int = _MOST_COORDINATES) -> Score:
+    """Of each reading: the statistic, sums over four blocks, and single coordinates (all up to `most`)."""
 
     def score(seen: Seen) -> Array:
         found = [reading(seen, toward(seen.before)) for reading in readings]
-        return jnp.concatenate([column for total, terms in found for column in (total[None], parts(terms))])
+        return jnp.concatenate([column for total, terms in found for column in (total[None], parts(terms, most))])
 
     return score
 
@@ -52,23 +54,33 @@ def at_variants(readings: Sequence[Reading], toward: Toward, variants: int) -> S
     return score
 
 
-def between_rounds(score: Score, rounds: int) -> Score:
-    """Differences and sums of the first round and another, the second or the last, of a canary of the first round.
+def between_rounds(readings: Sequence[Reading], toward: Toward, rounds: int) -> Score:
+    """Differences and sums of the first round and each later one, of a canary of the first round.
 
-    Noise that is used twice cancels in one of them (antithetic noise in a sum).
+    Noise that is used twice cancels in one of them (antithetic noise in a sum). The more rounds there are, the fewer
+    single coordinates are looked at.
     """
-    signs = np.zeros((4, rounds), np.float32)
-    signs[:, 0] = 1
-    signs[[0, 1], 1] = signs[[2, 3], -1] = -1, 1
-    weights = jnp.asarray(signs if rounds > 2 else signs[:2])
+    later = _later(rounds)
+    score = spread(readings, toward, min(_MOST_COORDINATES, 2 * _MOST_COORDINATES // len(later)))
+    other = np.eye(rounds, dtype=np.float32)[later]
+    first = np.eye(rounds, dtype=np.float32)[0]
+    weights = jnp.asarray(np.concatenate([first - other, first + other]))
     return lambda seen: (weights[:, seen.who.round[0], None] * score(seen)[None]).ravel()
 
 
-def parts(terms: Float[Array, " d"]) -> Float[Array, " s"]:
+def _later(rounds: int) -> np.ndarray:
+    """Rounds that the first one is compared with."""
+    if rounds - 1 <= _MOST_ROUNDS:
+        return np.arange(1, rounds)
+    far = np.linspace(_EVERY_ROUND + 1, rounds - 1, _MOST_ROUNDS - _EVERY_ROUND).astype(int)
+    return np.concatenate([np.arange(1, _EVERY_ROUND + 1), far])
+
+
+def parts(terms: Float[Array, " d"], most: int) -> Float[Array, " s"]:
     """Sums over the first and second half, the even and odd places; then single places."""
     d = terms.size
     blocks = [terms[: d // 2], terms[d // 2 :], terms[::2], terms[1::2]]
-    return jnp.concatenate([jnp.stack([block.sum() for block in blocks]), terms[looked_at(d, _MOST_COORDINATES)]])
+    return jnp.concatenate([jnp.stack([block.sum() for block in blocks]), terms[looked_at(d, most)]])
 
 
 def looked_at(d: int, most: int) -> np.ndarray:

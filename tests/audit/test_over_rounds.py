@@ -1,5 +1,8 @@
 """The score over rounds of correlated noise: what it is at best, and against scores of single rounds."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +12,8 @@ from audit.test_breaks import LOSS, run_of
 from fedjax_priv.audit import Subject, findings
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.over_rounds import _weighted
+from fedjax_priv.audit.readings import along, between_rounds
+from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.ledger import ledger
 from fedjax_priv.ledger.correlated_noise import noise_rows, sensitivity
 from fedjax_priv.server_noise import banded, banded_inverse, buffered, tree
@@ -60,6 +65,29 @@ def test_a_run_is_read_by_the_rounds_of_its_own_client():
     np.testing.assert_allclose(score[:2].mean(1), 3 * distance, atol=5 / 4000**0.5)
     np.testing.assert_allclose(score[:2].std(1), 1, atol=5 / 8000**0.5)
     assert not score[2].any()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("rounds", "apart"), [(2, 1), (4, 2), (4, 3), (16, 7), (16, 15), (60, 8), (60, 59)])
+def test_noise_of_the_first_round_that_is_used_again_leaves_the_canary_alone(rounds, apart, sign):
+    """Its own size, 3, is read without noise if the same noise comes back, or its opposite, and never else."""
+    u = np.full(9, 1 / 3, np.float32)
+    fresh = np.random.default_rng(0).normal(size=(rounds, u.size)).astype(np.float32)
+    again = fresh.copy()
+    again[apart] = sign * fresh[0]
+
+    def read(noise):
+        score = between_rounds([along(lambda seen: seen.updates[0])], lambda params: jnp.asarray(u), rounds)
+
+        def of_round(t, vector):
+            who = cast(Any, SimpleNamespace(round=t[None]))
+            return score(Seen((), (), cast(Any, SimpleNamespace()), vector[None], who, jnp.int32(0)))
+
+        seen = noise + 3 * u * (np.arange(rounds) == 0)[:, None]
+        return np.asarray(jax.vmap(of_round)(jnp.arange(rounds), seen).sum(0))
+
+    close = lambda noise: np.isclose(read(noise), 3, atol=1e-4).any()
+    assert close(again) and not close(fresh)
 
 
 def system(**how):
