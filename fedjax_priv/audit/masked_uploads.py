@@ -22,15 +22,17 @@ from fedjax_priv.base import Key, View
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import bitmap, opening
-from fedjax_priv.layers.secure_sum.masked_sum import Protocol, pairs_of, private_masks
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_masks, seeds_of
 from fedjax_priv.ledger import Entry, Figure
 from fedjax_priv.ledger.entry import none
 
 ROUNDS, _WORDS = 2, 32
 """Rounds of a trial, and words of an upload that are looked at."""
+_FEWEST_WORDS, _ALL_WORDS = 4, 4096
+"""Words of an upload in a large cohort, and of all uploads."""
 
 
-Words = UInt32[Array, "*t r w"] | UInt32[np.ndarray, "*t r w"]
+Words = UInt32[Array, "*t r n w"] | UInt32[np.ndarray, "*t r n w"]
 
 
 ENTRY = Entry(
@@ -40,11 +42,10 @@ ENTRY = Entry(
 
 
 class Pads(NamedTuple):
-    """Of trials, at some coordinates: `[trials, rounds, w]`."""
+    """Of all clients of the cohort, at some coordinates: `[trials, rounds, n, w]`."""
 
-    pad: Words  # of the first client of the cohort
+    pad: Words
     opened: Words  # the same, less every mask that opened values let the server compute
-    other: Words  # of the last client
     differs: Array | np.ndarray  # bool [trials], whether masks changed the aggregate
 
 
@@ -89,15 +90,15 @@ def pads(
             return after, (*found, (masked.direction != plain.direction).any())
 
         start = tuple(s.init(key, params, data) for s in systems)
-        pad, opened, other, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
-        return Pads(pad, opened, other, differs.any())
+        pad, opened, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
+        return Pads(pad, opened, differs.any())
 
     run = jax.jit(lambda keys: jax.lax.map(trial, keys, batch_size=at_once))
     return jax.tree.map(np.asarray, run(jax.random.split(key, trials)))
 
 
 def upload_finding(subject: Subject, key: Key, *, trials: int, confidence: float = 0.95) -> Finding:
-    """Audits the masks of a secure sum: is each upload alone as good as random words?
+    """Audits the masks of a secure sum: is the upload of every client, alone, as good as random words?
 
     Args:
       subject: with `unmasked`.
@@ -131,38 +132,40 @@ def _modulus(protocol: Protocol | None) -> Modulus:
     return FIELD if protocol is None else protocol.modulus
 
 
-def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array, Array]:
+def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array]:
     """Of one round; random words where nothing was sent."""
     sub = _modulus(protocol).sub
     pad = sub(masked.uploads, plain.uploads)
-    d = pad.shape[1]
-    at, located = looked_at(d, _WORDS), masked.clear[layer]
+    n, d = pad.shape
+    at, located = looked_at(d, min(_WORDS, max(_FEWEST_WORDS, _ALL_WORDS // n))), masked.clear[layer]
     chosen = (
         jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
     )
     chosen &= masked.alive[:, None]
-    known = jnp.zeros(d, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
-    rows = jnp.stack([pad[0], sub(pad[0], jnp.where(chosen[0], known, 0)), pad[-1]])
-    there = chosen[jnp.array([0, 0, -1])]
+    known = jnp.zeros(pad.shape, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
+    rows = jnp.stack([pad, sub(pad, known)])[:, :, at]
     nothing = jax.random.bits(named(key, "nothing"), rows.shape) & np.uint32(2 ** _modulus(protocol).bits - 1)
-    first, second, third = jnp.where(there, rows, nothing)[:, at]
-    return first, second, third
+    first, second = jnp.where(chosen[:, at], rows, nothing)
+    return first, second
 
 
-def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, " d"]:
-    """The masks on the first client's upload that the server computes: its private mask, and those with lost peers."""
+def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, "n d"]:
+    """The masks on each upload that the server computes: its private mask, and those with lost peers."""
     roster, header = view.public[layer], view.header[layer]
     rebuilt = opening.reconstruct(protocol.quorum, header, roster)
-    first = jnp.arange(header.alive.size) == 0
     lost = roster.selected & ~header.alive & rebuilt.known
+    sub = protocol.modulus.sub
 
     def with_lost(total: Array, slot: Array) -> tuple[Array, None]:
-        theirs = pairs_of(protocol, roster, slot[None], rebuilt.secrets[slot][None], first, d).mask[0]
-        return protocol.modulus.sub(total, jnp.where(lost[slot], theirs, 0)), None
+        of_lost = protocol, roster, slot[None], rebuilt.secrets[slot][None], header.alive, lost[slot][None]
+        peer, *shared = (one[0] for one in seeds_of(*of_lost))
+        theirs = protocol.expansion.pairs(*(one[:, None] for one in shared), roster.round[0], d).mask
+        own = jnp.where(shared[1], peer, len(total))
+        return total.at[own].set(sub(total[peer], theirs), mode="drop"), None
 
-    own = private_masks(protocol, roster, rebuilt.secrets[:1], d)[0]
-    opened = header.alive[0] & rebuilt.known[0]
-    return jax.lax.scan(with_lost, jnp.where(opened, own, 0), jnp.arange(first.size))[0]
+    private = private_masks(protocol, roster, rebuilt.secrets, d)
+    opened = header.alive & rebuilt.known
+    return jax.lax.scan(with_lost, jnp.where(opened[:, None], private, 0), jnp.arange(lost.size))[0]
 
 
 def against_uniform(found: Pads, seed: int, modulus: Modulus = FIELD) -> Worlds:
@@ -170,28 +173,32 @@ def against_uniform(found: Pads, seed: int, modulus: Modulus = FIELD) -> Worlds:
 
     Words that are zero (the upload is in the clear), zero once opened masks are taken off, equal or opposite in two
     rounds, of two clients or in two trials; their lowest and highest bytes, and chi-square of these; and whether masks
-    changed the aggregate.
+    changed the aggregate. Shares and means of words are of each client alone, of each coordinate, and of all.
     """
     rng = np.random.default_rng(seed)
     words = lambda: rng.integers(0, modulus.size, found.pad.shape, dtype=np.uint32)
-    ideal = Pads(words(), words(), words(), np.zeros(len(found.differs), bool))
+    ideal = Pads(words(), words(), np.zeros(len(found.differs), bool))
     return Worlds(_columns(found, modulus), _columns(ideal, modulus))
 
 
 def _columns(found: Pads, modulus: Modulus) -> np.ndarray:
-    pad, opened, other, differs = (np.asarray(words) for words in found)
-    flags = [
-        pad == 0, opened == 0, pad == other, pad == np.roll(pad, 1, axis=0), pad == np.roll(pad, 1, axis=2),
-        *(pad[:, :1] == again for again in (pad[:, 1:], (modulus.size - pad[:, 1:].astype(np.int64)))),
-    ]  # fmt: skip
+    pad, opened, differs = (np.asarray(words) for words in found)
+    ordered = np.sort(pad, axis=2)
     lowest, highest = opened & 255, opened >> max(modulus.bits - 8, 0)
-    numbers = [lowest, highest, _chi_square(lowest), _chi_square(highest), differs]
-    flags += [flag.mean((1, 2)) for flag in flags]
-    return np.concatenate([np.asarray(a, np.float64).reshape(len(pad), -1) for a in (*flags, *numbers)], axis=1)
+    words = [
+        pad == 0, opened == 0, *(rows == np.roll(rows, 1, axis) for rows, axis in ((pad, 0), (ordered, 2), (pad, 3))),
+        *(pad[:, :1] == again for again in (pad[:, 1:], (modulus.size - pad[:, 1:].astype(np.int64)))),
+        lowest, highest,
+    ]  # fmt: skip
+    means = [one.mean(axes) for one in words for axes in (2, (1, 3), (1, 2, 3))]
+    bytes_of = [rows for one in (lowest, highest) for rows in (np.moveaxis(one, 2, 1), one[:, None])]
+    columns = [*means, *map(_chi_square, bytes_of), differs]
+    return np.concatenate([np.asarray(a, np.float64).reshape(len(pad), -1) for a in columns], axis=1)
 
 
 def _chi_square(values: np.ndarray) -> np.ndarray:
-    """Of the bytes of each trial against the uniform law, `[trials]`."""
-    rows = values.reshape(len(values), -1)
-    counts = np.stack([np.bincount(row, minlength=256) for row in rows.astype(np.int64)])
-    return np.square(counts - rows.shape[1] / 256).sum(1)
+    """Of the bytes of each trial and row against the uniform law, `[trials, rows, ...]` to `[trials, rows]`."""
+    rows = values.reshape(*values.shape[:2], -1)
+    flat = rows.reshape(-1, rows.shape[2]).astype(np.int64)
+    counts = np.stack([np.bincount(row, minlength=256) for row in flat])
+    return np.square(counts - rows.shape[2] / 256).sum(1).reshape(rows.shape[:2])

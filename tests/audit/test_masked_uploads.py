@@ -16,12 +16,13 @@ from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.secure_sum import sharing, signed_sum
 from fedjax_priv.systems import secagg
 
-CLIENTS, PARAMS, TRIALS = 3, 8, 560
+CLIENTS, PARAMS, TRIALS = 3, 8, 630
 CONFIDENCE = 0.999
 """A sound system is contradicted with a probability of at most 1 - CONFIDENCE."""
 MASKS = [
     "sound", "all masks zero", "pairwise masks zero", "the last word is not masked", "one word for all coordinates",
     "masks of 24 bits", "the same masks every round", "the same masks in every run",
+    "the middle upload is in the clear",
 ]  # fmt: skip
 KEY = jax.random.key(3)
 
@@ -47,8 +48,22 @@ def number_of(key):
     return jax.random.randint(jax.random.fold_in(key, 7), (), 0, len(MASKS))
 
 
-def system(local, observe, *, elide=False):
-    return secagg(local, num_clients=CLIENTS, elide=elide, observe=observe, mesh=None, block=CLIENTS)
+def system(local, observe, *, elide=False, dropout=0.0):
+    return secagg(local, num_clients=CLIENTS, elide=elide, dropout=dropout, observe=observe, mesh=None, block=CLIENTS)
+
+
+def leaky(local, observe):
+    """The upload of the client in the middle may travel in the clear, though the sum is right."""
+    masked, plain = system(local, observe), system(local, observe, elide=True)
+
+    def step(key, state, data):
+        (after, info), (_, clear) = (one.step(key, state, data) for one in (masked, plain))
+        uploads = info.observed.uploads
+        leaked = uploads.at[1].set(clear.observed.uploads[1])
+        uploads = broken.where("the middle upload is in the clear", leaked, uploads)
+        return after, info._replace(observed=info.observed._replace(uploads=uploads))
+
+    return masked._replace(step=step)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +81,7 @@ def found():
         patch.setattr(sharing, "open_round", open_round)
         patch.setattr(masked_uploads, "named", switch)
         every = pads(
-            broken.rooted(system), lambda local, observe: system(local, observe, elide=True), KEY,
+            broken.rooted(leaky), lambda local, observe: system(local, observe, elide=True), KEY,
             params=jnp.zeros(PARAMS), num_clients=CLIENTS, trials=TRIALS, at_once=TRIALS,
             protocol=secagg_protocol(group_size=CLIENTS),
         )  # fmt: skip
@@ -88,6 +103,24 @@ def test_uploads_in_the_clear_are_known(found):
     share = lambda name: [(words == 0).mean() for words in found[name][:2]]
     assert share("all masks zero") == [1, 1] and share("pairwise masks zero")[1] == 1
     assert share("pairwise masks zero")[0] == 0 and share("sound") == [0, 0]
+
+
+def test_one_upload_in_the_clear_is_that_of_its_client(found):
+    zero = (found["the middle upload is in the clear"].pad == 0).mean((0, 1, 3))
+    np.testing.assert_array_equal(zero, [0, 1, 0])
+
+
+def test_opened_masks_are_those_that_survivors_do_not_share():
+    """What is left cancels among survivors, whoever is lost, if the server can make up for it."""
+    make = lambda local, observe, **how: system(local, observe, dropout=0.3, **how)
+    found = pads(
+        make, lambda local, observe: make(local, observe, elide=True), KEY, params=jnp.zeros(PARAMS),
+        num_clients=CLIENTS, trials=20, protocol=secagg_protocol(group_size=CLIENTS),
+    )  # fmt: skip
+    left = found.opened.astype(np.int64).reshape(-1, CLIENTS, PARAMS)
+    cancel = [(left[:, of].sum(1) % FIELD.size == 0).all(1) for of in ([0, 1, 2], [0, 1], [0, 2], [1, 2])]
+    assert all(one.any() for one in cancel)
+    assert np.sum(cancel) < len(left)  # two are lost
 
 
 def test_true_masks_change_no_aggregate(found):

@@ -56,9 +56,9 @@ def traced(monkeypatch):
 
     def pads(make, unmasked, key, *, params, num_clients, trials, protocol):
         """Of uploads in the clear."""
-        del make, unmasked, key, params, num_clients, protocol
-        words = np.zeros((trials, 2, 4), np.uint32)
-        return masked_uploads.Pads(words, words, words, np.zeros(trials, bool))
+        del make, unmasked, key, params, protocol
+        words = np.zeros((trials, 2, num_clients, 4), np.uint32)
+        return masked_uploads.Pads(words, words, np.zeros(trials, bool))
 
     monkeypatch.setattr(ledger_entries, "scores", scores)
     monkeypatch.setattr(masked_uploads, "pads", pads)

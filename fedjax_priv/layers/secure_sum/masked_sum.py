@@ -39,6 +39,15 @@ class Protocol(NamedTuple):
     bind_model: bool = False  # pairwise masks depend on the model that a user was given
 
 
+class Seeds(NamedTuple):
+    """What users share with their peers, in the order of the circle."""
+
+    peer: Int[Array, "b m"]  # slot
+    seed: UInt32[Array, "b m w"]
+    meets: Bool[Array, "b m"]  # there is such a peer, and it is active
+    plus: Bool[Array, "b m"]  # the user adds the mask of the pair, rather than subtracting it
+
+
 def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
     """The innermost layer of a secure aggregation of uploads `[b, d]` of elements of `protocol.modulus`.
 
@@ -153,16 +162,15 @@ def bound(protocol: Protocol, seeds: UInt32[Array, "b m w"], digest: UInt32[Arra
     return jax.vmap(jax.vmap(rekey))(seeds, digest)
 
 
-def pairs_of(
+def seeds_of(
     protocol: Protocol,
     roster: Roster,
     slot: Int[Array, " b"],
     secret: UInt32[Array, "b w"],
     active: Bool[Array, " n"],
-    d: int,
     asked: Bool[Array, " b"] | None = None,
-) -> Pairs:
-    """The pairwise masks of each user `asked` for with its active peers. Client and server both call this."""
+) -> Seeds:
+    """The seeds that each user `asked` for shares with its active peers."""
     near = jax.vmap(lambda slot: peers(roster.circle, slot, protocol.quorum.holders))(slot)
     peer = near.slot[:, 1:]
     meets, plus = near.there[:, 1:] & active[peer], roster.client[peer] > roster.client[slot][:, None]
@@ -174,4 +182,18 @@ def pairs_of(
     if protocol.bind_model:  # what a peer of a lost user added depends on the peer's own model
         digest = jnp.repeat(roster.digest[slot][:, None], peer.shape[1], 1) if asked is None else roster.digest[peer]
         seeds = bound(protocol, seeds, digest)
-    return protocol.expansion.pairs(seeds, meets, plus, roster.round[0], d)
+    return Seeds(peer, seeds, meets, plus)
+
+
+def pairs_of(
+    protocol: Protocol,
+    roster: Roster,
+    slot: Int[Array, " b"],
+    secret: UInt32[Array, "b w"],
+    active: Bool[Array, " n"],
+    d: int,
+    asked: Bool[Array, " b"] | None = None,
+) -> Pairs:
+    """The pairwise masks of each user `asked` for with its active peers. Client and server both call this."""
+    _, *shared = seeds_of(protocol, roster, slot, secret, active, asked)
+    return protocol.expansion.pairs(*shared, roster.round[0], d)
