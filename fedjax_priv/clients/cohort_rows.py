@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int
+from jaxtyping import Array, Bool, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Key
+from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.engine.quotients import quotient
 
 Counts = Int[Array, " n"] | Int[np.ndarray, " n"]
@@ -45,6 +45,27 @@ def check_byzantine(num_byzantine: Byzantine) -> None:
     elif np.ndim(num_byzantine) != 1 or np.asarray(num_byzantine).dtype != bool:
         shape, kind = np.shape(num_byzantine), np.asarray(num_byzantine).dtype
         raise ValueError(f"num_byzantine must be an integer >= 0 or a bool mask of all clients, got {kind} {shape}")
+
+
+def how_many(num_byzantine: Byzantine) -> int:
+    """Byzantine clients of the population, which may all be in one cohort."""
+    return int(np.sum(num_byzantine))
+
+
+def marked(draw: Draw, num_byzantine: Byzantine) -> Draw:
+    """`draw`, in which these clients of the population are Byzantine, and no others.
+
+    Raises:
+      ValueError: `num_byzantine` is neither an integer >= 0 nor a mask or, when the round is traced, it is a mask of
+        another population.
+    """
+    check_byzantine(num_byzantine)
+
+    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
+        who, state = draw.apply(key, state, round, count)
+        return who._replace(byzantine=is_byzantine(num_byzantine, who.client, count.size)), state
+
+    return draw._replace(apply=apply, byzantine=num_byzantine)
 
 
 def is_byzantine(num_byzantine: Byzantine, client: Int[Array, " k"], population: int) -> Bool[Array, " k"]:

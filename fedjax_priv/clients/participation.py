@@ -15,9 +15,8 @@ from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.clients.cohort_rows import (
     Byzantine,
     Counts,
-    check_byzantine,
     cohort_of,
-    is_byzantine,
+    marked,
     only_those,
     uniform_subset,
 )
@@ -42,15 +41,12 @@ def everyone(num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> Draw:
       10
     """
     _validate.integer(num_groups=num_groups)
-    check_byzantine(num_byzantine)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
-        client = jnp.arange(count.size)
-        who = cohort_of(client, round, count)
-        who = who._replace(byzantine=is_byzantine(num_byzantine, client, count.size))
+        who = cohort_of(jnp.arange(count.size), round, count)
         return _in_groups(who, named(key, "group"), num_groups), state
 
-    return Draw(lambda key, n: (), apply, num_groups)
+    return marked(Draw(lambda key, n: (), apply, num_groups), num_byzantine)
 
 
 def _in_groups(who: Cohort, key: Key, num_groups: int) -> Cohort:
@@ -89,7 +85,6 @@ def sample(size: int, num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> D
       (3,)
     """
     _validate.integer(size=size, num_groups=num_groups)
-    check_byzantine(num_byzantine)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if size > count.size:
@@ -97,10 +92,9 @@ def sample(size: int, num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> D
                 f"size (cohort_size of a system) must be at most the number of clients, {count.size}, got {size}"
             )
         who = cohort_of(uniform_subset(named(key, "sample"), size, count.size), round, count)
-        who = who._replace(byzantine=is_byzantine(num_byzantine, who.client, count.size))
         return _in_groups(who, named(key, "group"), num_groups), state
 
-    return Draw(lambda key, n: (), apply, num_groups)
+    return marked(Draw(lambda key, n: (), apply, num_groups), num_byzantine)
 
 
 def scheduled(members: ArrayLike) -> Draw:

@@ -3,15 +3,15 @@
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PyTree
+from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import Attack, on_updates
-from fedjax_priv.base import Algorithm, Cohort, Draw, Key, Layer, Local
+from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
 from fedjax_priv.clients import bernoulli, only_if
-from fedjax_priv.clients.cohort_rows import Byzantine, Counts, check_byzantine, is_byzantine
+from fedjax_priv.clients.cohort_rows import Byzantine, marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
@@ -149,13 +149,6 @@ def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: Att
 
 def _draw(fading: Fading | None, num_byzantine: Byzantine) -> Draw:
     """Everyone, with the gains of their links."""
-    check_byzantine(num_byzantine)
     if fading is not None and not isinstance(fading, Fading):
         raise ValueError(f"fading must be a Fading such as channels.rayleigh(), got {fading!r}")
-    draw = bernoulli(1.0, fading=rayleigh() if fading is None else fading)
-
-    def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
-        who, state = draw.apply(key, state, round, count)
-        return who._replace(byzantine=is_byzantine(num_byzantine, who.client, count.size)), state
-
-    return draw._replace(apply=apply)
+    return marked(bernoulli(1.0, fading=rayleigh() if fading is None else fading), num_byzantine)
