@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData
-from fedjax_priv.clients import local_sgd, scheduled
+from fedjax_priv.clients import local_sgd, sample, scheduled
 from fedjax_priv.layers import plain_field
 from fedjax_priv.status import Status
 from fedjax_priv.systems import cdp_fl, dp_sgd
@@ -134,6 +134,10 @@ test_bad_arguments = refuses(
     (
         lambda: ran(system(local(), cohort=scheduled(np.array([[3, 5]])))),
         "members must be below the number of clients, 5",
+    ),
+    (
+        lambda: system(local(), cohort=sample(R, num_byzantine=np.arange(N) == 2)),
+        "^cohort must have no Byzantine clients, got 1: figures count the noise of all who send$",
     ),
     (lambda: dp_sgd(local(), num_clients=N), "local must take one step a round, num_steps=1, got num_steps=2"),
     (lambda: ran(system(local(), cohort_size=2)), "group_size must be at least the size of the cohort, 3, got 2"),

@@ -4,10 +4,12 @@ from typing import Annotated, Any
 
 from jaxtyping import Array
 
+from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
+from fedjax_priv.clients.cohort_rows import how_many
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
@@ -40,7 +42,7 @@ def cdp_fl(
       local: training of a device.
       num_clients: devices in the data, n.
       cohort_size: devices drawn each round (r), uniformly without replacement; all if not given.
-      cohort: another draw of at most r devices a round, such as `clients.scheduled`.
+      cohort: another draw of at most r devices a round, such as `clients.scheduled`; without Byzantine clients.
       dropout: probability that a device is lost before its upload; the mean is over the others.
       leave: probability that a survivor is gone when asked for its round key; a round with lost devices then fails.
       levels: grid points of the quantizer per unit (c); make 1/c far smaller than the learning rate times sigma.
@@ -59,11 +61,17 @@ def cdp_fl(
       >>> system = cdp_fl(local, num_clients=20, cohort_size=10)
     """
     size = secure_cohort(num_clients, cohort_size)
+    draw = sample(size) if cohort is None else cohort
+    _validate.part(Draw, "clients.scheduled(members)", cohort=draw)
+    if number := how_many(draw.byzantine):
+        raise ValueError(
+            f"cohort must have no Byzantine clients, got {number}: figures count the noise of all who send"
+        )
     masks, run = MASKS.split(how)
     own = secure_sum is None
     mask = enrolled_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks)
     return federated_round(
-        cohort=sample(size) if cohort is None else cohort,
+        cohort=draw,
         local=local,
         layers=stack(
             average=average(),
