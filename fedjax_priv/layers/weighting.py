@@ -34,6 +34,16 @@ def scale(factor: float | Array = 1.0) -> Layer:
     return stateless(encode)
 
 
+def over_participation() -> Layer:
+    """`x -> x / p_k`, of clients that join with probability p_k: the mean of a sum is then that over the cohort."""
+
+    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+        del key
+        return x / jnp.where(cohort.selected, cohort.participation, 1)[:, None]
+
+    return stateless(encode)
+
+
 def weighted_mean() -> Layer:
     """The mean of the updates that arrive, weighted by beta_i: `sum beta_i x_i / sum beta_i` over survivors.
 

@@ -98,6 +98,22 @@ def test_a_cohort_that_others_draw_holds_the_noise_of_its_clients():
     np.testing.assert_allclose(client.proved.epsilon[:4], by_hand([1, 3, 2], lost))
 
 
+@pytest.mark.parametrize(
+    "who",
+    [
+        {"cohort": sample(4, num_byzantine=2)},
+        {"cohort": sample(4, num_byzantine=np.isin(np.arange(N), [3, 5]))},
+        {"cohort": sample(4), "num_byzantine": 2},
+    ],
+    ids=lambda who: "",
+)
+def test_byzantine_clients_of_a_cohort_may_leave_their_noise_out(who):
+    """Both may be among the 4 of a round, of whom 2, 4 and 3 arrive."""
+    system = compose(towards_target(), num_clients=N, private="field", secure="secagg", threshold=2, **NOISE, **who)
+    server, *_ = entries(system, run_of(LOST[:, :4]))
+    np.testing.assert_allclose(server.proved.epsilon[:4], by_hand([1, 2, 1], LOST[:, :4]))
+
+
 @pytest.mark.parametrize("neighbours", [None, 2])
 def test_a_graph_of_few_neighbours_is_a_condition(neighbours):
     how = {} if neighbours is None else {"neighbours": neighbours, "threshold": 2}

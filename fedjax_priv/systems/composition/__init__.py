@@ -2,6 +2,7 @@
 
 - `stack`: the choices of a composed system as plain values.
 - `refusals`: `why_not(stack)`, the only place that says what does not compose.
+- `settled`: what the draw of a stack says of it.
 - `marks`: what a reader of a possible stack must know.
 - `parts`, `over_the_air`: the layers, draw, channel and release that a stack stands for.
 - `compose`: the system.

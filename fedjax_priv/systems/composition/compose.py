@@ -9,6 +9,7 @@ from fedjax_priv.attacks import Attack, FieldAttack
 from fedjax_priv.base import Aggregator, Algorithm, Draw, Local
 from fedjax_priv.channels import erasure, rician
 from fedjax_priv.clients import bernoulli, everyone, sample
+from fedjax_priv.clients.cohort_rows import how_many, marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers import thresholded_masks
@@ -17,6 +18,7 @@ from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn, loss_rate, not
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.composition.parts import Numbers, layers_and_release, rule
 from fedjax_priv.systems.composition.refusals import why_not
+from fedjax_priv.systems.composition.settled import settled
 from fedjax_priv.systems.composition.stack import Compress, Private, Secure, Stack, Way, Weigh
 from fedjax_priv.systems.over_the_air.analog_uploads import analog_uploads
 
@@ -95,15 +97,17 @@ def compose(
       dropout: probability that an upload is lost.
       leave: probability that a survivor is gone when the server asks for shares.
       weigh: "equal": rows are plain means; "survivors": weighted by samples, over those that arrive; "expected": scaled
-        so that the mean of the sum over dropouts is the weighted mean of all.
+        so that the mean of the sum over cohorts and dropouts is the weighted mean of all, where a draw lets all clients
+        into cohorts equally often.
       exact: sum floats in the clear in fixed point, with the same bits for every block and number of devices.
       aggregate: rule across rows; the mean if not given.
-      num_byzantine: clients 0 to f - 1 are Byzantine.
+      num_byzantine: clients 0 to f - 1 are Byzantine. Those of `cohort` if that has its own; none over the air.
       attack: attack on the values that Byzantine clients send, after compression, clipping and noise.
       field_attack: attack on the field elements that they put into a sum.
       coordinate_attack: attack on the coordinates that they propose.
       cohort_size: clients drawn each round; everyone if not given.
-      cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`.
+      cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`. How many clients its
+        cohorts have, and how many are Byzantine if any, need not be given again, and may not be given otherwise.
       **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`;
         `committee` and `quorum` of `layers.thresholded_masks`;
         `receiver_noise`, `snr_db`, `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh` and
@@ -156,7 +160,7 @@ def _checked(stack: Stack) -> Stack:
         _validate.part(Draw, "clients.everyone()", cohort=stack.cohort)
     if refusal := why_not(stack):
         raise ValueError(refusal.sentence)
-    return stack
+    return settled(stack)
 
 
 def _sizes(s: Stack, given: dict[str, Any]) -> None:
@@ -197,7 +201,7 @@ def _on_wires(s: Stack, of: Numbers) -> dict[str, Any]:
 
 def _draw(s: Stack) -> Draw:
     if s.cohort is not None:
-        return s.cohort
+        return marked(s.cohort, s.cohort.byzantine if how_many(s.cohort.byzantine) else s.num_byzantine)
     if s.cohort_size is not None or s.secure == "enrolled":
         return sample(s.clients_in_a_row, num_byzantine=s.num_byzantine)
     return everyone(s.rows, num_byzantine=s.num_byzantine)

@@ -1,5 +1,6 @@
 """What a reader of a possible stack must know: no refusal, but no small print either."""
 
+from fedjax_priv.systems.composition.settled import settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
 MARKS = {
@@ -24,6 +25,7 @@ def marks_of(stack: Stack) -> str:
       >>> marks_of(Stack(num_clients=10, compress="common"))
       'r'
     """
+    stack = settled(stack)
     attacked, common = stack.num_byzantine > 0, stack.compress in ("common", "jl")
     applies = {
         "p": stack.compress == "conspar" and stack.private != "none",

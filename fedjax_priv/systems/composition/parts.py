@@ -43,6 +43,7 @@ from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
+from fedjax_priv.layers.weighting import over_participation
 from fedjax_priv.systems import releases
 from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged, validated
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
@@ -134,17 +135,18 @@ def layers_and_release(s: Stack, of: Numbers) -> tuple[Layer, Release | None]:
 
 
 def _weigh(s: Stack, of: Numbers) -> dict[str, Layer]:
-    drawn = s.clients_in_a_row / s.num_clients
+    join = {"join": over_participation()} if s.weigh == "expected" and s.cohort is not None else {}
     if s.secure == "sparse_secagg":
+        drawn = s.clients_in_a_row / s.num_clients
         fraction = sparse_secagg.selected(of.ratio, s.clients_in_a_row, of.masks)
-        return {"weigh": sparse_secagg.weigh(s.weigh, fraction, drawn, s.dropout)}
+        return {"weigh": sparse_secagg.weigh(s.weigh, fraction, drawn, s.dropout), **join}
     if s.weigh == "expected":
-        return {"weigh": scale(s.num_clients / s.clients_in_a_row / (1 - s.dropout))}
+        return {"weigh": scale(s.num_clients / s.clients_in_a_row / (1 - s.dropout)), **join}
     return {"weigh": weighted_mean()} if s.weigh == "survivors" else {}
 
 
 def _divide(s: Stack) -> dict[str, Layer]:
-    alone = s.secure == "none" and s.clients_in_a_row == 1
+    alone = s.secure == "none" and s.rows == s.num_clients
     return {"average": average()} if s.weigh == "equal" and not alone else {}
 
 

@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from fedjax_priv.base import Draw
+from fedjax_priv.clients.cohort_rows import how_many
 from fedjax_priv.systems._arguments import NEEDS_CLIP
+from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
 
@@ -28,6 +31,7 @@ def why_not(stack: Stack) -> Refusal | None:
       >>> print(why_not(Stack(num_clients=10)), why_not(Stack(num_clients=10, compress="top_k", secure="secagg"))[0])
       None B
     """
+    stack = settled(stack)
     for code, reason in REASONS.items():
         if sentence := reason(stack):
             return Refusal(code, sentence)
@@ -41,6 +45,16 @@ def _sizes(s: Stack) -> str | None:
         return f"cohort_size must be at most num_clients = {s.num_clients}, got {s.cohort_size}"
     if 2 * s.num_byzantine >= s.num_clients:
         return f"num_byzantine must be below num_clients / 2 = {s.num_clients / 2:g}, got {s.num_byzantine}"
+    return None if s.cohort is None else _twice(s, s.cohort)
+
+
+def _twice(s: Stack, draw: Draw) -> str | None:
+    """What a draw says too, otherwise."""
+    if s.cohort_size != (size := clients_of(draw, s.num_clients)):
+        return f"cohort_size must be {size} or not given with this cohort, got {s.cohort_size}"
+    number = how_many(draw.byzantine)
+    if number and s.num_byzantine != number:
+        return f"num_byzantine must be {number} or not given with this cohort, got {s.num_byzantine}"
     return None
 
 
@@ -148,7 +162,7 @@ def _thresholded(s: Stack) -> str | None:
         name = "norm_bound" if s.field_attack is None else "field_attack"
         return f"{name} must not be given with secure='thresholded', whose field elements have coordinates with them"
     if top and (s.cohort is not None or s.cohort_size is not None):
-        name = "cohort" if s.cohort_size is None else "cohort_size"
+        name = "cohort_size" if s.cohort is None else "cohort"
         return f"{name} must not be given with secure='thresholded' and compress='top_k': all are told what was opened"
     return None
 
@@ -198,8 +212,13 @@ def _weights(s: Stack) -> str | None:
 
 
 def _attackers(s: Stack) -> str | None:
+    if s.on_the_air and (s.attack is not None or s.num_byzantine):
+        return (
+            f"attack and num_byzantine must not be given with channel={s.channel!r}, nor a cohort with Byzantine "
+            "clients: figures count the noise of all who send; over_the_air_vote has attacks"
+        )
     given = {name: getattr(s, name) for name in ("attack", "field_attack", "coordinate_attack")}
-    for name in (name for name, value in given.items() if value is not None and s.cohort is None):
+    for name in (name for name, value in given.items() if value is not None):
         if not s.num_byzantine:
             return f"num_byzantine must be at least 1 with {name}, got 0: an attack of nobody would look harmless"
     if s.field_attack is not None and not s.in_field:
@@ -223,8 +242,8 @@ def _air(s: Stack) -> str | None:
         return f"clip must be given {here}: power and alignment need a bound on updates"
     if s.weigh != "equal" or s.buffer_size is not None:
         return f"weigh must be 'equal' and buffer_size not given {here}: one mean is all that is received"
-    if s.num_byzantine or not (is_zero(s.dropout) and is_zero(s.leave)) or s.cohort_size is not None:
-        return f"num_byzantine, dropout, leave and cohort_size must not be given {here}: give a draw as cohort"
+    if not (is_zero(s.dropout) and is_zero(s.leave)) or (s.cohort_size is not None and s.cohort is None):
+        return f"dropout, leave and cohort_size must not be given {here}: give a draw as cohort"
     return None
 
 

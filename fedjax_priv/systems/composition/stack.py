@@ -78,15 +78,17 @@ class Stack(NamedTuple):
         """Clients whose uploads are added up in a row: of a robust rule in the clear one, else all who take part."""
         if self.buffer_size is not None:
             return self.buffer_size
-        alone = self.secure == "none" and not self.on_the_air and not self.averages
-        return 1 if alone else self.num_clients if self.cohort_size is None else self.cohort_size
+        return 1 if self._apart else self.num_clients if self.cohort_size is None else self.cohort_size
 
     @property
     def rows(self) -> int:
         """Rows that the rule gets."""
-        return (
-            1 if self.buffer_size is None and self.clients_in_a_row > 1 else self.num_clients // self.clients_in_a_row
-        )
+        one = self.buffer_size is None and not self._apart
+        return 1 if one else self.num_clients // self.clients_in_a_row
+
+    @property
+    def _apart(self) -> bool:
+        return self.secure == "none" and not self.on_the_air and not self.averages
 
 
 def is_zero(number: Any) -> bool:
