@@ -355,7 +355,7 @@ def test_byzantine_clients_of_any_draw_attack(bad, choices):
         (4 / N, {"cohort_size": 4}),
         (4 / N, {"cohort": sample(4)}),
         (0.6, {"cohort": bernoulli(0.6)}),
-        (0.6, {"cohort": poisson(0.6, capacity=6)}),
+        (0.6, {"cohort": poisson(0.6)}),
     ],
 )
 def test_expected_weights_divide_by_the_chance_to_take_part(chance, choices):
