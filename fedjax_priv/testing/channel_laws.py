@@ -53,7 +53,7 @@ def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5
             other = np.arange(num_clients) != _UNSELECTED
             spoilt = part(key, y.at[_UNSELECTED].set(1e6), who)
             chex.assert_trees_all_equal(_rows(spoilt, other), _rows(part(key, y, who), other))
-        for kept in (slice(1, None), slice(None, -1)):
+        for kept in (slice(1, None), slice(None, -1), slice(_UNSELECTED, None)):
             with law(5, "what happens to a client's upload must depend on its number, not on its place"):
                 found = part(key, y[kept], _rows(who, kept))
                 chex.assert_trees_all_close(found, _rows((sent, alive), kept), rtol=1e-6)

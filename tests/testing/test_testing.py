@@ -157,6 +157,7 @@ def test_layers_that_keep_the_laws():
         (check_bits, rounding(bits=1), "law 6 .bits reported are bits built.: bits must be the size of the message"),
         (check_views, padded(2**30), "law 7 .views are uniform.: an upload must be uniform"),
         (check_disclosure, telling(lambda private, online: private), "law 10 .disclosure reads survivors only.: what"),
+        (check_disclosure, telling(lambda private, online: private[0]), "law 10 .*clients, here .0, 1."),
         (lambda case: check_variant(case, lambda fn: fn), Case(stack(it=stateless(compiled_only), send=plain()), total),
          "law 14 .the same with and without jit.: the round of a layer"),
         (check_state, above(decode=lambda header, public, received: received._replace(value=received.value / 0)),
@@ -182,12 +183,16 @@ def rule(apply, init=lambda d: ()):
     return Aggregator(init, apply)
 
 
+def there(received):
+    """All rows, absent ones zero."""
+    return jnp.where((received.count > 0)[:, None], received.value, 0)
+
+
 def over(fn):
     """A rule without state, from all rows, absent ones zero, and how many there are."""
 
     def apply(key, state, received):
-        there = (received.count > 0)[:, None]
-        return fn(jnp.where(there, received.value, 0), there.sum().astype(jnp.float32)), state
+        return fn(there(received), (received.count > 0).sum().astype(jnp.float32)), state
 
     return rule(apply)
 
@@ -203,6 +208,16 @@ def over(fn):
             ),
             "law 16 .*: rows with count 0 must reach neither",
         ),
+        (
+            rule(lambda key, state, r: (jnp.where(r.count[0] == 0, r.value[0], there(r).sum(0)), state)),
+            "law 16 .*: rows with count 0 must reach neither",
+        ),
+        (
+            rule(lambda key, state, r: (jnp.where(r.count[4] == 0, r.value[4], there(r).sum(0)), state)),
+            "law 16 .*: rows with count 0 must reach neither",
+        ),
+        (over(lambda rows, m: jnp.where(m >= 8, rows.sum(0), jnp.nan)), "law 15 .shapes"),
+        (over(lambda rows, m: jnp.where(m >= 9, rows.sum(0), jnp.nan))._replace(trusted_row=True), "law 15 .shapes"),
         (over(lambda rows, m: rows.sum(0)[:3]), "law 15 .shapes"),
         (over(lambda rows, m: (rows > 0).sum(0)), "law 15 .shapes"),
         (over(lambda rows, m: rows.sum(0) / (m - m)), "law 15 .shapes"),
@@ -299,6 +314,7 @@ def channel(**halves):
         (channel(receive=lambda key, rows: rows._replace(count=rows.count | 1)), "law 16 .*: rows must keep their"),
         (channel(transmit=lambda key, y, who: (y + unheard(y, who), who.selected)), "law 16 .*: the upload of a "),
         (channel(transmit=lambda key, y, who: (y * y[-1, 0], who.selected)), "law 5 .draws"),
+        (channel(transmit=lambda key, y, who: (jnp.where(who.selected[0], y, 2 * y), who.selected)), "law 5 .draws"),
         (channel(respond=lambda key, alive, who: alive & jax.random.bernoulli(key, 0.5, alive.shape)), "law 5 .draws"),
     ],
 )  # fmt: skip
