@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         check_round_trip,
         check_state,
         check_unbiased,
+        check_unselected,
         check_variant,
         check_views,
     )
@@ -49,6 +50,6 @@ __all__ = [
     "LAWS", "NUM_CLIENTS", "NUM_PARAMS", "Case",
     "check_aggregator", "check_attack", "check_bits", "check_channel", "check_coordinate_attack", "check_disclosure",
     "check_draws", "check_fading", "check_fading_by_number", "check_field_attack", "check_label_attack", "check_layer",
-    "check_round_trip", "check_state", "check_system", "check_unbiased", "check_variant", "check_views",
-    "cohort_of", "layer_round", "run_layer", "survivors", "wire",
+    "check_round_trip", "check_state", "check_system", "check_unbiased", "check_unselected", "check_variant",
+    "check_views", "cohort_of", "layer_round", "run_layer", "survivors", "wire",
 ]  # fmt: skip

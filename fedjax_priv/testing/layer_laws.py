@@ -93,6 +93,7 @@ def check_layer(
     check_bits(case)
     check_state(case)
     check_disclosure(case)
+    check_unselected(case)
     if by_number:
         check_draws(case)
     if unbiased:
@@ -144,6 +145,26 @@ def check_disclosure(case: Case) -> None:
             chex.assert_trees_all_equal(disclose(*ruined, alive, alive), disclose(*told, alive, alive))
 
 
+def check_unselected(case: Case) -> None:
+    """Law 16: what a client that is not selected holds reaches no other and no row of the server, and it sends no bits.
+
+    `Sent.bits` count only where an upload arrives, so they may say anything of it.
+    """
+    out = LOST[1]
+    others = survivors(NUM_CLIENTS, out)
+    who = case.cohort._replace(selected=others)
+    garbage = (case.updates[out] ^ 1,) if case.field else (np.nan, 1e30)
+    result = run_layer(case.layer, _key(), jnp.asarray(case.updates), who, others)
+    for held in garbage:
+        x = case.updates
+        x[out] = held
+        spoilt = run_layer(case.layer, _key(), jnp.asarray(x), who, others)
+        with law(16, "what a client that is not selected holds must reach no other, and not the server"):
+            chex.assert_trees_all_equal(_without(out, spoilt), _without(out, result))
+    links = [np.asarray(a) for a in jax.tree.leaves(result["bits"])]
+    require(16, not any(a[out].any() for a in links), "a client that is not selected must send and be sent no bits")
+
+
 def check_views(case: Case) -> None:
     """Law 7: an upload is uniform on F_q or modulo 2**bits whatever the update, by a chi-square test over keys."""
     require(7, case.field, "only an upload of field elements can be uniform")
@@ -162,11 +183,13 @@ def check_views(case: Case) -> None:
 def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None:
     """Law 1: the decoded value is each group's sum over survivors within the stated error; in the field it is exact.
 
-    `losses` are sets of clients whose upload is lost, each in a round.
+    `losses` are sets of clients whose upload is lost, each in a round: the first in round 0, and so on. Clients carry
+    nothing from one to the next.
     """
-    for lost in losses:
+    for number, lost in enumerate(losses):
         alive = np.asarray(survivors(NUM_CLIENTS, lost))
-        result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, jnp.asarray(alive))
+        who = case.cohort._replace(round=jnp.full(NUM_CLIENTS, number, jnp.int32))
+        result = run_layer(case.layer, _key(), jnp.asarray(case.updates), who, jnp.asarray(alive))
         received, x = result["received"], np.where(case.sends(result["sent"]), case.updates, 0)
         for row in range(case.num_groups):
             mine = alive & (case.group == row)
@@ -179,7 +202,9 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
             if case.field:
                 exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % case.modulus.size
                 require(
-                    1, (got == exact).all(), f"row {row} must be the survivors' sum in the field, clients {lost} lost"
+                    1,
+                    (got == exact).all(),
+                    f"row {row} must be the survivors' sum in the field, clients {lost} lost in round {number}",
                 )
             else:
                 away = np.abs(got - case.reference(x[mine].astype(np.float64), WEIGHT[mine])).max()
@@ -187,7 +212,8 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
                 require(
                     1,
                     away <= bound,
-                    f"row {row} must be within {bound:.3g} of the sum, not {away:.3g}, clients {lost} lost",
+                    f"row {row} must be within {bound:.3g} of the sum, not {away:.3g}, "
+                    f"clients {lost} lost in round {number}",
                 )
 
 
@@ -264,3 +290,9 @@ def _is_kept(node: Any) -> bool:
 def _ruin(tree: Any, lost: list[int]) -> Any:
     """Rows of lost clients hold something else."""
     return jax.tree.map(lambda a: jnp.asarray(a).at[jnp.array(lost)].set(jnp.asarray(a)[jnp.array(lost)] + 1), tree)
+
+
+def _without(lost: list[int], tree: Any) -> Any:
+    """Rows of the others, and all that is no client's."""
+    rows = lambda a: np.delete(a, lost, axis=0) if a.shape[:1] == (NUM_CLIENTS,) else a
+    return jax.tree.map(rows, jax.device_get(tree))

@@ -34,6 +34,7 @@ from fedjax_priv.testing import (
     check_state,
     check_system,
     check_unbiased,
+    check_unselected,
     check_variant,
     check_views,
 )
@@ -127,6 +128,29 @@ def telling(rows):
     )
 
 
+def mixing(rows):
+    """A layer that adds the mean of `rows(x, who)` once a client is not selected."""
+
+    def encode(key, private, public, x, who):
+        return jnp.where(who.selected.all(), x, x + rows(x, who).mean(0, keepdims=True)), (), Sent()
+
+    return above(encode=encode, whole=True)
+
+
+def greeted(who):
+    """A layer whose round opens with a word to each client `who(cohort)`."""
+
+    def advertise(key, state, cohort):
+        word = jnp.where(who(cohort), jnp.uint32(32), 0)
+        return (), (), {"greeting": Link(jnp.zeros_like(word), word)}
+
+    return above(advertise=advertise)
+
+
+def thrice_later(key, x, who):
+    return jnp.where(who.round[:, None] > 0, 3 * x, x)
+
+
 def compiled_only(key, x, who):
     return x + 1.0 if isinstance(x, jax.core.Tracer) else x
 
@@ -138,6 +162,8 @@ def test_layers_that_keep_the_laws():
     check_draws(remembering_with(lambda state, x: x.sum(1)))
     check_state(failing(0))
     check_disclosure(telling(lambda private, online: jnp.where(online, private, 0)))
+    check_unselected(mixing(lambda x, who: jnp.where(who.selected[:, None], x, 0)))
+    check_unselected(greeted(lambda who: who.selected))
 
 
 @pytest.mark.parametrize(
@@ -158,6 +184,10 @@ def test_layers_that_keep_the_laws():
         (check_views, padded(2**30), "law 7 .views are uniform.: an upload must be uniform"),
         (check_disclosure, telling(lambda private, online: private), "law 10 .disclosure reads survivors only.: what"),
         (check_disclosure, telling(lambda private, online: private[0]), "law 10 .*clients, here .0, 1."),
+        (check_unselected, mixing(lambda x, who: x), "law 16 .who takes no part makes no difference.: what a client"),
+        (check_unselected, greeted(lambda who: who.client >= 0), "law 16 .*: a client that is not selected must send"),
+        (check_round_trip, Case(stack(it=stateless(thrice_later), send=plain()), total),
+         "law 1 .*, clients .3. lost in round 1"),
         (lambda case: check_variant(case, lambda fn: fn), Case(stack(it=stateless(compiled_only), send=plain()), total),
          "law 14 .the same with and without jit.: the round of a layer"),
         (check_state, above(decode=lambda header, public, received: received._replace(value=received.value / 0)),
