@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from fedjax_priv.base import Algorithm, ClientData, Key, RoundInfo, RoundState
+from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, RoundInfo, RoundState
 from fedjax_priv.status import Status
 from fedjax_priv.testing.laws import law, require, traced_once
 
@@ -28,7 +28,7 @@ def check_system(
     variant: Callable = jax.jit,
     bounded: bool = False,
 ) -> tuple[RoundState, list[RoundInfo]]:
-    """Laws 3, 4, 8, 11, 13 and 15, in rounds from the state that `init` returns.
+    """Laws 3, 4, 6, 8, 11, 13, 15 and 16, in rounds from the state that `init` returns.
 
     Args:
       algorithm: of any origin, with client data whose floats, if NaN, fail the round, unless it is `bounded`.
@@ -48,7 +48,15 @@ def check_system(
       AssertionError: a law is broken, which the message names by number and name.
     """
     run, data = variant(traced_once(algorithm.step)), jax.tree.map(jnp.asarray, data)
-    first = _loop(run, algorithm.init(key, params, data), key, data, min(rounds, COMPARED))
+    start = algorithm.init(key, params, data)
+    draw = jax.jit(algorithm.draw) if algorithm.draw else None
+
+    def look(before: RoundState, after: RoundState, info: RoundInfo) -> None:
+        _check_step(start, before, after, info)
+        if draw:
+            _check_drawn(jax.device_get(draw(key, before.draw, before.round, data.count)), after, info)
+
+    first = _loop(run, start, key, data, min(rounds, COMPARED), look)
     state, infos = _loop(run, first[0], key, data, rounds - len(first[1]))
     (_check_bounded if bounded else _check_transaction)(run, key, state, data)
     _check_compiled_once(run)
@@ -62,7 +70,7 @@ def check_system(
 
 
 def _loop(
-    run: Callable, state: RoundState, key: Key, data: ClientData, rounds: int
+    run: Callable, state: RoundState, key: Key, data: ClientData, rounds: int, look: Callable | None = None
 ) -> tuple[RoundState, list[RoundInfo]]:
     infos = []
     for _ in range(rounds):
@@ -72,6 +80,8 @@ def _loop(
             chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
         _check_info(after, info)
         require(8, after.round == state.round + 1, "`round` must count every round, failed ones included")
+        if look:
+            look(*jax.device_get((state, after, info)))
         state, infos = after, [*infos, info]
     return state, infos
 
@@ -87,6 +97,31 @@ def _check_info(state: RoundState, info: RoundInfo) -> None:
         for link in info.bits.values():
             chex.assert_equal_shape([info.client, *link])
             chex.assert_type([*link], jnp.uint32)
+
+
+def _check_step(start: RoundState, before: RoundState, after: RoundState, info: RoundInfo) -> None:
+    """A server's optimizer may go on without a direction, but not begin without one."""
+    first, old, new = (
+        np.concatenate([np.ravel(p) for p in jax.tree.leaves(state.params)]) for state in (start, before, after)
+    )
+    begins = np.array_equal(first, old) and not np.array_equal(old, new)
+    require(15, not begins or info.direction.any(), "`direction` must be what moves the parameters, got 0")
+
+
+def _check_drawn(drawn: tuple[Cohort, PyTree], after: RoundState, info: RoundInfo) -> None:
+    """A round is of the clients that `draw` names, and the others send nothing and are sent nothing."""
+    cohort, then = drawn
+    with law(15, "`client`, and the next state of the draw, must be what `draw` says"):
+        chex.assert_trees_all_equal((info.client, after.draw), (cohort.client, then))
+    idle = ~cohort.selected
+    require(15, not info.loss[idle].any(), "`loss` must be 0 of a client that is not selected")
+    require(16, not info.counted[idle].any(), "only uploads of selected clients may be accepted")
+    nothing = np.zeros(idle.shape, np.uint64)
+    up, down = (sum((np.asarray(link[way], np.uint64) for link in info.bits.values()), nothing) for way in (0, 1))
+    require(16, not (up + down)[idle].any(), "a client that is not selected must send and be sent no bits")
+    require(6, np.all(down[cohort.selected] > 0), "each selected client must be sent something: the model at least")
+    arrived = info.bits["upload"].up > 0 if "upload" in info.bits else idle
+    require(6, not arrived.any() or arrived[info.counted].all(), "an upload that is accepted must have bits")
 
 
 def _check_transaction(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:

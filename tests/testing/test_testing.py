@@ -32,17 +32,13 @@ from fedjax_priv.testing import (
     check_layer,
     check_round_trip,
     check_state,
-    check_system,
     check_unbiased,
     check_unselected,
     check_variant,
     check_views,
 )
-from helpers import engine, mesh_of, remembering, targets
 
 STEP = 0.25
-N, D = 4, 3
-KEY = jax.random.key(7)
 
 
 def by_number(key, x, who):
@@ -362,38 +358,6 @@ def test_what_fading_breaks_is_named():
     silent = by_place._replace(apply=lambda key, state, round, n: (0 * drawn(key, n), state))
     with pytest.raises(AssertionError, match=r"^law 15 .shapes"):
         check_fading(silent)
-
-
-def system(step=lambda state, info: (state, info), init=lambda state: state, mesh=None):
-    """A system of which rounds, or the first state, are changed."""
-    made = engine(local=remembering(), mesh=mesh)
-    return made._replace(init=lambda *args: init(made.init(*args)), step=lambda *args: step(*made.step(*args)))
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        (system(lambda state, info: (state._replace(memory=jnp.float32(state.memory)), info)), "law 3 .state keeps"),
-        (system(lambda state, info: (state._replace(round=state.round - 1), info)), "law 8 .a round is a transaction"),
-        (system(lambda state, info: (state._replace(memory=state.memory + 1), info)), "law 8 .a round is a"),
-        (system(lambda state, info: (state, info._replace(status=info.status * 0))), "law 8 .*must set the bit"),
-        (system(lambda state, info: (state, info._replace(counted=info.counted | True))), "law 8 .*accept no"),
-        (system(lambda state, info: (state, info._replace(loss=info.loss[1:]))), "law 15 .shapes"),
-        (system(lambda state, info: (state, info._replace(bits={"upload": Link(*[info.loss] * 2)}))), "law 15"),
-        (system(init=jax.device_get, mesh=mesh_of(2)), "law (4 .one trace|13 .one compilation)"),
-    ],
-)  # fmt: skip
-def test_what_a_system_breaks_is_named(part, message):
-    with pytest.raises(AssertionError, match=f"^{message}"):
-        check_system(part, KEY, jnp.zeros(D), targets(N, D), rounds=2)
-
-
-def test_a_system_that_keeps_the_laws_in_other_places_and_one_that_does_not():
-    data = targets(N, D)
-    check_system(system(), KEY, jnp.zeros(D), data, rounds=2, elsewhere=[system(mesh=mesh_of(2))])
-    other = system(lambda state, info: (state, info._replace(loss=info.loss + 1e-6)))
-    with pytest.raises(AssertionError, match=r"^law 11 .blocks and devices change no bit"):
-        check_system(system(), KEY, jnp.zeros(D), data, rounds=2, elsewhere=[other])
 
 
 def test_the_page_of_laws_has_each_by_number_and_name():
