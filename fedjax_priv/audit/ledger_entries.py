@@ -41,8 +41,8 @@ def findings(
 
     Args:
       subject: the system, of which `entries` is the ledger for as many rounds. Figures at the gains of a run need
-        trials with these gains: see `gains_of_run`. Canaries are client 0's: noise that other clients alone leave out
-        shows only as noise that a sum lacks.
+        trials with these gains: see `gains_of_run`. Canaries are client 0's: if only other clients leave their
+        noise out, a look shows no more of it than what a sum lacks.
       entries: at `delta`.
       key: of all runs.
       trials: runs on each input of every canary.
