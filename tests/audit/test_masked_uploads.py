@@ -110,6 +110,15 @@ def test_one_upload_in_the_clear_is_that_of_its_client(found):
     np.testing.assert_array_equal(zero, [0, 1, 0])
 
 
+@pytest.mark.parametrize("pair", [(0, 2), (1, 4), None])
+def test_words_that_any_two_clients_share_are_seen(pair):
+    words = np.random.default_rng(0).integers(0, FIELD.size, (60, 2, 5, 8), dtype=np.uint32)
+    if pair:
+        words[:, :, pair[0]] = words[:, :, pair[1]]
+    said = judged(Pads(words, words, np.zeros(60, bool)), 0, CONFIDENCE)
+    assert said.contradicts == (["proved"] if pair else [])
+
+
 def test_opened_masks_are_those_that_survivors_do_not_share():
     """What is left cancels among survivors, whoever is lost, if the server can make up for it."""
     make = lambda local, observe, **how: system(local, observe, dropout=0.3, **how)

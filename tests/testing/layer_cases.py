@@ -66,6 +66,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.proof_sizes import risefl_bits
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.sparsification import Sparse
+from fedjax_priv.layers.weighting import over_participation
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
 from fedjax_priv.testing import Case
@@ -138,6 +139,7 @@ rounded: Any = {"error": 2.0**-10, "wire": lambda upload: 18 * D}
 
 LAYERS = {
     "scale": Case(stack(it=scale(), send=plain()), weighted_sum),
+    "over_participation": Case(stack(it=over_participation(), send=plain()), total),
     "public_weighted_mean": Case(
         stack(it=public_weighted_mean(2, factor=3.0), send=plain(2)),
         lambda x, w: 3 * weighted_sum(x, w) / max(w.sum(), 1e-9), num_groups=2,

@@ -98,7 +98,7 @@ def compose(
       leave: probability that a survivor is gone when the server asks for shares.
       weigh: "equal": rows are plain means; "survivors": weighted by samples, over those that arrive; "expected": scaled
         so that the mean of the sum over cohorts and dropouts is the weighted mean of all, where a draw lets all clients
-        into cohorts equally often and fills its places (`clients.poisson` with a `capacity` leaves some empty).
+        into cohorts equally often and fills its places (a Poisson cohort with a capacity leaves some empty).
       exact: sum floats in the clear in fixed point, with the same bits for every block and number of devices.
       aggregate: rule across rows; the mean if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine. Those of `cohort` if that has its own; none over the air.
