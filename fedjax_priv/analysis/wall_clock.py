@@ -74,7 +74,7 @@ def round_seconds(
         for way, link in zip(("up", "down"), links, strict=True)
     }
     measured = {name: np.asarray(numbers) for name, numbers in info.measured.items()} if info.measured else {}
-    _check_waits(measured, "info")
+    _check_synchronous(measured, "info")
     awaited = _awaited(bits, np.asarray(info.counted))
     users = _Users(np.asarray(info.client), awaited, compute_seconds, bandwidth, latency)
     d = info.direction.size
@@ -103,7 +103,7 @@ def run_seconds(
     NaN at points of a sweep that were not run, and with `air` at points whose uploads are messages: ask for their time
     alone. Args and errors are those of `round_seconds`.
     """
-    _check_waits(result, "result")
+    _check_synchronous(result, "result")
     last = lambda values: values.transpose(..., "round", "client")
     there = last(present(result, result.counted))
     bits = {
@@ -163,8 +163,8 @@ class _Users(NamedTuple):
     latency: ArrayLike
 
 
-def _check_waits(measured: Any, name: str) -> None:
-    """Raises ValueError if the server waits for nobody's round."""
+def _check_synchronous(measured: Any, name: str) -> None:
+    """Raises ValueError for an asynchronous run, whose rounds do not start together."""
     if "virtual_time" in measured:
         raise ValueError(f"{name} must be of rounds that start together, got an asynchronous run: see its virtual_time")
 

@@ -39,9 +39,7 @@ class Cohort(NamedTuple):
     byzantine: Bool[Array, " n"]
     group: Int[Array, " n"]  # the row of `Received` its upload is added to
     gain: Float[Array, " n"]  # channel gain, amplitude
-    participation: Float[
-        Array, " n"
-    ]  # probability of joining, given that it is in the cohort; 0: all know it is not there
+    participation: Float[Array, " n"]  # probability of joining, given its place; 0: known to be absent
     staleness: Int[Array, " n"]  # rounds ago that it was given the model it trains; 0: in this round
     digest: PyTree = ()  # uint32 [n, 2], what the client hashed of the model it was given; (): no layer needs it
     coefficient: PyTree = ()  # [n, 2], true gain over `gain`, real and imaginary part; (): `gain` is the true one

@@ -45,11 +45,11 @@ def _sizes(s: Stack) -> str | None:
         return f"cohort_size must be at most num_clients = {s.num_clients}, got {s.cohort_size}"
     if 2 * s.num_byzantine >= s.num_clients:
         return f"num_byzantine must be below num_clients / 2 = {s.num_clients / 2:g}, got {s.num_byzantine}"
-    return None if s.cohort is None else _twice(s, s.cohort)
+    return None if s.cohort is None else _unlike_draw(s, s.cohort)
 
 
-def _twice(s: Stack, draw: Draw) -> str | None:
-    """What a draw says too, otherwise."""
+def _unlike_draw(s: Stack, draw: Draw) -> str | None:
+    """Why a size or number that was given is refused: the draw has another."""
     if s.cohort_size != (size := clients_of(draw, s.num_clients)):
         return f"cohort_size must be {size} or not given with this cohort, got {s.cohort_size}"
     number = how_many(draw.byzantine)
