@@ -30,6 +30,8 @@ ROUNDS, _WORDS = 2, 32
 """Rounds of a trial, and words of an upload that are looked at."""
 _FEWEST_WORDS, _ALL_WORDS = 4, 4096
 """Words of an upload in a large cohort, and of all uploads."""
+_COMPARED = 2**14
+"""Words of all uploads of a round that are compared with each other."""
 
 
 Words = UInt32[Array, "*t r n w"] | UInt32[np.ndarray, "*t r n w"]
@@ -46,6 +48,7 @@ class Pads(NamedTuple):
 
     pad: Words
     opened: Words  # the same, less every mask that opened values let the server compute
+    compared: Words  # as `opened`, at more coordinates
     differs: Array | np.ndarray  # bool [trials], whether masks changed the aggregate
 
 
@@ -90,8 +93,8 @@ def pads(
             return after, (*found, (masked.direction != plain.direction).any())
 
         start = tuple(s.init(key, params, data) for s in systems)
-        pad, opened, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
-        return Pads(pad, opened, differs.any())
+        *words, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
+        return Pads(*words, differs=differs.any())
 
     run = jax.jit(lambda keys: jax.lax.map(trial, keys, batch_size=at_once))
     return jax.tree.map(np.asarray, run(jax.random.split(key, trials)))
@@ -132,21 +135,32 @@ def _modulus(protocol: Protocol | None) -> Modulus:
     return FIELD if protocol is None else protocol.modulus
 
 
-def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> tuple[Array, Array]:
-    """Of one round; random words where nothing was sent."""
+def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> list[Array]:
+    """Of one round, as in `Pads`; random words where nothing was sent."""
     sub = _modulus(protocol).sub
     pad = sub(masked.uploads, plain.uploads)
     n, d = pad.shape
-    at, located = looked_at(d, min(_WORDS, max(_FEWEST_WORDS, _ALL_WORDS // n))), masked.clear[layer]
+    located = masked.clear[layer]
     chosen = (
         jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
     )
     chosen &= masked.alive[:, None]
     known = jnp.zeros(pad.shape, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
-    rows = jnp.stack([pad, sub(pad, known)])[:, :, at]
-    nothing = jax.random.bits(named(key, "nothing"), rows.shape) & np.uint32(2 ** _modulus(protocol).bits - 1)
-    first, second = jnp.where(chosen[:, at], rows, nothing)
-    return first, second
+    opened = sub(pad, known)
+    at = looked_at(d, min(_WORDS, max(_FEWEST_WORDS, _ALL_WORDS // n)))
+    words = [(pad, at), (opened, at), (opened, _compared_at(d, n))]
+
+    def sent(part: Key, rows: Array, at: np.ndarray) -> Array:
+        nothing = jax.random.bits(part, (n, at.size)) & np.uint32(2 ** _modulus(protocol).bits - 1)
+        return jnp.where(chosen[:, at], rows[:, at], nothing)
+
+    parts = jax.random.split(named(key, "nothing"), len(words))
+    return [sent(part, *one) for part, one in zip(parts, words, strict=True)]
+
+
+def _compared_at(d: int, n: int) -> np.ndarray:
+    """Coordinates drawn once and for all: those at a distance would miss what is repeated at another."""
+    return np.sort(np.random.default_rng(0).permutation(d)[: max(_WORDS, _COMPARED // n)])
 
 
 def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, "n d"]:
@@ -172,28 +186,39 @@ def against_uniform(found: Pads, seed: int, modulus: Modulus = FIELD) -> Worlds:
     """Columns `[trials, s]` of real pads, and of uniform words in their place; they have one law where pads are good.
 
     Words that are zero (the upload is in the clear), zero once opened masks are taken off, equal or opposite in two
-    rounds, of two clients or in two trials; their lowest and highest bytes, and chi-square of these; and whether masks
-    changed the aggregate. Shares and means of words are of each client alone, of each coordinate, and of all.
+    rounds, of two clients or in two trials; their bytes, and chi-square of these; words of a client that are zero, or
+    equal or opposite to another of any coordinate and round; and whether masks changed the aggregate. Shares and means
+    of words are of each client alone, of each coordinate, and of all.
     """
     rng = np.random.default_rng(seed)
-    words = lambda: rng.integers(0, modulus.size, found.pad.shape, dtype=np.uint32)
-    ideal = Pads(words(), words(), np.zeros(len(found.differs), bool))
+    words = [rng.integers(0, modulus.size, real.shape, dtype=np.uint32) for real in found[:-1]]
+    ideal = Pads(*words, differs=np.zeros(len(found.differs), bool))
     return Worlds(_columns(found, modulus), _columns(ideal, modulus))
 
 
 def _columns(found: Pads, modulus: Modulus) -> np.ndarray:
-    pad, opened, differs = (np.asarray(words) for words in found)
+    pad, opened, compared, differs = (np.asarray(words) for words in found)
     ordered = np.sort(pad, axis=2)
-    lowest, highest = opened & 255, opened >> max(modulus.bits - 8, 0)
+    bytes_of = [opened >> shift & 255 for shift in (*range(0, modulus.bits - 8, 8), max(modulus.bits - 8, 0))]
     words = [
         pad == 0, opened == 0, *(rows == np.roll(rows, 1, axis) for rows, axis in ((pad, 0), (ordered, 2), (pad, 3))),
         *(pad[:, :1] == again for again in (pad[:, 1:], (modulus.size - pad[:, 1:].astype(np.int64)))),
-        lowest, highest,
+        *bytes_of,
     ]  # fmt: skip
     means = [one.mean(axes) for one in words for axes in (2, (1, 3), (1, 2, 3))]
-    bytes_of = [rows for one in (lowest, highest) for rows in (np.moveaxis(one, 2, 1), one[:, None])]
-    columns = [*means, *map(_chi_square, bytes_of), differs]
+    of_bytes = [rows for one in bytes_of for rows in (np.moveaxis(one, 2, 1), one[:, None])]
+    of_clients = [
+        share for one in ((compared == 0).mean((1, 3)), _again(compared, modulus)) for share in (one, one.mean(1))
+    ]
+    columns = [*means, *map(_chi_square, of_bytes), *of_clients, differs]
     return np.concatenate([np.asarray(a, np.float64).reshape(len(pad), -1) for a in columns], axis=1)
+
+
+def _again(words: np.ndarray, modulus: Modulus) -> np.ndarray:
+    """Share of a client's words that are equal or opposite to another one of its own, in any round: `[trials, n]`."""
+    either = np.minimum(words, modulus.size - words.astype(np.int64))
+    ordered = np.sort(np.moveaxis(either, 2, 1).reshape(len(words), words.shape[2], -1))
+    return (ordered[..., 1:] == ordered[..., :-1]).mean(-1)
 
 
 def _chi_square(values: np.ndarray) -> np.ndarray:

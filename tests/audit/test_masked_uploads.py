@@ -16,13 +16,13 @@ from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.secure_sum import sharing, signed_sum
 from fedjax_priv.systems import secagg
 
-CLIENTS, PARAMS, TRIALS = 3, 8, 630
+CLIENTS, PARAMS, TRIALS = 3, 8, 770
 CONFIDENCE = 0.999
 """A sound system is contradicted with a probability of at most 1 - CONFIDENCE."""
 MASKS = [
     "sound", "all masks zero", "pairwise masks zero", "the last word is not masked", "one word for all coordinates",
-    "masks of 24 bits", "the same masks every round", "the same masks in every run",
-    "the middle upload is in the clear",
+    "masks of 24 bits", "masks without their middle bytes", "the second half is the first",
+    "the same masks every round", "the same masks in every run", "the middle upload is in the clear",
 ]  # fmt: skip
 KEY = jax.random.key(3)
 
@@ -35,6 +35,9 @@ def expand(seed, name, round, d, how, part=0):
     words = broken.where("pairwise masks zero", zero if name == "pairwise mask" else words, words)
     words = broken.where("the last word is not masked", words.at[-1].set(0), words)
     words = broken.where("one word for all coordinates", jnp.broadcast_to(words[:1], words.shape), words)
+    twice = jnp.concatenate([words[: d // 2], jnp.roll(words[: d - d // 2], 1)])
+    words = broken.where("the second half is the first", twice, words)
+    words = broken.where("masks without their middle bytes", words & jnp.uint32(0xFF0000FF), words)
     return broken.where("masks of 24 bits", words & 0xFFFFFF, words)
 
 
@@ -115,7 +118,7 @@ def test_one_word_that_any_two_clients_share_is_seen(pair):
     words = np.random.default_rng(0).integers(0, FIELD.size, (60, 2, 5, 8), dtype=np.uint32)
     if pair:
         words[:, :, pair[0], 3] = words[:, :, pair[1], 3]
-    said = judged(Pads(words, words, np.zeros(60, bool)), 0, CONFIDENCE)
+    said = judged(Pads(words, words, words, np.zeros(60, bool)), 0, CONFIDENCE)
     assert said.contradicts == (["proved"] if pair else [])
 
 

@@ -58,7 +58,7 @@ def traced(monkeypatch):
         """Of uploads in the clear."""
         del make, unmasked, key, params, protocol
         words = np.zeros((trials, 2, num_clients, 4), np.uint32)
-        return masked_uploads.Pads(words, words, np.zeros(trials, bool))
+        return masked_uploads.Pads(words, words, words, np.zeros(trials, bool))
 
     monkeypatch.setattr(ledger_entries, "scores", scores)
     monkeypatch.setattr(masked_uploads, "pads", pads)
