@@ -27,7 +27,8 @@ class Updates(NamedTuple):
 class Local(NamedTuple):
     """Local training of a block of clients that all start from the same parameters.
 
-    Where clients train models of earlier rounds, each is a block alone, under `vmap`.
+    A client that is not selected is given a count of 0, so that it need not train: its update, memory and loss are not
+    used. Where clients train models of earlier rounds, each is a block alone, under `vmap`.
     """
 
     init: Callable[..., PyTree]  # (n, params) -> memory [n, ...]

@@ -69,7 +69,8 @@ def local_sgd(
     An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
     partial, and its gradient is the mean over the samples it has. Shuffles depend on the key, the client's number and
     the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0. Parameters are float32,
-    whatever `loss` computes in.
+    whatever `loss` computes in. On a CPU, training ends with the client that takes the most steps, so reverse-mode
+    derivatives do not go through it.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`, or a `RandomLoss`.

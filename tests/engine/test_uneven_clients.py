@@ -1,0 +1,138 @@
+"""Clients of different numbers of samples: nobody waits longer than needed, and no bit changes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import ClientData
+from fedjax_priv.clients import local_sgd, poisson
+from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.side_by_side import traced_for
+from fedjax_priv.systems import fedavg
+from helpers import cohort_of, engine, mesh_of, same_bits
+
+KEY = jax.random.key(0)
+COUNT = np.array([3, 40, 1, 22, 0, 39, 2, 5, 21])
+M, D, B = 40, 3, 4
+EXAMPLES = np.random.default_rng(0).normal(size=(COUNT.size, M, D)).astype(np.float32)
+DATA = ClientData(jnp.asarray(EXAMPLES), jnp.asarray(COUNT, jnp.int32))
+
+
+def counting():
+    """A loss that notes each step, which all clients of a block take at once, and the list it notes them in."""
+    seen = []
+
+    def loss(params, examples):
+        jax.debug.callback(lambda: seen.append(1))
+        return jnp.square(examples - params[None]).sum(1)
+
+    return loss, seen
+
+
+def steps_taken(run):
+    """How many steps of a block `run(loss)` computes."""
+    loss, seen = counting()
+    jax.block_until_ready(run(loss))
+    jax.effects_barrier()
+    return len(seen)
+
+
+def sgd(loss, **options):
+    return local_sgd(loss, learning_rate=0.1, batch_size=B, **options)
+
+
+def waiting(batches, block):
+    """Steps that blocks of `block` neighbours compute, each as many as its longest client."""
+    return sum(max(part) for part in np.split(np.asarray(batches), range(block, len(batches), block)))
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_clients_of_about_the_same_work_share_a_block_and_return_to_their_places(devices):
+    n, block = 10, 3
+    work = np.random.default_rng(1).permutation(n) * 10
+
+    def longest(shared, valid, number, work):
+        return jnp.where(valid, number + 1, 0).sum(), (number, jnp.full(work.shape, work.max()))
+
+    run = jax.jit(
+        lambda work: over_clients(
+            longest, (), (jnp.arange(n), work), row_bytes=1, work=work, block=block, mesh=mesh_of(devices)
+        )
+    )
+    total, (number, largest) = run(jnp.asarray(work))
+    assert int(total) == n * (n + 1) // 2
+    np.testing.assert_array_equal(number, np.arange(n))
+    for own in np.split(np.arange(n), range(-(-n // devices), n, -(-n // devices))):  # what a device has
+        if devices == 1:  # ten in blocks of 3, 3, 3 and, reaching back over its neighbour, 1
+            assert [int(largest[i]) for i in own[np.argsort(work[own])]] == [20] * 3 + [50] * 3 + [80] * 3 + [90]
+        assert all(largest[i] >= work[i] for i in own)
+        in_order = np.asarray(largest)[own[np.argsort(work[own])]]
+        assert (np.diff(in_order) >= 0).all(), "with more work there is no shorter block"
+
+
+@pytest.mark.parametrize("options", [{"num_epochs": 2}, {"num_steps": 7}], ids=str)
+def test_a_block_ends_with_its_longest_client(options):
+    whole, small = np.array([1, 3, 5, 7, 8]), np.array([2, 4, 6])
+
+    def run(rows):
+        data = jax.tree.map(lambda a: a[rows], DATA)
+        who = cohort_of(len(rows))
+        return steps_taken(lambda loss: jax.jit(sgd(loss, **options).apply)(KEY, (), jnp.zeros(D), data, who))
+
+    steps = (lambda count: 2 * -(-count // B)) if "num_epochs" in options else (lambda count: 7 * (count > 0))
+    for rows in (whole, small, np.array([4])):
+        assert run(rows) == steps(COUNT[rows]).max()
+
+
+def test_a_round_waits_within_blocks_of_similar_clients_only():
+    run = lambda loss: _round(fedavg(sgd(loss, num_epochs=1), block=3, mesh=None))
+    batches = -(-COUNT // B)
+    assert steps_taken(run) == waiting(sorted(batches), 3) < waiting(batches, 3)
+
+
+def test_who_is_not_selected_takes_no_time():
+    draw, n = poisson(0.5), COUNT.size
+    system = lambda loss: engine(local=sgd(loss, num_epochs=1), cohort=draw, block=3, mesh=None)
+    who, _ = system(counting()[0]).draw(KEY, draw.init(KEY, n), jnp.int32(0), DATA.count)
+    mine = np.where(who.selected, -(-COUNT[np.asarray(who.client)] // B), 0)
+    assert 0 < np.asarray(who.selected).sum() < who.client.size
+    assert who.client.size % 3 == 0, "no block reaches back over another"
+    assert steps_taken(lambda loss: _round(system(loss))) == waiting(sorted(mine), 3) < waiting(mine, 3)
+
+
+def _round(system):
+    state = system.init(KEY, jnp.zeros(D), DATA)
+    return jax.jit(system.step)(KEY, state, DATA)
+
+
+def test_the_block_changes_neither_who_is_who_nor_a_bit():
+    system = lambda **placement: fedavg(sgd(lambda w, x: x @ w, num_epochs=2), **placement)
+    alone = _round(system(block=1, mesh=None))
+    for block, devices in ((2, 1), (4, 1), (100, 1), (2, 3)):
+        state, info = _round(system(block=block, mesh=mesh_of(devices)))
+        assert same_bits((alone[0].params, alone[1].loss, alone[1].client), (state.params, info.loss, info.client))
+
+
+def test_runs_side_by_side_end_with_the_longest_of_all_and_none_is_changed():
+    counts = jnp.asarray([[3, 4, 0], [5, 21, 9]], jnp.int32)
+    data = ClientData(DATA.examples[:3], counts[0])
+
+    def updates(loss, count):
+        local = sgd(loss, num_epochs=1)
+        return local.apply(KEY, (), jnp.zeros(D), data._replace(count=count), cohort_of(3))[0]
+
+    together = lambda loss: jax.jit(jax.vmap(lambda count: updates(loss, count)))(counts)
+    assert steps_taken(together) == 6
+    loss = counting()[0]
+    for row, count in zip(together(loss), counts, strict=True):
+        np.testing.assert_allclose(row, updates(loss, count), rtol=1e-5, atol=1e-6)
+
+
+def test_loops_of_accelerators_have_a_known_length():
+    local = sgd(lambda w, x: x @ w, num_epochs=1)
+    train = lambda data: local.apply(KEY, (), jnp.zeros(D), data, cohort_of(COUNT.size))
+    for platform, loop in (("cpu", "while"), ("gpu", "scan"), ("tpu", "scan")):
+        with traced_for(platform):
+            loops = {eqn.primitive.name for eqn in jax.make_jaxpr(train)(DATA).eqns} & {"while", "scan"}
+        assert loops == {loop}, platform
