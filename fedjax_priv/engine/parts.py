@@ -145,11 +145,12 @@ def check_params(params: PyTree) -> None:
             raise ValueError(f"params must have float32 leaves, got {got} in params{jax.tree_util.keystr(path)}")
 
 
-def check_clients(data: base.ClientData, num_clients: int | None) -> None:
-    """Checks that the data have as many clients as the parts expect."""
+def checked_clients(data: base.ClientData, num_clients: int | None) -> base.ClientData:
+    """The data, with counts of a type that holds sums, of as many clients as the parts expect."""
     n = data.count.shape[0]
     if num_clients not in (None, n):
         raise ValueError(f"num_clients must be the number of clients in data, {n}, got {num_clients}")
+    return data._replace(count=jnp.asarray(data.count, jnp.int32))
 
 
 def check_total(data: base.ClientData) -> None:

@@ -23,7 +23,6 @@ from fedjax_priv.engine.memory_of_models import nothing_trained, who_trains
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import (
     Parts,
-    check_clients,
     check_cohort,
     check_lies,
     check_params,
@@ -31,6 +30,7 @@ from fedjax_priv.engine.parts import (
     check_total,
     check_types,
     check_versions,
+    checked_clients,
     combine_of,
     lists_of,
 )
@@ -123,8 +123,8 @@ def federated_round(
 
 
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
-    check_clients(data, parts.num_clients)
     check_total(data)
+    data = checked_clients(data, parts.num_clients)
     check_params(params)
     n, d = data.count.shape[0], sum(p.size for p in jax.tree.leaves(params))
     opinion = parts.aggregate.init(d)
@@ -151,7 +151,7 @@ def _step(
     parts: Parts, key: base.Key, state: base.RoundState, data: base.ClientData
 ) -> tuple[base.RoundState, base.RoundInfo]:
     _validate.part(base.RoundState, "system.init(key, params, data)", state=state)
-    check_clients(data, parts.num_clients)
+    data = checked_clients(data, parts.num_clients)
     own = jax.random.fold_in(key, state.round)
     keys = each_named(own, _STAGES)
     drawn, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
@@ -192,7 +192,9 @@ def _step(
 
 
 def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: ArrayLike) -> tuple[base.Cohort, PyTree]:
-    return parts.cohort.apply(named(jax.random.fold_in(key, round), "cohort"), state, round, count)
+    return parts.cohort.apply(
+        named(jax.random.fold_in(key, round), "cohort"), state, round, jnp.asarray(count, jnp.int32)
+    )
 
 
 def _receive(parts: Parts, key: base.Key, sums: base.Received) -> base.Received:

@@ -46,7 +46,7 @@ def train_and_sum(
     private: PyTree,
     public: PyTree,
 ) -> tuple[PyTree, Uploaded]:
-    """As `train_and_upload`; but clients that are not selected do not train, and their loss is 0."""
+    """As `train_and_upload`; the loss of clients that are not selected is 0."""
     del state  # of clients: they have none
     n = who.client.size
     count = math.ceil(n / CHUNK)

@@ -136,3 +136,15 @@ def test_loops_of_accelerators_have_a_known_length():
         with traced_for(platform):
             loops = {eqn.primitive.name for eqn in jax.make_jaxpr(train)(DATA).eqns} & {"while", "scan"}
         assert loops == {loop}, platform
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32])
+def test_counts_of_any_integer_type_train_the_same(dtype):
+    """254 and a batch are more than a byte holds."""
+    count, system = np.array([254, 3, 0, 97]), fedavg(sgd(lambda w, x: x @ w, num_epochs=1), block=2, mesh=None)
+
+    def run(count):
+        data = ClientData(jnp.ones((4, 254, D)), jnp.asarray(count))
+        return jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(D), data), data)
+
+    assert same_bits(run(count.astype(dtype)), run(count.astype(np.int32)))
