@@ -8,6 +8,7 @@ import pytest
 
 from fedjax_priv.audit import masked_uploads
 from fedjax_priv.audit.masked_uploads import Pads, judged, pads
+from fedjax_priv.audit.readings import looked_at
 from fedjax_priv.crypto import prg
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.keys import named
@@ -120,6 +121,29 @@ def test_one_word_that_any_two_clients_share_is_seen(pair):
         words[:, :, pair[0], 3] = words[:, :, pair[1], 3]
     said = judged(Pads(words, words, words, np.zeros(60, bool)), 0, CONFIDENCE)
     assert said.contradicts == (["proved"] if pair else [])
+
+
+def opposite_halves(words):
+    words[..., 40:] = (FIELD.size - words[..., :40].astype(np.int64)).astype(np.uint32)
+
+
+def a_stream_that_goes_on(words):
+    words[:, 1, :, :-4] = words[:, 0, :, 4:]
+
+
+def one_word_of_one_client(words):
+    assert 41 not in looked_at(80, 32)
+    words[:, :, 2, 41] = 0
+
+
+@pytest.mark.parametrize("spoil", [None, opposite_halves, a_stream_that_goes_on, one_word_of_one_client])
+def test_words_of_an_upload_are_compared_at_all_coordinates_and_rounds(spoil):
+    words = np.random.default_rng(1).integers(0, FIELD.size, (100, 2, 4, 80), dtype=np.uint32)
+    if spoil:
+        spoil(words)
+    few = words[..., looked_at(80, 32)]
+    said = judged(Pads(few, few, words, np.zeros(100, bool)), 0, CONFIDENCE)
+    assert said.contradicts == (["proved"] if spoil else [])
 
 
 def test_opened_masks_are_those_that_survivors_do_not_share():
