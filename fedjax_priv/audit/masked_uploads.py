@@ -215,7 +215,7 @@ def _columns(found: Pads, modulus: Modulus) -> np.ndarray:
 
 
 def _again(words: np.ndarray, modulus: Modulus) -> np.ndarray:
-    """Share of a client's words that are equal or opposite to another one of its own, in any round: `[trials, n]`."""
+    """Share of a client's words that are equal or opposite to another of that client, in any round: `[trials, n]`."""
     either = np.minimum(words, modulus.size - words.astype(np.int64))
     ordered = np.sort(np.moveaxis(either, 2, 1).reshape(len(words), words.shape[2], -1))
     return (ordered[..., 1:] == ordered[..., :-1]).mean(-1)
