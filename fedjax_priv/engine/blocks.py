@@ -110,7 +110,10 @@ def _run_blocks(
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
     out = jax.tree.map(lambda a: _unblock(a, local), out)
-    return sums, out if order is None else jax.tree.map(lambda a: a[jnp.argsort(order)], out)
+    if order is None:
+        return sums, out
+    back = jnp.argsort(order)
+    return sums, jax.tree.map(lambda a: a[back], out)
 
 
 def _bytes_of_a_row(rows: PyTree) -> int:
