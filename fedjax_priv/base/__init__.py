@@ -12,7 +12,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 from fedjax_priv.base.aggregator import Aggregator
 from fedjax_priv.base.algorithm import Algorithm, LyingServer, Models, Release, RoundInfo, RoundState, View
 from fedjax_priv.base.channel import Channel, everyone_responds
-from fedjax_priv.base.cohorts import Antennas, ClientData, Cohort, Draw
+from fedjax_priv.base.cohorts import Antennas, ClientData, Cohort, Draw, Rows
 from fedjax_priv.base.combining import Combine
 from fedjax_priv.base.layers import Layer, Scaled
 from fedjax_priv.base.messages import Bits, Kept, Link, Lists, Received, Sent
@@ -47,6 +47,7 @@ __all__ = [
     "Release",
     "RoundInfo",
     "RoundState",
+    "Rows",
     "Scaled",
     "Sent",
     "Stated",

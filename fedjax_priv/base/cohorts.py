@@ -17,6 +17,13 @@ class ClientData(NamedTuple):
     count: Int[Array, " n"]
 
 
+class Rows(NamedTuple):
+    """Samples of a block that were not copied: those of its client `i` are `among[row[i]]`."""
+
+    among: PyTree  # [n, m, ...], of these clients and others
+    row: Int[Array, " b"]
+
+
 class Antennas(NamedTuple):
     """Links to a server with M antennas, which clients know nothing of; complex numbers have an axis for both parts."""
 

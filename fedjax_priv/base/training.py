@@ -41,6 +41,11 @@ class Local(NamedTuple):
         return self.apply.about if isinstance(self.apply, Stated) else None
 
     @property
+    def in_place(self) -> bool:
+        """Whether `apply`, `updates` and `corrected` take `Rows` as examples, so that no samples need be copied."""
+        return isinstance(self.apply, Stated) and self.apply.in_place
+
+    @property
     def updates(self) -> Callable[..., Updates] | None:
         """`(key, params, ClientData [b], cohort [b]) -> Updates [b]`, the same training; None: it makes rows."""
         return without_rows(self.apply)

@@ -49,7 +49,7 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
         return _in_unit_ball(local.updates(key, params, data, cohort), weights(data) / clip)
 
     sums = without_rows if local.updates and margin == 0 else None
-    return local._replace(apply=Stated(_bounding(local, weights, bound), local.steps, sums))
+    return local._replace(apply=Stated(_bounding(local, weights, bound), local.steps, sums, in_place=local.in_place))
 
 
 def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
@@ -96,7 +96,7 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
 
     plain = local._replace(apply=lambda key, memory, told, *rest: local.apply(key, memory, told.params, *rest))
     sums = without_rows if local.updates and margin == 0 else None
-    return local._replace(apply=Stated(_bounding(plain, weights, bound), local.steps, sums))
+    return local._replace(apply=Stated(_bounding(plain, weights, bound), local.steps, sums, in_place=local.in_place))
 
 
 def _in_unit_ball(found: Updates, unit: Array) -> Updates:

@@ -70,7 +70,7 @@ def controlled(local: Local) -> Local:
         return jnp.concatenate([update, change], axis=1), Controlled(after, own + change), loss
 
     about = local.steps and local.steps._replace(form="remembering")
-    return Local(init, Stated(apply, about))
+    return Local(init, Stated(apply, about, in_place=local.in_place))
 
 
 def corrected_step(apply: Callable[..., tuple]) -> Callable[..., tuple]:

@@ -19,7 +19,7 @@ from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
 from fedjax_priv.clients.control_variates import corrected_step
 from fedjax_priv.clients.local_steps import Form, LocalSteps
-from fedjax_priv.clients.minibatches import next_batch, per_epoch
+from fedjax_priv.clients.minibatches import all_samples, next_batch, per_epoch, room
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.clients.random_losses import GiveKeys, keyed
 from fedjax_priv.engine.all_runs import largest_of_all_runs
@@ -150,9 +150,9 @@ def local_sgd(
     steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs, momentum)
     special = carries or scheduled or isinstance(loss, RandomLoss) or not _is_zero(gradient_noise)
     if num_steps != 1 or sample_clip is not None or special:
-        return Local(init, Stated(apply, steps, corrected=corrected))
+        return Local(init, Stated(apply, steps, corrected=corrected, in_place=True))
     sums = updates_of_one_step(loss, _first_batch(batch_size), rate_of(()))
-    return Local(init, Stated(apply, steps, sums, corrected))
+    return Local(init, Stated(apply, steps, sums, corrected, in_place=True))
 
 
 def fedsgd(loss: Loss) -> Local:
@@ -180,14 +180,14 @@ def fedsgd(loss: Loss) -> Local:
 
     steps = LocalSteps("plain", None, 0.0, None, 1, None)
     sums = updates_of_one_step(loss, _all_samples, 1.0)
-    return Local(lambda n, params: (), Stated(apply, steps, sums, corrected_step(apply)))
+    return Local(lambda n, params: (), Stated(apply, steps, sums, corrected_step(apply), in_place=True))
 
 
 def _all_samples(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
     """The examples of each client, and which are valid; the others repeat its first one."""
     del key, cohort
     valid = jnp.arange(_capacity(data, 1))[None, :] < data.count[:, None]
-    return jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), data.examples), valid
+    return jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), all_samples(data.examples)), valid
 
 
 def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[PyTree, Array]]:
@@ -291,7 +291,7 @@ def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity:
 
 def _capacity(data: ClientData, batch_size: int) -> int:
     """Samples per client that `data` has room for, at least a batch."""
-    capacity = jax.tree.leaves(data.examples)[0].shape[1]
+    capacity = room(data.examples)
     if capacity < batch_size:
         raise ValueError(f"batch_size must be at most {capacity}, the samples a client has room for, got {batch_size}")
     return capacity

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int32, PyTree, Shaped, UInt32
 
-from fedjax_priv.base import ClientData
+from fedjax_priv.base import ClientData, Rows
 from fedjax_priv.engine.all_runs import largest_of_all_runs
 
 
@@ -51,9 +51,27 @@ def next_batch(
     row = jnp.take_along_axis(order, jnp.where(valid, position, 0), axis=1)
     return (
         order,
-        jax.tree.map(lambda a: jax.vmap(lambda rows, at: rows[at])(a, row), data.examples),
+        samples_at(data.examples, row),
         (valid & active[:, None]),
     )
+
+
+def room(examples: PyTree) -> int:
+    """Samples that each client has room for."""
+    among = examples.among if isinstance(examples, Rows) else examples
+    return jax.tree.leaves(among)[0].shape[1]
+
+
+def samples_at(examples: PyTree, place: Int[Array, "b k"]) -> PyTree:
+    """Some samples of each client of a block, `[b, k, ...]`."""
+    if isinstance(examples, Rows):
+        return jax.tree.map(lambda a: a[examples.row[:, None], place], examples.among)
+    return jax.tree.map(lambda a: jax.vmap(lambda rows, at: rows[at])(a, place), examples)
+
+
+def all_samples(examples: PyTree) -> PyTree:
+    """All samples of each client of a block, `[b, m, ...]`."""
+    return jax.tree.map(lambda a: a[examples.row], examples.among) if isinstance(examples, Rows) else examples
 
 
 def _shuffle(keys: Array, epoch: Array, count: Array, capacity: int) -> Array:

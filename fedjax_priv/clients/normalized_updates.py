@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.local_steps import LocalSteps
 from fedjax_priv.clients.minibatches import per_epoch
 
@@ -45,7 +45,7 @@ def normalized(local: Local) -> Local:
         length = effective_steps(steps_taken(steps, data.count), steps.momentum)[:, None]
         return jnp.concatenate([update / jnp.maximum(length, 1.0), length], axis=1), after, loss
 
-    return local._replace(apply=apply)
+    return local._replace(apply=Stated(apply, in_place=local.in_place))
 
 
 def steps_taken(steps: LocalSteps, count: Int[Array, " b"]) -> Float32[Array, " b"]:

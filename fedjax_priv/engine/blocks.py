@@ -33,6 +33,7 @@ def over_clients(
     work: Array | None = None,
     block: int | None = None,
     mesh: Mesh | None = None,
+    shared_spec: PyTree = PartitionSpec(),
 ) -> tuple[PyTree, PyTree]:
     """Runs `fn` on blocks of clients, spread over the devices of `mesh`.
 
@@ -48,6 +49,7 @@ def over_clients(
       block: most clients a block holds; blocks are made as even as possible. None: as many as fit the cache of a CPU
         core, or the memory of an accelerator (`engine.side_by_side`).
       mesh: devices to spread clients over; None is one device.
+      shared_spec: how `shared` lies on the mesh, whole if not given; a block gets all that its device holds.
 
     Returns:
       The sum of the summands, and `out` stacked to `[n, ...]` without the ghosts.
@@ -70,7 +72,7 @@ def over_clients(
     rows, work = jax.tree.map(lambda a: _pad(a, local * devices), (rows, work))
     whole, split = PartitionSpec(), PartitionSpec(CLIENTS)
     run = jax.shard_map(
-        on_devices_of(mesh, shard), mesh=mesh, in_specs=(whole, split, split), out_specs=(whole, split),
+        on_devices_of(mesh, shard), mesh=mesh, in_specs=(shared_spec, split, split), out_specs=(whole, split),
         check_vma=False,
     )  # fmt: skip
     sums, out = run(shared, rows, work)

@@ -17,8 +17,8 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import Cohort, Key, RoundState, Scaled
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.engine.client_rows import rows_of
 from fedjax_priv.engine.parts import Parts
+from fedjax_priv.engine.samples import of_block, samples_of
 from fedjax_priv.engine.upload import Uploaded, by_client
 
 CHUNK = 64
@@ -53,13 +53,15 @@ def train_and_sum(
     size = math.ceil(n / count)
     selected_first = jnp.argsort(~who.selected, stable=True)  # so that chunks at the end may be without any
     chunks = lambda a: _split(a[selected_first], count, size)
+    mesh = parts.placement.mesh
+    mine = samples_of(parts.local, who, data, mesh, blocks_in_order=False)
     sums, uploaded = over_clients(
         functools.partial(_sum_of_chunk, parts, keys, private),
-        (start, public),
-        jax.tree.map(chunks, (who, rows_of(who, data))),
+        (start, public, mine.shared),
+        jax.tree.map(chunks, (who, mine.by_client)),
         row_bytes=1,
         block=1,
-        mesh=parts.placement.mesh,
+        mesh=mesh,
     )
     place = jnp.argsort(selected_first)
     return sums, jax.tree.map(lambda a: a.reshape(count * size, *a.shape[2:])[place], uploaded)
@@ -76,8 +78,8 @@ def _sum_of_chunk(
 ) -> tuple[PyTree, Uploaded]:
     """A block of one chunk."""
     who, data = jax.tree.map(lambda a: a[0], rows)
-    params, public = shared
-    who = who._replace(selected=who.selected & valid[0])
+    params, public, among = shared
+    who, data = who._replace(selected=who.selected & valid[0]), of_block(data, among)
     updates_of, scale, arrivals, lift_sum = _without_rows(parts)
 
     def train() -> tuple[PyTree, Uploaded]:

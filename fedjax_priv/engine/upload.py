@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, PyTree
 
 from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
@@ -16,6 +17,7 @@ from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.live_bytes import live_bytes
 from fedjax_priv.engine.parts import Parts
 from fedjax_priv.engine.returned_by_parts import check_carried, check_training, check_transmitted
+from fedjax_priv.engine.samples import of_block, samples_of
 from fedjax_priv.status import Status
 
 
@@ -47,23 +49,24 @@ def train_and_upload(
     public: PyTree,
 ) -> tuple[PyTree, Uploaded]:
     """The sum of all lifted uploads that arrived, and what each client did; `start` is what each is given."""
-    shared = start, public
-    memory, mine = rows_of(who, (state.memory, data))
+    mesh = parts.placement.mesh
+    memory, mine = rows_of(who, state.memory), samples_of(parts.local, who, data, mesh, blocks_in_order=True)
     open_block = parts.placement.block is None
-    held = bytes_of_training(parts.local, keys["local"], memory, start, mine, who) if open_block else 0
+    held = bytes_of_training(parts.local, keys["local"], memory, start, of_block(*mine[:2]), who) if open_block else 0
     of_layers = jax.eval_shape(lambda layers: layers, state.layers)
     train, upload = functools.partial(_train, parts, keys), functools.partial(_upload, parts, keys, of_layers)
     spread = functools.partial(
         over_clients,
-        shared=shared,
-        rows=(who, memory, private, mine),
+        shared=(start, public, mine.shared),
+        shared_spec=(PartitionSpec(), PartitionSpec(), mine.spec),
+        rows=(who, memory, private, mine.by_client),
         row_bytes=held,
-        work=jnp.where(who.selected, mine.count, 0),
+        work=jnp.where(who.selected, mine.by_client.count, 0),
         **parts.placement._asdict(),
     )
     if parts.layers.whole:
-        return upload(shared, *spread(lambda *block: ((), train(*block)))[1])
-    return spread(lambda shared, *block: upload(shared, *train(shared, *block)))
+        return upload(public, *spread(lambda *block: ((), train(*block)))[1])
+    return spread(lambda shared, *block: upload(shared[1], *train(shared, *block)))
 
 
 def bytes_of_training(local: Local, key: Key, memory: PyTree, params: PyTree, data: ClientData, who: Cohort) -> int:
@@ -82,9 +85,9 @@ def _train(
     private: PyTree,
     data: PyTree,
 ) -> tuple:
-    params, _ = shared
+    params, _, among = shared
     who = who._replace(selected=who.selected & valid)
-    data = data._replace(count=jnp.where(who.selected, data.count, 0))  # what is not asked for takes no time
+    data = of_block(data, among)._replace(count=jnp.where(who.selected, data.count, 0))  # what is not asked for takes no time
     with calling("local.apply", params=params, examples=data.examples):
         made = parts.local.apply(keys["local"], memory, params, data, who)
     update, memory, loss = check_training(made, who.client.size, memory)
@@ -95,14 +98,13 @@ def _upload(
     parts: Parts,
     keys: Mapping[str, Key],
     of_layers: PyTree,
-    shared: tuple,
+    public: PyTree,
     who: Cohort,
     memory: PyTree,
     private: PyTree,
     loss: Array,
     update: Array,
 ) -> tuple[PyTree, Uploaded]:
-    _, public = shared
     x, carried, sent = parts.layers.encode(keys["encode"], private, public, update, who)
     check_carried(carried, who.client.size, of_layers)
     sent = by_client(sent, loss, who)

@@ -1,0 +1,49 @@
+"""Where a block finds the samples of its clients: copied to it or, if training can read them there, where they lie."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax.sharding import Mesh, PartitionSpec
+from jaxtyping import PyTree
+
+from fedjax_priv.base import CLIENTS, ClientData, Cohort, Local, Rows
+from fedjax_priv.engine.blocks import num_rows
+from fedjax_priv.engine.client_rows import rows_of
+
+
+class Samples(NamedTuple):
+    """The data of a cohort in two parts: by client, and what blocks share."""
+
+    by_client: ClientData  # [n, ...]; of `Rows`, `row` alone
+    shared: PyTree  # `among` of the `Rows`; () if samples are copied
+    spec: PartitionSpec  # how `shared` lies on the mesh
+
+
+def samples_of(local: Local, who: Cohort, data: ClientData, mesh: Mesh | None, *, blocks_in_order: bool) -> Samples:
+    """The samples of a cohort.
+
+    They are copied for training that takes no `Rows`, and for a cohort of a population that is spread over several
+    devices, where a client's samples may lie on another device than its block.
+
+    Args:
+      local: the training.
+      who: `[n]`.
+      data: of the population, or examples of the cohort in its order.
+      mesh: devices that blocks are spread over.
+      blocks_in_order: whether device `j` has block rows `j n / devices` and on, if the devices divide n.
+    """
+    held, n = num_rows(data.examples), who.client.size
+    in_order, devices = held == n, mesh.size if mesh else 1
+    spread = devices > 1 and held % devices == 0
+    if not local.in_place or spread and not (in_order and blocks_in_order):
+        return Samples(rows_of(who, data), (), PartitionSpec())
+    row = jnp.arange(n) if in_order else who.client
+    by_client = ClientData(Rows((), row % (n // devices) if spread else row), rows_of(who, data.count))
+    return Samples(by_client, data.examples, PartitionSpec(CLIENTS) if spread else PartitionSpec())
+
+
+def of_block(by_client: ClientData, shared: PyTree) -> ClientData:
+    """The data of a block, as `Local.apply` takes them."""
+    if not isinstance(by_client.examples, Rows):
+        return by_client
+    return by_client._replace(examples=by_client.examples._replace(among=shared))

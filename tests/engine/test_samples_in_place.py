@@ -1,0 +1,173 @@
+"""Training reads samples where they lie: nothing is copied, and no bit changes."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedjax_priv import ClientData, systems
+from fedjax_priv.base import Local, Rows
+from fedjax_priv.clients import fedsgd, local_sgd, poisson, sample
+from fedjax_priv.engine.samples import samples_of
+from helpers import cohort_of, engine, mesh_of, same_bits
+
+KEY, WEIGHTS = jax.random.key(0), jnp.zeros(3)
+N, M = 12, 40
+RNG = np.random.default_rng(0)
+X, COUNT = RNG.normal(size=(N, M, 3)).astype(np.float32), RNG.permutation([0, 1, 2, 5, 8, 13, 20, 30, 37, 39, 40, 3])
+DATA = ClientData((jnp.asarray(X), {"y": jnp.asarray(X[..., 0] > 0)}), jnp.asarray(COUNT, jnp.int32))
+
+
+def loss(params, examples):
+    x, label = examples
+    return jnp.square(x @ params - label["y"].astype(jnp.float32))
+
+
+def sgd(**options):
+    return local_sgd(loss, learning_rate=0.1, batch_size=4, **{"num_epochs": 2, **options})
+
+
+def copied(local):
+    """The same training, for which samples are copied."""
+    return local._replace(apply=dataclasses.replace(local.apply, in_place=False))
+
+
+def two_rounds(system, data=DATA, params=WEIGHTS):
+    state, step = system.init(KEY, params, data), jax.jit(system.step)
+    for _ in range(2):
+        state, info = step(KEY, state, data)
+    return state, info
+
+
+LOCALS = {
+    "epochs": sgd(),
+    "carried momentum": sgd(momentum=0.9, carry_momentum=True, proximal=0.1),
+    "a clipped step": sgd(num_epochs=None, num_steps=1, sample_clip=1.0),
+    "a step": sgd(num_epochs=None, num_steps=1),
+    "the gradient": fedsgd(loss),
+}
+
+
+@pytest.mark.parametrize("name", LOCALS)
+def test_it_has_the_bits_of_training_on_copies(name):
+    """In the order of the population, and for cohorts, by Poisson sampling with places that nobody takes."""
+    local = LOCALS[name]
+    assert local.in_place
+    for cohort in (None, sample(5), poisson(0.4)):
+        parts = {} if cohort is None else {"cohort": cohort}
+        system = lambda local: engine(local=local, block=3, **parts)  # noqa: B023
+        assert same_bits(two_rounds(system(local)), two_rounds(system(copied(local)))), cohort
+
+
+SYSTEMS = {
+    "scaffold": lambda local, **where: systems.scaffold(local, num_clients=N, **where),
+    "fednova": systems.fednova,
+    "dp_fedavg": lambda local, **where: systems.dp_fedavg(
+        local, num_clients=N, clip=0.1, noise_multiplier=1.0, weight_cap=20, **where
+    ),
+    "dp_fedavg, adaptive": lambda local, **where: systems.dp_fedavg(
+        local, num_clients=N, clip=0.1, noise_multiplier=1.0, clip_quantile=0.5, count_noise=3.0, **where
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_what_is_made_of_training_reads_in_place_too(name):
+    seen = []
+
+    def watching(local):
+        def apply(*args):
+            seen.append(isinstance(args[3].examples, Rows))
+            return local.apply(*args)
+
+        corrected = lambda *args: seen.append(isinstance(args[3].examples, Rows)) or local.corrected(*args)
+        return local._replace(apply=dataclasses.replace(local.apply, function=apply, corrected=corrected))
+
+    local, make = sgd(), SYSTEMS[name]
+    found = two_rounds(make(watching(local), block=3, mesh=None))
+    assert seen and all(seen)
+    seen.clear()
+    assert same_bits(found, two_rounds(make(watching(copied(local)), block=3, mesh=None)))
+    assert seen and not any(seen)
+
+
+@pytest.mark.parametrize(("n", "devices"), [(12, 3), (12, 2), (11, 2), (5, 4)])
+def test_devices_read_what_they_hold(n, devices):
+    """They share the rows of the population, or all have all of them."""
+    data = jax.tree.map(lambda a: a[:n], DATA)
+    for parts in ({}, {"cohort": sample(4)}):
+        system = lambda devices: engine(local=sgd(), block=2, mesh=mesh_of(devices), **parts)  # noqa: B023
+        alone, spread = (two_rounds(system(number), data) for number in (1, devices))
+        assert same_bits((alone[0].params, alone[1].loss), (spread[0].params, spread[1].loss)), parts
+
+
+def test_a_row_counts_from_the_first_of_its_device():
+    who = cohort_of(6)
+    data = ClientData(jnp.arange(6), jnp.arange(6))
+    of = lambda n, mesh: samples_of(sgd(), who, jax.tree.map(lambda a: a[:n], data), mesh, blocks_in_order=True)
+    assert of(6, mesh_of(3)).by_client.examples.row.tolist() == [0, 1, 0, 1, 0, 1]
+    assert of(6, mesh_of(4)).by_client.examples.row.tolist() == list(range(6)), "each device holds all"
+    assert of(6, mesh_of(3)).spec != of(6, mesh_of(4)).spec
+
+
+def test_a_cohort_of_samples_that_lie_on_several_devices_is_copied():
+    who, spread = cohort_of(6)._replace(client=jnp.arange(6) + 3), mesh_of(3)
+    found = samples_of(sgd(), who, DATA, spread, blocks_in_order=True)
+    np.testing.assert_array_equal(found.by_client.examples[0], X[3:9])
+    assert found.shared == ()
+    in_order = samples_of(sgd(), cohort_of(N), DATA, spread, blocks_in_order=False)
+    assert in_order.shared == (), "a chunk has clients of all devices"
+
+
+def bytes_held(local, *, n, devices=1, **parts):
+    """What a round of softmax regression holds beside arguments and results, in samples of a client."""
+    examples = jnp.ones((n, 400, 30)), jnp.zeros((n, 400), jnp.int32)
+    data, params = ClientData(examples, jnp.full(n, 400, jnp.int32)), jnp.zeros((30, 2))
+    system = engine(local=local, block=2, mesh=mesh_of(devices), **parts)
+    state = jax.eval_shape(system.init, KEY, params, data)
+    held = jax.jit(system.step).lower(KEY, state, data).compile().memory_analysis().temp_size_in_bytes
+    return held / (400 * 31 * 4)
+
+
+def classes(params, examples):
+    x, y = examples
+    return -jnp.take_along_axis(jax.nn.log_softmax(x @ params), y[:, None], axis=1)[:, 0]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [dict(n=20), dict(n=60, cohort=sample(20)), dict(n=21, devices=2), dict(n=20, devices=2)],
+    ids=["everyone", "cohort", "shared", "split"],
+)
+def test_no_samples_are_copied(case):
+    """Those of a client take 50 kB; shuffles and batches are a tenth of it."""
+    local = local_sgd(classes, learning_rate=0.1, batch_size=4, num_epochs=1)
+    assert bytes_held(local, **case) < 1 < 1.9 < bytes_held(copied(local), **case)
+
+
+def test_one_step_of_all_clients_copies_none_either():
+    local = local_sgd(classes, learning_rate=0.1, batch_size=4, num_steps=1)
+    assert local.updates is not None
+    assert bytes_held(local, n=20) < 10 < 20 < bytes_held(copied(local), n=20)
+
+
+def test_training_that_does_not_say_so_gets_arrays_of_its_block():
+    seen = []
+
+    def apply(key, memory, params, data, cohort):
+        seen.append(jax.tree.map(jnp.shape, data.examples))
+        return jnp.zeros((cohort.client.size, 3)), memory, jnp.zeros(cohort.client.size)
+
+    two_rounds(engine(local=Local(lambda n, params: (), apply), block=3))
+    assert set(map(str, seen)) == {str(((3, M, 3), {"y": (3, M)}))}
+
+
+def test_training_in_place_takes_copies_as_well():
+    who = cohort_of(4)._replace(client=jnp.array([7, 2, 9, 4]))
+    copies = jax.tree.map(lambda a: a[who.client], DATA)
+    rows = ClientData(Rows(DATA.examples, who.client), copies.count)
+    for local in LOCALS.values():
+        train = jax.jit(lambda data: local.apply(KEY, local.init(4, WEIGHTS), WEIGHTS, data, who))  # noqa: B023
+        assert same_bits(train(rows), train(copies))
