@@ -13,7 +13,7 @@ class Stated:
     about: Any = None
     without_rows: Callable | None = None  # the same, for updates that are not rows; None: not possible
     corrected: Callable | None = None  # the same training, each step with a vector added; None: not possible
-    in_place: bool = False  # training that takes `Rows` as `ClientData.examples`
+    in_place: bool = False  # training that takes `Rows` as `ClientData.examples`, too
 
     def __call__(self, *args: Any) -> Any:
         """The function's result."""

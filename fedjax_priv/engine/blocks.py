@@ -18,6 +18,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import CLIENTS
 from fedjax_priv.engine.side_by_side import on_devices_of, side_by_side
 
+_WHOLE = PartitionSpec()
+
 
 def num_rows(rows: PyTree) -> int:
     """Length of the leading axis that all leaves share."""
@@ -33,7 +35,7 @@ def over_clients(
     work: Array | None = None,
     block: int | None = None,
     mesh: Mesh | None = None,
-    shared_spec: PyTree = PartitionSpec(),
+    shared_spec: PyTree = _WHOLE,
 ) -> tuple[PyTree, PyTree]:
     """Runs `fn` on blocks of clients, spread over the devices of `mesh`.
 
@@ -70,9 +72,9 @@ def over_clients(
     if mesh is None:
         return shard(shared, rows, work)
     rows, work = jax.tree.map(lambda a: _pad(a, local * devices), (rows, work))
-    whole, split = PartitionSpec(), PartitionSpec(CLIENTS)
+    split = PartitionSpec(CLIENTS)
     run = jax.shard_map(
-        on_devices_of(mesh, shard), mesh=mesh, in_specs=(shared_spec, split, split), out_specs=(whole, split),
+        on_devices_of(mesh, shard), mesh=mesh, in_specs=(shared_spec, split, split), out_specs=(_WHOLE, split),
         check_vma=False,
     )  # fmt: skip
     sums, out = run(shared, rows, work)

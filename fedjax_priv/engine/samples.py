@@ -35,7 +35,7 @@ def samples_of(local: Local, who: Cohort, data: ClientData, mesh: Mesh | None, *
     held, n = num_rows(data.examples), who.client.size
     in_order, devices = held == n, mesh.size if mesh else 1
     spread = devices > 1 and held % devices == 0
-    if not local.in_place or spread and not (in_order and blocks_in_order):
+    if not local.in_place or (spread and not (in_order and blocks_in_order)):
         return Samples(rows_of(who, data), (), PartitionSpec())
     row = jnp.arange(n) if in_order else who.client
     by_client = ClientData(Rows((), row % (n // devices) if spread else row), rows_of(who, data.count))

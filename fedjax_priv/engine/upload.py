@@ -49,7 +49,7 @@ def train_and_upload(
     public: PyTree,
 ) -> tuple[PyTree, Uploaded]:
     """The sum of all lifted uploads that arrived, and what each client did; `start` is what each is given."""
-    mesh = parts.placement.mesh
+    mesh, whole = parts.placement.mesh, PartitionSpec()
     memory, mine = rows_of(who, state.memory), samples_of(parts.local, who, data, mesh, blocks_in_order=True)
     open_block = parts.placement.block is None
     held = bytes_of_training(parts.local, keys["local"], memory, start, of_block(*mine[:2]), who) if open_block else 0
@@ -58,7 +58,7 @@ def train_and_upload(
     spread = functools.partial(
         over_clients,
         shared=(start, public, mine.shared),
-        shared_spec=(PartitionSpec(), PartitionSpec(), mine.spec),
+        shared_spec=(whole, whole, mine.spec),
         rows=(who, memory, private, mine.by_client),
         row_bytes=held,
         work=jnp.where(who.selected, mine.by_client.count, 0),
@@ -87,7 +87,8 @@ def _train(
 ) -> tuple:
     params, _, among = shared
     who = who._replace(selected=who.selected & valid)
-    data = of_block(data, among)._replace(count=jnp.where(who.selected, data.count, 0))  # what is not asked for takes no time
+    count = jnp.where(who.selected, data.count, 0)  # what is not asked for takes no time
+    data = of_block(data, among)._replace(count=count)
     with calling("local.apply", params=params, examples=data.examples):
         made = parts.local.apply(keys["local"], memory, params, data, who)
     update, memory, loss = check_training(made, who.client.size, memory)

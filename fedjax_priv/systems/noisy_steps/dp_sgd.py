@@ -36,5 +36,6 @@ def dp_sgd(local: Local, *, num_clients: int, **how: Annotated[Any, CDP_FL, ROUN
     if (steps := local.steps) is not None:
         if steps.num_steps != 1:
             raise ValueError(f"local must take one step a round, num_steps=1, got num_steps={steps.num_steps}")
-        local = local._replace(apply=Stated(local.apply, steps._replace(num_devices=num_clients), in_place=local.in_place))
+        about = steps._replace(num_devices=num_clients)
+        local = local._replace(apply=Stated(local.apply, about, in_place=local.in_place))
     return cdp_fl(local, num_clients=num_clients, **how)
