@@ -145,6 +145,7 @@ class CentralNoise(NamedTuple):
     masks: Protocol | None = None  # as in `Sum`; None too where the sum is not secure
     stays: float | Array = 1.0  # chance that what a client of a secure sum sends arrives, and that it helps to open it
     weight_cap: float | None = None  # samples from which on an update is clipped at weight 1; None: all have it
+    adaptive: bool = False  # the clipping norm moves with bits of clients, which the noise covers too
 
 
 class BufferedNoise(NamedTuple):

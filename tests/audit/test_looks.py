@@ -9,8 +9,11 @@ from audit.test_breaks import LOSS, run_of
 from fedjax_priv.audit import Subject, scores
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.looks import looks
+from fedjax_priv.base import Told
+from fedjax_priv.clients import bounded_and_counted
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import compose, distributed_dp_fedavg, dp_fedavg
+from fedjax_priv.testing import cohort_of
 
 KEY, CLIENTS, D, CLIP, DELTA = jax.random.key(8), 12, 4, 0.5, 1e-3
 LOCAL, PARAMS, DATA = sending(jnp.zeros((CLIENTS, D))), jnp.zeros(D), no_samples(CLIENTS)
@@ -68,3 +71,28 @@ def test_given_updates_are_beyond_the_clip_whatever_their_weight(weights):
     toward = lambda seen: look.canary.toward(seen.before) @ seen.info.direction
     worlds = scores(subject.make, look.canary, toward, KEY, params=PARAMS, trials=4)
     assert np.mean(worlds.first) - np.mean(worlds.second) == pytest.approx(moved, rel=0.02)
+
+
+def distance(canary, bit):
+    """Of what client 0 sends to an adaptive sum in the two inputs, at the first clipping norm, over it."""
+
+    def sent(given):
+        own = given if canary.variants is None else given[0]
+        training = bounded_and_counted(canary.local(own), bit=bit)
+        told = Told(PARAMS, {"clip_norm": jnp.float32(CLIP)})
+        return training.apply(KEY, (), told, canary.data(own), cohort_of(CLIENTS))[0][0]
+
+    first, second = map(sent, canary.inputs)
+    return float(jnp.linalg.norm(first - second))
+
+
+def test_bits_of_adaptive_clipping_are_tried_in_the_distance_that_is_proved():
+    """A row of norm sqrt(1 + b^2 / 4) at most, bit included, is there or not, or is turned around."""
+    z, count_noise = 2.0, 1.1
+    bit = (1 / z**2 - 1 / (4 * count_noise**2)) ** -0.5 / count_noise
+    longest = (1 + bit**2 / 4) ** 0.5
+    _, entries, found = tried(central(z, clip_quantile=0.5, count_noise=count_noise), 2)
+    assert {entry.neighbours for entry in entries} == {"add/remove", "zero-out", "replacement"}
+    for entry, mine in zip(entries, found, strict=True):
+        most = max(distance(look.canary, bit) for look in mine)
+        assert most == pytest.approx(longest * (2 if entry.neighbours == "replacement" else 1), rel=0.01)
