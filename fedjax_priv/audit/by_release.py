@@ -40,7 +40,7 @@ class Plan(NamedTuple):
     """How releases of one type are audited."""
 
     readings: Callable[..., list[Reading]]  # (release, kind, view, colluding): what the adversary has of a round
-    clip: Callable[..., float | None] = lambda release, heard: None  # norm that given updates are clipped to
+    clip: Callable[..., float | None] = lambda release, heard: None  # norm that a given update is clipped to
     kinds: tuple[Kind, ...] = ("direction", "sample", "label")  # of canaries; the first one is the default
     on_the_air: bool = False  # other clients are seen with client 0, and what colluding ones sent counts as not sent
 
@@ -82,8 +82,17 @@ def _sparse(*, release: releases.SparseSum, **_: Any) -> list[Reading]:
 
 
 def _sum_clip(release: releases.Sum | releases.SparseSum | releases.ProposedCoordinates, heard: int) -> float | None:
+    return None if release.noise is None else _among(release.noise, heard)
+
+
+def _among(noise: releases.NoisyUploads | releases.DistributedNoise, heard: int) -> float:
     """Updates are clipped after they are weighted by 1 / heard."""
-    return None if release.noise is None else float(release.noise.clip) * heard
+    return heard * (float(noise.clip) if isinstance(noise, releases.NoisyUploads) else _of_one_sample(noise))
+
+
+def _of_one_sample(noise: releases.CentralNoise | releases.DistributedNoise) -> float:
+    """Updates are clipped after they are weighted by their samples; a client that sends a given update has one."""
+    return float(noise.clip) * max(1.0, noise.weight_cap or 1.0)
 
 
 def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
@@ -136,7 +145,7 @@ def _central(**_: Any) -> list[Reading]:
 
 PLANS: Mapping[type, Plan] = {
     NoneType: Plan(_clear),
-    releases.NoisyUploads: Plan(_noisy, lambda release, heard: float(release.clip)),
+    releases.NoisyUploads: Plan(_noisy, _among),
     releases.Sum: Plan(_sum, _sum_clip),
     releases.SparseSum: Plan(_sparse, _sum_clip),
     releases.ThresholdedSum: Plan(lambda **_: [along(adversaries.direction)]),
@@ -146,7 +155,7 @@ PLANS: Mapping[type, Plan] = {
     releases.Vote: Plan(_votes, lambda release, heard: release.clip, on_the_air=True),
     releases.SketchedUploads: Plan(_sketched, lambda release, heard: float(release.clip)),
     releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
-    releases.CentralNoise: Plan(_central, lambda release, heard: float(release.clip)),
+    releases.CentralNoise: Plan(_central, lambda release, heard: _of_one_sample(release)),
     releases.BufferedNoise: Plan(_central, lambda release, heard: float(release.clip)),
 }
 """By the type of `Subject.release`."""

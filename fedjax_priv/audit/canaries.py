@@ -108,6 +108,21 @@ def in_first_round(canary: Canary) -> Canary:
     return canary._replace(local=local)
 
 
+def silent_in_second(canary: Canary) -> Canary:
+    """A canary of given updates in whose second input client 0 sends what is not finite.
+
+    `clients.bounded_and_counted` makes all of that 0. An update of 0 still has a bit.
+    """
+    first, second = canary.inputs
+    return canary._replace(inputs=(first, second.at[..., 0, :].set(jnp.nan)))
+
+
+def shrunk_in_first(canary: Canary, factor: float) -> Canary:
+    """A canary of given updates in whose first input what client 0 sends is multiplied by `factor`."""
+    first, second = canary.inputs
+    return canary._replace(inputs=(first.at[..., 0, :].multiply(factor), second))
+
+
 def proposal_canary(num_clients: int, num_params: int, num_coordinates: int) -> Canary:
     """Updates of client 0 whose `num_coordinates` largest coordinates differ in one: 0, 1, ..., and 1, 2, ...
 

@@ -43,7 +43,8 @@ def findings(
       subject: the system, of which `entries` is the ledger for as many rounds. Figures at the gains of a run need
         trials with these gains: see `gains_of_run`. Canaries are client 0's: if only other clients leave their
         noise out, a look shows no more of it than what a sum lacks.
-      entries: at `delta`.
+      entries: at `delta`. Where `kind` is "sample" or "label", those about other neighbours than replacement are left
+        out: such a canary replaces what a client sends, and a figure of a client that sends or not is no bound for it.
       key: of all runs.
       trials: runs on each input of every canary.
       rounds: of a run; 1 where it is drawn who takes part, since figures count the rounds of those who came.
@@ -58,13 +59,15 @@ def findings(
       at: the same entries at another delta. A figure is then a curve, and is tested at many deltas at once.
 
     Raises:
-      ValueError: an argument outside its range, or a canary without local training where the noise is in it.
+      ValueError: an argument outside its range, a canary without local training where the noise is in it, or one that
+        none of the entries is about.
     """
+    entries = _tried_by(kind, entries)
     entries = entries if outsider else [of_one_round(entry, subject.release, rounds) for entry in entries]
     about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider, "held": held}
     tried = looks(subject, entries, named(key, "canary"), **about)
     seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)
-    elsewhere = [at(other) for other in DELTAS] if at else []
+    elsewhere = [_tried_by(kind, at(other)) for other in DELTAS] if at else []
     found = []
     for number, (entry, mine) in enumerate(zip(entries, tried, strict=True)):
         claims = claims_of(entry, [other[number] for other in elsewhere], None if held is None else (held, delta))
@@ -72,6 +75,14 @@ def findings(
         own = [(look.name, seen.pop(0)) for look in mine]
         found.append(finding(entry, claims, own, delta=delta, confidence=confidence, who=who))
     return found
+
+
+def _tried_by(kind: Kind | None, entries: Sequence[Entry]) -> list[Entry]:
+    """Those that a canary of this kind is about."""
+    tried = [entry for entry in entries if kind in (None, "direction") or entry.neighbours == "replacement"]
+    if entries and not tried:
+        raise ValueError(f"canary must be 'direction' where no entry is about replacement, got {kind!r}")
+    return tried
 
 
 def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Sequence
 
+import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv import _validate
@@ -12,13 +13,16 @@ from fedjax_priv.audit.over_rounds import over_rounds
 from fedjax_priv.audit.readings import Reading, along, at_variants, between_rounds, looked_at, spread
 from fedjax_priv.audit.sample_canaries import sample_canary
 from fedjax_priv.audit.who_came import sees_who_came, where_it_came
-from fedjax_priv.audit.worlds import Canary, Look
+from fedjax_priv.audit.worlds import Canary, Look, Score
 from fedjax_priv.base import Key
 from fedjax_priv.ledger import Entry, local_noise, worst
 from fedjax_priv.systems.releases import CentralNoise, LocalNoise, Vote
 
 _LONG, _BEYOND = 1.0, 3.0
 """Norm of given updates where nothing clips them; in clipping norms, where clipping has to act."""
+_WITHIN = 0.99
+"""In clipping norms, where clipping must not act."""
+_ONE_WITHIN = "direction, one within the clip"
 _SPIKES = 5
 """Coordinates that a Dirac canary is tried at: the first two, the last two, one in the middle."""
 
@@ -41,7 +45,9 @@ def looks(
 
     @functools.cache
     def canary(name: str, heard: int, neighbours: str) -> Canary:
-        return _canary(subject, name, heard, key, opposite=neighbours == "replacement")
+        opposite = neighbours == "replacement"
+        made = _canary(subject, name, heard, key, opposite=opposite)
+        return made if opposite or not _counts_bits(subject) else canaries.silent_in_second(made)
 
     def of(entry: Entry) -> list[Look]:
         first, heard = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
@@ -53,8 +59,8 @@ def looks(
             return [Look(first, of_pair(first), score), counted]
         readings = _readings(subject, entry, first, colluding, outsider)
         tested = held is not None or any(worst(figure) is not None for figure in (entry.claimed, entry.proved))
-        names = [first, *(_others(subject, first, rounds) if tested and kind is None else [])]
-        tried = [_look(name, of_pair(name), readings, rounds) for name in names]
+        names = [first, *(_others(subject, first, rounds, entry) if tested and kind is None else [])]
+        tried = [_look(name, of_pair(name), readings, rounds, happened) for name in names]
         if rounds > 1 and getattr(subject.release, "correlation", None) is not None:
             tried += [over_rounds(look, subject.release, rounds, known=entry.gaussian) for look in _of_lines(tried)]
         if sees_who_came(entry, subject.release) and not outsider:
@@ -64,10 +70,12 @@ def looks(
     return [of(entry) for entry in entries]
 
 
-def _others(subject: Subject, kind: str, rounds: int) -> list[str]:
+def _others(subject: Subject, kind: str, rounds: int, entry: Entry) -> list[str]:
     """Names of further canaries, for all that one along a direction or of a label does not see."""
     if kind == "direction":
-        return ["Dirac", *(["direction, first round"] if rounds > 1 else [])]
+        bits = _counts_bits(subject) and entry.neighbours == "replacement"  # else one of the inputs has none
+        later = ["direction, first round", *([_ONE_WITHIN] if bits else [])]
+        return ["Dirac", *(later if rounds > 1 else [])]
     if subject.training is None:
         return []
     return ["gradient", "Dirac gradient", *(["gradient, first round"] if rounds > 1 else [])]
@@ -78,12 +86,20 @@ def _of_lines(tried: Sequence[Look]) -> list[Look]:
     return [look for look in tried if look.name.startswith("direction")]
 
 
-def _look(name: str, canary: Canary, readings: Sequence[Reading], rounds: int) -> Look:
+def _counts_bits(subject: Subject) -> bool:
+    """Whether clients tell if they were within a clipping norm, which shows in the next one."""
+    return isinstance(subject.release, CentralNoise) and subject.release.adaptive
+
+
+def _look(name: str, canary: Canary, readings: Sequence[Reading], rounds: int, happened: Score) -> Look:
     if canary.variants is not None:
         return Look(name, canary, at_variants(readings, canary.toward, canary.variants))
     if name.endswith("first round"):
         return Look(name, canary, between_rounds(readings, canary.toward, rounds))
-    return Look(name, canary, spread(readings, canary.toward))
+    score = spread(readings, canary.toward)
+    if name == _ONE_WITHIN:
+        return Look(name, canary, lambda seen: jnp.concatenate([score(seen), jnp.atleast_1d(happened(seen))]))
+    return Look(name, canary, score)
 
 
 def _canary(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:
@@ -93,6 +109,9 @@ def _canary(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool
     if name.endswith(", first round"):
         silenced = canaries.in_first_round if name.startswith("direction") else crafted_canaries.scaled_in_first_round
         return silenced(_canary(subject, name.removesuffix(", first round"), heard, key, opposite=opposite))
+    if name == _ONE_WITHIN:
+        beyond = _given(subject, "direction", heard, key, opposite=opposite)
+        return canaries.shrunk_in_first(beyond, _WITHIN / _beyond(num_params(subject)))
     if name in ("direction", "Dirac"):
         return _given(subject, name, heard, key, opposite=opposite)
     if name in ("gradient", "Dirac gradient"):
@@ -114,8 +133,13 @@ def _given(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool)
     if name == "Dirac":
         norm = _LONG if clip is None else _BEYOND * clip
         return canaries.dirac_canary(heard, d, _spikes(d), norm, alone=alone, opposite=opposite)
-    norm = _LONG if clip is None else max(_BEYOND, 0.9 * d**0.5) * clip
+    norm = _LONG if clip is None else _beyond(d) * clip
     return canaries.direction_canary(key, heard, d, norm, alone=alone, opposite=opposite)
+
+
+def _beyond(d: int) -> float:
+    """Norm of a direction in clipping norms."""
+    return max(_BEYOND, 0.9 * d**0.5)
 
 
 def _another_in_its_place(subject: Subject) -> bool:

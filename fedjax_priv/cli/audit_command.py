@@ -94,7 +94,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
     gains = gains_of_run(algorithm.release, run)
     of_canary = of_first_client if gains else list
-    at = lambda delta: _seen_by(options.adversary, _tried_by(options.canary, of_canary(states(delta=delta))))
+    at = lambda delta: _seen_by(options.adversary, of_canary(states(delta=delta)))
     same = {"mesh": None, **gains}
     make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, **same, **more})
     masked = values.get("elide") is False and not values.get("in_the_clear") and values.get("secure") not in _CLEAR
@@ -176,11 +176,6 @@ def _few(data: ClientData, samples: int) -> ClientData:
     """The first samples of each client."""
     examples = jax.tree.map(lambda rows: jnp.asarray(rows)[:, :samples], data.examples)
     return ClientData(examples, jnp.minimum(jnp.asarray(data.count), samples))
-
-
-def _tried_by(kind: str | None, entries: list[Entry]) -> list[Entry]:
-    """Canaries of samples replace what a client sends: figures of other neighbours are no bound for them."""
-    return [entry for entry in entries if kind in (None, "direction") or entry.neighbours == "replacement"]
 
 
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:

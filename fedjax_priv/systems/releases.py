@@ -26,6 +26,7 @@ class DistributedNoise(NamedTuple):
     law: Literal["skellam", "discrete_gaussian"] = "skellam"
     failure: float = FAILURE  # probability that rounding makes a vector longer than is accepted
     bits: int | None = None  # B, of a sum modulo 2**B of rotated updates; None: in F_q
+    weight_cap: float | None = None  # samples from which on an update is clipped at weight 1; None: all have it
 
 
 class NoisyUploads(NamedTuple):
@@ -143,6 +144,8 @@ class CentralNoise(NamedTuple):
     correlation: Any = None  # how noise of different rounds is correlated; None: independent
     masks: Protocol | None = None  # as in `Sum`; None too where the sum is not secure
     stays: float | Array = 1.0  # chance that what a client of a secure sum sends arrives, and that it helps to open it
+    weight_cap: float | None = None  # samples from which on an update is clipped at weight 1; None: all have it
+    adaptive: bool = False  # the clipping norm moves with bits of clients, which the noise covers too
 
 
 class BufferedNoise(NamedTuple):

@@ -24,12 +24,12 @@ def seen(monkeypatch):
     """Findings of an entry from given scores, `{look: (first, second)}`, without a system."""
 
     def of(worlds, *entries, **options):
-        tried = [Look(name, canary, len) for canary, name in enumerate(worlds)]
-        monkeypatch.setattr(ledger_entries, "looks", lambda *_, **__: [list(tried) for _ in entries])
+        tried = [Look(name, canary, id) for canary, name in enumerate(worlds)]
+        monkeypatch.setattr(ledger_entries, "looks", lambda _, entries, *__, **___: [list(tried) for _ in entries])
 
         def scores(make, canary, score, *_, **__):
-            del make, score
-            mine = [list(worlds.values())[canary]] * len(entries)
+            del make
+            mine = [list(worlds.values())[canary]] * len(score(None))
             return Worlds(*zip(*mine, strict=True))
 
         monkeypatch.setattr(ledger_entries, "scores", scores)
@@ -56,3 +56,17 @@ def test_a_figure_is_contradicted_by_any_look(seen):
     told = noise[0] + 3.0, noise[1]
     for worlds in ({"one": noise, "two": told}, {"one": told, "two": noise}):
         assert [one.contradicts for one in seen(worlds, entry(1.0), entry(proved=1.0))] == [["claimed"], ["proved"]]
+
+
+def test_a_canary_of_samples_is_about_replacement_alone(seen):
+    """It moves what a client sends by up to 2 C; a figure of a client that sends or not is for C."""
+    noise = RNG.normal(size=(2, 2000))
+    worlds = {"label": (noise[0] + 3.0, noise[1])}
+    silent, replaced = entry(proved=1.0)._replace(neighbours="zero-out"), entry(proved=9.0)
+    at = lambda delta: [silent, replaced]
+    for kind in ("label", "sample"):
+        (found,) = seen(worlds, silent, replaced, kind=kind, at=at)
+        assert found.proved == 9.0 and not found.contradicts
+    assert [one.contradicts for one in seen(worlds, silent, replaced, kind="direction")] == [["proved"], []]
+    with pytest.raises(ValueError, match="canary must be 'direction' where no entry is about replacement, got 'label'"):
+        seen(worlds, silent, kind="label")

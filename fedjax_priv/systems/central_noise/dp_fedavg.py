@@ -124,7 +124,7 @@ def dp_fedavg(
     protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     release = CentralNoise(
         noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol,
-        stays=(1 - dropout) * (1 - leave),
+        stays=(1 - dropout) * (1 - leave), weight_cap=weight_cap, adaptive=clip_quantile is not None,
     )  # fmt: skip
     return federated_round(
         cohort=sampled.draw,

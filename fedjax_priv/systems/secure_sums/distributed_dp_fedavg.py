@@ -141,7 +141,7 @@ def distributed_dp_fedavg(
             DistributedNoise(
                 (levels * deviation) ** 2, levels, clip, size if own else 1, mask.threshold, padded,
                 condition=condition_of(masks),
-                law=noise, failure=float(failure), bits=bits,
+                law=noise, failure=float(failure), bits=bits, weight_cap=weight_cap,
             ),
             secagg_protocol(group_size=size, bits=bits, **masks) if own else None,
         ),

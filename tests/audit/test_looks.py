@@ -1,0 +1,98 @@
+"""Canaries of an entry's looks: as far apart as its figure allows, and no farther."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from audit.test_breaks import LOSS, run_of
+
+from fedjax_priv.audit import Subject, scores
+from fedjax_priv.audit.canaries import no_samples, sending
+from fedjax_priv.audit.looks import looks
+from fedjax_priv.base import Told
+from fedjax_priv.clients import bounded_and_counted
+from fedjax_priv.ledger import ledger
+from fedjax_priv.systems import compose, distributed_dp_fedavg, dp_fedavg
+from fedjax_priv.testing import cohort_of
+
+KEY, CLIENTS, D, CLIP, DELTA = jax.random.key(8), 12, 4, 0.5, 1e-3
+LOCAL, PARAMS, DATA = sending(jnp.zeros((CLIENTS, D))), jnp.zeros(D), no_samples(CLIENTS)
+
+
+def tried(make, rounds, quiet=None):
+    """The subject, entries with a proof, and the looks at each; `quiet`: runs of the subject are of this system."""
+    system = make(LOCAL, None)
+    subject = Subject(quiet or make, LOCAL, LOSS, PARAMS, DATA, system.release)
+    entries = ledger(system, run_of(CLIENTS, rounds), DATA, delta=DELTA)
+    entries = [one for one in entries if one.proved.epsilon is not None]
+    found = looks(subject, entries, KEY, kind=None, rounds=rounds, colluding=0, outsider=False)
+    return subject, entries, found
+
+
+def central(noise, **how):
+    return lambda local, observe: dp_fedavg(
+        local, num_clients=CLIENTS, clip=CLIP, noise_multiplier=noise, mesh=None, observe=observe, **how
+    )
+
+
+def distributed(noise):
+    return lambda local, observe: distributed_dp_fedavg(
+        local, num_clients=CLIENTS, num_params=D, clip=CLIP, noise_multiplier=noise, weight_cap=100.0, mesh=None,
+        observe=observe, elide=True,
+    )  # fmt: skip
+
+
+def expected(noise):
+    return lambda local, observe: compose(
+        local,
+        num_clients=CLIENTS,
+        private="local",
+        clip=CLIP,
+        noise_variance=noise,
+        weigh="expected",
+        mesh=None,
+        observe=observe,
+    )
+
+
+WEIGHED = {
+    "samples": (lambda noise: central(noise, weight_cap=50.0), 2 * CLIP / CLIENTS),
+    "samples of a secure sum": (distributed, 2 * CLIP / CLIENTS),
+    "a mean over all": (expected, 2 * CLIP),
+}
+"""Systems, and how far a client with opposite updates moves the direction: each of norm C, in a sum over n or not."""
+
+
+@pytest.mark.parametrize("weights", WEIGHED)
+def test_given_updates_are_beyond_the_clip_whatever_their_weight(weights):
+    make, moved = WEIGHED[weights]
+    subject, entries, found = tried(make(1.0), 1, make(1e-4))
+    (look, *_), _ = next(each for each in zip(found, entries, strict=True) if each[1].neighbours == "replacement")
+    toward = lambda seen: look.canary.toward(seen.before) @ seen.info.direction
+    worlds = scores(subject.make, look.canary, toward, KEY, params=PARAMS, trials=4)
+    assert np.mean(worlds.first) - np.mean(worlds.second) == pytest.approx(moved, rel=0.02)
+
+
+def distance(canary, bit):
+    """Of what client 0 sends to an adaptive sum in the two inputs, at the first clipping norm, over it."""
+
+    def sent(given):
+        own = given if canary.variants is None else given[0]
+        training = bounded_and_counted(canary.local(own), bit=bit)
+        told = Told(PARAMS, {"clip_norm": jnp.float32(CLIP)})
+        return training.apply(KEY, (), told, canary.data(own), cohort_of(CLIENTS))[0][0]
+
+    first, second = map(sent, canary.inputs)
+    return float(jnp.linalg.norm(first - second))
+
+
+def test_bits_of_adaptive_clipping_are_tried_in_the_distance_that_is_proved():
+    """A row of norm sqrt(1 + b^2 / 4) at most, bit included, is there or not, or is turned around."""
+    z, count_noise = 2.0, 1.1
+    bit = (1 / z**2 - 1 / (4 * count_noise**2)) ** -0.5 / count_noise
+    longest = (1 + bit**2 / 4) ** 0.5
+    _, entries, found = tried(central(z, clip_quantile=0.5, count_noise=count_noise), 2)
+    assert {entry.neighbours for entry in entries} == {"add/remove", "zero-out", "replacement"}
+    for entry, mine in zip(entries, found, strict=True):
+        most = max(distance(look.canary, bit) for look in mine)
+        assert most == pytest.approx(longest * (2 if entry.neighbours == "replacement" else 1), rel=0.01)
