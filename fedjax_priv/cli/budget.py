@@ -12,10 +12,11 @@ from fedjax_priv import _validate, ledger
 from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.cli.experiment import Experiment
 from fedjax_priv.engine import processes
+from fedjax_priv.ledger import local_noise
 from fedjax_priv.ledger.entry import Entry, Figure, worst
 from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
-from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, OverTheAir
+from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, NoisyUploads, OverTheAir, SketchedUploads
 
 LEDGER = "ledger.json"
 """File in the folder of a run."""
@@ -92,21 +93,27 @@ def within(
     try:
         if name == "stop_at_epsilon":
             algorithm = chosen.make()
-            _check_losses(algorithm, values, name)
+            _check_losses(algorithm, values, name, options.against)
             return {}, ledger.rounds_within(algorithm, *about, most=rounds, **how)
         noise = next((option for option in NOISE if option in values), None)
         if noise is None:
             raise ValueError("epsilon must be for a system with noise")
         make, start = lambda much: chosen.make(**{noise: much}), float(values[noise] or 1.0)
-        _check_losses(make(start), values, name)
+        _check_losses(make(start), values, name, options.against)
         return {noise: ledger.noise_for(make, *about, rounds=rounds, start=start, **how)}, rounds
     except ValueError as error:
         raise ValueError(str(error).replace("epsilon must", f"{name} must", 1)) from error
 
 
-def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str) -> None:
-    """Refuse a budget where an upload that is lost takes noise with it."""
-    if isinstance(algorithm.release, BufferedNoise | CentralNoise | OverTheAir):
+_OWN = BufferedNoise | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
+"""Releases whose figures count on no noise of an upload that may be lost, or on that of the client's own alone."""
+
+
+def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str, against: str | None) -> None:
+    """Refuse a budget where an upload that is lost takes noise with it; who sees every upload alone counts on none."""
+    release = algorithm.release
+    alone = isinstance(release, _OWN) or isinstance(getattr(release, "noise", None), NoisyUploads)
+    if alone or (against or "").partition(",")[0] == local_noise.EVERYBODY[0]:
         return
     for option in ("dropout", "leave"):
         if values.get(option):

@@ -5,6 +5,7 @@ is not known is whose uploads will be lost: a budget is for runs in which that l
 """
 
 import functools
+import itertools
 from collections.abc import Callable
 
 import jax
@@ -22,7 +23,7 @@ from fedjax_priv.ledger.entry import Entry, worst
 from fedjax_priv.theory import _roots
 
 Chosen = Callable[[list[Entry]], Entry | None]
-"""The entry of a ledger that a budget is about; None: there is none."""
+"""The entry of a ledger that a budget is about; None, or ValueError with the reason: there is none."""
 _CLOSE = 1e-5  # relative, of the noise
 
 
@@ -100,7 +101,9 @@ def rounds_within(
     """
     _validate.positive(epsilon=epsilon)
     plan = planned(algorithm, key, params, data, most)
-    after = lambda rounds: _spent(algorithm, plan.isel(round=slice(0, rounds)), data, delta, chosen or figure_of_budget)
+    choose = chosen or figure_of_budget
+    entries = lambda rounds: ledger(algorithm, plan.isel(round=slice(0, rounds)), data, delta=delta)
+    after = lambda rounds: _epsilon(_entry(entries(rounds), choose))
     if after(most) <= epsilon:
         return most
     found = _roots.most(after, float(epsilon), most)
@@ -133,7 +136,7 @@ def noise_for(
       rounds: of the run.
       start: noise to begin the search with, which `make` allows.
       chosen: the entry of the ledger that eps is about, such as `against("device")`; the first one that has a figure
-        if not given.
+        if not given. At every noise it is the same adversary.
 
     Raises:
       ValueError: as `planned` and `make`; or nothing is proved, however much the noise is, or eps is not reached by the
@@ -141,8 +144,11 @@ def noise_for(
     """
     _validate.positive(epsilon=epsilon)
     plan, allowed = planned(make(start), key, params, data, rounds), _Allowed(make, start)
-    spent = functools.cache(lambda noise: _spent(allowed(noise), plan, data, delta, chosen or figure_of_budget))
-    found = _roots.least_scale(lambda noise: spent(min(noise, allowed.most)), float(epsilon), _CLOSE, start)
+    entries = functools.cache(lambda noise: ledger(allowed(noise), plan, data, delta=delta))
+    choose = chosen or figure_of_budget
+    name = _adversary(entries, start, choose)
+    spent = lambda noise: _spent(entries(min(noise, allowed.most)), choose, name)
+    found = _roots.least_scale(spent, float(epsilon), _CLOSE, start)
     if np.isfinite(found):
         return min(found, allowed.most)
     if allowed.why is None:
@@ -211,12 +217,51 @@ def figure_of_budget(entries: list[Entry]) -> Entry | None:
     return next((entry for entry in entries if entry.proved.epsilon is not None and entry.view != "proposal"), None)
 
 
-def _spent(algorithm: Algorithm, plan: xr.Dataset, data: ClientData | Pool, delta: float, chosen: Chosen) -> float:
-    entries = ledger(algorithm, plan, data, delta=delta)
+def _entry(entries: list[Entry], chosen: Chosen) -> Entry:
+    """The entry that is chosen; ValueError says why there is none."""
     entry = chosen(entries)
     if entry is None:
-        raise ValueError(f"epsilon must be for a system with a proved figure: {entries[0].proved.why}")
+        first = next(entry for entry in entries if entry.view != "proposal")
+        raise ValueError(f"epsilon must be for a system with a proved figure: {first.proved.why}")
+    return entry
+
+
+def _epsilon(entry: Entry) -> float:
     return float(worst(entry.proved) or 0.0)
+
+
+def _entry_or_none(entries: list[Entry], chosen: Chosen) -> Entry | None:
+    try:
+        return _entry(entries, chosen)
+    except ValueError:
+        return None
+
+
+def _adversary(entries: Callable[[float], list[Entry]], start: float, chosen: Chosen) -> str:
+    """The label of the adversary that a budget is about, by the entries at a noise.
+
+    With little noise the only figure may be one that more of it does not change. So where an entry before it has none,
+    the most noise decides.
+
+    Raises:
+      ValueError: nothing is proved, however much the noise is.
+    """
+    here = entries(start)
+    first = _entry_or_none(here, chosen)
+    if first is not None:
+        (name,) = labels([first])
+        before = itertools.takewhile(lambda one: one[0] != name, zip(labels(here), here, strict=True))
+        if all(entry.proved.epsilon is not None for _, entry in before):
+            return name
+    most = entries(_roots.FAR)
+    last = _entry(most, chosen) if first is None else _entry_or_none(most, chosen) or first
+    return labels([last])[0]
+
+
+def _spent(entries: list[Entry], chosen: Chosen, name: str) -> float:
+    """Eps of an adversary; infinite where nothing is proved against it."""
+    entry = _entry_or_none(entries, chosen)
+    return np.inf if entry is None or labels([entry]) != [name] else _epsilon(entry)
 
 
 def _cohorts(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, rounds: int):

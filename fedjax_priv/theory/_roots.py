@@ -32,7 +32,7 @@ def least_scale(decreasing: Callable[[float], float], target: float, close: floa
     """About the least x > 0 with decreasing(x) <= target: larger by at most the relative `close`, and never smaller.
 
     Infinite if there is none below `FAR`; never below 1 / `FAR`. Few calls: for functions that take long and fall about
-    as fast as a power of x.
+    as fast as a power of x, from where they are finite on.
     """
     from scipy.optimize import brentq
 
@@ -45,8 +45,14 @@ def least_scale(decreasing: Callable[[float], float], target: float, close: floa
         high /= 2
         if high * FAR < 1:
             return high
+    low = high / 2
+    while np.isinf(decreasing(low)):
+        if high <= low * (1 + close):
+            return high
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if decreasing(middle) > target else (low, middle)
     excess = lambda log_x: np.log(max(decreasing(np.exp(log_x)), 1e-12) / target)
-    root: Any = brentq(excess, np.log(high / 2), np.log(high), xtol=close / 4)
+    root: Any = brentq(excess, np.log(low), np.log(high), xtol=close / 4)
     found = np.exp(root)
     return float(next(x for x in found * (1 + close * np.arange(100) / 2) if decreasing(x) <= target))
 

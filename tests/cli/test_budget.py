@@ -110,6 +110,29 @@ def test_uploads_lost_before_noise_of_the_server_spend_less(tmp_path):
     assert 0 < spent < gaussian.epsilon(result.epsilon.delta, np.sqrt(most) / 2) <= 6
 
 
+NOISY_STEPS = ["--batch-size", 1, "--sample-clip", 1, "--gradient-noise", 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option", "distance"),
+    [
+        (["robajol"], "noise_multiplier", 2 * np.sqrt(3)),
+        (["cdp_fl", *NOISY_STEPS, "--against", "everybody"], "gradient_noise", 2 * np.sqrt(3)),
+    ],
+)
+def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distance, tmp_path):
+    """The noise is the same as without losses: three Gaussian mechanisms of a client, whoever is lost."""
+    place = tmp_path / "kept"
+    command("run", *arguments, *SMALL, "--dropout", 0.4, "--rounds", 3, "--target-epsilon", 3, "--folder", place)
+    result = run_folder.load(place)
+    assert (result.up_bytes.sel(phase="upload") == 0).any()
+    noise = run_folder.read_manifest(place)[option]
+    expected = gaussian.epsilon(result.epsilon.delta, distance / noise)
+    assert 3 * (1 - 1e-3) < expected <= 3 * (1 + 1e-9)
+    about = "everybody, replacement of a sample" if "everybody" in arguments else "server, replacement"
+    assert result.epsilon.sel(adversary=about)[-1].item() == pytest.approx(float(expected), rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -138,6 +161,10 @@ def test_uploads_lost_before_noise_of_the_server_spend_less(tmp_path):
         (
             ["secagg", "--clip", 1, "--noise-variance", 1e-4, "--dropout", 0.1, "--stop-at-epsilon", 9],
             "dropout must be 0 with stop_at_epsilon, since lost clients take noise along, got 0.1",
+        ),
+        (
+            ["cdp_fl", *NOISY_STEPS, "--dropout", 0.1, "--target-epsilon", 9, "--against", "server"],
+            "dropout must be 0 with target_epsilon, since lost clients take noise along, got 0.1",
         ),
     ],
 )

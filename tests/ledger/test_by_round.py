@@ -14,6 +14,7 @@ from fedjax_priv.layers import within_budget
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, rounds_within, worst
 from fedjax_priv.ledger.prefixes import POINTS, by_prefix
+from fedjax_priv.systems.releases import Sum
 from fedjax_priv.theory import gaussian, sampled_gaussian, skellam, wireless
 from fedjax_priv.theory.sampled_gaussian import Round
 
@@ -221,13 +222,47 @@ def test_the_search_for_noise_ends_at_the_most_that_is_allowed(start):
         noise_for(adaptive, *given, 1.0, delta=DELTA, rounds=1, start=2.5)
 
 
+def grid(z: float, bits: int = 5, **how):
+    """Noise of less than half a grid point, such as z = 1 of 4 bits, has no figure."""
+    return systems.distributed_dp_fedavg(
+        local(**how), num_clients=N, num_params=D, noise_multiplier=z, noise="discrete_gaussian", bits=bits
+    )
+
+
+def first_of_grid(z):
+    """Eps of one round against the server; infinite where there is none."""
+    eps = worst(ledger(grid(z), planned(grid(1.0), KEY, PARAMS, DATA, 1), DATA, delta=1e-2)[0].proved)
+    return np.inf if eps is None else eps
+
+
+@pytest.mark.parametrize(("eps", "start"), [(12.0, 0.3), (4.0, 0.3), (4.0, 4.0), (1e3, 4.0)])
+def test_a_noise_of_which_nothing_is_proved_is_too_little(eps, start):
+    """Steps of samples have a figure that is small at every noise, and is not what the budget is about."""
+    make = lambda z: grid(z, sample_clip=1.0, gradient_noise=1e3)
+    z = noise_for(make, KEY, PARAMS, DATA, eps, delta=1e-2, rounds=1, start=start)
+    assert first_of_grid(z) <= eps < first_of_grid(z * (1 - 1e-4))
+    release = make(z).release
+    assert isinstance(release, Sum) and release.noise is not None
+    assert (release.noise.noise_variance < 0.2501) == (eps == 1e3)
+
+
 test_refused = refused(
+    (
+        lambda: noise_for(lambda z: grid(min(z, 1.0), bits=4), KEY, PARAMS, DATA, 1.0, delta=DELTA, rounds=1),
+        "epsilon must be for a system with a proved figure: noise of less than half a grid point",
+    ),
     (
         lambda: rounds_within(private(), KEY, PARAMS, DATA, 0.1, delta=DELTA, most=3),
         "epsilon must allow a round, whose eps is 2.753 at delta 1e-05, got 0.1",
     ),
     (
         lambda: rounds_within(systems.fedavg(local()), KEY, PARAMS, DATA, 1.0, delta=DELTA, most=3),
+        "epsilon must be for a system with a proved figure: no noise is added by the system",
+    ),
+    (
+        lambda: rounds_within(
+            systems.fedrep(local(), num_clients=N, num_params=D, alpha=0.5), KEY, PARAMS, DATA, 1.0, delta=DELTA, most=3
+        ),
         "epsilon must be for a system with a proved figure: no noise is added by the system",
     ),
     (lambda: rounds_within(private(), KEY, PARAMS, DATA, -1.0, delta=DELTA, most=3), "epsilon must be"),
