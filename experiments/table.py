@@ -27,11 +27,12 @@ together:
 - **Not testable here**: a control shows that the effect is not there to be tested, such as an attack that costs an
   undefended mean less than 10 points.
 
-*Not decided*: Student's 95% interval over seeds is too wide for a verdict. Claims marked "(ours)" are not the paper's,
-and their verdicts speak of what was run. A card's verdict counts the paper's claims at the paper's setting, else those
-at another setting, or ours if none is the paper's. `fedjax-priv reproduce PAPER FIGURE --scale SCALE` makes a card.
-Cards without "Fig." or "Table" are results of ours. Seconds are those of the experiment, on the machine that its
-manifest names, which may have been busy with other work; older results lack them.
+*Not decided*: Student's 95% interval over seeds is too wide for a verdict. *Not tested at this scale*: the run is not
+that of a printed value, but smaller or of other data. Claims marked "(ours)" are not the paper's, and their verdicts
+speak of what was run. A card's verdict counts the paper's claims at the paper's setting, else those at another setting,
+or ours if none is the paper's. `fedjax-priv reproduce PAPER FIGURE --scale SCALE` makes a card. Cards without "Fig." or
+"Table" are results of ours. Seconds are those of the experiment, on a machine that may have been busy with other work;
+older results lack them.
 
 """
 _COLUMNS = ("figure or claim", "claimed", "found", "verdict", "setting or control", "scale", "seconds", "results")

@@ -85,7 +85,8 @@ FIGURES = {
         lr_mnist.run, lr_mnist.judge,
     ),
     "niid_bench_mnist": Experiment(
-        "NIID-Bench, Table 3, MNIST", "four methods on five splits, as Flower's baseline prints them",
+        "NIID-Bench, Table 3, MNIST",
+        "four methods on five splits, at cpu one on two, as Flower's baseline prints them",
         {
             "quick": _NIID._replace(
                 dataset="digits", splits=("IID", "#C = 2"), rounds=3, epochs=1, batch_size=16, learning_rate=0.1,

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import pathlib
 import re
 
 import jax
@@ -183,6 +184,17 @@ def test_another_composition_has_other_parts(other):
 def test_every_published_system_is_composed_or_said_not_to_be():
     named = {name.split(",")[0] for name in SAME}
     assert named | NOT_THESE.keys() == {*systems.__all__} - {"compose"} and not named & NOT_THESE.keys()
+
+
+def test_the_page_says_which_systems_are_compositions_and_why_others_are_not():
+    page = (pathlib.Path(__file__).parents[2] / "docs" / "compose.md").read_text()
+    _, others, these = re.split(r"^\| system \|", page, flags=re.MULTILINE)
+    rows = {
+        part: set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]+)\|", part, re.MULTILINE))))
+        for part in (others, these)
+    }
+    assert rows[others] == NOT_THESE.keys() | {"thresholded_secagg"}
+    assert rows[these] == {name.split(",")[0] for name in SAME}
 
 
 median, many = coordinate_median(), {"num_byzantine": 3}
