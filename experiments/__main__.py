@@ -25,7 +25,7 @@ def main() -> None:
     except ValueError as error:
         parser.error(str(error))
     out = args.out or cards.folder_of(card, args.scale, pathlib.Path("results"))
-    experiment = cards.experiments(card.paper)[card.name]
+    experiment = cards.experiment_of(card)
     if not args.judge:
         harness.make(experiment, card.paper, card.name, args.scale, out, args.runs, args.vectors)
     elif experiment.judge is None:

@@ -125,11 +125,15 @@ def chosen(paper: str | None, figure: str | None, scale: str = "paper") -> list[
     if not found:
         allowed = ", ".join(card.label for card in of_paper)
         raise ValueError(f"figure must be one of {allowed} for {paper}; got {figure}")
-    with_scale = [card for card in found if scale in experiments(card.paper)[card.name].scales]
+    with_scale = [card for card in found if scale in experiment_of(card).scales]
     if not with_scale:
-        scales = dict.fromkeys(name for card in found for name in experiments(card.paper)[card.name].scales)
+        scales = dict.fromkeys(name for card in found for name in experiment_of(card).scales)
         raise ValueError(f"scale must be one of {', '.join(scales)} for {found[0].name}; got {scale}")
     return with_scale
+
+
+def experiment_of(card: Card) -> Experiment:
+    return experiments(card.paper)[card.name]
 
 
 def folder_of(card: Card, scale: str, root: pathlib.Path) -> pathlib.Path:

@@ -5,13 +5,14 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
-from experiments.cards import HERE, Card, chosen, folder_of, result
+from experiments.cards import HERE, Card, chosen, experiment_of, folder_of, result
 from experiments.checks import problems
 from experiments.compiling import FAST_FLAGS
+from experiments.pictures import VECTORS
 from fedjax_priv import _validate
 from fedjax_priv.runs.records.manifest import commit
 
@@ -50,7 +51,8 @@ def reproduce(
       scale: one of `cards.SCALES`.
       out: folder for the results, which go to `PAPER/FIGURE-SCALE` in it.
       processes: experiments that run at the same time.
-      resume: skip those with results of the same commit.
+      resume: skip those with results of the same commit; where only the vectors are missing, draw the data again, or
+        make the figure again if it cannot be drawn from its data alone.
       vectors: write pictures as PDF and SVG too.
 
     Raises:
@@ -76,12 +78,14 @@ def reproduce(
 def _rows(
     cards: Sequence[Card], scale: str, out: pathlib.Path, processes: int, resume: bool, vectors: bool = False
 ) -> Iterator[Row]:
-    done = {card for card in cards if resume and _is_made(card, scale, out)}
+    made = {card for card in cards if resume and _is_made(card, scale, out)}
+    done = {card for card in made if not vectors or _has_vectors(card, scale, out)}
     for card in done:
         yield _row(card, scale, out, [])
     left = [card for card in cards if card not in done]
     with tempfile.TemporaryDirectory(prefix="programs-") as programs:
-        runner = _Runner(scale, out, environment(scale, programs), len(cards) > 1, vectors)
+        drawn = {card for card in made - done if experiment_of(card).judge is not None}
+        runner = _Runner(scale, out, environment(scale, programs), len(cards) > 1, vectors, drawn)
         yield from runner.run(left, processes)
 
 
@@ -94,6 +98,13 @@ def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
     except (OSError, ValueError):
         return False
     return made is not None and made.manifest["commit"] == current and not problems(made)
+
+
+def _has_vectors(card: Card, scale: str, out: pathlib.Path) -> bool:
+    """Whether a card that is made has vectors of its picture, and not of an older one."""
+    folder = folder_of(card, scale, out)
+    picture, *vectors = (folder / f"{card.name}.{form}" for form in ("png", *VECTORS))
+    return all(path.exists() and path.stat().st_mtime >= picture.stat().st_mtime for path in vectors)
 
 
 def environment(scale: str, programs: str) -> dict[str, str]:
@@ -113,8 +124,13 @@ def environment(scale: str, programs: str) -> dict[str, str]:
 class _Runner:
     """Runs experiments in processes, which end when this one is interrupted."""
 
-    def __init__(self, scale: str, out: pathlib.Path, environment: Mapping[str, str], captured: bool, vectors: bool):
+    def __init__(
+        self, scale: str, out: pathlib.Path, environment: Mapping[str, str], captured: bool, vectors: bool,
+        drawn: Set[Card],
+    ):  # fmt: skip
+        """`drawn`: cards of which the data are there and only drawn again."""
         self._scale, self._out, self.environment, self._captured = scale, out, environment, captured
+        self._drawn = drawn
         self._more = ["--vectors"] if vectors else []
         self._running: set[subprocess.Popen] = set()
 
@@ -133,9 +149,11 @@ class _Runner:
 
     def _one(self, card: Card) -> Row:
         folder = folder_of(card, self._scale, self._out)
-        (folder / "verdicts.json").unlink(missing_ok=True)  # from an earlier run: it is written last and means success
+        more = [*self._more, "--judge"] if card in self._drawn else self._more
+        if card not in self._drawn:  # from an earlier run: it is written last and means success
+            (folder / "verdicts.json").unlink(missing_ok=True)
         place = os.path.relpath(folder)  # results must not name folders of this machine
-        arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, *self._more, "--out", place]
+        arguments = ["-m", "experiments", card.paper, card.name, "--scale", self._scale, *more, "--out", place]
         process = subprocess.Popen(
             [sys.executable, "-P", *arguments], env=self.environment, text=True, errors="replace",
             stdout=subprocess.PIPE if self._captured else None, stderr=subprocess.STDOUT if self._captured else None,

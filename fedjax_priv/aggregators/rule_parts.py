@@ -23,11 +23,26 @@ def rule(
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
         del key
         ok = received.count > 0
-        return checked_direction(direct(received.value, ok), ok, most_byzantine), state
+        return checked_direction(direct(rows_of(received), ok), ok, most_byzantine), state
 
     return Aggregator(
         lambda d: (), apply, most_byzantine, trusted_row=trusted_row, equivariant=equivariant, steady=steady
     )
+
+
+def rows_of(received: Received) -> Float[Array, "g d"]:
+    """The rows, for a rule on arrays.
+
+    Raises:
+      ValueError: layers made rows of another kind, which an adapter reads.
+    """
+    if not hasattr(received.value, "dtype"):
+        raise ValueError(
+            "aggregate must be on_coordinates(rule, num_params) where layers decode to Sparse rows, "
+            "in_sketch(rule, num_params, k) where they decode to Sketched ones, "
+            f"got a rule on arrays for {type(received.value).__name__} rows"
+        )
+    return received.value
 
 
 def checked_direction(

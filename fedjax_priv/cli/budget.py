@@ -3,7 +3,7 @@
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import xarray as xr
 from jaxtyping import PyTree
@@ -164,7 +164,7 @@ def read(folder: pathlib.Path) -> list[LedgerRow]:
     """The ledger of a finished run.
 
     Raises:
-      ValueError: the folder is not that of a run, or it has no ledger.
+      ValueError: the folder is not that of a run, or it has no ledger, or the file is broken.
     """
     run_folder.read_manifest(folder)
     path = folder / LEDGER
@@ -173,7 +173,20 @@ def read(folder: pathlib.Path) -> list[LedgerRow]:
             f"{folder} has no {LEDGER}: `fedjax-priv run` writes it when a run has ended; points of a sweep have "
             "epsilon in its result instead"
         )
-    return [LedgerRow(**fields) for fields in json.loads(path.read_bytes())]
+    try:
+        rows = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is broken: {error}") from error
+    if not isinstance(rows, list) or not all(map(_is_row, rows)):
+        raise ValueError(f"{path} is broken: it holds no list of objects with {', '.join(LedgerRow._fields)}")
+    return [LedgerRow(**fields) for fields in rows]
+
+
+def _is_row(fields: Any) -> bool:
+    kinds = get_type_hints(LedgerRow)
+    if not isinstance(fields, dict) or fields.keys() != kinds.keys():
+        return False
+    return all(isinstance(fields[name], kind if kind is str else kind | int) for name, kind in kinds.items())
 
 
 def row(entry: Entry) -> LedgerRow:

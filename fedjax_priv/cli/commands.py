@@ -118,7 +118,7 @@ def ledger_of(folder: pathlib.Path) -> list[budget.LedgerRow]:
     """Print the ledger of a finished run.
 
     Raises:
-      ValueError: the folder is not that of a run, or has no ledger.
+      ValueError: the folder is not that of a run, or has no ledger, or one that is broken.
     """
     rows = budget.read(folder)
     show_ledger([budget.entry_of(row) for row in rows], f"privacy ledger of {folder}")

@@ -72,7 +72,7 @@ class Waves:
         self.lengths, self.evaluate, self.over, self.at_once, self.memory = lengths, evaluate, over, at_once, memory
         self.kinds = axis_kinds(grid, make, data, static)
         self.shared = points_by_program(grid, self.kinds)
-        if not callable(params):
+        if not _is_init(params):
             check_params(params)
         if not callable(data):
             checks.check_data(data)
@@ -83,8 +83,11 @@ class Waves:
 
     def _num_params(self) -> int:
         """Counted here and not by a program: a sweep whose waves are all done compiles none."""
-        params = jax.eval_shape(self.params, self.key) if callable(self.params) else self.params
-        return sum(leaf.size for leaf in jax.tree.leaves(params))
+        return sum(leaf.size for leaf in jax.tree.leaves(self._shapes()))
+
+    def _shapes(self) -> PyTree:
+        """Parameters of a run, or their shapes."""
+        return jax.eval_shape(self.params, self.key) if _is_init(self.params) else self.params
 
     def _caveats(self) -> list[str]:
         """Caveats of the algorithms at all points, each once; makes every algorithm, which checks its arguments."""
@@ -103,12 +106,11 @@ class Waves:
         own = [(shared, points) for shared in self.shared for points in shared.by_data.values()]
         for shared, points in own[1:]:
             algorithm, data = self._algorithm(shared, points[0]), self._data_at(points[0], None)
-            params = jax.eval_shape(self.params, self.key) if callable(self.params) else self.params
 
             def trace(key: Key, params: PyTree, data: ClientData, algorithm: Algorithm = algorithm) -> PyTree:
                 return algorithm.step(key, algorithm.init(key, params, data), data)
 
-            jax.eval_shape(trace, self.key, params, data)
+            jax.eval_shape(trace, self.key, self._shapes(), data)
 
     def run(self, hooks: Hooks) -> Iterator[Wave]:
         """Run wave after wave; waves that the writer's folder holds are read instead."""
@@ -243,12 +245,17 @@ class Waves:
         return Inputs(traced, keys, params, data)
 
     def _params(self, keys: Sequence[Key], seeds: Sequence[Any]) -> PyTree:
-        if not callable(self.params):
+        if not _is_init(self.params):
             return jax.tree.map(lambda a: jnp.broadcast_to(jnp.asarray(a, a.dtype), (len(keys), *a.shape)), self.params)
         init = jax.jit(self.params)
         of = {seed: init(named(key, "params")) for seed, key in dict(zip(seeds, keys, strict=True)).items()}
         check_params(next(iter(of.values())))
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *(of[seed] for seed in seeds))
+
+
+def _is_init(params: PyTree | Callable[[Key], PyTree]) -> bool:
+    """Whether it is a function to parameters; parameters can be callable, too, as a module of equinox is."""
+    return callable(params) and not any(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(params))
 
 
 def _even(most: int, size: int, devices: int) -> int:

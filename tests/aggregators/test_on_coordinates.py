@@ -1,10 +1,14 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from fedjax_priv.aggregators import centered_clipping, on_coordinates, trimmed_mean
+from fedjax_priv import aggregators
+from fedjax_priv.aggregators import centered_clipping, clipping, mean, on_coordinates, pre_aggregated, trimmed_mean
 from fedjax_priv.base import Received
+from fedjax_priv.layers import average, conspar, plain, plain_field, quantize, stack
 from fedjax_priv.layers.sparsification import Sparse
+from helpers import engine, refuses, targets
 
 KEY = jax.random.key(2)
 G, D = 6, 9
@@ -38,3 +42,30 @@ def test_what_is_kept_by_coordinate_is_restricted_to_those_of_the_round():
     expected, _ = plain.apply(KEY, start, Received(located([2, 3, 5, D]).value.value, COUNT))
     np.testing.assert_allclose(np.asarray(second)[[2, 3, 5]], expected[:3], atol=1e-6)
     assert np.count_nonzero(second) == 3 == np.count_nonzero(state)
+
+
+def traced(layers, rule):
+    system = engine(layers=layers, aggregate=rule)
+    jax.eval_shape(lambda: system.step(KEY, system.init(KEY, jnp.zeros(D), targets(G, D)), targets(G, D)))
+
+
+SPARSE = stack(c=conspar(D, 2), m=average(), q=quantize(2.0**20, G), s=plain_field())
+test_a_rule_and_rows_of_another_kind_are_refused_before_a_round_runs = refuses(
+    traced,
+    (SPARSE, mean(), r"^aggregate must be on_coordinates\(rule, num_params\) where layers decode to Sparse rows"),
+    (stack(m=average(), s=plain()), on_coordinates(mean(), D), r"^rows must be \(value, position\), .* array of shape"),
+)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        aggregators.krum(1), centered_clipping(), aggregators.dnc(1), aggregators.sign_guard(),
+        aggregators.from_host(lambda rows: rows[0]), pre_aggregated(clipping(1.0), mean()),
+        aggregators.one_of(0, [mean(), trimmed_mean(1)]),
+    ],
+    ids=["rule", "centered_clipping", "dnc", "sign_guard", "from_host", "pre_aggregated", "one_of"],
+)  # fmt: skip
+def test_every_rule_says_so(rule):
+    with pytest.raises(ValueError, match="^aggregate must be on_coordinates.*, got a rule on arrays for Sparse rows"):
+        rule.apply(KEY, rule.init(D), located([1, 4, 8, D]))

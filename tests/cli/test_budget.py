@@ -69,6 +69,26 @@ def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
     assert "writes it when a run has ended; points of a sweep have epsilon" in " ".join(said.split())
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda rows: "", "Expecting value: line 1 column 1 (char 0)"),
+        (lambda rows: json.dumps(rows)[:-1], "Expecting ',' delimiter: line 1 column"),
+        (lambda rows: json.dumps(rows[0]), "it holds no list of objects with adversary, view, adjacent"),
+        (lambda rows: json.dumps([rows]), "it holds no list of objects with adversary"),
+        (lambda rows: json.dumps([{**rows[0], "more": 1}]), "it holds no list of objects with adversary"),
+        (lambda rows: json.dumps([*rows, {"adversary": "outsider"}]), "it holds no list of objects with adversary"),
+        (lambda rows: json.dumps([{**rows[0], "proved_epsilon": "3"}]), "it holds no list of objects with adversary"),
+    ],
+    ids=["empty", "cut", "object", "lists", "more", "less", "text"],
+)
+def test_a_broken_ledger_is_one_line(kept, tmp_path, capsys, change, said):
+    (tmp_path / "manifest.json").write_text("{}")
+    (tmp_path / LEDGER).write_text(change(json.loads((kept / LEDGER).read_text())))
+    line = refused(capsys, "ledger", tmp_path)
+    assert line.startswith(f"fedjax-priv: {tmp_path / LEDGER} is broken: {said}") and line.count("\n") == 1
+
+
 def test_noise_is_chosen_for_a_target(tmp_path, capsys):
     place = tmp_path / "kept"
     command("run", "dp_fedavg", *SMALL, "--rounds", 3, "--target-epsilon", 2, "--folder", place)

@@ -1,6 +1,7 @@
 """`fedjax-priv reproduce`: scripts run in processes, and what they leave is checked."""
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -195,6 +196,36 @@ def test_resumed_results_are_made_again_only_if_they_are_of_another_commit_or_br
     assert runs_made("--resume", commit=COMMIT + "-dirty") == 4
     pathlib.Path("results/good/fig1-quick/manifest.json").write_text('{"comm')
     assert runs_made("--resume") == 5
+
+
+WITH_VECTORS = """
+    with open('log', 'a') as log: print(*sys.argv[3:-2], file=log)
+    out.mkdir(parents=True, exist_ok=True)
+    for form in ('pdf', 'svg') if '--vectors' in sys.argv else (): (out / f'fig1.{form}').touch()
+"""
+
+
+@pytest.mark.parametrize("judge", [None, lambda config, data: outcome()])
+def test_resumed_results_get_the_vectors_that_are_missing(papers, monkeypatch, judge):
+    """Drawn from the data if the claims follow from them alone; never those of an older picture."""
+    monkeypatch.setitem(cards.experiments("good"), "fig1", Experiment("Fig. 1", "", {"quick": None}, None, judge))
+    papers("good", WITH_VECTORS)
+
+    def said(*arguments):
+        pathlib.Path("log").write_text("")
+        run(monkeypatch, "good", *arguments)
+        return pathlib.Path("log").read_text().splitlines()
+
+    made, drawn = ["--scale quick --vectors"], ["--scale quick --vectors" + (" --judge" if judge else "")]
+    assert said() == ["--scale quick"]
+    assert said("--resume", "--vectors") == drawn
+    assert said("--resume", "--vectors") == said("--resume") == []
+    assert said("--vectors") == made
+    folder = pathlib.Path("results/good/fig1-quick")
+    os.utime(folder / "fig1.png")
+    assert said("--resume", "--vectors") == drawn
+    (folder / "fig1.svg").unlink()
+    assert said("--resume", "--vectors") == drawn
 
 
 def test_results_of_an_earlier_run_are_no_success(papers, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from refusals import refused
 
-from fedjax_priv import clients, interchange, losses, metrics, models, simulate, systems
+from fedjax_priv import clients, interchange, losses, metrics, models, simulate, sweep, systems
 from fedjax_priv.base import ClientData
 from helpers import cohort_of
 
@@ -44,6 +44,24 @@ def test_it_trains():
     run = simulate(systems.fedavg(local, mesh=None), KEY, model.init(KEY), data, rounds=8, evaluate=evaluate, every=8)
     before, after = run.test_loss.values
     assert after < 0.5 * before
+
+
+def test_a_sweep_takes_its_parameters_though_they_can_be_called():
+    """Against a step of gradient descent by hand at each rate."""
+    model, x, labels = models.from_equinox(lambda key: eqx.nn.Linear(3, 4, key=key)), X[:, 0], np.arange(6) % 4
+    loss, params = losses.softmax_cross_entropy(model), model.init(KEY)
+
+    def make(rate):
+        return systems.fedavg(clients.local_sgd(loss, learning_rate=rate, batch_size=6, num_steps=1), mesh=None)
+
+    data = ClientData((x[None], labels[None]), np.array([6]))
+    result = sweep(make, {"rate": [0.1, 0.5]}, KEY, params, data, rounds=1, progress=False)
+    weight, bias = np.asarray(params.weight), np.asarray(params.bias)
+    likely = np.exp(x @ weight.T + bias)
+    error = likely / likely.sum(1, keepdims=True) - np.eye(4)[labels]
+    expected = [np.append(weight - rate * error.T @ x / 6, bias - rate * error.mean(0)) for rate in (0.1, 0.5)]
+    np.testing.assert_allclose(result.params, expected, rtol=1e-5, atol=1e-6)
+    assert result.attrs["num_params"] == 16
 
 
 class Attention(eqx.Module):

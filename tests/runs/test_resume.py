@@ -19,6 +19,7 @@ from fedjax_priv import Keep
 from fedjax_priv.runs import simulation
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.records import log_file, manifest, run_folder
+from fedjax_priv.runs.records.run_writer import RunWriter
 from helpers import targets
 
 
@@ -262,6 +263,22 @@ def test_two_processes_cannot_run_in_one_folder(half, whole):
             run(keep=Keep(half, resume=True))
         other.communicate(b"go\n")
     xr.testing.assert_identical(plain(run(keep=Keep(half, resume=True))), plain(whole))
+
+
+def test_of_two_processes_that_begin_at_once_one_runs(tmp_path, monkeypatch, whole):
+    """The other one makes the folder after this one has not found it."""
+    create, others = run_folder.create, []
+
+    def create_late(folder, asked):
+        monkeypatch.setattr(run_folder, "create", create)
+        others.append(RunWriter(Keep(folder, resume=True), asked, 1))
+        create(folder, asked)
+
+    monkeypatch.setattr(run_folder, "create", create_late)
+    with pytest.raises(OSError, match="a is in use by another run$"):
+        run(keep=Keep(tmp_path / "a", resume=True))
+    others[0].close()
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
 
 
 def test_a_broken_checkpoint_is_named(half):

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from fedjax_priv import _validate
+from fedjax_priv.aggregators.rule_parts import rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.status import keep_error
 
@@ -54,7 +55,8 @@ def from_host(function: Callable[[np.ndarray], Any]) -> Aggregator:
 
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
         del key
-        shape = jax.ShapeDtypeStruct(received.value.shape[1:], jnp.float32)
-        return jax.pure_callback(call, shape, received.value, received.count, vmap_method="sequential"), state
+        rows = rows_of(received)
+        shape = jax.ShapeDtypeStruct(rows.shape[1:], jnp.float32)
+        return jax.pure_callback(call, shape, rows, received.count, vmap_method="sequential"), state
 
     return Aggregator(lambda d: (), apply)

@@ -19,7 +19,7 @@ def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
       num_params: coordinates of the direction, d.
 
     Raises:
-      ValueError: `num_params` is not an integer >= 1.
+      ValueError: `num_params` is not an integer >= 1; or, when a round is traced, rows are an array.
 
     Examples:
       >>> position = jnp.array([[1, 3]] * 3)
@@ -33,6 +33,9 @@ def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
     _validate.integer(num_params=num_params)
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
+        if not isinstance(received.value, tuple):
+            got = _validate.made(received.value)
+            raise ValueError(f"rows must be (value, position), as layers.conspar makes them, got {got}")
         value, position = received.value
         here = position[0]
         kept = lambda a: a.shape == (num_params,)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.base.aggregator import InTwo
 from fedjax_priv.keys import named
@@ -54,7 +54,7 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         here = received.count > 0
-        return rest(key, state, *steps(key, received.value, here), here)
+        return rest(key, state, *steps(key, rows_of(received), here), here)
 
     def most_byzantine(num_rows: int) -> int:
         most = num_rows

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import gram, weighted_sum
 from fedjax_priv.aggregators.numerics.row_distances import FAR, both, distances_to_sum
-from fedjax_priv.aggregators.rule_parts import fewer_than_half
+from fedjax_priv.aggregators.rule_parts import fewer_than_half, rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.engine.row_norms import unit_scale
 
@@ -84,7 +84,7 @@ def _clipping(radius: float | Array, start: str, members: Callable[[Key, Array],
         return jnp.zeros(d) if carries else ()
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
-        rows, ok = received.value, received.count > 0
+        rows, ok = rows_of(received), received.count > 0
         origin = state if carries else jnp.zeros_like(rows[0])
         scale = unit_scale(jnp.asarray(tau, rows.dtype))
         coefficients = _coefficients(gram(rows, origin, scale), members(key, ok), tau * scale)

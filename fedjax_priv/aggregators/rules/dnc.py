@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
 from fedjax_priv.aggregators.numerics.row_distances import both, geometry
-from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, mean_of, minority, smallest
+from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, mean_of, minority, rows_of, smallest
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.engine.row_norms import largest_entries
 from fedjax_priv.keys import named
@@ -47,7 +47,7 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
         return min(most, 0) if left_out < num_byzantine else most
 
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
-        rows, ok = received.value, received.count > 0
+        rows, ok = rows_of(received), received.count > 0
         finite = ok & jnp.isfinite(largest_entries(rows))
         kept = known = jnp.ones_like(ok)
         for number in range(passes):

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.aggregators.numerics.mean_shift import largest_cluster
-from fedjax_priv.aggregators.rule_parts import checked_direction, fewer_than_half
+from fedjax_priv.aggregators.rule_parts import checked_direction, fewer_than_half, rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.engine.row_norms import norms
 
@@ -44,7 +44,7 @@ def sign_guard(fraction: float = 0.1) -> Aggregator:
     _validate.fraction(above_zero=True, fraction=fraction)
 
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
-        rows, ok = received.value, received.count > 0
+        rows, ok = rows_of(received), received.count > 0
         length = jnp.where(ok, norms(rows), jnp.inf)
         length = jnp.where(jnp.isnan(length), jnp.inf, length)
         middle = _median(length, ok)

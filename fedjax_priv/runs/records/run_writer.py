@@ -58,13 +58,14 @@ class RunWriter:
             raise
 
     def _open(self, resume: bool, asked: Mapping[str, Any]) -> tuple[dict[str, Any], Position]:
-        if resume and (self.folder / run_folder.MANIFEST).exists():
-            before = run_folder.read_manifest(self.folder)
-            facts.check_same(self.folder, lasting(before), lasting(asked))
-        else:
-            self._made = not self.folder.exists()
+        self._made = not self.folder.exists()
+        try:
             run_folder.create(self.folder, asked)
             self._new = True
+        except FileExistsError:  # as for the later of two processes that begin at once
+            if not (resume and (self.folder / run_folder.MANIFEST).exists()):
+                raise
+            facts.check_same(self.folder, lasting(run_folder.read_manifest(self.folder)), lasting(asked))
         inside = self.folder / run_folder.CHECKPOINT
         if not (self.folder / run_folder.RESULT).exists():
             inside.mkdir(exist_ok=True)
