@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import PyTree
@@ -39,7 +40,8 @@ def samples_of(local: Local, who: Cohort, data: ClientData, mesh: Mesh | None, *
         return Samples(rows_of(who, data), (), PartitionSpec())
     row = jnp.arange(n) if in_order else who.client
     by_client = ClientData(Rows((), row % (n // devices) if spread else row), rows_of(who, data.count))
-    return Samples(by_client, data.examples, PartitionSpec(CLIENTS) if spread else PartitionSpec())
+    among = jax.tree.map(jnp.asarray, data.examples)  # a traced number cannot index NumPy's
+    return Samples(by_client, among, PartitionSpec(CLIENTS) if spread else PartitionSpec())
 
 
 def of_block(by_client: ClientData, shared: PyTree) -> ClientData:

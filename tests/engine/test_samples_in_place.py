@@ -154,6 +154,12 @@ def test_one_step_of_all_clients_copies_none_either():
     assert bytes_held(local, n=20) < 10 < 20 < bytes_held(copied(local), n=20)
 
 
+def test_samples_may_be_numpy_arrays_that_a_round_closes_over():
+    data, system = jax.tree.map(np.asarray, DATA), engine(local=sgd(), block=3)
+    given = jax.jit(system.step)(KEY, system.init(KEY, WEIGHTS, DATA), DATA)
+    assert same_bits(given, jax.jit(lambda: system.step(KEY, system.init(KEY, WEIGHTS, data), data))())
+
+
 def test_training_that_does_not_say_so_gets_arrays_of_its_block():
     seen = []
 
