@@ -31,17 +31,11 @@ def on_first(work: Callable[[], T]) -> T:
     """Call `work` on the first process and return its result on all, which call this at the same place.
 
     Raises:
-      Exception: what `work` raised, on every process.
+      Exception: what `work` raised, on every process; a RuntimeError that names it where it cannot be pickled.
     """
     if jax.process_count() == 1:
         return work()
-    value, error = None, None
-    if is_first():
-        try:
-            value = work()
-        except Exception as raised:
-            error = raised
-    value, error = _from_first((value, error))
+    value, error = pickle.loads(_from_first(_outcome(work) if is_first() else b""))
     if error is not None:
         raise error
     return value
@@ -112,9 +106,21 @@ def _whole(array: Any) -> np.ndarray:
     return np.asarray(array if there else multihost_utils.process_allgather(array, tiled=True))
 
 
-def _from_first(value: Any) -> Any:
-    """The value of the first process; it is pickled, since the others do not know its shapes."""
-    content = np.frombuffer(pickle.dumps(value), np.uint8) if is_first() else np.zeros(0, np.uint8)
-    size = int(multihost_utils.broadcast_one_to_all(np.array(content.size, np.int32)))
-    content = content if is_first() else np.zeros(size, np.uint8)
-    return pickle.loads(np.asarray(multihost_utils.broadcast_one_to_all(content)).tobytes())
+def _outcome(work: Callable[[], Any]) -> bytes:
+    """The pickled `(value, error)`, since others do not know shapes; it must not raise, as they wait for it."""
+    try:
+        return pickle.dumps((work(), None))
+    except Exception as error:
+        try:
+            content = pickle.dumps((None, error))
+            pickle.loads(content)
+        except Exception:
+            return pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
+        return content
+
+
+def _from_first(content: bytes) -> bytes:
+    """The content that the first process has; its size goes ahead in two words, as JAX has no int64."""
+    high, low = multihost_utils.broadcast_one_to_all(np.array(divmod(len(content), 2**32), np.uint32))
+    own = np.frombuffer(content, np.uint8) if is_first() else np.zeros(int(high) * 2**32 + int(low), np.uint8)
+    return np.asarray(multihost_utils.broadcast_one_to_all(own)).tobytes()

@@ -33,8 +33,9 @@ def planned_levels(
 
     `q_t = c_t^2` minimises `sum_s w_s / q_s` over this round and those to come, under `sum q_s <= B`,
     `sum_s e_sk q_s <= E_k` and `q_s <= Q_s`. This round's gains are known, later ones are taken for their means.
-    `within_budget` guards B. Without caps the squared levels of a channel that does not change are those of
-    `theory.wireless.allocate_energy`. The model is Liu and Simeone's ("Privacy for free", 2021), who know all gains.
+    `within_budget` guards B. A round in which nobody can send takes nothing of what is left. Without caps the squared
+    levels of a channel that does not change are those of `theory.wireless.allocate_energy`. The model is Liu and
+    Simeone's ("Privacy for free", 2021), who know all gains.
 
     Args:
       weights: w_t > 0, `[T]`, what noise of a round counts, as of `theory.wireless.contraction_weights`. Nobody sends
@@ -76,7 +77,7 @@ def planned_levels(
         cap = jnp.inf if at_most is None else jnp.square(level_of(at_most, round, gain))
         caps = jnp.asarray(cap, jnp.float32), jnp.asarray(expected_cap, jnp.float32)
         q = _first(here, ahead, *caps, used, jnp.append(1.0, later), left)
-        return jnp.sqrt(q), jnp.maximum(left - used * q, 0)
+        return jnp.sqrt(q), jnp.where(q > 0, jnp.maximum(left - used * q, 0), left)  # NaN, or 0 * inf: takes nothing
 
     return within_budget(Levels(lambda: jnp.append(usable, fuel), apply), budget)
 

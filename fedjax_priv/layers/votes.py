@@ -29,23 +29,26 @@ def sign() -> Layer:
       [[ 1. -1.]]
     """
 
-    def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-        del key, cohort
-        return jnp.where(x >= 0, 1.0, -1.0)
-
     def decode(received: Received) -> Received:
         return received._replace(value=jnp.sign(received.value))
 
-    return stateless(encode, decode, sent=lambda x, y: Sent(status=range_status(x, jnp.inf)))
+    return stateless(_signs, decode, sent=lambda x, y: Sent(status=range_status(x, jnp.inf)))
 
 
 def plain_signs() -> Layer:
     """Signs in the clear, +1 or -1, one bit each. The server sees every vote.
 
+    A bit carries no more than a sign: of other numbers the sign is sent, +1 of 0 and -1 of NaN.
+
     Examples:
       >>> send = stack(sign=sign(), send=plain_signs())
     """
-    return stateless(sent=lambda x, y: Sent(jnp.uint32(x.shape[1])), combine=fixed_point_sum())
+    return stateless(_signs, sent=lambda x, y: Sent(jnp.uint32(x.shape[1])), combine=fixed_point_sum())
+
+
+def _signs(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
+    del key, cohort
+    return jnp.where(x >= 0, 1.0, -1.0)
 
 
 def invert_gains(level: float | Array = 1.0, *, byzantine_power: float | Array | None = None) -> Layer:

@@ -20,6 +20,9 @@ class SimulationError(RuntimeError):
         super().__init__(message)
         self.dataset = dataset
 
+    def __reduce__(self) -> tuple:
+        return type(self), (*self.args, self.dataset)
+
 
 def run_to_the_end(
     work: Callable[[Hooks], None],

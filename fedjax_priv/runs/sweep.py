@@ -61,10 +61,11 @@ def sweep(
       evaluate: as of `simulate`.
       every: rounds of a chunk.
       static: numeric axes that change shapes or control flow.
-      at_once: runs in a wave. If not given, as many as `memory` holds.
+      at_once: runs in a wave at most; where runs are divided, a multiple of the devices, so at least one on each. If
+        not given, as many as `memory` holds.
       memory: bytes on each device that a wave may take; half of what is free if not given.
       over: what is divided among the devices: "runs" (each device has whole runs) or the "clients" of all runs.
-        "auto" divides runs if there are as many as devices.
+        "auto" divides runs if there are as many as devices, and as many may run at once.
       keep: folder to write the sweep to, from which it can be resumed, in the middle of a wave as well.
       log: as of `simulate`, for each run of a wave, with the names of its point.
       progress: show a bar on standard error if that is a terminal.

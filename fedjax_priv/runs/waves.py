@@ -185,8 +185,8 @@ class Waves:
 
     def _layout(self, shared: SharedProgram, points: Sequence[Point], data: ClientData) -> Layout:
         """Runs over devices if there are enough of them; otherwise the clients of all runs."""
-        devices = jax.devices()
-        if self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= len(points)):
+        devices, most = jax.devices(), min(self.at_once or len(points), len(points))
+        if self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= most):
             return layout.runs_over_devices(devices)
         mesh = self._algorithm(shared, points[0]).mesh or clients_mesh([*jnp.zeros(()).devices()])
         return layout.clients_over_devices(mesh, len(data.count))
@@ -209,7 +209,7 @@ class Waves:
         devices = len(where.devices) if where.by_runs else 1
         budget = self.memory or FRACTION_OF_FREE_MEMORY * free_bytes(where.devices)
         most = len(max(shared.by_data.values(), key=len))
-        size = _even(most, min(self.at_once or most, most), devices)
+        size = _even(most, self.at_once or most + devices, devices)
         while True:
             lowered = self._lower(shared, self._inputs(points, size, data, where), where)
             compiled = self._compile(lowered)
@@ -259,6 +259,6 @@ def _is_init(params: PyTree | Callable[[Key], PyTree]) -> bool:
 
 
 def _even(most: int, size: int, devices: int) -> int:
-    """A wave size of about `size`, a multiple of the devices, that splits `most` runs evenly."""
-    parts = math.ceil(most / max(size, devices))
+    """A multiple of the devices that splits `most` runs evenly: up to `size`, but at least a run on each device."""
+    parts = math.ceil(most / max(size // devices * devices, devices))
     return devices * math.ceil(most / (parts * devices))

@@ -1,11 +1,14 @@
 """Real processes on the loopback address share one run."""
 
+import inspect
 import json
+import mmap
 import signal
 import socket
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -75,6 +78,70 @@ def test_a_signal_to_one_process_stops_both_and_one_goes_on(tmp_path, one):
     start(folder, "--resume", devices=2).ended()
     xr.testing.assert_identical(plain(folder), one)
     assert [record["round"] for record in log_file.read(folder)] == [*range(0, ROUNDS + 1, 2)]
+
+
+class Unpicklable(ValueError):
+    """Pickled it is; but it cannot be made again of its message alone."""
+
+    def __init__(self, folder, reason):
+        super().__init__(f"{folder}: {reason}")
+
+
+def fails():
+    raise Unpicklable("a", "disk full")
+
+
+@pytest.fixture
+def network(monkeypatch):
+    """Two processes, played one after the other: the second hears what the first said; sizes as JAX keeps them."""
+    said, me = [], []
+
+    def broadcast(value):
+        if me[-1] == 0:
+            said.append(np.asarray(jnp.asarray(value)))
+            return said[-1]
+        expected = said.pop(0)
+        assert value.shape == expected.shape and value.dtype == expected.dtype
+        return expected
+
+    monkeypatch.setattr(jax, "process_count", lambda: 2)
+    monkeypatch.setattr(jax, "process_index", lambda: me[-1])
+    monkeypatch.setattr(processes.multihost_utils, "broadcast_one_to_all", broadcast)
+    return me.append
+
+
+@pytest.mark.parametrize(
+    ("work", "error"),
+    [(fails, "^Unpicklable: a: disk full$"), (lambda: lambda: 0, "pickle"), (lambda: 1 / 0, "division by zero")],
+)
+def test_errors_of_the_first_process_arrive_even_if_they_or_values_cannot_be_pickled(network, work, error):
+    for process, todo in enumerate((work, pytest.fail)):
+        network(process)
+        with pytest.raises(Exception, match=error) as caught:
+            processes.on_first(todo)
+        assert (work is not fails) == (type(caught.value) is not RuntimeError)
+
+
+def test_values_of_the_first_process_arrive(network):
+    for process, todo in enumerate((lambda: {"rounds": [1, 2]}, pytest.fail)):
+        network(process)
+        assert processes.on_first(todo) == {"rounds": [1, 2]}
+
+
+@pytest.mark.parametrize("size", [2**31 + 5, 2**32 + 7])
+def test_sizes_of_2_gib_and_more_are_sent(monkeypatch, size):
+    """No such content is made: pages of zeros that nobody reads take no memory."""
+    said = []
+
+    def broadcast(value):
+        said.append(value)
+        return np.asarray(jnp.asarray(said[0])) if value.size == 2 else np.zeros(3, np.uint8)
+
+    monkeypatch.setattr(processes.multihost_utils, "broadcast_one_to_all", broadcast)
+    for first, own in ((True, mmap.mmap(-1, size)), (False, b"")):
+        monkeypatch.setattr(processes, "is_first", lambda first=first: first)
+        assert inspect.unwrap(processes._from_first)(own) == bytes(3)
+        assert said[-1].shape == (size,) and said[-1].dtype == np.uint8
 
 
 def test_rows_of_a_process():

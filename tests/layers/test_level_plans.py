@@ -189,6 +189,22 @@ def test_levels_that_are_none_cost_their_round_and_nothing_of_the_budget():
     assert (np.asarray(levels_of(silent, np.ones((3, 1)))) > 0).tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("energy", [None, 2.0, np.full(3, 2.0)], ids=["none", "the weakest", "each"])
+def test_a_round_of_no_level_takes_nothing_from_a_plan(energy):
+    """Four alike rounds, of which the second has no level: a quarter of what binds, nothing, two halves of the rest."""
+    limit = {} if energy is None else {"energy": energy, "expected_inverse": 1.0}
+
+    def found(cap, gain):
+        at_most = lambda round, gain: jnp.where(round == 1, cap, 9.0)
+        levels = planned_levels(np.ones(4), 4.0, max_norm=1.0, at_most=at_most, **limit)
+        return levels_of(levels, jnp.ones((4, 3)).at[1, 0].set(gain))
+
+    bad = [(0.0, 1.0), (jnp.nan, 1.0), (jnp.inf, 1.0)] + ([] if energy is None else [(9.0, 0.0), (9.0, jnp.nan)])
+    expected = (4 if energy is None else 2) * np.array([1 / 4, 0, 3 / 8, 3 / 8])
+    for squared in squares(jax.jit(jax.vmap(found))(*jnp.array(bad).T)):
+        np.testing.assert_allclose(squared, expected, rtol=1e-3)
+
+
 test_bad_arguments = refuses(
     lambda how: planned_levels(**{"weights": WEIGHTS, "budget": 1.0, "max_norm": 1.0, **how}),
     ({"weights": np.array([1.0, 0.0])}, "weights must be a finite number > 0, got 0.0"),

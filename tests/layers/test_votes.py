@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_priv.attacks import on_updates
 from fedjax_priv.channels import unknown_phases
-from fedjax_priv.layers import invert_gains, sign
+from fedjax_priv.layers import invert_gains, plain_signs, sign, stack
+from fedjax_priv.testing import run_layer
 from helpers import cohort_of
 
 KEY = jax.random.key(0)
@@ -14,6 +16,18 @@ KEY = jax.random.key(0)
 def test_zero_votes_up():
     y, *_ = sign().encode(KEY, (), (), jnp.array([[0.0, -0.0, -1.0]]), cohort_of(1))
     assert y.tolist() == [[1, 1, -1]]
+
+
+def test_whatever_stands_above_a_vote_in_the_clear_it_is_one_vote():
+    """One of five, below the signs: it can break a tie of the others, and no more."""
+    wish = jnp.array([1e6, -1e6, jnp.nan, jnp.inf, -jnp.inf, 0.0])
+    attack = on_updates(lambda key, x, honest, byzantine: jnp.broadcast_to(wish, x.shape))
+    send = stack(sign=sign(), attack=attack, send=plain_signs())
+    who = cohort_of(5)._replace(byzantine=jnp.arange(5) == 0)
+    votes_of = lambda up: jnp.broadcast_to(jnp.where(jnp.arange(5) <= up, 1.0, -1.0)[:, None], (5, 6))
+    run = jax.jit(lambda x: run_layer(send, KEY, x, who, jnp.ones(5, bool))["received"].value)
+    for up, expected in ((4, 1.0), (1, -1.0), (2, np.array([1, -1, -1, 1, -1, 1]))):
+        np.testing.assert_array_equal(run(votes_of(up))[0], np.broadcast_to(expected, 6))
 
 
 def test_a_byzantine_client_puts_all_its_power_into_its_signs():

@@ -1,4 +1,5 @@
 import contextlib
+import copy
 import io
 import pickle
 
@@ -194,6 +195,13 @@ def test_an_error_keeps_the_chunks(monkeypatch, whole):
         run(every=2)
     assert isinstance(caught.value.__cause__, RuntimeError) and caught.value.dataset.sizes["round"] == 2
     same_prefix(caught.value.dataset, whole)
+
+
+def test_such_an_error_comes_back_whole_from_another_process():
+    error = SimulationError("after 1 of 7 rounds: disk full", xr.Dataset({"loss": ("round", [0.5])}))
+    for got in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(got) is SimulationError and str(got) == str(error)
+        xr.testing.assert_identical(got.dataset, error.dataset)
 
 
 def test_no_evaluation():

@@ -1,5 +1,6 @@
 import contextlib
 import inspect
+import itertools
 import json
 import os
 import signal
@@ -140,6 +141,19 @@ def test_the_number_of_a_round_is_one_for_all_runs(over):
 
 def test_waves_are_even():
     assert _even(64, 64, 2) == 64 and _even(10, 8, 1) == 5 and _even(10, 8, 4) == 8 and _even(3, 1, 8) == 8
+
+
+def test_waves_are_no_larger_than_asked_and_as_few_as_then_possible():
+    """Against all multiples of the devices up to that size; a device has at least one run."""
+    for most, size, devices in itertools.product(range(1, 13), range(1, 20), range(1, 5)):
+        allowed = range(devices, max(size, devices) + 1, devices)
+        fewest = min(-(-most // wave) for wave in allowed)
+        assert _even(most, size, devices) == min(wave for wave in allowed if -(-most // wave) == fewest)
+
+
+def test_fewer_runs_than_devices_are_side_by_side_where_no_more_are_asked_for():
+    rates = {"rate": [*np.linspace(0.1, 0.9, jax.device_count())]}
+    assert run(rates, make=pulling, rounds=2, at_once=2).attrs["waves"] == jax.device_count() / 2
 
 
 def test_samples_can_depend_on_axes_and_those_of_other_shapes_are_other_programs(tmp_path):

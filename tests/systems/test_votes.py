@@ -163,5 +163,10 @@ test_bad_arguments = refused(
     ({"byzantine_power": 0.0}, "byzantine_power must be a finite number > 0"),
     ({"noise_variance": 0.1}, "clip must be given with noise_variance"),
     ({"attack": sign_flip()}, "num_byzantine must be at least 1 with attack"),
+    (
+        {"attack": sign_flip(), "num_byzantine": np.zeros(3, bool)},
+        "num_byzantine must be at least 1 with attack, got 0",
+    ),
+    ({"attack": sign_flip(), "num_byzantine": -1}, "num_byzantine must be an integer >= 0, got -1"),
     by=lambda how: over_the_air_vote(towards_target(), **how),
 )

@@ -81,8 +81,12 @@ def total(x, weight):
     return x.sum(0)
 
 
+def total_of_signs(x, weight):
+    return np.where(x >= 0, 1, -1).sum(0)
+
+
 def majority(x, weight):
-    return np.sign(np.where(x >= 0, 1, -1).sum(0))
+    return np.sign(total_of_signs(x, weight))
 
 
 def located(sent):
@@ -294,7 +298,7 @@ LAYERS = {
     "uniform_levels": Case(uniform_levels(12, limit=4.0), total, error=2.0**-8, wire=lambda upload: 12 * D),
     "coded": Case(coded(qsgd(2**12)), total, error=9 / 2**12, wire=lambda upload: 32 + 14 * D),
     "sign": Case(stack(it=sign(), send=plain_signs()), majority, wire=lambda upload: D),
-    "plain_signs": Case(plain_signs(), total, wire=lambda upload: D),
+    "plain_signs": Case(plain_signs(), total_of_signs, wire=lambda upload: D),
     "invert_gains": Case(
         stack(it=invert_gains(2.0), send=waveform()), lambda x, w: 2 * total(x, w),
         wire=lambda upload: np.zeros(len(upload)),

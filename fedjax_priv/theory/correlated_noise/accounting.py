@@ -81,10 +81,11 @@ def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
     Args:
       one: sigma of the seeds, rate q of a coin, and capacity, with the number of clients of a group as its population.
       column: the first of C, with at most b bands.
-      schedule: of a client; b is the number of groups.
+      schedule: of a client; b is the number of groups. How often a client takes part is up to its coins: no
+        `participations`.
 
     Raises:
-      ValueError: C has more than b bands, or sampling is not "poisson".
+      ValueError: C has more than b bands, sampling is not "poisson", or `schedule` limits participations.
 
     Examples:
       >>> from fedjax_priv.theory import sampled_gaussian
@@ -94,6 +95,8 @@ def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
       0.8
     """
     n, b, k = checked(schedule)
+    if schedule.participations is not None:
+        _validate.fail("participations", schedule.participations, "None: coins decide how often a client takes part")
     c = padded(column, n)
     if (bands := int(np.flatnonzero(c)[-1]) + 1) > b:
         _validate.fail("column", f"{bands} bands", f"at most separation = {b} numbers")
