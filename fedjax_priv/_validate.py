@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.core import Tracer
 
 LEAST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
@@ -51,15 +52,20 @@ def is_same(value: Any, choice: Any) -> bool:
     return _is_choice(_plain(value), choice)
 
 
-def integer(at_least: int = 1, **values: Any) -> None:
-    """Integers >= `at_least`. They must be static, so a traced value fails."""
+def integer(at_least: int = 1, **values: Any) -> int:
+    """Integers >= `at_least`, Python's or NumPy's; returns the last one as Python's.
+
+    They must be static, so a traced value fails, and so does an array of one integer, which cannot be hashed.
+    """
+    number = at_least
     for name, value in values.items():
         try:
-            fits = not _is_bool(value) and operator.index(value) >= at_least
-        except TypeError:  # jax.errors.ConcretizationTypeError is one too
-            fits = False
-        if not fits:
+            number = at_least - 1 if _is_bool(value) or isinstance(value, np.ndarray | Array) else operator.index(value)
+        except TypeError:
+            number = at_least - 1
+        if number < at_least:
             _fail(name, value, f"an integer >= {at_least}")
+    return number
 
 
 def seed(**values: Any) -> None:

@@ -116,6 +116,18 @@ def test_a_truth_value_is_no_integer(value):
         _validate.integer(size=value)
 
 
+@pytest.mark.parametrize("value", [np.array(2), jnp.int32(2)], ids=("NumPy", "JAX"))
+def test_an_array_of_one_integer_is_none(value):
+    """It cannot be hashed, and a comparison with it may be traced."""
+    for check in (_validate.integer, _validate.seed):
+        with pytest.raises(ValueError, match=r"^size must be an integer >= [01], got [aA]rray\(2"):
+            check(size=value)
+
+
+def test_the_last_integer_is_returned_as_pythons():
+    assert type(_validate.integer(a=1, b=np.uint8(200))) is int and _validate.integer(a=1, b=np.uint8(200)) * 2 == 400
+
+
 @pytest.mark.parametrize("value", [1e-46, 1e-60, 1e39, np.float64(1e-39)])
 @pytest.mark.parametrize("check", [_validate.positive, _validate.non_negative, _validate.finite])
 def test_what_float32_holds_as_0_or_infinity_is_refused(check, value):
