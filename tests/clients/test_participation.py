@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from fedjax_priv.clients import bernoulli, everyone, sample, scheduled
+from fedjax_priv.clients import bernoulli, everyone, independent, sample, scheduled
 from fedjax_priv.clients.cohort_rows import is_byzantine
 from fedjax_priv.theory.byzantine_cohorts import probability_of_more
 from helpers import p_value_of_subsets, refuses, same_bits
@@ -158,6 +158,7 @@ test_bad_arguments = refuses(
     (lambda: sample(0), "size must be an integer >= 1"),
     (lambda: drawn(sample(13)), r"size \(cohort_size of a system\) must be at most the number of clients, 12, got 13"),
     (lambda: bernoulli(np.array([0.2, -0.1])), "participation must be a number in"),
+    (lambda: inspect.unwrap(independent)(max, 0.5), "fading must be a Fading, such as channels.rayleigh.., got float"),
     (lambda: everyone(0), "num_groups must be an integer >= 1"),
     (lambda: everyone(num_byzantine=np.zeros(12)), "num_byzantine must be an integer >= 0 or a bool mask of all clie"),
     (lambda: drawn(sample(5, num_byzantine=SPREAD[:11])), "num_byzantine must be a mask of all 12 clients, got 11"),
