@@ -84,11 +84,14 @@ def known(**values: Any) -> None:
 
 
 def _held(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
-    """As `_numbers`; float32 must hold them, too: as neither 0 nor infinity, unless they are."""
+    """As `_numbers`; float32 must hold them, too: as neither 0 nor infinity, unless they are.
+
+    An integer that int32 does not hold is returned as a float, since JAX takes it for an int32.
+    """
     last = _numbers(values, fits, allowed)
     held = lambda x: x == 0 or LEAST <= abs(x) <= LARGEST
     _numbers(values, held, f"a number that float32 holds, of magnitude {LEAST:.2g} to {LARGEST:.2g}")
-    return last
+    return float(last) if isinstance(last, int | np.integer) and abs(int(last)) >= 2**31 else last
 
 
 def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
