@@ -12,6 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from jax.core import Tracer
 
 LEAST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
@@ -51,15 +52,20 @@ def is_same(value: Any, choice: Any) -> bool:
     return _is_choice(_plain(value), choice)
 
 
-def integer(at_least: int = 1, **values: Any) -> None:
-    """Integers >= `at_least`. They must be static, so a traced value fails."""
+def integer(at_least: int = 1, **values: Any) -> int:
+    """Integers >= `at_least`, Python's or NumPy's; returns the last one as Python's.
+
+    They must be static, so a traced value fails, and so does an array of one integer, which cannot be hashed.
+    """
+    number = at_least
     for name, value in values.items():
         try:
-            fits = not _is_bool(value) and operator.index(value) >= at_least
-        except TypeError:  # jax.errors.ConcretizationTypeError is one too
-            fits = False
-        if not fits:
+            number = at_least - 1 if _is_bool(value) or isinstance(value, np.ndarray | Array) else operator.index(value)
+        except TypeError:
+            number = at_least - 1
+        if number < at_least:
             _fail(name, value, f"an integer >= {at_least}")
+    return number
 
 
 def seed(**values: Any) -> None:
@@ -78,11 +84,14 @@ def known(**values: Any) -> None:
 
 
 def _held(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:
-    """As `_numbers`; float32 must hold them, too: as neither 0 nor infinity, unless they are."""
+    """As `_numbers`; float32 must hold them, too: as neither 0 nor infinity, unless they are.
+
+    An integer that int32 does not hold is returned as a float, since JAX takes it for an int32.
+    """
     last = _numbers(values, fits, allowed)
     held = lambda x: x == 0 or LEAST <= abs(x) <= LARGEST
     _numbers(values, held, f"a number that float32 holds, of magnitude {LEAST:.2g} to {LARGEST:.2g}")
-    return last
+    return float(last) if isinstance(last, int | np.integer) and abs(int(last)) >= 2**31 else last
 
 
 def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> Any:

@@ -116,6 +116,18 @@ def test_a_truth_value_is_no_integer(value):
         _validate.integer(size=value)
 
 
+@pytest.mark.parametrize("value", [np.array(2), jnp.int32(2)], ids=("NumPy", "JAX"))
+def test_an_array_of_one_integer_is_none(value):
+    """It cannot be hashed, and a comparison with it may be traced."""
+    for check in (_validate.integer, _validate.seed):
+        with pytest.raises(ValueError, match=r"^size must be an integer >= [01], got [aA]rray\(2"):
+            check(size=value)
+
+
+def test_the_last_integer_is_returned_as_pythons():
+    assert type(_validate.integer(a=1, b=np.uint8(200))) is int and _validate.integer(a=1, b=np.uint8(200)) * 2 == 400
+
+
 @pytest.mark.parametrize("value", [1e-46, 1e-60, 1e39, np.float64(1e-39)])
 @pytest.mark.parametrize("check", [_validate.positive, _validate.non_negative, _validate.finite])
 def test_what_float32_holds_as_0_or_infinity_is_refused(check, value):
@@ -130,6 +142,14 @@ def test_what_float32_holds_as_0_or_infinity_is_refused(check, value):
 def test_an_integer_that_no_float_holds_is_refused():
     with pytest.raises(ValueError, match="^rate must be a finite number > 0, got 1000"):
         _validate.positive(rate=10**400)
+
+
+def test_an_integer_that_int32_does_not_hold_is_taken_as_a_float():
+    """JAX refuses Python's, and cuts NumPy's."""
+    for check in (_validate.positive, _validate.non_negative, _validate.at_least_one):
+        for value in (3 * 10**9, np.int64(3 * 10**9)):
+            assert jnp.sqrt(check(rate=value)) == np.sqrt(np.float32(3e9))
+        assert type(check(rate=3)) is int
 
 
 def test_what_is_no_number_of_a_program_may_be_tinier():

@@ -89,6 +89,7 @@ def plant_backdoor(
     """
     _validate.integer(at_least=0, target=target)
     _validate.fraction(above_zero=True, fraction=fraction)
+    _validate.takes("images", trigger=trigger)
     x, y = labelled(data)
     if np.ndim(x) != 5 or np.shape(x)[:2] != np.shape(y):
         raise ValueError(

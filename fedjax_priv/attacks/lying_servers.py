@@ -87,7 +87,9 @@ def _honest(num_clients: int, threshold: int, target: int, colluding: Sequence[i
       ValueError: as `split_lists`.
     """
     _validate.integer(at_least=2, num_clients=num_clients)
-    _validate.integer(at_least=0, target=target)
+    _validate.integer(at_least=0, threshold=threshold, target=target)
+    if not isinstance(colluding, Sequence | np.ndarray):
+        raise ValueError(f"colluding must be a sequence of clients, such as (2, 3), got {colluding!r}")
     for client in colluding:
         _validate.integer(at_least=0, colluding=client)
     everyone, n, named = range(num_clients), num_clients, [target, *colluding]

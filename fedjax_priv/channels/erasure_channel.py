@@ -27,7 +27,7 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
     leave = _validate.fraction(below_one=True, leave=leave)
 
     def stays(key: Key, rate: float | Array, cohort: Cohort) -> bool | Array:
-        if isinstance(rate, float | int) and rate == 0:
+        if _validate.is_known_as(0, rate):
             return True
         return per_client(lambda k: jax.random.bernoulli(k, 1 - rate), key, cohort.client)
 

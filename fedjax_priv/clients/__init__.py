@@ -4,7 +4,6 @@
 - `schedulers`: few clients a round, by turns or by the gains of their links.
 - `antenna_draws`: all clients, heard by several antennas.
 - `level_draws`: draws that carry the levels at which users are received over the air.
-- `asynchronous_draws`: cohorts of the updates that arrive next; `job_times`: when they do.
 - `asynchronous_draws`, `capped_draws`: cohorts of the updates that arrive next; `job_times`: when they do;
   `staleness_factors`: what the server multiplies them by in a secure sum.
 - `cohort_rows`: what draws have in common.

@@ -49,7 +49,7 @@ def batch_gradient(loss: Loss, batch_size: int, sample_clip: Any) -> Callable[..
 def with_noise(gradient_noise: Any) -> Callable[[Array, Array, PyTree], PyTree]:
     """`(keys [b], time, gradients) -> gradients` plus noise, independent for each client and step."""
     deviation = _validate.non_negative(gradient_noise=gradient_noise)
-    if isinstance(gradient_noise, int | float) and gradient_noise == 0:
+    if _validate.is_known_as(0, gradient_noise):
         return lambda keys, time, grads: grads
 
     def add(key: Array, time: Array, grads: PyTree) -> PyTree:

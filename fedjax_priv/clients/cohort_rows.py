@@ -74,10 +74,10 @@ def is_byzantine(num_byzantine: Byzantine, client: Int[Array, " k"], population:
     Raises:
       ValueError: a mask of another population.
     """
-    if isinstance(num_byzantine, int):
+    if np.ndim(num_byzantine) == 0:
         return client < num_byzantine
-    if len(num_byzantine) != population:
-        raise ValueError(f"num_byzantine must be a mask of all {population} clients, got {len(num_byzantine)}")
+    if (size := np.size(num_byzantine)) != population:
+        raise ValueError(f"num_byzantine must be a mask of all {population} clients, got {size}")
     return jnp.asarray(num_byzantine)[client]
 
 

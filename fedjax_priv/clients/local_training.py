@@ -203,7 +203,7 @@ def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[P
 
 def _is_zero(number: Any) -> bool:
     """Whether a number is known to be 0; a traced one is not."""
-    return isinstance(number, int | float) and bool(number == 0)
+    return _validate.is_known_as(0, number)
 
 
 def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:

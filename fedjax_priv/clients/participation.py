@@ -139,6 +139,7 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
       >>> draw = independent(lambda round, gain: jnp.where(round < 10, 0.5, 0.1))
     """
     fading = constant() if fading is None else fading
+    _validate.part(Fading, "channels.rayleigh()", fading=fading)
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who = cohort_of(jnp.arange(count.size), round, count)

@@ -98,7 +98,7 @@ def capacity_of(capacity: int | None, num_clients: int, rate: float | Array) -> 
 
     if capacity is None:
         return min(num_clients, max(1, int(binom.isf(NEVER, num_clients, rate))))
-    _validate.integer(capacity=capacity)
+    capacity = _validate.integer(capacity=capacity)
     expected = float(rate) * num_clients
     if not expected <= capacity <= num_clients:
         raise ValueError(

@@ -109,6 +109,7 @@ def _scheduled(
     """`choose(round, gain, average) -> (client [r], average)`, in any order; the state has that of the gains too."""
     _validate.integer(size=size)
     gains = constant() if fading is None else fading
+    _validate.part(Fading, "channels.rayleigh()", fading=gains)
 
     def init(key: Key, n: int) -> tuple[PyTree, PyTree]:
         for name, value in of_clients.items():

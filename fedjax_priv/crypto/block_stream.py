@@ -43,11 +43,9 @@ class BlockStream(NamedTuple):
         rows = self.rows if alone and count >= MANY else 1
         return rows, -(-count // (self.lanes * rows))
 
-    def blocks(
-        self, number: Array, seed: Seed | tuple[Array, ...], purpose: str, round: Round, part: Round = 0
-    ) -> tuple[Array, ...]:
+    def blocks(self, number: Array, seed: Seed | tuple[Array, ...], purpose: str, round: Round) -> tuple[Array, ...]:
         """The words of each block of a stream: `number` and the words of `seed` have shapes that broadcast."""
-        return self._blocks(self.cipher, number, seed, purpose, round, part)
+        return self._blocks(self.cipher, number, seed, purpose, round, 0)
 
     def _blocks(
         self, cipher: Callable, number: Array, seed: Seed | tuple[Array, ...], purpose: str, round: Round, part: Round

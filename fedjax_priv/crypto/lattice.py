@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Int, Int32, UInt32
 
+from fedjax_priv import _validate
 from fedjax_priv.crypto import field, matrix
 from fedjax_priv.crypto.prg import Prg, expand, philox
 
@@ -19,6 +20,13 @@ BAND = 1024
 """Rows of A that are held at once."""
 MOST_COINS = 32
 """Coins of each sign in an error: bits of a word."""
+
+
+def check_coins(coins: int) -> None:
+    """Raises ValueError unless it is an integer from 0 to `MOST_COINS`."""
+    _validate.integer(at_least=0, coins=coins)
+    if coins > MOST_COINS:
+        raise ValueError(f"coins must be at most the bits of a word = {MOST_COINS}, got {coins}")
 
 
 def noiseless(secrets: UInt32[Array, "b k"], round: Array, d: int, prg: Prg = philox) -> UInt32[Array, "b d"]:

@@ -36,7 +36,6 @@ FIELD = Modulus(int(field.Q), 32, np.uint32(4), field.add, field.neg, field.sum,
 """F_q."""
 
 
-@functools.lru_cache(maxsize=32)
 def ring(bits: int) -> Modulus:
     """The integers modulo 2**bits.
 
@@ -49,9 +48,14 @@ def ring(bits: int) -> Modulus:
     Raises:
       ValueError: `bits` is no integer from 2 to 32.
     """
-    _validate.integer(at_least=2, bits=bits)
+    bits = _validate.integer(at_least=2, bits=bits)
     if bits > 32:
         raise ValueError(f"bits must be at most 32, the length of a word, got {bits}")
+    return _ring(bits)
+
+
+@functools.lru_cache(maxsize=32)
+def _ring(bits: int) -> Modulus:
     low = np.uint32(2**bits - 1)
     return Modulus(
         2**bits, bits, np.uint32(2**32 - 1),

@@ -102,7 +102,7 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
         cuts = _dirichlet_cuts(rng, concentration, num_clients, len(members))
         for pile, piece in zip(dealt, np.split(members, cuts), strict=True):
             pile.append(piece)
-    return _top_up(rng, [rng.permutation(np.concatenate(pile)) for pile in dealt], min_size)
+    return _top_up([rng.permutation(np.concatenate(pile)) for pile in dealt], min_size)
 
 
 def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentration: float) -> Parts:
@@ -173,7 +173,7 @@ def _dirichlet_cuts(rng: np.random.Generator, concentration: float, num_clients:
     return np.rint(np.cumsum(fractions)[:-1] * total).astype(int)
 
 
-def _top_up(rng: np.random.Generator, parts: Parts, min_size: int) -> Parts:
+def _top_up(parts: Parts, min_size: int) -> Parts:
     """Moves the last samples of the largest clients, in random order already, to those with fewer than `min_size`."""
     sizes = np.array([len(part) for part in parts])
     while sizes.min() < min_size:

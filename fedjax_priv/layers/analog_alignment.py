@@ -67,7 +67,7 @@ def align(
     bound, deviation = _validate.positive(max_norm=max_norm), standard_deviation(noise_variance)
     budget_of_use = None if power is None else _validate.array(_validate.positive, power=power)
     level, unit = checked_level(level), is_one(level)
-    silent = isinstance(noise_variance, int | float) and noise_variance == 0
+    silent = _validate.is_known_as(0, noise_variance)
 
     def amplitudes(g: Array, sigma: Array, cohort: Cohort, public: dict[str, Array]) -> tuple[Array, Array]:
         if budget_of_use is None:

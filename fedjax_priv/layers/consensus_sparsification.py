@@ -63,7 +63,7 @@ def conspar(
     Examples:
       >>> send = stack(vote=conspar(1000, 5, alpha=0.1), quantize=quantize(2.0**16, 10), send=plain_field())
     """
-    check_sizes(num_params, num_coordinates=num_coordinates)
+    num_params = check_sizes(num_params, num_coordinates=num_coordinates)
     alpha = _validate.fraction(alpha=alpha)
     if attack is not None:
         _validate.function(4, "attacks.random_set()", coordinate_attack=attack)

@@ -61,14 +61,15 @@ def num_rounds(num_params: int, k: int) -> int:
     return rounds
 
 
-def check_sizes(num_params: int, **k: int) -> None:
-    """Raises ValueError unless 1 <= k <= num_params < 2**31; k is given by its name."""
+def check_sizes(num_params: int, **k: int) -> int:
+    """d as Python's integer; ValueError unless 1 <= k <= num_params < 2**31, where k is given by its name."""
     ((name, number),) = k.items()
-    _validate.integer(num_params=num_params, **k)
+    num_params = _validate.integer(**k, num_params=num_params)
     if num_params >= 2**31:
         raise ValueError(f"num_params must be an integer below 2**31, got {num_params}")
     if number > num_params:
         raise ValueError(f"{name} must be at most num_params = {num_params}, got {number}")
+    return num_params
 
 
 def _bit(words: UInt32[Array, " k"], salt: UInt32[Array, ""]) -> Array:

@@ -176,8 +176,7 @@ def terms_of(
     fewest = group_size // 2 + 1 if fewest is None else fewest
     _validate.integer(at_least=2, fewest=fewest)
     _at_most(group_size, "group_size", fewest=fewest)
-    _validate.integer(at_least=0, coins=coins)
-    _at_most(lattice.MOST_COINS, "the bits of a word", coins=coins)
+    lattice.check_coins(coins)
     return Terms(group_size, spacing, committee, threshold, fewest, length, coins, generator(prg))
 
 

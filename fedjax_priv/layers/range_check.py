@@ -67,8 +67,13 @@ def largest_element(levels: float, max_norm: float, noise: int = 0) -> int:
       max_norm: of `clip`.
       noise: the largest magnitude of a client's noise at a coordinate, in grid points.
 
+    Raises:
+      ValueError: `levels` or `max_norm` is not > 0, or `noise` is no integer >= 0.
+
     Examples:
       >>> largest_element(100.0, 0.5), largest_element(100.0, 0.5, noise=7)
       (51, 58)
     """
+    _validate.positive(levels=levels, max_norm=max_norm)
+    _validate.integer(at_least=0, noise=noise)
     return math.ceil(levels * max_norm * (1 + 2.0**-20)) + noise

@@ -27,7 +27,7 @@ Level = float | Array | Callable[[Int[Array, ""], Float[Array, " n"]], ArrayLike
 
 def is_one(level: Level) -> bool:
     """Whether the level is known to be 1, so that a program can do without it."""
-    return isinstance(level, int | float) and level == 1
+    return _validate.is_known_as(1, level)
 
 
 def checked_level(level: Level) -> Level:

@@ -36,7 +36,7 @@ def rotate(num_params: int) -> Layer:
       >>> grid = round_within(2**10, max_norm=1.0)
       >>> send = stack(clip=clip(1.0), rotate=rotate(1000), round=grid, wrap=wrap(16), send=plain_ring(16))
     """
-    _validate.integer(num_params=num_params)
+    num_params = _validate.integer(num_params=num_params)
     padded = padded_length(num_params)
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:

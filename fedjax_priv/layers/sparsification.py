@@ -96,7 +96,7 @@ def plain_sparse(num_params: int, num_groups: int = 1, *, exact: bool = True) ->
     Examples:
       >>> send = stack(top=top_k(1000, 50), send=plain_sparse(1000))
     """
-    _validate.integer(num_params=num_params)
+    num_params = _validate.integer(num_params=num_params)
     if num_params > MOST_PARAMS:
         raise ValueError(f"num_params must be at most {MOST_PARAMS}: bits are counted in uint32, got {num_params}")
     _validate.one_of((True, False), exact=exact)

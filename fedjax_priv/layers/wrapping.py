@@ -30,7 +30,7 @@ def wrap(bits: int) -> Layer:
       >>> print(wrap(8).encode(jax.random.key(0), (), (), jnp.array([[-1, 256, 5]]), cohort_of(1))[0])
       [[255   0   5]]
     """
-    ring(bits)
+    bits = ring(bits).bits
 
     def encode(key: Key, x: Int32[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
         del key, cohort

@@ -35,7 +35,7 @@ def tree(leaves: int, variance_reduced: bool = True) -> ServerNoise:
     Examples:
       >>> rule = noisy_sum(tree(leaves=64), deviation=2.0)
     """
-    _validate.integer(leaves=leaves)
+    leaves = _validate.integer(leaves=leaves)
     top = leaves.bit_length() - 1
     buffered = variance_reduced and top > 0
     correlation = correlations.Trees(leaves, variance_reduced)

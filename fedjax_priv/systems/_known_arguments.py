@@ -7,7 +7,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jax.core import Tracer
 
 from fedjax_priv.base import Algorithm
 
@@ -25,7 +28,8 @@ ELSEWHERE = {
 def of_known_arguments(system: Callable[P, Algorithm]) -> Callable[P, Algorithm]:
     """The same system, which names an argument that it does not have and those that it has.
 
-    It gets Python's numbers for NumPy's scalars, some of which count as no integer or truth value in Python.
+    It gets Python's numbers for known scalars of NumPy and JAX, some of which count as no integer, are not equal to a
+    truth value or cannot be hashed.
 
     Raises:
       TypeError: by the system, for an argument that neither it nor a function that it hands arguments to lists.
@@ -37,10 +41,18 @@ def of_known_arguments(system: Callable[P, Algorithm]) -> Callable[P, Algorithm]
         for name in kwargs:
             if name not in known:
                 raise TypeError(_unknown(system.__name__, name, known))
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in kwargs.items()}
-        return system(*args, **plain)
+        return system(*args, **{name: _plain(value) for name, value in kwargs.items()})
 
     return checked
+
+
+def _plain(value: Any) -> Any:
+    """A known scalar, or array of one number without axes, as Python's own; a key is no number."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Tracer) or not isinstance(value, np.ndarray | Array) or value.ndim:
+        return value
+    return value.item() if jnp.issubdtype(value.dtype, jnp.number) or value.dtype == bool else value
 
 
 def _keywords(system: Callable) -> list[str]:

@@ -138,7 +138,7 @@ def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, fa
       >>> print(smallest_neighbours(1000, dropout=0.1, adversarial=0.1))  # of 999 others
       62
     """
-    _validate.real("(0, 1)", failure=failure)
+    num_clients, failure = _validate.whole(num_clients=num_clients), _validate.number("(0, 1)", failure=failure)
     least = 1.0
     for k in range(2, num_clients, 2):
         graph = Graph(num_clients, k, k // 2 + 1, dropout, adversarial)
@@ -167,12 +167,13 @@ def _log_breaks(j: int, n: int, run: int, theta: float, colluders: int) -> float
 def _check(graph: Graph) -> int:
     """The number of colluders; ValueError names a field outside its range."""
     n, k, threshold, dropout, adversarial = graph
-    _validate.integer(at_least=3, num_clients=n)
-    _validate.integer(at_least=2, neighbours=k)
+    _validate.whole(at_least=3, num_clients=n)
+    _validate.whole(at_least=2, neighbours=k)
     if k % 2 or k >= n:
         _validate.fail("neighbours", k, f"even and below num_clients = {n}")
-    _validate.integer(threshold=threshold)
+    _validate.whole(threshold=threshold)
     if threshold > k + 1:
         _validate.fail("threshold", threshold, f"at most neighbours + 1 = {k + 1}")
-    _validate.dropout(dropout)
-    return round(n * float(_validate.adversarial(adversarial)))
+    _validate.number("[0, 1)", dropout=dropout)
+    _validate.adversarial(adversarial)
+    return round(n * _validate.number("[0, 0.5)", adversarial=adversarial))

@@ -66,9 +66,9 @@ def variance_for_epsilon(
       >>> print(round(variance_for_epsilon(1.0, 1e-5, distance=10.0, num_coordinates=100)))
       1638
     """
-    target, delta = _validate.real("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
-    d2, count = _validate.real("(0, inf)", distance=distance), float(_validate.whole(rounds=rounds))
-    scale = float(d2**2) * count
+    target, delta = _validate.number("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
+    d2, count = _validate.number("(0, inf)", distance=distance), float(_validate.whole(rounds=rounds))
+    num_coordinates, scale = _validate.whole(num_coordinates=num_coordinates), d2**2 * count
 
     def reached(ratio: float) -> float:
         return _converted(count * rdp(d2, num_coordinates, ratio * scale), delta) if ratio > 0 else np.inf

@@ -92,8 +92,10 @@ def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: floa
       >>> print(faded_vote_error(20, 0.3, threshold=0.2, energy=1.0).round(7))
       0.0517777
     """
-    users, power = _validate.whole(users=users), _validate.real("(0, inf)", energy=energy)
-    level = float(truncation_level(power, _validate.real("(0, inf)", threshold=threshold), energy_received=1.0))
+    users, power = _validate.whole(users=users), _validate.number("(0, inf)", energy=energy)
+    wrong, noise = _validate.number("[0, 1]", wrong=wrong), _validate.number("(0, inf)", noise=noise)
+    threshold = _validate.number("(0, inf)", threshold=threshold)
+    level = float(truncation_level(power, threshold, energy_received=1.0))
     senders = np.arange(users + 1)
     law = _binomial.pmf(senders, users, float(truncated_inversion(threshold).sends))
     return (law * np.array([vote_error(r, wrong, level, noise) for r in senders.tolist()])).sum()

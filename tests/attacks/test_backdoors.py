@@ -1,6 +1,7 @@
 """Backdoors: the trigger, the poisoned samples, model replacement, and their success."""
 
 import functools
+import inspect
 from typing import Any
 
 import jax
@@ -189,6 +190,10 @@ test_bad_arguments = refuses(
     (lambda: PixelTrigger(1, 256)(BYTES), "value must be an integer from 0 to 255 for uint8 images, got 256"),
     (lambda: PixelTrigger(1, float("nan"))(BYTES), "value must be an integer from 0 to 255 for uint8 images, got nan"),
     (lambda: PixelTrigger(1)(BYTES.astype(np.int32)), "value must be an integer from .* for int32 images, got None"),
+    (
+        lambda: inspect.unwrap(plant_backdoor)(DATA, 1, target=1, trigger=1),
+        "trigger must be a function of .images., got",
+    ),
     (lambda: plant_backdoor(DATA, 1, target=-1), "target must be an integer >= 0, got -1"),
     (lambda: plant_backdoor(DATA, 1, target=1, fraction=0.0), "fraction must be a number in .0, 1., got 0.0"),
     (lambda: plant_backdoor(DATA, np.ones(2, bool), target=1), "byzantine must be a number or a mask .3., got bool"),

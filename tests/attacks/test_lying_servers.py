@@ -1,6 +1,7 @@
 """Lying about survivors: what a server reads, alone and with colluders, with a check of lists and without."""
 
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.attacks import both_secrets, split_lists
+from fedjax_priv.attacks.lying_servers import _honest
 from fedjax_priv.base import Lists, LyingServer, View
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.client_rows import only_rows
@@ -139,7 +141,9 @@ def test_lists_follow_clients_into_a_cohort():
 
 
 test_bad_lists = refuses(
-    lambda n, threshold, target, colluding: split_lists(n, threshold, target=target, colluding=colluding),
+    inspect.unwrap(_honest),
+    (10, 0.5, 0, (), "threshold must be an integer >= 0, got 0.5"),
+    (10, 6, 0, 3, "colluding must be a sequence of clients, such as .2, 3., got 3"),
     (10, 11, 0, (), "threshold must be above 0 colluders, at most 10, got 11"),
     (10, 2, 0, (1, 2), "threshold must be above 2 colluders"),
     (10, 6, 10, (), "target and colluding must be different clients below 10"),

@@ -1,3 +1,5 @@
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,7 +7,7 @@ import optax
 import pytest
 
 from fedjax_priv import losses, models
-from fedjax_priv.base import ClientData
+from fedjax_priv.base import ClientData, Stated
 from fedjax_priv.clients import fedsgd, local_sgd
 from helpers import cohort_of, refuses
 
@@ -254,6 +256,16 @@ def test_traced_settings_out_of_range_give_nan(how):
         return local_sgd(LOSS, batch_size=B, num_steps=2, **settings).apply(KEY, (), PARAMS, DATA, cohort(CLIENT))[0]
 
     assert jnp.isnan(jax.jit(update)(how)[COUNT > 0]).all()
+
+
+@pytest.mark.parametrize("zero", [np.float32(0), np.int64(0), jnp.float32(0)], ids=("float32", "int64", "JAX"))
+def test_zero_of_any_kind_is_zero(zero):
+    settings = dict(momentum=zero, proximal=zero, gradient_noise=zero, carry_momentum=True)
+    local = inspect.unwrap(local_sgd)(LOSS, learning_rate=0.1, batch_size=B, num_steps=1, **settings)
+    plain = local_sgd(LOSS, learning_rate=0.1, batch_size=B, num_steps=1)
+    assert isinstance(local.apply, Stated) and isinstance(plain.apply, Stated)
+    assert local.apply.about == plain.apply.about and local.apply.without_rows is not None
+    assert jax.tree.leaves(local.init(N, PARAMS)) == []
 
 
 def drop_at(rate, last):

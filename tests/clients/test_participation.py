@@ -1,3 +1,4 @@
+import inspect
 import math
 
 import jax
@@ -6,7 +7,8 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
-from fedjax_priv.clients import bernoulli, everyone, sample, scheduled
+from fedjax_priv.clients import bernoulli, everyone, independent, sample, scheduled
+from fedjax_priv.clients.cohort_rows import is_byzantine
 from fedjax_priv.theory.byzantine_cohorts import probability_of_more
 from helpers import p_value_of_subsets, refuses, same_bits
 
@@ -65,6 +67,11 @@ def test_byzantine_clients_may_be_any_of_the_population():
     assert who.byzantine.tolist() == SPREAD[np.asarray(who.client)].tolist()
     assert sorted(who.group.tolist()) in ([0, 0, 0, 1, 1], [0, 0, 1, 1, 1])
     assert drawn(everyone(num_byzantine=SPREAD)).byzantine.tolist() == SPREAD.tolist()
+
+
+@pytest.mark.parametrize("of", [int, np.int64, np.int32])
+def test_a_number_of_byzantine_clients_may_be_numpys(of):
+    assert inspect.unwrap(is_byzantine)(of(2), jnp.arange(4), 4).tolist() == [True, True, False, False]
 
 
 def test_how_many_byzantine_clients_come_is_hypergeometric():
@@ -151,6 +158,7 @@ test_bad_arguments = refuses(
     (lambda: sample(0), "size must be an integer >= 1"),
     (lambda: drawn(sample(13)), r"size \(cohort_size of a system\) must be at most the number of clients, 12, got 13"),
     (lambda: bernoulli(np.array([0.2, -0.1])), "participation must be a number in"),
+    (lambda: inspect.unwrap(independent)(max, 0.5), "fading must be a Fading, such as channels.rayleigh.., got float"),
     (lambda: everyone(0), "num_groups must be an integer >= 1"),
     (lambda: everyone(num_byzantine=np.zeros(12)), "num_byzantine must be an integer >= 0 or a bool mask of all clie"),
     (lambda: drawn(sample(5, num_byzantine=SPREAD[:11])), "num_byzantine must be a mask of all 12 clients, got 11"),

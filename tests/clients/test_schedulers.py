@@ -1,5 +1,7 @@
 """Who is scheduled how often, and at which gains."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from refusals import refused
 
 from fedjax_priv.channels import rayleigh, recorded
 from fedjax_priv.clients import best_gains, proportional_fair, round_robin
+from fedjax_priv.clients.schedulers import _scheduled
 
 K, ROUNDS = 20, 20_000
 HARMONIC = (1 / np.arange(1, K + 1)).sum()
@@ -85,6 +88,10 @@ def test_the_average_moves_as_defined():
 
 test_bad_arguments = refused(
     (lambda: round_robin(0), "size must be an integer >= 1"),
+    (
+        lambda: inspect.unwrap(_scheduled)(1, max, 0.5),
+        "fading must be a Fading, such as channels.rayleigh.., got float",
+    ),
     (lambda: best_gains(1, snr=0.0), "snr must be a finite number > 0"),
     (lambda: proportional_fair(1, window=0.5), "window must be a finite number >= 1, got 0.5"),
     (lambda: proportional_fair(1, window=jnp.float32(0.5)), "window must be a finite number >= 1, got Array"),

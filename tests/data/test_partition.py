@@ -11,7 +11,7 @@ from refusals import each, refused
 
 import fedjax_priv.data
 from fedjax_priv.data import dirichlet, gamma_similarity, iid, quantity_skew, shards
-from fedjax_priv.data.partition import _top_up
+from fedjax_priv.data.partition import _top_up, generator
 
 PARTITIONS = {
     "iid": iid,
@@ -148,7 +148,7 @@ def test_dirichlet_tops_up_whoever_has_too_little(min_size):
 
 
 def test_those_with_most_give():
-    parts = _top_up(np.random.default_rng(0), [np.arange(5), np.arange(5, 14), np.arange(0)], 2)
+    parts = _top_up([np.arange(5), np.arange(5, 14), np.arange(0)], 2)
     assert [len(part) for part in parts] == [5, 7, 2]
 
 
@@ -191,6 +191,11 @@ def test_no_sample_of_the_fraction_is_lost_to_rounding():
         np.testing.assert_array_equal(order[:dealt], mixed[:dealt])
         assert (np.diff(labels[order[dealt:]]) >= 0).all()
         assert dealt == 100 or not np.array_equal(order[: dealt + 1], mixed[: dealt + 1])
+
+
+def test_an_array_is_no_seed():
+    with pytest.raises(ValueError, match=r"^seed must be an integer >= 0, got array\(1\)$"):
+        inspect.unwrap(generator)(LABELS, 3, np.array(1))
 
 
 def test_a_list_of_labels_is_refused_with_what_helps():

@@ -1,3 +1,4 @@
+import inspect
 import itertools
 
 import jax
@@ -7,7 +8,7 @@ import pytest
 from scipy import stats
 
 from fedjax_priv.layers import coordinate_sets
-from fedjax_priv.layers.coordinate_sets import TOLERANCE, num_rounds, random_coordinates
+from fedjax_priv.layers.coordinate_sets import TOLERANCE, check_sizes, num_rounds, random_coordinates
 from helpers import p_value_of_subsets, refuses
 
 KEY = jax.random.key(3)
@@ -70,6 +71,10 @@ def test_rounds_suffice(d, k):
     """Against the exact chain, and a fifth of them do not."""
     assert distance_after(d, k, num_rounds(d, k)) <= TOLERANCE
     assert distance_after(d, k, num_rounds(d, k) // 5) > TOLERANCE
+
+
+def test_a_size_computed_by_numpy_becomes_pythons():
+    assert type(inspect.unwrap(check_sizes)(np.prod((2, 3)), k=2)) is int
 
 
 def test_rounds_grow_as_the_logarithm():

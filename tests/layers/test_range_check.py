@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 
 import jax
 import jax.numpy as jnp
@@ -176,6 +177,11 @@ def no_system(system, **how):
 
 test_neither_yes_nor_no = refuses(
     inspect.unwrap(ranged), ("no", 1.0, None, 100.0, N, "check_range must be one of True, False, got 'no'")
+)
+test_bad_grids = refuses(
+    largest_element,
+    (math.inf, 1.0, "levels must be a finite number > 0, got inf"),
+    (100.0, 1.0, -1, "noise must be an integer >= 0, got -1"),
 )
 test_bad_ranges = refuses(
     check_range,

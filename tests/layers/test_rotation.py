@@ -1,5 +1,7 @@
 """The rotation: the Walsh-Hadamard matrix against scipy's, its inverse, and how flat it makes a vector."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +35,12 @@ def test_the_sum_comes_back_and_norms_stay():
     assert uploads.shape == (1, 5, 256)
     np.testing.assert_allclose(np.linalg.norm(uploads[0], axis=1), np.linalg.norm(x, axis=1), rtol=1e-6)
     np.testing.assert_allclose(sums[0], x.sum(0), atol=1e-5)
+
+
+def test_a_size_computed_by_numpy_is_a_size():
+    x, who = jnp.ones((3, 6)), cohort_of(3)
+    run = lambda d: run_layer(stack(rotate=inspect.unwrap(rotate)(d), send=plain()), KEY, x, who, survivors(3))
+    np.testing.assert_array_equal(run(np.prod((2, 3)))["upload"], run(6)["upload"])
 
 
 def test_a_rotated_vector_is_flat_whatever_it_was():

@@ -1,5 +1,6 @@
 """Rounding within a norm, and sums modulo a power of two."""
 
+import inspect
 import math
 
 import jax
@@ -118,3 +119,11 @@ test_bad_arguments = refuses(
     ({"bits": 1}, "bits must be an integer >= 2"),
     ({"bits": 33}, "bits must be at most 32"),
 )
+
+
+def test_bits_are_an_integer_whoever_computed_it():
+    """Also where one was kept for as many bits: an array of one integer cannot be looked up."""
+    of = inspect.unwrap(ring)
+    assert of(np.int64(16)) is of(16) and type(of(np.int64(16)).bits) is int
+    with pytest.raises(ValueError, match=r"^bits must be an integer >= 2, got array\(16\)$"):
+        of(np.array(16))

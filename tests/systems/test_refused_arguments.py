@@ -125,6 +125,8 @@ CASES = [
     (WEIGHED, {"levels": 2}, "levels must be from 4 to 65536, .* up to staleness 9, got 2"),
     (traced(SECURE_FEDBUFF), {"staleness_power": 0.5}, "staleness_power must be known"),
     (traced(SECURE_FEDBUFF), {"failure": 0.1}, "failure must be known"),
+    (SECURE_FEDBUFF, {"coins": 10**12}, "coins must be at most the bits of a word = 32, got 1000000000000"),
+    (of("one_shot_secagg", num_clients=4, num_params=5, failure=1e-9), {"coins": 33}, "coins must be at most the bits"),
     (SECURE_FEDBUFF, {"coins": "3"}, "coins must be an integer >= 0, got '3'"),
     (SECURE_FEDBUFF, {"concurrency": "3"}, "concurrency must be an integer >= 1, got '3'"),
     (FEDBUFF, {"concurrency": "3"}, "concurrency must be an integer >= 1, got '3'"),

@@ -1,4 +1,5 @@
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -191,6 +192,8 @@ SMALL = theory.Training(2, 4, 1.0, 5, 12, 3, 1.0)
 
 
 test_bad_arguments = refused(
+    (lambda: unwrap(theory.delta_before_draw)(0.0, 1, 2), "delta must be an array .*, with a last axis"),
+    (lambda: theory.delta_before_draw(np.zeros(0), 1, 2), "delta must be an array .*, with a last axis"),
     (lambda: theory.epsilon(SMALL._replace(local_steps=6), 0.1), "local_steps must be a multiple of num_samples"),
     (lambda: theory.epsilon(SMALL._replace(batch_size=5), 0.1), "batch_size must be a divisor of num_samples = 12"),
     (lambda: theory.epsilon(SMALL._replace(rounds_taken=-1), 0.1), "rounds_taken must be an integer >= 0, got -1"),

@@ -10,6 +10,7 @@ from scipy import stats
 
 from fedjax_priv.theory import cdp_fl as theory
 from fedjax_priv.theory import gaussian, zcdp
+from fedjax_priv.theory.cdp_fl.counterexamples import _stated
 
 DELTA = 1e-4
 CASES = [
@@ -199,7 +200,11 @@ def test_an_audit_contradicts_theorem_1_and_not_what_is_proved():
         assert value < DELTA + 3 * error
 
 
+ONE, PROVED = theory.smooth_convex(1.0, DELTA)[:2]
 test_bad_arguments = refused(
+    (lambda: unwrap(_stated)(np.array([1.0, 2.0]), DELTA, ONE), "epsilon must be one number in"),
+    (lambda: unwrap(_stated)(1.0, np.array([0.1, 0.2]), ONE), "delta must be one number in"),
+    (lambda: unwrap(theory.true_epsilon)(PROVED, np.array([0.1, 0.2])), "delta must be one number in"),
     (lambda: theory.smooth_convex(0.0, DELTA), r"epsilon must be in \(0, inf\), got 0.0"),
     (lambda: theory.smooth_convex(1.0, 1.0), r"delta must be in \(0, 1\), got 1.0"),
     (lambda: theory.smooth_convex(1.0, DELTA, local_steps=0), "local_steps must be an integer >= 1, got 0"),

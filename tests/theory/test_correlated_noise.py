@@ -265,7 +265,13 @@ def test_amplification_by_coins():
 
 
 COLUMN = "column must be finite numbers, the first > 0"
+TWO = np.array([0.1, 0.2])
 test_refusals = refused(
+    *((lambda bad=bad: unwrap(cn.noise_multiplier_for)(
+        **({"epsilon": 1.0, "delta": 0.1, "sensitivity": 1.0} | bad)), f"{name} must be one number in")
+      for bad, name in each(epsilon=[TWO], delta=[TWO], sensitivity=[TWO])),
+    (lambda: unwrap(cn.by_coins)(Round(1.0, 0.1)._replace(noise_multiplier=TWO), np.ones(1), Schedule(4)),
+     "noise_multiplier must be one number in"),
     *((lambda bad=bad: cn.toeplitz_sensitivity(bad, SHORT), COLUMN) for bad in ([], [0.0], np.eye(1), [1.0, np.inf])),
     *((lambda bad=bad: unwrap(padded)(bad, 4), COLUMN) for bad in ("ab", ["a"])),
     (lambda: cn.square_root(0), "bands must be an integer >= 1"),

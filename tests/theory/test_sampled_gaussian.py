@@ -8,7 +8,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
-from refusals import refused
+from refusals import each, refused
 from scipy.stats import binom, norm
 
 from fedjax_priv.theory import gaussian, sampled_gaussian
@@ -224,7 +224,17 @@ REFUSED = [
     (Round(1.0, 0.1, population=9, quorum=3, stays=1.5), r"stays must be in \[0, 1\], got 1.5"),
 ]
 test_refused = refused(*REFUSED, by=lambda one: sampled_gaussian.epsilon(DELTA, [(one, 1)]))
+TWO = np.array([0.1, 0.2])
 test_refused_calls = refused(
+    *(
+        (
+            lambda bad=bad: unwrap(sampled_gaussian.noise_multiplier_for)(
+                **({"epsilon": 1.0, "delta": 0.1, "one": Round(1.0, 0.1), "rounds": 1} | bad)
+            ),
+            f"{name} must be one number in",
+        )
+        for bad, name in each(epsilon=[TWO], delta=[TWO])
+    ),
     (lambda: sampled_gaussian.epsilon(DELTA, []), "rounds must be at least one kind of rounds"),
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, Round(1.0, 0.1)), r"rounds must be pairs \(Round, number of"),
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, [Round(1.0, 0.1)]), r"rounds must be pairs \(Round, number"),

@@ -1,6 +1,7 @@
 import itertools
 import math
 from fractions import Fraction
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -194,6 +195,11 @@ PROBABILITIES = (
     theory.graph_failure_probability, theory.user_unrecoverable_probability, theory.user_exposed_probability,
     theory.disconnected_probability,
 )  # fmt: skip
+test_bad_sizes = refused(
+    (0.5, "num_clients must be an integer >= 1, got 0.5"),
+    (np.array([9, 20]), "num_clients must be one integer >= 1"),
+    by=lambda n: unwrap(theory.smallest_neighbours)(n, 0.1, 0.1),
+)
 test_bad_arguments = refused(
     *(((function, arguments), message) for function in PROBABILITIES for arguments, message in BAD),
     by=lambda given: given[0](theory.Graph(*given[1])),

@@ -2,10 +2,11 @@
 
 import itertools
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
-from refusals import refused
+from refusals import each, refused
 from scipy import special
 
 from fedjax_priv.theory import skellam, zcdp
@@ -73,7 +74,11 @@ def test_nothing_shifted_costs_nothing():
     assert skellam.epsilon(skellam.rdp(0.0, 5, 1.0), 1e-5) == 0
 
 
+TWO = np.array([0.1, 0.2])
 test_bad_arguments = refused(
+    *((lambda bad=bad: unwrap(skellam.variance_for_epsilon)(
+        **({"epsilon": 1.0, "delta": 0.1, "distance": 1.0, "num_coordinates": 2} | bad)), f"{name} must be one")
+      for bad, name in each(epsilon=[TWO], distance=[TWO], num_coordinates=[np.array([1, 2])])),
     (lambda: skellam.rdp(-1.0, 2, 1.0), r"distance must be in \[0, inf\), got -1.0"),
     (lambda: skellam.rdp(1.0, 0, 1.0), "num_coordinates must be an integer >= 1, got 0"),
     (lambda: skellam.rdp(1.0, 2, 0.0), r"variance must be in \(0, inf\), got 0.0"),

@@ -1,4 +1,6 @@
+import functools
 from decimal import Decimal, localcontext
+from inspect import unwrap
 from math import comb
 
 import numpy as np
@@ -77,6 +79,10 @@ def test_everything_is_opened_from_one_on():
 
 
 test_refused = refused(
+    (lambda: unwrap(theory.senders)(10, np.array([0.1, 0.2])), "alpha must be one number in"),
+    (lambda: unwrap(theory.senders)(np.array([5, 6]), 0.1), "num_clients must be one integer >= 2"),
+    *((lambda f=f: f(theory.Setting(5, 0.1, np.array([0.1, 0.2])), 1), "dropout must be one number here, no array")
+      for f in (theory.opened_fraction, theory.kept_fraction, functools.partial(theory.opened_sum_fraction, size=1))),
     (lambda: theory.opened_fraction(SETTING, 0), "threshold must be an integer >= 1, got 0"),
     (lambda: theory.opened_sum_fraction(SETTING, 2, 0), "size must be an integer >= 1, got 0"),
     (
@@ -84,4 +90,4 @@ test_refused = refused(
         "adversarial must be a multiple of 1 / num_clients, got 0.333",
     ),
     (lambda: theory.senders(1, 0.5), "num_clients must be an integer >= 2, got 1"),
-)
+)  # fmt: skip

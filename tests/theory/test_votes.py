@@ -1,8 +1,10 @@
 """How often a vote is wrong: printed digits, simulation, and what would be wrong if ties counted as right."""
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
-from refusals import refused
+from refusals import each, refused
 
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import votes as theory
@@ -100,7 +102,17 @@ def test_what_a_vote_leaks():
     assert theory.vote_sensitivity(7850, 0.3, 2.0) == pytest.approx(shift)
 
 
+TWO = np.array([0.1, 0.2])
 test_out_of_range = refused(
+    *(
+        (
+            lambda bad=bad: unwrap(theory.faded_vote_error)(
+                **({"users": 1, "wrong": 0.3, "threshold": 0.2, "energy": 1.0} | bad)
+            ),
+            f"{name} must be one number in",
+        )
+        for bad, name in each(wrong=[TWO], threshold=[TWO], energy=[TWO], noise=[TWO])
+    ),
     (lambda: theory.vote_error(-1, 0.3), "voters"),
     (lambda: theory.vote_error(3, 1.3), "wrong"),
     (lambda: theory.vote_error(3, np.array([0.1, 0.2])), "wrong"),

@@ -150,5 +150,4 @@ def power_of_use(snr_db: ArrayLike, receiver_noise: float | Array) -> Array:
       ValueError: a number that float32 cannot hold, or noise that is not > 0.
     """
     _validate.each(_validate.decibels, snr_db=snr_db)
-    _validate.positive(receiver_noise=receiver_noise)
-    return receiver_noise * 10.0 ** (jnp.asarray(snr_db, jnp.float32) / 10)
+    return _validate.positive(receiver_noise=receiver_noise) * 10.0 ** (jnp.asarray(snr_db, jnp.float32) / 10)

@@ -80,7 +80,7 @@ def blind_wireless(
     pilot = _pilot(pilots, pilot_energy, receiver_noise)
     draw = heard_by_antennas(antennas, links, pilot)
     b = _amplitude(amplitude, snr_db, receiver_noise, clip, noise_variance)
-    silent = isinstance(noise_variance, int | float) and noise_variance == 0
+    silent = _validate.is_known_as(0, noise_variance)
     sends = blind_mean(
         b, power=links.power, pilots=pilot, every_antenna=every_antenna, measured_gains=not silent,
         coordinates_per_use=coordinates_per_use,

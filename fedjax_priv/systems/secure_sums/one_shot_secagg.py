@@ -9,7 +9,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
-from fedjax_priv.crypto.lattice import spacing_of
+from fedjax_priv.crypto.lattice import check_coins, spacing_of
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import one_shot_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, of_model, secure_cohort
@@ -62,7 +62,7 @@ def one_shot_secagg(
     """
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     _validate.integer(num_params=num_params)
-    _validate.integer(at_least=0, coins=coins)
+    check_coins(coins)
     _validate.known(failure=failure)
     _validate.fraction(below_one=True, failure=failure)
     members, run = COMMITTEE.split(how)

@@ -14,7 +14,7 @@ from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.crypto import field
-from fedjax_priv.crypto.lattice import spacing_of_weighed
+from fedjax_priv.crypto.lattice import check_coins, spacing_of_weighed
 from fedjax_priv.layers import coded_masks, one_shot_masks
 from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, not_together, of_model
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -111,7 +111,7 @@ def secure_fedbuff(
     buffer_size = min(10, num_clients) if buffer_size is None else buffer_size
     _validate.integer(at_least=2, buffer_size=buffer_size)
     check_population(num_clients, buffer_size, concurrency)
-    _validate.integer(at_least=0, coins=coins)
+    check_coins(coins)
     _validate.known(failure=failure)
     _validate.fraction(below_one=True, failure=failure)
     code, rest = CODE.split(how)

@@ -112,13 +112,13 @@ def true_epsilon(law: Law, delta: float) -> float:
       >>> print(round(true_epsilon(smooth_convex(1.0, 1e-5).law, 1e-5), 2))  # where Theorem 1 states 1
       1.85
     """
-    _validate.real("(0, 1)", delta=delta)
+    _validate.number("(0, 1)", delta=delta)
     return float(_roots.unbounded_least(lambda epsilon: np.float64(_worst_event(law, float(epsilon))[1]), delta))
 
 
 def _stated(epsilon: float, delta: float, training: Training) -> tuple[Training, float]:
     """The training with the sigma for which eq. 10 gives eps, and that sigma."""
-    stated = zcdp.rho(_validate.real("(0, inf)", epsilon=epsilon), delta)
+    stated = zcdp.rho(_validate.number("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta))
     sigma = float(np.sqrt(printed_rho(training) / stated))
     return training._replace(sigma=sigma), sigma
 

@@ -50,6 +50,8 @@ def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Num
     """
     fraction = check_selected(num_selected, num_devices) / np.asarray(num_devices)
     by_count = _validate.real("[0, 1]", delta=delta)
+    if not by_count.ndim or not by_count.shape[-1]:
+        _validate.fail("delta", delta, "an array [..., T+1], with a last axis of counts")
     rounds = by_count.shape[-1] - 1
     return (by_count * _binomial.pmf(np.arange(rounds + 1), rounds, np.asarray(fraction)[..., None])).sum(-1)
 

@@ -64,8 +64,8 @@ def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neigh
       >>> print(round(noise_multiplier_for(1.0, 1e-5, sensitivity=2.0), 2))
       7.46
     """
-    budget, target = _validate.real("(0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta)
-    distance = mu(1.0, sensitivity, neighbours)
+    budget, target = _validate.number("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
+    distance = mu(1.0, _validate.number("(0, inf)", sensitivity=sensitivity), neighbours)
     inverse_mu = _roots.unbounded_least(lambda x: gaussian.epsilon(target, 1 / np.maximum(x, 1e-9)), budget)
     return float(distance * inverse_mu)
 
@@ -102,5 +102,5 @@ def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
         _validate.fail("column", f"{bands} bands", f"at most separation = {b} numbers")
     if one.sampling != "poisson":
         _validate.fail("sampling", one.sampling, '"poisson"')
-    sigma = _validate.real("(0, inf)", noise_multiplier=one.noise_multiplier)
+    sigma = _validate.number("(0, inf)", noise_multiplier=one.noise_multiplier)
     return [(one._replace(noise_multiplier=float(sigma / np.linalg.norm(c))), k)]

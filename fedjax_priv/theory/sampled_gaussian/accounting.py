@@ -115,14 +115,14 @@ def noise_multiplier_for(
       >>> print(round(noise_multiplier_for(1.0, 1e-5, Round(1.0, 0.01), rounds=1), 2))
       0.67
     """
-    budget, target = _validate.real("(0, inf)", epsilon=epsilon), _validate.real("(0, 1)", delta=delta)
+    budget, target = _validate.number("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
     count = _validate.whole(rounds=rounds)
 
     def spent(z: float) -> float:
         kind = mechanism(one._replace(noise_multiplier=z), neighbours)
         return float(_accountant.epsilon_after(target, [(kind, count)], FINE))
 
-    return _roots.least_scale(spent, float(budget), _CLOSE)
+    return _roots.least_scale(spent, budget, _CLOSE)
 
 
 def _mechanisms(rounds: Any, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:

@@ -26,7 +26,8 @@ def senders(num_clients: int, alpha: float) -> np.ndarray:
       >>> print(senders(3, 1.0))  # no edge, one, or more of three with probability 1/2 each
       [0.125 0.    0.375 0.5  ]
     """
-    edge = float(pair_probability(num_clients, alpha))
+    num_clients = _validate.whole(at_least=2, num_clients=num_clients)
+    edge = float(pair_probability(num_clients, _validate.number("(0, 1]", alpha=alpha)))
     count = np.arange(num_clients + 1)
     some = np.where(count[:, None] > count, _binomials(num_clients, edge)[count[:, None], count[:, None] - count], 0)
     lonely = np.eye(num_clients + 1)[0]  # P[so many have no neighbour yet]
@@ -77,10 +78,10 @@ def opened_sum_fraction(setting: Setting, threshold: int, size: int) -> float:
       >>> print(round(opened_sum_fraction(setting, threshold=3, size=1), 5))  # alone; today every second value
       0.00742
     """
-    _, honest = survivors(setting)
+    _, honest = _survivors(setting)
     if not np.isclose(honest, np.round(honest)):
         raise ValueError(f"adversarial must be a multiple of 1 / num_clients, got {setting.adversarial!r}")
-    honest, n = round(float(honest)), int(np.asarray(setting.num_clients))
+    honest, n = round(honest), _validate.whole(num_clients=setting.num_clients)
     arrived, number = _arrived(setting), np.arange(n + 1)
     size = _validate.whole(size=size)
     possible = (number >= size) & (number - size <= n - honest) & (size <= honest)
@@ -101,9 +102,18 @@ def _threshold(threshold: int) -> int:
 
 def _arrived(setting: Setting) -> np.ndarray:
     """P[x survivors sent a coordinate], x = 0..N."""
-    survival, _ = survivors(setting)
-    sent = senders(int(np.asarray(setting.num_clients)), float(np.asarray(setting.alpha)))
-    return sent @ _binomials(len(sent) - 1, float(survival))
+    survival, _ = _survivors(setting)
+    sent = senders(_validate.whole(num_clients=setting.num_clients), float(setting.alpha))
+    return sent @ _binomials(len(sent) - 1, survival)
+
+
+def _survivors(setting: Setting) -> tuple[float, float]:
+    """As `survivors`, of a setting of numbers alone."""
+    for name, value in setting._asdict().items():
+        if np.ndim(value):
+            _validate.fail(name, value, "one number here, no array")
+    survival, honest = survivors(setting)
+    return float(survival), float(honest)
 
 
 def _binomials(most: int, probability: float) -> np.ndarray:
