@@ -49,11 +49,7 @@ def next_batch(
     position = number[:, None] * batch_size + jnp.arange(batch_size)[None, :]
     valid = position < data.count[:, None]
     row = jnp.take_along_axis(order, jnp.where(valid, position, 0), axis=1)
-    return (
-        order,
-        samples_at(data.examples, row),
-        (valid & active[:, None]),
-    )
+    return order, samples_at(data.examples, row), valid & active[:, None]
 
 
 def room(examples: PyTree) -> int:

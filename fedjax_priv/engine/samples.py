@@ -33,11 +33,14 @@ def samples_of(local: Local, who: Cohort, data: ClientData, mesh: Mesh | None, *
       mesh: devices that blocks are spread over.
       blocks_in_order: whether device `j` has block rows `j n / devices` and on, if the devices divide n.
     """
+    copied = lambda: Samples(rows_of(who, data), (), PartitionSpec())
+    if not local.in_place:
+        return copied()
     held, n = num_rows(data.examples), who.client.size
     in_order, devices = held == n, mesh.size if mesh else 1
     spread = devices > 1 and held % devices == 0
-    if not local.in_place or (spread and not (in_order and blocks_in_order)):
-        return Samples(rows_of(who, data), (), PartitionSpec())
+    if spread and not (in_order and blocks_in_order):
+        return copied()
     row = jnp.arange(n) if in_order else who.client
     by_client = ClientData(Rows((), row % (n // devices) if spread else row), rows_of(who, data.count))
     among = jax.tree.map(jnp.asarray, data.examples)  # a traced number cannot index NumPy's

@@ -167,7 +167,11 @@ def test_training_that_does_not_say_so_gets_arrays_of_its_block():
         seen.append(jax.tree.map(jnp.shape, data.examples))
         return jnp.zeros((cohort.client.size, 3)), memory, jnp.zeros(cohort.client.size)
 
-    two_rounds(engine(local=Local(lambda n, params: (), apply), block=3))
+    local = Local(lambda n, params: (), apply)
+    two_rounds(engine(local=local, block=3), DATA._replace(examples=()))
+    assert seen and set(seen) == {()}, "it may need none"
+    seen.clear()
+    two_rounds(engine(local=local, block=3))
     assert set(map(str, seen)) == {str(((3, M, 3), {"y": (3, M)}))}
 
 
