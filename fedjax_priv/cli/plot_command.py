@@ -11,7 +11,7 @@ from fedjax_priv.analysis import bands, curves
 from fedjax_priv.analysis.curve_bands import common_adversary
 from fedjax_priv.cli.result_tables import plain_table, show_table
 from fedjax_priv.runs.records import run_folder
-from fedjax_priv.runs.records.manifest import lasting
+from fedjax_priv.runs.records.manifest import OF_THE_END, lasting
 from fedjax_priv.runs.records.run_list import summaries
 
 FORMS = (".svg", ".pdf", ".png")
@@ -107,9 +107,7 @@ def _one(runs: Sequence[xr.Dataset]) -> xr.Dataset:
 def _asked(result: xr.Dataset) -> dict[str, Any]:
     """The options of a run that may tell its curve from another one."""
     ours = lasting(result.attrs)
-    end = {"compile_seconds", "rounds_done", "failed_rounds", "failed_because", "caveats", "interrupted", "programs",
-           "waves", "runs_done"}  # fmt: skip
-    skipped = _OF_A_MACHINE | end
+    skipped = _OF_A_MACHINE | OF_THE_END - {"num_params"}
     return {name: value for name, value in ours.items() if name not in skipped and not name.endswith("_version")}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedjax_priv.ledger import estimated_gains
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
+from fedjax_priv.ledger.estimated_gains import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
     SAT_OUT,
@@ -29,8 +30,6 @@ from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
-ADJACENT = "all that one user holds is replaced, and its loss and update stay finite"
-STAYS = "one user stays and sends 0 in place of its update"
 LEAVES = "one user, of which all else that is known stays as it is, is not there"
 DELTA_LOCAL = 1e-5
 """The paper's delta_l, and what its delta' exceeds the least one by."""

@@ -368,6 +368,6 @@ def test_config_is_kept_beside_all_that_a_result_states(tmp_path):
     config = {"system": "toy", "rate": np.float32("nan"), "path": "a/b", "yes": True}
     result = run(rounds=1, keep=Keep(tmp_path / "a", config=config))
     assert result.attrs.keys() == run_folder.read_manifest(tmp_path / "a").keys() | (
-        manifest._OF_THE_END & {*result.attrs}
+        manifest.OF_THE_END & {*result.attrs}
     )
     assert (result.attrs["path"], result.attrs["yes"]) == ("a/b", 1) and np.isnan(result.attrs["rate"])

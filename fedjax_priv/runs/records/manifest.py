@@ -17,8 +17,9 @@ from fedjax_priv.runs.records import atomic_file
 
 VOLATILE = {"commit", "date", "numpy_version", "python_version", "processes"}
 """Entries that may differ when a run is resumed; what would change the run is a fact as well."""
-_OF_THE_END = {"caveats", "num_params", "programs", "compile_seconds", "interrupted", "rounds_done", "failed_rounds",
-               "failed_because", "waves", "runs_done"}  # fmt: skip
+OF_THE_END = {"caveats", "num_params", "programs", "compile_seconds", "interrupted", "rounds_done", "failed_rounds",
+              "failed_because", "waves", "runs_done"}  # fmt: skip
+"""Entries that a run adds when it has ended."""
 
 
 def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
@@ -59,7 +60,7 @@ def manifest_with(config: Mapping[str, Any], **arguments: Any) -> dict[str, str 
       ValueError: `config` has a name that the manifest has already, or that the result says how the run ended in.
     """
     own = manifest(**arguments)
-    if taken := sorted(config.keys() & (own.keys() | _OF_THE_END)):
+    if taken := sorted(config.keys() & (own.keys() | OF_THE_END)):
         raise ValueError(f"keep.config must not use names of the manifest and of the result, got {taken}")
     return {name: plain(value) for name, value in config.items()} | own
 
