@@ -209,7 +209,7 @@ class Waves:
         devices = len(where.devices) if where.by_runs else 1
         budget = self.memory or FRACTION_OF_FREE_MEMORY * free_bytes(where.devices)
         most = len(max(shared.by_data.values(), key=len))
-        size = _even(most, self.at_once or most + devices, devices)
+        size = _even(most, self.at_once or devices * math.ceil(most / devices), devices)
         while True:
             lowered = self._lower(shared, self._inputs(points, size, data, where), where)
             compiled = self._compile(lowered)
