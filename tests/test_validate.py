@@ -147,8 +147,8 @@ def test_an_integer_that_no_float_holds_is_refused():
 def test_an_integer_that_int32_does_not_hold_is_taken_as_a_float():
     """JAX refuses Python's, and cuts NumPy's."""
     for check in (_validate.positive, _validate.non_negative, _validate.at_least_one):
-        for value in (3 * 10**9, np.int64(3 * 10**9)):
-            assert jnp.sqrt(check(rate=value)) == np.sqrt(np.float32(3e9))
+        for value in (2**31, 3 * 10**9, np.int64(3 * 10**9)):
+            assert jnp.sqrt(check(rate=value)) == np.sqrt(np.float32(value))
         assert type(check(rate=3)) is int
 
 

@@ -96,3 +96,14 @@ def test_bits_of_adaptive_clipping_are_tried_in_the_distance_that_is_proved():
     for entry, mine in zip(entries, found, strict=True):
         most = max(distance(look.canary, bit) for look in mine)
         assert most == pytest.approx(longest * (2 if entry.neighbours == "replacement" else 1), rel=0.01)
+
+
+def test_the_next_clipping_norm_tells_who_was_within_the_first():
+    """A bit of one in 12 clients moves its logarithm by a twelfth of the rate of 0.2."""
+    adaptive = lambda noise: central(noise, clip_quantile=0.5, count_noise=noise)
+    subject, entries, found = tried(adaptive(2.0), 2, adaptive(1e-2))
+    mine = next(looks for looks, entry in zip(found, entries, strict=True) if entry.neighbours == "replacement")
+    (look,) = (look for look in mine if look.name == "direction, one within the clip")
+    worlds = scores(subject.make, look.canary, look.score, KEY, params=PARAMS, trials=8, rounds=2)
+    first, second = (np.asarray(side).reshape(8, -1)[:, -1] for side in worlds)
+    assert first.mean() - second.mean() == pytest.approx(-0.2 / CLIENTS, rel=0.1)

@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_priv import ClientData, systems
 from fedjax_priv.base import Local, Rows
-from fedjax_priv.clients import fedsgd, local_sgd, poisson, sample
+from fedjax_priv.clients import fedsgd, local_sgd, once_per_model, poisson, sample
 from fedjax_priv.engine.samples import samples_of
 from helpers import cohort_of, engine, mesh_of, same_bits
 
@@ -62,6 +62,8 @@ def test_it_has_the_bits_of_training_on_copies(name):
 
 
 SYSTEMS = {
+    "dp_sgd": lambda local, **where: systems.dp_sgd(local, num_clients=N, cohort_size=4, elide=True, **where),
+    "once_per_model": lambda local, **where: systems.fedavg(once_per_model(local), **where),
     "scaffold": lambda local, **where: systems.scaffold(local, num_clients=N, **where),
     "fednova": systems.fednova,
     "dp_fedavg": lambda local, **where: systems.dp_fedavg(
@@ -85,7 +87,8 @@ def test_what_is_made_of_training_reads_in_place_too(name):
         corrected = lambda *args: seen.append(isinstance(args[3].examples, Rows)) or local.corrected(*args)
         return local._replace(apply=dataclasses.replace(local.apply, function=apply, corrected=corrected))
 
-    local, make = sgd(), SYSTEMS[name]
+    one_noisy_step = dict(num_epochs=None, num_steps=1, sample_clip=1.0, gradient_noise=0.1)
+    local, make = sgd(**(one_noisy_step if name == "dp_sgd" else {})), SYSTEMS[name]
     found = two_rounds(make(watching(local), block=3, mesh=None))
     assert seen and all(seen)
     seen.clear()

@@ -235,7 +235,7 @@ def first_of_grid(z):
     return np.inf if eps is None else eps
 
 
-@pytest.mark.parametrize(("eps", "start"), [(12.0, 0.3), (4.0, 0.3), (4.0, 4.0), (1e3, 4.0)])
+@pytest.mark.parametrize(("eps", "start"), [(12.0, 0.3), (4.0, 0.3), (4.0, 4.0), (20.0, 0.4), (1e3, 4.0)])
 def test_a_noise_of_which_nothing_is_proved_is_too_little(eps, start):
     """Steps of samples have a figure that is small at every noise, and is not what the budget is about."""
     make = lambda z: grid(z, sample_clip=1.0, gradient_noise=1e3)

@@ -44,6 +44,7 @@ def test_scalars_are_pythons_numbers(of):
     assert type(_plain(of(2))) is int and _plain(of(2)) == 2
     for other in (of([1, 2]), jax.random.key(0)):
         assert _plain(other) is other
+    assert jax.jit(lambda number: _plain(number) + 1)(2) == 3, "a traced one stays"
 
 
 def test_sizes_may_be_scalars_of_any_kind():
