@@ -26,9 +26,14 @@ def _found(ours: Any, theirs: Any, name: str) -> list[str]:
     if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         common = ((ours[key], theirs[key]) for key in ours if key in theirs)
         return list(dict.fromkeys(found for one, other in common for found in _found(one, other, name)))
-    if isinstance(ours, tuple) and isinstance(theirs, tuple) and set(ours) <= set(theirs):
+    if isinstance(ours, tuple) and isinstance(theirs, tuple) and _is_less_of_an_axis(ours, theirs):
         return []
     return [f"{name} {_said(ours)} (paper: {_said(theirs)})"]
+
+
+def _is_less_of_an_axis(ours: tuple, theirs: tuple) -> bool:
+    """The values of an axis differ from each other; layers of a network, say, need not."""
+    return all(len(set(values)) == len(values) for values in (ours, theirs)) and set(ours) <= set(theirs)
 
 
 def _said(value: Any) -> str:

@@ -47,6 +47,14 @@ def test_the_page_of_rooms_has_a_line_for_each():
     assert set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)) == LEVEL.keys() - private
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_list_of_modules_names_all(package):
+    module = importlib.import_module(package)
+    if re.search("^- `", module.__doc__, re.MULTILINE):
+        inside = {name for _, name, _ in pkgutil.iter_modules(module.__path__) if not name.startswith("_")}
+        assert inside <= set(re.findall(r"`(\w+)(?:/|\.\w+)*`", module.__doc__))
+
+
 def test_rooms_import_from_rooms_above_them():
     assert len(BASE) <= 8 and max(Counter(" ".join(PICTURE).split()).values()) == 1
     files = [file for file in ROOT.rglob("*.py") if file not in (ROOT / "__init__.py", ROOT / "__main__.py")]

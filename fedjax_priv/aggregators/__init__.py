@@ -6,6 +6,7 @@
   library.
 - `numerics/`: order statistics, distances, covariances, clusters and subsets of rows.
 - `rule_parts`: what rules have in common: missing rows, too few rows, means of chosen rows.
+- `by_name`: every public rule and step, by the name a user chooses it with.
 """
 
 from typing import TYPE_CHECKING

@@ -9,6 +9,7 @@
 - `worst_rows`: the rows on which a rule does worst.
 - `byzantine_rounds`: rounds with more Byzantine clients than the rule was told of.
 - `intervals`: how sure a mean over few runs is.
+- `line_styles`: how lines look in every picture.
 """
 
 from typing import TYPE_CHECKING

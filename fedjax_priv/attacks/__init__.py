@@ -13,6 +13,7 @@
 - `replayed_rounds`: a round that a server repeats without one client.
 - `attack_layers`: layers that insert an attack on values into a stack; a system chooses the place.
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
+- `by_name`: every public attack, by the name a user chooses it with.
 """
 
 from typing import TYPE_CHECKING

@@ -3,7 +3,9 @@
 - `canaries`, `sample_canaries`, `crafted_canaries`: adjacent inputs. `worlds`: the same rounds on both, many times.
 - `crowds`: many canaries in one run.
 - `adversaries`, `coalitions`: what the server, an outsider or colluding clients have of a round. `readings`: scores of
-  it by coordinate, block and round; `learned_score`: the best one of them together; `who_came`: of which trials.
+  it by coordinate, block and round; `over_rounds`: of rounds whose noise is correlated; `learned_score`: the best
+  one of them together; `who_came`: of which trials. `whole_uploads`: uploads put back on all coordinates.
+- `looks`: which canaries and which readings belong to an entry of a ledger.
 - `masked_uploads`: masked uploads against random words.
 - `bounds`: from that to a lower bound on epsilon at a stated confidence.
 - `public_gains`: trials over the air with the gains of the run that a figure is about.

@@ -157,7 +157,7 @@ def _keep(system: str, options: RunOptions, values: Mapping[str, Any], *, withou
     if options.resume and options.folder is None:
         raise ValueError("folder must be given with resume")
     now = datetime.datetime.now(datetime.UTC)
-    name = pathlib.Path("results") / f"{system}-{now:%Y%m%d-%H%M%S}"
+    name = pathlib.Path("results") / f"{system}-{now:%Y%m%d-%H%M%S-%f}"[:-3]  # milliseconds: several may begin at once
     folder = options.folder or processes.on_first(lambda: name)
     elsewhere = {*options_of(RunOptions), *options_of(Launch), "data_dir", "delta"} - {"seed"} | without
     config = {name: _plain(value) for name, value in values.items() if name not in elsewhere and value is not None}

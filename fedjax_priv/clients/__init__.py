@@ -10,7 +10,7 @@
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
 - `local_training`: local SGD and FedSGD.
 - `minibatches`: shuffled batches of each client's samples.
-- `batch_gradients`: gradients of a batch, with or without clipping and noise.
+- `batch_gradients`: gradients of a batch, with or without clipping and noise. `random_losses`: of losses that draw.
 - `local_steps`: what local training states of its steps, for privacy theorems and for `normalized_updates`, FedNova's.
 - `control_variates`: SCAFFOLD's training, along the average direction of all clients.
 - `replays`: clients that train no model twice.

@@ -7,8 +7,9 @@
 - `block_stream`: words in blocks from a counter, and their order.
 - `philox_stream`, `chacha20_stream`: Philox, and ChaCha20 of RFC 8439.
 - `prg`: pseudorandom words and field elements from a seed.
-- `key_agreement`: Diffie-Hellman inside jit, simulation-grade.
-- `x25519`: a real key agreement, on the host.
+- `agreement`: how two users come to have a seed in common. `key_agreement`: by Diffie-Hellman inside jit,
+  simulation-grade; `x25519`: by a real one, on the host.
 - `shamir`: secret sharing.
 - `sketch`: random projections from a public seed.
+- `digest`: what a client hashes of the model it was given.
 """

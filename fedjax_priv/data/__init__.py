@@ -1,7 +1,7 @@
 """Data sets, and their partition over clients.
 
 - `dataset`: the type `Dataset`; `images`, `tabular` and `text` load data sets.
-- `partition`, `label_splits`: which client holds which samples.
+- `partition`, `label_splits`: which client holds which samples. `stratified`: a part of all labels alike.
 - `client_arrays`: stacked arrays of all clients, for `federated_round`.
 - `pool`: a population whose samples stay on the host and are fetched by client.
 """

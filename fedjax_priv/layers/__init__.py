@@ -1,7 +1,8 @@
 """The layers of a protocol; each has a client half above and a server half below.
 
 - `stacking`: `stack` of layers into one; `stateless` makes a layer from functions.
-- `clipping`, `weighting`, `quantization`: bounded norms, weights and means, rounding into the field.
+- `clipping`, `weighting`, `quantization`: bounded norms, weights and means, rounding into the field. `fixed_point`:
+  floats as integers that add to the same bits in any order.
 - `staleness`: means in which updates from older models weigh less.
 - `rotation`, `rounding`, `wrapping`: a random rotation, rounding to short integer vectors, and integers modulo a power
   of two, for sums of few bits; `rounded_norm` says how long rounded vectors get.

@@ -7,7 +7,12 @@ into figures. A system without a valid guarantee gets "none" and the reason, nev
 - `sums`: systems without noise. `distributed_noise`: Skellam noise in sums. `local_noise`: noise in every local step.
 - `central_noise`: noise that the server adds; `correlated_noise`: where it is correlated over rounds; `buffered_noise`:
   on the sums of asynchronous rounds.
-- `over_the_air`: noise on a wireless channel. `coordinates`: coordinates that FedREP's clients propose.
+- `noisy_uploads`, `sketched_uploads`: noise in uploads that are seen one by one.
+- `over_the_air`: noise on a wireless channel; `estimated_gains`, `blind_uploads`: where clients know it badly or not
+  at all; `votes`: where they send signs. `receiver_noise`: what the receiver's own noise hides.
+- `coordinates`: coordinates that FedREP's clients propose.
+- `gaussian_uploads`: one Gaussian mechanism in each upload; `by_client`: what clients spend over rounds;
+  `sampled_rounds`: rounds whose clients come by chance; `prefixes`: eps after each round.
 - `by_round`: eps of the rounds so far; `of_sweep`: of every run of a sweep; `run_alone`: a point of a sweep as a run.
 - `budget`: noise for an eps, and rounds within one, before a run.
 """

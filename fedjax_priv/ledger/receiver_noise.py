@@ -1,5 +1,6 @@
 """The receiver's noise over the air: at which level it hides users, where it is public who sends, and where alone."""
 
+import itertools
 from typing import Literal, cast
 
 import jax
@@ -8,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.layers.receive_level import Level, Levels, level_of
-from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.entry import Figure, Question
+from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads, of_clients
 from fedjax_priv.systems.releases import BlindUploads, OverTheAir
-from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
+from fedjax_priv.theory import sampled_gaussian, wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 
@@ -110,12 +111,10 @@ def gaussian_of_clients(question: Question, moved: np.ndarray, size: int, why: s
     Users in places from `size` on collude. Of a cohort that is all clients they are always the same and have no figure;
     else others are in these places in other rounds.
     """
-    number, client = question.count.size, question.run.client_id.values
-    if client.shape[1] == number:
-        number, client, moved = size, client[:, :size], moved[:, :size]
-    spent, most = spent_by_client(np.square(moved), client, number)
-    eps = lambda squares: np.asarray(gaussian.epsilon(question.delta, np.sqrt(squares)))
-    return Figure(eps(spent), question.delta, why, lambda: eps(most))
+    client = question.run.client_id.values
+    if client.shape[1] == question.count.size:
+        return of_clients(question, moved[:, :size], client[:, :size], size, why)
+    return gaussian_uploads(question, moved, why)
 
 
 def hidden_count(
@@ -126,18 +125,13 @@ def hidden_count(
     `least` is N0 over the square of the level at which the strongest user arrives, `[T]`.
     """
     multiplier = np.sqrt(least) / float(about.clip)
-    kinds = [(sampled_gaussian.Round(z, q), 1) for z, q in zip(multiplier.tolist(), p.max(1).tolist(), strict=True)]
-    merged = _merged(kinds)
+    merged = _merged(list(map(sampled_gaussian.Round, multiplier.tolist(), p.max(1).tolist())))
     eps = sampled_gaussian.epsilon(question.delta, merged, neighbours)
     why = f"no noise of users, senders and their number unseen; all users send pilots ({neighbours})"
     by_round = lambda: sampled_gaussian.epsilon_by_round(question.delta, merged, neighbours)
     return Figure(float(eps), question.delta, why, by_round)
 
 
-def _merged(kinds: list[tuple[sampled_gaussian.Round, int]]) -> list[tuple[sampled_gaussian.Round, int]]:
+def _merged(kinds: list[sampled_gaussian.Round]) -> list[tuple[sampled_gaussian.Round, int]]:
     """Rounds of one kind that follow one another, together."""
-    found = kinds[:1]
-    for one, _ in kinds[1:]:
-        last, count = found[-1]
-        found = [*found[:-1], (last, count + 1)] if one == last else [*found, (one, 1)]
-    return found
+    return [(kind, len(list(alike))) for kind, alike in itertools.groupby(kinds)]

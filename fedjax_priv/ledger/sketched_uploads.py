@@ -5,12 +5,10 @@ that depends on nobody's data changes nothing: before the noise it may change th
 after the noise it is post-processing. T rounds are one Gaussian mechanism with sqrt(T) times the sensitivity.
 """
 
-import numpy as np
-
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
+from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads
 from fedjax_priv.ledger.local_noise import rounds_taken
 from fedjax_priv.systems.releases import SketchedUploads
-from fedjax_priv.theory import gaussian
 
 ADJACENT = "all that one client holds is replaced, and its loss and update stay finite"
 SILENT = "a client's updates are 0 instead, and its loss and update stay finite; that it takes part is not hidden"
@@ -27,7 +25,7 @@ def entries(release: SketchedUploads, question: Question) -> list[Entry]:
             "the server, which sees every upload",
             adjacent,
             none("the paper's figures are for another order of its steps"),
-            _figure(DISTANCE[neighbours], sigma, taken, question.delta),
+            _figure(question, DISTANCE[neighbours], sigma),
             gaussian=bool((taken == len(question.run["round"])).all()),
             neighbours=neighbours,
         )
@@ -35,9 +33,7 @@ def entries(release: SketchedUploads, question: Question) -> list[Entry]:
     ]
 
 
-def _figure(distance: float, sigma: float, taken: np.ndarray, delta: float) -> Figure:
+def _figure(question: Question, distance: float, sigma: float) -> Figure:
     if not sigma > 0:
         return none("no noise is added")
-    eps = gaussian.epsilon(delta, distance * np.sqrt(taken) / sigma)
-    by_round = lambda: np.asarray(gaussian.epsilon(delta, distance * np.sqrt(np.arange(1, taken.max() + 1)) / sigma))
-    return Figure(eps, delta, "Gaussian mechanism in every round; the projection is public", by_round)
+    return gaussian_uploads(question, distance / sigma, "Gaussian mechanism in every round; the projection is public")

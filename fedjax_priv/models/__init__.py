@@ -7,7 +7,8 @@
 - `low_rank`: low-rank adapters as the parameters of a model.
 - `pixels`: a model of uint8 images.
 - `flax_model`, `nnx_model`, `equinox_model`: a `Model` from a module of flax linen, flax nnx or equinox.
-- `client_convolution`: a convolution that stays fast when each client has its own kernel.
+- `client_convolution`: a convolution that stays fast when each client has its own kernel; `patch_convolution`: as one
+  product, for GPUs; `tiled_convolution`: few channels, on a CPU.
 """
 
 from typing import TYPE_CHECKING

@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 import shlex
 import signal
 import time
@@ -160,7 +161,7 @@ def test_what_ctrl_c_ended_says_how_it_goes_on(monkeypatch, asked, capsys, tmp_p
     assert stopped.value.code == 130
     said = shlex.split(capsys.readouterr().err.partition("resume with: ")[2])
     place = asked.pop()[1]["keep"].folder
-    assert str(place).startswith("results/fedavg-2")
+    assert re.fullmatch(r"results/fedavg-2\d{7}-\d{6}-\d{3}", str(place)), "to the millisecond"
     assert said[:-3] == ["fedjax-priv", "run", "fedavg", "--learning-rate", "0.5", "--json", "a b.json"]
     assert said[-3:] == ["--folder", str(place), "--resume"]
     assert not (tmp_path / "a b.json").exists(), "else the command that was printed would be refused"

@@ -1,6 +1,7 @@
 """Rules of verdicts: what runs with several seeds decide, and how a verdict speaks of the setting of its run."""
 
 import pathlib
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -137,3 +138,11 @@ def test_differences_are_of_what_is_run():
     assert "dataset digits (paper: cifar10)" in found and "num_byzantine 1 (paper: 7)" in found
     one = fewer.setting._replace(num_clients=16)
     assert differences(fewer._replace(setting=one), scales["paper"]) == "num_clients 16 (paper: 32)"
+
+
+def test_layers_of_a_network_are_no_axis():
+    class Network(NamedTuple):
+        hidden: tuple[int, ...]
+
+    assert differences(Network((200,)), Network((200, 200))) == "hidden 200 (paper: 200 200)"
+    assert differences(Network((200, 200)), Network((200, 100))) == "hidden 200 200 (paper: 200 100)"

@@ -27,15 +27,22 @@ def test_noise_of_each_client_is_a_gaussian_mechanism_in_every_round(rounds):
     who = np.tile([[0, 1], [0, 2]], (rounds, 1))
     run = xr.Dataset({"client_id": (("round", "client"), who)})
     question = Question(run, np.ones(4, int), 1e-5, 0, None, None)
-    (entry,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0), question)
+    (full,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0), question)
     expected = [gaussian.epsilon(1e-5, 2 * 2.0 / 3.0 * np.sqrt(t)) for t in (2 * rounds, rounds, rounds, 0)]
-    np.testing.assert_allclose(entry.proved.epsilon, expected, rtol=1e-12)
-    assert not entry.gaussian
+    np.testing.assert_allclose(full.proved.epsilon, expected, rtol=1e-12)
+    assert not full.gaussian
+    after = [gaussian.epsilon(1e-5, 2 * 2.0 / 3.0 * np.sqrt(t)) for t in range(1, 2 * rounds + 1)]  # of client 0
+    np.testing.assert_allclose(full.proved.by_round(), after, rtol=1e-12)
+    others = run.isel(client=[1])
+    (entry,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0), question._replace(run=others))
+    np.testing.assert_allclose(
+        entry.proved.by_round(), [after[number // 2] for number in range(2 * rounds)], rtol=1e-12
+    )
     (always,) = noisy_uploads.entries(
         NoisyUploads(2.0, 9.0), question._replace(count=np.ones(1, int), run=run.isel(client=[0]))
     )
-    assert always.gaussian and always.proved.epsilon == expected[0]
+    assert always.gaussian and always.proved.epsilon == pytest.approx(expected[0], rel=1e-12)
     (masked,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0, masked=True), question)
-    assert np.array_equal(masked.proved.epsilon, entry.proved.epsilon) and masked.note != entry.note
+    assert np.array_equal(masked.proved.epsilon, full.proved.epsilon) and masked.note != full.note
     (silent,) = noisy_uploads.entries(NoisyUploads(2.0, 0.0), question)
     assert silent.proved.epsilon is None

@@ -2,7 +2,9 @@
 
 - `circle`: which peers mask together.
 - `sharing`: keys, seeds and their Shamir shares, as a round opens.
-- `opening`: what survivors open, and what the server rebuilds and checks.
+- `opening`: what survivors open, and what the server rebuilds and checks. `lists`: whom they are told to have survived.
+- `committed_sums`: secrets of which only a sum is opened. `public_factors`: what shares say where the server multiplies
+  uploads.
 - `expansion`: masks from seeds, dense or only where a pair selects.
 - `signed_sum`: the words of many pairs added up.
 - `sparse_ones`: ones at random coordinates, and sums of the words there.

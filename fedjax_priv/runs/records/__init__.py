@@ -10,5 +10,6 @@
   `run_folder.save` writes it).
 
 `run_folder` makes the folder and reads it, `owner_lock` keeps other processes out of it, `run_list` finds the runs
-below a folder, `digests` hashes arrays, and `atomic_file` writes a file whole or not at all.
+below a folder, `digests` hashes arrays, `measured_names` keeps what is measured apart from the axes of a
+sweep, and `atomic_file` writes a file whole or not at all.
 """
