@@ -61,15 +61,19 @@ UNPROTECTED = "the mean, in Python aggregators.mean()._replace(most_byzantine=No
 NEEDS_CLIP = "clip must be given with check_range: without it an honest sum may be anything"
 
 
+def clients_in_round(num_clients: int, cohort_size: int | None, *, at_least: int = 1) -> int:
+    """Clients in a round: everyone, or the cohort."""
+    size = num_clients if cohort_size is None else cohort_size
+    _validate.integer(at_least=at_least, num_clients=num_clients)
+    _validate.integer(at_least=at_least, cohort_size=size)
+    if size > num_clients:
+        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {size}")
+    return size
+
+
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
-    """Clients in a round of a secure sum, at least two: everyone, or the cohort."""
-    _validate.integer(at_least=2, num_clients=num_clients)
-    if cohort_size is None:
-        return num_clients
-    _validate.integer(at_least=2, cohort_size=cohort_size)
-    if cohort_size > num_clients:
-        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {cohort_size}")
-    return cohort_size
+    """Clients in a round of a secure sum, at least two."""
+    return clients_in_round(num_clients, cohort_size, at_least=2)
 
 
 def loss_rate(dropout: float | Array) -> float | Array:

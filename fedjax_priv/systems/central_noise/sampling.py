@@ -11,6 +11,7 @@ from fedjax_priv.clients.poisson_draws import capacity_of, check_rate
 from fedjax_priv.clients.separated_draws import check_separation
 from fedjax_priv.server_noise import ServerNoise
 from fedjax_priv.server_noise.correlations import Banded
+from fedjax_priv.systems._arguments import clients_in_round
 from fedjax_priv.systems.releases import Participation
 
 
@@ -69,10 +70,7 @@ def _by_coins(num_clients: int, rate: float | Array, capacity: int | None, separ
 
 
 def _of_fixed_size(num_clients: int, cohort_size: int | None, separation: int) -> Sampling:
-    size = num_clients if cohort_size is None else cohort_size
-    _validate.integer(cohort_size=size)
-    if size > num_clients:
-        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {size}")
+    size = clients_in_round(num_clients, cohort_size)
     check_separation(num_clients, size, separation)
     if size == num_clients:
         return Sampling(everyone(), Participation("everyone"), size, size)

@@ -10,7 +10,7 @@ from fedjax_priv.clients import controlled, everyone, sample
 from fedjax_priv.clients.control_variates import CONTROL
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, one_sum, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, clients_in_round, loss_rate, one_sum
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -62,7 +62,7 @@ def scaffold(
       >>> system = scaffold(local, num_clients=20, cohort_size=10)
     """
     _validate.one_of((True, False), secure=secure)
-    size = secure_cohort(num_clients, cohort_size) if secure else _cohort(num_clients, cohort_size)
+    size = clients_in_round(num_clients, cohort_size, at_least=2 if secure else 1)
     masks, run = MASKS.split(how)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
@@ -74,15 +74,6 @@ def scaffold(
         release=Sum(masks=secagg_protocol(group_size=size, **masks)) if secure else None,
         **run,
     )
-
-
-def _cohort(num_clients: int, cohort_size: int | None) -> int:
-    _validate.integer(num_clients=num_clients)
-    size = num_clients if cohort_size is None else cohort_size
-    _validate.integer(cohort_size=size)
-    if size > num_clients:
-        raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {size}")
-    return size
 
 
 def _mean_and_control(num_clients: int) -> Aggregator:
