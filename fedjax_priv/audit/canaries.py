@@ -70,7 +70,7 @@ def dirac_canary(
 ) -> Canary:
     """Client 0 sends plus or minus `norm` at one coordinate and 0 elsewhere; each trial has one of `coordinates`.
 
-    All noise that protects it is that of the one coordinate. Score it with `readings.at_variants`.
+    All noise that protects it is that of the one coordinate. Score it with `readings.at_variant`.
 
     Args:
       num_clients: n.

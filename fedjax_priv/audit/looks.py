@@ -10,10 +10,10 @@ from fedjax_priv import _validate
 from fedjax_priv.audit import adversaries, canaries, crafted_canaries
 from fedjax_priv.audit.by_release import Kind, Subject, num_params, plan_of
 from fedjax_priv.audit.over_rounds import over_rounds
-from fedjax_priv.audit.readings import Reading, along, at_variants, between_rounds, looked_at, spread
+from fedjax_priv.audit.readings import Reading, along, at_variant, between_rounds, looked_at, spread
 from fedjax_priv.audit.sample_canaries import sample_canary
 from fedjax_priv.audit.who_came import sees_who_came, where_it_came
-from fedjax_priv.audit.worlds import Canary, Look, Score
+from fedjax_priv.audit.worlds import Canary, Look, Score, marked
 from fedjax_priv.base import Key
 from fedjax_priv.ledger import Entry, local_noise, worst
 from fedjax_priv.systems.releases import CentralNoise, LocalNoise, Vote
@@ -60,7 +60,7 @@ def looks(
         readings = _readings(subject, entry, first, colluding, outsider)
         tested = held is not None or any(worst(figure) is not None for figure in (entry.claimed, entry.proved))
         names = [first, *(_others(subject, first, rounds, entry) if tested and kind is None else [])]
-        tried = [_look(name, of_pair(name), readings, rounds, happened) for name in names]
+        tried = [look for name in names for look in _looks(name, of_pair(name), readings, rounds, happened)]
         if rounds > 1 and getattr(subject.release, "correlation", None) is not None:
             tried += [over_rounds(look, subject.release, rounds, known=entry.gaussian) for look in _of_lines(tried)]
         if sees_who_came(entry, subject.release) and not outsider:
@@ -91,15 +91,19 @@ def _counts_bits(subject: Subject) -> bool:
     return isinstance(subject.release, CentralNoise) and subject.release.adaptive
 
 
-def _look(name: str, canary: Canary, readings: Sequence[Reading], rounds: int, happened: Score) -> Look:
+def _looks(name: str, canary: Canary, readings: Sequence[Reading], rounds: int, happened: Score) -> list[Look]:
+    """Of a canary with variants one for each: everybody knows which runs are of it."""
     if canary.variants is not None:
-        return Look(name, canary, at_variants(readings, canary.toward, canary.variants))
+        scores = [at_variant(readings, canary.toward, variant) for variant in range(canary.variants)]
+        return [
+            Look(f"{name}, {number} of {len(scores)}", canary, score, marked) for number, score in enumerate(scores, 1)
+        ]
     if name.endswith("first round"):
-        return Look(name, canary, between_rounds(readings, canary.toward, rounds))
+        return [Look(name, canary, between_rounds(readings, canary.toward, rounds))]
     score = spread(readings, canary.toward)
     if name == _ONE_WITHIN:
-        return Look(name, canary, lambda seen: jnp.concatenate([score(seen), jnp.atleast_1d(happened(seen))]))
-    return Look(name, canary, score)
+        return [Look(name, canary, lambda seen: jnp.concatenate([score(seen), jnp.atleast_1d(happened(seen))]))]
+    return [Look(name, canary, score)]
 
 
 def _canary(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:

@@ -7,7 +7,6 @@ coordinates or in a single one, and noise that is used twice in the difference o
 
 from collections.abc import Callable, Sequence
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
@@ -44,12 +43,12 @@ def spread(readings: Sequence[Reading], toward: Toward, most: int = _MOST_COORDI
     return score
 
 
-def at_variants(readings: Sequence[Reading], toward: Toward, variants: int) -> Score:
-    """Of each reading: the statistic along the variant's own direction, in one column; 0 in the others."""
+def at_variant(readings: Sequence[Reading], toward: Toward, variant: int) -> Score:
+    """Of each reading: the statistic along this variant's direction; then whether the run is of this variant."""
 
     def score(seen: Seen) -> Array:
-        own = jax.nn.one_hot(seen.variant, variants)
-        return jnp.concatenate([own * reading(seen, toward(seen.before)[seen.variant])[0] for reading in readings])
+        found = [reading(seen, toward(seen.before)[variant])[0] for reading in readings]
+        return jnp.stack([*found, (seen.variant == variant).astype(jnp.float32)])
 
     return score
 

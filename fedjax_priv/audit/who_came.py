@@ -1,16 +1,14 @@
 """For an adversary who sees who takes part: the trials in which the client that has the canary does."""
 
+import functools
+
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from fedjax_priv.audit.worlds import Look, Seen
+from fedjax_priv.audit.worlds import Look, Seen, marked
 from fedjax_priv.base import Release
 from fedjax_priv.ledger import Entry
 from fedjax_priv.systems.releases import BufferedNoise, CentralNoise
-
-_FEWEST = 4
-"""Trials that a bound needs."""
 
 
 def sees_who_came(entry: Entry, release: Release) -> bool:
@@ -29,8 +27,6 @@ def where_it_came(look: Look) -> Look:
 
     Who comes depends on no data. Trials without it show nothing, and with them the adversary's figure would be tried on
     what somebody sees who does not know who takes part, which is much less.
-
-    Where fewer trials remain than a bound needs, there are so many of score 0, which show nothing.
     """
     once = look.name.endswith("first round")
 
@@ -38,8 +34,4 @@ def where_it_came(look: Look) -> Look:
         came = ((seen.who.client == 0) & seen.info.counted).any() & ~(once & (seen.who.round[0] > 0))
         return jnp.concatenate([jnp.ravel(look.score(seen)), came.astype(jnp.float32)[None]])
 
-    def finish(found: np.ndarray) -> np.ndarray:
-        own = look.finish(found[:, :-1])[found[:, -1] > 0]
-        return own if len(own) >= _FEWEST else np.zeros((_FEWEST, own.shape[1]))
-
-    return Look(look.name, look.canary, score, finish)
+    return Look(look.name, look.canary, score, functools.partial(marked, finish=look.finish))

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from audit.test_breaks import LOSS, run_of
 
-from fedjax_priv.audit import Subject, scores
+from fedjax_priv.audit import Subject, scores, two_worlds
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.looks import looks
+from fedjax_priv.audit.readings import along, at_variant
+from fedjax_priv.audit.worlds import Seen, marked
 from fedjax_priv.base import Told
 from fedjax_priv.clients import bounded_and_counted
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import compose, distributed_dp_fedavg, dp_fedavg
 from fedjax_priv.testing import cohort_of
+from fedjax_priv.theory import gaussian
 
 KEY, CLIENTS, D, CLIP, DELTA = jax.random.key(8), 12, 4, 0.5, 1e-3
 LOCAL, PARAMS, DATA = sending(jnp.zeros((CLIENTS, D))), jnp.zeros(D), no_samples(CLIENTS)
@@ -107,3 +110,29 @@ def test_the_next_clipping_norm_tells_who_was_within_the_first():
     worlds = scores(subject.make, look.canary, look.score, KEY, params=PARAMS, trials=8, rounds=2)
     first, second = (np.asarray(side).reshape(8, -1)[:, -1] for side in worlds)
     assert first.mean() - second.mean() == pytest.approx(-0.2 / CLIENTS, rel=0.1)
+
+
+def test_what_is_wrong_at_one_coordinate_shows_in_the_runs_of_its_canary():
+    """Three times the distance at one coordinate of five, as where it is not clipped; 1,000 trials, the default."""
+    moved, trials = 2**0.5 * 2 / 4 / 0.6, 1000
+    proved, variant = gaussian.epsilon(DELTA, moved), np.arange(trials) // 2 % 5
+    score = at_variant([along(lambda seen: seen.updates[0])], lambda before: jnp.eye(5), 2)
+
+    def world(rng, sign, at_two):
+        mean = np.where(np.arange(5) == 2, at_two, moved) * np.eye(5)[variant] * sign / 2
+        read = jnp.asarray(rng.normal(size=(trials, 5)) + mean, jnp.float32)[:, None]
+        return jax.vmap(lambda row, own: score(Seen((), (), (), row, (), own)))(read, jnp.asarray(variant))
+
+    for at_two, shows in ((moved, False), (3 * moved, True)):
+        rng = np.random.default_rng(0)
+        seen = [marked(np.asarray(world(rng, sign, at_two))) for sign in (1, -1)]
+        assert [len(side) for side in seen] == [trials // 5] * 2
+        found = two_worlds(*seen, delta=DELTA, confidence=1 - 0.001 / 9, gaussian=True).epsilon
+        assert (found > 1.3 * proved) if shows else (0 < found < proved)
+
+
+def test_each_coordinate_of_a_dirac_canary_is_a_look():
+    _, _, found = tried(central(1.0), 1)
+    names = [look.name for look in found[0] if look.name.startswith("Dirac")]
+    assert names == [f"Dirac, {number} of {D}" for number in range(1, D + 1)]
+    assert len({id(look.canary) for look in found[0] if look.name.startswith("Dirac")}) == 1, "they share their runs"
