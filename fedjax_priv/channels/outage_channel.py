@@ -1,5 +1,7 @@
 """Digital uploads at a fixed rate that do not arrive if the gain is too small for it."""
 
+import math
+
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
@@ -29,7 +31,9 @@ def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Chan
       >>> print(outage(1.0, snr=3.0).arrivals(jax.random.key(0), cohort))  # the second needs h^2 >= 1
       [False  True]
     """
-    least = (2.0 ** (2 * _validate.up_to(MOST_BITS, fixed_rate=fixed_rate)) - 1) / _validate.positive(snr=snr)
+    rate = _validate.up_to(MOST_BITS, fixed_rate=fixed_rate)
+    needed = jnp.expm1(2 * math.log(2) * rate) if isinstance(rate, Array) else 2.0 ** (2 * float(rate)) - 1
+    least = needed / _validate.positive(snr=snr)
 
     def arrivals(key: Key, cohort: Cohort) -> Array:
         del key

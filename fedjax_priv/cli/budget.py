@@ -124,7 +124,7 @@ def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str, ag
 
 def spent(result: xr.Dataset, algorithm: Algorithm, data: ClientData, delta: float, keep: Keep) -> xr.Dataset:
     """The result with `epsilon`, if anything is proved; the folder of a run that has ended gets it and the ledger."""
-    if _has_epsilon(result, delta) or not result.sizes["round"]:
+    if not result.sizes["round"] or (_has_epsilon(result, delta) and _has_ledger(pathlib.Path(keep.folder))):
         return result
     entries = ledger.ledger(algorithm, result, data, delta=delta)
     if any(entry.proved.epsilon is not None for entry in entries):
@@ -153,6 +153,14 @@ def spent_at_points(
 
 def _has_epsilon(result: xr.Dataset, delta: float) -> bool:
     return "epsilon" in result and result.epsilon.attrs["delta"] == delta
+
+
+def _has_ledger(folder: pathlib.Path) -> bool:
+    try:
+        read(folder)
+    except ValueError:  # a file that was lost or cut short is written again
+        return False
+    return True
 
 
 def write(path: pathlib.Path, entries: list[Entry]) -> None:

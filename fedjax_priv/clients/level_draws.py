@@ -17,6 +17,9 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
       draw: who takes part, and the gains.
       levels: such as `layers.within_budget(...)` or `layers.planned_levels(...)`.
 
+    Raises:
+      ValueError: (when a round is traced) levels with a limit for each client, in rounds of some of them.
+
     Examples:
       >>> from fedjax_priv.layers import within_budget
       >>> draw = at_levels(everyone(), within_budget(0.6, budget=1.0))  # two rounds of 0.36
@@ -31,6 +34,11 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         who, drawn = draw.apply(key, state[0], round, count)
+        if levels.of_each and who.gain.size != count.size:
+            raise ValueError(
+                f"levels must keep one limit for all where a round is of {who.gain.size} of {count.size} clients, "
+                "got a limit for each, such as planned_levels(energy=[n])"
+            )
         level, spent = levels.apply(state[1], round, who.gain)
         who = only_those(who, level > 0)
         return who._replace(level=jnp.broadcast_to(level, who.gain.shape)), (drawn, spent)

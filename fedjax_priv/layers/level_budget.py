@@ -55,7 +55,7 @@ def within_budget(level: Level, budget: float | Array) -> Levels:
         sent = asked & (parts <= left)
         return jnp.where(sent, c, 0), (memory, jnp.where(sent, left - parts, jnp.where(asked, 0, left)))
 
-    return Levels(lambda: (inner.init(), jnp.uint32(_PARTS)), apply)
+    return Levels(lambda: (inner.init(), jnp.uint32(_PARTS)), apply, inner.of_each)
 
 
 def remembering(level: Level) -> Levels:

@@ -43,8 +43,8 @@ def planned_levels(
       budget: B > 0 of privacy, as of `theory.wireless.level_budget`; may be traced.
       max_norm: L, the norm updates were clipped to.
       energy: E > 0, what a client may send in all rounds at most, where it adds no noise; None: no limit. `[n]`: of
-        each client, for which a round takes `e_k q`, `e_k = L^2 / h_k^2`. A number: as if one client were the weakest
-        in every round, which is stricter.
+        each client, for which a round takes `e_k q`, `e_k = L^2 / h_k^2`; all clients take part then. A number: as if
+        one client were the weakest in every round, which is stricter.
       expected_inverse: the mean of `1 / h_k^2`, which is what is planned for later rounds, a number or `[n]`; of
         `1 / min_k h_k^2` where `energy` is a number. Needed with `energy`.
       at_most: `(round, gain [n]) -> c`, the level that power allows, such as `weakest(...)`; None: any.
@@ -79,7 +79,9 @@ def planned_levels(
         q = _first(here, ahead, *caps, used, jnp.append(1.0, later), left)
         return jnp.sqrt(q), jnp.where(q > 0, jnp.maximum(left - used * q, 0), left)  # NaN, or 0 * inf: takes nothing
 
-    return within_budget(Levels(lambda: jnp.append(usable, fuel), apply), budget)
+    return within_budget(
+        Levels(lambda: jnp.append(usable, fuel), apply, of_each=fuel.ndim > 0 and fuel.size > 0), budget
+    )
 
 
 def _roots(weights: ArrayLike) -> tuple[Float[Array, " T"], np.ndarray]:

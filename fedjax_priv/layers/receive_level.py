@@ -19,6 +19,7 @@ class Levels(NamedTuple):
 
     init: Callable[[], PyTree]  # () -> state
     apply: Callable[..., tuple]  # (state, round, gain [n]) -> (c_t, state)
+    of_each: bool = False  # the state keeps a number for each place of a cohort, which must be all clients then
 
 
 Level = float | Array | Callable[[Int[Array, ""], Float[Array, " n"]], ArrayLike] | Levels

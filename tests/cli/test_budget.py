@@ -62,6 +62,15 @@ def test_a_finished_run_is_read_again_as_it_is(kept, capsys):
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
 
 
+@pytest.mark.parametrize("lost", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:99])])
+def test_a_ledger_that_was_lost_or_cut_is_written_again(kept, lost):
+    before = (kept / LEDGER).read_bytes()
+    lost(kept / LEDGER)
+    options = ["--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-4]
+    command("run", "dp_fedavg", *SMALL, *options, "--folder", kept, "--resume")
+    assert (kept / LEDGER).read_bytes() == before
+
+
 def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
     assert "is not the folder of a run" in refused(capsys, "ledger", tmp_path)
     (tmp_path / "manifest.json").write_text("{}")

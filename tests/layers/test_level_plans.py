@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv.clients import at_levels, everyone
+from fedjax_priv.channels import recorded
+from fedjax_priv.clients import at_levels, everyone, round_robin
 from fedjax_priv.layers import planned_levels, weakest, within_budget
 from fedjax_priv.layers.receive_level import Levels
 from fedjax_priv.theory import gaussian
@@ -227,6 +228,22 @@ def test_limits_are_of_the_clients_of_the_round():
     levels = planned_levels(WEIGHTS, 1.0, max_norm=1.0, energy=np.ones(3), expected_inverse=1.0)
     with pytest.raises(ValueError, match="energy must be one number per client of a round, 2, got 3"):
         levels.apply(levels.init(), jnp.int32(0), jnp.ones(2))
+
+
+def test_a_limit_for_each_client_is_for_rounds_of_all():
+    """A place of a cohort is another client in each round: its limit would be nobody's."""
+    of = lambda energy: planned_levels(WEIGHTS, 1.0, max_norm=1.0, energy=energy, expected_inverse=1.0)
+    gains = recorded(np.array([[1.0, 0.3, 1.0]] * T))
+    count = jnp.ones(3, jnp.int32)
+
+    def draw(levels, size):
+        chosen = at_levels(round_robin(size, fading=gains), levels)
+        return chosen.apply(jax.random.key(0), chosen.init(jax.random.key(0), 3), jnp.int32(0), count)[0]
+
+    for levels in (of(np.ones(2)), within_budget(of(np.ones(2)), 0.5)):
+        with pytest.raises(ValueError, match="levels must keep one limit for all where a round is of 2 of 3 clients"):
+            draw(levels, 2)
+    assert draw(of(1.0), 2).level[0] > 0 and draw(of(np.ones(3)), 3).level[0] > 0
 
 
 test_bad_budgets = refuses(

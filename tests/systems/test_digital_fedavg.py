@@ -7,10 +7,11 @@ import pytest
 from refusals import refused
 
 from fedjax_priv.analysis import OnAir, air_resources, run_seconds
-from fedjax_priv.channels import rayleigh, recorded
+from fedjax_priv.channels import outage, rayleigh, recorded
 from fedjax_priv.clients import bernoulli, round_robin
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import digital_fedavg, fedavg, over_the_air_vote
+from fedjax_priv.testing import cohort_of
 from fedjax_priv.theory import digital_links
 from helpers import targets, towards_target
 
@@ -87,3 +88,12 @@ test_bad_arguments = refused(
     ({"snr_db": 1e4}, r"snr_db must be a number of dB in \[-300, 300\], got 10000.0"),
     by=lambda how: digital_fedavg(towards_target(), num_params=D, **how),
 )
+
+
+@pytest.mark.parametrize("rate", [1e-7, 1e-3, 0.5, 20.0])
+def test_a_traced_rate_asks_for_the_gain_that_a_number_does(rate):
+    """2^(2 r) - 1 of a small r is lost in float32."""
+    least = np.sqrt(np.expm1(2 * np.log(2) * rate))
+    who = cohort_of(2)._replace(gain=jnp.float32(least) * jnp.array([0.9999, 1.0001], jnp.float32))
+    arrives = lambda rate: outage(rate).transmit(jax.random.key(0), (), who)[1]
+    assert arrives(rate).tolist() == jax.jit(arrives)(rate).tolist() == [False, True]
