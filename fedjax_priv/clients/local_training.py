@@ -22,7 +22,9 @@ from fedjax_priv.clients.local_steps import Form, LocalSteps
 from fedjax_priv.clients.minibatches import next_batch, per_epoch
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.clients.random_losses import GiveKeys, keyed
+from fedjax_priv.engine.all_runs import largest_of_all_runs
 from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.keys import per_client
 from fedjax_priv.losses import Loss, RandomLoss, checked_loss
 
@@ -242,8 +244,10 @@ def _training(
     def train(
         start: _Training, keys: Array, data: ClientData, rate: Array, end: Any, most: int, added: PyTree
     ) -> _Training:
-        def step(state: _Training, time: Array) -> tuple[_Training, None]:
-            active = (data.count > 0) & (time < end)
+        end = jnp.where(data.count > 0, end, 0)
+
+        def step(time: Array, state: _Training) -> _Training:
+            active = time < end
             order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
             total, grads = gradient(state.params, give_keys(keys, time, examples), valid)
             grads = noisy(keys, time, grads)
@@ -252,9 +256,12 @@ def _training(
             moved = _descend(state.params, state.velocity, grads, rate, momentum, added)
             params, velocity = rows_where(active, moved, (state.params, state.velocity))
             samples = state.samples + valid.sum(1, dtype=jnp.float32)
-            return _Training(params, velocity, order, state.loss + total, samples), None
+            return _Training(params, velocity, order, state.loss + total, samples)
 
-        return jax.lax.scan(step, start, jnp.arange(most))[0]
+        return by_platform(
+            lambda: jax.lax.fori_loop(0, largest_of_all_runs(end), step, start),
+            lambda: jax.lax.fori_loop(0, most, step, start),  # there, a loop of known length is one program
+        )
 
     return train
 

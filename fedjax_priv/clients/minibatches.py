@@ -2,10 +2,10 @@
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 from jaxtyping import Array, Bool, Int, Int32, PyTree, Shaped, UInt32
 
 from fedjax_priv.base import ClientData
+from fedjax_priv.engine.all_runs import largest_of_all_runs
 
 
 def per_epoch(count: Int[Array, " b"], batch_size: int) -> Int[Array, " b"]:
@@ -42,7 +42,7 @@ def next_batch(
     epoch, number = jnp.divmod(time, jnp.maximum(per_epoch(data.count, batch_size), 1))
     begins = active & (number == 0)
     order = jax.lax.cond(
-        _any_of_all_runs(begins),
+        largest_of_all_runs(begins),
         lambda: jnp.where(begins[:, None], _shuffle(keys, epoch, data.count, order.shape[1]), order),
         lambda: order,
     )
@@ -54,18 +54,6 @@ def next_batch(
         jax.tree.map(lambda a: jax.vmap(lambda rows, at: rows[at])(a, row), data.examples),
         (valid & active[:, None]),
     )
-
-
-@custom_vmap
-def _any_of_all_runs(flags: Array) -> Array:
-    """Under `vmap`, one truth value for all members, so that a `cond` on it stays a branch."""
-    return flags.any()
-
-
-@_any_of_all_runs.def_vmap
-def _(axis_size: int, in_batched: list, flags: Array) -> tuple[Array, bool]:
-    del axis_size, in_batched
-    return _any_of_all_runs(flags), False
 
 
 def _shuffle(keys: Array, epoch: Array, count: Array, capacity: int) -> Array:

@@ -30,6 +30,7 @@ def over_clients(
     rows: tuple[PyTree, ...],
     *,
     row_bytes: int,
+    work: Array | None = None,
     block: int | None = None,
     mesh: Mesh | None = None,
 ) -> tuple[PyTree, PyTree]:
@@ -42,6 +43,8 @@ def over_clients(
       shared: what every block gets whole.
       rows: pytrees of arrays `[n, ...]`.
       row_bytes: what `fn` holds for a client in addition to its `rows`, about.
+      work: `[n]`, what a client takes, in any unit; clients of about the same share a block, where one waits for all.
+        None: neighbours share a block.
       block: most clients a block holds; blocks are made as even as possible. None: as many as fit the cache of a CPU
         core, or the memory of an accelerator (`engine.side_by_side`).
       mesh: devices to spread clients over; None is one device.
@@ -52,9 +55,9 @@ def over_clients(
     n, devices = num_rows(rows), mesh.size if mesh else 1
     local = math.ceil(n / devices)
 
-    def in_blocks(most: int, shared: PyTree, rows: PyTree) -> tuple[PyTree, PyTree]:
+    def in_blocks(most: int, shared: PyTree, rows: PyTree, work: Array | None) -> tuple[PyTree, PyTree]:
         first = jax.lax.axis_index(CLIENTS) * local if mesh else 0
-        sums, out = _run_blocks(fn, first, n, most, shared, rows)
+        sums, out = _run_blocks(fn, first, n, most, shared, rows, work)
         return jax.lax.psum(sums, CLIENTS) if mesh else sums, out
 
     if block is not None:
@@ -63,31 +66,41 @@ def over_clients(
     else:
         shard = side_by_side(in_blocks, row_bytes + _bytes_of_a_row(rows), local)
     if mesh is None:
-        return shard(shared, rows)
-    rows = jax.tree.map(lambda a: _pad(a, local * devices), rows)
-    split = PartitionSpec(CLIENTS)
+        return shard(shared, rows, work)
+    rows, work = jax.tree.map(lambda a: _pad(a, local * devices), (rows, work))
+    whole, split = PartitionSpec(), PartitionSpec(CLIENTS)
     run = jax.shard_map(
-        on_devices_of(mesh, shard), mesh=mesh, in_specs=(PartitionSpec(), split), out_specs=(PartitionSpec(), split),
+        on_devices_of(mesh, shard), mesh=mesh, in_specs=(whole, split, split), out_specs=(whole, split),
         check_vma=False,
     )  # fmt: skip
-    sums, out = run(shared, rows)
+    sums, out = run(shared, rows, work)
     return sums, jax.tree.map(lambda a: a[:n], out)
 
 
 def _run_blocks(
-    fn: Callable[..., tuple[PyTree, PyTree]], first: Any, n: int, most: int, shared: PyTree, rows: PyTree
+    fn: Callable[..., tuple[PyTree, PyTree]],
+    first: Any,
+    n: int,
+    most: int,
+    shared: PyTree,
+    rows: PyTree,
+    work: Array | None,
 ) -> tuple[PyTree, PyTree]:
     """The rows of one device, of which the first is client `first` of `n`, in blocks of at most `most`."""
     local = num_rows(rows)
     count = math.ceil(local / most)
     size = math.ceil(local / count)
+    order = None if work is None or count == 1 else jnp.argsort(work, stable=True)
+    part = lambda a, start: jax.lax.dynamic_slice_in_dim(a, start, size)
 
     @functools.partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
     def run(number: Array) -> tuple[PyTree, PyTree]:
         start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
-        position = start + jnp.arange(size)
-        valid = (position >= number * size) & (first + position < n)
-        return fn(shared, valid, *jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows))
+        place = start + jnp.arange(size)
+        client = place if order is None else part(order, start)
+        valid = (place >= number * size) & (first + client < n)
+        block = jax.tree.map(lambda a: part(a, start) if order is None else a[client], rows)
+        return fn(shared, valid, *block)
 
     def body(sums: PyTree, number: Array) -> tuple[PyTree, PyTree]:
         summand, out = run(number)
@@ -96,7 +109,8 @@ def _run_blocks(
     shapes = jax.eval_shape(run, jnp.int32(0))[0]
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
-    return sums, jax.tree.map(lambda a: _unblock(a, local), out)
+    out = jax.tree.map(lambda a: _unblock(a, local), out)
+    return sums, out if order is None else jax.tree.map(lambda a: a[jnp.argsort(order)], out)
 
 
 def _bytes_of_a_row(rows: PyTree) -> int:

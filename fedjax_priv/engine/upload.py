@@ -58,6 +58,7 @@ def train_and_upload(
         shared=shared,
         rows=(who, memory, private, mine),
         row_bytes=held,
+        work=jnp.where(who.selected, mine.count, 0),
         **parts.placement._asdict(),
     )
     if parts.layers.whole:
@@ -82,10 +83,12 @@ def _train(
     data: PyTree,
 ) -> tuple:
     params, _ = shared
+    who = who._replace(selected=who.selected & valid)
+    data = data._replace(count=jnp.where(who.selected, data.count, 0))  # what is not asked for takes no time
     with calling("local.apply", params=params, examples=data.examples):
         made = parts.local.apply(keys["local"], memory, params, data, who)
     update, memory, loss = check_training(made, who.client.size, memory)
-    return who._replace(selected=who.selected & valid), memory, private, loss, update
+    return who, memory, private, loss, update
 
 
 def _upload(
