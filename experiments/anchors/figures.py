@@ -92,7 +92,7 @@ FIGURES = {
                 dataset="digits", splits=("IID", "#C = 2"), rounds=3, epochs=1, batch_size=16, learning_rate=0.1,
                 methods=("FedAvg", "FedNova", "SCAFFOLD"), repeats=1,
             ),
-            "cpu": _NIID._replace(methods=("FedAvg",), splits=("IID", "#C = 2"), repeats=1),
+            "cpu": _NIID._replace(methods=("FedAvg",), splits=("IID", "#C = 2")),
             "paper": _NIID,
         },
         niid_bench.run, niid_bench.judge,
