@@ -43,7 +43,7 @@ from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
-from fedjax_priv.layers.weighting import over_participation
+from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
 from fedjax_priv.systems import releases
 from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged, validated
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
@@ -158,9 +158,14 @@ def _attack(s: Stack, of: Numbers) -> dict[str, Layer]:
 
 def _bounded(s: Stack) -> dict[str, Layer]:
     """Clipping and a client's own noise, of what it sends."""
-    clipped = {} if s.clip is None else {"clip": clip_to(s.clip)}
+    clipped = {} if s.clip is None else {"clip": _beside_weight(s, clip_to(s.clip))}
     noise = {"local_noise": gaussian_noise(s.noise_variance)} if s.private == "local" else {}
     return {name: _on_values(s, layer) for name, layer in (clipped | noise).items()}
+
+
+def _beside_weight(s: Stack, layer: Layer) -> Layer:
+    """Of uploads that carry their weight, all else."""
+    return on_columns(layer, UPDATE) if s.sends_weights else layer
 
 
 def _on_values(s: Stack, layer: Layer) -> Layer:
@@ -184,7 +189,7 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
     below = {
         "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
         **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels),
-        **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size), "mask": mask,
+        **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size, weighted=s.sends_weights), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, noise.released, short)
 
