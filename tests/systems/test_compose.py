@@ -104,7 +104,6 @@ SAME = {
     ),
 }  # fmt: skip
 RELEASED = {
-    "share": lambda release: release._replace(masks=None),  # it names no masks
     "robajol": lambda release: SketchedUploads(release.clip, 0.5, 6, False),  # the same noise, by another accountant
 }
 COUNTED = SAME.keys() - {"fedavg", "fedavg, cohort", "sparse_fedavg", "wireless", "wireless, orthogonal"}
