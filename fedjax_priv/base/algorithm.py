@@ -29,6 +29,7 @@ class LyingServer(NamedTuple):
     models: Callable[..., Models] | None = None  # (key, state) -> Models; None: all clients are given the model
     lists: Callable[..., Array] | None = None  # (alive [n], cohort) -> bool [n, n], as `Lists.alive`; None: no lie
     colluding: tuple[int, ...] = ()  # clients that help, by their number in the population
+    num_clients: int | None = None  # of the population that `lists` is made for; None: any
 
 
 class RoundState(NamedTuple):
