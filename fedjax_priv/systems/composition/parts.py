@@ -159,12 +159,12 @@ def _attack(s: Stack, of: Numbers) -> dict[str, Layer]:
 
 def _bounded(s: Stack) -> dict[str, Layer]:
     """Clipping and a client's own noise, of what it sends."""
-    clipped = {} if s.clip is None else {"clip": _beside_weight(s, clip_to(s.clip))}
+    clipped = {} if s.clip is None else {"clip": _all_but_weight(s, clip_to(s.clip))}
     noise = {"local_noise": gaussian_noise(s.noise_variance)} if s.private == "local" else {}
     return {name: _on_values(s, layer) for name, layer in (clipped | noise).items()}
 
 
-def _beside_weight(s: Stack, layer: Layer) -> Layer:
+def _all_but_weight(s: Stack, layer: Layer) -> Layer:
     """Of uploads that carry their weight, all else."""
     return on_columns(layer, UPDATE) if s.sends_weights else layer
 

@@ -49,7 +49,7 @@ def secagg(
       normalize: "expected" scales each update by its weight beta_i / (1 - dropout) (eq. 16 with p = 1) and by clients /
         cohort, so that the sum has the mean `sum_i beta_i y_i` over draws and dropouts. "survivors" divides the sum by
         the survivors' total weight.
-      clip: largest Euclidean norm of a client's weighted and scaled update, without the weight that is sent beside it;
+      clip: largest Euclidean norm of a client's weighted and scaled update, without the weight that is sent with it;
         no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking, so that the
         sum is differentially private. Needs `clip` and `normalize="expected"`; static in a sweep.
