@@ -31,7 +31,7 @@ def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding:
 
     Raises:
       ValueError: the threshold is not above the number of colluders and at most the number of clients, or target and
-        colluders are no different clients.
+        colluders are no different clients; or, when a round is traced, the data have another number of clients.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of
@@ -107,4 +107,4 @@ def _of_population(told: Bool[np.ndarray, "n n"], colluding: Sequence[int]) -> L
         del alive
         return jnp.asarray(told)[cohort.client[:, None], cohort.client[None, :]]
 
-    return LyingServer(lists=lists, colluding=tuple(colluding))
+    return LyingServer(lists=lists, colluding=tuple(colluding), num_clients=len(told))

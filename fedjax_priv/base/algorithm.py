@@ -29,6 +29,14 @@ class LyingServer(NamedTuple):
     models: Callable[..., Models] | None = None  # (key, state) -> Models; None: all clients are given the model
     lists: Callable[..., Array] | None = None  # (alive [n], cohort) -> bool [n, n], as `Lists.alive`; None: no lie
     colluding: tuple[int, ...] = ()  # clients that help, by their number in the population
+    num_clients: int | None = None  # of the population that `lists` is made for; None: any
+
+    @property
+    def lies(self) -> tuple[str, ...]:
+        """What it does that does not follow the protocol, in words; none of an honest server."""
+        by_list = "it tells clients different lists of survivors, by which they may open sums over fewer of them"
+        by_model = "it gives clients models of its choice, which can leave a single update in a sum"
+        return (by_list,) * (self.lists is not None) + (by_model,) * (self.models is not None)
 
 
 class RoundState(NamedTuple):
@@ -91,3 +99,4 @@ class Algorithm(NamedTuple):
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     release: Release | None = None  # None: updates travel in the clear
     steps: Any = None  # of local training, a `clients.LocalSteps`; None: nothing is known
+    lying_server: LyingServer | None = None  # None: the server follows the protocol

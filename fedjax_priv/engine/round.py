@@ -116,9 +116,11 @@ def federated_round(
     )  # fmt: skip
     of = functools.partial
     there = of(on_devices_of, mesh)  # only the forms for its devices are traced
+    lies = () if lying_server is None else lying_server.lies
+    caveats = (*layers.caveats, *(f"the server does not follow the protocol: {lie}" for lie in lies))
     return base.Algorithm(
-        there(of(_init, parts)), there(of(_step, parts)), mesh, block, of(_draw, parts), layers.caveats, release,
-        local.steps,
+        there(of(_init, parts)), there(of(_step, parts)), mesh, block, of(_draw, parts), caveats, release,
+        local.steps, lying_server,
     )  # fmt: skip
 
 

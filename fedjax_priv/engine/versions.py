@@ -54,8 +54,11 @@ def handed_out(lies: LyingServer | None, key: Key, state: RoundState, n: int) ->
     """What clients get as parameters, of a server that may lie to the population of n, by the key of the round.
 
     Raises:
-      ValueError: the models of a lying server are of another structure or shape, or a row by client is missing.
+      ValueError: the lies are for another population, or the models of a lying server are of another structure or
+        shape, or a row by client is missing.
     """
+    if lies is not None and lies.num_clients not in (None, n):
+        raise ValueError(f"lying_server must be made for the {n} clients in data, got one for {lies.num_clients}")
     if lies is None or lies.models is None:
         return given(state)
     models, shapes = lies.models(named(key, "lie"), state), lambda tree: jax.tree.map(jnp.shape, tree)

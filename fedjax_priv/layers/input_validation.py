@@ -11,7 +11,7 @@ from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.layers.proof_sizes import EACH, PROOF_BITS
 from fedjax_priv.layers.quantization import LARGEST
-from fedjax_priv.layers.rounded_norm import is_within_any, squared_norm_bound
+from fedjax_priv.layers.rounded_norm import IN_FLOAT32, is_within_any, squared_norm_bound
 from fedjax_priv.layers.stacking import stateless
 
 Proof = Literal["rofl", "risefl"]
@@ -29,8 +29,9 @@ def validate_norm(max_norm: float | Array, *, proof: Proof = "risefl") -> Layer:
 
     Insert it directly above the layer that sums in the field, below `quantize` and all attacks, in the grid points of
     `quantize`. Stochastic rounding makes a vector longer, so the predicate is
-    `sum_l x_l**2 <= squared_norm_bound(max_norm, d)`, which a vector of norm `max_norm` exceeds with probability below
-    2**-40. It is computed in integers, so it is the same in every block and on every device.
+    `sum_l x_l**2 <= squared_norm_bound((1 + 2**-20) max_norm, d)`, which a vector clipped to `max_norm` in
+    float32 exceeds with probability below 2**-40. It is computed in integers, so it is the same in every block and on
+    every device.
 
     RoFL: Lycklama et al., S&P 2023; RiseFL: Zhu et al., arXiv 2311.15310.
 
@@ -59,7 +60,7 @@ def validate_norm(max_norm: float | Array, *, proof: Proof = "risefl") -> Layer:
 
     def check(x: Array, y: Array) -> Sent:
         del y
-        bound = squared_norm_bound(max_norm, x.shape[1])
+        bound = squared_norm_bound(max_norm * IN_FLOAT32, x.shape[1])
         if math.isqrt(bound) > LARGEST:
             raise ValueError(f"max_norm must be below {LARGEST:.0f} grid points, got {max_norm:g}: choose fewer levels")
         valid = is_within_any(field.to_signed(x), bound)

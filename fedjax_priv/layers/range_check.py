@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Received
 from fedjax_priv.crypto import field
+from fedjax_priv.layers.rounded_norm import IN_FLOAT32
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
 
@@ -76,4 +77,4 @@ def largest_element(levels: float, max_norm: float, noise: int = 0) -> int:
     """
     _validate.positive(levels=levels, max_norm=max_norm)
     _validate.integer(at_least=0, noise=noise)
-    return math.ceil(levels * max_norm * (1 + 2.0**-20)) + noise
+    return math.ceil(levels * max_norm * IN_FLOAT32) + noise

@@ -11,6 +11,8 @@ from fedjax_priv.crypto import field
 
 FAILURE = 2.0**-40
 """Probability that rounding makes a vector longer than `squared_norm_bound`, if not given."""
+IN_FLOAT32 = 1 + 2.0**-20
+"""By how much `clip` and the product with `levels`, which round, can make a vector longer, at most."""
 MAX_VALUE = 2**16 - 1  # whose square fits uint32
 _FULL = np.uint32(2**32 - 1)
 

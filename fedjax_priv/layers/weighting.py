@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.receive_level import Level, checked_level, is_one, level_of_cohort
 from fedjax_priv.layers.stacking import stateless
@@ -73,6 +73,24 @@ def weighted_by(weights: Callable[[Cohort], Float[Array, " b"]]) -> Layer:
         return received._replace(value=mean)
 
     return stateless(encode, decode)
+
+
+UPDATE, WEIGHT = slice(None, -1), slice(-1, None)
+"""Columns of an upload below `weighted_mean`."""
+
+
+def on_columns(layer: Layer, columns: slice) -> Layer:
+    """A layer that takes and makes rows, put on these columns of a row; the others pass as they are."""
+
+    def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[Array, PyTree, Sent]:
+        y, state, sent = layer.encode(key, private, public, x[:, columns], cohort)
+        return x.at[:, columns].set(y), state, sent
+
+    def decode(header: PyTree, public: PyTree, received: Received) -> Received:
+        decoded = layer.decode(header, public, received._replace(value=received.value[:, columns]))
+        return decoded._replace(value=received.value.at[:, columns].set(decoded.value))
+
+    return layer._replace(encode=encode, decode=decode)
 
 
 def average() -> Layer:

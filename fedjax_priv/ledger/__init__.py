@@ -15,6 +15,7 @@ into figures. A system without a valid guarantee gets "none" and the reason, nev
   `sampled_rounds`: rounds whose clients come by chance; `prefixes`: eps after each round.
 - `by_round`: eps of the rounds so far; `of_sweep`: of every run of a sweep; `run_alone`: a point of a sweep as a run.
 - `budget`: noise for an eps, and rounds within one, before a run.
+- `lying_server`: what is left if the server does not follow the protocol.
 """
 
 from typing import TYPE_CHECKING

@@ -17,6 +17,7 @@ from fedjax_priv.ledger import (
     central_noise,
     coordinates,
     local_noise,
+    lying_server,
     noisy_uploads,
     over_the_air,
     sketched_uploads,
@@ -56,6 +57,9 @@ def ledger(
 ) -> list[Entry]:
     """The guarantees of a finished run, one entry per adversary.
 
+    If the server does not follow the protocol (`lying_server` of `federated_round`), only figures are left that rest on
+    the noise of a client alone.
+
     Args:
       algorithm: what was run; arguments of its factory were numbers.
       run: as `simulate` returns it, or a point of what `sweep` returns.
@@ -89,5 +93,7 @@ def ledger(
             no_guarantee("anybody", sums.DATA, "a client is in a round twice: its data count twice, its noise once")
         ]
     found = accountant(algorithm.release, question)
-    stated = isinstance(algorithm.release, releases.LocalNoise | NoneType)
-    return found if stated else [*found, *local_noise.every_step(question)]
+    if not isinstance(algorithm.release, releases.LocalNoise | NoneType):
+        found = [*found, *local_noise.every_step(question)]
+    lies = () if algorithm.lying_server is None else algorithm.lying_server.lies
+    return lying_server.entries(found, algorithm.release, lies) if lies else found

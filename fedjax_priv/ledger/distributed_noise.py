@@ -62,6 +62,12 @@ def _divergences(noise: DistributedNoise, d: int, honest: np.ndarray, neighbours
     return np.stack([of[n] for n in honest.tolist()])
 
 
+def smallest_sum(group_size: int, threshold: int, cohort: int, arrived: np.ndarray) -> np.ndarray:
+    """The fewest uploads that an opened sum can have, `[rounds]`: all that are missing may be of one group."""
+    lost = -(-cohort // group_size) * group_size - arrived
+    return np.maximum(group_size - lost, threshold)
+
+
 def _arrived(run: xr.Dataset, num_clients: int) -> np.ndarray:
     """`[rounds, num_clients]`: whose upload arrived; a failed round counts like one whose sum was opened."""
     arrived = np.zeros((run.sizes["round"], num_clients))
@@ -77,8 +83,8 @@ def _seen(
     one = np.ones(len(arrived), int)
     if noise.group_size == 1:
         return [("server", "the server, which may read an upload alone", one)]
-    lost = -(-cohort // noise.group_size) * noise.group_size - arrived.sum(1).astype(int)
-    present = np.maximum(noise.group_size - lost, noise.threshold) - noise.byzantine
+    fewest = smallest_sum(noise.group_size, noise.threshold, cohort, arrived.sum(1).astype(int))
+    present = fewest - noise.byzantine
     rest = one if colluding >= noise.threshold else np.maximum(present - colluding, 1)
     return [
         ("server", "the server, of sums", np.maximum(present, 1)),

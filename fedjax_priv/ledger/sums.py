@@ -32,9 +32,20 @@ def secure_sum(release: Sum, question: Question) -> list[Entry]:
     """Entries of secure sums; without noise, the note says how many honest clients are summed."""
     if release.noise is not None:
         return distributed_noise.entries(release.noise, question)
+    if release.group_size is not None:
+        return [no_noise("the server, of sums over buffers", _of_buffers(release, release.group_size, question))]
     honest = _arrived(question) * (1 - question.colluding / question.run.sizes["client"])
     note = f"a sum over {honest:.1f} honest clients a round on average, and nothing else"
     return [no_noise("the server, of sums", note)]
+
+
+def _of_buffers(release: Sum, size: int, question: Question) -> str:
+    """The smallest sum that was opened; colluders may all be in it, and enough of them open any upload."""
+    threshold = 1 if release.masks is None else release.masks.quorum.threshold
+    arrived = question.run.counted.values.sum(1)
+    fewest = distributed_noise.smallest_sum(size, threshold, question.run.sizes["client"], arrived).min()
+    honest = 1 if question.colluding >= threshold else max(int(fewest) - question.colluding, 1)
+    return f"sums over buffers of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:

@@ -29,6 +29,7 @@ from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.range_check import must_be_useful
 from fedjax_priv.layers.sparsification import check_width
+from fedjax_priv.layers.weighting import UPDATE, WEIGHT, on_columns
 
 
 class HandsOn(NamedTuple):
@@ -159,7 +160,13 @@ def validated(norm_bound: float | Array | None, levels: float | Array) -> dict[s
 
 
 def ranged(
-    check: bool, clip: float | Array | None, noise_variance: float | Array | None, levels: float | Array, max_terms: int
+    check: bool,
+    clip: float | Array | None,
+    noise_variance: float | Array | None,
+    levels: float | Array,
+    max_terms: int,
+    *,
+    weighted: bool = False,
 ) -> dict[str, Layer]:
     """The layer with which a server leaves out sums that clipped updates cannot have, by name; none without `check`.
 
@@ -169,6 +176,7 @@ def ranged(
       noise_variance: of each client's Skellam noise, in its units; None: no noise.
       levels: grid points of the quantizer per unit.
       max_terms: most uploads in a sum.
+      weighted: uploads carry their weight, at most 1, in the last coordinate, which is not clipped.
 
     Raises:
       ValueError: no clip is given, an argument is out of range or traced, or so many clients can have any sum.
@@ -187,7 +195,15 @@ def ranged(
         largest, max_terms, "levels must be such that clip is at most {most} grid points with check_range",
         f"{levels:g} with clip = {clip:g}: {largest} points",
     )  # fmt: skip
-    return {"range": check_range(largest, max_terms)}
+    within = check_range(largest, max_terms)
+    if not weighted:
+        return {"range": within}
+    heaviest = largest_element(float(levels), 1.0)
+    must_be_useful(
+        heaviest, max_terms, "levels must be below {most} with check_range and weights in the sum", f"{levels:g}"
+    )
+    of_weights = check_range(heaviest, max_terms)
+    return {"range": on_columns(within, UPDATE), "weight_range": on_columns(of_weights, WEIGHT)}
 
 
 def buffers(

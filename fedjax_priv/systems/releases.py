@@ -35,13 +35,15 @@ class NoisyUploads(NamedTuple):
     clip: float | Array  # C, largest norm of what a client sends, before noise
     noise_variance: float | Array  # of a client's noise at a coordinate
     masked: bool = False  # no upload is seen alone; figures are those of one that is
+    masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
 
 
 class Sum(NamedTuple):
-    """A secure sum of the updates of a group, on all coordinates or on public ones."""
+    """Secure sums of the updates of groups, on all coordinates or on public ones."""
 
     noise: DistributedNoise | None = None
     masks: Protocol | None = None  # how uploads are masked; None: by a protocol of another kind
+    group_size: int | None = None  # clients in a sum; None: all of a round
 
 
 class SparseSum(NamedTuple):

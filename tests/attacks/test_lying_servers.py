@@ -134,6 +134,13 @@ def test_lies_need_layers_that_hear_them_and_lists_of_everybody():
         secagg_protocol(group_size=6, neighbours=2, consistency=True)
 
 
+@pytest.mark.parametrize("lies", [split_lists, both_secrets])
+def test_lies_for_another_population_are_refused(lies):
+    """Rows beyond those of the lists would be read as the last one."""
+    with pytest.raises(ValueError, match="^lying_server must be made for the 10 clients in data, got one for 9"):
+        run(10, lies(9, 4), threshold=4)
+
+
 def test_lists_follow_clients_into_a_cohort():
     told = split_lists(30, 16).lists(jnp.ones(30, bool), cohort_of(30))
     some = cohort_of(3)._replace(client=jnp.array([20, 3, 11]))

@@ -5,7 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from testing.system_cases import SYSTEMS
 
+from fedjax_priv.aggregators import mean
 from fedjax_priv.audit import masked_uploads
 from fedjax_priv.audit.masked_uploads import Pads, judged, pads
 from fedjax_priv.audit.readings import looked_at
@@ -15,7 +17,8 @@ from fedjax_priv.keys import named
 from fedjax_priv.layers import group_sums, mask
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.secure_sum import sharing, signed_sum
-from fedjax_priv.systems import secagg
+from fedjax_priv.systems import compose, secagg, share
+from helpers import towards_target
 
 CLIENTS, PARAMS, TRIALS = 3, 8, 770
 CONFIDENCE = 0.999
@@ -157,6 +160,44 @@ def test_opened_masks_are_those_that_survivors_do_not_share():
     cancel = [(left[:, of].sum(1) % FIELD.size == 0).all(1) for of in ([0, 1, 2], [0, 1], [0, 2], [1, 2])]
     assert all(one.any() for one in cancel)
     assert np.sum(cancel) < len(left)  # two are lost
+
+
+def buffered(local, observe, *, elide=False):
+    return share(local, num_clients=4, aggregate=mean(), elide=elide, observe=observe, mesh=None, block=4)
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_buffers_without_pairwise_masks_are_read_once_private_masks_are_off(zero, monkeypatch):
+    """Told how uploads are masked by what the system releases."""
+
+    def none(seed, name, *rest):
+        words = prg.expand(seed, name, *rest)
+        return jnp.zeros_like(words) if name == "pairwise mask" else words
+
+    if zero:
+        monkeypatch.setattr(mask, "FIELD", FIELD._replace(expand=none))
+    found = pads(
+        buffered, lambda local, observe: buffered(local, observe, elide=True), KEY, params=jnp.zeros(PARAMS),
+        num_clients=4, trials=4, protocol=buffered(towards_target(), None).release.masks,
+    )  # fmt: skip
+    assert (found.opened == 0).all() == zero and not (found.pad == 0).any()
+
+
+def with_noise_alone(secure):
+    return lambda local, n, **how: compose(
+        local, num_clients=n, secure=secure, private="local", clip=1.0, noise_variance=1.0, weigh="expected", **how
+    )
+
+
+IN_PAIRS = SYSTEMS | {f"compose, {secure}": with_noise_alone(secure) for secure in ("secagg", "sparse_secagg")}
+
+
+@pytest.mark.parametrize("name", IN_PAIRS)
+def test_systems_that_mask_in_pairs_say_how(name):
+    """Otherwise the audit would take no opened mask off. Masks in pairs are those that are opened by lists."""
+    algorithm = IN_PAIRS[name](towards_target(), 8, mesh=None)
+    if algorithm.step.args[0].layers.by_list:
+        assert algorithm.release.masks.quorum.threshold == algorithm.step.args[0].layers.threshold
 
 
 def test_true_masks_change_no_aggregate(found):

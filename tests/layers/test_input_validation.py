@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedjax_priv.attacks import random_elements
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
-from fedjax_priv.layers import plain_field, stack, stateless, validate_norm
+from fedjax_priv.layers import clip, plain_field, quantize, stack, stateless, validate_norm
 from fedjax_priv.layers.proof_sizes import PROOF_BITS, bulletproof_bits, risefl_bits, rofl_bits
 from fedjax_priv.layers.rounded_norm import is_within_any, squared_norm_bound
 from fedjax_priv.status import Status
@@ -154,6 +154,22 @@ def test_an_honest_vector_at_the_bound_passes_however_it_is_rounded_and_one_a_ha
         return np.asarray(is_within_any(jnp.asarray(rounded), squared_norm_bound(norm, d)))
 
     assert accepted(x).all() and not accepted(1.5 * x).any()
+
+
+def test_no_client_that_clips_is_rejected_on_a_fine_grid():
+    """2**28 grid points, of which float32 knows 1 in 16: vectors as clipped, by their exact squared norms in NumPy.
+
+    Some are longer than stochastic rounding alone makes a vector of this norm; none is, with 2**-20 more.
+    """
+    d, n, levels, bound = 8, 400, 2.0**20, 256.0
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(n, d)) * 1e3, jnp.float32)
+    above = stack(clip=clip(bound), grid=quantize(levels, max_terms=1), send=plain_field())
+    private, public, _ = above.advertise(KEY, above.init(KEY, n), cohort_of(n))
+    elements = jax.jit(above.encode)(KEY, private, public, x, cohort_of(n))[0]
+    squares = [sum(v * v for v in row) for row in field.to_signed(elements).tolist()]
+    assert max(squares) > squared_norm_bound(levels * bound, d)
+    valid = jax.jit(validate_norm(levels * bound).encode)(KEY, (), (), elements, cohort_of(n))[2].valid
+    assert valid.all() and max(squares) <= squared_norm_bound((1 + 2.0**-20) * levels * bound, d)
 
 
 def test_sizes_of_proofs():

@@ -153,6 +153,19 @@ def test_fedrep_goes_without_such_a_buffer_too():
     assert (left_out(True), left_out(False)) == ([0, 0, 32], [0, 0, 0])
 
 
+@pytest.mark.parametrize(("at", "element", "found"), [(-1, 2**20, 0), (-1, 2**21, 32), (0, 2**20, 32)])
+def test_weights_of_survivors_have_a_range_of_their_own(at, element, found):
+    """Two weights add up to 2 levels at most, and a clip of 0.25 to half of them; the third element is beyond."""
+    levels = 2.0**19
+    above = ranged(True, 0.25, None, levels, 2, weighted=True)
+    layer = stack(**above, send=plain_field())
+    x = np.zeros((2, 4))
+    x[0, at] = element
+    who = cohort_of(2)
+    received = run_layer(layer, KEY, field.from_signed(jnp.asarray(x, jnp.int32)), who, survivors(2))["received"]
+    assert received.status.tolist() == [found]
+
+
 def test_an_attacker_within_the_range_is_not_found():
     """It moves its group's sum to the edge; one grid point more is left out."""
     edge = 2 * largest_element(2.0**16, 2.0)
@@ -195,6 +208,7 @@ def test_systems_say_what_they_need():
         (secagg, {}, "clip must be given with check_range"),
         (sparse_secagg, {"alpha": 0.5}, "clip must be given with check_range"),
         (secagg, {"clip": 1.0, "levels": 2.0**30}, "levels must be such that clip is at most"),
+        (secagg, {"clip": 1e-3, "levels": 2.0**30, "normalize": "survivors"}, "levels must be below 536870911"),
         (sparse_secagg, {"alpha": 0.5, "clip": 1.0, "levels": 2.0**30}, "levels must be such that clip is at most"),
         (fedrep, {"num_params": 4, "clip": 1.0, "levels": 2.0**30}, "levels must be such that clip is at most"),
         (fedrep, {"num_params": 4}, "clip must be given with check_range"),

@@ -1,5 +1,7 @@
 """Figures of sums with distributed noise: whose noise counts, against the accountant called by hand."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,7 @@ from fedjax_priv.clients import sample
 from fedjax_priv.layers import plain_field
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import ledger
-from fedjax_priv.systems import compose, fedrep, secagg, sparse_secagg
+from fedjax_priv.systems import compose, f2ed, fedrep, secagg, share, sparse_secagg
 from fedjax_priv.theory import skellam
 from helpers import targets, towards_target
 
@@ -154,6 +156,33 @@ def test_without_noise_there_is_no_number():
     without = entries(secagg(towards_target(), num_clients=N, clip=CLIP))
     for (entry,) in (without, masked(noise_variance=0.0)):
         assert entry.proved.epsilon is None and "no noise" in entry.proved.why
+
+
+def buffers_of_three():
+    return {
+        "share": share(towards_target(), num_clients=N, buffer_size=3, aggregate=mean()),
+        "f2ed": f2ed(towards_target(), num_clients=N, buffer_size=3),
+        "compose": compose(towards_target(), num_clients=N, secure="secagg", buffer_size=3),
+    }
+
+
+@pytest.mark.parametrize("name", ["share", "f2ed", "compose"])
+def test_without_noise_the_smallest_of_a_rounds_sums_is_named(name):
+    """Every way of losing two of six clients in two buffers of three that are opened with two uploads or more."""
+    opened = [
+        3 - len({*gone} & {*buffer})
+        for gone in itertools.combinations(range(N), 2) for buffer in itertools.combinations(range(N), 3)
+        if len({*gone} & {*buffer}) <= 1
+    ]  # fmt: skip
+    system = buffers_of_three()[name]
+    for colluding, honest in ((0, min(opened)), (1, min(opened) - 1), (2, 1)):
+        (entry,) = entries(system, colluding=colluding)
+        assert entry.proved.epsilon is None
+        assert entry.note.startswith(f"sums over buffers of 3 clients, {honest} or more neither lost nor colluding")
+    (whole,) = entries(system, run_of(np.zeros((3, N), bool)))
+    assert "3 or more" in whole.note
+    (one,) = entries(secagg(towards_target(), num_clients=N))
+    assert one.note.startswith("a sum over 5.0 honest clients a round on average")
 
 
 def test_a_run_as_it_is_made_has_what_a_ledger_reads():

@@ -20,7 +20,7 @@ from fedjax_priv.clients import bernoulli, channel_aware, everyone, sample
 from fedjax_priv.crypto import field
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
 from fedjax_priv.systems.releases import NoisyUploads, SketchedUploads
-from helpers import towards_target
+from helpers import of_the_round, rounds_of, towards_target
 
 N, D = 8, 12
 LOST = {"dropout": 0.2}
@@ -49,7 +49,8 @@ SAME = {
         {"clip": 2.0, "norm_bound": 2.0}, dict(secure="secagg", weigh="expected", clip=2.0, norm_bound=2.0),
     ),
     "secagg, survivors": (
-        {"normalize": "survivors", "threshold": 3}, {"secure": "secagg", "weigh": "survivors", "threshold": 3},
+        {"normalize": "survivors", "threshold": 3, "clip": 2.0, "check_range": True},
+        {"secure": "secagg", "weigh": "survivors", "threshold": 3, "clip": 2.0, "check_range": True},
     ),
     "common_secagg": (
         dict(num_params=D, alpha=0.25, error_feedback=True, **LOST),
@@ -103,7 +104,6 @@ SAME = {
     ),
 }  # fmt: skip
 RELEASED = {
-    "share": lambda release: release._replace(masks=None),  # it names no masks
     "robajol": lambda release: SketchedUploads(release.clip, 0.5, 6, False),  # the same noise, by another accountant
 }
 COUNTED = SAME.keys() - {"fedavg", "fedavg, cohort", "sparse_fedavg", "wireless", "wireless, orthogonal"}
@@ -267,6 +267,7 @@ REFUSED = [
         "check_range must be False with private='local'",
     ),
     ({"norm_bound": 1.0, "secure": "secagg", "private": "field", **NOISY}, "P", "norm_bound must not be given with pr"),
+    ({"norm_bound": 1.0, "secure": "secagg", "weigh": "survivors"}, "P", "norm_bound must not be given with weigh="),
 ]  # fmt: skip
 
 
@@ -321,6 +322,29 @@ def test_a_power_of_each_client_and_a_traced_number_are_as_in_wireless():
     ours = composed(**ON_AIR, snr_db=np.arange(float(N)), cohort=bernoulli(0.7, fading=rician()))
     assert alike(parts_of(theirs), parts_of(ours))
     jax.eval_shape(lambda noise: composed(**ON_AIR, receiver_noise=noise) and noise, 1.0)
+
+
+@pytest.mark.parametrize(
+    "how", [{}, {"secure": "field"}, {"secure": "field", "check_range": True}], ids=["clear", "field", "checked"]
+)
+def test_weights_of_survivors_divide_clipped_sums_and_are_not_clipped(how):
+    """`sum clip(w x) / sum w`, of long updates and short ones; a weight of 1/2 is far beyond the clip."""
+    count, clip = np.array([4, 1, 2, 1]), 0.1
+    x = np.random.default_rng(0).normal(size=(4, D)) * np.array([[5.0], [1e-2], [1.0], [0.2]])
+    system = systems.compose(
+        of_the_round(jnp.asarray(x, jnp.float32)[:, None]),
+        num_clients=4,
+        weigh="survivors",
+        clip=clip,
+        mesh=None,
+        **how,
+    )
+    data = ClientData(jnp.zeros((4, 1)), jnp.asarray(count, jnp.int32))
+    _, info = rounds_of(system, jax.random.key(0), jnp.zeros(D), data, 1)
+    weighted = (count / 8)[:, None] * x
+    short = weighted * np.minimum(1, clip / np.linalg.norm(weighted, axis=1, keepdims=True))
+    assert not info.status.any()
+    np.testing.assert_allclose(info.direction[0], short.sum(0), atol=1e-5)
 
 
 @pytest.mark.parametrize("secure", ["none", "thresholded"])

@@ -129,6 +129,7 @@ test_bad_arguments = refuses(
     ({"noise_variance": -1.0, "clip": 1.0}, "noise_variance must be a finite number >= 0, got -1.0"),
     ({"noise_variance": 1e9, "clip": 1.0}, r"noise_variance must be at most 2\*\*28 squared grid points"),
     ({"noise_variance": 1.0, "clip": 1.0, "normalize": "survivors"}, "normalize must be 'expected' with noise"),
+    ({"norm_bound": 1.0, "normalize": "survivors"}, "normalize must be 'expected' with norm_bound, got 'survivors'"),
 )
 
 

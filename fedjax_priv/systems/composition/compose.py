@@ -81,7 +81,8 @@ def compose(
       alpha: under "conspar", fraction of its proposal that a client replaces by random coordinates.
       private: "local": each client adds Gaussian noise that suffices alone; "field": a share of Skellam noise, to field
         elements under a mask.
-      clip: largest Euclidean norm of what an honest client sends; no clipping if not given. Needed for noise.
+      clip: largest Euclidean norm of what an honest client sends, but for the weight that goes with "survivors"; no
+        clipping if not given. Needed for noise.
       noise_variance: of each client's noise at each coordinate it sends; under "field" static in a sweep.
       norm_bound: the server leaves out an upload of field elements unless its sender proves that it has at most this
         Euclidean norm (`layers.validate_norm`); no proofs if not given. Static in a sweep.

@@ -42,8 +42,9 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
-from fedjax_priv.layers.weighting import over_participation
+from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
 from fedjax_priv.systems import releases
 from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged, validated
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
@@ -158,9 +159,14 @@ def _attack(s: Stack, of: Numbers) -> dict[str, Layer]:
 
 def _bounded(s: Stack) -> dict[str, Layer]:
     """Clipping and a client's own noise, of what it sends."""
-    clipped = {} if s.clip is None else {"clip": clip_to(s.clip)}
+    clipped = {} if s.clip is None else {"clip": _all_but_weight(s, clip_to(s.clip))}
     noise = {"local_noise": gaussian_noise(s.noise_variance)} if s.private == "local" else {}
     return {name: _on_values(s, layer) for name, layer in (clipped | noise).items()}
+
+
+def _all_but_weight(s: Stack, layer: Layer) -> Layer:
+    """Of uploads that carry their weight, all else."""
+    return on_columns(layer, UPDATE) if s.sends_weights else layer
 
 
 def _on_values(s: Stack, layer: Layer) -> Layer:
@@ -184,7 +190,7 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
     below = {
         "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
         **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels),
-        **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size), "mask": mask,
+        **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size, weighted=s.sends_weights), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, noise.released, short)
 
@@ -208,22 +214,27 @@ def _mask(s: Stack, of: Numbers) -> Layer:
     return pairwise_masks(s.rows, group_size=size, **of.masks)
 
 
+def _protocol(s: Stack, of: Numbers) -> Protocol | None:
+    """Of masks in pairs."""
+    if s.secure == "sparse_secagg":
+        return sparse_protocol(alpha=of.ratio, group_size=s.clients_in_a_row, **of.masks)
+    return secagg_protocol(group_size=s.clients_in_a_row, **of.masks) if s.secure == "secagg" else None
+
+
 def _released(
     s: Stack, of: Numbers, noise: releases.DistributedNoise | None, short: Compression | None
 ) -> Release | None:
-    size = s.clients_in_a_row
-    local = releases.NoisyUploads(s.clip, s.noise_variance, s.masked) if s.private == "local" else None
-    protocol = secagg_protocol(group_size=size, **of.masks) if s.secure == "secagg" else None
+    protocol = _protocol(s, of)
+    local = releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol) if s.private == "local" else None
     if s.compress == "conspar":
         n = (short or compression(s, of)).kept
         return releases.ProposedCoordinates(of.num_params, n, s.alpha, s.masked, noise or local, protocol)
     if local is not None:
         return local
     if s.secure == "sparse_secagg":
-        masks = sparse_protocol(alpha=of.ratio, group_size=size, **of.masks)
-        return releases.SparseSum(of.ratio, noise, masks)
+        return releases.SparseSum(of.ratio, noise, protocol)
     if s.secure == "enrolled" and s.sums_as_trained:
-        return releases.LocalNoise(True, size)
+        return releases.LocalNoise(True, s.clients_in_a_row)
     if s.secure == "thresholded":
         return releases.ThresholdedSum(of.opens_at)
-    return releases.Sum(noise, protocol) if s.masked else None
+    return releases.Sum(noise, protocol, s.buffer_size) if s.masked else None

@@ -184,6 +184,8 @@ def _proofs(s: Stack) -> str | None:
         return "norm_bound must not be given with secure='none': in the clear the server sees every norm itself"
     if s.private == "field":
         return "norm_bound must not be given with private='field': a proof of the norm does not cover noise"
+    if s.sends_weights:
+        return "norm_bound must not be given with weigh='survivors': a proof of the norm does not cover weights"
     return None
 
 

@@ -69,6 +69,11 @@ class Stack(NamedTuple):
         return self.secure != "none"
 
     @property
+    def sends_weights(self) -> bool:
+        """Whether an upload carries its weight in one more coordinate."""
+        return self.weigh == "survivors" and self.secure != "sparse_secagg"
+
+    @property
     def own_coordinates(self) -> bool:
         """Whether each client sends other coordinates than its peers."""
         return self.compress in ("rand_k", "top_k")

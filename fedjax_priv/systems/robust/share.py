@@ -1,5 +1,7 @@
 """SHARE (Velicheti et al. 2021): random clusters that are summed in secret, and robust aggregation across them."""
 
+from typing import Any
+
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
@@ -9,6 +11,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
+from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import (
     MASKS,
     Masked,
@@ -82,6 +85,10 @@ def share(
         channel=erasure(dropout, leave=leave),
         aggregate=aggregate,
         num_clients=num_clients,
-        release=None if in_the_clear else Sum(),
+        release=None if in_the_clear else _released(buffer_size, masks),
         **run,
     )
+
+
+def _released(buffer_size: int, masks: dict[str, Any]) -> Sum:
+    return Sum(masks=secagg_protocol(group_size=buffer_size, **masks), group_size=buffer_size)

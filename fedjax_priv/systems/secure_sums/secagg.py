@@ -13,6 +13,7 @@ from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.layers.weighting import UPDATE, on_columns
 from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, ranged, secure_cohort, validated
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -48,12 +49,13 @@ def secagg(
       normalize: "expected" scales each update by its weight beta_i / (1 - dropout) (eq. 16 with p = 1) and by clients /
         cohort, so that the sum has the mean `sum_i beta_i y_i` over draws and dropouts. "survivors" divides the sum by
         the survivors' total weight.
-      clip: largest Euclidean norm of a client's weighted and scaled update; no clipping if not given.
+      clip: largest Euclidean norm of a client's weighted and scaled update, without the weight that is sent with it;
+        no clipping if not given.
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking, so that the
         sum is differentially private. Needs `clip` and `normalize="expected"`; static in a sweep.
       norm_bound: the server leaves out an upload unless its sender proves that the weighted and scaled update has at
-        most this Euclidean norm (`layers.validate_norm`); no proofs if not given. Not together with `noise_variance`,
-        which a proof does not cover; static in a sweep.
+        most this Euclidean norm (`layers.validate_norm`); no proofs if not given. Needs `normalize="expected"`, and
+        not together with `noise_variance`: a proof covers neither weights nor noise. Static in a sweep.
       check_range: the server fails a round whose sum clients that clip cannot have: a Byzantine client sent random
         elements, or masks did not cancel (`layers.check_range`). Needs `clip`, static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
@@ -71,9 +73,14 @@ def secagg(
     """
     _validate.one_of(("expected", "survivors"), normalize=normalize)
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
-    weigh = weighted_mean() if normalize == "survivors" else scale(num_clients / size / (1 - dropout))
-    if noise_variance is not None and normalize == "survivors":
+    weighted = normalize == "survivors"
+    weigh = weighted_mean() if weighted else scale(num_clients / size / (1 - dropout))
+    if noise_variance is not None and weighted:
         raise ValueError("normalize must be 'expected' with noise_variance, got 'survivors': weights get noise")
+    if norm_bound is not None and weighted:
+        raise ValueError(
+            "normalize must be 'expected' with norm_bound, got 'survivors': a proof of the norm does not cover weights"
+        )
     if norm_bound is not None and noise_variance is not None:
         raise ValueError("norm_bound must not be given with noise_variance: a proof of the norm does not cover noise")
     masks, run = MASKS.split(how)
@@ -85,14 +92,15 @@ def secagg(
         condition=condition_of(masks),
     )  # fmt: skip
     protocol = secagg_protocol(group_size=size, **masks) if secure else None
+    above = {name: on_columns(layer, UPDATE) if weighted else layer for name, layer in noise.above.items()}
     below = {
         "quantize": quantize(levels, max_terms=size), **noise.below, **validated(norm_bound, levels),
-        **ranged(check_range, clip, noise_variance, levels, size), "mask": mask,
+        **ranged(check_range, clip, noise_variance, levels, size, weighted=weighted), "mask": mask,
     }  # fmt: skip
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
-        layers=stack(weigh=weigh, **noise.above, **below),
+        layers=stack(weigh=weigh, **above, **below),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
