@@ -108,8 +108,10 @@ def _loop(
 
 def _check_info(state: RoundState, info: RoundInfo) -> None:
     size = sum(jnp.size(p) for p in jax.tree.leaves(state.params))
+    numbers = not any(jnp.isnan(a).any() for a in _floats(state.draw))
+    require(15, numbers, "the state of the draw must not be NaN; it may be infinite, as the hour of what never happens")
     with law(15, "the state must be finite, and `RoundInfo` as `base` says"):
-        chex.assert_tree_all_finite(_floats(state))
+        chex.assert_tree_all_finite(_floats(state._replace(draw=())))
         chex.assert_tree_all_finite(() if info.status else (info.direction, info.loss))
         chex.assert_shape(info.direction, (size,))
         chex.assert_equal_shape([info.client, info.loss, info.counted])
