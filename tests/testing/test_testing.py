@@ -362,6 +362,8 @@ def channel(**halves):
          "law 16 .*: a row of no uploads must reach no other"),
         (channel(receive=lambda key, rows: rows._replace(count=rows.count | 1)), "law 16 .*: rows must keep their"),
         (channel(transmit=lambda key, y, who: (y + unheard(y, who), who.selected)), "law 16 .*: the upload of a "),
+        (channel(transmit=lambda key, y, who: (jnp.where(jnp.isnan(unheard(y, who)), 0, y), who.selected)),
+         "law 16 .*: the upload of a "),
         (channel(transmit=lambda key, y, who: (y * y[-1, 0], who.selected)), "law 5 .draws"),
         (channel(transmit=lambda key, y, who: (jnp.where(who.selected[0], y, 2 * y), who.selected)), "law 5 .draws"),
         (channel(respond=lambda key, alive, who: alive & jax.random.bernoulli(key, 0.5, alive.shape)), "law 5 .draws"),
