@@ -3,6 +3,7 @@
 - `laws`: their numbers and names.
 - `layer_laws`, `aggregator_laws`, `attack_laws`, `channel_laws`, `system_laws`: the checks.
 - `single_layer_round`: a cohort by hand, and one round of one layer.
+- `uniformity`: the statistical test of masked uploads.
 
 Each check takes `variant`, so that chex runs a part with jit, without, and on a device:
 

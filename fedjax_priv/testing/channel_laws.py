@@ -17,6 +17,8 @@ DRAWS = 8
 """Keys that are tried: a channel that loses every second upload loses some and delivers some."""
 _UNSELECTED = 2
 """The client that takes no part."""
+_ABSENT = 1
+"""The row of the server that has no uploads, the last of two."""
 
 
 def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5, variant: Callable = jax.jit) -> None:
@@ -49,10 +51,14 @@ def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5
         require(16, not (online & ~alive).any(), "only clients whose upload arrived may respond")
         same = channel.hides_count or (received.count == rows.count).all()
         require(16, bool(same), "rows must keep their count, but where a channel says that it hides it")
-        with law(16, "the upload of a client that is not selected must reach no other"):
-            other = np.arange(num_clients) != _UNSELECTED
-            spoilt = part(key, y.at[_UNSELECTED].set(1e6), who)
-            chex.assert_trees_all_equal(_rows(spoilt, other), _rows(part(key, y, who), other))
+        other, heard = np.arange(num_clients) != _UNSELECTED, part(key, y, who)
+        for held in (np.nan, 1e6):
+            with law(16, "the upload of a client that is not selected must reach no other"):
+                spoilt = part(key, y.at[_UNSELECTED].set(held), who)
+                chex.assert_trees_all_equal(_rows(spoilt, other), _rows(heard, other))
+            with law(16, "a row of no uploads must reach no other"):
+                spoilt = run(key, y, who, rows._replace(value=rows.value.at[_ABSENT].set(held)))[-1]
+                chex.assert_trees_all_equal(_rows(spoilt, slice(_ABSENT)), _rows(received, slice(_ABSENT)))
         for kept in (slice(1, None), slice(None, -1), slice(_UNSELECTED, None)):
             with law(5, "what happens to a client's upload must depend on its number, not on its place"):
                 found = part(key, y[kept], _rows(who, kept))
@@ -65,7 +71,7 @@ def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5
 
 
 def check_fading(fading: Fading, *, num_clients: int = 7, variant: Callable = jax.jit) -> None:
-    """Laws 3, 4, 5, 14 and 15: gains `[n]` above 0, each client's its own.
+    """Laws 3, 4, 14 and 15: gains `[n]` above 0. That each client's are its own, `check_fading_by_number` checks.
 
     Args:
       fading: of any number of clients.

@@ -13,13 +13,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
-from scipy import stats
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Kept, Key, Layer, Sent
 from fedjax_priv.crypto.modulus import FIELD, Modulus
+from fedjax_priv.status import describe
 from fedjax_priv.testing.laws import is_compiled, law, require
 from fedjax_priv.testing.single_layer_round import cohort_of, layer_round, run_layer, survivors, wire
+from fedjax_priv.testing.uniformity import are_uniform
 
 NUM_CLIENTS = 7
 NUM_PARAMS = 33
@@ -28,7 +29,7 @@ WEIGHT = np.array([1, 2, 3, 4, 5, 6, 7]) / 28
 LOST = ([], [3], [0, 1], [2, 5, 4])
 DRAWS = 400
 VIEWS = 60
-"""Rounds of which one client's upload is seen."""
+"""Rounds of which all uploads are seen."""
 
 
 def everywhere(sent: Sent) -> np.ndarray:
@@ -45,7 +46,9 @@ class Case(NamedTuple):
     error: float = 0.0  # per summand, in addition to float32 rounding
     num_groups: int = 1  # 1 or 2
     field: bool = False  # updates are elements of `modulus`, and the sum is exact
-    wire: Callable = wire  # upload [n, ...] -> bits of the message of each client
+    wire: Callable | None = (
+        None  # upload [n, ...] -> bits of each client's message; None: its arrays, those in the clear
+    )
     sends: Callable = everywhere  # Sent -> bool [n, d], which coordinates each client sends
     counted: Callable = lambda uploads: uploads  # number of uploads -> `count` of the row
     modulus: Modulus = FIELD
@@ -125,12 +128,19 @@ def check_state(case: Case) -> None:
             chex.assert_trees_all_equal_shapes_and_dtypes(state, first)
         with law(15, "client state must be finite"):
             chex.assert_tree_all_finite([a for a in jax.tree.leaves(state) if jnp.issubdtype(a.dtype, jnp.floating)])
-    require(15, not np.asarray(result["sent"].status).any(), "sound updates must set no bit of status")
+    _check_accepted(result["sent"])
     with law(15, "the server's rows must be finite, [g, d] of the dtype of the updates, with counts [g]"):
         chex.assert_shape(result["received"].value, (case.num_groups, NUM_PARAMS))
         chex.assert_shape(result["received"].count, (case.num_groups,))
         chex.assert_type(result["received"].value, case.updates.dtype)
         chex.assert_tree_all_finite(result["received"].value)
+
+
+def _check_accepted(sent: Sent) -> None:
+    """A round counts no upload that is refused or not valid."""
+    require(15, not np.asarray(sent.status).any(), "sound updates must set no bit of status")
+    require(15, not np.asarray(sent.refused).any(), "sound updates must not be refused: `refused` must have no bit set")
+    require(15, all(np.all(a) for a in jax.tree.leaves(sent.valid)), "the proofs of sound updates must be `valid`")
 
 
 def check_disclosure(case: Case) -> None:
@@ -142,7 +152,7 @@ def check_disclosure(case: Case) -> None:
         told = result["private"], result["public"], result["sent"].clear
         ruined = _ruin(told[0], lost), told[1], _ruin(told[2], lost)
         with law(10, f"what is disclosed must not depend on rows of lost clients, here {lost}"):
-            chex.assert_trees_all_equal(disclose(*ruined, alive, alive), disclose(*told, alive, alive))
+            chex.assert_trees_all_equal(*_bare((disclose(*ruined, alive, alive), disclose(*told, alive, alive))))
 
 
 def check_unselected(case: Case) -> None:
@@ -166,18 +176,21 @@ def check_unselected(case: Case) -> None:
 
 
 def check_views(case: Case) -> None:
-    """Law 7: an upload is uniform on F_q or modulo 2**bits whatever the update, by a chi-square test over keys."""
+    """Law 7: an upload is uniform on F_q or modulo 2**bits whatever the update, by tests over keys.
+
+    Each number that a client sends is tested, each of its bits, and what it differs by from that of the next client and
+    from the next number: see `testing.uniformity`.
+    """
     require(7, case.field, "only an upload of field elements can be uniform")
     alive = survivors(NUM_CLIENTS)
     for x in (jnp.zeros_like(jnp.asarray(case.updates)), jnp.asarray(case.updates)):
-        words = []
-        for seed in range(VIEWS):
-            result = run_layer(case.layer, jax.random.key(seed), x, case.cohort, alive)
-            sent = case.sends(result["sent"])[0]
-            words.append(np.asarray(jax.tree.leaves(result["upload"])[0])[0][sent])
-        highest = np.concatenate(words) >> max(case.modulus.bits - 4, 0)
-        counts = np.bincount(highest, minlength=min(16, case.modulus.size))
-        require(7, stats.chisquare(counts).pvalue > 1e-6, "an upload must be uniform on the field, whatever it masks")
+        rounds = [run_layer(case.layer, jax.random.key(seed), x, case.cohort, alive) for seed in range(VIEWS)]
+        sent = np.stack([case.sends(found["sent"]) for found in rounds])
+        for views in map(_stacked, zip(*(jax.tree.leaves(found["upload"]) for found in rounds), strict=True)):
+            whole = np.issubdtype(views.dtype, np.integer)
+            named = sent if views.shape == sent.shape else np.ones(views.shape, bool)
+            uniform = whole and are_uniform(views, named, case.modulus)
+            require(7, uniform, "an upload must be uniform on the field, whatever it masks")
 
 
 def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None:
@@ -198,6 +211,8 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
                 received.count[row] == case.counted(mine.sum()),
                 f"row {row} must have the number of its survivors as count",
             )
+            told = 0 if isinstance(received.status, tuple) or not mine.any() else int(received.status[row])
+            require(1, told == 0, f"row {row} must set no bit of status: it is recovered, got: {describe(told)}")
             got = np.asarray(received.value[row])
             if case.field:
                 exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % case.modulus.size
@@ -242,7 +257,7 @@ def check_draws(case: Case) -> None:
 
     def send(x: np.ndarray, who: Cohort) -> tuple[PyTree, PyTree]:
         result = run_layer(case.layer, _key(), jnp.asarray(x), who, who.selected)
-        return result["upload"], result["state"]
+        return _bare((result["upload"], result["state"]))
 
     everybody = send(case.updates, case.cohort)
     for rows in (slice(None, -1), slice(1, None)):
@@ -252,7 +267,7 @@ def check_draws(case: Case) -> None:
 
 
 def check_bits(case: Case) -> None:
-    """Law 6: the bits reported are those of the message."""
+    """Law 6: the bits reported are those of the message. The bits of other phases are what `Case` cannot know."""
     alive = survivors(NUM_CLIENTS)
     result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive)
     require(
@@ -260,7 +275,9 @@ def check_bits(case: Case) -> None:
         result["sent"].status.shape in ((), (NUM_CLIENTS,)),
         f"status must be one number or have shape ({NUM_CLIENTS},)",
     )
-    bits, built = np.broadcast_to(result["sent"].bits, NUM_CLIENTS), case.wire(result["upload"])
+    bits = np.broadcast_to(result["sent"].bits, NUM_CLIENTS)
+    arrays = _bare((result["upload"], result["sent"].clear))
+    built = case.wire(result["upload"]) if case.wire else wire(arrays)
     require(6, (bits == built).all(), f"bits must be the size of the message, {built}, got {bits}")
 
 
@@ -287,12 +304,33 @@ def _is_kept(node: Any) -> bool:
     return isinstance(node, Kept)
 
 
+def _stacked(leaves: Sequence[Any]) -> np.ndarray:
+    """A leaf of the upload of each round, `[rounds, n, numbers]`."""
+    return np.stack([np.asarray(a).reshape(NUM_CLIENTS, -1) for a in leaves])
+
+
 def _ruin(tree: Any, lost: list[int]) -> Any:
     """Rows of lost clients hold something else."""
-    return jax.tree.map(lambda a: jnp.asarray(a).at[jnp.array(lost)].set(jnp.asarray(a)[jnp.array(lost)] + 1), tree)
+    rows = jnp.array(lost)
+    return jax.tree.map(lambda a: jnp.asarray(a).at[rows].set(_other(jnp.asarray(a)[rows])), tree)
+
+
+def _other(a: jax.Array) -> jax.Array:
+    """Of the same type, everywhere another value, and finite where it was: 0 times it is 0."""
+    if jnp.issubdtype(a.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jax.random.key_data(a) + 1, impl=jax.random.key_impl(a))
+    if a.dtype == bool:
+        return ~a
+    return jnp.where(a + 1 != a, a + 1, (-a / 2).astype(a.dtype))  # large floats take no 1
+
+
+def _bare(tree: Any) -> Any:
+    """NumPy compares no keys, but their words."""
+    is_key = lambda a: jnp.issubdtype(jnp.asarray(a).dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda a: jax.random.key_data(a) if is_key(a) else a, tree)
 
 
 def _without(lost: list[int], tree: Any) -> Any:
     """Rows of the others, and all that is no client's."""
     rows = lambda a: np.delete(a, lost, axis=0) if a.shape[:1] == (NUM_CLIENTS,) else a
-    return jax.tree.map(rows, jax.device_get(tree))
+    return jax.tree.map(rows, jax.device_get(_bare(tree)))

@@ -1,5 +1,6 @@
 """The laws of a system, as a check: a plain loop over `jax.jit(algorithm.step)` from what `init` returns."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ import numpy as np
 from jaxtyping import PyTree
 
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, RoundInfo, RoundState
-from fedjax_priv.status import Status
+from fedjax_priv.status import Status, describe
 from fedjax_priv.testing.laws import law, require, traced_once
 
 COMPARED = 3
-"""Rounds that are compared with those in other blocks and on other devices."""
+"""Rounds that are looked at, and compared with those in other blocks and on other devices."""
+_OF_UPLOADS = Status.NOT_RECOVERED | Status.CAP_OVERFLOW
+"""Why a round of sound data may fail: by chance, too few uploads arrive, or more than there is room for."""
 
 
 def check_system(
@@ -35,14 +38,15 @@ def check_system(
       key: of the run.
       params: the first parameters.
       data: float samples of every client.
-      rounds: how many succeed before one is made to fail.
+      rounds: how many are run before one is made to fail. They may fail for the uploads that arrived, too few or too
+        many of them (`NOT_RECOVERED`, `CAP_OVERFLOW`), but of the first three one must succeed.
       elsewhere: the same system in other blocks or on other devices, which runs the first three rounds. Give them with
         local training whose bits do not depend on the block.
       variant: how a step is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
       bounded: no data of clients may fail a round, as under differential privacy of clients.
 
     Returns:
-      The state after the rounds that succeeded, and what they tell.
+      The state after these rounds, and what they tell.
 
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
@@ -52,17 +56,22 @@ def check_system(
     draw = jax.jit(algorithm.draw) if algorithm.draw else None
 
     def look(before: RoundState, after: RoundState, info: RoundInfo) -> None:
-        _check_step(start, before, after, info)
+        found = jax.device_get((after, info))
+        _check_step(start, before, *found)
         if draw:
-            _check_drawn(jax.device_get(draw(key, before.draw, before.round, data.count)), after, info)
+            cohort, then = jax.device_get(draw(key, before.draw, before.round, data.count))
+            _check_drawn((cohort, then), *found)
+            _check_unselected(run, key, before, data, cohort, found)
 
-    first = _loop(run, start, key, data, min(rounds, COMPARED), look)
-    state, infos = _loop(run, first[0], key, data, rounds - len(first[1]))
+    loop = functools.partial(_loop, key=key, data=data, kept_anyway=("aggregate",) if bounded else ())
+    first = loop(run, start, rounds=min(rounds, COMPARED), look=look)
+    require(8, any(info.status == 0 for info in first[1]), f"of the first {COMPARED} rounds one must succeed")
+    state, infos = loop(run, first[0], rounds=rounds - len(first[1]))
     (_check_bounded if bounded else _check_transaction)(run, key, state, data)
     _check_compiled_once(run)
     for other in elsewhere:
         step = jax.jit(other.step)
-        same = _loop(step, other.init(key, params, data), key, data, len(first[1]))
+        same = loop(step, other.init(key, params, data), rounds=len(first[1]))
         with law(11, "blocks and devices must change no bit"):
             chex.assert_trees_all_equal(*jax.device_get((first, same)))
         _check_compiled_once(step)
@@ -70,7 +79,14 @@ def check_system(
 
 
 def _loop(
-    run: Callable, state: RoundState, key: Key, data: ClientData, rounds: int, look: Callable | None = None
+    run: Callable,
+    state: RoundState,
+    *,
+    key: Key,
+    data: ClientData,
+    rounds: int,
+    kept_anyway: tuple[str, ...],
+    look: Callable | None = None,
 ) -> tuple[RoundState, list[RoundInfo]]:
     infos = []
     for _ in range(rounds):
@@ -80,16 +96,23 @@ def _loop(
             chex.assert_trees_all_equal_shapes_and_dtypes(after, state)
         _check_info(after, info)
         require(8, after.round == state.round + 1, "`round` must count every round, failed ones included")
+        if status := int(info.status):
+            why = f"a round of sound data must not fail but for the uploads that arrive, got: {describe(status)}"
+            require(8, not status & ~_OF_UPLOADS, why)
+            _check_failed(state, after, info, kept_anyway)
         if look:
-            look(*jax.device_get((state, after, info)))
+            look(state, after, info)
         state, infos = after, [*infos, info]
     return state, infos
 
 
 def _check_info(state: RoundState, info: RoundInfo) -> None:
     size = sum(jnp.size(p) for p in jax.tree.leaves(state.params))
+    numbers = not any(jnp.isnan(a).any() for a in _floats(state.draw))
+    require(15, numbers, "the state of the draw must not be NaN; it may be infinite, as the hour of what never happens")
     with law(15, "the state must be finite, and `RoundInfo` as `base` says"):
-        chex.assert_tree_all_finite(state.params)
+        chex.assert_tree_all_finite(_floats(state._replace(draw=())))
+        chex.assert_tree_all_finite(() if info.status else (info.direction, info.loss))
         chex.assert_shape(info.direction, (size,))
         chex.assert_equal_shape([info.client, info.loss, info.counted])
         chex.assert_type([info.counted, info.status, info.group_status], [bool, jnp.int32, jnp.int32])
@@ -116,6 +139,8 @@ def _check_drawn(drawn: tuple[Cohort, PyTree], after: RoundState, info: RoundInf
     idle = ~cohort.selected
     require(15, not info.loss[idle].any(), "`loss` must be 0 of a client that is not selected")
     require(16, not info.counted[idle].any(), "only uploads of selected clients may be accepted")
+    left_out = info.group_status[cohort.group[info.counted]]
+    require(8, not left_out.any(), "no upload of a group that is left out, as `group_status` says, may be accepted")
     nothing = np.zeros(idle.shape, np.uint64)
     up, down = (sum((np.asarray(link[way], np.uint64) for link in info.bits.values()), nothing) for way in (0, 1))
     require(16, not (up + down)[idle].any(), "a client that is not selected must send and be sent no bits")
@@ -124,19 +149,37 @@ def _check_drawn(drawn: tuple[Cohort, PyTree], after: RoundState, info: RoundInf
     require(6, not arrived.any() or arrived[info.counted].all(), "an upload that is accepted must have bits")
 
 
-def _check_transaction(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:
-    """A NaN of every client fails the round."""
-    after, info = run(key, before, _ruined(data))
-    require(8, int(info.status) & Status.NOT_FINITE, "a round of NaN must set the bit NOT_FINITE")
+def _check_unselected(
+    run: Callable, key: Key, before: RoundState, data: ClientData, cohort: Cohort, found: tuple[RoundState, RoundInfo]
+) -> None:
+    """The samples of whoever is not selected are something else, and nothing changes."""
+    idle = np.ones(np.size(data.count), bool)
+    idle[cohort.client[cohort.selected]] = False
+    for held in (np.nan, 1e30) if idle.any() else ():
+        spoilt = jax.device_get(run(key, before, _ruined(data, held, idle)))
+        with law(16, "what a client that is not selected holds must reach nobody"):
+            chex.assert_trees_all_equal(spoilt, found)
+
+
+def _check_failed(before: RoundState, after: RoundState, info: RoundInfo, kept_anyway: tuple[str, ...] = ()) -> None:
+    """`kept_anyway` is what the server keeps of a round that fails, beside what any system keeps."""
     require(8, not np.asarray(info.counted).any(), "a round that failed must accept no upload")
-    kept = before._replace(round=before.round + 1, draw=after.draw, versions=after.versions)
+    moved = {name: getattr(after, name) for name in ("draw", "versions", "trained", *kept_anyway)}
+    kept = before._replace(round=before.round + 1, **moved)
     with law(8, "a round that failed must change nothing but `round` and `draw`"):
         chex.assert_trees_all_equal(*jax.device_get((after, kept)))
 
 
+def _check_transaction(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:
+    """A NaN of every client fails the round."""
+    after, info = run(key, before, _ruined(data, np.nan))
+    require(8, int(info.status) & Status.NOT_FINITE, "a round of NaN must set the bit NOT_FINITE")
+    _check_failed(before, after, info)
+
+
 def _check_bounded(run: Callable, key: Key, before: RoundState, data: ClientData) -> None:
     """A NaN of every client counts as nothing."""
-    after, info = run(key, before, _ruined(data))
+    after, info = run(key, before, _ruined(data, np.nan))
     require(8, int(info.status) == 0, "a round of NaN must not fail where updates are bounded")
     with law(15, "a round of NaN must leave a finite state where updates are bounded"):
         chex.assert_tree_all_finite((after.params, after.memory, info.direction))
@@ -148,10 +191,11 @@ def _check_compiled_once(run: Any) -> None:
         require(13, count() == 1, f"`init` must return a state as rounds return it: {count()} programs were compiled")
 
 
-def _ruined(data: ClientData) -> ClientData:
-    return data._replace(examples=jax.tree.map(_not_a_number, data.examples))
+def _floats(tree: PyTree) -> list[Any]:
+    return [a for a in jax.tree.leaves(tree) if jnp.issubdtype(a.dtype, jnp.floating)]
 
 
-def _not_a_number(a: Any) -> Any:
-    a = jnp.asarray(a)
-    return a * jnp.asarray(jnp.nan, a.dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a
+def _ruined(data: ClientData, held: float, whose: np.ndarray | slice = slice(None)) -> ClientData:
+    """Of these clients, every float is `held`."""
+    ruin = lambda a: a.at[whose].set(held) if jnp.issubdtype(a.dtype, jnp.floating) else a
+    return data._replace(examples=jax.tree.map(ruin, data.examples))

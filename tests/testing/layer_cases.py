@@ -69,7 +69,7 @@ from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.layers.weighting import over_participation
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
-from fedjax_priv.testing import Case
+from fedjax_priv.testing import Case, wire
 from helpers import heard_alike, sparse_wire
 
 
@@ -306,7 +306,9 @@ LAYERS = {
     "tones": Case(
         stack(sign=sign(), it=tones(2.0), send=waveform()), majority, wire=lambda upload: np.zeros(len(upload))
     ),
-    "conspar": Case(stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, num_groups=2),
+    "conspar": Case(  # proposals are in the clear, and the bits of a phase before
+        stack(dense=scattered(), it=conspar(D, D), send=plain(2)), total, num_groups=2, wire=wire
+    ),
     "jl": Case(stack(few=padded(), it=jl(ROOM, ROOM, dense=True), send=plain(2)), total, error=1e-5, num_groups=2),
     # nobody is Byzantine here; who is, in attacks/test_on_updates.py
     "on_updates": Case(stack(it=on_updates(foe()), send=plain()), total),

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import pytest
 
 from fedjax_priv import channels
-from fedjax_priv.base import Link
+from fedjax_priv.base import Link, Local
 from fedjax_priv.clients import poisson
+from fedjax_priv.status import Status
 from fedjax_priv.testing import check_system
 from helpers import engine, mesh_of, remembering, targets
 
@@ -34,6 +35,62 @@ def told(**lies):
         return state, info._replace(**{name: lie(getattr(info, name)) for name, lie in lies.items()})
 
     return made._replace(step=step)
+
+
+def when_it_succeeds(change):
+    """A system whose rounds return `change(before, after, info, data)` if they succeed."""
+    made = engine(cohort=poisson(0.5), local=remembering())
+
+    def step(key, before, data):
+        after, info = made.step(key, before, data)
+        state, told = change(before, after, info, data)
+        return jax.tree.map(lambda new, old: jnp.where(info.status == 0, new, old), (state, told), (after, info))
+
+    return made._replace(step=step)
+
+
+def undone(before, after):
+    """What a round that fails leaves."""
+    return before._replace(round=after.round, draw=after.draw)
+
+
+def failed(info, status):
+    return info._replace(status=jnp.int32(status), counted=info.counted & False, direction=0 * info.direction)
+
+
+BROKEN = [
+    (lambda before, after, info, data: (undone(before, after), failed(info, Status.NOT_FINITE)),
+     "law 8 .*: a round of sound data must not fail but for the uploads that arrive, got: a value that is not finite"),
+    (lambda before, after, info, data: (undone(before, after), failed(info, Status.NOT_RECOVERED)),
+     "law 8 .*: of the first 3 rounds one must succeed"),
+    (lambda before, after, info, data: (after, failed(info, Status.NOT_RECOVERED)),
+     "law 8 .*: a round that failed must change nothing"),
+    (lambda before, after, info, data: (undone(before, after), info._replace(status=jnp.int32(1))),
+     "law 8 .*: a round that failed must accept no"),
+    (lambda before, after, info, data: (after, info._replace(group_status=info.group_status | 8)),
+     "law 8 .*: no upload of a group that is left out"),
+    (lambda before, after, info, data: (after._replace(params=after.params + data.examples.mean(0)), info),
+     "law 16 .*: what a client that is not selected holds must reach nobody"),
+    (lambda before, after, info, data: (after, info._replace(loss=jnp.where(data.examples.sum(1) > 1e9, 1, info.loss))),
+     "law 16 .*: what a client that is not selected holds must reach nobody"),
+    (lambda before, after, info, data: (after, info._replace(loss=info.loss / 0)), "law 15 .*must be finite"),
+    (lambda before, after, info, data: (after, info._replace(direction=info.direction / 0)), "law 15 .*must be finite"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), BROKEN)
+def test_what_a_round_that_succeeds_breaks_is_named(change, message):
+    with pytest.raises(AssertionError, match=f"^{message}"):
+        check_system(when_it_succeeds(change), KEY, jnp.zeros(D), targets(N, D))
+
+
+def test_a_state_that_becomes_nan_is_named():
+    def apply(key, memory, params, data, who):
+        return data.examples, memory / 0, 1 + memory
+
+    part = engine(local=Local(lambda n, params: jnp.zeros(n), apply))
+    with pytest.raises(AssertionError, match=r"^law 15 .*: the state must be finite"):
+        check_system(part, KEY, jnp.zeros(D), targets(N, D), rounds=1)
 
 
 @pytest.mark.parametrize(
