@@ -46,7 +46,7 @@ class Case(NamedTuple):
     error: float = 0.0  # per summand, in addition to float32 rounding
     num_groups: int = 1  # 1 or 2
     field: bool = False  # updates are elements of `modulus`, and the sum is exact
-    wire: Callable | None = None  # upload [n, ...] -> bits of each client's; None: of its arrays, those in the clear too
+    wire: Callable | None = None  # upload [n, ...] -> bits of each; None: of its arrays, and of those in the clear
     sends: Callable = everywhere  # Sent -> bool [n, d], which coordinates each client sends
     counted: Callable = lambda uploads: uploads  # number of uploads -> `count` of the row
     modulus: Modulus = FIELD
