@@ -162,7 +162,7 @@ def _check_unselected(
 
 
 def _check_failed(before: RoundState, after: RoundState, info: RoundInfo, kept_anyway: tuple[str, ...] = ()) -> None:
-    """`kept_anyway` is what the server keeps of a round that fails, beside what any system keeps."""
+    """`kept_anyway` is what the server keeps of a round that fails, in addition to what any system keeps."""
     require(8, not np.asarray(info.counted).any(), "a round that failed must accept no upload")
     moved = {name: getattr(after, name) for name in ("draw", "versions", "trained", *kept_anyway)}
     kept = before._replace(round=before.round + 1, **moved)

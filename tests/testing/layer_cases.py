@@ -66,7 +66,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.proof_sizes import risefl_bits
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.layers.sparsification import Sparse
-from fedjax_priv.layers.weighting import over_participation
+from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
 from fedjax_priv.testing import Case, wire
@@ -79,6 +79,10 @@ def weighted_sum(x, weight):
 
 def total(x, weight):
     return x.sum(0)
+
+
+def clipped(x, most):
+    return x * np.minimum(1, most / np.maximum(np.linalg.norm(x, axis=1), 1e-9))[:, None]
 
 
 def total_of_signs(x, weight):
@@ -162,6 +166,10 @@ LAYERS = {
         stack(it=mean_by_factors(total=3.0), send=plain()), lambda x, w: total(x, w) / 3
     ),
     "weighted_mean": Case(stack(it=weighted_mean(), send=plain()), lambda x, w: weighted_sum(x, w) / w.sum()),
+    "on_columns": Case(
+        stack(weigh=weighted_mean(), it=on_columns(clip(0.1), UPDATE), send=plain()),
+        lambda x, w: clipped(x * w[:, None], 0.1).sum(0) / w.sum(),
+    ),
     "plain": Case(plain(2), total, num_groups=2),
     "plain, float sum": Case(plain(exact=False), total),
     "plain_ring": Case(plain_ring(12, 2), total, num_groups=2, **in_ring(12)),
@@ -254,7 +262,7 @@ LAYERS = {
     ),
     "clip": Case(
         stack(it=clip(2.0), send=plain()),
-        lambda x, w: total(x * np.minimum(1, 2 / np.maximum(np.linalg.norm(x, axis=1), 1e-9))[:, None], w),
+        lambda x, w: clipped(x, 2.0).sum(0),
     ),
     # without noise; with it in layers/test_skellam.py
     "skellam_noise": Case(
