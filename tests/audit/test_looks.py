@@ -133,6 +133,8 @@ def test_what_is_wrong_at_one_coordinate_shows_in_the_runs_of_its_canary():
 
 def test_each_coordinate_of_a_dirac_canary_is_a_look():
     _, _, found = tried(central(1.0), 1)
-    names = [look.name for look in found[0] if look.name.startswith("Dirac")]
-    assert names == [f"Dirac, {number} of {D}" for number in range(1, D + 1)]
-    assert len({id(look.canary) for look in found[0] if look.name.startswith("Dirac")}) == 1, "they share their runs"
+    dirac = [look for look in found[0] if look.name.startswith("Dirac")]
+    assert [look.name for look in dirac] == [f"Dirac, {number} of {D}" for number in range(1, D + 1)]
+    assert len({id(look.canary) for look in dirac}) == 1, "they share their runs"
+    read, own = np.arange(8.0), np.arange(8) % 2
+    assert all(look.finish(np.column_stack([read, own])).ravel().tolist() == [1, 3, 5, 7] for look in dirac)
