@@ -80,7 +80,12 @@ UPDATE, WEIGHT = slice(None, -1), slice(-1, None)
 
 
 def on_columns(layer: Layer, columns: slice) -> Layer:
-    """A layer that takes and makes rows, put on these columns of a row; the others pass as they are."""
+    """A layer of rows, on these columns of each row; the others pass as they are.
+
+    Args:
+      layer: whose `encode` takes and makes rows `[b, w]`, and whose `decode` rows `[g, w]`.
+      columns: w of the d of a row, such as `UPDATE` and `WEIGHT`.
+    """
 
     def encode(key: Key, private: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[Array, PyTree, Sent]:
         y, state, sent = layer.encode(key, private, public, x[:, columns], cohort)

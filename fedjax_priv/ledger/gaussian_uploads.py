@@ -10,6 +10,8 @@ from fedjax_priv.theory import gaussian
 def gaussian_uploads(question: Question, moved: np.ndarray | float, why: str) -> Figure:
     """Of every client, from its rounds together: one Gaussian mechanism, whose squared sensitivities add up.
 
+    Eps is exact (Balle and Wang 2018, Theorem 8) at the sensitivity `sqrt(sum_t moved_t**2)` over the noise.
+
     Args:
       question: the run, whose `client_id` `[T, K]` says whose upload is where.
       moved: `[T, K]` or a number: how far an upload moves what is seen, over the standard deviation of its noise.
