@@ -156,18 +156,16 @@ def options(config: Config, program: Program) -> dict[str, Any]:
 
 def _local(config: Config, shared: Problem, names: Sequence[str], attack: Any) -> Local:
     """Training on the labels that the attack leaves."""
-    plain = local_sgd(
-        losses.softmax_cross_entropy(shared.model), learning_rate=config.learning_rate, batch_size=config.batch_size,
-        num_steps=config.local_steps,
-    )  # fmt: skip
+    plain = losses.softmax_cross_entropy(shared.model)
     flips = jnp.asarray(attack, jnp.float32) == float(names.index(FLIPPED) if FLIPPED in names else -1)
 
-    def apply(key: Array, memory: Any, params: Any, samples: ClientData, cohort: Any) -> tuple:
-        x, y, flipped = samples.examples
-        chosen = samples._replace(examples=(x, jnp.where(flips, flipped, y)))
-        return plain.apply(key, memory, params, chosen, cohort)
+    def loss(params: Any, examples: tuple) -> Array:
+        x, y, flipped = examples
+        return plain(params, (x, jnp.where(flips, flipped, y)))
 
-    return Local(plain.init, apply)
+    return local_sgd(
+        loss, learning_rate=config.learning_rate, batch_size=config.batch_size, num_steps=config.local_steps
+    )
 
 
 def kilobytes(runs: xr.Dataset, way: str) -> np.ndarray:

@@ -9,7 +9,7 @@
 - `cohort_rows`: what draws have in common.
 - `bounded_updates`: weighted and clipped updates, whatever a client's data are.
 - `local_training`: local SGD and FedSGD.
-- `minibatches`: shuffled batches of each client's samples.
+- `minibatches`: batches of each client's samples. `shuffles`: their order, as far as it is used.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise. `random_losses`: of losses that draw.
 - `local_steps`: what local training states of its steps, for privacy theorems and for `normalized_updates`, FedNova's.
 - `control_variates`: SCAFFOLD's training, along the average direction of all clients.

@@ -19,7 +19,7 @@ from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
 from fedjax_priv.clients.control_variates import corrected_step
 from fedjax_priv.clients.local_steps import Form, LocalSteps
-from fedjax_priv.clients.minibatches import all_samples, next_batch, per_epoch, room
+from fedjax_priv.clients.minibatches import all_samples, next_batch, no_order, per_epoch, room
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.clients.random_losses import GiveKeys, keyed
 from fedjax_priv.engine.all_runs import largest_of_all_runs
@@ -46,7 +46,7 @@ class _Training(NamedTuple):
 
     params: PyTree  # [b, ...]
     velocity: PyTree  # [b, ...]; None without momentum
-    order: Array  # [b, m], shuffles of the current epochs
+    order: Array  # [b, k], shuffles of the current epochs, as far as they are used
     loss: Array  # [b], sum over the samples trained on
     samples: Array  # [b], how many
 
@@ -129,7 +129,7 @@ def local_sgd(
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
         end, most = duration(per_epoch(data.count, batch_size)), duration(math.ceil(capacity / batch_size))
-        start = _start(params, velocity if carries else None, data, has_velocity)
+        start = _start(params, velocity if carries else None, data, most * batch_size, has_velocity)
         added = None if added is None else jax.vmap(ravel_pytree(params)[1])(added)
         final = train(start, keys, data, rate, end, most, added)
         update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
@@ -195,8 +195,9 @@ def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[P
 
     def batch(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
         keys = per_client(lambda key: key, key, cohort.client)
-        order = jnp.zeros((data.count.size, _capacity(data, batch_size)), jnp.int32)
-        return next_batch(keys, data, order, jnp.int32(0), data.count > 0, batch_size=batch_size)[1:]
+        _capacity(data, batch_size)
+        start = no_order(data, batch_size), jnp.int32(0), data.count > 0
+        return next_batch(keys, data, *start, batch_size=batch_size, first=batch_size)[1:]
 
     return batch
 
@@ -249,7 +250,9 @@ def _training(
 
         def step(time: Array, state: _Training) -> _Training:
             active = time < end
-            order, examples, valid = next_batch(keys, data, state.order, time, active, batch_size=batch_size)
+            order, examples, valid = next_batch(
+                keys, data, state.order, time, active, batch_size=batch_size, first=most * batch_size
+            )
             total, grads = gradient(state.params, give_keys(keys, time, examples), valid)
             grads = noisy(keys, time, grads)
             if not _is_zero(proximal):
@@ -279,14 +282,14 @@ def _descend(
     return jax.tree.map(step, params, along), velocity
 
 
-def _start(params: PyTree, memory: Array | None, data: ClientData, has_velocity: bool) -> _Training:
+def _start(params: PyTree, memory: Array | None, data: ClientData, first: int, has_velocity: bool) -> _Training:
     """All clients at the shared parameters; the velocity is the carried one, zero, or None."""
-    block, capacity = data.count.size, _capacity(data, 1)
+    block = data.count.size
     spread = jax.tree.map(lambda w: jnp.broadcast_to(w, (block, *w.shape)), params)
     velocity = jax.tree.map(jnp.zeros_like, spread) if has_velocity else None
     if memory is not None:
         velocity = jax.vmap(ravel_pytree(params)[1])(memory)
-    return _Training(spread, velocity, jnp.zeros((block, capacity), jnp.int32), jnp.zeros(block), jnp.zeros(block))
+    return _Training(spread, velocity, no_order(data, first), jnp.zeros(block), jnp.zeros(block))
 
 
 def _capacity(data: ClientData, batch_size: int) -> int:

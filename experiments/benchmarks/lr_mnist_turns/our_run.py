@@ -16,8 +16,7 @@ import numpy as np
 from experiments.anchors import lr_mnist
 from experiments.benchmarks.lr_mnist_turns import numpy_training
 from fedjax_priv import models
-from fedjax_priv.base import ClientData
-from fedjax_priv.clients.minibatches import next_batch
+from fedjax_priv.clients.shuffles import shuffled
 from fedjax_priv.keys import named, per_client
 
 
@@ -59,9 +58,7 @@ def orders(config: lr_mnist.Config, of: lr_mnist.Devices, chosen: np.ndarray) ->
     @jax.jit
     def of_round(round: jax.Array, who: jax.Array, count: jax.Array) -> jax.Array:
         keys = per_client(lambda own: own, named(jax.random.fold_in(key, round), "local"), who)
-        nothing = ClientData(jnp.zeros((len(who), room)), count)
-        start = jnp.zeros((len(who), room), jnp.int32)
-        return next_batch(keys, nothing, start, jnp.int32(0), count > 0, batch_size=config.batch_size)[0]
+        return shuffled(keys, jnp.zeros_like(count), count, room, room)
 
     made = [of_round(jnp.int32(t), who, of.pool.count[who]) for t, who in enumerate(chosen)]
     return np.stack([np.asarray(order) for order in made])
