@@ -1,6 +1,6 @@
 """Layers one below the other. A stack is a layer."""
 
-import functools
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -159,53 +159,69 @@ def stack(**layers: Layer) -> Layer:
       >>> masks = pairwise_masks(group_size=10)
       >>> send = stack(clip=clip(1.0), mean=weighted_mean(), quantize=quantize(2**20, 10), masks=masks)
     """
-    if not layers:
-        raise ValueError("layers must hold at least one layer")
-    _validate.part(Layer, "layers.clip(1.0)", **layers)
-    for name, layer in layers.items():
-        for half, arguments in _ARGUMENTS.items():
-            _validate.takes(arguments, **{f"{name}.{half}": getattr(layer, half)})
-    *upper, last = layers.values()
-    if last.combine is None or any(layer.combine for layer in upper):
-        raise ValueError("layers must end in one that says how uploads combine (combine=...), and no other may")
+    last, several = _checked(layers), _Stack(layers)
+    encode = several.encode
+    if all(layer.scale for layer in layers.values()):
+        encode = Stated(encode, without_rows=several.scale)
+    return Layer(
+        several.init, several.advertise, encode, several.disclose, several.decode, last.combine,
+        whole=any(layer.whole for layer in layers.values()),
+        caveats=tuple(caveat for layer in layers.values() for caveat in layer.caveats),
+        needs_count=any(layer.needs_count for layer in layers.values()),
+        antennas=next((layer.antennas for layer in layers.values() if layer.antennas), None),
+        needs_placement=True,
+        threshold=last.threshold,
+        digest=last.digest,
+        by_list=any(layer.by_list for layer in layers.values()),
+        opens_at=last.opens_at,
+        spacing=last.spacing,
+    )  # fmt: skip
 
-    def init(key: Key, n: int) -> PyTree:
-        keys = each_named(key, layers)
-        return {name: layer.init(keys[name], n) for name, layer in layers.items()}
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Stack:
+    """The halves of several layers, by name."""
+
+    layers: dict[str, Layer]
+
+    def init(self, key: Key, n: int) -> PyTree:
+        keys = each_named(key, self.layers)
+        return {name: layer.init(keys[name], n) for name, layer in self.layers.items()}
 
     def advertise(
-        key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
+        self, key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
     ) -> tuple[PyTree, PyTree, Bits]:
-        keys = each_named(key, layers)
+        keys = each_named(key, self.layers)
 
         def one(name: str, layer: Layer) -> tuple:
             with calling(f"{name}.advertise", state=state[name]):
                 return _opened(name, layer.placed(placement).advertise(keys[name], state[name], cohort))
 
-        opened = {name: one(name, layer) for name, layer in layers.items()}
+        opened = {name: one(name, layer) for name, layer in self.layers.items()}
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))
         return private, public, add_bits(*bits.values())
 
-    def down(
-        half: str, key: Key, private: PyTree, public: PyTree, x: PyTree, cohort: Cohort
+    def encode(self, key: Key, private: PyTree, public: PyTree, x: PyTree, cohort: Cohort) -> tuple:
+        return self._down("encode", key, private, public, x, cohort)
+
+    def scale(self, key: Key, private: PyTree, public: PyTree, x: Scaled, cohort: Cohort) -> tuple:
+        return self._down("scale", key, private, public, x, cohort)
+
+    def _down(
+        self, half: str, key: Key, private: PyTree, public: PyTree, x: PyTree, cohort: Cohort
     ) -> tuple[PyTree, PyTree, Sent]:
-        keys, state, clear, measured = each_named(key, layers), {}, {}, {}
+        keys, state = each_named(key, self.layers), {}
         bits, status = jnp.zeros(cohort.client.shape, jnp.uint32), jnp.zeros(cohort.client.shape, jnp.int32)
-        refused, valid, unused, each = status, (), (), 0
-        for name, layer in layers.items():
+        told = Sent(bits, status, status, {}, {}, valid=(), unused=(), each=0)
+        for name, layer in self.layers.items():
             with calling(f"{name}.{half}", x=x):
                 made = getattr(layer, half)(keys[name], private[name], public[name], x, cohort)
             x, state[name], sent = _encoded(f"{name}.{half}", made, cohort)
-            bits, clear[name] = bits + _of_places_in_use(name, sent, unused), sent.clear
-            unused, each = unused if isinstance(sent.unused, tuple) else sent.unused, _both_cost(each, sent)
-            status, refused = status | sent.status, refused | sent.refused
-            valid = _both(valid, sent.valid)
-            if twice := sorted(measured.keys() & dict(sent.measured).keys()):
-                raise ValueError(f"each layer must measure under different names, got {twice} twice")
-            measured |= dict(sent.measured)
-        return x, state, Sent(bits, status, refused, clear, measured, valid, unused, each)
+            told = _with(told, name, sent)
+        return x, state, told
 
     def disclose(
+        self,
         private: PyTree,
         public: PyTree,
         clear: PyTree,
@@ -221,29 +237,42 @@ def stack(**layers: Layer) -> Layer:
                 listed = {"lists": lists} if layer.by_list and lists is not None else {}
                 return layer.placed(placement).disclose(*own, alive, online, **listed)
 
-        closed = {name: one(name, layer) for name, layer in layers.items()}
+        closed = {name: one(name, layer) for name, layer in self.layers.items()}
         return {name: one[0] for name, one in closed.items()}, add_bits(*(one[1] for one in closed.values()))
 
-    def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
-        for name in reversed(layers):
+    def decode(self, header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:
+        for name in reversed(self.layers):
             with calling(f"{name}.decode", value=received.value):
-                made = layers[name].placed(placement).decode(header[name], public[name], received)
+                made = self.layers[name].placed(placement).decode(header[name], public[name], received)
             received = check_received(f"{name}.decode", made)
         return received
 
-    encode = functools.partial(down, "encode")
-    if all(layer.scale for layer in layers.values()):
-        encode = Stated(encode, without_rows=functools.partial(down, "scale"))
-    return Layer(
-        init, advertise, encode, disclose, decode, last.combine,
-        whole=any(layer.whole for layer in layers.values()),
-        caveats=tuple(caveat for layer in layers.values() for caveat in layer.caveats),
-        needs_count=any(layer.needs_count for layer in layers.values()),
-        antennas=next((layer.antennas for layer in layers.values() if layer.antennas), None),
-        needs_placement=True,
-        threshold=last.threshold,
-        digest=last.digest,
-        by_list=any(layer.by_list for layer in layers.values()),
-        opens_at=last.opens_at,
-        spacing=last.spacing,
-    )  # fmt: skip
+
+def _checked(layers: dict[str, Layer]) -> Layer:
+    """The last of layers that can be one below the other."""
+    if not layers:
+        raise ValueError("layers must hold at least one layer")
+    _validate.part(Layer, "layers.clip(1.0)", **layers)
+    for name, layer in layers.items():
+        for half, arguments in _ARGUMENTS.items():
+            _validate.takes(arguments, **{f"{name}.{half}": getattr(layer, half)})
+    *upper, last = layers.values()
+    if last.combine is None or any(layer.combine for layer in upper):
+        raise ValueError("layers must end in one that says how uploads combine (combine=...), and no other may")
+    return last
+
+
+def _with(told: Sent, name: str, sent: Sent) -> Sent:
+    """What the layers above say of an upload, and what the next one adds."""
+    if twice := sorted(told.measured.keys() & dict(sent.measured).keys()):
+        raise ValueError(f"each layer must measure under different names, got {twice} twice")
+    return Sent(
+        told.bits + _of_places_in_use(name, sent, told.unused),
+        told.status | sent.status,
+        told.refused | sent.refused,
+        {**told.clear, name: sent.clear},
+        {**told.measured, **dict(sent.measured)},
+        _both(told.valid, sent.valid),
+        told.unused if isinstance(sent.unused, tuple) else sent.unused,
+        _both_cost(told.each, sent),
+    )
