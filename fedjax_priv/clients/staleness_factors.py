@@ -5,6 +5,7 @@ Source: asynchronous LightSecAgg (So et al. 2021, arXiv 2110.02177): `c Q_c(s(ta
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -75,10 +76,17 @@ def mean_factors(versions: int, power: Mapping[str, float | Array], levels: Mapp
             f"{power_name} must be at most {math.floor(1000 * most / oldest) / 1000:g} up to staleness {versions - 1}, "
             f"so that factors are up to {MOST_LEVELS}, got {p}"
         )
-    scaled = c * (1.0 + np.arange(versions)) ** -float(p)
+    scaled = _rounded(c * (1.0 + np.arange(versions)) ** -float(p))
     if c > MOST_LEVELS or scaled[-1] < 1:
+        fewest = math.ceil(_rounded(c / scaled[-1]))
         raise ValueError(
-            f"{levels_name} must be from {math.ceil(c / scaled[-1])} to {MOST_LEVELS}, so that no factor is 0 up "
+            f"{levels_name} must be from {fewest} to {MOST_LEVELS}, so that no factor is 0 up "
             f"to staleness {versions - 1}, got {c}"
         )
     return scaled
+
+
+def _rounded(numbers: Any) -> np.ndarray:
+    """Numbers that are integers but for a rounding, as 49 * 49**-1.0, are these integers."""
+    near = np.rint(numbers)
+    return np.where(np.isclose(numbers, near, rtol=1e-12, atol=0.0), near, numbers)

@@ -95,6 +95,18 @@ def test_factors_are_rounded_at_random_and_fresh_ones_are_exact():
     assert draw.measures(who, ())["factor"] is who.factor
 
 
+@pytest.mark.parametrize(("versions", "power"), [(49, 1.0), (98, 1.0), (49**2, 0.5), (75**2, 0.5)])
+def test_the_fewest_levels_leave_the_most_stale_a_factor_of_one(versions, power):
+    """49 * 49**-1.0 is below 1 in floating point."""
+    fewest = round(versions**power)
+    draw = everyone()._replace(versions=versions)
+    late = lambda *a: (everyone().apply(*a)[0]._replace(staleness=jnp.full(4, versions - 1)), ())
+    weighed: Any = weighed_by_staleness(draw._replace(apply=late), power, levels=fewest)
+    assert weighed.apply(KEY, (), jnp.int32(0), jnp.ones(4, int))[0].factor.tolist() == [1] * 4
+    with pytest.raises(ValueError, match=f"levels must be from {fewest} to"):
+        weighed_by_staleness(draw, power, levels=fewest - 1)
+
+
 def test_equal_weights_of_one_model_are_a_synchronous_round():
     """All staleness 0 and c_g = 1: the bits of a round of everybody, of the same integers in the clear."""
     how = dict(buffer_size=N, concurrency=None, max_staleness=0, weight_levels=1, colluders=3, lost=2)

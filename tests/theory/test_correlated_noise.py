@@ -177,12 +177,23 @@ def nodes(n, leaves):
     return np.array(rows)
 
 
-@pytest.mark.parametrize(("n", "b", "k", "leaves"), [(16, 4, 4, 16), (13, 2, 3, 13), (14, 3, 3, 5), (12, 1, 3, 8)])
-def test_trees_by_brute_force(n, b, k, leaves):
+@pytest.mark.parametrize(
+    ("n", "b", "k", "leaves", "exact"),
+    [
+        (16, 4, 4, 16, True),
+        (13, 2, 3, 13, False),
+        (14, 3, 3, 5, False),
+        (12, 1, 3, 8, False),
+        (12, 1, 12, 4, True),
+        (7, 1, 7, 7, True),  # a round is in no node of 4
+        (11, 1, 11, 4, True),  # three are in a tree that is not full
+    ],
+)
+def test_trees_by_brute_force(n, b, k, leaves, exact):
     schedule = Schedule(n, b, k)
     found, truth = cn.tree_sensitivity(schedule, leaves), brute_force(nodes(n, leaves), schedule)
     assert found >= truth - 1e-12
-    if n == 16:
+    if exact:
         assert found == pytest.approx(truth)
 
 

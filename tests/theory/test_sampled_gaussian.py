@@ -147,6 +147,37 @@ def test_profiles_of_a_quorum_are_averages_by_hand(neighbours, shift, capacity):
             assert order(eps) == pytest.approx(without(eps) + more, rel=1e-9)
 
 
+def attained_by_one_who_comes(one, eps):
+    """The delta of one round in which all others send +C and the client -C, which is there or not."""
+    shift, u = 1 / one.noise_multiplier, np.arange(one.population)
+    chance = binom.pmf(u, one.population - 1, one.rate)[:, None]
+    at, step = np.linspace(-9.0, u[-1] * shift + 9, 20_001, retstep=True)
+    opened = lambda number, sent: norm.pdf(at - np.where(number >= one.quorum, sent * shift, 0)[:, None])
+    out = (chance * opened(u, u)).sum(0)
+    there = (1 - one.rate) * out + one.rate * (chance * opened(u + 1, u - 1)).sum(0)
+    return max(np.maximum(a - np.exp(eps) * b, 0).sum() * step for a, b in ((there, out), (out, there)))
+
+
+def test_who_comes_may_tell_more_than_a_quorum_of_zeros():
+    """Why there is no row of add/remove: that of zero-out, which it is without a quorum, is too small."""
+    one = Round(1.0, 0.5, population=20, quorum=10)
+    with pytest.raises(ValueError, match="neighbours must be 'zero-out' or 'replacement' with a quorum"):
+        sampled_gaussian.epsilon(DELTA, [(one._replace(quorum=None), 1), (one, 1)])
+    zeros, usual = (
+        float(sampled_gaussian.epsilon(DELTA, [(of, 1)], "zero-out")) for of in (one, one._replace(quorum=None))
+    )
+    assert attained_by_one_who_comes(one._replace(quorum=1), usual) <= DELTA
+    assert attained_by_one_who_comes(one, zeros) > 5 * DELTA
+
+
+def test_replacement_with_a_quorum_is_through_zeros():
+    rounds = [(Round(1.0, 0.2, population=20, quorum=3), 1), (Round(1.0, 0.2), 2)]
+    through = sampled_gaussian.replacement_epsilon(DELTA, rounds)
+    assert through > float(sampled_gaussian.epsilon(DELTA, rounds, "replacement"))
+    without = [(one._replace(quorum=None), number) for one, number in rounds]
+    assert through > sampled_gaussian.replacement_epsilon(DELTA, without)
+
+
 def test_a_quorum_that_is_never_missed_costs_nothing():
     of = lambda **how: float(
         sampled_gaussian.epsilon(DELTA, [(Round(1.0, 0.1, population=1000, **how), 50)], "zero-out")

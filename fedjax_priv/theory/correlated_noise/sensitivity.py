@@ -46,9 +46,9 @@ def toeplitz_sensitivity(column: Column, schedule: Schedule) -> float:
 def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
     """The largest norm of the numbers that a client has in the nodes of binary trees over the rounds, from above.
 
-    A node of 2^j rounds has at most ceil(2^j / b) rounds of the client. At each height, k rounds fill as many nodes as
-    they can: attained where b is a power of 2. Once: sqrt(h + 1). Only intervals that are complete are nodes. Source:
-    Kairouz et al. 2021, arXiv 2103.00039.
+    A node of 2^j rounds has at most ceil(2^j / b) rounds of the client. At each height, k rounds fill as many of its
+    nodes as they can: attained where b is a power of 2 and all trees are full. Once: sqrt(h + 1). Only intervals that
+    are complete are nodes. Source: Kairouz et al. 2021, arXiv 2103.00039.
 
     Args:
       schedule: of a client.
@@ -62,8 +62,9 @@ def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
     size = n if leaves is None else min(n, _validate.whole(leaves=leaves))
     total = 0
     for height in range(size.bit_length()):
+        nodes = n // size * (size >> height) + (n % size >> height)
         most = min(k, -(-(2**height) // schedule.separation))
-        total += k // most * most**2 + (k % most) ** 2
+        total += nodes * most**2 if nodes * most <= k else k // most * most**2 + (k % most) ** 2
     return float(np.sqrt(total))
 
 

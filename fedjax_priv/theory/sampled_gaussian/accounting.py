@@ -26,7 +26,7 @@ def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove
       delta: in (0, 1); composed, not below about 1e-11.
       rounds: such as `[(Round(1.0, 0.01), 500), (Round(2.0, 0.02), 500)]`, in any order.
       neighbours: "add/remove", a client is there or not; "zero-out", what it sends is 0; "replacement", what it sends
-        is anything else.
+        is anything else. With a quorum not "add/remove".
 
     Examples:
       >>> print(epsilon(1e-5, [(Round(noise_multiplier=1.0, rate=0.01), 100)]).round(2))
@@ -126,11 +126,15 @@ def noise_multiplier_for(
 
 
 def _mechanisms(rounds: Any, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:
+    return [(mechanism(one, neighbours), _validate.whole(rounds=count)) for one, count in _checked(rounds)]
+
+
+def _checked(rounds: Any) -> Rounds:
     if isinstance(rounds, Round) or not isinstance(rounds, Sequence) or not all(map(_is_pair, rounds)):
         _validate.fail("rounds", rounds, "pairs (Round, number of rounds)")
     if not rounds:
         _validate.fail("rounds", rounds, "at least one kind of rounds")
-    return [(mechanism(one, neighbours), _validate.whole(rounds=count)) for one, count in rounds]
+    return rounds
 
 
 def _is_pair(value: object) -> bool:
@@ -140,7 +144,8 @@ def _is_pair(value: object) -> bool:
 def replacement_epsilon(delta: float, rounds: Rounds) -> float:
     """Eps of replacement from the two orders of add/remove, whatever the sampling: never below `epsilon`'s own row.
 
-    delta(e1 + e2) <= delta_remove(e1) + e^{e1} delta_add(e2) on the curves of all rounds together, at the best split.
+    With a quorum, those of zero-out. delta(e1 + e2) <= delta_remove(e1) + e^{e1} delta_add(e2) on the curves of all
+    rounds together, at the best split.
 
     Args:
       delta: in (0, 1).
@@ -151,7 +156,9 @@ def replacement_epsilon(delta: float, rounds: Rounds) -> float:
       0.21
     """
     target = _validate.number("(0, 1)", delta=delta)
-    (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, "add/remove"), FINE)
+    kinds = _checked(rounds)
+    step: Neighbours = "add/remove" if all(one.quorum is None for one, _ in kinds) else "zero-out"
+    (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, step), FINE)
     share = np.linspace(0.02, 0.98, _SPLITS)
     first = remove(share * target)
     return float((first + add((1 - share) * target * np.exp(-first))).min())

@@ -5,7 +5,7 @@ of z C: a client moves the sum by up to 1/z, two that take each other's place by
 
 Rows of the table, with P = 1/z, and g the chance of a client that is there. Each order is composed by itself.
 
-- Poisson, add/remove (which is zero-out): (1-q) N(0) + q N(P) against N(0) (Zhu, Dong and Wang 2022, Theorem 11).
+- Poisson, add/remove and zero-out: (1-q) N(0) + q N(P) against N(0) (Zhu, Dong and Wang 2022, Theorem 11).
 - Poisson, replacement: (1-q) N(0) + q N(P) against (1-q) N(0) + q N(-P). No proof in print that we know of, but this
   one. Fix all but the client's coin and its two values x and y, |x|, |y| <= P. For a >= 1 the divergence is
   G(x, y) = sup over tests f of q E_x f - (1-q)(a-1) E_0 f - a q E_y f. The best test accepts
@@ -27,7 +27,8 @@ Rows of the table, with P = 1/z, and g the chance of a client that is there. Eac
   others stay, the client's own coin decides: what it sends is opened or not in the sum at all, and hides behind no
   other release. By convexity the divergence is at most q times that of N(x) from N(y): of the Gaussian mechanism of
   shift P, or 2P for replacement. If more stay the row is that of Poisson, and if fewer stay nothing is told. A cohort
-  of fixed size, or a full one, needs no row: whoever has the client's place is as likely to stay.
+  of fixed size, or a full one, needs no row: whoever has the client's place is as likely to stay. Add/remove has no
+  row either: without the client a sum of t - 1 others is never opened, and with it their whole sum is, not x alone.
 
 Values may depend on all earlier releases: profiles that hold whatever came before compose (same paper, Theorem 10).
 """
@@ -66,12 +67,14 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
     """The profiles of a round: client there and then not, and the reverse; one where they are the same.
 
     Raises:
-      ValueError: neighbours are no such.
+      ValueError: neighbours are no such, or "add/remove" with a quorum.
     """
     z, q = _checked(one)
     of_sampling = {"poisson": _poisson, "fixed size": _fixed_size}
     row = _validate.choice(of_sampling, sampling=one.sampling)
     _validate.choice(dict.fromkeys(get_args(Neighbours)), neighbours=neighbours)
+    if one.quorum is not None and neighbours == "add/remove":
+        _validate.fail("neighbours", neighbours, "'zero-out' or 'replacement' with a quorum, which who comes decides")
     if row is _fixed_size:
         return row(q, 1 / z, neighbours)
     return _by_coins(one, q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
