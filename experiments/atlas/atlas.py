@@ -65,7 +65,7 @@ def _kept(run: pd.DataFrame) -> Claim:
         "some-rule-keeps", "without noise and dropouts, some rule keeps what the mean has without an attack",
         "yes, in every transport and compression with several rows",
         f"{span(100 * lost)} points lost" if len(lost) else "no cell was tested", bool((lost < KEEPS).all()),
-        "less than 10 points in each", source=Source.OURS, control=f"attacks that cost the mean {100 * BITES:g} points",
+        "less than 10 points in each", source=Source.OURS, control=f"an attack costs the mean {100 * BITES:g} points",
     )  # fmt: skip
     return claim if len(lost) else untestable(claim, "no attack costs the mean 10 points")
 
@@ -109,6 +109,13 @@ def _audited(config: Config, run: pd.DataFrame) -> list[Claim]:
     return both if len(games) else [claim._replace(verdict=None, why=Open.NOT_RUN) for claim in both]
 
 
+def _worst(data: xr.Dataset) -> str:
+    """How often each attack is the worst, of the cells in which one costs the mean 10 points."""
+    name, cells = np.unique(data.attack[data.attack != ""], return_counts=True)
+    often = ", ".join(f"{name} in {number}" for name, number in zip(name, cells, strict=True))
+    return f"the worst attack is {often} cells" if often else ""
+
+
 def too_few(size: int, dropout: float) -> float:
     """Probability that at most 2 f buckets can be opened, which more than half of their clients must survive."""
     lives = stats.binom.sf(size // 2, size, 1 - dropout)
@@ -129,6 +136,7 @@ def caveats(config: Config, data: xr.Dataset) -> list[str]:
         f"delta {config.delta:g} for all rounds, against the server; rand-K, top-K, JL and ConSpar send "
         f"{config.ratio:.0%}",
         "masks are elided: sums, thresholds, bytes and lost buckets are those of the protocol" if config.elide else "",
+        _worst(data),
         f"{data.attrs['programs']} programs, {data.attrs['runs']} runs",
         f"nothing beats at once in accuracy, bytes and eps: {best}" if best else "",
     ]

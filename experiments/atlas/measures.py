@@ -37,10 +37,13 @@ def measured(config: Config, shared: Problem, program: Program, runs: xr.Dataset
 
 
 def _accuracies(here: xr.DataArray, control: xr.DataArray) -> dict[str, Any]:
-    """Of a rule `[attack, seed]`: without attack, and under the worst of those that cost the mean 10 points."""
+    """Of a rule `[attack, seed]`: without attack, and under the worst of all attacks, if one costs the mean 10 points.
+
+    An attack that is made against rules may cost the mean nothing, so all of them count.
+    """
     means, lost = here.mean("seed"), control.mean("seed").sel(attack=HONEST) - control.mean("seed")
-    biting = [str(name) for name in here.attack.values if name != HONEST and float(lost.sel(attack=name)) >= BITES]
-    worst_of = min(biting, key=lambda name: float(means.sel(attack=name)), default="")
+    attacks = [str(name) for name in here.attack.values if name != HONEST]
+    worst_of = min(attacks, key=lambda name: float(means.sel(attack=name))) if float(lost.max()) >= BITES else ""
     under = here.sel(attack=worst_of).values if worst_of else np.full(here.sizes["seed"], np.nan)
     return {
         "honest": float(means.sel(attack=HONEST)), "worst": float(under.mean()), "attack": worst_of,

@@ -22,8 +22,7 @@ PRIVATE = 8.0
 _GREY, _PALE = "#d9d9d9", "#f6f6f6"
 LEGEND = (
     "Colour: worst accuracy minus that of the mean without attack. Stripes of a cell, from above: dropout "
-    "0, 0.1, 0.3. Letter: refused, see below. Number: accuracy in % under the worst attack that costs the mean 10 "
-    "points.",
+    "0, 0.1, 0.3. Letter: refused, see below. Number: accuracy in % under the worst attack.",
     "Ring: not testable here (no attack costs the mean 10 points). Pale: possible, not run. Black corner: proved "
     "eps <= 8 for all rounds; grey corner: some eps, above 8; half corner: of values, not proposals (p).",
 )

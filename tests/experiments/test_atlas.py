@@ -18,13 +18,16 @@ def accuracies(**by_attack):
     return xr.DataArray(list(by_attack.values()), dims=("attack", "seed"), coords={"attack": [*by_attack]})
 
 
-def test_the_worst_attack_is_among_those_that_cost_the_mean_ten_points():
-    mean = accuracies(none=[0.9, 0.8], strong=[0.1, 0.1], weak=[0.8, 0.8])
-    rule = accuracies(none=[0.8, 0.8], strong=[0.7, 0.5], weak=[0.2, 0.2])
+def test_the_worst_attack_is_of_all_where_one_costs_the_mean_ten_points():
+    """One that is made against the rule costs the mean nothing."""
+    mean = accuracies(none=[0.9, 0.8], strong=[0.1, 0.1], made=[0.8, 0.8])
+    rule = accuracies(none=[0.8, 0.8], strong=[0.8, 0.8], made=[0.7, 0.5])
     found = _accuracies(rule, mean)
-    assert found["attack"] == "strong" and found["worst"] == pytest.approx(0.6) and found["honest"] == 0.8
+    assert found["attack"] == "made" and found["worst"] == pytest.approx(0.6) and found["honest"] == 0.8
+    assert found["lost"] == pytest.approx(0.75) and found["mean"] == pytest.approx(0.85)
+    assert _accuracies(mean, mean)["attack"] == "strong"
     assert found["width"] == pytest.approx(12.7062 * 0.1, rel=1e-4)  # Student, one degree of freedom
-    untested = _accuracies(rule, accuracies(none=[0.9, 0.8], strong=[0.8, 0.8], weak=[0.8, 0.8]))
+    untested = _accuracies(rule, accuracies(none=[0.9, 0.8], strong=[0.8, 0.8], made=[0.8, 0.8]))
     assert untested["attack"] == "" and np.isnan(untested["worst"])
 
 
