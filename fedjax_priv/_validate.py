@@ -102,9 +102,9 @@ def _numbers(values: dict[str, Any], fits: Callable[[float], bool], allowed: str
     return [*values.values()][-1]
 
 
-def finite(**values: Any) -> None:
-    """Finite numbers."""
-    _held(values, math.isfinite, "a finite number")
+def finite(**values: Any) -> Any:
+    """Finite numbers; returns the last one, NaN where it is traced and not finite."""
+    return or_nan(_held(values, math.isfinite, "a finite number"))
 
 
 def positive(**values: Any) -> Any:

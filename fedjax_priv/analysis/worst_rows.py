@@ -13,12 +13,14 @@ from fedjax_priv.keys import keyless
 
 CHILDREN = 60
 GROW, SHRINK, SMALLEST_STEP = 1.3, 0.85, 1e-3
+NO_HARM = -1.0
+"""In place of NaN: below every kappa."""
 
 
 class Worst(NamedTuple):
     """The worst rows found; `kappa_of` gives the same number for them."""
 
-    kappa: Float[Array, ""]  # no certificate of the rule can be below it
+    kappa: Float[Array, ""]  # no certificate of the rule can be below it; NaN: no input gave a number
     rows: Float[Array, "n d"]  # the first f are Byzantine
 
 
@@ -64,7 +66,7 @@ def kappa_search(
 
     Args:
       key: of the search.
-      rule: it must not draw; NaN counts as no harm.
+      rule: it must not draw; NaN counts as no harm, infinity as the worst.
       num_rows: n.
       num_byzantine: f, from 1 to below n/2.
       num_params: coordinates of a row, d.
@@ -72,18 +74,20 @@ def kappa_search(
       steps: of each search.
 
     Raises:
-      ValueError: an argument is out of range.
+      ValueError: an argument is out of range, or the rule needs more rows.
     """
     _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
     _validate.integer(num_rows=num_rows, num_byzantine=num_byzantine, num_params=num_params)
     _validate.integer(starts=starts, steps=steps)
     if 2 * num_byzantine >= num_rows:
         raise ValueError(f"num_byzantine must be below half of num_rows = {num_rows}, got {num_byzantine}")
+    if rule.most_byzantine is not None and rule.most_byzantine(num_rows) < 0:
+        raise ValueError(f"rule must be one for num_rows = {num_rows} rows, and this one needs more")
     shape = num_rows, num_byzantine, num_params
 
     def harm(rows: Array) -> Array:
         found = kappa_of(rule, rows, num_byzantine)
-        return jnp.where(jnp.isfinite(found), found, -1.0)
+        return jnp.where(jnp.isnan(found), NO_HARM, found)
 
     def search(key: Key, first: Array) -> tuple[Array, Array]:
         def step(now: tuple, key: Key) -> tuple[tuple, None]:
@@ -106,7 +110,8 @@ def kappa_search(
         drawn = jax.vmap(lambda i, key: _start(i, key, *shape))(jnp.arange(starts), jax.random.split(key, starts))
         first = drawn.at[0].set(known[jnp.argmax(jax.vmap(harm)(known))])
         worst, rows = jax.vmap(search)(jax.random.split(jax.random.fold_in(key, 1), starts), first)
-        return Worst(worst.max(), rows[jnp.argmax(worst)])
+        found = worst.max()
+        return Worst(jnp.where(found == NO_HARM, jnp.nan, found), rows[jnp.argmax(worst)])
 
     return all_starts(key)
 

@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -17,7 +18,8 @@ def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_class
       num_classes: at least 2.
 
     Raises:
-      ValueError: `byzantine` or `num_classes` is out of range, or `data` has another form.
+      ValueError: `byzantine` or `num_classes` is out of range, or `data` has another form; labels that are traced may
+        have any value.
 
     Examples:
       >>> samples = (np.zeros((4, 1), np.float32), np.array([0, 1, 0, 1]))
@@ -28,11 +30,23 @@ def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_class
     """
     _validate.integer(at_least=2, num_classes=num_classes)
     x, y = labelled(data)
-    if isinstance(y, np.ndarray) and y.size and y.max() >= num_classes:
-        raise ValueError(f"num_classes must be above the largest label, {y.max()}, got {num_classes}")
+    _check_classes(y, num_classes)
     fits_labels(y, num_classes=num_classes, above=1)
     flips = byzantine_mask(byzantine, len(y)).astype(y.dtype).reshape(-1, *[1] * (y.ndim - 1))
     return data._replace(examples=(x, y + flips * (num_classes - 1 - 2 * y)))
+
+
+def _check_classes(y: Array | np.ndarray, num_classes: int) -> None:
+    """Raises ValueError unless labels are integers and, where they are known, those of so many classes."""
+    if not jnp.issubdtype(y.dtype, jnp.integer):
+        raise ValueError(f"data.examples must have integer labels, got {y.dtype}")
+    if isinstance(y, Tracer) or not y.size:
+        return
+    least, largest = int(y.min()), int(y.max())
+    if least < 0:
+        raise ValueError(f"data.examples must have labels from 0, got {least}")
+    if largest >= num_classes:
+        raise ValueError(f"num_classes must be above the largest label, {largest}, got {num_classes}")
 
 
 def labelled(data: ClientData) -> tuple:

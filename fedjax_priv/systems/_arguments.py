@@ -6,6 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Array, PyTree
+from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
@@ -95,7 +96,7 @@ def minority(num_byzantine: int, num_clients: int) -> None:
 
 
 def population_of(
-    num_byzantine: int, byzantine: np.ndarray | None, num_clients: int, *, everybody: bool
+    num_byzantine: int, byzantine: ArrayLike | None, num_clients: int, *, everybody: bool
 ) -> int | np.ndarray:
     """Which clients are Byzantine: the first `num_byzantine`, or those in a mask of the population.
 
@@ -104,12 +105,12 @@ def population_of(
     """
     if byzantine is None:
         return num_byzantine
-    if np.shape(byzantine) != (num_clients,) or byzantine.dtype != bool:
-        got = f"{np.asarray(byzantine).dtype} {np.shape(byzantine)}"
-        raise ValueError(f"byzantine must be a bool mask of shape ({num_clients},), got {got}")
-    if everybody and (number := int(byzantine.sum())) > num_byzantine:
+    mask = np.asarray(byzantine)
+    if mask.shape != (num_clients,) or mask.dtype != bool:
+        raise ValueError(f"byzantine must be a bool mask of shape ({num_clients},), got {mask.dtype} {mask.shape}")
+    if everybody and (number := int(mask.sum())) > num_byzantine:
         raise ValueError(f"num_byzantine must be at least {number}, those in byzantine, got {num_byzantine}")
-    return byzantine
+    return mask
 
 
 def attacked(attack: Attack | None) -> dict[str, Layer]:

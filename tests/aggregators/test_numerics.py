@@ -27,9 +27,10 @@ def test_a_network_of_32_has_191_exchanges():
     assert len(list(order_statistics.comparators(32))) == 191
 
 
-@pytest.mark.parametrize("g", [1, 2, 33, 65, 100])
-def test_means_of_ranks(g):
-    rows = RNG.normal(size=(g, 5)).astype(np.float32)
+@pytest.mark.parametrize(("g", "d"), [(1, 5), (2, 5), (33, 5), (65, 5), (100, 5), (65, 0), (65, 2), (128, 512)])
+def test_means_of_ranks(g, d):
+    """Also of as many columns as whole blocks have."""
+    rows = RNG.normal(size=(g, d)).astype(np.float32)
     rows[RNG.random(rows.shape) < 0.1] = np.nan
     rows[RNG.random(rows.shape) < 0.1] = -np.inf
     ok = RNG.random(g) < 0.8

@@ -10,6 +10,7 @@ import pytest
 from aggregators import references
 from fedjax_priv import aggregators
 from fedjax_priv.analysis import kappa_of, kappa_search
+from fedjax_priv.base import Aggregator
 from fedjax_priv.theory.robust_rules import coordinate_median_kappa, krum_kappa, least_kappa, trimmed_mean_kappa
 from helpers import refuses
 
@@ -48,6 +49,21 @@ def test_a_rule_that_trims_too_few_exceeds_the_certificate():
     """The control: a certificate of f = 2 for a rule that leaves out one value on each side, or with another count."""
     worst = kappa_search(KEY, aggregators.trimmed_mean(F - 1), N, F, **SHORT)
     assert worst.kappa > 10 * trimmed_mean_kappa(N, F)
+
+
+def test_a_direction_that_is_no_number_is_no_harm_and_an_infinite_one_the_worst():
+    """Infinite or no number only where the Byzantine row is above 2."""
+
+    def search(direction):
+        rule = Aggregator(lambda d: (), lambda key, state, received: (direction(received.value), state))
+        return kappa_search(KEY, rule, 3, 1, num_params=1, steps=20, starts=1)
+
+    nothing = search(lambda rows: jnp.full(1, jnp.nan))
+    assert np.isnan(nothing.kappa)
+    worst = search(lambda rows: jnp.where(rows[0] > 2, jnp.inf, rows[1:].mean(0)))
+    assert worst.kappa == np.inf and worst.rows[0] > 2
+    least = search(lambda rows: jnp.where(rows[0] > 2, jnp.nan, rows[1:].mean(0) + 0.5))
+    assert float(least.kappa) == pytest.approx(0.25, rel=1e-4)
 
 
 @pytest.mark.parametrize("far", [50.0, 5e3])
@@ -91,6 +107,7 @@ test_what_kappa_is_not_of = refuses(
 test_a_rule_that_was_not_made = refuses(
     lambda rule: unwrapped(kappa_search)(KEY, rule, 5, 1),
     (aggregators.mean, "rule must be an Aggregator, .* got mean, which may have to be called first"),
+    (aggregators.krum(4), "^rule must be one for num_rows = 5 rows, and this one needs more$"),
 )
 test_bad_arguments = refuses(
     lambda how: kappa_search(KEY, aggregators.mean(), **{"num_rows": 5, "num_byzantine": 1, **how}),

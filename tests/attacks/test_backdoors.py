@@ -147,11 +147,11 @@ def test_a_backdoor_succeeds_under_the_mean_and_not_under_a_robust_rule(outcomes
 
 def test_a_rule_is_covered_in_rounds_to_which_few_byzantine_clients_come():
     """Three of ten clients send 100; a trimmed mean that was told of one leaves one out, and not two."""
-    byzantine = np.isin(np.arange(10), [1, 4, 8])
+    byzantine = np.isin(np.arange(10), [1, 4, 8])  # a list is a mask, too
     sent = lambda key, updates, honest, byzantine: jnp.full_like(updates[:1], 100.0)
     system = systems.robust_fedavg(
         towards_target(), num_clients=10, cohort_size=5, aggregate=trimmed_mean(1), num_byzantine=1,
-        byzantine=byzantine, attack=sent, server=optax.sgd(0.0), mesh=None,
+        byzantine=byzantine.tolist(), attack=sent, server=optax.sgd(0.0), mesh=None,
     )  # fmt: skip
     samples, step = targets(10, 3), jax.jit(system.step)
     state, infos = system.init(KEY, jnp.zeros(3), samples), []
@@ -228,6 +228,10 @@ test_bad_arguments = refuses(
     (
         lambda: systems.robust_fedavg(towards_target(), num_clients=4, byzantine=np.ones(3, bool)),
         "byzantine must be a bool mask of shape .4,., got bool .3,.",
+    ),
+    (
+        lambda: systems.robust_fedavg(towards_target(), num_clients=4, byzantine=[1, 0, 0, 0]),
+        "byzantine must be a bool mask of shape .4,., got int64 .4,.",
     ),
     (
         lambda: systems.robust_fedavg(towards_target(), num_clients=9, byzantine=np.arange(9) < 3, num_byzantine=2),

@@ -51,6 +51,9 @@ def test_as_many_classes_as_labels_can_hold(dtype, num_classes):
 test_bad_arguments = refuses(
     flip_labels,
     (DATA, 2, 4, "num_classes must be above the largest label, 4, got 4"),
+    (DATA._replace(examples=(X, jnp.asarray(Y))), 2, 4, "num_classes must be above the largest label, 4, got 4"),
+    (of_kind(np.int32, Y - 1), 2, 5, "data.examples must have labels from 0, got -1"),
+    (of_kind(np.float32), 2, 5, "data.examples must have integer labels, got float32"),
     (DATA, 2, 1, "num_classes must be an integer >= 2, got 1"),
     (DATA, -1, 5, "byzantine must be an integer >= 0, got -1"),
     (DATA, 5, 5, "byzantine must be an integer from 0 to 4, got 5"),

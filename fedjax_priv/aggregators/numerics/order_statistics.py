@@ -61,14 +61,15 @@ def _total_in_layers(rows: Array, wanted: Array) -> Array:
 
 def _bitonic(rows: Array) -> Array:
     """Sorts each column; the number of rows is a power of two (Batcher 1968)."""
+    num_rows, num_columns = rows.shape  # reshape infers no size from an empty block
     run = 2
-    while run <= len(rows):
-        pairs = rows.reshape(-1, 2, run // 2, rows.shape[1])
+    while run <= num_rows:
+        pairs = rows.reshape(num_rows // run, 2, run // 2, num_columns)
         low, high = _exchange(pairs[:, 0], pairs[:, 1, ::-1])
         rows = jnp.stack([low, high[:, ::-1]], 1).reshape(rows.shape)
         step = run // 2
         while step > 1:
-            pairs = rows.reshape(-1, 2, step // 2, rows.shape[1])
+            pairs = rows.reshape(num_rows // step, 2, step // 2, num_columns)
             rows = jnp.stack(_exchange(pairs[:, 0], pairs[:, 1]), 1).reshape(rows.shape)
             step //= 2
         run *= 2

@@ -25,7 +25,7 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
       >>> jax.jit(gaussian(std=100.0))(jax.random.key(0), updates, honest, ~honest).shape
       (2, 3)
     """
-    _validate.finite(mean=mean)
+    centre = _validate.finite(mean=mean)
     scale = _validate.non_negative(std=std)
 
     def attack(
@@ -33,6 +33,6 @@ def gaussian(mean: float | Array = 0.0, std: float | Array = 1.0) -> Attack:
     ) -> Float[Array, "n d"]:
         del honest
         unit = standard_normal(key, jnp.arange(len(updates)), updates.shape[1:])
-        return mean + rounded_product(scale * unit, key)
+        return centre + rounded_product(scale * unit, key)
 
     return attack

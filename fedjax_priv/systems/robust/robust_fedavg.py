@@ -1,7 +1,7 @@
 """FedAvg with a robust rule instead of the mean; updates in the clear, one row per client."""
 
-import numpy as np
 from jaxtyping import Array
+from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import centered_clipping
@@ -23,7 +23,7 @@ def robust_fedavg(
     cohort_size: int | None = None,
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
-    byzantine: np.ndarray | None = None,
+    byzantine: ArrayLike | None = None,
     attack: Attack | None = None,
     dropout: float | Array = 0.0,
     **run: Run,

@@ -141,6 +141,12 @@ def test_a_traced_scale_out_of_range_is_sent_as_nan(family):
     assert jnp.isnan(jax.jit(lambda factor: family(factor)(KEY, updates, honest, ~honest))(-1.0)).all()
 
 
+@pytest.mark.parametrize("mean", [np.inf, -np.inf, np.nan])
+def test_a_traced_mean_that_is_not_finite_is_sent_as_nan(mean):
+    updates, honest = jnp.asarray(updates_of(0)), jnp.arange(N) >= 3
+    assert jnp.isnan(jax.jit(lambda mean: gaussian(mean)(KEY, updates, honest, ~honest))(mean)).all()
+
+
 @pytest.mark.parametrize(("m", "f", "z"), [(32, 7, 0.2533), (32, 3, 0.0432), (3, 1, 0.0), (50, 24, 1.4261)])
 def test_baruch_z(m, f, z):
     assert float(baruch_z(m, f)) == pytest.approx(z, abs=1e-4)
