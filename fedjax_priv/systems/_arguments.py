@@ -206,14 +206,47 @@ def ranged(
     return {"range": on_columns(within, UPDATE), "weight_range": on_columns(of_weights, WEIGHT)}
 
 
+def distrust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: int | np.ndarray) -> str | None:
+    """Why a rule cannot trust the row that it trusts, in a sentence; None if it can, or trusts none.
+
+    Args:
+      aggregate: the rule.
+      num_clients: all of them have a place in a row.
+      clients_in_a_row: those whose uploads are added up in a row.
+      byzantine: the first clients that are, or a mask of all.
+    """
+    row = aggregate.trusted_row
+    if row is None:
+        return None
+    _validate.integer(at_least=0, **{"aggregate.trusted_row": row})
+    if clients_in_a_row > 1:
+        return f"aggregate must trust no row where a row is {clients_in_a_row} clients, drawn anew each round"
+    if row >= num_clients:
+        return f"aggregate must trust a row below num_clients = {num_clients}, got row {row}"
+    honest = ~byzantine if isinstance(byzantine, np.ndarray) else np.arange(num_clients) >= byzantine
+    if honest[row]:
+        return None
+    return f"aggregate must trust an honest client, such as client {honest.argmax()}, got Byzantine client {row}"
+
+
+def check_trust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: int | np.ndarray) -> None:
+    """Checks that the row which a rule trusts, if any, is an honest client; arguments as of `distrust`.
+
+    Raises:
+      ValueError: it is not.
+    """
+    if sentence := distrust(aggregate, num_clients, clients_in_a_row, byzantine):
+        raise ValueError(sentence)
+
+
 def buffers(
     num_clients: int, buffer_size: int, num_byzantine: int, aggregate: Aggregator, *, in_the_clear: bool
 ) -> int:
     """The number of buffers of `buffer_size` clients; checks that the rule tolerates those that can be corrupted.
 
     Raises:
-      ValueError: a size that does not divide another, single updates under secure aggregation, more corrupted
-        buffers, min(f, buffers), than the rule tolerates, or a rule that trusts a row which is no client.
+      ValueError: a size that does not divide another, single updates under secure aggregation, or more corrupted
+        buffers, min(f, buffers), than the rule tolerates.
     """
     _validate.one_of((True, False), in_the_clear=in_the_clear)
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
@@ -223,10 +256,6 @@ def buffers(
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
-    if aggregate.trusted_row and buffer_size > 1:
-        raise ValueError(
-            f"aggregate must trust no row with buffer_size = {buffer_size}: members are drawn anew each round"
-        )
     if aggregate.most_byzantine is not None:
         _validate.takes("rows", **{"aggregate.most_byzantine": aggregate.most_byzantine})
         corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)

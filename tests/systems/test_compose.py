@@ -259,6 +259,8 @@ REFUSED = [
     ({"alpha": 0.5, "compress": "common"}, "O", "alpha must be 0 with compress='common'"),
     ({"leave": 0.1}, "O", "leave must be 0 with secure='none'"),
     ({"aggregate": monna(1), "secure": "secagg", "buffer_size": 2}, "Q", "aggregate must trust no row where a"),
+    ({"aggregate": monna(1), "num_byzantine": 1}, "Q", "aggregate must trust an honest client, such as client 1"),
+    ({"aggregate": monna(1, pivot=N)}, "Q", f"aggregate must trust a row below num_clients = {N}, got row {N}"),
     ({"norm_bound": 1.0}, "P", "norm_bound must not be given with secure='none'"),
     ({"check_range": True}, "R", "check_range must be False with secure='none'"),
     ({"check_range": True, "secure": "secagg"}, "R", "clip must be given with check_range"),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fedjax_priv.base import Draw
 from fedjax_priv.clients.cohort_rows import how_many
-from fedjax_priv.systems._arguments import NEEDS_CLIP
+from fedjax_priv.systems._arguments import NEEDS_CLIP, distrust
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
@@ -86,9 +86,7 @@ def _small_noise(s: Stack) -> str | None:
 
 
 def _trusted(s: Stack) -> str | None:
-    if s.aggregate is None or not s.aggregate.trusted_row or s.clients_in_a_row == 1:
-        return None
-    return f"aggregate must trust no row where a row is {s.clients_in_a_row} clients, drawn anew each round"
+    return s.aggregate and distrust(s.aggregate, s.num_clients, s.clients_in_a_row, s.num_byzantine)
 
 
 def _few_rows(s: Stack) -> str | None:

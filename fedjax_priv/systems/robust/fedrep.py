@@ -18,6 +18,7 @@ from fedjax_priv.systems._arguments import (
     attacked_groups,
     buffer_sum,
     buffers,
+    check_trust,
     loss_rate,
     proposed,
     ranged,
@@ -84,8 +85,8 @@ def fedrep(
         `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
-      ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation, or
-        more corrupted buffers than the rule tolerates.
+      ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation,
+        more corrupted buffers than the rule tolerates, or a rule that trusts a Byzantine client.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -95,6 +96,7 @@ def fedrep(
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
+    check_trust(aggregate, num_clients, buffer_size, num_byzantine)
     n, (masks, run) = proposed(num_params, num_clients, ratio, k), MASKS.split(how)
     mask = buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear)
     attacks = attack, group_attack, field_attack, coordinate_attack

@@ -19,6 +19,7 @@ from fedjax_priv.systems._arguments import (
     attacked_groups,
     buffer_sum,
     buffers,
+    check_trust,
     loss_rate,
 )
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -71,6 +72,7 @@ def share(
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
+    check_trust(aggregate, num_clients, buffer_size, num_byzantine)
     masks, run = MASKS.split(how)
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
