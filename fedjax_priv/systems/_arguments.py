@@ -11,6 +11,7 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
 from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
+from fedjax_priv.clients.cohort_rows import how_many
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
@@ -110,6 +111,29 @@ def population_of(
     if everybody and (number := int(byzantine.sum())) > num_byzantine:
         raise ValueError(f"num_byzantine must be at least {number}, those in byzantine, got {num_byzantine}")
     return byzantine
+
+
+def of_nobody(byzantine: int | np.ndarray, **attacks: Any) -> str | None:
+    """Why attacks, by argument, are refused without a Byzantine client, in a sentence; None if there is one of neither.
+
+    Args:
+      byzantine: how many clients are, or a mask of them.
+      **attacks: None: there is no such attack.
+    """
+    name = next((name for name, attack in attacks.items() if attack is not None), None)
+    if name is None or how_many(byzantine):
+        return None
+    return f"num_byzantine must be at least 1 with {name}, got 0: an attack of nobody would look harmless"
+
+
+def check_attackers(byzantine: int | np.ndarray, **attacks: Any) -> None:
+    """Checks that a Byzantine client carries an attack out; arguments as of `of_nobody`.
+
+    Raises:
+      ValueError: nobody does.
+    """
+    if sentence := of_nobody(byzantine, **attacks):
+        raise ValueError(sentence)
 
 
 def attacked(attack: Attack | None) -> dict[str, Layer]:

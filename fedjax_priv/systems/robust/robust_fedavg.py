@@ -11,7 +11,15 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack
-from fedjax_priv.systems._arguments import Run, attacked, buffers, check_trust, loss_rate, population_of
+from fedjax_priv.systems._arguments import (
+    Run,
+    attacked,
+    buffers,
+    check_attackers,
+    check_trust,
+    loss_rate,
+    population_of,
+)
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
@@ -47,8 +55,9 @@ def robust_fedavg(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, or a rule that trusts
-        one, or a row where there is a cohort; without a cohort, more in `byzantine` than `num_byzantine`.
+      ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, a rule that trusts one,
+        or a row where there is a cohort, or an attack of nobody; without a cohort, more in `byzantine` than
+        `num_byzantine`.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -65,6 +74,7 @@ def robust_fedavg(
         raise ValueError("cohort_size must not be given with a rule that trusts a row: it is another client each round")
     bad = population_of(num_byzantine, byzantine, num_clients, everybody=cohort_size is None)
     check_trust(aggregate, num_clients, 1, bad)
+    check_attackers(bad, attack=attack)
     draw = everyone(size, num_byzantine=bad) if cohort_size is None else sample(size, size, num_byzantine=bad)
     return federated_round(
         cohort=draw,
