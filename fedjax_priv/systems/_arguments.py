@@ -11,7 +11,7 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
 from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
-from fedjax_priv.clients.cohort_rows import how_many
+from fedjax_priv.clients.cohort_rows import Byzantine, how_many
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
@@ -113,7 +113,7 @@ def population_of(
     return byzantine
 
 
-def of_nobody(byzantine: int | np.ndarray, **attacks: Any) -> str | None:
+def of_nobody(byzantine: Byzantine, **attacks: Any) -> str | None:
     """Why attacks, by argument, are refused without a Byzantine client, in a sentence; None if there is one of neither.
 
     Args:
@@ -126,7 +126,7 @@ def of_nobody(byzantine: int | np.ndarray, **attacks: Any) -> str | None:
     return f"num_byzantine must be at least 1 with {name}, got 0: an attack of nobody would look harmless"
 
 
-def check_attackers(byzantine: int | np.ndarray, **attacks: Any) -> None:
+def check_attackers(byzantine: Byzantine, **attacks: Any) -> None:
     """Checks that a Byzantine client carries an attack out; arguments as of `of_nobody`.
 
     Raises:
