@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from fedjax_priv.base import Draw
 from fedjax_priv.clients.cohort_rows import how_many
-from fedjax_priv.systems._arguments import NEEDS_CLIP, distrust, of_nobody
+from fedjax_priv.systems._arguments import NEEDS_CLIP
+from fedjax_priv.systems._attackers import distrust, of_nobody
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 

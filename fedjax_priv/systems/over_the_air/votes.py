@@ -15,7 +15,8 @@ from fedjax_priv.clients.cohort_rows import Byzantine, marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
-from fedjax_priv.systems._arguments import Run, check_attackers
+from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Vote
 

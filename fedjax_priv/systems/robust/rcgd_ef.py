@@ -11,7 +11,8 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_sparse, stack, top_k
-from fedjax_priv.systems._arguments import Run, check_attackers, coordinates, loss_rate, minority
+from fedjax_priv.systems._arguments import Run, coordinates, loss_rate, minority
+from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 

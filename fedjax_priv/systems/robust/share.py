@@ -19,10 +19,9 @@ from fedjax_priv.systems._arguments import (
     attacked_groups,
     buffer_sum,
     buffers,
-    check_attackers,
-    check_trust,
     loss_rate,
 )
+from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
