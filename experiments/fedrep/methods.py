@@ -104,7 +104,7 @@ def system_of(
     if method.system == "SparseSecAgg":
         part = float(sparse_secagg_alpha(method.ratio, m))
         return sparse_secagg(attacked(local, forge, f), alpha=part, elide=elide, **how)
-    how |= dict(num_byzantine=f, attack=forge)
+    how |= dict(num_byzantine=f, attack=forge if f else None)
     if method.system == "RCGD-EF":
         return rcgd_ef(local, num_params=d, ratio=method.ratio, **how)
     how |= dict(buffer_size=method.buffer_size, elide=elide)
@@ -114,5 +114,5 @@ def system_of(
         return share(local, aggregate=AGGREGATES[method.aggregate], **how)
     return fedrep(
         local, num_params=d, ratio=method.ratio, alpha=alpha, aggregate=AGGREGATES[method.aggregate],
-        coordinate_attack=COORDINATES[method.coordinates], **how,
+        coordinate_attack=COORDINATES[method.coordinates] if f else None, **how,
     )  # fmt: skip

@@ -15,7 +15,7 @@ NO_DIRECTION = -1
 
 
 def rule(
-    direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int], *, trusted_row: bool = False,
+    direct: Callable[[Array, Array], Array], most_byzantine: Callable[[int], int], *, trusted_row: int | None = None,
     equivariant: bool = False, steady: bool = False,
 ) -> Aggregator:  # fmt: skip
     """A rule without state or randomness: `direct(rows [g, d], ok [g]) -> [d]`."""

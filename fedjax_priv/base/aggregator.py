@@ -31,7 +31,7 @@ class Aggregator(NamedTuple):
     A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came. With `tells`,
     what it says of its state goes to the clients with the model, and `Local.apply` gets both as `Told`: a number such
     as a norm, which runs record too, or vectors such as a control variate. A rule that trusts a row by its number needs
-    rows that are the same clients in every round.
+    rows that are the same clients in every round, and an honest client there: systems refuse another.
 
     What `equivariant`, `steady` and `in_two` say lets searched attacks try the rule on few coordinates: who replaces
     `apply` replaces them too.
@@ -42,7 +42,7 @@ class Aggregator(NamedTuple):
     most_byzantine: Callable[[int], int] | None = None
     needs_rows: bool = True
     tells: Callable[[PyTree], Mapping[str, PyTree]] | None = None  # (state) -> name -> float32 of any shape, or a tree
-    trusted_row: bool = False  # whether it trusts a row by its number
+    trusted_row: int | None = None  # number of the row that it trusts, from 0; None: it trusts none
     equivariant: bool = (
         False  # whether turning the rows turns the direction: rule(rows @ Q) = rule(rows) @ Q, Q orthogonal
     )

@@ -58,7 +58,7 @@ def byzantine_options(system: Callable) -> dict[str, Option]:
 
 
 def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The rule and the attacks, as arguments of the system; None for an attack that was not chosen.
+    """The rule and the attacks, as arguments of the system; None for an attack that was not chosen or is of nobody.
 
     Args:
       system: a function of `systems`.
@@ -79,11 +79,12 @@ def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, An
     if takes(system, "coordinate_attack"):
         arguments = _COORDINATE_ATTACK.arguments(values)
         parts["coordinate_attack"] = _made("coordinate_attack", COORDINATE_ATTACKS, values, arguments)
-    return parts
+    attacks_of = parts.keys() & set(ATTACK_OPTIONS)
+    return parts if not attacks_of or values["num_byzantine"] else parts | dict.fromkeys(attacks_of)
 
 
 def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]] = MappingProxyType({})) -> None:
-    """Refuse an attack without Byzantine clients: it would look harmless.
+    """Refuse an attack without Byzantine clients; a grid may have points without them, which go without the attack.
 
     Args:
       values: of all options of a system.

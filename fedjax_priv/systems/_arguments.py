@@ -213,8 +213,8 @@ def buffers(
     """The number of buffers of `buffer_size` clients; checks that the rule tolerates those that can be corrupted.
 
     Raises:
-      ValueError: a size that does not divide another, single updates under secure aggregation, more corrupted
-        buffers, min(f, buffers), than the rule tolerates, or a rule that trusts a row which is no client.
+      ValueError: a size that does not divide another, single updates under secure aggregation, or more corrupted
+        buffers, min(f, buffers), than the rule tolerates.
     """
     _validate.one_of((True, False), in_the_clear=in_the_clear)
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
@@ -224,10 +224,6 @@ def buffers(
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
-    if aggregate.trusted_row and buffer_size > 1:
-        raise ValueError(
-            f"aggregate must trust no row with buffer_size = {buffer_size}: members are drawn anew each round"
-        )
     if aggregate.most_byzantine is not None:
         _validate.takes("rows", **{"aggregate.most_byzantine": aggregate.most_byzantine})
         corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)

@@ -76,6 +76,10 @@ test_mistakes_are_named = refuses(
     (lambda: pre_aggregated(arc(1), bucketing(2), aggregators.monna(1)), "must not make other rows"),
     (lambda: pre_aggregated(bucketing(2), pre_aggregated(arc(1), aggregators.fltrust())), "must not make other rows"),
     (lambda: pre_aggregated(bucketing(2), aggregators.one_of(0, [mean(), aggregators.fltrust()])), "other rows"),
+    (
+        lambda: aggregators.one_of(0, [mean(), aggregators.monna(1, pivot=2), aggregators.fltrust(pivot=3)]),
+        "rules must trust the same row, if any, got rules that trust rows .2, 3.",
+    ),
     *((lambda make=make: make(-1), "num_byzantine") for make in (mda, aggregators.smea, aggregators.caf)),
     *(
         (lambda make=make: make(9).apply(KEY, (), received(np.ones((32, 2), np.float32))), "at most 50000 subsets")

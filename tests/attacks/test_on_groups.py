@@ -211,7 +211,7 @@ def test_buffers_of_one_client_are_attacked_as_clients():
 def test_what_is_refused():
     local = of_the_round(jnp.asarray(UPDATES))
     with pytest.raises(ValueError, match="^group_attack must not be given with attack: .* got both$"):
-        masked(local, num_clients=16, attack=foe(), group_attack=foe())
+        masked(local, num_clients=16, num_byzantine=1, attack=foe(), group_attack=foe())
     for rule in (coordinate_median(), trimmed_mean(1)):  # M - f = 1: one clean buffer of two
         with pytest.raises(ValueError, match="^num_byzantine=1 can corrupt 1 of 2 rows|needs more$"):
             masked(local, num_clients=4, num_byzantine=1, aggregate=rule, group_attack=foe())

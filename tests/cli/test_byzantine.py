@@ -166,6 +166,7 @@ def test_an_attack_that_nobody_carries_out_is_refused():
         with pytest.raises(ValueError, match="^num_byzantine must be"):
             check_attackers({name: None, "num_byzantine": 0}, {name: [None, "foe"]})
     check_attackers({"attack": "foe", "num_byzantine": 0}, {"num_byzantine": [0, 2]})
+    assert parts(num_byzantine=0, attack="foe")["attack"] is None, "a point of a grid without Byzantine clients"
     check_attackers({"attack": "foe", "num_byzantine": 2})
     check_attackers({})
 

@@ -11,7 +11,16 @@ import numpy as np
 import pytest
 
 from fedjax_priv import systems
-from fedjax_priv.aggregators import centered_clipping, coordinate_median, filter_l2, krum, mean, monna, norm_trimming
+from fedjax_priv.aggregators import (
+    centered_clipping,
+    coordinate_median,
+    filter_l2,
+    krum,
+    mean,
+    monna,
+    norm_trimming,
+    trimmed_mean,
+)
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set
 from fedjax_priv.base import ClientData, Stated
@@ -259,6 +268,8 @@ REFUSED = [
     ({"alpha": 0.5, "compress": "common"}, "O", "alpha must be 0 with compress='common'"),
     ({"leave": 0.1}, "O", "leave must be 0 with secure='none'"),
     ({"aggregate": monna(1), "secure": "secagg", "buffer_size": 2}, "Q", "aggregate must trust no row where a"),
+    ({"aggregate": monna(1), "num_byzantine": 1}, "Q", "aggregate must trust an honest client, such as client 1"),
+    ({"aggregate": monna(1, pivot=N)}, "Q", f"aggregate must trust a row below num_clients = {N}, got row {N}"),
     ({"norm_bound": 1.0}, "P", "norm_bound must not be given with secure='none'"),
     ({"check_range": True}, "R", "check_range must be False with secure='none'"),
     ({"check_range": True, "secure": "secagg"}, "R", "clip must be given with check_range"),
@@ -373,3 +384,20 @@ def test_marks_of_possible_stacks():
     assert marks_of(buffers._replace(compress="common")) == marks_of(buffers._replace(compress="jl")) == "rq"
     assert marks_of(Stack(N, secure="thresholded", compress="rand_k")) == "t"
     assert {*"phdrmqt"} == MARKS.keys()
+
+
+def test_a_stack_is_marked_where_lost_clients_leave_too_few_rows():
+    """A trimmed mean for 3 needs 7 rows: of 8, at 0.3, 1 - 0.7^8 - 8 0.3 0.7^7 = 0.74 of the rounds have fewer."""
+    trimmed = trimmed_mean(3)
+    plain = lambda n, rule=trimmed, f=3, **how: marks_of(Stack(n, aggregate=rule, num_byzantine=f, **how))
+    fewer = lambda lost: 1 - (1 - lost) ** 8 - 8 * lost * (1 - lost) ** 7
+    assert fewer(0.3) > 0.7 and plain(8, dropout=0.3) == "d"
+    assert fewer(0.006) < 1e-3 < fewer(0.0065) and (plain(8, dropout=0.006), plain(8, dropout=0.0065)) == ("", "d")
+    assert plain(32, dropout=0.3) == plain(8) == "" == plain(8, dropout=0.0)
+    assert plain(8, krum(1), 1, dropout=0.3) == "d", "of at least 5 rows: 0.19 of the rounds"
+    assert plain(8, coordinate_median(), 0, dropout=0.3) == "", "any row will do: 0.3^8"
+    assert plain(2, coordinate_median(), 0, dropout=0.3) == "d", "nobody is left: 0.3^2"
+    assert plain(8, mean()._replace(most_byzantine=None), dropout=0.3) == "m"
+    masked = functools.partial(plain, 8, trimmed_mean(1), 1, secure="secagg", buffer_size=2)
+    assert (masked(leave=0.3), masked(dropout=0.3), masked()) == ("d", "d", "")
+    jax.jit(lambda lost: np.testing.assert_equal(plain(8, dropout=lost), "d"))(0.3)

@@ -183,7 +183,7 @@ test_bad_compositions = refuses(
         {"num_byzantine": 1, "aggregate": mean()._replace(most_byzantine=3)},
         "aggregate.most_byzantine must be a function of (rows), got int",
     ),
-    ({"aggregate": monna(1)}, "aggregate must trust no row with buffer_size = 2: members are drawn anew each round"),
+    ({"aggregate": monna(1)}, "aggregate must trust no row where a row is 2 clients, drawn anew each round"),
     ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),

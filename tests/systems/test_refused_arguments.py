@@ -9,7 +9,8 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from fedjax_priv import channels, clients, systems
+from fedjax_priv import attacks, channels, clients, systems
+from fedjax_priv.aggregators import trimmed_mean
 from fedjax_priv.layers import plain_field
 from helpers import cohort_of, targets, towards_target
 
@@ -229,3 +230,28 @@ def test_a_rate_that_is_traced_and_out_of_range_loses_every_upload():
     who = cohort_of(2)
     arrivals = jax.jit(lambda rate: channels.outage(rate).transmit(jax.random.key(0), (), who)[1])
     assert arrivals(0.4).all() and not arrivals(600.0).any() and not arrivals(-1.0).any()
+
+
+MAJORITY, RCGD = of("majority_vote", num_clients=6), of("rcgd_ef", num_clients=6, num_params=12)
+ROBUST, F2ED = of("robust_fedavg", num_clients=6), of("f2ed", num_clients=6)
+NOBODY = np.zeros(6, bool)
+OF_NOBODY = [
+    *[(part, "attack") for part in (MAJORITY, RCGD, ROBUST, ROBAJOL, SHARE, F2ED, FEDREP, COMPOSE)],
+    *[(part, name) for name in ("group_attack", "field_attack") for part in (SHARE, F2ED, FEDREP)],
+    (FEDREP, "coordinate_attack"),
+    (functools.partial(ROBUST, byzantine=NOBODY, aggregate=trimmed_mean(2), num_byzantine=2), "attack"),
+    (functools.partial(ROBUST, byzantine=NOBODY, cohort_size=4), "attack"),
+]
+
+
+@pytest.mark.parametrize(("part", "name"), OF_NOBODY, ids=range(len(OF_NOBODY)))
+def test_an_attack_of_nobody_is_refused(part, name):
+    attack = {"field_attack": attacks.random_elements, "coordinate_attack": attacks.same_set}.get(name, attacks.foe)()
+    said = f"^num_byzantine must be at least 1 with {name}, got 0: an attack of nobody would look harmless$"
+    with pytest.raises(ValueError, match=said):
+        part(**{name: attack})
+    part(**{name: None})
+
+
+def test_a_mask_says_who_carries_an_attack_out():
+    ROBUST(byzantine=np.arange(6) == 4, cohort_size=4, attack=attacks.foe())

@@ -7,7 +7,7 @@ import numpy as np
 from fedjax_priv import aggregators, attacks
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import fedsgd
-from fedjax_priv.systems import robust_fedavg
+from fedjax_priv.systems import fedrep, robajol, robust_fedavg, share
 from helpers import refuses, towards_target
 
 N, M, D, BYZANTINE, ROUNDS = 5, 8, 3, 2, 3
@@ -57,3 +57,46 @@ test_a_trusted_row_needs_the_same_clients_in_every_round = refuses(
         aggregators.fltrust(), aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(1), aggregators.monna(1))
     )),
 )  # fmt: skip
+
+WHOM_NOT = "aggregate must trust an honest client, such as client"
+LAST_TWO = np.arange(6) >= 4
+SYSTEMS = {
+    "robust_fedavg": robust_fedavg,
+    "robajol": lambda local, **how: robajol(local, num_params=D, k=2, **how),
+    "share": lambda local, **how: share(local, buffer_size=1, in_the_clear=True, **how),
+    "fedrep": lambda local, **how: fedrep(local, num_params=D, k=6, buffer_size=1, in_the_clear=True, **how),
+}
+
+
+def trusting(rule, system="robust_fedavg", num_byzantine=2, **how):
+    return SYSTEMS[system](towards_target(), num_clients=6, num_byzantine=num_byzantine, aggregate=rule, **how)
+
+
+test_no_system_trusts_a_byzantine_client_or_nobody = refuses(
+    lambda case: trusting(*case[0], **case[1]),
+    *((((aggregators.monna(2), name), {}), f"{WHOM_NOT} 2, got Byzantine client 0") for name in SYSTEMS),
+    *(
+        (((aggregators.fltrust(pivot=6), name), {}), "aggregate must trust a row below num_clients = 6, got row 6")
+        for name in SYSTEMS
+    ),
+    (((aggregators.fltrust(pivot=1),), {}), f"{WHOM_NOT} 2, got Byzantine client 1"),
+    (((aggregators.fltrust(pivot=4),), {"byzantine": LAST_TWO}), f"{WHOM_NOT} 0, got Byzantine client 4"),
+    (
+        ((aggregators.one_of(1, [aggregators.coordinate_median(), aggregators.fltrust()]),), {}),
+        f"{WHOM_NOT} 2, got Byzantine client 0",
+    ),
+    (
+        ((aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(1), aggregators.monna(1)), "share", 1), {}),
+        f"{WHOM_NOT} 1, got Byzantine client 0",
+    ),
+    (
+        ((aggregators.mean()._replace(trusted_row=True),), {"num_byzantine": 0}),
+        "aggregate.trusted_row must be an integer >= 0, got True",
+    ),
+)  # fmt: skip
+
+
+def test_every_system_trusts_an_honest_client():
+    for name in SYSTEMS:
+        trusting(aggregators.monna(2, pivot=2), name)
+    trusting(aggregators.fltrust(), byzantine=LAST_TWO)

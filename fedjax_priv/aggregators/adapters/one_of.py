@@ -22,7 +22,7 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
 
     Raises:
       ValueError: `rules` is empty or holds something else than such rules, one tells clients something or needs no
-        rows, or `index` is out of range.
+        rows, two trust different rows, or `index` is out of range.
 
     Examples:
       >>> rules = [mean(), coordinate_median()]
@@ -51,8 +51,16 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
 
     return Aggregator(
         init, apply, _least([rule.most_byzantine for rule in rules]),
-        trusted_row=any(rule.trusted_row for rule in rules), equivariant=all(rule.equivariant for rule in rules),
+        trusted_row=_trusted([rule.trusted_row for rule in rules]), equivariant=all(rule.equivariant for rule in rules),
     )  # fmt: skip
+
+
+def _trusted(found: Sequence[int | None]) -> int | None:
+    """The row that all rules trust which trust one."""
+    rows = sorted({row for row in found if row is not None})
+    if len(rows) > 1:
+        raise ValueError(f"rules must trust the same row, if any, got rules that trust rows {rows}")
+    return rows[0] if rows else None
 
 
 def _least(bounds: Sequence[Callable[[int], int] | None]) -> Callable[[int], int] | None:

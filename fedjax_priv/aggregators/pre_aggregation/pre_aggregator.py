@@ -39,7 +39,7 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     pre = [part for part in parts[:-1] if isinstance(part, PreAggregator)]
     if len(parts) < 2 or len(pre) != len(parts) - 1 or not isinstance(last := parts[-1], Aggregator):
         raise ValueError("parts must be one or more pre-aggregators, then one aggregator")
-    if last.trusted_row and any(step.rows_left for step in pre):
+    if last.trusted_row is not None and any(step.rows_left for step in pre):
         raise ValueError("parts must not make other rows before a rule that trusts one: bucketing draws them anew")
 
     def steps(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:

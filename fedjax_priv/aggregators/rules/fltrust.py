@@ -21,7 +21,8 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
     0, the direction is 0. A row that is 0 or not finite has `T_l = 0`.
 
     Args:
-      pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN.
+      pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN. In a
+        system it must be an honest client; clients 0 to f - 1 are Byzantine there unless told otherwise: `pivot=f`.
 
     Raises:
       ValueError: `pivot` is not an integer >= 0, or `pivot >= g`.
@@ -30,7 +31,7 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
       >>> print(fltrust()([[1.0, 0.0], [5.0, 0.0], [-9.0, 0.0]]))  # the first row is trusted
       [1. 0.]
     """
-    _validate.integer(at_least=0, pivot=pivot)
+    pivot = _validate.integer(at_least=0, pivot=pivot)
 
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
@@ -44,7 +45,7 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
         weights = trust / jnp.where(total > 0, total, 1.0) / jnp.where(trust > 0, length, 1.0)
         return jnp.where(ok[pivot] & jnp.isfinite(reference), reference * weighted_sum(weights, scaled), jnp.nan)
 
-    return rule(direct, lambda num_rows: max(num_rows - 1, 0), trusted_row=True, equivariant=True)
+    return rule(direct, lambda num_rows: max(num_rows - 1, 0), trusted_row=pivot, equivariant=True)
 
 
 def _cosines(rows: Float[Array, "g d"], length: Float[Array, " g"], pivot: int) -> Float[Array, " g"]:

@@ -17,7 +17,8 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
 
     Args:
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
-      pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN.
+      pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN. In a
+        system it must be an honest client; clients 0 to f - 1 are Byzantine there unless told otherwise: `pivot=f`.
 
     Raises:
       ValueError: an argument is out of range, or `pivot >= g`.
@@ -26,7 +27,7 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
       >>> print(monna(1)([[3.0], [2.0], [1.0], [99.0]]))  # the first row is trusted
       [2.]
     """
-    _validate.integer(at_least=0, pivot=pivot)
+    pivot = _validate.integer(at_least=0, pivot=pivot)
 
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
@@ -35,4 +36,4 @@ def monna(num_byzantine: int, *, pivot: int = 0) -> Aggregator:
         known = jnp.where(ok & ok[pivot], distance, jnp.inf)
         return mean_of_smallest(known, ok.sum() - num_byzantine, rows)
 
-    return rule(direct, minority(num_byzantine), trusted_row=True, equivariant=True)
+    return rule(direct, minority(num_byzantine), trusted_row=pivot, equivariant=True)

@@ -1,5 +1,8 @@
 """What a reader of a possible stack must know: no refusal, but no small print either."""
 
+import numpy as np
+from jax.core import Tracer
+
 from fedjax_priv.systems.composition.settled import settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
@@ -13,6 +16,8 @@ MARKS = {
     "d": "lost clients can leave too few rows: rounds are skipped, or the rule is no longer protected",
 }
 """By letter."""
+OFTEN = 1e-3
+"""Rounds in which too few clients are left, as a fraction, from which on it is worth a mark."""
 
 
 def marks_of(stack: Stack) -> str:
@@ -34,6 +39,22 @@ def marks_of(stack: Stack) -> str:
         "m": attacked and stack.averages,
         "q": common and not stack.averages,
         "t": stack.secure == "thresholded",
-        "d": not is_zero(stack.dropout) and not stack.averages and stack.rows < stack.num_clients,
+        "d": _may_lack_rows(stack),
     }
     return "".join(letter for letter, here in applies.items() if here)
+
+
+def _may_lack_rows(s: Stack) -> bool:
+    """Whether a rule lacks rows, or a row lacks clients, too often for what it promises; a traced rate may be any."""
+    if s.averages or (is_zero(s.dropout) and is_zero(s.leave)):
+        return False
+    return s.clients_in_a_row > 1 or isinstance(s.dropout, Tracer) or _lacking(s) > OFTEN
+
+
+def _lacking(s: Stack) -> float:
+    """The fraction of rounds without any row or with too few for the rule, where each client has a row."""
+    from scipy.stats import binom  # slow to import
+
+    most = (s.aggregate and s.aggregate.most_byzantine) or (lambda num_rows: s.num_byzantine)
+    few = [left == 0 or most(left) < s.num_byzantine for left in range(s.num_clients + 1)]
+    return float(binom.pmf(np.arange(s.num_clients + 1), s.num_clients, 1 - float(s.dropout)) @ few)

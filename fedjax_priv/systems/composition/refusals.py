@@ -10,6 +10,7 @@ from typing import NamedTuple
 from fedjax_priv.base import Draw
 from fedjax_priv.clients.cohort_rows import how_many
 from fedjax_priv.systems._arguments import NEEDS_CLIP
+from fedjax_priv.systems._attackers import distrust, of_nobody
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
@@ -86,9 +87,7 @@ def _small_noise(s: Stack) -> str | None:
 
 
 def _trusted(s: Stack) -> str | None:
-    if s.aggregate is None or not s.aggregate.trusted_row or s.clients_in_a_row == 1:
-        return None
-    return f"aggregate must trust no row where a row is {s.clients_in_a_row} clients, drawn anew each round"
+    return s.aggregate and distrust(s.aggregate, s.num_clients, s.clients_in_a_row, s.num_byzantine)
 
 
 def _few_rows(s: Stack) -> str | None:
@@ -220,9 +219,8 @@ def _attackers(s: Stack) -> str | None:
             "clients: figures count the noise of all who send; over_the_air_vote has attacks"
         )
     given = {name: getattr(s, name) for name in ("attack", "field_attack", "coordinate_attack")}
-    for name in (name for name, value in given.items() if value is not None):
-        if not s.num_byzantine:
-            return f"num_byzantine must be at least 1 with {name}, got 0: an attack of nobody would look harmless"
+    if sentence := of_nobody(s.num_byzantine, **given):
+        return sentence
     if s.field_attack is not None and not s.in_field:
         return "field_attack must not be given with secure='none', whose uploads are no field elements"
     if s.coordinate_attack is not None and s.compress != "conspar":

@@ -10,6 +10,7 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_signs, sign, stack
 from fedjax_priv.systems._arguments import Run, attacked, loss_rate, minority
+from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
@@ -37,7 +38,7 @@ def majority_vote(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range.
+      ValueError: an argument outside its range, or an attack of nobody.
 
     Examples:
       >>> import optax
@@ -46,6 +47,7 @@ def majority_vote(
       >>> system = majority_vote(local, num_clients=20, server=optax.sgd(0.001))
     """
     minority(num_byzantine, num_clients)
+    check_attackers(num_byzantine, attack=attack)
     return federated_round(
         cohort=everyone(num_byzantine=num_byzantine),
         local=local,

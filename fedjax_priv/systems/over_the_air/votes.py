@@ -11,11 +11,12 @@ from fedjax_priv.attacks import Attack, on_updates
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
 from fedjax_priv.clients import bernoulli, only_if
-from fedjax_priv.clients.cohort_rows import Byzantine, how_many, marked
+from fedjax_priv.clients.cohort_rows import Byzantine, marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
 from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Vote
 
@@ -134,8 +135,7 @@ def two_tone_vote(
 
 def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: Attack | None) -> dict[str, Layer]:
     """The layers above the channel's; an attacker has any signs it likes."""
-    if attack is not None and how_many(num_byzantine) == 0:
-        raise ValueError("num_byzantine must be at least 1 with attack, got 0: an attack of nobody would look harmless")
+    check_attackers(num_byzantine, attack=attack)
     if clip is not None:
         _validate.positive(clip=clip)
     above = {} if clip is None else {"clip": clipping(clip)}

@@ -22,6 +22,7 @@ from fedjax_priv.systems._arguments import (
     proposed,
     ranged,
 )
+from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ProposedCoordinates
@@ -84,8 +85,8 @@ def fedrep(
         `block`, `mesh` and `observe` of `federated_round`.
 
     Raises:
-      ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation, or
-        more corrupted buffers than the rule tolerates.
+      ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation,
+        more corrupted buffers than the rule tolerates, a rule that trusts a Byzantine client, or an attack of nobody.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -95,13 +96,17 @@ def fedrep(
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
+    check_trust(aggregate, num_clients, buffer_size, num_byzantine)
     n, (masks, run) = proposed(num_params, num_clients, ratio, k), MASKS.split(how)
     mask = buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear)
-    attacks = attack, group_attack, field_attack, coordinate_attack
+    attacks = dict(
+        attack=attack, group_attack=group_attack, field_attack=field_attack, coordinate_attack=coordinate_attack
+    )
+    check_attackers(num_byzantine, **attacks)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
         threshold=mask.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
-        condition=condition_of({} if in_the_clear else masks, attacked=any(attack is not None for attack in attacks)),
+        condition=condition_of({} if in_the_clear else masks, attacked=any(a is not None for a in attacks.values())),
     )  # fmt: skip
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),

@@ -12,6 +12,7 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_sparse, stack, top_k
 from fedjax_priv.systems._arguments import Run, coordinates, loss_rate, minority
+from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
@@ -46,7 +47,8 @@ def rcgd_ef(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range, or `trimmed` leaves out fewer messages than are Byzantine.
+      ValueError: an argument outside its range, an attack of nobody, or `trimmed` leaves out fewer messages than are
+        Byzantine.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -55,6 +57,7 @@ def rcgd_ef(
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
     minority(num_byzantine, num_clients)
+    check_attackers(num_byzantine, attack=attack)
     trimmed = num_byzantine / num_clients if trimmed is None else trimmed
     _validate.below_half(trimmed=trimmed)
     aggregate = norm_trimming(trimmed)

@@ -14,6 +14,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipped
 from fedjax_priv.layers import gaussian_noise, jl, plain, stack
 from fedjax_priv.systems._arguments import Run, attacked, buffers, coordinates, loss_rate
+from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import SketchedUploads
 
@@ -60,7 +61,8 @@ def robajol(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range, or more Byzantine clients than the rule tolerates.
+      ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, a rule that trusts
+        one, or an attack of nobody.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -73,6 +75,8 @@ def robajol(
     bound, sigma = _validate.positive(clip=clip), _validate.non_negative(noise_multiplier=noise_multiplier)
     aggregate = centered_clipping() if aggregate is None else aggregate
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)
+    check_trust(aggregate, num_clients, 1, num_byzantine)
+    check_attackers(num_byzantine, attack=attack)
     k = coordinates(num_params, ratio) if k is None else k
     private = {"clip": clipped(bound), "local_noise": gaussian_noise((sigma * bound) ** 2)}
     sketch = {"sketch": jl(num_params, k, dense=dense)}

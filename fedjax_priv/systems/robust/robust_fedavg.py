@@ -12,6 +12,7 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack
 from fedjax_priv.systems._arguments import Run, attacked, buffers, loss_rate, population_of
+from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
@@ -47,8 +48,9 @@ def robust_fedavg(
       **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
 
     Raises:
-      ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, or a cohort for a rule
-        that trusts a row; without a cohort, more in `byzantine` than `num_byzantine`.
+      ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, a rule that trusts one,
+        or a row where there is a cohort, or an attack of nobody; without a cohort, more in `byzantine` than
+        `num_byzantine`.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -61,9 +63,11 @@ def robust_fedavg(
         _validate.integer(num_clients=num_clients, cohort_size=cohort_size)
     size = num_clients if cohort_size is None else cohort_size
     buffers(size, 1, num_byzantine, aggregate, in_the_clear=True)
-    if aggregate.trusted_row and cohort_size is not None:
+    if aggregate.trusted_row is not None and cohort_size is not None:
         raise ValueError("cohort_size must not be given with a rule that trusts a row: it is another client each round")
     bad = population_of(num_byzantine, byzantine, num_clients, everybody=cohort_size is None)
+    check_trust(aggregate, num_clients, 1, bad)
+    check_attackers(bad, attack=attack)
     draw = everyone(size, num_byzantine=bad) if cohort_size is None else sample(size, size, num_byzantine=bad)
     return federated_round(
         cohort=draw,

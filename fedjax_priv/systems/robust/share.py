@@ -21,6 +21,7 @@ from fedjax_priv.systems._arguments import (
     buffers,
     loss_rate,
 )
+from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -71,6 +72,8 @@ def share(
     """
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
+    check_trust(aggregate, num_clients, buffer_size, num_byzantine)
+    check_attackers(num_byzantine, attack=attack, group_attack=group_attack, field_attack=field_attack)
     masks, run = MASKS.split(how)
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
