@@ -80,7 +80,7 @@ def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, An
         arguments = _COORDINATE_ATTACK.arguments(values)
         parts["coordinate_attack"] = _made("coordinate_attack", COORDINATE_ATTACKS, values, arguments)
     attacks_of = parts.keys() & set(ATTACK_OPTIONS)
-    return parts if not attacks_of or values["num_byzantine"] else parts | dict.fromkeys(attacks_of)
+    return parts if not attacks_of or values.get("num_byzantine") else parts | dict.fromkeys(attacks_of)
 
 
 def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]] = MappingProxyType({})) -> None:

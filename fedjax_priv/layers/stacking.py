@@ -248,7 +248,7 @@ class _Stack:
         return received
 
 
-def _checked(layers: dict[str, Layer]) -> Layer:
+def _checked(layers: dict[str, Any]) -> Layer:
     """The last of layers that can be one below the other."""
     if not layers:
         raise ValueError("layers must hold at least one layer")

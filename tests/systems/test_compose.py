@@ -27,6 +27,7 @@ from fedjax_priv.base import ClientData, Stated
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone, sample
 from fedjax_priv.crypto import field
+from fedjax_priv.layers.stacking import _Stack
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
 from fedjax_priv.systems.releases import NoisyUploads, SketchedUploads
 from helpers import of_the_round, rounds_of, towards_target
@@ -142,7 +143,7 @@ def composed(**choices):
 def alike(one, other):
     """Whether two values are made of the same code, numbers and arrays: equal parts make equal programs.
 
-    Functions are compared by their code and all that they close over.
+    Functions are compared by their code and all that they close over, methods of a stack by its layers.
     """
     if isinstance(one, Stated):
         fields = ("function", "about", "without_rows", "corrected")
@@ -151,6 +152,10 @@ def alike(one, other):
         return isinstance(other, functools.partial) and alike(
             (one.func, one.args, one.keywords), (other.func, other.args, other.keywords)
         )
+    if inspect.ismethod(one):
+        return inspect.ismethod(other) and one.__func__ is other.__func__ and alike(one.__self__, other.__self__)
+    if isinstance(one, _Stack):
+        return isinstance(other, _Stack) and alike(one.layers, other.layers)
     if inspect.isfunction(one):
         one, other = inspect.unwrap(one), inspect.unwrap(other)
         cells = [[cell.cell_contents for cell in each.__closure__ or ()] for each in (one, other)]

@@ -118,9 +118,9 @@ BY_LOCAL = [
     functools.partial(clients.bounded, clip=1.0), functools.partial(clients.bounded_and_counted, bit=0.5),
 ]  # fmt: skip
 CASES = [
-    (SECURE_FEDBUFF, {"staleness_power": 2.0}, "weight_levels must be from 197 to 65536, so that no factor is 0 up to"),
+    (SECURE_FEDBUFF, {"staleness_power": 2.0}, "weight_levels must be from 196 to 65536, so that no factor is 0 up to"),
     (of("secure_fedbuff", num_clients=100_000, num_params=5), {}, "weight_levels must be from 224 to 65536"),
-    (functools.partial(IN_FIELD, weight_levels=8), {"staleness_power": 2.0}, "weight_levels must be from 197 to 65536"),
+    (functools.partial(IN_FIELD, weight_levels=8), {"staleness_power": 2.0}, "weight_levels must be from 196 to 65536"),
     (SECURE_FEDBUFF, {"staleness_power": 4e2}, "staleness_power must be at most 4.202 up to staleness 13, so"),
     (WEIGHED, {"power": 400.0}, "power must be at most 4.816 up to staleness 9, so .* got 400.0"),
     (WEIGHED, {"levels": 2}, "levels must be from 4 to 65536, .* up to staleness 9, got 2"),
@@ -166,7 +166,7 @@ def test_an_argument_is_refused_by_the_name_that_the_caller_knows(part, given, s
 
 
 def test_the_least_number_of_levels_that_a_message_names_is_enough():
-    SECURE_FEDBUFF(staleness_power=2.0, weight_levels=197)
+    SECURE_FEDBUFF(staleness_power=2.0, weight_levels=196)
     WEIGHED(power=4.8, levels=2**16)
 
 
