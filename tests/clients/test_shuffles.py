@@ -49,19 +49,21 @@ def test_few_places_are_kept_of_many_and_all_of_few():
     assert places_kept(1000, 2000) == 1000
 
 
+RANDOM = np.random.default_rng(0).integers(0, 2**32, 300)
 PLANTED = {
-    "all below the limit": np.arange(300),
+    "all below the limit": np.arange(300)[::-1],
     "none below the limit": LAST - np.arange(300),
     "too few below the limit": np.r_[np.arange(19), LAST - np.arange(281)],
     "all equal": np.full(300, 7),
     "the largest word": np.full(300, LAST),
+    "the largest word once": np.where(np.arange(300) == 40, LAST, RANDOM),
 }
 
 
 @pytest.mark.parametrize("words", PLANTED.values(), ids=PLANTED)
-def test_a_limit_that_misses_does_not_change_the_order(words):
-    words = np.stack([words, np.random.default_rng(0).integers(0, 2**32, 300)]).astype(np.uint32)
-    count, first, size = np.array([290, 300], np.int32), 20, 114
+def test_no_words_change_the_order(words):
+    words = np.stack([words, words, RANDOM]).astype(np.uint32)
+    count, first, size = np.array([290, 100, 300], np.int32), 20, 114
     there = np.arange(300) < count[:, None]
     words = np.where(there, words, np.uint32(LAST))
     order = np.asarray(jax.jit(_begun, static_argnums=(3, 4))(words, there, count, first, size))
@@ -74,6 +76,7 @@ def test_a_miss_in_one_of_several_runs_sorts_all_of_them():
     words[1, 1] = 5
     there, count = jnp.ones((2, 300), bool), jnp.full(2, 300)
     begun = lambda words: _begun(words, there, count, 20, 114)
+    assert "cond[" in str(jax.make_jaxpr(jax.vmap(begun))(words))
     order = jax.jit(jax.vmap(begun))(words)
     np.testing.assert_array_equal(order[..., :20], np.argsort(words, axis=-1, kind="stable")[..., :20])
 
