@@ -3,8 +3,9 @@
 import argparse
 import json
 import pathlib
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -22,6 +23,12 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 def seconds(call: Callable[[], Any]) -> float:
     """Wall-clock seconds of a call, until its arrays are computed."""
     return timed(call)[1]
+
+
+def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median milliseconds of calls that take turns, by name."""
+    times = [{name: seconds(call) for name, call in calls.items()} for _ in range(repeats)]
+    return {name: 1e3 * statistics.median(time[name] for time in times) for name in calls}
 
 
 def main(description: str | None, measure: Callable[..., dict[str, Any]], **options: Any) -> None:

@@ -5,7 +5,6 @@ python -m experiments.benchmarks.shuffles --out results/shuffles.json [--repeats
 The two take turns, train on the same batches and return the same bits, which is checked. Images are noise, 28x28.
 """
 
-import statistics
 from collections.abc import Callable
 from typing import NamedTuple
 from unittest import mock
@@ -68,8 +67,7 @@ def table(repeats: int) -> dict[str, object]:
         images = jax.random.normal(jax.random.key(1), (*shape, 28, 28, 1))
         labels = jax.random.randint(jax.random.key(2), shape, 0, 10)
         calls = rounds(work, ClientData((images, labels), jnp.full(work.num_clients, work.samples)))
-        times = [{way: script.seconds(call) for way, call in calls.items()} for _ in range(repeats)]
-        found[name] = {way: 1e3 * statistics.median(time[way] for time in times) for way in calls}
+        found[name] = script.medians(calls, repeats)
     return found
 
 

@@ -7,7 +7,6 @@ samples and 22 on average; in the second, 25 clients do not divide by two device
 """
 
 import dataclasses
-import statistics
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -73,8 +72,7 @@ def table(repeats: int) -> dict[str, object]:
         images = jax.random.normal(jax.random.key(1), (*shape, 28, 28, 1))
         labels = jax.random.randint(jax.random.key(2), shape, 0, 10)
         calls = rounds(work, ClientData((images, labels), jnp.asarray(work.sizes, jnp.int32)))
-        times = [{way: script.seconds(call) for way, call in calls.items()} for _ in range(repeats)]
-        found[name] = {way: 1e3 * statistics.median(time[way] for time in times) for way in calls}
+        found[name] = script.medians(calls, repeats)
     return found
 
 

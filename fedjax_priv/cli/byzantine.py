@@ -79,8 +79,9 @@ def byzantine_parts(system: Callable, values: Mapping[str, Any]) -> dict[str, An
     if takes(system, "coordinate_attack"):
         arguments = _COORDINATE_ATTACK.arguments(values)
         parts["coordinate_attack"] = _made("coordinate_attack", COORDINATE_ATTACKS, values, arguments)
-    attacks_of = parts.keys() & set(ATTACK_OPTIONS)
-    return parts if not attacks_of or values.get("num_byzantine") else parts | dict.fromkeys(attacks_of)
+    if values.get("num_byzantine"):
+        return parts
+    return parts | dict.fromkeys(parts.keys() & set(ATTACK_OPTIONS))
 
 
 def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]] = MappingProxyType({})) -> None:

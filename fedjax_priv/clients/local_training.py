@@ -195,7 +195,7 @@ def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[P
 
     def batch(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
         keys = per_client(lambda key: key, key, cohort.client)
-        _capacity(data, batch_size)
+        _capacity(data, batch_size)  # raises where no client has room for a batch
         start = no_order(data, batch_size), jnp.int32(0), data.count > 0
         return next_batch(keys, data, *start, batch_size=batch_size, first=batch_size)[1:]
 

@@ -59,7 +59,7 @@ def _begun(
 ) -> Int32[Array, "b k"]:
     """The order of the smallest words alone: about half way from `first` to `size` of them lie below a limit.
 
-    The limit misses in one of a million shuffles; then all words are sorted.
+    The limit misses in at most four of a million shuffles; then all words are sorted.
     """
     share = (first + size) / 2 / jnp.maximum(count, size).astype(jnp.float32)
     limit = jnp.where(count > size, (share * 2.0**32).astype(jnp.uint32), jnp.uint32(_LAST))

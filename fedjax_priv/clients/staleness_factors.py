@@ -5,7 +5,6 @@ Source: asynchronous LightSecAgg (So et al. 2021, arXiv 2110.02177): `c Q_c(s(ta
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -86,7 +85,7 @@ def mean_factors(versions: int, power: Mapping[str, float | Array], levels: Mapp
     return scaled
 
 
-def _rounded(numbers: Any) -> np.ndarray:
+def _rounded(numbers: float | np.ndarray) -> np.ndarray:
     """Numbers that are integers but for a rounding, as 49 * 49**-1.0, are these integers."""
     near = np.rint(numbers)
     return np.where(np.isclose(numbers, near, rtol=1e-12, atol=0.0), near, numbers)

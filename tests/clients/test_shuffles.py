@@ -13,6 +13,7 @@ from fedjax_priv.keys import per_client
 from helpers import cohort_of
 
 LAST = 2**32 - 1
+WEIGHT, ALL = jnp.array([1.0, 2.0, 4.0]), jnp.ones(3, bool)
 
 
 def words_of(keys, epoch, count, capacity):
@@ -119,10 +120,13 @@ def test_training_takes_the_batches_of_the_whole_shuffle(steps):
     served = [order[: min(10 * steps, n)] for order, n in zip(whole, count, strict=True)]
     for row, chosen in zip(np.asarray(update), served, strict=True):
         assert set(np.flatnonzero(row)) == set(chosen)
+    if steps == 1:
+        train = jax.jit(lambda: local.updates(key, jnp.zeros(400), data, cohort_of(3)).weighted_sum(WEIGHT, ALL))
+        np.testing.assert_allclose(train(), WEIGHT @ update, rtol=1e-6)  # without a row for each client
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 65, 1000])
-def test_the_sort_by_digits_is_astable_argsort(size):
+def test_the_sort_by_digits_is_a_stable_argsort(size):
     words = np.random.default_rng(size).integers(0, 2**32, size, np.uint32)
     words[size // 2 :] = words[0]  # ties keep their order
     np.testing.assert_array_equal(stable_argsort(jnp.asarray(words)), np.argsort(words, kind="stable"))

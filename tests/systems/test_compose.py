@@ -1,7 +1,6 @@
 """Published systems as compositions, bit for bit; and what does not compose, in one line each."""
 
 import functools
-import inspect
 import pathlib
 import re
 
@@ -9,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from systems.same_parts import alike, parts_of
 
 from fedjax_priv import systems
 from fedjax_priv.aggregators import (
@@ -23,11 +23,10 @@ from fedjax_priv.aggregators import (
 )
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set
-from fedjax_priv.base import ClientData, Stated
+from fedjax_priv.base import ClientData
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone, sample
 from fedjax_priv.crypto import field
-from fedjax_priv.layers.stacking import _Stack
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
 from fedjax_priv.systems.releases import NoisyUploads, SketchedUploads
 from helpers import of_the_round, rounds_of, towards_target
@@ -138,40 +137,6 @@ NOT_THESE = {
 
 def composed(**choices):
     return systems.compose(towards_target(), **{"num_clients": N, "num_params": D, "mesh": None} | choices)
-
-
-def alike(one, other):
-    """Whether two values are made of the same code, numbers and arrays: equal parts make equal programs.
-
-    Functions are compared by their code and all that they close over, methods of a stack by its layers.
-    """
-    if isinstance(one, Stated):
-        fields = ("function", "about", "without_rows", "corrected")
-        one, other = ([getattr(each, field) for field in fields] for each in (one, other))
-    if isinstance(one, functools.partial):
-        return isinstance(other, functools.partial) and alike(
-            (one.func, one.args, one.keywords), (other.func, other.args, other.keywords)
-        )
-    if inspect.ismethod(one):
-        return inspect.ismethod(other) and one.__func__ is other.__func__ and alike(one.__self__, other.__self__)
-    if isinstance(one, _Stack):
-        return isinstance(other, _Stack) and alike(one.layers, other.layers)
-    if inspect.isfunction(one):
-        one, other = inspect.unwrap(one), inspect.unwrap(other)
-        cells = [[cell.cell_contents for cell in each.__closure__ or ()] for each in (one, other)]
-        return one is other or (
-            one.__code__ is other.__code__ and alike(*cells) and alike(one.__defaults__, other.__defaults__)
-        )
-    if isinstance(one, dict):
-        return isinstance(other, dict) and alike(list(one.items()), list(other.items()))
-    if isinstance(one, tuple | list):
-        return type(one) is type(other) and len(one) == len(other) and all(map(alike, one, other))
-    return one is other or bool(np.array_equal(one, other))
-
-
-def parts_of(algorithm):
-    """Of a round; some systems take data of any number of clients."""
-    return algorithm.step.args[0]._replace(num_clients=None)
 
 
 def published(name, own):

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from systems.test_compose import NOISY, OPENED, D, N, alike, composed
+from systems.same_parts import alike
+from systems.test_compose import NOISY, OPENED, D, N, composed
 
 from fedjax_priv.attacks import sign_flip
 from fedjax_priv.clients import bernoulli, everyone, poisson, sample, scheduled

@@ -74,7 +74,8 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
     row = _validate.choice(of_sampling, sampling=one.sampling)
     _validate.choice(dict.fromkeys(get_args(Neighbours)), neighbours=neighbours)
     if one.quorum is not None and neighbours == "add/remove":
-        _validate.fail("neighbours", neighbours, "'zero-out' or 'replacement' with a quorum, which who comes decides")
+        allowed = "'zero-out' or 'replacement' with a quorum: whether a client comes can decide if a sum is opened"
+        _validate.fail("neighbours", neighbours, allowed)
     if row is _fixed_size:
         return row(q, 1 / z, neighbours)
     return _by_coins(one, q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
