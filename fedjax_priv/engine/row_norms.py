@@ -5,13 +5,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
-def norms(rows: Float[Array, "g d"]) -> Float[Array, " g"]:
-    """Euclidean norms of rows, which are scaled before squares can overflow or vanish.
+def norms(rows: Float[Array, "g d"], unit: float | Array = 1.0) -> Float[Array, " g"]:
+    """Euclidean norms of rows, times a power of two `unit`; rows are scaled before squares can overflow or vanish.
 
     The scale stays away from 2^-126: where rows are divided before, XLA folds both factors into one, which vanishes.
     """
     scale = jnp.clip(unit_scale(largest_entries(rows)), 2.0**-100, 2.0**100)
-    return jnp.sqrt(jnp.square(rows * scale[:, None]).sum(1)) / scale
+    return jnp.sqrt(jnp.square(rows * scale[:, None]).sum(1)) * (unit / scale)
 
 
 def largest_entries(rows: Float[Array, "g d"]) -> Float[Array, " g"]:

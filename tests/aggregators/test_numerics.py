@@ -46,7 +46,7 @@ def test_means_of_ranks(g, d):
 @pytest.mark.parametrize("columns", [0, 1, 5])
 @pytest.mark.parametrize("g", [3, 200])
 def test_blocks_of_columns(g, columns):
-    """Two blocks and a few more columns."""
+    """Two blocks and a few more columns, which the last block of a map takes with columns of the one before."""
     d = 2 * max(256, 2**15 // g) + columns
     rows, origin, weights = RNG.normal(size=(g, d)), RNG.normal(size=d), RNG.normal(size=(2, g))
     weights[0, 1] = 0
@@ -54,9 +54,14 @@ def test_blocks_of_columns(g, columns):
     there[1] = np.nan
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max())
     close(column_blocks.weighted_sum(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
-    mixed = column_blocks.weighted_sums(jnp.float32(weights), jnp.asarray(there), jnp.arange(g) != 1)
-    close(mixed[0], weights[0] @ rows)
-    assert np.isnan(mixed[1]).all()
+    members, near = RNG.random((g, g)) < 0.5, np.arange(g) != 1
+    members[0], members[1] = near, True
+    members[:, 0] = True
+    mixed = np.asarray(column_blocks.means(jnp.asarray(members), jnp.asarray(there), jnp.asarray(near)))
+    spoilt = members[:, 1]
+    assert np.isnan(mixed[spoilt]).all() and spoilt.any()
+    kept = members[~spoilt]
+    close(mixed[~spoilt], kept @ np.where(near[:, None], rows, 0) / kept.sum(1, keepdims=True))
     away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)
     close(column_blocks.gram(x, o), away @ away.T)
     for tiny in (1.0, 2.0**-100, 2.0**100):

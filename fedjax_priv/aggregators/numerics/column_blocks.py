@@ -33,43 +33,64 @@ def _cut(rows: Array) -> tuple[int, int]:
 
 
 def map_columns(f: Callable[..., Array], rows: Float[Array, "g d"], *others: Float[Array, "... d"]) -> Array:
-    """`f(rows [g, w], *others [..., w]) -> [..., w]` block by block: `[..., d]`. `f` works column by column."""
+    """`f(rows [g, w], *others [..., w]) -> [w]` block by block: `[d]`. `f` works column by column."""
     return by_platform(functools.partial(_map_blocks, f), f, rows, *others)
 
 
 def _map_blocks(f: Callable[..., Array], *arrays: Array) -> Array:
-    width, num_blocks = _cut(arrays[0])
-    left = f(*(a[..., num_blocks * width :] for a in arrays))
-    if num_blocks == 0:
-        return left
+    """The last block also has columns of the one before, so that all are as wide."""
+    width, _ = _cut(arrays[0])
+    if not (d := arrays[0].shape[1]):
+        return f(*arrays)
 
     def fill(i: Array, out: Array) -> Array:
-        block = f(*(lax.dynamic_slice_in_dim(a, i * width, width, -1) for a in arrays))
-        return lax.dynamic_update_slice_in_dim(out, block, i * width, -1)
+        start = jnp.minimum(i * width, d - width)
+        block = f(*(lax.dynamic_slice_in_dim(a, start, width, -1) for a in arrays))
+        return lax.dynamic_update_slice_in_dim(out, block, start, -1)
 
-    out = jnp.zeros((*left.shape[:-1], arrays[0].shape[-1]), left.dtype).at[..., num_blocks * width :].set(left)
-    return lax.fori_loop(0, num_blocks, fill, out)
+    return lax.fori_loop(0, -(-d // width), fill, jnp.zeros(d, arrays[0].dtype))
+
+
+def replace_columns(f: Callable[[Array], Array], rows: Float[Array, "g d"]) -> Float[Array, "g d"]:
+    """`f(rows [g, w]) -> [g, w]` block by block; `f` works column by column.
+
+    On a CPU, blocks are written over the rows, or over a copy where these are needed afterwards: XLA writes zeros to a
+    new array first, which takes longer than the rest.
+    """
+    return by_platform(functools.partial(_replace_blocks, f), f, rows)
+
+
+def _replace_blocks(f: Callable[[Array], Array], rows: Array) -> Array:
+    width, num_blocks = _cut(rows)
+    done = num_blocks * width
+
+    def fill(i: Array, out: Array) -> Array:
+        block = f(lax.dynamic_slice_in_dim(out, i * width, width, 1))
+        return lax.dynamic_update_slice_in_dim(out, block, i * width, 1)
+
+    left = lax.dynamic_update_slice_in_dim(rows, f(rows[:, done:]), done, 1)
+    return lax.fori_loop(0, num_blocks, fill, left) if num_blocks else left
 
 
 def weighted_sum(weights: Float[Array, " g"], rows: Float[Array, "g d"]) -> Float[Array, " d"]:
     """The weighted sum of rows; rows of weight 0 may hold anything."""
     if len(rows) > MOST_UNROLLED:
-        return _product(weights, rows, weights != 0)
+        keep, zero = (weights != 0)[:, None], jnp.zeros((), rows.dtype)
+        return map_columns(lambda block: dot(weights, jnp.where(keep, block, zero)), rows)
     zero = jnp.zeros_like(rows[0])
     return sum((jnp.where(w != 0, w * row, zero) for w, row in zip(weights, rows, strict=True)), start=zero)
 
 
-def weighted_sums(
-    weights: Float[Array, "p g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]
-) -> Float[Array, "p d"]:
-    """Several weighted sums of rows; a sum that gives weight to a row that is not `near` is NaN."""
-    spoilt = ((weights != 0) & ~near[None, :]).any(1)
-    return jnp.where(spoilt[:, None], jnp.nan, _product(weights, rows, near))
+def means(members: Bool[Array, "g g"], rows: Float[Array, "g d"], near: Bool[Array, " g"]) -> Float[Array, "g d"]:
+    """The mean of the rows that each line of `members` has; NaN if one of them is not `near`, or there are none."""
+    spoilt = (members & ~near[None, :]).any(1)[:, None]
+    weights, zero = members.astype(rows.dtype), jnp.zeros((), rows.dtype)
+    number = weights.sum(1)[:, None]
 
+    def of_block(block: Array) -> Array:
+        return jnp.where(spoilt, jnp.nan, dot(weights, jnp.where(near[:, None], block, zero)) / number)
 
-def _product(weights: Array, rows: Array, keep: Array) -> Array:
-    zero = jnp.zeros((), rows.dtype)
-    return map_columns(lambda block: dot(weights, jnp.where(keep[:, None], block, zero)), rows)
+    return replace_columns(of_block, rows)
 
 
 def gram(rows: Float[Array, "g d"], origin: Float[Array, " d"], scale: float | Array = 1.0) -> Float[Array, "g g"]:

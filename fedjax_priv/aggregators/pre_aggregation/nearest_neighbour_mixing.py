@@ -1,9 +1,8 @@
 """Replaces each row by the mean of the rows nearest to it."""
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
-from fedjax_priv.aggregators.numerics.column_blocks import weighted_sums
+from fedjax_priv.aggregators.numerics.column_blocks import means
 from fedjax_priv.aggregators.numerics.row_distances import geometry, squared_distances
 from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
 from fedjax_priv.aggregators.rule_parts import minority, smallest
@@ -30,9 +29,7 @@ def nearest_neighbour_mixing(num_byzantine: int) -> PreAggregator:
     def apply(key: Key, rows: Array, ok: Array) -> tuple[Array, Array]:
         del key
         places = geometry(rows, ok)
-        how_many = ok.sum() - num_byzantine
-        neighbours = smallest(squared_distances(places.gram, places.near), how_many)
-        mixed = weighted_sums(neighbours.astype(rows.dtype), rows, places.near) / how_many.astype(rows.dtype)
-        return jnp.where(places.near[:, None], mixed, jnp.nan), ok
+        neighbours = smallest(squared_distances(places.gram, places.near), ok.sum() - num_byzantine)
+        return means(neighbours | ~places.near[:, None], rows, places.near), ok
 
     return PreAggregator(apply, minority(num_byzantine), equivariant=True)

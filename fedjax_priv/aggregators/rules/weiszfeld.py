@@ -44,7 +44,7 @@ def weiszfeld(steps: int = 5, nu: float | Array = 1e-5, start: str = "mean") -> 
         places = geometry(rows, ok)
         first, least = places.near.astype(rows.dtype), jnp.maximum(nu * places.scale, LEAST)
         if start == "zero":
-            first = inverse(places, norms(rows * places.scale), least)
+            first = inverse(places, norms(rows, places.scale), least)
 
         def step(_: Array, weights: Array) -> Array:
             return inverse(places, distances_to_sum(places.gram, weights / weights.sum()), least)
