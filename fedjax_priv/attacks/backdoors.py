@@ -108,7 +108,9 @@ def model_replacement(server_rate: float | Array = 1.0, *, largest_norm: float |
     """`m / (f server_rate)` times the client's own update, so that the mean over m clients of whom f are Byzantine ends
     at the attackers' own model, if the updates of the others cancel (Bagdasaryan et al. 2020, Sun et al. 2019).
 
-    The clients train on what they like, such as data with a backdoor. m and f count those that take part.
+    The clients train on what they like, such as data with a backdoor. m and f count those that take part. A mean
+    weighted by samples ends at `m W / f` times that update, W the attackers' share of the weights, which they don't
+    know.
 
     Args:
       server_rate: eta, > 0, the server's learning rate; may be traced.

@@ -23,6 +23,7 @@ class Received(NamedTuple):
     value: PyTree  # [g, ...]
     count: Int[Array, " g"]  # number of uploads in the row; 0: none, or not recovered
     status: PyTree = ()  # int32 [g], bits of `Status` that the server sets while it decodes; (): none
+    used: PyTree = ()  # bool [d], the places of a row that are coordinates, others are zero; (): all
 
 
 class Sent(NamedTuple):

@@ -3,6 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from aggregators.references import RULES
 from fedjax_priv import aggregators
 from fedjax_priv.aggregators import centered_clipping, clipping, mean, on_coordinates, pre_aggregated, trimmed_mean
 from fedjax_priv.base import Received
@@ -29,6 +30,17 @@ def test_a_direction_is_that_of_the_rule_there_and_zero_elsewhere():
     expected[[1, 4, 8]] = np.sort(ROWS[:, [1, 4, 8]].astype(np.float64), axis=0)[1:-1].mean(0)
     np.testing.assert_allclose(direction, expected, atol=1e-6)
     assert rule.most_byzantine(G) == 1
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_places_that_are_not_used_change_no_rule(name):
+    """Of 24 places 4 are coordinates: the direction there is that of the definition on those alone."""
+    rows = np.random.default_rng(2).normal(1, 1, (9, 4)).astype(np.float32)
+    rule, position = on_coordinates(RULES[name].made, 5), np.broadcast_to([0, 1, 3, 4] + [5] * 20, (9, 24))
+    received = Received(Sparse(jnp.pad(rows, ((0, 0), (0, 20))), jnp.asarray(position)), jnp.ones(9, jnp.int32))
+    direction = jax.jit(rule.apply)(KEY, rule.init(5), received)[0]
+    expected = np.insert(RULES[name].reference(rows.astype(np.float64)), 2, 0)
+    np.testing.assert_allclose(direction, expected, rtol=2e-3, atol=2e-3)
 
 
 def test_what_is_kept_by_coordinate_is_restricted_to_those_of_the_round():

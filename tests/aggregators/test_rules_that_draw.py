@@ -10,6 +10,7 @@ import pytest
 from aggregators import references
 from fedjax_priv import aggregators
 from fedjax_priv.base import Received
+from fedjax_priv.layers.sparsification import Sparse
 
 ROWS = np.random.default_rng(3).normal(size=(5, 6)).astype(np.float32)
 X = ROWS.astype(np.float64)
@@ -38,8 +39,9 @@ CASES = {
 }  # fmt: skip
 
 
-def directions(rule, rows=ROWS, count=None):
-    received = Received(jnp.asarray(rows), jnp.ones(len(rows), jnp.int32) if count is None else count)
+def directions(rule, rows: np.ndarray | Sparse = ROWS, count=None):
+    count = jnp.ones(len(rows), jnp.int32) if count is None else count
+    received = Received(jax.tree.map(jnp.asarray, rows), count)
     return np.asarray(jax.jit(jax.vmap(lambda key: rule.apply(key, rule.init(6), received)[0]))(KEYS))
 
 
@@ -54,6 +56,31 @@ def test_every_draw_and_only_draws(name):
     away = np.abs(found[:, None] - possible).max(2)
     assert away.min(1).max() < 2e-4 and len(possible) > 1
     assert (away.min(0) < 2e-4).all(), "each occurs"
+
+
+OUTLIER = ROWS + 50 * (np.arange(5) == 0)[:, None]
+"""The first row stands out wherever one looks."""
+
+
+@pytest.mark.parametrize("step", [(), (aggregators.clipping(1e3),)], ids=["alone", "behind a step"])
+@pytest.mark.parametrize(
+    ("rule", "rows", "possible"),
+    [
+        (CASES["sign_guard"][0], ROWS, CASES["sign_guard"][1]),
+        (aggregators.dnc(1, coordinates=1), OUTLIER, [X[1:].mean(0)]),
+    ],
+    ids=["sign_guard", "dnc"],
+)
+def test_places_that_are_not_used_are_not_drawn(rule, rows, possible, step):
+    """Of 24 places six are coordinates, with others between them: draws are those of the six alone."""
+    position = np.full(24, 6)
+    position[[0, 1, 7, 8, 9, 10]] = range(6)
+    padded = np.concatenate([rows, np.zeros((5, 1))], 1)[:, position].astype(np.float32)
+    rule = aggregators.on_coordinates(aggregators.pre_aggregated(*step, rule) if step else rule, 6)
+    sparse = Sparse(jnp.asarray(padded), jnp.broadcast_to(position, padded.shape))
+    found = directions(rule, sparse, jnp.ones(5, jnp.int32))
+    away = np.abs(found[:, None] - distinct(np.array(possible))).max(2)
+    assert away.min(1).max() < 2e-4 and (away.min(0) < 2e-4).all()
 
 
 def test_controls():

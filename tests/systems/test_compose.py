@@ -22,7 +22,7 @@ from fedjax_priv.aggregators import (
     trimmed_mean,
 )
 from fedjax_priv.aggregators.by_name import unprotected_mean
-from fedjax_priv.attacks import foe, random_elements, same_set
+from fedjax_priv.attacks import foe, random_elements, same_set, sign_flip, sum_replacement
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone, sample
@@ -47,7 +47,7 @@ SAME = {
     "rcgd_ef": (
         dict(num_params=D, ratio=0.3, num_byzantine=2, attack=foe(2.0), **LOST),
         dict(compress="top_k", ratio=0.3, error_feedback=True, aggregate=norm_trimming(0.25), num_byzantine=2,
-             attack=foe(2.0), **LOST),
+             attack=foe(2.0), exact=False, **LOST),
     ),
     "secagg": (
         dict(clip=2.0, noise_variance=0.01, cohort_size=6, neighbours=4, leave=0.1, levels=2.0**12, **LOST),
@@ -326,6 +326,30 @@ def test_weights_of_survivors_divide_clipped_sums_and_are_not_clipped(how):
     short = weighted * np.minimum(1, clip / np.linalg.norm(weighted, axis=1, keepdims=True))
     assert not info.status.any()
     np.testing.assert_allclose(info.direction[0], short.sum(0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("how", "sent"),
+    [
+        ({"attack": sign_flip(3.0)}, lambda weighted: -3 * weighted[0]),
+        ({"attack": foe(10.0), "secure": "field"}, lambda weighted: -10 * weighted[1:].mean(0)),
+        ({"field_attack": sum_replacement(2**18), "secure": "field"}, lambda weighted: 0.25 - weighted[1:].sum(0)),
+    ],
+    ids=["sign_flip", "foe", "sum_replacement"],
+)
+def test_attackers_keep_their_weight_among_survivors(how, sent):
+    """Client 0 forges `w x` and no `w`: the direction is the forged sum by all weights, which make 1."""
+    count = np.array([3, 1, 2, 2])
+    x = np.random.default_rng(1).normal(1.0, 0.1, size=(4, D))
+    system = systems.compose(
+        of_the_round(jnp.asarray(x, jnp.float32)[:, None]), num_clients=4, num_byzantine=1, weigh="survivors",
+        mesh=None, **how,
+    )  # fmt: skip
+    data = ClientData(jnp.zeros((4, 1)), jnp.asarray(count, jnp.int32))
+    _, info = rounds_of(system, jax.random.key(0), jnp.zeros(D), data, 1)
+    weighted = (count / 8)[:, None] * x
+    assert not info.status.any()
+    np.testing.assert_allclose(info.direction[0], sent(weighted) + weighted[1:].sum(0), atol=2e-5)
 
 
 @pytest.mark.parametrize("secure", ["none", "thresholded"])

@@ -6,6 +6,7 @@ import pathlib
 import typing
 
 import chex
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -121,6 +122,16 @@ FADING = {
     "gains_from_file": channels.gains_from_file(EXAMPLE_GAINS, antenna=0),
     "recorded": channels.recorded(np.random.default_rng(0).uniform(0.5, 2, (5, 7))),
 }
+
+
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name not in ("gaussian", "one_of")])  # those draw
+def test_zeros_at_the_end_of_rows_change_no_attack(name):
+    """As of places that ConSpar does not use: what is sent elsewhere is the same."""
+    rows = jnp.asarray(np.random.default_rng(2).normal(1, 2, (G, D)), jnp.float32)
+    byzantine = jnp.arange(G) < 2
+    attack = jax.jit(lambda rows: ATTACKS[name](jax.random.key(3), rows, ~byzantine, byzantine))
+    padded = attack(jnp.pad(rows, ((0, 0), (0, 3 * D))))
+    np.testing.assert_allclose(padded[:, :D], attack(rows), rtol=1e-4, atol=1e-4)
 
 
 def test_every_public_attack_is_in_a_table():

@@ -11,8 +11,8 @@ from fedjax_priv.base import Aggregator, Key, Received
 def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
     """`rule` on rows `(value [g, K], position [g, K])` with the same positions in every row; zero elsewhere.
 
-    Positions >= d are ignored. State of the rule per coordinate, arrays `[d]`, is restricted to the round's coordinates
-    and is zero elsewhere after the round (centered clipping).
+    Positions >= d are ignored, and a rule that draws coordinates draws none of them. State of the rule per coordinate,
+    arrays `[d]`, is restricted to the round's coordinates and is zero elsewhere after the round (centered clipping).
 
     Args:
       rule: on rows `[g, K]`.
@@ -41,7 +41,8 @@ def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
         kept = lambda a: a.shape == (num_params,)
         restrict = lambda a: a.at[here].get(mode="fill", fill_value=0) if kept(a) else a
         spread = lambda new, old: jnp.zeros_like(old).at[here].set(new, mode="drop") if kept(old) else new
-        direction, new = rule.apply(key, jax.tree.map(restrict, state), received._replace(value=value))
+        there = received._replace(value=value, used=here < num_params)
+        direction, new = rule.apply(key, jax.tree.map(restrict, state), there)
         return jnp.zeros(num_params).at[here].set(direction, mode="drop"), jax.tree.map(spread, new, state)
 
     return rule._replace(apply=apply, equivariant=False, in_two=None)

@@ -47,14 +47,15 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
             rows, ok = step.apply(named(key, f"step {i}"), rows, ok)
         return rows, ok
 
-    def rest(key: Key, state: PyTree, rows: Array, ok: Array, here: Array) -> tuple[Array, PyTree]:
-        direction, state = last.apply(named(key, "aggregate"), state, Received(rows, ok.astype(jnp.int32)))
+    def rest(key: Key, state: PyTree, rows: Array, ok: Array, here: Array, used: PyTree = ()) -> tuple[Array, PyTree]:
+        received = Received(rows, ok.astype(jnp.int32), used=used)
+        direction, state = last.apply(named(key, "aggregate"), state, received)
         checked = checked_direction(direction, here, most_byzantine)
         return checked if last.needs_rows else jnp.where(here.any(), checked, direction), state
 
     def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
         here = received.count > 0
-        return rest(key, state, *steps(key, rows_of(received), here), here)
+        return rest(key, state, *steps(key, rows_of(received), here), here, received.used)
 
     def most_byzantine(num_rows: int) -> int:
         most = num_rows

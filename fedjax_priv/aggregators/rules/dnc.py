@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
@@ -51,7 +51,7 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
         finite = ok & jnp.isfinite(largest_entries(rows))
         kept = known = jnp.ones_like(ok)
         for number in range(passes):
-            score = _scores(_some_columns(named(key, f"pass {number}"), rows, coordinates), finite)
+            score = _scores(_some_columns(named(key, f"pass {number}"), rows, received.used, coordinates), finite)
             kept &= smallest(score, ok.sum() - left_out)
             known &= jnp.isfinite(score)
         direction = jnp.where((known | ~kept).all() & kept.any(), mean_of(kept, rows), jnp.nan)
@@ -60,12 +60,13 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
     return Aggregator(lambda d: (), apply, most_byzantine, steady=True)
 
 
-def _some_columns(key: Key, rows: Float[Array, "g d"], how_many: int) -> Float[Array, "g k"]:
+def _some_columns(key: Key, rows: Float[Array, "g d"], used: PyTree, how_many: int) -> Float[Array, "g k"]:
     num_columns = rows.shape[1]
     if num_columns <= how_many:
         return rows
-    drawn = jax.lax.top_k(jax.random.bits(key, (num_columns,)), how_many)[1]
-    return rows[:, drawn]
+    rank = jax.random.bits(key, (num_columns,))
+    rank = rank if isinstance(used, tuple) else jnp.where(used, rank, 0)
+    return rows[:, jax.lax.top_k(rank, how_many)[1]]
 
 
 def _scores(rows: Array, ok: Array) -> Float[Array, " g"]:

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
@@ -50,7 +50,7 @@ def sign_guard(fraction: float = 0.1) -> Aggregator:
         middle = _median(length, ok)
         finite = ok & jnp.isfinite(length)
         usual = finite & (length >= SHORTEST * middle) & (length <= LONGEST * middle)
-        kept = usual & largest_cluster(_sign_shares(key, rows, finite, fraction), finite)
+        kept = usual & largest_cluster(_sign_shares(_run(key, rows, received.used, fraction), finite), finite)
         clipped = jnp.where(kept, jnp.minimum(1.0, middle / jnp.where(length > 0, length, 1.0)), 0.0)
         clipped = jnp.where(kept & (length == 0), 1.0, clipped)
         direction = weighted_sum(clipped / kept.sum().astype(rows.dtype), rows)
@@ -64,12 +64,24 @@ def _median(length: Float[Array, " g"], ok: Array) -> Array:
     return (ordered[(number - 1) // 2] + ordered[number // 2]) / 2
 
 
-def _sign_shares(key: Key, rows: Float[Array, "g d"], ok: Array, fraction: float) -> Float[Array, "g 3"]:
-    """Of the rows in `ok`, each share divided by the largest."""
-    width = max(1, round(fraction * rows.shape[1]))
-    if width < rows.shape[1]:
+def _run(key: Key, rows: Float[Array, "g d"], used: PyTree, fraction: float) -> Float[Array, "g w"]:
+    """A random run of the places that are used; if not all are, among others that hold NaN, which has no sign."""
+    if isinstance(used, tuple):
+        width = max(1, round(fraction * rows.shape[1]))
+        if width == rows.shape[1]:
+            return rows
         start = jax.random.randint(key, (), 0, rows.shape[1] - width + 1)
-        rows = jax.lax.dynamic_slice_in_dim(rows, start, width, 1)
+        return jax.lax.dynamic_slice_in_dim(rows, start, width, 1)
+    if fraction == 1:
+        return jnp.where(used, rows, jnp.nan)
+    number = used.sum()
+    width = jnp.maximum(1, jnp.round(fraction * number.astype(rows.dtype))).astype(number.dtype)
+    place = jnp.cumsum(used) - 1 - jax.random.randint(key, (), 0, jnp.maximum(number - width, 0) + 1)
+    return jnp.where(used & (place >= 0) & (place < width), rows, jnp.nan)
+
+
+def _sign_shares(rows: Float[Array, "g w"], ok: Array) -> Float[Array, "g 3"]:
+    """Of the rows in `ok`, each share divided by the largest."""
     count = lambda signs: jnp.where(ok, signs.sum(1), 0)
     counts = jnp.stack([count(rows > 0), count(rows == 0), count(rows < 0)], 1).astype(jnp.float32)
     return counts / jnp.maximum(counts.max(0), 1.0)[None, :]

@@ -19,7 +19,8 @@ def orthogonal_perturbation(length: float | Array = 1.0, *, angle: float | Array
     `u` is the direction of the honest mean, and `w` that of the vector of ones without its part along `u`. Rules that
     clip differences keep their direction, so a row shorter than their radius is not clipped at all. It is ROP of the
     authors' code at pi = lambda = 0: with others the row is relocated towards the server's last direction, which an
-    attack on the rows of one round does not know. A direction that does not exist, as that of a mean of 0, is 0.
+    attack on the rows of one round does not know. A direction that does not exist, as that of a mean of 0, is 0. Zeros
+    at the end of all honest rows, as of places that `layers.conspar` does not use, stay zeros.
 
     Args:
       length: distance from the honest mean, >= 0, in units of the update; may be traced.
@@ -29,7 +30,7 @@ def orthogonal_perturbation(length: float | Array = 1.0, *, angle: float | Array
       ValueError: an argument is out of range; a traced one is sent as NaN.
 
     Examples:
-      >>> updates = jnp.array([[3.0, 0.0], [5.0, 0.0], [0.0, 0.0]])
+      >>> updates = jnp.array([[3.0, 1.0], [5.0, -1.0], [0.0, 0.0]])
       >>> honest = jnp.array([True, True, False])
       >>> print(jax.jit(orthogonal_perturbation(2.0))(jax.random.key(0), updates, honest, ~honest).round(2))
       [[4. 2.]]
@@ -43,13 +44,21 @@ def orthogonal_perturbation(length: float | Array = 1.0, *, angle: float | Array
         del key, byzantine
         mean = honest_mean(updates, honest)
         along = _direction(mean)
-        across = _direction(1.0 - along.sum() * along, least=_PARALLEL * mean.size**0.5)
+        ones = _used(updates, honest)
+        across = _direction(ones - along.sum() * along, least=_PARALLEL * jnp.sqrt(ones.sum()))
         return mean + far * (jnp.cos(turned) * along + jnp.sin(turned) * across)
 
     return attack
 
 
-def _direction(row: Float[Array, "1 d"], least: float = 0.0) -> Float[Array, "1 d"]:
+def _used(updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:
+    """1 up to the last place at which an honest row is not zero, then 0; 1 if there is no such place."""
+    place = jnp.arange(updates.shape[1])
+    last = jnp.where((honest[:, None] & (updates != 0)).any(0), place, -1).max()
+    return ((place <= last) | (last < 0)).astype(updates.dtype)[None]
+
+
+def _direction(row: Float[Array, "1 d"], least: float | Array = 0.0) -> Float[Array, "1 d"]:
     """Of length 1; 0 if the row is no longer than `least`."""
     scale = unit_scale(largest_entries(row))[:, None]
     length = norms(row * scale)[:, None]

@@ -103,8 +103,9 @@ def compose(
       exact: sum floats in the clear in fixed point, with the same bits for every block and number of devices.
       aggregate: rule across rows; the mean if not given.
       num_byzantine: clients 0 to f - 1 are Byzantine. Those of `cohort` if that has its own; none over the air.
-      attack: attack on the values that Byzantine clients send, after compression, clipping and noise.
-      field_attack: attack on the field elements that they put into a sum.
+      attack: attack on the values that Byzantine clients send, after compression, clipping and noise. The weight that
+        goes with "survivors" stays their own.
+      field_attack: attack on the field elements that they put into a sum, but for that weight.
       coordinate_attack: attack on the coordinates that they propose.
       cohort_size: clients drawn each round; everyone if not given.
       cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`. How many clients its

@@ -154,7 +154,13 @@ def _divide(s: Stack) -> dict[str, Layer]:
 def _attack(s: Stack, of: Numbers) -> dict[str, Layer]:
     if s.attack is None:
         return {}
-    return {"attack": on_sparse(s.attack, of.num_params) if s.own_coordinates else on_updates(s.attack)}
+    if s.own_coordinates:
+        return {"attack": on_sparse(s.attack, of.num_params)}
+    return {"attack": _all_but_weight(s, on_updates(s.attack))}
+
+
+def _field_attack(s: Stack) -> dict[str, Layer]:
+    return {name: _all_but_weight(s, layer) for name, layer in attacked_elements(s.field_attack).items()}
 
 
 def _bounded(s: Stack) -> dict[str, Layer]:
@@ -189,7 +195,7 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
     )  # fmt: skip
     below = {
         "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
-        **noise.below, **attacked_elements(s.field_attack), **validated(s.norm_bound, of.levels),
+        **noise.below, **_field_attack(s), **validated(s.norm_bound, of.levels),
         **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size, weighted=s.sends_weights), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, noise.released, short)

@@ -71,7 +71,7 @@ def rcgd_ef(
         layers=stack(
             sparsify=top_k(num_params, coordinates(num_params, ratio), error_feedback=True),
             **attacked,
-            send=plain_sparse(num_params, num_clients),
+            send=plain_sparse(num_params, num_clients, exact=False),
         ),
         channel=erasure(loss_rate(dropout)),
         aggregate=aggregate,

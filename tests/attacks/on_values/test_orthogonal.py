@@ -63,9 +63,19 @@ def test_directions_that_do_not_exist_are_zero():
     np.testing.assert_allclose(sent(alike), 0.1 * np.ones(D), rtol=1e-6)
 
 
+def test_zeros_at_the_end_of_honest_rows_cost_no_length():
+    """As of places that ConSpar does not use; a zero of one honest row, or before others, is a place like any."""
+    updates = UPDATES.copy()
+    updates[HONEST, 2] = updates[1, -1] = 0
+    padded = np.concatenate([updates, np.where(HONEST[:, None], 0, UPDATES)], 1)
+    expected = np.concatenate([rop(updates[HONEST].astype(np.float64), 2.0, 120.0), np.zeros(D)])
+    np.testing.assert_allclose(sent(padded, 2.0, 120.0), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(sent(0 * updates), 2 / np.sqrt(D) * np.ones(D), rtol=1e-6)
+
+
 def test_clipping_shortens_what_is_far_but_not_this():
     """Within the radius a row moves the centre by its whole distance; far ones only by the radius."""
-    radius, mean = 1.0, jnp.asarray(np.full((8, D), [1, 0, 0, 0, 0, 0, 0]), jnp.float32)
+    radius, mean = 1.0, jnp.asarray(np.full((8, D), [0, 0, 0, 0, 0, 0, 1]), jnp.float32)
     rule = centered_clipping(radius=radius, steps=1, start="zero")
     honest = jnp.arange(8) > 0
     moved = {}
@@ -74,7 +84,7 @@ def test_clipping_shortens_what_is_far_but_not_this():
         moved[name] = np.asarray(rule(rows) - mean[0] / 2)
     assert np.linalg.norm(moved["across"]) == pytest.approx(0.5 / 8, rel=1e-5)
     assert np.linalg.norm(moved["against"]) == pytest.approx((radius + 0.5) / 8, rel=1e-5)
-    assert moved["across"][0] == pytest.approx(0, abs=1e-7)
+    assert moved["across"][-1] == pytest.approx(0, abs=1e-7)
 
 
 def test_a_traced_length_out_of_range_is_nan():
