@@ -49,10 +49,10 @@ def _opening(release: Sum) -> Opening | None:
 def _smallest(release: Sum, opening: Opening, question: Question) -> str:
     """The smallest sum that was opened; colluders may all be in it, and enough of them open any upload."""
     few = release.masks is not None and not release.masks.quorum.complete
-    holders = "its neighbours" if few else HOLDERS
+    holders = "its sender's neighbours" if few else HOLDERS
     enough = f"{opening.colluders} colluders among {holders}"
     if question.colluding >= opening.colluders:
-        return f"{READ_ALONE}: {enough} open one, at least in part"
+        return f"{READ_ALONE}: one is open, at least in part, to {enough}"
     cohort, arrived = question.run.sizes["client"], question.run.counted.values.sum(1)
     size, of = (cohort, "rounds") if release.group_size is None else (release.group_size, "buffers")
     fewest = distributed_noise.smallest_sum(size, opening.fewest, cohort, arrived).min()
@@ -60,7 +60,7 @@ def _smallest(release: Sum, opening: Opening, question: Question) -> str:
         return f"{READ_ALONE}: {fewest} that arrive suffice for a sum, and {question.colluding} of them may collude"
     note = f"sums over {of} of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
     note += f" {CONNECTED}" if few else ""
-    return f"{note}; {enough} open an upload" if opening.colluders < size else note
+    return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
@@ -73,7 +73,7 @@ def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
 def _aggregated(release: SparseSum, question: Question) -> str:
     threshold = None if release.masks is None else release.masks.quorum.threshold
     if threshold is not None and question.colluding >= threshold:
-        return f"{READ_ALONE}: {threshold} colluders among {HOLDERS} open one"
+        return f"{READ_ALONE}: one is open to {threshold} colluders among {HOLDERS}"
     size = question.run.sizes["client"]
     lost, adversarial = 1 - _arrived(question) / size, question.colluding / size
     if adversarial >= 0.5:
