@@ -44,6 +44,7 @@ class Layer(NamedTuple):
     needs_count: bool = False  # decode computes with the number of uploads in a row
     needs_placement: bool = False  # all halves but encode take `placement`: they work client by client
     threshold: int = 1  # the server opens no sum of fewer uploads
+    opened_by: int | None = None  # colluders who may show the server single uploads, or parts of them; None: not said
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
     antennas: str | None = None  # what decode takes of several, see `Channel.antennas`

@@ -152,6 +152,7 @@ def coded_masks(
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
         caveats=(ELIDED,) if elide else (), needs_placement=True, threshold=code.threshold,
+        opened_by=code.colluders + 1,
     )  # fmt: skip
 
 

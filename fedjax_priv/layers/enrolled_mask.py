@@ -133,7 +133,7 @@ def enrolled_masks(
     enrol, open_round, disclose = (functools.partial(half, agreed) for half in (_enrol, _open_round, _disclose))
     return Layer(
         enrol, open_round, encode, disclose, decode, combine, caveats=(ELIDED, LATE) if elide else (LATE,),
-        needs_placement=True, threshold=threshold,
+        needs_placement=True, threshold=threshold, opened_by=group_size,
     )  # fmt: skip
 
 

@@ -146,7 +146,7 @@ def one_shot_masks(
     caveats = (ELIDED,) if elide else (HINT, UNKNOWN.format(length) if coins else NO_ERRORS)
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine, caveats=caveats, needs_placement=True,
-        threshold=terms.fewest, spacing=spacing,
+        threshold=terms.fewest, opened_by=terms.threshold, spacing=spacing,
     )  # fmt: skip
 
 

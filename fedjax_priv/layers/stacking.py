@@ -171,6 +171,7 @@ def stack(**layers: Layer) -> Layer:
         antennas=next((layer.antennas for layer in layers.values() if layer.antennas), None),
         needs_placement=True,
         threshold=last.threshold,
+        opened_by=last.opened_by,
         digest=last.digest,
         by_list=any(layer.by_list for layer in layers.values()),
         opens_at=last.opens_at,

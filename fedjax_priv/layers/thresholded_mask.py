@@ -134,7 +134,8 @@ def thresholded_masks(
     return below._replace(
         advertise=advertise, encode=encode, disclose=disclose, decode=decode,
         caveats=tuple(dict.fromkeys((*below.caveats, *((ELIDED,) if elide else ()), PUBLIC_COUNTS, MALICIOUS))),
-        needs_placement=True, threshold=max(threshold, below.threshold), opens_at=threshold, by_list=False,
+        needs_placement=True, threshold=max(threshold, below.threshold), opened_by=terms.quorum, opens_at=threshold,
+        by_list=False,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def entries(release: NoisyUploads, question: Question) -> list[Entry]:
     figure = lambda distance: gaussian_uploads(question, distance * moved, WHY)
     zeros = worst(figure(1.0))
     note = f"zero-out: eps {zeros:.4g} where the other input is that it sends noise alone"
-    note += "; it sees sums only, and so less" if release.masked else ""
+    note += "; what masks hide besides is not counted" if release.masked else ""
     claimed = none("no paper adds noise to these uploads")
     always = rounds_taken(question.run, question.count.size) == question.run.sizes["round"]
     return [Entry(WHO, ADJACENT, claimed, figure(2.0), note, gaussian=bool(always.all()))]

@@ -4,10 +4,12 @@ import numpy as np
 
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
-from fedjax_priv.systems.releases import SparseSum, Sum, ThresholdedSum
+from fedjax_priv.systems.releases import CONNECTED, Opening, SparseSum, Sum, ThresholdedSum
 from fedjax_priv.theory import sparse_secagg
 
 DATA = "any of a client's data"
+READ_ALONE = "single uploads can be read"
+HOLDERS = "those who hold shares of its masks"
 
 
 def no_noise(adversary: str, note: str = "") -> Entry:
@@ -29,46 +31,69 @@ def unknown(release: object, question: Question) -> list[Entry]:
 
 
 def secure_sum(release: Sum, question: Question) -> list[Entry]:
-    """Entries of secure sums; without noise, the note says how many honest clients are summed."""
+    """Entries of secure sums; without noise, the note says how many honest clients the smallest one hides."""
     if release.noise is not None:
         return distributed_noise.entries(release.noise, question)
-    if release.group_size is not None:
-        return [no_noise("the server, of sums over buffers", _of_buffers(release, release.group_size, question))]
-    honest = _arrived(question) * (1 - question.colluding / question.run.sizes["client"])
-    note = f"a sum over {honest:.1f} honest clients a round on average, and nothing else"
-    return [no_noise("the server, of sums", note)]
+    adversary = "the server, of sums" if release.group_size is None else "the server, of sums over buffers"
+    opening = _opening(release)
+    return [no_noise(adversary, "" if opening is None else _smallest(release, opening, question))]
 
 
-def _of_buffers(release: Sum, size: int, question: Question) -> str:
+def _opening(release: Sum) -> Opening | None:
+    if release.masks is None:
+        return release.opening
+    threshold = release.masks.quorum.threshold
+    return Opening(threshold, threshold)
+
+
+def _smallest(release: Sum, opening: Opening, question: Question) -> str:
     """The smallest sum that was opened; colluders may all be in it, and enough of them open any upload."""
-    threshold = 1 if release.masks is None else release.masks.quorum.threshold
-    arrived = question.run.counted.values.sum(1)
-    fewest = distributed_noise.smallest_sum(size, threshold, question.run.sizes["client"], arrived).min()
-    honest = 1 if question.colluding >= threshold else max(int(fewest) - question.colluding, 1)
-    return f"sums over buffers of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
+    few = release.masks is not None and not release.masks.quorum.complete
+    holders = "its sender's neighbours" if few else HOLDERS
+    enough = f"{opening.colluders} colluders among {holders}"
+    if question.colluding >= opening.colluders:
+        return f"{READ_ALONE}: one is open, at least in part, to {enough}"
+    cohort, arrived = question.run.sizes["client"], question.run.counted.values.sum(1)
+    size, of = (cohort, "rounds") if release.group_size is None else (release.group_size, "buffers")
+    fewest = distributed_noise.smallest_sum(size, opening.fewest, cohort, arrived).min()
+    if (honest := int(fewest) - question.colluding) < 2:
+        return f"{READ_ALONE}: {fewest} that arrive suffice for a sum, and {question.colluding} of them may collude"
+    note = f"sums over {of} of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
+    note += f" {CONNECTED}" if few else ""
+    return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
     """Entries of sparse sums; without noise, the note gives T, the paper's own measure."""
     if release.noise is not None:
         return distributed_noise.entries(release.noise, question)
+    return [no_noise("the server, of sums at the coordinates that are sent", _aggregated(release, question))]
+
+
+def _aggregated(release: SparseSum, question: Question) -> str:
+    threshold = None if release.masks is None else release.masks.quorum.threshold
+    if threshold is not None and question.colluding >= threshold:
+        return f"{READ_ALONE}: one is open to {threshold} colluders among {HOLDERS}"
     size = question.run.sizes["client"]
-    alpha, lost = float(release.alpha), 1 - _arrived(question) / size
+    lost, adversarial = 1 - _arrived(question) / size, question.colluding / size
+    if adversarial >= 0.5:
+        return f"no T: Theorem 2 is for fewer than {size / 2:g} colluders"
     limit = sparse_secagg.aggregated_honest_clients_limit(
-        sparse_secagg.Setting(size, alpha, min(lost, np.nextafter(0.5, 0)), question.colluding / size)
+        sparse_secagg.Setting(size, float(release.alpha), min(lost, np.nextafter(0.5, 0)), adversarial)
     )
-    note = (
+    return (
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: half of the coordinates have "
         "fewer), which location sets let the server take apart, see leakage.separate"
     )
-    return [no_noise("the server, of sums at the coordinates that are sent", note)]
 
 
 def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
     """The entry of sums that are opened where enough clients sent a coordinate; the note says what they hide."""
     hidden = release.threshold - question.colluding
     note = f"sums at a coordinate of at least {release.threshold} clients, who sent it is public; "
-    if hidden > 1:
+    if question.colluding >= release.quorum:
+        note += f"values can be read alone: {release.quorum} colluders suffice, if they are members of the committee"
+    elif hidden > 1:
         note += f"at least {hidden} of them do not collude"
     else:
         note += "colluders that claim every coordinate read values alone"

@@ -9,9 +9,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Layer
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import skellam_noise
-from fedjax_priv.systems.releases import DistributedNoise
+from fedjax_priv.systems.releases import CONNECTED, DistributedNoise
 
-CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
 IGNORANT = "Byzantine clients know no other's update"
 
 

@@ -8,8 +8,12 @@ from typing import Any, Literal, NamedTuple
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
+from fedjax_priv.base import Layer
 from fedjax_priv.layers.rounded_norm import FAILURE
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
+
+CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
+"""Under which masks among neighbours hide all but the sum."""
 
 
 class DistributedNoise(NamedTuple):
@@ -38,12 +42,25 @@ class NoisyUploads(NamedTuple):
     masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
 
 
+class Opening(NamedTuple):
+    """What it takes to open the masks of a secure sum."""
+
+    fewest: int  # uploads in a sum that is opened
+    colluders: int  # who may show the server single uploads, or parts of them
+
+    @classmethod
+    def of(cls, layer: Layer) -> "Opening | None":
+        """As an innermost layer states it; None where it does not."""
+        return None if layer.opened_by is None else cls(layer.threshold, layer.opened_by)
+
+
 class Sum(NamedTuple):
     """Secure sums of the updates of groups, on all coordinates or on public ones."""
 
     noise: DistributedNoise | None = None
     masks: Protocol | None = None  # how uploads are masked; None: by a protocol of another kind
     group_size: int | None = None  # clients in a sum; None: all of a round
+    opening: Opening | None = None  # of masks of another kind; None: not known
 
 
 class SparseSum(NamedTuple):
@@ -58,6 +75,7 @@ class ThresholdedSum(NamedTuple):
     """A secure sum of coordinates that each client chooses, opened where enough clients chose the same."""
 
     threshold: int  # clients that must have sent a coordinate
+    quorum: int  # members of the committee that open every value together
 
 
 class ProposedCoordinates(NamedTuple):

@@ -129,6 +129,26 @@ def test_colluders_and_server_learn_the_sum_of_masks_and_no_other_combination():
     assert learned(weights_of(n, u, t, overlapping=True), u, t, []) > 0
 
 
+@pytest.mark.parametrize(("n", "u", "t"), [(7, 5, 3), (8, 6, 2)])
+def test_the_fewest_colluders_whose_shares_tell_of_a_mask_are_those_that_the_layer_states(n, u, t):
+    """A combination of their shares without random pieces is one of pieces of the mask, and tells one of the update."""
+    weights = weights_of(n, u, t)
+    tells = lambda some: rank(weights[list(some)]) > rank(weights[list(some), u - t :])
+    telling = [c for c in range(1, n) if any(map(tells, itertools.combinations(range(n), c)))]
+    layer = coded_masks(num_values=D, group_size=n, colluders=t, lost=n - u)
+    assert telling[0] == layer.opened_by and layer.threshold == u
+
+
+def test_as_many_colluders_as_decode_read_an_upload_from_their_shares_alone():
+    result, code = run_layer(LAYER, KEY, X, WHO, survivors(N)), code_of(**CODE, threshold=None)
+    pieces = np.asarray(jax.jit(pieces_of, static_argnums=0)(code, result["private"][4:5], jnp.int32(3)))[:, 0]
+    alpha, beta = map(np.asarray, points(code))
+    shares = np.asarray(basis(beta, alpha)).astype(object) @ pieces % Q
+    back = np.asarray(basis(jnp.asarray(alpha[:5]), jnp.asarray(beta[:2]))).astype(object)
+    mask = (back @ shares[:5] % Q).ravel()[:D]
+    assert ((np.asarray(result["upload"][4]) - mask) % Q == X[4]).all()
+
+
 def test_a_client_that_answers_twice_gives_an_update_away():
     """Why it must not: the difference of two sums of shares decodes to the mask of one client."""
     result = run_layer(LAYER, KEY, X, WHO, survivors(N))

@@ -5,7 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from fedjax_priv.crypto.agreement import SIMULATED
+from fedjax_priv.crypto.modulus import FIELD
+from fedjax_priv.crypto.prg import philox
 from fedjax_priv.layers import enrolled_masks
+from fedjax_priv.layers.enrolled_mask import Agreed, _masks, _round_keys
+from fedjax_priv.layers.secure_sum.expansion import whole
 from helpers import Q, agreed_seeds, cohort_of, refuses, run_layer, same_bits, survivors, uniform
 
 KEY = jax.random.key(12)
@@ -64,6 +69,23 @@ def test_an_upload_is_uniform_whatever_the_update():
     x = jnp.zeros((2, 40_000), jnp.uint32)
     y = run_layer(layer, KEY, x, cohort_of(2), survivors(2))["upload"]
     assert uniform(y[0]) and not uniform(x[0])
+
+
+def test_all_but_two_that_collude_read_the_sum_of_the_two():
+    """They take off the masks that they share with each; the mask of the two is known to nobody else."""
+    layer, d = enrolled_masks(group_size=4), 2048
+    result = run_layer(layer, KEY, jnp.zeros((4, d), jnp.uint32), cohort_of(4), survivors(4))
+
+    @jax.jit
+    def left():
+        agreed = Agreed(4, 2, philox, whole(philox, elide=False, modulus=FIELD), False, FIELD, SIMULATED)
+        keys = _round_keys(agreed, result["private"], result["public"])[:, :2]  # of colluders with the two
+        slot, known = jnp.arange(2), jnp.broadcast_to(jnp.arange(4) >= 2, (2, 4))
+        shared = jnp.swapaxes(keys, 0, 1)
+        return FIELD.sub(result["upload"][:2], _masks(agreed, result["public"], slot, shared, known, d))
+
+    one, other = np.asarray(left()).astype(object)
+    assert layer.opened_by == 4 and uniform(one) and uniform(other) and not ((one + other) % Q).any()
 
 
 def test_survivors_open_keys_of_the_round_and_never_a_seed():

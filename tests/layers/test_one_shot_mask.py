@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedjax_priv import systems
-from fedjax_priv.crypto import field, lattice
+from fedjax_priv.crypto import field, lattice, shamir
 from fedjax_priv.layers import one_shot_masks, plain_field
 from fedjax_priv.layers.one_shot_mask import HINT, NO_ERRORS, secrets_of, share_seed, sum_of_secrets, terms_of
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
@@ -85,6 +85,24 @@ def test_one_member_fewer_than_the_threshold_opens_nothing():
     assert uniform(left(few, result["upload"])[0]) and not uniform(left(opened, result["upload"])[0])
     assert LAYER.decode(few, result["public"], result["received"]).count.tolist() == [0]
     assert all(uniform(row) for row in result["upload"])
+
+
+def test_as_many_members_as_the_threshold_read_an_update_from_its_shares_and_one_fewer_does_not():
+    """With as many sums of shares as the threshold the server opens one secret as it opens their sum."""
+    result, round = everybody(), jnp.int32(3)
+
+    @jax.jit
+    def left(held):
+        seed = result["private"][:1]
+        coefficients, secret = jax.vmap(lambda seed: share_seed(seed, round))(seed), secrets_of(TERMS, seed, round)
+        shares = shamir.share(coefficients, secret, threshold=3, num_shares=5)[0]
+        opened = sum_of_secrets(TERMS, result["header"]._replace(sums=jnp.where(held[:, None], shares, 0), sent=held))
+        masked = field.sub(result["upload"][:1], lattice.noiseless(opened, round, D))
+        return lattice.nearest(masked, SPACING)[0], masked[0]
+
+    members = jnp.arange(5)
+    assert LAYER.opened_by == 3 and (left(members < 3)[0] == SIGNED[0]).all()
+    assert uniform(left(members < 2)[1]) and not uniform(left(members < 3)[1])
 
 
 def solved(rows, values):

@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_priv import layers, leakage, systems
 from fedjax_priv.base import ClientData, Sent, View
-from fedjax_priv.crypto import field
+from fedjax_priv.crypto import field, lagrange, shamir
 from fedjax_priv.crypto.digest import digest
 from fedjax_priv.layers import (
     opened_top_k,
@@ -20,7 +20,7 @@ from fedjax_priv.layers import (
     stateless,
     thresholded_masks,
 )
-from fedjax_priv.layers.secure_sum import bitmap, bound_masks
+from fedjax_priv.layers.secure_sum import bitmap, bound_masks, thresholded_opening
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.leakage.separation_attack import _tiny_sums
@@ -156,6 +156,29 @@ def test_before_they_are_opened_an_upload_and_every_sum_are_uniform():
     assert uniform(np.asarray(result["upload"]).astype(np.uint64).sum(0)[sent.any(0)] % Q)
     assert not received.any() and all(uniform(row[opened]) for row in np.asarray(result["header"].sums))
     assert not np.asarray(result["header"].sums)[:, ~opened].any() and 0.5 < opened.mean() < 0.8
+
+
+def test_a_quorum_of_members_reads_every_value_and_one_fewer_none():
+    """Uploads are zero. Colluding members hold shares of the seeds of all masks, and know the seeds of their own."""
+    layer, result = wide_round()
+    private, clear = result["private"], result["sent"].clear
+    terms = thresholded_opening.terms_of(WIDE, None, N, 3, 3, 2)
+
+    @jax.jit
+    def left(holders):
+        member = result["public"].key[result["public"].committee.member]
+        seeds = bound_masks.seeds_of_clients(terms.extent, private.key, member, clear)
+        shares = thresholded_opening._shares(terms, private.seed, seeds.reshape(N, -1))
+        weights = lagrange.basis(jnp.asarray(shamir.points(3)), jnp.zeros(1, jnp.uint32), holders)[0]
+        rebuilt = field.sum(field.mul(shares, weights[None, :, None, None]), 1)
+        known = jnp.where(holders[None, :, None], seeds, rebuilt)
+        masks = bound_masks.sum_of_masks(terms.extent, known, jnp.ones((N, 3), bool), clear, jnp.int32(3))
+        return field.sub(result["upload"], masks)
+
+    assert layer.opened_by == 2 and not left(jnp.array([True, False, True])).any()
+    sent = np.asarray(bound_masks.sent(clear, WIDE))
+    alone = np.asarray(left(jnp.array([True, False, False])))
+    assert all(uniform(row[chosen]) for row, chosen in zip(alone, sent, strict=True))
 
 
 def test_a_bitmap_forged_for_one_member_gives_a_uniform_sum():

@@ -71,7 +71,7 @@ def test_noise_that_suffices_alone_stays_what_it_is():
     ):  # fmt: skip
         (honest,), (lied,) = entries(make()), entries(make(lying_server=LISTS))
         np.testing.assert_array_equal(lied.proved.epsilon, honest.proved.epsilon)
-        assert "lists of survivors" in lied.note and "sees sums only" not in lied.note
+        assert "lists of survivors" in lied.note and "masks hide" not in lied.note
 
 
 def test_noise_that_such_a_server_adds_is_no_guarantee():

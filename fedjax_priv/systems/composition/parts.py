@@ -183,7 +183,7 @@ def _on_values(s: Stack, layer: Layer) -> Layer:
 def _send(s: Stack, of: Numbers) -> tuple[dict[str, Layer], dict[str, Layer], Release | None]:
     sparse = s.own_coordinates
     send = plain_sparse(of.num_params, s.rows, exact=of.exact) if sparse else plain(s.rows, exact=of.exact)
-    return _bounded(s), {"send": send}, _released(s, of, None, None)
+    return _bounded(s), {"send": send}, _released(s, of, None, None, None)
 
 
 def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Layer], dict[str, Layer], Release | None]:
@@ -198,7 +198,7 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
         **noise.below, **_field_attack(s), **validated(s.norm_bound, of.levels),
         **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size, weighted=s.sends_weights), "mask": mask,
     }  # fmt: skip
-    return _bounded(s), below, _released(s, of, noise.released, short)
+    return _bounded(s), below, _released(s, of, mask, noise.released, short)
 
 
 def _condition(s: Stack, of: Numbers) -> str:
@@ -228,7 +228,7 @@ def _protocol(s: Stack, of: Numbers) -> Protocol | None:
 
 
 def _released(
-    s: Stack, of: Numbers, noise: releases.DistributedNoise | None, short: Compression | None
+    s: Stack, of: Numbers, mask: Layer | None, noise: releases.DistributedNoise | None, short: Compression | None
 ) -> Release | None:
     protocol = _protocol(s, of)
     local = releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol) if s.private == "local" else None
@@ -241,6 +241,9 @@ def _released(
         return releases.SparseSum(of.ratio, noise, protocol)
     if s.secure == "enrolled" and s.sums_as_trained:
         return releases.LocalNoise(True, s.clients_in_a_row)
+    if mask is None or not s.masked:
+        return None
     if s.secure == "thresholded":
-        return releases.ThresholdedSum(of.opens_at)
-    return releases.Sum(noise, protocol, s.buffer_size) if s.masked else None
+        assert mask.opened_by is not None
+        return releases.ThresholdedSum(of.opens_at, mask.opened_by)
+    return releases.Sum(noise, protocol, s.buffer_size, releases.Opening.of(mask))

@@ -14,7 +14,7 @@ from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
 from fedjax_priv.systems._arguments import adding
-from fedjax_priv.systems.releases import BufferedNoise, Sum
+from fedjax_priv.systems.releases import BufferedNoise, Opening, Sum
 
 CAVEATS = (
     "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
@@ -107,7 +107,8 @@ def parts_of(local: Local, s: BufferSum) -> dict[str, Any]:
     else:
         divided = mean_by_factors(total=total and total * s.weight_levels)
     layers = stack(**above, mean=divided, **_innermost(s))
-    return dict(local=local, layers=layers, aggregate=mean(), release=Sum() if s.hidden else None)
+    release = Sum(opening=Opening.of(layers)) if s.hidden else None
+    return dict(local=local, layers=layers, aggregate=mean(), release=release)
 
 
 def _innermost(s: BufferSum) -> dict[str, Layer]:

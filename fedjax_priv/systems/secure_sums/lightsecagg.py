@@ -13,7 +13,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import coded_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Sum
+from fedjax_priv.systems.releases import Opening, Sum
 
 CODE = HandsOn(coded_masks, ("colluders", "lost", "threshold", "elide", "prg"))
 
@@ -58,17 +58,18 @@ def lightsecagg(
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     _validate.integer(num_params=num_params)
     code, run = CODE.split(how)
+    mask = of_model(num_params, coded_masks(num_values=num_params, group_size=size, **code))
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
         layers=stack(
             weigh=scale(num_clients / size / (1 - dropout)),
             quantize=quantize(levels, max_terms=size),
-            mask=of_model(num_params, coded_masks(num_values=num_params, group_size=size, **code)),
+            mask=mask,
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(),
+        release=Sum(opening=Opening.of(mask)),
         **run,
     )

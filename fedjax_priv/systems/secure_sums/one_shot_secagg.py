@@ -14,7 +14,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import one_shot_masks, quantize, scale, stack
 from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Sum
+from fedjax_priv.systems.releases import Opening, Sum
 
 COMMITTEE = HandsOn(one_shot_masks, ("committee", "threshold", "fewest", "length", "elide", "prg"))
 
@@ -81,6 +81,6 @@ def one_shot_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(),
+        release=Sum(opening=Opening.of(masks)),
         **run,
     )

@@ -1,0 +1,150 @@
+"""What a ledger says of sums without noise: the attack of `leakage` opens what it calls open, and nothing else."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+
+from fedjax_priv.leakage import colluders_of_round, secagg_protocol, separate
+from fedjax_priv.ledger import ledger
+from fedjax_priv.systems import (
+    common_secagg,
+    compose,
+    lightsecagg,
+    one_shot_secagg,
+    secagg,
+    secure_fedbuff,
+    sparse_secagg,
+    thresholded_secagg,
+)
+from fedjax_priv.systems.releases import CONNECTED
+from helpers import targets, towards_target
+
+N, D, LEVELS, BOUND = 8, 3, 2.0**8, 2**11
+KEYS = [jax.random.key(number) for number in range(12)]
+DATA = targets(N, D)
+OPEN = "single uploads can be read"
+
+
+def note_of(system, counted, colluding=0):
+    counted, each = np.atleast_2d(counted), ("round", "client")
+    variables = {
+        "client_id": (each, np.broadcast_to(np.arange(N), counted.shape)), "counted": (each, counted),
+        "up_bytes": (("phase", *each), counted[None] * 64.0),
+    }  # fmt: skip
+    run = xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
+    (entry,) = ledger(system, run, DATA, delta=1e-5, colluding=colluding)
+    assert entry.proved.epsilon is None
+    return entry.note
+
+
+@functools.cache
+def recovered(**masks):
+    """A system, its masks, and rounds of it in which a sum was opened: the key, and what the server saw."""
+    how: dict[str, Any] = dict(num_clients=N, dropout=0.3, levels=LEVELS, observe=lambda view: view, mesh=None, block=N)
+    system = secagg(towards_target(), **how, **masks)
+    state = system.init(KEYS[0], jnp.zeros(D), DATA)
+    step = jax.jit(lambda key: system.step(key, state, DATA)[1])
+    rounds = [(key, info.observed) for key in KEYS if int((info := step(key)).status) == 0]
+    return system, secagg_protocol(group_size=N, **masks), rounds
+
+
+def sizes_read(key, view, protocol, member=()):
+    """Of the smallest sums of honest clients that the server and these colluders read."""
+    member = jnp.asarray(np.isin(np.arange(N), member))
+    colluders = colluders_of_round(protocol, key, view.public["mask"], member)
+    found = separate(view, protocol, bound=BOUND, colluders=colluders, max_size=N)
+    assert found.false_hits < 0.1
+    return {*found.size.tolist()}
+
+
+def test_colluders_open_every_upload_or_leave_the_sum_over_the_others():
+    """The weakest case is that all colluders upload."""
+    system, protocol, rounds = recovered(threshold=3)
+    key, view = next(each for each in rounds if int(each[1].alive.sum()) == N - 1)
+    alive = np.flatnonzero(view.alive)
+    for colluding in range(len(alive)):
+        note, read = note_of(system, view.alive, colluding), sizes_read(key, view, protocol, alive[:colluding])
+        honest = len(alive) - colluding
+        if colluding >= 3 or honest == 1:
+            assert read == {1} and note.startswith(OPEN)
+        else:
+            assert read == {honest} and f"{N} clients, {honest} or more" in note and CONNECTED not in note
+
+
+def test_the_weakest_of_several_rounds_counts():
+    lost = np.arange(N) >= np.array([[8], [6], [7]])
+    assert f"{N} clients, 5 or more" in note_of(recovered(threshold=3)[0], ~lost, colluding=1)
+
+
+def test_among_neighbours_the_sum_is_all_that_is_read_only_if_honest_survivors_are_connected():
+    system, protocol, rounds = recovered(neighbours=2, threshold=2)
+    note = note_of(system, np.ones(N, bool))
+    assert f"nothing else {CONNECTED}; an upload is open to 2 colluders among its sender's neighbours" in note
+    whole = []
+    for key, view in rounds:
+        alive = np.asarray(view.alive)
+        on_circle = alive[np.asarray(view.public["mask"].circle.order)]
+        breaks = (on_circle & ~np.roll(on_circle, -1)).sum()
+        read = sizes_read(key, view, protocol)
+        assert (read == {alive.sum()}) == (breaks < 2)
+        whole.append(breaks < 2)
+    assert any(whole) and not all(whole)
+
+
+def test_two_neighbours_of_a_client_that_collude_read_it():
+    system, protocol, rounds = recovered(neighbours=2, threshold=2)
+    key, view = max(rounds, key=lambda each: int(each[1].alive.sum()))
+    circle = np.asarray(view.public["mask"].circle.order)
+    between = next(at for at in range(N) if view.alive[circle[at]])
+    assert 1 in sizes_read(key, view, protocol, circle[[(between - 1) % N, (between + 1) % N]])
+    note = note_of(system, view.alive, colluding=2)
+    assert note.startswith(OPEN) and "to 2 colluders among its sender's neighbours" in note and CONNECTED not in note
+
+
+SECURE: dict[str, Any] = dict(num_clients=N, num_params=D)
+MASKS = {
+    "common": (lambda local: common_secagg(local, **SECURE, alpha=1.0, threshold=3), 3, 3),
+    "coded": (lambda local: lightsecagg(local, **SECURE, colluders=2, threshold=4, lost=2), 4, 3),
+    "one shot": (lambda local: one_shot_secagg(local, **SECURE, committee=4, threshold=2, fewest=5), 5, 2),
+    "coded buffers": (
+        lambda local: secure_fedbuff(local, num_clients=20, num_params=D, buffer_size=N, colluders=2, lost=2), 6, 3,
+    ),
+    "enrolled": (lambda local: compose(local, **SECURE, secure="enrolled", weigh="expected", threshold=4), 4, N),
+}  # fmt: skip
+"""How each is made, the fewest uploads in a sum, and colluders that open one; tests of layers have the attacks."""
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_other_masks_say_the_fewest_honest_clients_and_how_many_open_one(name):
+    make, fewest, opens = MASKS[name]
+    system = make(towards_target())
+    for lost in (0, 2, 7):
+        for colluding in range(N):
+            note, honest = note_of(system, np.arange(N) >= lost, colluding), max(N - lost, fewest) - colluding
+            hidden = colluding < opens and honest > 1
+            assert note.startswith(f"sums over rounds of {N} clients, {honest} or more" if hidden else OPEN)
+            assert not hidden or (f"{opens} colluders" in note) == (opens < N)
+
+
+@pytest.mark.parametrize("base", ["none", "pairwise"])
+def test_a_committee_that_colludes_opens_values_whatever_the_threshold(base):
+    system = thresholded_secagg(
+        towards_target(), **SECURE, alpha=1.0, select="pairs", base=base, threshold=7, committee=4, quorum=3
+    )
+    two, three = (note_of(system, np.ones(N, bool), colluding) for colluding in (2, 3))
+    assert "at least 5 of them do not collude" in two
+    assert "do not collude" not in three and "alone: 3 colluders suffice, if they are members" in three
+    all_but_one = thresholded_secagg(towards_target(), **SECURE, alpha=1.0, threshold=7, committee=8, quorum=8)
+    assert "colluders that claim every coordinate" in note_of(all_but_one, np.ones(N, bool), 6)
+
+
+def test_the_papers_measure_of_sparse_sums_is_for_colluders_that_open_nothing():
+    system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=6)
+    notes = [note_of(system, np.ones(N, bool), colluding) for colluding in (3, 4, 5, 6)]
+    assert notes[0].startswith("T = ") and notes[1] == notes[2] == "no T: Theorem 2 is for fewer than 4 colluders"
+    assert notes[3].startswith(f"{OPEN}: one is open to 6 colluders")
