@@ -87,8 +87,11 @@ def gap(one: xr.DataArray, other: xr.DataArray) -> Gap:
 
 
 def over_seeds(values: xr.DataArray, places: int = 1) -> Gap:
-    """The mean over the dimension `seed`, and its noise; at `places` that are looked at together, by Bonferroni."""
-    return Gap(values.mean("seed"), values.reduce(half_width, "seed", confidence=1 - 0.05 / places))
+    """The mean over the dimension `seed`, and its noise; at `places` that are looked at together, by Bonferroni.
+
+    Both are NaN where a seed has no value: the others need not be like it.
+    """
+    return Gap(values.mean("seed", skipna=False), values.reduce(half_width, "seed", confidence=1 - 0.05 / places))
 
 
 def better_somewhere(apart: xr.DataArray, allowed: float, dim: str) -> xr.DataArray:
@@ -104,7 +107,7 @@ def better_somewhere(apart: xr.DataArray, allowed: float, dim: str) -> xr.DataAr
 
 def plus_minus(noise: float) -> str:
     """The half width of an interval as text; what a single seed says."""
-    return f" +- {noise:.2g}" if np.isfinite(noise) else " (one seed)"
+    return " (one seed)" if np.isinf(noise) else f" +- {noise:.2g}"
 
 
 def last(values: xr.DataArray, dim: str) -> xr.DataArray:

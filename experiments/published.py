@@ -54,8 +54,8 @@ def compare(values: ArrayLike, printed: Printed, margin: float, *, better: int =
       better: 1 if larger is better, -1 if smaller is, 0 if neither.
     """
     ours = np.asarray(values, np.float64)
-    if lost := int(np.isnan(ours).sum()):
-        return Compared(math.nan, math.nan, None, Open.UNDECIDED, f"{lost} of {ours.size} runs have no value")
+    if lost := int((~np.isfinite(ours)).sum()):
+        return Compared(math.nan, math.nan, None, Open.UNDECIDED, f"{lost} of {ours.size} runs have no finite value")
     spread = float(ours.std(ddof=1)) if ours.size > 1 else math.nan
     theirs = spread if printed.deviation is None or printed.runs == 1 else printed.deviation
     apart, half = float(ours.mean()) - printed.mean, welch(spread, ours.size, theirs, printed.runs)
@@ -97,7 +97,7 @@ def claim(
     found = compare(values, printed, margin, better=better)
     rule = f"means at most {margin:g}{unit} apart, and Welch's 95% interval of the difference as narrow"
     if math.isnan(found.apart):
-        known = ", ".join(f"{value:.2f}" for value in values if not math.isnan(value)) or "none"
+        known = ", ".join(f"{value:.2f}" for value in values if math.isfinite(value)) or "none"
         return Claim(
             id, text, str(printed), f"values of runs: {known}", None, rule, found.missing, why=found.why,
             differs=differs, control=control, margin=f"{margin:g}{unit}",
@@ -140,7 +140,7 @@ def rounds_to(target: float, rounds: ArrayLike, values: ArrayLike) -> float:
     if not reached.size:
         return math.inf
     after = reached[0]
-    if after == 0:
-        return float(at[0])
+    if after == 0 or np.isnan(best[after - 1]):
+        return float(at[after])
     part = (target - best[after - 1]) / (best[after] - best[after - 1])
     return float(at[after - 1] + part * (at[after] - at[after - 1]))

@@ -10,12 +10,14 @@ from matplotlib.figure import Figure
 from experiments import published
 from experiments.anchors.bucketing_printed import BUCKETS, MEAN, ORDER, PRINTED, margin
 from experiments.claims import Claim, Open, Source, controlled
-from experiments.comparison import Gap, decided, gap, over_seeds
+from experiments.comparison import MARGIN, Gap, decided, gap, over_seeds
 from experiments.drawing import finish
 from experiments.harness import COLOURS
 
 BITES = 10.0
 """Points that an attack must cost, or nothing is said of who withstands it."""
+SAME = 100 * MARGIN
+"""Points that a reader would call the same."""
 
 
 class Config(NamedTuple):
@@ -82,8 +84,8 @@ def helps(last: xr.Dataset, name: str) -> Claim:
     gain = gap(last.accuracy.sel(name=name, size=BUCKETS), last.accuracy.sel(name=name, size=1))
     claim = Claim(
         f"buckets {name}", f"{name}: buckets of {BUCKETS} are better than none",
-        f"{printed[BUCKETS].mean - printed[1].mean:+.1f} points", f"{gain.text(1)} points", decided(gain.above()),
-        "Student's 95% interval of paired differences is above 0", why=Open.UNDECIDED,
+        f"{printed[BUCKETS].mean - printed[1].mean:+.1f} points", f"{gain.text(1)} points",
+        decided(gain.above(margin=SAME)), "Student's 95% interval of paired differences is above 0", why=Open.UNDECIDED,
     )  # fmt: skip
     return tested(claim, lost(last, name), f"the attack costs {name} without buckets")
 
@@ -94,7 +96,8 @@ def above(last: xr.Dataset, better: str, worse: str) -> Claim:
     claim = Claim(
         f"order {better}, {worse}", f"without buckets, {better} is above {worse}",
         f"{PRINTED[better][1].mean - PRINTED[worse][1].mean:+.1f} points", f"{apart.text(1)} points",
-        decided(apart.above()), "Student's 95% interval of paired differences is above 0", why=Open.UNDECIDED,
+        decided(apart.above(margin=SAME)), "Student's 95% interval of paired differences is above 0",
+        why=Open.UNDECIDED,
     )  # fmt: skip
     return tested(claim, lost(last, worse), f"the attack costs {worse} without buckets")
 

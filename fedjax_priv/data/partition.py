@@ -128,7 +128,8 @@ def by_user(users: np.ndarray) -> Parts:
     """The natural partition: each client has the samples of one user.
 
     Args:
-      users: `[N]`, who each sample is from: integers or strings, such as the column of a table.
+      users: `[N]`, who each sample is from: integers or strings, such as the column of a table; objects are taken if
+        all are strings.
 
     Returns:
       The sample numbers of each user, in their order; users in ascending order, as `np.unique` has them.
@@ -141,6 +142,8 @@ def by_user(users: np.ndarray) -> Parts:
       [0 2]
     """
     users = np.asarray(users)
+    if users.dtype == object and all(isinstance(user, str) for user in users.flat):
+        users = users.astype(str)
     if users.ndim != 1 or not users.size or users.dtype.kind not in "iuUS":
         raise ValueError(f"users must be integers or strings [N], not empty, got {users.dtype} {users.shape}")
     _, user, size = np.unique(users, return_inverse=True, return_counts=True)

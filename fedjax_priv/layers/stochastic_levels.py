@@ -42,7 +42,8 @@ def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
         norm = jnp.linalg.norm(x, axis=1, keepdims=True)
-        level = _rounded(key, levels * jnp.abs(x) / jnp.where(norm == 0, 1, norm), cohort)
+        exact = levels * jnp.abs(x) / jnp.where(norm == 0, 1, norm)
+        level = _rounded(key, jnp.minimum(exact, levels), cohort)  # |x_i| may be an ulp more than the norm
         return norm * jnp.sign(x) * (level / levels)
 
     return _digital(encode, each, 32, num_groups)

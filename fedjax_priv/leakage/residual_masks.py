@@ -49,9 +49,11 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
       layer: name of the mask layer.
 
     Raises:
-      ValueError: the system has no such layer, or another kind of layer there, or a colluder's key does not match its
-        public key.
+      ValueError: masks are elided, the system has no such layer, or another kind of layer there, or a colluder's key
+        does not match its public key.
     """
+    if protocol.elide:
+        raise ValueError("protocol must be one whose masks are added, elide=False: elided, uploads are the values")
     _validate.one_of([name for name, one in view.header.items() if isinstance(one, Opened)], layer=layer)
     roster, header = view.public[layer], view.header[layer]
     if colluders is not None:

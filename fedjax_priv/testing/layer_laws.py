@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Kept, Key, Layer, Sent
+from fedjax_priv.base import Cohort, Kept, Key, Layer, Link, Sent
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.status import describe
 from fedjax_priv.testing.laws import is_compiled, law, require
@@ -27,6 +27,8 @@ NUM_PARAMS = 33
 GROUP = np.array([0, 1, 0, 1, 1, 0, 0])
 WEIGHT = np.array([1, 2, 3, 4, 5, 6, 7]) / 28
 LOST = ([], [3], [0, 1], [2, 5, 4])
+LEAVES = 6
+"""A client that leaves after its upload arrived."""
 DRAWS = 400
 VIEWS = 60
 """Rounds of which all uploads are seen."""
@@ -142,15 +144,45 @@ def _check_accepted(sent: Sent) -> None:
 
 
 def check_disclosure(case: Case) -> None:
-    """Law 10: what is disclosed depends on no private row of a lost client, and on nothing that it sent."""
+    """Law 10: what is disclosed depends on no private row of a lost client, and on nothing that it sent.
+
+    Who leaves after its upload arrived, and is not `online`, sends no more bits then than who is lost; and if all
+    leave, no sum is opened with what they kept private.
+    """
     disclose = jax.jit(case.layer.disclose)
     for lost in filter(None, LOST):
-        alive = survivors(NUM_CLIENTS, lost)
+        alive, online = survivors(NUM_CLIENTS, lost), survivors(NUM_CLIENTS, [*lost, LEAVES])
         result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive)
         told = result["private"], result["public"], result["sent"].clear
         ruined = _ruin(told[0], lost), told[1], _ruin(told[2], lost)
-        with law(10, f"what is disclosed must not depend on rows of lost clients, here {lost}"):
-            chex.assert_trees_all_equal(*_bare((disclose(*ruined, alive, alive), disclose(*told, alive, alive))))
+        for there in (alive, online):
+            with law(10, f"what is disclosed must not depend on rows of lost clients, here {lost}"):
+                chex.assert_trees_all_equal(*_bare((disclose(*ruined, alive, there), disclose(*told, alive, there))))
+        with law(10, "who is not `online` must send no more bits than who is lost when sums are opened"):
+            chex.assert_trees_all_equal(*(_sent_by(LEAVES, disclose(*told, who, online)[1]) for who in (alive, online)))
+    _check_nobody_there(case, disclose)
+
+
+def _check_nobody_there(case: Case, disclose: Callable) -> None:
+    """All clients leave once their uploads have arrived.
+
+    A layer may compute only now what they sent before, such as commitments; then no row may be recovered.
+    """
+    alive, nobody = survivors(NUM_CLIENTS), jnp.zeros(NUM_CLIENTS, bool)
+    result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive)
+    told = result["private"], result["public"], result["sent"].clear
+    spoilt = _ruin(told[0], [*range(NUM_CLIENTS)]), *told[1:]
+    headers = _bare(tuple(disclose(*rows, alive, nobody)[0] for rows in (told, spoilt)))
+    if not all(jax.tree.leaves(jax.tree.map(np.array_equal, *headers))):
+        result = run_layer(case.layer, _key(), jnp.asarray(case.updates), case.cohort, alive, nobody)
+        opened = np.asarray(result["received"].count).any()
+        require(
+            10, not opened, "if nobody is `online`, no row with a count may be opened with what clients keep private"
+        )
+
+
+def _sent_by(client: int, bits: dict[str, Link]) -> dict[str, Any]:
+    return {phase: np.broadcast_to(link.up, NUM_CLIENTS)[client] for phase, link in bits.items()}
 
 
 def check_unselected(case: Case) -> None:

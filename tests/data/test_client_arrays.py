@@ -104,7 +104,10 @@ def test_a_user_is_a_client():
     users = np.array(["b", "a", "b", "c", "a"])
     assert [part.tolist() for part in by_user(users)] == [[1, 4], [0, 2], [3]]
     assert [part.tolist() for part in by_user(np.array([7, 7, 3]))] == [[2], [0, 1]]
-    for wrong in (np.zeros((2, 2), int), np.zeros(0, int), np.zeros(3)):
+    column = np.array(["b", "a", "ccc", "a"], dtype=object)  # of a table of pandas
+    assert [part.tolist() for part in by_user(column)] == [[1, 3], [0], [2]]
+    mixed = np.array(["b", 1, "b"], dtype=object)
+    for wrong in (np.zeros((2, 2), int), np.zeros(0, int), np.zeros(3), mixed, np.array([], dtype=object)):
         with pytest.raises(ValueError, match="^users must be"):
             by_user(wrong)
 

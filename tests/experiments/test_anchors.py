@@ -272,6 +272,24 @@ def test_verdicts_on_niid_bench():
     assert words == ["reproduced", "not decided", "differs", "holds"]
 
 
+def test_one_mu_counts_for_all_seeds():
+    """Means of 92, 91, 92.5 and 90.3; the best of each seed would have 94.2."""
+    ends = np.array([[96, 90.0, 90], [90, 93, 90], [91, 92, 93], [90, 90, 91]])  # by mu and seed
+    ends[2] += 0.5
+    config = niid_bench.Config(methods=("FedAvg", "FedProx"), splits=("IID",))
+    prox = xr.DataArray(
+        np.stack([ends - 1, ends], -1), dims=("mu", "seed", "evaluation"), coords={"mu": list(config.proximal)}
+    )
+    both = xr.concat([prox.isel(mu=0, drop=True), prox], "system")
+    accuracy = both.expand_dims(split=["IID"]).assign_coords(system=list(config.methods))
+    made = niid_bench.judge(config, xr.Dataset({"accuracy": accuracy}))
+    assert [claim.found.split()[0] for claim in made.claims] == [
+        "92.00",
+        "92.50",
+    ] and niid_bench.FEDPROX in made.caveats
+    assert made.data.accuracy.sizes["mu"] == 4
+
+
 def test_fewer_cells_are_no_other_setting_and_other_data_are():
     for name in ("mcmahan_2nn", "mcmahan_cnn"):
         of = FIGURES[name]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from experiments.anchors import bucketing, heat_map, heat_map_claims, heat_map_printed, networks
+from experiments.anchors import bucketing, bucketing_claims, heat_map, heat_map_claims, heat_map_printed, networks
 from experiments.anchors.bucketing_claims import Config
 from experiments.anchors.bucketing_printed import ORDER, PRINTED, margin
 from experiments.anchors.figures import FIGURES
@@ -149,6 +149,16 @@ def test_verdicts_that_say_no():
     assert {word for name, word in said.items() if name != "buckets CClip"} == {"not decided"}
     flat = of_table(alone=30.0)[0]
     assert {flat[f"buckets {name}"] for name in PRINTED if name != "Avg"} == {"not testable here"}
+
+
+def test_a_tie_is_no_order():
+    """In points: an interval of +- .25 that holds 0 says that neither is above."""
+    _, made = of_table()
+    last = xr.Dataset({"accuracy": made.data.accuracy * 0 + 50.0, "alone": made.data.alone}).isel(evaluation=-1)
+    noise = xr.DataArray([-0.1, 0.0, 0.1], dims="seed") * last["size"] * xr.where(last.name == "RFA", 2, 1)
+    said = lambda last: [bucketing_claims.helps(last, "Krum").said, bucketing_claims.above(last, "RFA", "Krum").said]
+    assert said(last.assign(accuracy=last.accuracy + noise)) == ["does not hold"] * 2
+    assert said(last.assign(accuracy=last.accuracy + 3 * noise)) == ["not decided"] * 2  # +- .75
 
 
 def test_a_control_that_seeds_do_not_decide_decides_nothing():

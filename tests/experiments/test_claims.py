@@ -77,6 +77,14 @@ def test_noise_is_student_s_and_differences_are_paired():
     assert gap(values[1, :1], values[0, :1]).text() == "+10 (one seed)"
 
 
+def test_a_seed_without_a_value_leaves_all_open():
+    lost, whole = (xr.DataArray(values, dims="seed") for values in ([0.9, np.nan, 0.5], [0.2] * 3))
+    apart = gap(lost, whole)
+    answers = [apart.above(), apart.clear(), apart.small(), apart.at_least(), apart.bites(0.6), apart.bites(0.4)]
+    assert [int(answer) for answer in answers] == [NOT_DECIDED] * 6
+    assert apart.text() == "+nan +- nan"
+
+
 CLAIM = Claim("x", "x", "1", "1", True, "rule", differs="")
 
 

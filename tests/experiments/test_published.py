@@ -51,9 +51,10 @@ def test_the_word(values, better, word):
 
 
 def test_a_run_without_a_value_is_not_called_a_single_seed():
-    found = claim("x", "x", [96.7, math.nan, 96.9], THEIRS, 0.5)
-    assert (found.verdict, found.why, found.found) == (None, Open.UNDECIDED, "values of runs: 96.70, 96.90")
-    assert found.note == "1 of 3 runs have no value"
+    for lost in (math.nan, math.inf):
+        found = claim("x", "x", [96.7, lost, 96.9], THEIRS, 0.5)
+        assert (found.verdict, found.why, found.found) == (None, Open.UNDECIDED, "values of runs: 96.70, 96.90")
+        assert found.note == "1 of 3 runs have no finite value"
 
 
 def test_at_the_margin():
@@ -105,3 +106,4 @@ def test_rounds_to_a_target():
     assert rounds_to(2.0, rounds, values) == math.inf
     assert rounds_to(0.0, rounds, values) == rounds[0]
     assert rounds_to(0.5, [0, 10, 20], [0.1, math.nan, 0.9]) == 10 + 10 * (0.5 - 0.1) / 0.8
+    assert rounds_to(0.9, [0, 10, 20], [math.nan, 0.95, 0.99]) == 10

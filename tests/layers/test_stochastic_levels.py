@@ -51,6 +51,13 @@ def test_special_values():
     assert y[0].tolist() == [2.0, -2.0] and np.asarray(sent.refused).tolist() == [0, Status.NOT_FINITE]
 
 
+def test_no_level_is_beyond_the_norm():
+    """s |x| / |x| is above s for some x, by a rounding; one more level is 1 / 4095 more of the norm."""
+    x = np.random.default_rng(0).uniform(0.5, 2, (2**17, 1)).astype(np.float32)
+    y, _ = encoded(qsgd(2**12 - 1), x)
+    assert (y <= x * (1 + 1e-6)).all() and (y > x * (1 - 1 / 4000)).all()
+
+
 @pytest.mark.parametrize("limit", [0.3, 0.7, 1.0, 3.3])
 @pytest.mark.parametrize("bits", [1, 8, 24])
 def test_no_level_is_beyond_the_limit(bits, limit):

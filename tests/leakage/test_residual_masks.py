@@ -77,6 +77,14 @@ def test_a_layer_that_masks_no_pairs_is_refused(play):
         opened_honest(view, jnp.ones(N, bool), threshold=3)
 
 
+def test_elided_masks_are_refused(play):
+    """All uploads would be read, or none, whoever colludes."""
+    view = play(sparse_masks(**HOW, elide=True), N, D).view
+    for attack in (residuals, functools.partial(separate, bound=BOUND)):
+        with pytest.raises(ValueError, match="^protocol must be one whose masks are added, elide=False: elided, up"):
+            attack(view, sparse_protocol(**HOW, elide=True))
+
+
 def test_nothing_is_left_of_a_round_that_is_not_recovered(play):
     round = play(LAYER, N, D, lost=(1, 2, 3, 4))
     left = residuals(round.view, PROTOCOL, round.colluders)

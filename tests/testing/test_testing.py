@@ -20,7 +20,6 @@ from fedjax_priv.testing import (
     check_bits,
     check_channel,
     check_coordinate_attack,
-    check_disclosure,
     check_draws,
     check_fading,
     check_fading_by_number,
@@ -111,29 +110,6 @@ def sending(sent):
     return above(encode=lambda key, private, public, x, cohort: (x, (), sent(x)))
 
 
-def telling(rows, first=jnp.arange):
-    """A layer whose survivors disclose `rows(private, online)`, of what they kept since `first(n)`."""
-    return above(
-        init=lambda key, n: first(n),
-        advertise=lambda key, state, cohort: (state, (), {}),
-        encode=lambda key, private, public, x, cohort: (x, private, Sent()),
-        disclose=lambda private, public, clear, alive, online: (rows(private, online), {}),
-    )
-
-
-def yes(n):
-    return jnp.ones(n, bool)
-
-
-def large(n):
-    return jnp.full(n, -3e9)
-
-
-def secret(n):
-    """A key each, the same."""
-    return jnp.broadcast_to(jax.random.key(1), (n,))
-
-
 def mixing(rows):
     """A layer that adds the mean of `rows(x, who)` once a client is not selected."""
 
@@ -168,8 +144,6 @@ def test_layers_that_keep_the_laws():
     check_draws(remembering_with(lambda state, x: x.sum(1)))
     check_state(sending(lambda x: Sent(status=0, refused=0, valid=x[:, 0] < 9)))
     check_bits(sending(lambda x: Sent(64, clear=x[:, :2])))
-    check_disclosure(telling(lambda private, online: jnp.where(online, private, 0)))
-    check_layer(telling(lambda private, online: jnp.where(online, private, jax.random.key(0)), secret))
     check_unselected(mixing(lambda x, who: jnp.where(who.selected[:, None], x, 0)))
     check_unselected(greeted(lambda who: who.selected))
 
@@ -196,11 +170,6 @@ def test_layers_that_keep_the_laws():
         (check_bits, sending(lambda x: Sent(clear=x)), "law 6 .*: bits must be the size of the message, 2112, got "),
         (check_views, padded(lambda words, client: words >> 16 << 16), "law 7 .views are uniform.: an upload must be"),
         (check_views, padded(lambda words, client: jnp.where(client == 6, 0, words)), "law 7 .views are uniform.: an"),
-        (check_disclosure, telling(lambda private, online: private), "law 10 .disclosure reads survivors only.: what"),
-        (check_disclosure, telling(lambda private, online: private[0]), "law 10 .*clients, here .0, 1."),
-        (check_disclosure, telling(lambda private, online: private, yes), "law 10 .*: what is disclosed must"),
-        (check_disclosure, telling(lambda private, online: abs(private), large), "law 10 .*: what is disclosed must"),
-        (check_disclosure, telling(lambda private, online: private, secret), "law 10 .*: what is disclosed must"),
         (check_unselected, mixing(lambda x, who: x), "law 16 .who takes no part makes no difference.: what a client"),
         (check_unselected, greeted(lambda who: who.client >= 0), "law 16 .*: a client that is not selected must send"),
         (check_round_trip, Case(stack(it=stateless(thrice_later), send=plain()), total),

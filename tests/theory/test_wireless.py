@@ -268,6 +268,8 @@ test_bad_arguments = refused(
     (lambda: theory.local_epsilon(FEW._replace(participation=0.1), 1e-5, 1e-5), "delta_prime must be such that ka"),
     (lambda: theory.optimal_participation(0, 0.1), "num_users must be an integer >= 1, got 0"),
     (lambda: theory.compose_homogeneous(1.0, 0.1, 2, 0.0), r"slack must be in \(0, 1\], got 0.0"),
+    (lambda: theory.compose_heterogeneous_closed(FEW, 1e-5, 0.5, 1e-5),
+     r"participation must be `\[T\]` or `\[T, K\]`: of each round, got 0.9"),
     (lambda: theory.compose_heterogeneous(np.ones(2), -0.1, 0.1), r"delta must be in \[0, inf\), got -0.1"),
     (lambda: theory.sampled_orthogonal_epsilon(FEW._replace(participation=0.0), 1e-5),
      r"participation must be in \(0, 1\], got 0.0"),

@@ -49,14 +49,18 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
       delta_prime: delta', such that m_t > beta K in every round.
       slack: dt, in (0, 1].
 
+    Raises:
+      ValueError: `participation` is a number, or another argument is outside its range.
+
     Examples:
       >>> rounds = Round(num_users=1000, participation=np.full(100, 0.1), clip=1.0, noise_variance=10.0)
       >>> print(compose_heterogeneous_closed(rounds, delta_local=1e-5, delta_prime=1e-4, slack=1e-5).round(3))
       3.913
     """
-    of_rounds = [
-        checked(setting._replace(participation=p, receiver_noise=0.0)) for p in np.asarray(setting.participation)
-    ]
+    p = _validate.real("[0, 1]", participation=setting.participation)
+    if p.ndim == 0 or len(p) == 0:
+        _validate.fail("participation", setting.participation, "`[T]` or `[T, K]`: of each round")
+    of_rounds = [checked(setting._replace(participation=of, receiver_noise=0.0)) for of in p]
     windows = [window(one.num_users, one.participation, delta_prime) for one in of_rounds]
     rest = np.min([m for m, _ in windows]) - windows[0][1]
     exponent = noise.classical(delta_local, noise.sensitivity(of_rounds[0], rest))
