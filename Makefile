@@ -27,7 +27,7 @@ bench: $(STAMP)
 	$(BIN)/fedjax-priv bench
 
 # Compiles a few rounds for a GPU and TPUs that are not there, and holds their bounds; skipped where pip cannot have the
-# compilers of this version of JAX. The table of all systems takes half an hour.
+# compilers of this version of JAX. The table of all systems takes an hour.
 accelerators: $(STAMP)
 	@home=$$($(BIN)/python -m experiments.accelerators.environment .accelerators 2>&1) || { echo "skipped: $$home"; exit 0; }; \
 	FEDJAX_PRIV_ACCELERATORS=$$home $(BIN)/python -m pytest -n0 tests/experiments/test_accelerators.py

@@ -108,12 +108,16 @@ def _has_vectors(card: Card, scale: str, out: pathlib.Path) -> bool:
 
 
 def environment(scale: str, programs: str) -> dict[str, str]:
-    """Share compiled programs; at scale `quick` do not optimize them, since nearly all run only once."""
+    """Share compiled programs; at scale `quick` do not optimize them, since nearly all run only once.
+
+    What the user has set stays.
+    """
     ours = {
         "JAX_COMPILATION_CACHE_DIR": programs,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # several experiments may share a GPU
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",  # of Linux: memory in large pages
     }
     if scale == "quick":
         ours |= {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": FAST_FLAGS}

@@ -56,5 +56,9 @@ BOUNDS: dict[str, Bound] = {
     "wireless-tpu_2x2-1000": Bound(1_800, 0.5e9),
     "fedavg_cnn-h200-100": Bound(460, 1.8e9),
     "fedavg_cnn-tpu-100": Bound(1_800, 3.4e9),
+    "secagg-tpu-1000": Bound(149_400, 8.6e9),
+    "cdp_fl-tpu-1000": Bound(151_900, 5.1e9),
+    "secagg-tpu_2x2-1000": Bound(38_700, 4.7e9),
+    "cdp_fl-tpu_2x2-1000": Bound(34_500, 4.6e9),
     "sparse_secagg-h200-10000": Bound(4_900, 11.5e9),
 }
