@@ -1,4 +1,4 @@
-"""Milliseconds of rounds whose memory is in large pages, and of the same rounds without them.
+"""Milliseconds of rounds whose memory is in large pages, and of the same rounds without them; batches are of 20.
 
 python -m experiments.benchmarks.large_pages --out results/large_pages.json [--processes 3] [--rounds 9]
 
@@ -23,20 +23,35 @@ from experiments.benchmarks import script
 from experiments.benchmarks.processes import run_json
 from fedjax_priv import ClientData, aggregators, clients, losses, models, systems
 from fedjax_priv.base import Algorithm, Model
+from fedjax_priv.engine.mesh import clients_mesh
+from fedjax_priv.engine.state_placement import rows_over
 
 SETTING = "glibc.malloc.hugetlb"
 MODE = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled")
-IMAGE, CLASSES = (28, 28, 1), 10
+IMAGE, CLASSES, BATCH = (28, 28, 1), 10, 20
 TIMEOUT = 600.0
 
 
-def of_system(make: Callable[..., Algorithm], model: Model, n: int, steps: int, batch: int, **options: Any) -> Callable:
-    """A call of a compiled round; each client has as many images of noise as its steps use."""
-    shape = n, steps * batch
+def of_system(
+    make: Callable[..., Algorithm], model: Model, n: int, steps: int, *, placed: bool = True, **options: Any
+) -> Callable:
+    """A call of a compiled round; each client has as many images of noise as its steps of 20 use.
+
+    Args:
+      make: the system.
+      model: what clients train.
+      n: clients.
+      steps: of training.
+      placed: samples are on the devices that train on them; if not, each call copies them there.
+      **options: of the system.
+    """
+    shape = n, steps * BATCH
     images = jax.random.normal(jax.random.key(1), (*shape, *IMAGE))
     data = ClientData((images, jax.random.randint(jax.random.key(2), shape, 0, CLASSES)), jnp.full(n, shape[1]))
+    if placed:
+        data = jax.device_put(data, rows_over(clients_mesh(), n))
     loss, key = losses.softmax_cross_entropy(model), jax.random.key(0)
-    system = make(clients.local_sgd(loss, learning_rate=0.1, batch_size=batch, num_epochs=1), **options)
+    system = make(clients.local_sgd(loss, learning_rate=0.1, batch_size=BATCH, num_epochs=1), **options)
     state = system.init(key, model.init(key), data)
     step = jax.jit(system.step).lower(key, state, data).compile()
     return lambda: step(key, state, data)
@@ -48,21 +63,14 @@ def of_rule(rows: int, d: int) -> Callable:
     return lambda: rule(x)
 
 
+LINEAR, MLP, CNN = models.softmax_regression(IMAGE, CLASSES), models.mlp(IMAGE, CLASSES), models.mcmahan_cnn()
+MIXED = aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(4), aggregators.trimmed_mean(4))
 CASES: dict[str, Callable[[], Callable]] = {
-    "softmax regression, 1,000 clients, a step of 60": lambda: of_system(
-        systems.fedavg, models.softmax_regression(IMAGE, CLASSES), 1_000, 1, 60
-    ),
-    "MLP 784-200-10, 100 clients, 15 steps of 20": lambda: of_system(
-        systems.fedavg, models.mlp(IMAGE, CLASSES), 100, 15, 20
-    ),
-    "MLP 784-200-10, 1,000 clients, 3 steps of 20": lambda: of_system(
-        systems.fedavg, models.mlp(IMAGE, CLASSES), 1_000, 3, 20
-    ),
-    "CNN of McMahan et al., 25 clients, a step of 32": lambda: of_system(
-        systems.fedavg, models.mcmahan_cnn(IMAGE, CLASSES), 25, 1, 32
-    ),
-    "SecAgg, MLP 784-200-10, 100 clients, a step of 20": lambda: of_system(
-        systems.secagg, models.mlp(IMAGE, CLASSES), 100, 1, 20, num_clients=100
+    "FedAvg, softmax regression, 1,000 clients, 3 steps": lambda: of_system(systems.fedavg, LINEAR, 1_000, 3),
+    "the same, samples on one of two devices": lambda: of_system(systems.fedavg, LINEAR, 1_000, 3, placed=False),
+    "FedAvg, MLP 784-200-10, 1,000 clients, 3 steps": lambda: of_system(systems.fedavg, MLP, 1_000, 3),
+    "mixing and trimmed mean, CNN of McMahan et al., 24 clients, a step": lambda: of_system(
+        systems.robust_fedavg, CNN, 24, 1, num_clients=24, aggregate=MIXED
     ),
     "MoNNA, 32 rows of 272,474": lambda: of_rule(32, 272_474),
 }
