@@ -258,6 +258,13 @@ def test_finite_rows_far_away_do_not_blur_the_others(name):
     close(direction(name, rows), expected, max(1.0, np.abs(expected).max()))
 
 
+def test_a_row_infinitely_far_is_mixed_with_nobody():
+    rows = np.float32([[1e30, 0.0], [1.0, 2.0], [2.0, 2.0], [3.0, 5.0]])
+    mixed, ok = aggregators.nearest_neighbour_mixing(1).apply(jax.random.key(0), jnp.asarray(rows), jnp.ones(4, bool))
+    np.testing.assert_allclose(mixed, [[np.nan, np.nan], *np.tile(rows[1:].mean(0), (3, 1))], rtol=1e-6)
+    assert ok.all()
+
+
 @pytest.mark.parametrize(("rule", "f"), [(rule, f) for rule in ("dnc", "caf") for f in (3, 9, 12, 18)])
 def test_the_top_eigenvalue_of_many_rows_just_within_reach_may_overflow(rule, f):
     """Each squared distance is float32, and their sum is not."""
