@@ -141,7 +141,8 @@ def accuracies(
     places = {f"{name} {size}": float(i) for i, (name, size) in enumerate(chosen)}
     runs = sweep(
         system, {"rule": places, "seed": [seed]}, jax.random.key(config.seed), model.init, train,
-        rounds=config.rounds, every=config.every, evaluate=metrics.accuracy(model, *test), at_once=config.at_once,
+        rounds=config.rounds, every=config.every, evaluate=metrics.accuracy(model, *test),
+        at_once=jax.device_count(),  # one on each: side by side on a device, all rules would be computed for each run
         keep=next_run(), progress=False,
     )  # fmt: skip
     index = {"name": ("rule", [name for name, _ in chosen]), "size": ("rule", [size for _, size in chosen])}

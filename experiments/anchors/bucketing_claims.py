@@ -32,7 +32,6 @@ class Config(NamedTuple):
     batch_size: int = 32
     learning_rate: float = 0.01
     repeats: int = 3
-    at_once: int = 1
     seed: int = 0
 
 
