@@ -8,6 +8,7 @@ from typing import NamedTuple
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, PyTree
 from matplotlib.figure import Figure
@@ -114,7 +115,8 @@ def with_best_mu(accuracy: xr.DataArray) -> xr.DataArray:
     """
     if "mu" not in accuracy.dims:
         return accuracy
-    return accuracy.isel(mu=accuracy.max("evaluation").mean("seed").argmax("mu")).drop_vars("mu")
+    best = accuracy.max("evaluation").mean("seed", skipna=False).fillna(-np.inf)
+    return accuracy.isel(mu=best.argmax("mu")).drop_vars("mu")
 
 
 def model_of(config: Config) -> Model:

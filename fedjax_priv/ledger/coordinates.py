@@ -4,7 +4,7 @@ from typing import Any
 
 from fedjax_priv.ledger import distributed_noise, noisy_uploads
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none, worst
-from fedjax_priv.ledger.sums import no_noise
+from fedjax_priv.ledger.sums import no_noise, what_sums_hide
 from fedjax_priv.systems.releases import DistributedNoise, NoisyUploads, ProposedCoordinates
 from fedjax_priv.theory import fedrep
 
@@ -23,7 +23,9 @@ def entries(release: ProposedCoordinates, question: Question) -> list[Entry]:
     if release.noise is not None:
         noise = _noise(release.noise, question)
         return [proposal, *(noise if sizes[2] == 1 else map(_given_proposals, noise))]
-    return [proposal, no_noise("the server, of sums over buffers" if release.masked else "the server, of updates")]
+    if not release.masked:
+        return [proposal, no_noise("the server, of updates")]
+    return [proposal, no_noise("the server, of sums over buffers", what_sums_hide(release, question))]
 
 
 def _noise(noise: DistributedNoise | NoisyUploads, question: Question) -> list[Entry]:

@@ -28,7 +28,7 @@ def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
     if not noise.noise_variance:
         return [no_guarantee("the server, of sums", ADJACENT, "updates are clipped and no noise is added")]
     run, delta = question.run, question.delta
-    arrived = _arrived(run, question.count.size)
+    arrived = who_sent(run, question.count.size)
     d = run.attrs["num_params"] if noise.num_values is None else noise.num_values
 
     def figure(honest: np.ndarray, neighbours: str, why: str) -> Figure:
@@ -68,7 +68,7 @@ def smallest_sum(group_size: int, threshold: int, cohort: int, arrived: np.ndarr
     return np.maximum(group_size - lost, threshold)
 
 
-def _arrived(run: xr.Dataset, num_clients: int) -> np.ndarray:
+def who_sent(run: xr.Dataset, num_clients: int) -> np.ndarray:
     """`[rounds, num_clients]`: whose upload arrived; a failed round counts like one whose sum was opened."""
     arrived = np.zeros((run.sizes["round"], num_clients))
     rows = np.arange(run.sizes["round"])[:, None]

@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
-from fedjax_priv.systems.releases import CONNECTED, Opening, SparseSum, Sum, ThresholdedSum
+from fedjax_priv.systems.releases import CONNECTED, Opening, ProposedCoordinates, SparseSum, Sum, ThresholdedSum
 from fedjax_priv.theory import sparse_secagg
 
 DATA = "any of a client's data"
@@ -35,32 +35,35 @@ def secure_sum(release: Sum, question: Question) -> list[Entry]:
     if release.noise is not None:
         return distributed_noise.entries(release.noise, question)
     adversary = "the server, of sums" if release.group_size is None else "the server, of sums over buffers"
-    opening = _opening(release)
-    return [no_noise(adversary, "" if opening is None else _smallest(release, opening, question))]
+    return [no_noise(adversary, what_sums_hide(release, question))]
 
 
-def _opening(release: Sum) -> Opening | None:
-    if release.masks is None:
-        return release.opening
-    threshold = release.masks.quorum.threshold
-    return Opening(threshold, threshold)
-
-
-def _smallest(release: Sum, opening: Opening, question: Question) -> str:
-    """The smallest sum that was opened; colluders may all be in it, and enough of them open any upload."""
+def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> str:
+    """Of the smallest sum that was opened; colluders may all be in it, and enough of them open any upload."""
+    if (opening := _opening(release)) is None:
+        return ""
     few = release.masks is not None and not release.masks.quorum.complete
     holders = "its sender's neighbours" if few else HOLDERS
     enough = f"{opening.colluders} colluders among {holders}"
     if question.colluding >= opening.colluders:
         return f"{READ_ALONE}: one is open, at least in part, to {enough}"
-    cohort, arrived = question.run.sizes["client"], question.run.counted.values.sum(1)
+    cohort, arrived = question.run.sizes["client"], distributed_noise.who_sent(question.run, question.count.size).sum(1)
+    if not (enough_sent := arrived >= opening.fewest).any():
+        return "no sum was opened"
     size, of = (cohort, "rounds") if release.group_size is None else (release.group_size, "buffers")
-    fewest = distributed_noise.smallest_sum(size, opening.fewest, cohort, arrived).min()
-    if (honest := int(fewest) - question.colluding) < 2:
-        return f"{READ_ALONE}: {fewest} that arrive suffice for a sum, and {question.colluding} of them may collude"
+    fewest = int(distributed_noise.smallest_sum(size, opening.fewest, cohort, arrived[enough_sent]).min())
+    if (honest := fewest - question.colluding) < 2:
+        return f"{READ_ALONE}: at most one of the {fewest} clients in the smallest sum need be honest"
     note = f"sums over {of} of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
     note += f" {CONNECTED}" if few else ""
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
+
+
+def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
+    if release.masks is None:
+        return release.opening
+    threshold = release.masks.quorum.threshold
+    return Opening(threshold, threshold)
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
@@ -81,10 +84,11 @@ def _aggregated(release: SparseSum, question: Question) -> str:
     limit = sparse_secagg.aggregated_honest_clients_limit(
         sparse_secagg.Setting(size, float(release.alpha), min(lost, np.nextafter(0.5, 0)), adversarial)
     )
-    return (
+    note = (
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: half of the coordinates have "
         "fewer), which location sets let the server take apart, see leakage.separate"
     )
+    return note if threshold is None else f"{note}; an upload is open to {threshold} colluders among {HOLDERS}"
 
 
 def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
@@ -93,6 +97,9 @@ def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
     note = f"sums at a coordinate of at least {release.threshold} clients, who sent it is public; "
     if question.colluding >= release.quorum:
         note += f"values can be read alone: {release.quorum} colluders suffice, if they are members of the committee"
+        note += " and a value's pairs" if release.in_pairs else ""
+    elif release.threshold == 1:
+        note += "values that one client sent are read alone"
     elif hidden > 1:
         note += f"at least {hidden} of them do not collude"
     else:

@@ -60,7 +60,7 @@ class Sum(NamedTuple):
     noise: DistributedNoise | None = None
     masks: Protocol | None = None  # how uploads are masked; None: by a protocol of another kind
     group_size: int | None = None  # clients in a sum; None: all of a round
-    opening: Opening | None = None  # of masks of another kind; None: not known
+    opening: Opening | None = None  # of masks of another kind; None: not known, or as `masks` say
 
 
 class SparseSum(NamedTuple):
@@ -75,7 +75,8 @@ class ThresholdedSum(NamedTuple):
     """A secure sum of coordinates that each client chooses, opened where enough clients chose the same."""
 
     threshold: int  # clients that must have sent a coordinate
-    quorum: int  # members of the committee that open every value together
+    quorum: int  # members of the committee that open every value together, or take the committee's masks off it
+    in_pairs: bool = False  # pairs of clients mask values, too
 
 
 class ProposedCoordinates(NamedTuple):
@@ -87,6 +88,8 @@ class ProposedCoordinates(NamedTuple):
     masked: bool  # the sums are secure
     noise: DistributedNoise | NoisyUploads | None = None
     masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
+    group_size: int | None = None  # as in `Sum`
+    opening: Opening | None = None  # as in `Sum`
 
 
 class OverTheAir(NamedTuple):

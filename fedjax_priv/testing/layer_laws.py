@@ -146,7 +146,7 @@ def _check_accepted(sent: Sent) -> None:
 def check_disclosure(case: Case) -> None:
     """Law 10: what is disclosed depends on no private row of a lost client, and on nothing that it sent.
 
-    Who leaves after its upload arrived, and is not `online`, sends no more bits then than who is lost; and if all
+    Who leaves after its upload arrived, and is not `online`, sends as many bits then as who is lost; and if all
     leave, no sum is opened with what they kept private.
     """
     disclose = jax.jit(case.layer.disclose)
@@ -158,7 +158,7 @@ def check_disclosure(case: Case) -> None:
         for there in (alive, online):
             with law(10, f"what is disclosed must not depend on rows of lost clients, here {lost}"):
                 chex.assert_trees_all_equal(*_bare((disclose(*ruined, alive, there), disclose(*told, alive, there))))
-        with law(10, "who is not `online` must send no more bits than who is lost when sums are opened"):
+        with law(10, "who is not `online` must send as many bits as who is lost when sums are opened"):
             chex.assert_trees_all_equal(*(_sent_by(LEAVES, disclose(*told, who, online)[1]) for who in (alive, online)))
     _check_nobody_there(case, disclose)
 

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from fedjax_priv import aggregators
+from fedjax_priv.layers import pairwise_masks
 from fedjax_priv.leakage import colluders_of_round, secagg_protocol, separate
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import (
     common_secagg,
     compose,
+    fedrep,
     lightsecagg,
     one_shot_secagg,
     secagg,
@@ -30,14 +33,15 @@ DATA = targets(N, D)
 OPEN = "single uploads can be read"
 
 
-def note_of(system, counted, colluding=0):
+def note_of(system, counted, colluding=0, sent=None):
     counted, each = np.atleast_2d(counted), ("round", "client")
+    sent = counted if sent is None else sent
     variables = {
         "client_id": (each, np.broadcast_to(np.arange(N), counted.shape)), "counted": (each, counted),
-        "up_bytes": (("phase", *each), counted[None] * 64.0),
+        "up_bytes": (("phase", *each), sent[None] * 64.0),
     }  # fmt: skip
     run = xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
-    (entry,) = ledger(system, run, DATA, delta=1e-5, colluding=colluding)
+    *_, entry = ledger(system, run, DATA, delta=1e-5, colluding=colluding)
     assert entry.proved.epsilon is None
     return entry.note
 
@@ -79,6 +83,33 @@ def test_colluders_open_every_upload_or_leave_the_sum_over_the_others():
 def test_the_weakest_of_several_rounds_counts():
     lost = np.arange(N) >= np.array([[8], [6], [7]])
     assert f"{N} clients, 5 or more" in note_of(recovered(threshold=3)[0], ~lost, colluding=1)
+
+
+def test_a_round_counts_if_enough_uploads_came_for_a_sum_though_it_failed():
+    system, came = recovered(threshold=3)[0], np.arange(N) < np.array([[8], [2], [5]])
+    counted = came & (np.arange(3) == 0)[:, None]  # the last one failed while it was opened
+    assert f"{N} clients, 4 or more" in note_of(system, counted, 1, sent=came)
+    assert f"{N} clients, 7 or more" in note_of(system, counted[:2], 1, sent=came[:2])
+    assert note_of(system, counted[1:2], 1, sent=came[1:2]) == "no sum was opened"
+
+
+@pytest.mark.parametrize("buffer_size", [4, 8])
+def test_fedrep_says_so_of_its_buffers(buffer_size):
+    aggregate = aggregators.mean()._replace(most_byzantine=None)
+    system = fedrep(
+        towards_target(), num_clients=N, num_params=D, k=N, buffer_size=buffer_size, threshold=3, aggregate=aggregate
+    )
+    note = functools.partial(note_of, system, np.ones(N, bool))
+    assert f"sums over buffers of {buffer_size} clients, {buffer_size - 2} or more" in note(2)
+    assert note(3) == f"{OPEN}: one is open, at least in part, to 3 colluders among those who hold shares of its masks"
+
+
+def test_masks_that_a_system_is_given_say_it_unless_it_depends_on_who_neighbours_are():
+    given = lambda **masks: common_secagg(
+        towards_target(), num_clients=N, num_params=D, alpha=1.0, secure_sum=pairwise_masks(group_size=N, **masks)
+    )
+    assert note_of(given(threshold=3), np.ones(N, bool), 3).startswith(OPEN)
+    assert given(neighbours=4, threshold=3).release is None
 
 
 def test_among_neighbours_the_sum_is_all_that_is_read_only_if_honest_survivors_are_connected():
@@ -123,11 +154,13 @@ MASKS = {
 def test_other_masks_say_the_fewest_honest_clients_and_how_many_open_one(name):
     make, fewest, opens = MASKS[name]
     system = make(towards_target())
-    for lost in (0, 2, 7):
+    for lost in (0, 2, N - fewest):
         for colluding in range(N):
             note, honest = note_of(system, np.arange(N) >= lost, colluding), max(N - lost, fewest) - colluding
             hidden = colluding < opens and honest > 1
             assert note.startswith(f"sums over rounds of {N} clients, {honest} or more" if hidden else OPEN)
+            few = f"{OPEN}: at most one of the {honest + colluding} clients in the smallest sum need be honest"
+            assert (note == few) == (colluding < opens and honest <= 1)
             assert not hidden or (f"{opens} colluders" in note) == (opens < N)
 
 
@@ -139,12 +172,16 @@ def test_a_committee_that_colludes_opens_values_whatever_the_threshold(base):
     two, three = (note_of(system, np.ones(N, bool), colluding) for colluding in (2, 3))
     assert "at least 5 of them do not collude" in two
     assert "do not collude" not in three and "alone: 3 colluders suffice, if they are members" in three
+    assert three.endswith("pairs") == (base == "pairwise")
     all_but_one = thresholded_secagg(towards_target(), **SECURE, alpha=1.0, threshold=7, committee=8, quorum=8)
     assert "colluders that claim every coordinate" in note_of(all_but_one, np.ones(N, bool), 6)
+    single = thresholded_secagg(towards_target(), **SECURE, alpha=1.0, threshold=1, committee=4, quorum=3)
+    assert "values that one client sent are read alone" in note_of(single, np.ones(N, bool))
 
 
 def test_the_papers_measure_of_sparse_sums_is_for_colluders_that_open_nothing():
     system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=6)
     notes = [note_of(system, np.ones(N, bool), colluding) for colluding in (3, 4, 5, 6)]
-    assert notes[0].startswith("T = ") and notes[1] == notes[2] == "no T: Theorem 2 is for fewer than 4 colluders"
+    assert notes[0].startswith("T = ") and "open to 6 colluders" in notes[0]
+    assert notes[1] == notes[2] == "no T: Theorem 2 is for fewer than 4 colluders"
     assert notes[3].startswith(f"{OPEN}: one is open to 6 colluders")

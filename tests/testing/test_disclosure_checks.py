@@ -11,7 +11,7 @@ from fedjax_priv.layers import plain, stack, stateless
 from fedjax_priv.testing import Case, check_disclosure, check_layer
 
 READS = "what is disclosed must not depend on rows of lost clients, here "
-SENDS = "who is not `online` must send no more bits than who is lost when sums are opened"
+SENDS = "who is not `online` must send as many bits as who is lost when sums are opened"
 OPENS = "if nobody is `online`, no row with a count may be opened with what clients keep private"
 
 

@@ -11,7 +11,8 @@ from fedjax_priv.base import Aggregator, Key, Received
 def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
     """`rule` on rows `(value [g, K], position [g, K])` with the same positions in every row; zero elsewhere.
 
-    Positions >= d are ignored, and a rule that draws coordinates draws none of them. State of the rule per coordinate,
+    Positions >= d are ignored, and rules of this package that draw coordinates draw none of them; one `from_host` sees
+    zeros there. State of the rule per coordinate,
     arrays `[d]`, is restricted to the round's coordinates and is zero elsewhere after the round (centered clipping).
 
     Args:

@@ -23,7 +23,7 @@ def dot(a: Array, b: Array) -> Array:
 
 
 def _cut(rows: Array) -> tuple[int, int]:
-    """Width of a block and number of whole blocks, at least two; the columns that remain come after them.
+    """Width of a block and number of whole blocks, at least two of two columns or more; the rest comes after them.
 
     XLA may recompute a value that no loop produces for every use of it.
     """

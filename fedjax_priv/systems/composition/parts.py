@@ -234,7 +234,10 @@ def _released(
     local = releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol) if s.private == "local" else None
     if s.compress == "conspar":
         n = (short or compression(s, of)).kept
-        return releases.ProposedCoordinates(of.num_params, n, s.alpha, s.masked, noise or local, protocol)
+        opening = None if mask is None else releases.Opening.of(mask)
+        return releases.ProposedCoordinates(
+            of.num_params, n, s.alpha, s.masked, noise or local, protocol, s.buffer_size, opening
+        )
     if local is not None:
         return local
     if s.secure == "sparse_secagg":

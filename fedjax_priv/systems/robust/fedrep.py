@@ -133,6 +133,7 @@ def fedrep(
             not in_the_clear,
             noise.released,
             None if in_the_clear else secagg_protocol(group_size=buffer_size, **masks),
+            buffer_size,
         ),
         **run,
     )

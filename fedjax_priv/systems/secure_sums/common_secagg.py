@@ -13,7 +13,7 @@ from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, sca
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Sum
+from fedjax_priv.systems.releases import Opening, Sum
 
 
 @of_known_arguments
@@ -63,6 +63,8 @@ def common_secagg(
     masks, run = MASKS.split(how)
     own = secure_sum is None
     mask = pairwise_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks)
+    opening = Opening.of(mask)
+    stated = None if opening is None else Sum(opening=opening)
     return federated_round(
         cohort=everyone(),
         local=local,
@@ -75,7 +77,7 @@ def common_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(masks=secagg_protocol(group_size=size, **masks)) if own else None,
+        release=Sum(masks=secagg_protocol(group_size=size, **masks)) if own else stated,
         **run,
     )
 

@@ -107,7 +107,7 @@ def thresholded_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=ThresholdedSum(threshold, mask.opened_by),
+        release=ThresholdedSum(threshold, mask.opened_by, base == "pairwise"),
         **run,
     )
 
