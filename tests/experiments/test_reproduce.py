@@ -283,3 +283,12 @@ def test_a_real_script_is_made(monkeypatch, tmp_path, capsys):
     described = json.loads(pathlib.Path("results/wireless/fig6-quick/manifest.json").read_text())
     place = "results/wireless/fig6-quick"
     assert described["command"] == f"python -m experiments wireless fig6 --scale quick --out {place}"
+
+
+def test_experiments_have_what_the_user_set_and_large_pages_if_nothing(monkeypatch):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert reproduce.environment("cpu", "programs")["GLIBC_TUNABLES"] == "glibc.malloc.hugetlb=1"
+    monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "elsewhere")
+    found = reproduce.environment("cpu", "programs")
+    assert found["GLIBC_TUNABLES"] == "glibc.malloc.arena_max=1" and found["JAX_COMPILATION_CACHE_DIR"] == "elsewhere"

@@ -64,6 +64,10 @@ def all_alive(alive, online):
     return alive
 
 
+def all_if_one_left(alive, online):
+    return alive | (alive != online).any()
+
+
 def none(asked):
     return sent_by(asked & False)
 
@@ -99,6 +103,7 @@ def test_layers_that_keep_the_law():
         (telling(lambda private, asked: private, yes), READS),
         (telling(lambda private, asked: abs(private), large), READS),
         (telling(lambda private, asked: private, secret), READS),
+        (telling(own, asked=all_if_one_left, bits=none), READS),
         (telling(own, asked=all_alive), SENDS),
         (telling(own, asked=all_alive, bits=none), OPENS),
     ],
