@@ -25,13 +25,14 @@ def from_torch(make: Callable[[], Any]) -> Model:
 
     Args:
       make: returns a new module, initialized from PyTorch's default generator, which `init` seeds by its key. The
-        module is called on `[b, ...]` and returns logits `[b, classes]`. In training, a module with an `nn.Dropout`
-        draws for each example by that example's key; the function `dropout` is not seen, and never draws.
+        module is called on `[b, ...]` and returns logits `[b, classes]`. In training, a module with dropout, an
+        `nn.Dropout` or the `dropout` of an `nn.LSTM` or `nn.MultiheadAttention`, draws for each example by that
+        example's key; the function `dropout` is not seen, and never draws.
 
     Raises:
       ImportError: torch is not installed.
       ValueError: `make` does not return a module, or one with buffers: running statistics would be client state that
-        is neither averaged nor private. Or its parameters are not all float32, or there are none.
+        is neither averaged nor private. Or its parameters are not all float32, or some are frozen, or there are none.
       RuntimeError: after the round, if the module raises, as of a rule of `aggregators.from_host`.
 
     Examples:
@@ -39,7 +40,7 @@ def from_torch(make: Callable[[], Any]) -> Model:
       >>> model = from_torch(lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)))  # doctest: +SKIP
     """
     host = _Host(make, _made(make, 0))
-    draws = any(isinstance(part, host.torch.nn.modules.dropout._DropoutNd) for part in host.module.modules())
+    draws = any(_drops(part, host.torch) for part in host.module.modules())
     shapes = {name: _struct(value.shape) for name, value in host.module.named_parameters()}
 
     def init(key: Key) -> PyTree:
@@ -149,10 +150,19 @@ def _made(make: Callable[[], Any], seed: int) -> Any:
             f"make must return a module without buffers, got {', '.join(buffers)}: running statistics are refused, "
             "normalise by nn.GroupNorm or nn.LayerNorm"
         )
+    if frozen := [name for name, value in module.named_parameters() if not value.requires_grad]:
+        raise ValueError(
+            f"make must return a module all of whose parameters are trained, got frozen {', '.join(frozen)}"
+        )
     kinds = {str(value.dtype) for value in module.parameters()}
     if kinds != {"torch.float32"}:
         raise ValueError(f"make must return a module whose parameters are float32, got {sorted(kinds) or 'none'}")
     return module
+
+
+def _drops(part: Any, torch: Any) -> bool:
+    rate = getattr(part, "dropout", 0.0)  # of recurrent networks and attention, which hold no nn.Dropout
+    return isinstance(part, torch.nn.modules.dropout._DropoutNd) or (isinstance(rate, float) and rate > 0)
 
 
 def _seed(words: np.ndarray) -> int:

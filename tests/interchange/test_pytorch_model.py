@@ -108,6 +108,28 @@ def test_dropout_draws_in_training_alone_by_key_and_the_same_backward(torch):
     )  # as of any linear function, if the draws are the same
 
 
+def test_the_dropout_of_recurrent_networks_draws_too(torch):
+    class Recurrent(torch.nn.Module):
+        def __init__(self, dropout):
+            super().__init__()
+            self.cells = torch.nn.LSTM(3, 16, num_layers=2, dropout=dropout, batch_first=True)
+
+        def forward(self, x):
+            return self.cells(x)[0][:, -1]
+
+    model, sure = (interchange.from_torch(lambda rate=rate: Recurrent(rate)) for rate in (0.5, 0.0))
+    params, x, keys = model.init(KEY), jnp.ones((4, 5, 3)), jax.random.split(KEY, 4)
+    drawn = model.train(params, x, keys)
+    assert np.unique(np.asarray(drawn), axis=0).shape[0] == 4
+    np.testing.assert_array_equal(model.train(params, x, keys[::-1]), drawn[::-1])
+    assert np.ptp(model.apply(params, x), 0).max() < 1e-6 and sure.train is None
+
+
+def frozen(module):
+    module.weight.requires_grad_(False)
+    return module
+
+
 def test_a_module_that_raises_fails_the_round_and_is_named(torch):
     class Fails(torch.nn.Linear):
         def forward(self, x):
@@ -131,6 +153,7 @@ def test_a_module_that_raises_fails_the_round_and_is_named(torch):
         (lambda torch: 3, r"^make must return a torch.nn.Module, got int$"),
         (lambda torch: torch.nn.Linear(2, 2).double(), r"^make must .* float32, got \['torch.float64'\]$"),
         (lambda torch: torch.nn.Flatten(), r"^make must .* float32, got none$"),
+        (lambda torch: frozen(torch.nn.Linear(2, 2)), "^make must .* are trained, got frozen weight$"),
     ],
 )
 def test_modules_that_are_no_models_are_refused(torch, make, message):
