@@ -231,10 +231,10 @@ def _released(
     s: Stack, of: Numbers, mask: Layer | None, noise: releases.DistributedNoise | None, short: Compression | None
 ) -> Release | None:
     protocol = _protocol(s, of)
+    opening = releases.Opening.of(mask) if mask is not None and protocol is None else None
     local = releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol) if s.private == "local" else None
     if s.compress == "conspar":
         n = (short or compression(s, of)).kept
-        opening = None if mask is None else releases.Opening.of(mask)
         return releases.ProposedCoordinates(
             of.num_params, n, s.alpha, s.masked, noise or local, protocol, s.buffer_size, opening
         )
@@ -249,4 +249,4 @@ def _released(
     if s.secure == "thresholded":
         assert mask.opened_by is not None
         return releases.ThresholdedSum(of.opens_at, mask.opened_by)
-    return releases.Sum(noise, protocol, s.buffer_size, releases.Opening.of(mask))
+    return releases.Sum(noise, protocol, s.buffer_size, opening)
