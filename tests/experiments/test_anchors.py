@@ -283,10 +283,8 @@ def test_one_mu_counts_for_all_seeds():
     both = xr.concat([prox.isel(mu=0, drop=True), prox], "system")
     accuracy = both.expand_dims(split=["IID"]).assign_coords(system=list(config.methods))
     made = niid_bench.judge(config, xr.Dataset({"accuracy": accuracy}))
-    assert [claim.found.split()[0] for claim in made.claims] == [
-        "92.00",
-        "92.50",
-    ] and niid_bench.FEDPROX in made.caveats
+    assert [claim.found.split()[0] for claim in made.claims] == ["92.00", "92.50"]
+    assert niid_bench.FEDPROX in made.caveats
     assert made.data.accuracy.sizes["mu"] == 4
 
 

@@ -12,8 +12,8 @@ def on_coordinates(rule: Aggregator, num_params: int) -> Aggregator:
     """`rule` on rows `(value [g, K], position [g, K])` with the same positions in every row; zero elsewhere.
 
     Positions >= d are ignored, and rules of this package that draw coordinates draw none of them; one `from_host` sees
-    zeros there. State of the rule per coordinate,
-    arrays `[d]`, is restricted to the round's coordinates and is zero elsewhere after the round (centered clipping).
+    zeros there. State of the rule per coordinate, arrays `[d]`, is restricted to the round's coordinates and is zero
+    elsewhere after the round (centered clipping).
 
     Args:
       rule: on rows `[g, K]`.

@@ -56,8 +56,7 @@ def fedrep(
     """`w <- w - Agg(buffer means of (g_k)_I)`, g_k = u_k + y_k, I the union of proposals (Algorithms 1 and 2).
 
     Buffers are drawn anew each round. The server sees every proposal with its sender and the mean of each buffer,
-    never one client's values. A client whose upload is rejected keeps all of g_k, and
-    the momentum that it had before.
+    never one client's values. A client whose upload is rejected keeps all of g_k, and the momentum that it had before.
 
     Args:
       local: training of a client; momentum is the client's own (`carry_momentum=True`).
