@@ -27,20 +27,15 @@ from fedjax_priv.runs.sweep import sweep
 
 
 def run(config: Config) -> Outcome:
-    """Seed by seed, so that runs of one seed are kept when another is added."""
-    whole = load(Task(config.dataset))  # pyright: ignore[reportArgumentType]
+    """What is printed first, for all seeds; then what each rule reaches when nobody attacks."""
+    whole, seeds = load(Task(config.dataset)), range(config.repeats)  # pyright: ignore[reportArgumentType]
     train, test = federated(config, whole.x_train, whole.y_train), counted(whole)
-    found = [of_seed(config, train, test, seed) for seed in range(config.repeats)]
-    return judge(config, xr.concat(found, "seed"))
-
-
-def of_seed(config: Config, train: ClientData, test: tuple, seed: int) -> xr.Dataset:
-    """Every rule with and without buckets under the attack, and without buckets when nobody attacks."""
     chosen = rules(config)
-    attacked = accuracies(config, train, test, chosen, seed, attack=True)
     unbucketed = {at: each for at, each in chosen.items() if at[1] == 1}
-    alone = accuracies(config, train, test, unbucketed, seed, attack=False)
-    return xr.Dataset({"accuracy": attacked, "alone": alone.sel(size=1, drop=True)})
+    attacked = [accuracies(config, train, test, chosen, seed, attack=True) for seed in seeds]
+    alone = [accuracies(config, train, test, unbucketed, seed, attack=False) for seed in seeds]
+    found = {"accuracy": xr.concat(attacked, "seed"), "alone": xr.concat(alone, "seed").sel(size=1, drop=True)}
+    return judge(config, xr.Dataset(found))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
@@ -143,7 +138,7 @@ def accuracies(
         system, {"rule": places, "seed": [seed]}, jax.random.key(config.seed), model.init, train,
         rounds=config.rounds, every=config.every, evaluate=metrics.accuracy(model, *test),
         at_once=jax.device_count(),  # one on each: side by side on a device, all rules would be computed for each run
-        keep=next_run(), progress=False,
+        keep=next_run(f"{'attacked' if attack else 'alone'}-{seed}"), progress=False,
     )  # fmt: skip
     index = {"name": ("rule", [name for name, _ in chosen]), "size": ("rule", [size for _, size in chosen])}
     found = 100 * runs.accuracy.isel(evaluation=slice(1, None)).reset_coords(drop=True)
