@@ -26,16 +26,19 @@ from fedjax_priv.layers import plain, stack, stateless
 from fedjax_priv.runs.sweep import sweep
 
 
+Rules = dict[tuple[str, int], Aggregator]
+"""By name and size of a bucket."""
+
+
 def run(config: Config) -> Outcome:
-    """What is printed first, for all seeds; then what each rule reaches when nobody attacks."""
-    whole, seeds = load(Task(config.dataset)), range(config.repeats)  # pyright: ignore[reportArgumentType]
-    train, test = federated(config, whole.x_train, whole.y_train), counted(whole)
-    chosen = rules(config)
-    unbucketed = {at: each for at, each in chosen.items() if at[1] == 1}
-    attacked = [accuracies(config, train, test, chosen, seed, attack=True) for seed in seeds]
-    alone = [accuracies(config, train, test, unbucketed, seed, attack=False) for seed in seeds]
-    found = {"accuracy": xr.concat(attacked, "seed"), "alone": xr.concat(alone, "seed").sel(size=1, drop=True)}
-    return judge(config, xr.Dataset(found))
+    """The rules under the attack first, for all seeds; then the controls."""
+    whole = load(Task(config.dataset))  # pyright: ignore[reportArgumentType]
+    train, test, chosen = federated(config, whole.x_train, whole.y_train), counted(whole), rules(config)
+    of = lambda what: xr.concat(
+        [accuracies(config, train, test, chosen, what, seed) for seed in range(config.repeats)], "seed"
+    )
+    accuracy = xr.concat([of("attacked"), of("mean")], "name")
+    return judge(config, xr.Dataset({"accuracy": accuracy, "alone": of("alone").sel(size=1, drop=True)}))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
@@ -45,8 +48,8 @@ def judge(config: Config, result: xr.Dataset) -> Outcome:
     return Outcome(draw(result, last), result, claims(last, elsewhere), caveats(config, last))
 
 
-def rules(config: Config) -> dict[tuple[str, int], Aggregator]:
-    """By name and size of a bucket, as in the authors' code; none is refused, since the mean is the control."""
+def rules(config: Config) -> Rules:
+    """As in the authors' code; none is refused, since the mean is the control."""
     f = config.num_byzantine
     alone = {
         MEAN: aggregators.mean(), "Krum": krum_of_fourth_powers(f), "CM": aggregators.coordinate_median(),
@@ -82,8 +85,9 @@ def mimic_after_a_step() -> Layer:
 
     def encode(key: Key, target: jax.Array, public: tuple, x: jax.Array, cohort: Cohort) -> tuple:
         byzantine = cohort.selected & cohort.byzantine
-        target = jnp.where(target < 0, main_worker(x, cohort.selected & ~byzantine), target)
-        return jnp.where(byzantine[:, None], x[target], x), target, Sent()
+        honest = cohort.selected & ~byzantine
+        worker = jax.lax.cond(target[0] < 0, lambda: main_worker(x, honest), lambda: target[0])
+        return jnp.where(byzantine[:, None], x[worker], x), jnp.full_like(target, worker), Sent()
 
     return stateless(whole=True)._replace(
         init=lambda key, n: jnp.full(n, -1), advertise=lambda key, state, cohort: (state, (), {}), encode=encode
@@ -112,19 +116,22 @@ def counted(whole: data.Dataset) -> tuple[np.ndarray, np.ndarray]:
     return whole.x_test[order], whole.y_test[order]
 
 
-def accuracies(
-    config: Config,
-    train: ClientData,
-    test: tuple,
-    chosen: dict[tuple[str, int], Aggregator],
-    seed: int,
-    *,
-    attack: bool,
-) -> xr.DataArray:
+def parts(chosen: Rules) -> dict[str, Rules]:
+    """What runs together, by name: the rules and the mean under the attack, and all without buckets nor attack."""
+    return {
+        "attacked": {at: each for at, each in chosen.items() if at[0] != MEAN},
+        "mean": {at: each for at, each in chosen.items() if at[0] == MEAN},
+        "alone": {at: each for at, each in chosen.items() if at[1] == 1},
+    }
+
+
+def accuracies(config: Config, train: ClientData, test: tuple, rules: Rules, what: str, seed: int) -> xr.DataArray:
     """Percent by `name`, `size`, `seed` and `evaluation`, the one before training left out; one program."""
-    model, several = networks.bucketing(config.dataset), list(chosen.values())
+    model, chosen = networks.bucketing(config.dataset), parts(rules)[what]
+    several = list(chosen.values())
     local = local_sgd(networks.bucketing_loss(), learning_rate=1.0, batch_size=config.batch_size, num_steps=1)
-    n, layers = config.num_honest + config.num_byzantine, {"attack": mimic_after_a_step()} if attack else {}
+    n = config.num_honest + config.num_byzantine
+    layers = {} if what == "alone" else {"attack": mimic_after_a_step()}
 
     def system(rule: float) -> Algorithm:
         return federated_round(
@@ -138,7 +145,7 @@ def accuracies(
         system, {"rule": places, "seed": [seed]}, jax.random.key(config.seed), model.init, train,
         rounds=config.rounds, every=config.every, evaluate=metrics.accuracy(model, *test),
         at_once=jax.device_count(),  # one on each: side by side on a device, all rules would be computed for each run
-        keep=next_run(f"{'attacked' if attack else 'alone'}-{seed}"), progress=False,
+        keep=next_run(f"{what}-{seed}"), progress=False,
     )  # fmt: skip
     index = {"name": ("rule", [name for name, _ in chosen]), "size": ("rule", [size for _, size in chosen])}
     found = 100 * runs.accuracy.isel(evaluation=slice(1, None)).reset_coords(drop=True)

@@ -174,24 +174,54 @@ def _spread_columns(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads)
     return gradient
 
 
-def _kernel_gradient(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
-    """`(x, cotangent) -> [kh, kw, c, o]`: one matmul per row of the kernel, over input shifted along the width.
+_COPIES = 2**21
+"""Bytes of shifted copies that a core still has in its cache while they are multiplied."""
 
-    Samples are the last axis, so that shifted copies move long runs and no matmul has to transpose them.
+
+def _kernel_gradient(shape: tuple[int, ...], strides: Sequence[int], pads: _Pads) -> Callable[[Array, Array], Array]:
+    """`(x, cotangent) -> [kh, kw, c, o]`; samples whose shifted copies leave the cache are taken some at a time.
+
+    Measured on a CPU core, 3x3 kernels and 32 samples: 32 to 64 channels on 26x26 25 ms all at once and 9.8 so, 64 to
+    64 channels on 32x32 120 and 36.
     """
-    (taps_h, taps_w, channels, features), (stride_h, stride_w) = shape, strides
+    few = functools.partial(_gradient_of_few, shape, strides)
 
     @sequential_vmap
     def gradient(x: Array, cotangent: Array) -> Array:
         if is_narrow(shape):
             of_kernel = functools.partial(tiled, x, strides=strides, pads=pads)
             return jax.linear_transpose(of_kernel, jax.ShapeDtypeStruct(shape, x.dtype))(cotangent)[0]
-        _, height, width, _ = cotangent.shape
-        span_h, span_w = (height - 1) * stride_h + 1, (width - 1) * stride_w + 1
-        padded = jnp.pad(x, ((0, 0), *pads, (0, 0))).transpose(3, 1, 2, 0)
-        shifted = jnp.stack([padded[:, :, j : j + span_w : stride_w] for j in range(taps_w)])
-        columns = cotangent.transpose(1, 2, 0, 3).reshape(-1, features)
-        rows = [shifted[:, :, i : i + span_h : stride_h].reshape(taps_w * channels, -1) for i in range(taps_h)]
-        return jnp.stack([row @ columns for row in rows]).reshape(shape)
+        padded, n = jnp.pad(x, ((0, 0), *pads, (0, 0))), len(x)
+        size = _samples_at_once(n, shape[1] * padded[0].nbytes // strides[1])
+        if size == n:
+            return few(padded, cotangent)
+
+        def add(total: Array, i: Array) -> tuple[Array, None]:
+            part = [jax.lax.dynamic_slice_in_dim(a, i * size, size) for a in (padded, cotangent)]
+            return total + few(*part), None
+
+        return jax.lax.scan(add, jnp.zeros(shape, x.dtype), jnp.arange(n // size))[0]
 
     return gradient
+
+
+def _samples_at_once(samples: int, copies: int) -> int:
+    """All samples if their shifted copies, of `copies` bytes each, stay in the cache, else a part that leaves room."""
+    if samples * copies <= _COPIES:
+        return samples
+    return max(size for size in range(1, samples) if not samples % size and (size == 1 or size * copies <= _COPIES / 2))
+
+
+def _gradient_of_few(shape: tuple[int, ...], strides: Sequence[int], x: Array, cotangent: Array) -> Array:
+    """One matmul per row of the kernel, over padded input shifted along the width.
+
+    Samples are the last axis, so that shifted copies move long runs and no matmul has to transpose them.
+    """
+    (taps_h, taps_w, channels, features), (stride_h, stride_w) = shape, strides
+    _, height, width, _ = cotangent.shape
+    span_h, span_w = (height - 1) * stride_h + 1, (width - 1) * stride_w + 1
+    turned = x.transpose(3, 1, 2, 0)
+    shifted = jnp.stack([turned[:, :, j : j + span_w : stride_w] for j in range(taps_w)])
+    columns = cotangent.transpose(1, 2, 0, 3).reshape(-1, features)
+    rows = [shifted[:, :, i : i + span_h : stride_h].reshape(taps_w * channels, -1) for i in range(taps_h)]
+    return jnp.stack([row @ columns for row in rows]).reshape(shape)
