@@ -40,6 +40,11 @@ class Compared(NamedTuple):
     why: Open  # where there is no verdict
     missing: str  # how many seeds of ours would decide, if none is reached
 
+    @property
+    def inside(self) -> bool:
+        """Whether the interval of the difference holds 0; of one seed and of NaN nothing is known: false."""
+        return abs(self.apart) <= self.half < math.inf
+
 
 def compare(values: ArrayLike, printed: Printed, margin: float, *, better: int = 0) -> Compared:
     """The rule: "reproduced" if the means are at most `margin` apart and the interval is as narrow as that.

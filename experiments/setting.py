@@ -4,7 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 PRECISION = frozenset(
-    {"block", "timed_rounds", "seed", "repeats", "evaluations", "every", "at_once", "points", "rates", "widenings"}
+    {
+        "block",
+        "timed_rounds",
+        "seed",
+        "repeats",
+        "controls",
+        "evaluations",
+        "every",
+        "at_once",
+        "points",
+        "rates",
+        "widenings",
+    }
 )
 """Fields that change how sure a result is and how finely it is drawn, not what is run."""
 

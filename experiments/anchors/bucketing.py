@@ -10,7 +10,7 @@ import optax
 import xarray as xr
 
 from experiments.anchors import networks
-from experiments.anchors.bucketing_claims import Config, caveats, claims, draw
+from experiments.anchors.bucketing_claims import Config, caveats, claims, draw, last_of
 from experiments.anchors.bucketing_printed import BUCKETS, MEAN
 from experiments.harness import Outcome
 from experiments.problem import Task, load
@@ -25,7 +25,6 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, stateless
 from fedjax_priv.runs.sweep import sweep
 
-
 Rules = dict[tuple[str, int], Aggregator]
 """By name and size of a bucket."""
 
@@ -34,18 +33,18 @@ def run(config: Config) -> Outcome:
     """The rules under the attack first, for all seeds; then the controls."""
     whole = load(Task(config.dataset))  # pyright: ignore[reportArgumentType]
     train, test, chosen = federated(config, whole.x_train, whole.y_train), counted(whole), rules(config)
-    of = lambda what: xr.concat(
-        [accuracies(config, train, test, chosen, what, seed) for seed in range(config.repeats)], "seed"
+    of = lambda what, seeds: xr.concat(
+        [accuracies(config, train, test, chosen, what, seed) for seed in range(seeds)], "seed"
     )
-    accuracy = xr.concat([of("attacked"), of("mean")], "name")
-    return judge(config, xr.Dataset({"accuracy": accuracy, "alone": of("alone").sel(size=1, drop=True)}))
+    accuracy = [of("attacked", config.repeats), of("mean", config.controls)]
+    alone = of("alone", config.controls).sel(size=1, drop=True)
+    return judge(config, xr.Dataset({"accuracy": xr.concat(accuracy, "name", join="outer"), "alone": alone}))
 
 
 def judge(config: Config, result: xr.Dataset) -> Outcome:
     """The outcome from the data of the runs."""
-    last = result.isel(evaluation=slice(-5, None)).mean("evaluation")
-    elsewhere = config.dataset != "mnist"
-    return Outcome(draw(result, last), result, claims(last, elsewhere), caveats(config, last))
+    last = last_of(config, result)
+    return Outcome(draw(last), result, claims(last, config.dataset != "mnist"), caveats(config, last))
 
 
 def rules(config: Config) -> Rules:
@@ -137,7 +136,7 @@ def accuracies(config: Config, train: ClientData, test: tuple, rules: Rules, wha
         return federated_round(
             cohort=everyone(n, num_byzantine=config.num_byzantine), local=local,
             layers=stack(**layers, send=plain(n, exact=False)), channel=erasure(0.0),
-            aggregate=aggregators.one_of(rule, several), server=optax.sgd(config.learning_rate), num_clients=n,
+            aggregate=aggregators.one_of(rule, several), server=optax.sgd(config.learning_rate), num_clients=n, block=1,
         )  # fmt: skip
 
     places = {f"{name} {size}": float(i) for i, (name, size) in enumerate(chosen)}

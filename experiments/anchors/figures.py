@@ -102,9 +102,9 @@ FIGURES = {
         {
             "quick": _MIMIC._replace(
                 dataset="digits", rules=("Avg", "CM"), num_honest=10, num_byzantine=3, rounds=24, every=4,
-                batch_size=8, learning_rate=0.2, repeats=2,
+                batch_size=8, learning_rate=0.2, repeats=2, controls=2,
             ),
-            "cpu": _MIMIC._replace(repeats=1),
+            "cpu": _MIMIC._replace(controls=1),
             "paper": _MIMIC,
         },
         bucketing.run, bucketing.judge,

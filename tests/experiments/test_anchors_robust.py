@@ -124,10 +124,30 @@ def of_table(shift=0.0, alone=99.0, seeds=3, spread=0.1, alone_spread=0.1):
     free = np.full((5, seeds, 20), float(alone)) + alone_spread * np.linspace(-1, 1, seeds)[:, None]
     result = xr.Dataset(
         {"accuracy": (("name", "size", "seed", "evaluation"), values), "alone": (("name", "seed", "evaluation"), free)},
-        {"name": names, "size": [1, 2]},
+        {"name": names, "size": [1, 2], "seed": range(seeds)},
     )
     made = bucketing.judge(Config(), result)
     return {claim.id: claim._replace(differs="").said for claim in made.claims}, made
+
+
+def test_controls_of_one_seed_decide_nothing_and_leave_values_decided():
+    _, made = of_table()
+    few = made.data.seed < 1
+    few = made.data.assign(
+        alone=made.data.alone.where(few), accuracy=made.data.accuracy.where(few | (made.data.name != "Avg"))
+    )
+    said = {claim.id: claim._replace(differs="").said for claim in bucketing.judge(Config(controls=1), few).claims}
+    assert said["joint"] == "holds" and said["CClip s = 1"] == said["RFA s = 2"] == "reproduced"
+    assert {said[name] for name in ("Avg s = 1", "mean-loses", "order RFA, CM", "buckets Krum")} == {"not decided"}
+    said = {claim.id: claim.said for claim in bucketing.judge(Config(), few).claims}
+    assert said["Avg s = 1"] == "not decided" and said["joint"] == "holds"
+
+
+def test_intervals_hold_most_printed_values_or_not():
+    """Theirs spread little for RFA and CClip with buckets, and CClip without."""
+    assert of_table(shift=0.6)[0]["joint"] == "holds"  # all but CClip without buckets
+    assert of_table(shift=2.0)[0]["joint"] == "does not hold"
+    assert of_table(seeds=1)[0]["joint"] == "not decided"
 
 
 def test_verdicts_on_the_printed_table():
@@ -154,11 +174,13 @@ def test_verdicts_that_say_no():
 def test_a_tie_is_no_order():
     """In points: an interval of +- .25 that holds 0 says that neither is above."""
     _, made = of_table()
-    last = xr.Dataset({"accuracy": made.data.accuracy * 0 + 50.0, "alone": made.data.alone}).isel(evaluation=-1)
-    noise = xr.DataArray([-0.1, 0.0, 0.1], dims="seed") * last["size"] * xr.where(last.name == "RFA", 2, 1)
+    last = bucketing_claims.last_of(Config(), made.data.assign(accuracy=made.data.accuracy * 0 + 50.0))
+    noise = (
+        xr.DataArray([-0.1, 0.0, 0.1], dims="seed") * last.rules["size"] * xr.where(last.rules["name"] == "RFA", 2, 1)
+    )
     said = lambda last: [bucketing_claims.helps(last, "Krum").said, bucketing_claims.above(last, "RFA", "Krum").said]
-    assert said(last.assign(accuracy=last.accuracy + noise)) == ["does not hold"] * 2
-    assert said(last.assign(accuracy=last.accuracy + 3 * noise)) == ["not decided"] * 2  # +- .75
+    assert said(last._replace(rules=last.rules + noise)) == ["does not hold"] * 2
+    assert said(last._replace(rules=last.rules + 3 * noise)) == ["not decided"] * 2  # +- .75
 
 
 def test_a_control_that_seeds_do_not_decide_decides_nothing():
@@ -239,7 +261,7 @@ def test_more_labels_apart_must_leave_less():
 def test_the_cpu_scales_differ_only_in_how_much_is_run():
     for name in ("bucketing", "heat_map"):
         of = FIGURES[name]
-        assert of.differs(of.scales["cpu"], of.scales["paper"]) == "" and of.scales["cpu"].repeats == 1
+        assert of.differs(of.scales["cpu"], of.scales["paper"]) == ""
         assert "dataset digits (paper: mnist)" in of.differs(of.scales["quick"], of.scales["paper"])
 
 

@@ -114,6 +114,35 @@ def test_sides_that_differ(strides, features):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4 * max(1.0, float(jnp.abs(b).max())))
 
 
+def kernel_gradient(convolve):
+    return jax.jit(lambda x, kernel, cotangent: jax.vjp(lambda k: convolve(x, k), kernel)[1](cotangent)[0])
+
+
+@pytest.mark.parametrize(
+    ("samples", "side", "strides"), [(8, 30, (1, 1)), (7, 30, (2, 1)), (6, 40, (1, 3)), (1, 96, (1, 1))]
+)
+def test_kernel_gradients_of_more_than_a_cache_holds(samples, side, strides):
+    """Two samples at a time, then one; and a sample that alone is too large."""
+    rng, pads = np.random.default_rng(0), ((1, 0), (2, 1))
+    x = jnp.asarray(rng.normal(size=(samples, side, side, 32)), jnp.float32)
+    plain = lambda x, k: jax.lax.conv_general_dilated(x, k, strides, pads, dimension_numbers=LAYOUT)
+    kernel = jnp.zeros((3, 3, 32, WIDE))
+    cotangent = jnp.asarray(rng.normal(size=jax.eval_shape(plain, x, kernel).shape), jnp.float32)
+    want, got = (kernel_gradient(f)(x, kernel, cotangent) for f in (plain, lambda x, k: conv(x, k, strides, pads)))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * float(jnp.abs(want).max()))
+
+
+def test_memory_of_a_kernel_gradient_does_not_grow_by_copies_of_all_samples():
+    """Each further sample costs its padded input and less than one of the three copies."""
+
+    def temporary(samples):
+        x, cotangent = jnp.zeros((samples, 30, 30, 32)), jnp.zeros((samples, 30, 30, WIDE))
+        gradient = kernel_gradient(lambda x, k: conv(x, k, (1, 1), "SAME"))
+        return gradient.lower(x, jnp.zeros((3, 3, 32, WIDE)), cotangent).compile().memory_analysis().temp_size_in_bytes
+
+    assert (temporary(64) - temporary(16)) / 48 < 2 * 4 * 32 * 32 * 32
+
+
 def test_few_channels_to_few_are_no_convolution_on_a_cpu():
     """The controls have a feature or a channel too many."""
     for channels, features, narrow in ((1, 31, True), (1, 32, False), (5, 20, True), (6, 20, False)):
