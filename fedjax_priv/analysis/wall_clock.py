@@ -27,9 +27,6 @@ from fedjax_priv.runs.records.measured_names import variables_of
 Message = tuple[str, str]
 """Phase of the round, and "up" or "down"."""
 
-ENROLMENT = ("advertise", "share")
-"""Phases of key agreement and secret sharing."""
-
 
 class Traffic(NamedTuple):
     """Bytes on a user's link, means over the cohort."""
@@ -45,7 +42,6 @@ def round_seconds(
     bandwidth: ArrayLike | None = None,
     latency: ArrayLike = 0.0,
     messages: Sequence[Message] | None = None,
-    enrolment_rounds: int = 1,
     air: OnAir | None = None,
     downlink: Broadcast | None = None,
 ) -> float:
@@ -58,8 +54,6 @@ def round_seconds(
       latency: seconds that a message takes in addition to those of its bits; likewise.
       messages: those over such a link that take time, as `("upload", "up")` of uploads that do not go over the air; all
         of them if not given.
-      enrolment_rounds: rounds that share the time of one `ENROLMENT`. The systems here make new keys every round, and
-        must: this is what keys that last would save.
       air: the channel of uploads over the air, counted once per round; needed where there are any.
       downlink: how the server broadcasts the model; over the users' links, as a message to each, if not given.
 
@@ -84,7 +78,7 @@ def round_seconds(
         waves = air.seconds(uses, *pilots_of(measured, uses), block_of(measured, d, uses))
     if downlink is not None:
         waves += downlink.seconds(bits[MODEL], amplitudes_of(measured))
-    return float(_seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds) + waves)
+    return float(_seconds(users, _chosen(bits, messages, air, downlink)) + waves)
 
 
 def run_seconds(
@@ -94,7 +88,6 @@ def run_seconds(
     bandwidth: ArrayLike | None = None,
     latency: ArrayLike = 0.0,
     messages: Sequence[Message] | None = None,
-    enrolment_rounds: int = 1,
     air: OnAir | None = None,
     downlink: Broadcast | None = None,
 ) -> xr.DataArray:
@@ -113,7 +106,7 @@ def run_seconds(
     }
     client, counted = last(result.client_id).fillna(0).values.astype(int), last(result.counted).values == 1
     users = _Users(client, _awaited(bits, counted), compute_seconds, bandwidth, latency)
-    seconds = _seconds(users, _chosen(bits, messages, air, downlink), enrolment_rounds)
+    seconds = _seconds(users, _chosen(bits, messages, air, downlink))
     uses = _on_air(variables_of(result), int(result.attrs["num_params"]), air)
     if uses is not None and air is not None:
         seconds = seconds + air.seconds(*taken(result, uses))
@@ -124,34 +117,24 @@ def run_seconds(
     return found.assign_attrs(long_name="modelled time of the round", units="s")
 
 
-def round_bytes(info: RoundInfo, *, enrolment_rounds: int = 1) -> dict[str, Traffic]:
+def round_bytes(info: RoundInfo) -> dict[str, Traffic]:
     """Bytes of a round by phase: means over all places of the cohort.
 
     A user that was lost counts with what it sent, and a place that nobody took, as under Poisson sampling, as 0 bytes.
-
-    Args:
-      info: of the round.
-      enrolment_rounds: as of `round_seconds`.
     """
     return {
-        phase: Traffic(*(np.mean(np.asarray(bits, np.float64)).item() / 8 / share for bits in link))
+        phase: Traffic(*(np.mean(np.asarray(bits, np.float64)).item() / 8 for bits in link))
         for phase, link in info.bits.items()
-        for share in [_shared(phase, enrolment_rounds)]
     }
 
 
-def run_bytes(result: xr.Dataset, *, enrolment_rounds: int = 1) -> xr.DataArray:
+def run_bytes(result: xr.Dataset) -> xr.DataArray:
     """Bytes by phase of the rounds of `simulate` or `sweep`, `[..., phase, way]`: means over rounds and places.
 
     Places of a cohort that nobody took count as in `round_bytes`.
-
-    Args:
-      result: of the run.
-      enrolment_rounds: as of `round_seconds`.
     """
     ways = xr.concat([result.up_bytes, result.down_bytes], xr.Variable("way", ["up", "down"]))
-    share = xr.DataArray([_shared(str(phase), enrolment_rounds) for phase in result.phase.values], dims="phase")
-    mean = (ways.mean(("round", "client")) / share).transpose(..., "phase", "way")
+    mean = ways.mean(("round", "client")).transpose(..., "phase", "way")
     return mean.rename("bytes").assign_attrs(long_name="mean bytes on a user's link in a round", units="B")
 
 
@@ -175,7 +158,7 @@ def _awaited(bits: Mapping[Message, np.ndarray], counted: np.ndarray) -> np.ndar
     return reached & (counted | ~counted.any(-1, keepdims=True))
 
 
-def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds: int) -> np.ndarray:
+def _seconds(users: _Users, bits: Mapping[Message, np.ndarray]) -> np.ndarray:
     """`[...]`, from bits `[..., n]`."""
     of_links = 1.0 if users.bandwidth is None else users.bandwidth
     compute = _by_client(users.client, compute_seconds=users.compute_seconds)
@@ -186,8 +169,8 @@ def _seconds(users: _Users, bits: Mapping[Message, np.ndarray], enrolment_rounds
         raise ValueError(f"bandwidth must be given for messages over the users' links, {sent}, got None")
     slowest = lambda seconds: np.where(users.awaited, seconds, 0).max(-1)
     total = slowest(compute)
-    for (phase, _), size in bits.items():
-        total = total + slowest(size / bandwidth + np.where(size > 0, latency, 0)) / _shared(phase, enrolment_rounds)
+    for size in bits.values():
+        total = total + slowest(size / bandwidth + np.where(size > 0, latency, 0))
     return np.asarray(total)
 
 
@@ -222,11 +205,6 @@ def _by_client(client: np.ndarray, **given: ArrayLike) -> np.ndarray:
             f"got numbers of shape {value.shape}"
         )
     return value[client]
-
-
-def _shared(phase: str, enrolment_rounds: int) -> int:
-    _validate.integer(enrolment_rounds=enrolment_rounds)
-    return enrolment_rounds if phase in ENROLMENT else 1
 
 
 def _chosen(

@@ -1,7 +1,5 @@
 """Systems that add no noise: what a secure sum hides is no differential privacy."""
 
-import numpy as np
-
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
 from fedjax_priv.systems.releases import CONNECTED, Opening, ProposedCoordinates, SparseSum, Sum, ThresholdedSum
@@ -77,16 +75,18 @@ def _aggregated(release: SparseSum, question: Question) -> str:
     threshold = None if release.masks is None else release.masks.quorum.threshold
     if threshold is not None and question.colluding >= threshold:
         return f"{READ_ALONE}: one is open to {threshold} colluders among {HOLDERS}"
-    size = question.run.sizes["client"]
-    lost, adversarial = 1 - _arrived(question) / size, question.colluding / size
-    if adversarial >= 0.5:
-        return f"no T: Theorem 2 is for fewer than {size / 2:g} colluders"
+    size, arrived = question.run.sizes["client"], question.run.counted.sum("client").values
+    if not arrived.any():
+        return "no sum was opened"
+    lost, adversarial = 1 - float(arrived[arrived > 0].mean()) / size, question.colluding / size
+    if max(lost, adversarial) >= 0.5:
+        return f"no T: Theorem 2 is for fewer than {size / 2:g} colluders, and as many lost in a round"
     limit = sparse_secagg.aggregated_honest_clients_limit(
-        sparse_secagg.Setting(size, float(release.alpha), min(lost, np.nextafter(0.5, 0)), adversarial)
+        sparse_secagg.Setting(size, float(release.alpha), lost, adversarial)
     )
     note = (
-        f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: half of the coordinates have "
-        "fewer), which location sets let the server take apart, see leakage.separate"
+        f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: of many clients, about half of "
+        "the coordinates have fewer), which location sets let the server take apart, see leakage.separate"
     )
     return note if threshold is None else f"{note}; an upload is open to {threshold} colluders among {HOLDERS}"
 
@@ -105,8 +105,3 @@ def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
     else:
         note += "colluders that claim every coordinate read values alone"
     return [no_noise("the server, of sums at the coordinates that are opened", note)]
-
-
-def _arrived(question: Question) -> float:
-    """Uploads in a round's sums, on average."""
-    return float(question.run.counted.sum("client").mean())

@@ -108,18 +108,9 @@ def test_only_the_messages_asked_for_take_time():
     assert round_seconds(info, compute_seconds=0.25, bandwidth=100, messages=[]) == 0.25
 
 
-def test_enrolment_is_shared_by_rounds():
-    seconds = lambda rounds: round_seconds(
-        a_round(WITHOUT_SECOND), compute_seconds=0, bandwidth=100, latency=1, enrolment_rounds=rounds
-    )
-    assert seconds(1) - seconds(10) == pytest.approx(0.9 * 2 * (0.4 + 1), rel=1e-12)
-
-
 def test_bytes_by_phase():
     traffic = round_bytes(a_round(WITHOUT_SECOND))
     assert traffic == {"model": (0, 100), "share": (160 / 24, 160 / 24), "upload": (9800 / 24, 0)}
-    shared = round_bytes(a_round(WITHOUT_SECOND), enrolment_rounds=4)
-    assert shared == traffic | {"share": (40 / 24, 40 / 24)}
 
 
 def test_bits_that_float32_cannot_hold():
@@ -146,19 +137,18 @@ def system():
 def test_a_run_is_its_rounds():
     data, rounds = targets(6, 9), 4
     how = {"compute_seconds": np.linspace(1, 2, 6), "bandwidth": np.linspace(900, 100, 6), "latency": 0.1}
-    how |= {"enrolment_rounds": 3}
     result = simulate(system(), KEY, jnp.zeros(9), data, rounds=rounds, progress=False)
     step, state = jax.jit(system().step), system().init(KEY, jnp.zeros(9), data)
     seconds, traffic = [], []
     for _ in range(rounds):
         state, info = step(KEY, state, data)
         seconds.append(round_seconds(info, **how))
-        traffic.append(round_bytes(info, enrolment_rounds=3))
+        traffic.append(round_bytes(info))
     modelled = run_seconds(result, **how)
     assert modelled.dims == ("round",) and modelled.dtype == np.float64 and modelled.units == "s"
     assert not result.counted.all() and len(set(seconds)) > 1
     np.testing.assert_allclose(modelled, seconds, rtol=1e-12)
-    by_phase = run_bytes(result, enrolment_rounds=3)
+    by_phase = run_bytes(result)
     assert by_phase.dims == ("phase", "way")
     for phase in by_phase.phase.values:
         mean = np.mean([one[phase] for one in traffic], axis=0)
@@ -252,7 +242,6 @@ test_bad_arguments = refused(
     ({"bandwidth": [1.0, np.nan, 1.0]}, "bandwidth must be a finite number > 0, got nan"),
     ({"latency": -1.0}, "latency must be a finite number >= 0, got -1.0"),
     ({"compute_seconds": np.nan}, "compute_seconds must be a finite number >= 0, got nan"),
-    ({"enrolment_rounds": 0}, "enrolment_rounds must be an integer >= 1, got 0"),
     (
         {"bandwidth": [1.0, 1.0]},
         r"bandwidth must be a number, or one for each client, more than 2, got numbers of shape \(2,\)",

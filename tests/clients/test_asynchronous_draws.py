@@ -62,6 +62,16 @@ def test_flushes_per_unit_of_time():
     assert rate == pytest.approx(33 / (10 * 2.0), rel=0.03)
 
 
+def test_the_mean_time_of_a_flush_is_that_of_jobs_and_not_of_clients():
+    """Fast clients are idle more often, and have more jobs."""
+    mean_time = np.exp(np.random.default_rng(0).normal(size=60))
+    clients, *_, clock = scheduled(60, 10, 33, mean_time=tuple(mean_time))
+    rate = (ROUNDS - START_UP) / (clock[-1] - clock[START_UP - 1])
+    of_jobs = mean_time[clients[START_UP:]].mean()
+    assert rate == pytest.approx(33 / (10 * of_jobs), rel=0.03)
+    assert rate > 1.2 * 33 / (10 * mean_time.mean())
+
+
 def test_exponential_jobs_arrive_as_a_poisson_process():
     """Of rate M: times between flushes have a Gamma law, and a job is behind by a geometric number of arrivals."""
     slots, size = 33, 10

@@ -183,5 +183,24 @@ def test_the_papers_measure_of_sparse_sums_is_for_colluders_that_open_nothing():
     system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=6)
     notes = [note_of(system, np.ones(N, bool), colluding) for colluding in (3, 4, 5, 6)]
     assert notes[0].startswith("T = ") and "open to 6 colluders" in notes[0]
-    assert notes[1] == notes[2] == "no T: Theorem 2 is for fewer than 4 colluders"
+    assert notes[1] == notes[2] == NO_T
     assert notes[3].startswith(f"{OPEN}: one is open to 6 colluders")
+
+
+NO_T = "no T: Theorem 2 is for fewer than 4 colluders, and as many lost in a round"
+
+
+def test_rounds_that_opened_no_sum_do_not_lower_the_papers_measure():
+    """T is of the rounds that opened a sum: 6 of 8 clients in both."""
+    system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5)
+    six, none = np.arange(N) < 6, np.zeros(N, bool)
+    assert note_of(system, [six, none, none]) == note_of(system, six)
+    expected = (1 - np.exp(-0.5)) * 6  # (1 - e^-alpha) (1 - theta) (1 - gamma) N, with gamma = 0
+    assert note_of(system, six).startswith(f"T = {expected:.1f} honest")
+    assert note_of(system, [none, none]) == "no sum was opened"
+
+
+@pytest.mark.parametrize(("arrived", "refused"), [(3, True), (4, True), (5, False)])
+def test_the_papers_measure_is_for_fewer_than_half_lost(arrived, refused):
+    system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=2)
+    assert (note_of(system, np.arange(N) < arrived) == NO_T) == refused
