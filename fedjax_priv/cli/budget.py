@@ -21,7 +21,7 @@ from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, NoisyUploa
 LEDGER = "ledger.json"
 """File in the folder of a run."""
 NOISE = ("noise_multiplier", "noise_variance", "gradient_noise")
-"""Options that say how much noise there is; of those that a system has, the first is calibrated."""
+"""Options that say how much noise there is; of those of a system, the first that is given is calibrated."""
 
 
 class BudgetOptions(NamedTuple):
@@ -95,14 +95,19 @@ def within(
             algorithm = chosen.make()
             _check_losses(algorithm, values, name, options.against)
             return {}, ledger.rounds_within(algorithm, *about, most=rounds, **how)
-        noise = next((option for option in NOISE if option in values), None)
-        if noise is None:
-            raise ValueError("epsilon must be for a system with noise")
+        noise = _calibrated(values)
         make, start = lambda much: chosen.make(**{noise: much}), float(values[noise] or 1.0)
         _check_losses(make(start), values, name, options.against)
         return {noise: ledger.noise_for(make, *about, rounds=rounds, start=start, **how)}, rounds
     except ValueError as error:
         raise ValueError(str(error).replace("epsilon must", f"{name} must", 1)) from error
+
+
+def _calibrated(values: Mapping[str, Any]) -> str:
+    """The first option of noise that is given; where none is, the first that the system has."""
+    if not (options := [option for option in NOISE if option in values]):
+        raise ValueError("epsilon must be for a system with noise")
+    return next((option for option in options if values[option] is not None), options[0])
 
 
 _OWN = BufferedNoise | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads

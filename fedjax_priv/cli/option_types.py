@@ -23,11 +23,12 @@ def command_line_type(annotation: Any) -> Any | None:
     """The type of an option for a parameter, None where a command line cannot give it.
 
     Plain types, literals and unions of them, and None, stay as they are. Of names or an object, names are left. A
-    number that can be an array as well is a float, and a sequence of plain values a tuple.
+    number that can be an array as well is a number, and a sequence of plain values a tuple.
     """
     members = _members(annotation)
-    if float in members and any(map(_is_array, members)):
-        return float | None if types.NoneType in members else float
+    number = next((kind for kind in (float, int) if kind in members), None)
+    if number is not None and any(map(_is_array, members)):
+        return number | None if types.NoneType in members else number
     if typing.get_origin(annotation) is collections.abc.Sequence and typing.get_args(annotation)[0] in _PLAIN:
         return tuple[typing.get_args(annotation)[0], ...]
     given = [member for member in members if member in _PLAIN or _is_literal(member)]

@@ -20,7 +20,8 @@ def entries(release: NoisyUploads, question: Question) -> list[Entry]:
     if not release.noise_variance:
         return [no_guarantee(WHO, ADJACENT, "updates are clipped and no noise is added")]
     moved = float(release.clip) / np.sqrt(float(release.noise_variance))
-    figure = lambda distance: gaussian_uploads(question, distance * moved, WHY)
+    why = f"{WHY}; {release.condition}" if release.condition else WHY
+    figure = lambda distance: gaussian_uploads(question, distance * moved, why)
     zeros = worst(figure(1.0))
     note = f"zero-out: eps {zeros:.4g} where the other input is that it sends noise alone"
     note += "; what masks hide besides is not counted" if release.masked else ""

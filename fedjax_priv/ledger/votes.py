@@ -24,7 +24,8 @@ def entries(release: Vote, question: Question) -> list[Entry]:
         np.bincount(run.client_id.values[sent], minlength=question.count.size), return_inverse=True
     )
     eps = gaussian.epsilon(question.delta, of_round[why] * np.sqrt(taken))
-    figure = Figure(np.asarray(eps)[which.ravel()], question.delta, why)
+    given = f"; {release.condition}" if release.condition and why == ON_AIR else ""
+    figure = Figure(np.asarray(eps)[which.ravel()], question.delta, why + given)
     other = next(name for name in of_round if name != why)
     larger = gaussian.epsilon(question.delta, of_round[other] * np.sqrt(taken.max()))
     return [

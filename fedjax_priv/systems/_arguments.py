@@ -241,9 +241,10 @@ def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
     """A layer in place of masks.
 
     Raises:
-      ValueError: there are options of masks; `instead` is the argument that makes them meaningless.
+      ValueError: there are options of masks that are not their defaults; `instead` is the argument that makes them
+        meaningless.
     """
-    not_together(masks, instead)
+    not_together({name: value for name, value in MASKS.given(masks).items() if name != "elide"}, instead)
     return layer
 
 
@@ -297,8 +298,7 @@ def one_sum(most: int, levels: float | Array, masks: dict[str, Any], *, secure: 
     """
     if secure:
         return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
-    chosen = {name: value for name, value in MASKS.given(masks).items() if name != "elide"}
-    return stack(send=unmasked(plain(exact=exact), chosen, "secure=False"))
+    return stack(send=unmasked(plain(exact=exact), masks, "secure=False"))
 
 
 def not_together(options: dict[str, Any], instead: str) -> None:

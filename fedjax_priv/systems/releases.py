@@ -40,6 +40,7 @@ class NoisyUploads(NamedTuple):
     noise_variance: float | Array  # of a client's noise at a coordinate
     masked: bool = False  # no upload is seen alone; figures are those of one that is
     masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
+    condition: str = ""  # under which the figures hold, in words
 
 
 class Opening(NamedTuple):
@@ -129,6 +130,7 @@ class Vote(NamedTuple):
     noise_variance: float | Array | None  # of a client's noise before the sign; None: no noise
     level: float | Array | None  # c, amplitude of a received sign; None: phases are unknown, and no figure counts them
     receiver_noise: float | Array  # N0, variance at a channel use
+    condition: str = ""  # under which the receiver's noise hides signs, in words
 
 
 class SketchedUploads(NamedTuple):

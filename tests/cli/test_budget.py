@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from children import command
+from fedjax_priv.cli import budget
 from fedjax_priv.cli.budget import LEDGER
 from fedjax_priv.runs.records import run_folder
 from fedjax_priv.theory import gaussian
@@ -107,6 +108,14 @@ def test_noise_is_chosen_for_a_target(tmp_path, capsys):
     assert gaussian.epsilon(1e-5, np.sqrt(3) / manifest["noise_multiplier"]) == pytest.approx(2, rel=1e-3)
     assert manifest["target_epsilon"] == 2
     assert f"noise_multiplier {manifest['noise_multiplier']:g} is chosen for eps 2" in capsys.readouterr().err
+
+
+def test_the_noise_that_is_given_is_chosen():
+    """`compose` and `fedrep` have noise of uploads, too, which nobody asked for."""
+    both = {"noise_variance": None, "gradient_noise": 0.1}
+    assert budget._calibrated(both) == "gradient_noise"
+    assert budget._calibrated(both | {"noise_variance": 1.0}) == "noise_variance"
+    assert budget._calibrated(dict.fromkeys(both)) == "noise_variance"
 
 
 def test_a_budget_is_for_the_adversary_that_is_named(tmp_path):

@@ -47,6 +47,33 @@ def test_every_system_has_options_and_can_be_made_from_their_defaults(system):
     assert info.direction.shape == (64 * 5 + 5 + 5 * 10 + 10,)
 
 
+def other_choices(option):
+    """Values of a flag or a choice that are not its default."""
+    if option.type is bool:
+        return [not option.default]
+    members = (option.type, *typing.get_args(option.type))
+    found = [value for member in members if typing.get_origin(member) is typing.Literal for value in member.__args__]
+    return [value for value in found if value != option.default]
+
+
+def refusal(system, name, value):
+    """What is said to a choice; nothing if it is taken."""
+    try:
+        made(system, **{name: value}).make()
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("system", systems.__all__)
+def test_a_choice_is_not_refused_for_defaults_that_nobody_gave(system):
+    """A command line hands over every default; what "must not be given" is then what was chosen."""
+    for name, option in options_by_part(system)["system"].items():
+        for said in filter(None, (refusal(system, name, value) for value in other_choices(option))):
+            blamed, must_not, _ = said.partition(" must not be given")
+            assert name in said and (not must_not or blamed == name), said
+
+
 def test_the_options_of_a_system_are_those_of_its_signature():
     fedavg, secagg = (options_by_part(name)["system"] for name in ("fedavg", "secagg"))
     assert fedavg.keys() == {"cohort_size", "dropout", "exact", "block"}

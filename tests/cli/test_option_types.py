@@ -31,6 +31,8 @@ def test_what_a_command_line_can_give_stays_as_it_is(kind):
         (ArrayLike, float),
         (float | Float[Array, " n"], float),
         (float | np.ndarray, float),
+        (int | np.ndarray | Array, int),
+        (int | Array | None, int | None),
         (Sequence[int], tuple[int, ...]),
     ],
 )
@@ -41,7 +43,7 @@ def test_a_number_that_can_be_an_array_is_a_number(annotation, kind):
 @pytest.mark.parametrize(
     "annotation",
     [
-        Any, None, type(None), Array, int | Array, Layer | None, Callable[[int], int], Sequence[Layer],
+        Any, None, type(None), Array, Layer | None, Callable[[int], int], Sequence[Layer],
         Mapping[str, int], jax.sharding.Mesh | Literal["auto"] | None, str | os.PathLike, complex, object,
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from fedjax_priv.attacks import sign_flip
+from fedjax_priv.attacks import mimic, sign_flip
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, recorded
 from fedjax_priv.ledger import ledger
@@ -123,6 +123,27 @@ def epsilons(rounds=3, delta=1e-5, **how):
     run = simulate(system, KEY, jnp.zeros(9), data, rounds=rounds, progress=False)
     (entry,) = ledger(system, run, data, delta=delta)
     return entry
+
+
+@pytest.mark.parametrize("attack", [None, mimic()])
+def test_signs_that_attackers_may_copy_are_hidden_under_a_condition(attack):
+    """Two copies of a client's signs move the sum by three times what the figure counts; own noise is in each copy."""
+    how = {} if attack is None else {"attack": attack, "num_byzantine": 2}
+    assert epsilons(level=0.05, **how).proved.why.endswith("know no other's update") == (attack is not None)
+    own = epsilons(level=10.0, clip=0.3, noise_variance=4.0, **how)
+    assert own.proved.why.startswith("noise before the sign") and "know" not in own.proved.why
+
+
+def test_copies_of_a_clients_signs_are_in_the_sum_with_its_own():
+    """Clients 0 and 1 copy the one that turns: of the honest votes, 2 or 1 of 5 are for what wins in the first sum."""
+    turned = jnp.asarray([[1.0], [1.0], [1.0], [-1.0], [-1.0], [-1.0], [1.0]])
+    data = ClientData(turned, jnp.ones(7, jnp.int32))
+    copied = lambda key, x, honest, byzantine: jnp.broadcast_to(x[2], x.shape)
+    found = [
+        directions(vote(receiver_noise=0.0, num_byzantine=2, attack=copied), data._replace(examples=examples))
+        for examples in (turned, turned.at[2].set(-1.0))
+    ]
+    assert found[0] == -found[1]
 
 
 def test_the_ledger_has_the_smaller_of_two_figures():

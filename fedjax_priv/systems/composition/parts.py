@@ -227,12 +227,18 @@ def _protocol(s: Stack, of: Numbers) -> Protocol | None:
     return secagg_protocol(group_size=s.clients_in_a_row, **of.masks) if s.secure == "secagg" else None
 
 
+def _noisy_uploads(s: Stack, protocol: Protocol | None) -> releases.NoisyUploads:
+    """Attackers see updates before noise: what they propose is public, what they send is above their own noise."""
+    condition = condition_of({}, attacked=s.coordinate_attack is not None)
+    return releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol, condition)
+
+
 def _released(
     s: Stack, of: Numbers, mask: Layer | None, noise: releases.DistributedNoise | None, short: Compression | None
 ) -> Release | None:
     protocol = _protocol(s, of)
     opening = releases.Opening.of(mask) if mask is not None and protocol is None else None
-    local = releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol) if s.private == "local" else None
+    local = _noisy_uploads(s, protocol) if s.private == "local" else None
     if s.compress == "conspar":
         n = (short or compression(s, of)).kept
         return releases.ProposedCoordinates(

@@ -62,9 +62,10 @@ def _unlike_draw(s: Stack, draw: Draw) -> str | None:
 def _one_row(s: Stack) -> str | None:
     if s.rows > 1 or s.averages:
         return None
+    here, instead = ("secure", "; sum in buffers (buffer_size)") if s.channel == "erasure" else ("channel", "")
     return (
         f"aggregate must be the mean where all uploads are one row, of which every rule is the mean: got another rule "
-        f"with secure={s.secure!r}; sum in buffers (buffer_size)"
+        f"with {here}={getattr(s, here)!r}{instead}"
     )
 
 

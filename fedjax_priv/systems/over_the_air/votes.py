@@ -17,6 +17,7 @@ from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
 from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems._attackers import check_attackers
+from fedjax_priv.systems._distributed_noise import condition_of
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Vote
 
@@ -77,7 +78,7 @@ def over_the_air_vote(
         ),
         channel=multiple_access(receiver_noise, known_count=False),
         aggregate=mean(),
-        release=Vote(clip, noise_variance, level, receiver_noise),
+        release=Vote(clip, noise_variance, level, receiver_noise, condition_of({}, attacked=attack is not None)),
         **run,
     )
 
