@@ -21,7 +21,7 @@ from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, NoisyUploa
 LEDGER = "ledger.json"
 """File in the folder of a run."""
 NOISE = ("noise_multiplier", "noise_variance", "gradient_noise")
-"""Options that say how much noise there is; of those of a system, the first that is given is calibrated."""
+"""Options that say how much noise there is; of those of a system, the first that is not 0 is calibrated."""
 
 
 class BudgetOptions(NamedTuple):
@@ -104,10 +104,10 @@ def within(
 
 
 def _calibrated(values: Mapping[str, Any]) -> str:
-    """The first option of noise that is given; where none is, the first that the system has."""
+    """The first option with noise; where none has any, the first that there is."""
     if not (options := [option for option in NOISE if option in values]):
         raise ValueError("epsilon must be for a system with noise")
-    return next((option for option in options if values[option] is not None), options[0])
+    return next((option for option in options if values[option]), options[0])
 
 
 _OWN = BufferedNoise | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads

@@ -39,7 +39,7 @@ def _given_proposals(entry: Entry) -> Entry:
     eps = worst(entry.proved)
     if eps is None:
         return entry
-    alone = f"eps of the values alone is {eps:.4g} at delta {entry.proved.delta:.2g}"
+    alone = f"eps of the values alone is {eps:.4g} at delta {entry.proved.delta:.2g} ({entry.proved.why})"
     why = f"proposals depend on data unless alpha = 1; {alone}"
     return entry._replace(proved=none(why), note="")
 

@@ -80,7 +80,7 @@ def _aggregated(release: SparseSum, question: Question) -> str:
         return "no sum was opened"
     lost, adversarial = 1 - float(arrived[arrived > 0].mean()) / size, question.colluding / size
     if max(lost, adversarial) >= 0.5:
-        return f"no T: Theorem 2 is for fewer than {size / 2:g} colluders, and as many lost in a round"
+        return f"no T: Theorem 2 is for fewer than {size / 2:g} colluders, and fewer than {size / 2:g} lost in a round"
     limit = sparse_secagg.aggregated_honest_clients_limit(
         sparse_secagg.Setting(size, float(release.alpha), lost, adversarial)
     )

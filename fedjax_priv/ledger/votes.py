@@ -24,16 +24,12 @@ def entries(release: Vote, question: Question) -> list[Entry]:
         np.bincount(run.client_id.values[sent], minlength=question.count.size), return_inverse=True
     )
     eps = gaussian.epsilon(question.delta, of_round[why] * np.sqrt(taken))
-    given = f"; {release.condition}" if release.condition and why == ON_AIR else ""
-    figure = Figure(np.asarray(eps)[which.ravel()], question.delta, why + given)
+    given = {ON_AIR: f"; {release.condition}" if release.condition else "", OWN: ""}
+    figure = Figure(np.asarray(eps)[which.ravel()], question.delta, why + given[why])
     other = next(name for name in of_round if name != why)
     larger = gaussian.epsilon(question.delta, of_round[other] * np.sqrt(taken.max()))
-    return [
-        Entry(
-            WHO, ADJACENT, none("no paper states one"), figure, f"{other.partition(',')[0]}: eps {larger:.4g}",
-            gaussian=why == ON_AIR,
-        )
-    ]  # fmt: skip
+    note = f"{other.partition(',')[0]}: eps {larger:.4g}{given[other]}"
+    return [Entry(WHO, ADJACENT, none("no paper states one"), figure, note, gaussian=why == ON_AIR)]
 
 
 def _on_air(release: Vote, num_params: int) -> float:

@@ -241,8 +241,8 @@ def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
     """A layer in place of masks.
 
     Raises:
-      ValueError: there are options of masks that are not their defaults; `instead` is the argument that makes them
-        meaningless.
+      ValueError: there are options of masks that are not their defaults, `elide` aside, which changes no sum;
+        `instead` is the argument that makes them meaningless.
     """
     not_together({name: value for name, value in MASKS.given(masks).items() if name != "elide"}, instead)
     return layer

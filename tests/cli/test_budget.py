@@ -13,6 +13,7 @@ from fedjax_priv.theory import gaussian
 
 SMALL = ["--num-clients", "8", "--model", "softmax", "--num-steps", "1", "--every", "1"]
 OUTSIDER = "outsider, add/remove"
+NOISY_STEPS = ["--batch-size", 1, "--sample-clip", 1, "--gradient-noise", 1]
 
 
 def refused(capsys, *arguments):
@@ -110,12 +111,19 @@ def test_noise_is_chosen_for_a_target(tmp_path, capsys):
     assert f"noise_multiplier {manifest['noise_multiplier']:g} is chosen for eps 2" in capsys.readouterr().err
 
 
-def test_the_noise_that_is_given_is_chosen():
-    """`compose` and `fedrep` have noise of uploads, too, which nobody asked for."""
-    both = {"noise_variance": None, "gradient_noise": 0.1}
-    assert budget._calibrated(both) == "gradient_noise"
-    assert budget._calibrated(both | {"noise_variance": 1.0}) == "noise_variance"
-    assert budget._calibrated(dict.fromkeys(both)) == "noise_variance"
+def test_noise_in_steps_is_chosen_where_a_system_has_another_kind_too(tmp_path):
+    """The other kind is off by default, and stays off."""
+    place = tmp_path / "kept"
+    command("run", "compose", *SMALL, *NOISY_STEPS, "--rounds", 3, "--target-epsilon", 3, "--folder", place)
+    manifest, result = run_folder.read_manifest(place), run_folder.load(place)
+    assert manifest.get("noise_variance") is None
+    expected = gaussian.epsilon(result.epsilon.delta, 2 * np.sqrt(3) / manifest["gradient_noise"])
+    assert 3 * (1 - 1e-3) < expected <= 3 * (1 + 1e-9)
+
+
+def test_noise_of_uploads_is_chosen_where_steps_have_none():
+    off = {"noise_variance": None, "gradient_noise": 0.0}
+    assert budget._calibrated(off) == budget._calibrated(off | {"noise_variance": 1.0}) == "noise_variance"
 
 
 def test_a_budget_is_for_the_adversary_that_is_named(tmp_path):
@@ -146,9 +154,6 @@ def test_uploads_lost_before_noise_of_the_server_spend_less(tmp_path):
     spent = result.epsilon.sel(adversary="device, zero-out").isel(round=-1)
     most = np.bincount(result.client_id.values.ravel()).max()
     assert 0 < spent < gaussian.epsilon(result.epsilon.delta, np.sqrt(most) / 2) <= 6
-
-
-NOISY_STEPS = ["--batch-size", 1, "--sample-clip", 1, "--gradient-noise", 1]
 
 
 @pytest.mark.parametrize(

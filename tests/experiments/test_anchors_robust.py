@@ -148,6 +148,9 @@ def test_intervals_hold_most_printed_values_or_not():
     assert of_table(shift=0.6)[0]["joint"] == "holds"  # all but CClip without buckets
     assert of_table(shift=2.0)[0]["joint"] == "does not hold"
     assert of_table(seeds=1)[0]["joint"] == "not decided"
+    _, made = of_table()
+    lost = made.data.assign(accuracy=made.data.accuracy.where((made.data.name != "CM") | (made.data.seed > 0)))
+    assert "not decided" in [claim.said for claim in bucketing.judge(Config(), lost).claims if claim.id == "joint"]
 
 
 def test_verdicts_on_the_printed_table():
@@ -262,6 +265,7 @@ def test_the_cpu_scales_differ_only_in_how_much_is_run():
     for name in ("bucketing", "heat_map"):
         of = FIGURES[name]
         assert of.differs(of.scales["cpu"], of.scales["paper"]) == ""
+        assert of.scales["paper"].repeats == 3
         assert "dataset digits (paper: mnist)" in of.differs(of.scales["quick"], of.scales["paper"])
 
 

@@ -187,7 +187,7 @@ def test_the_papers_measure_of_sparse_sums_is_for_colluders_that_open_nothing():
     assert notes[3].startswith(f"{OPEN}: one is open to 6 colluders")
 
 
-NO_T = "no T: Theorem 2 is for fewer than 4 colluders, and as many lost in a round"
+NO_T = "no T: Theorem 2 is for fewer than 4 colluders, and fewer than 4 lost in a round"
 
 
 def test_rounds_that_opened_no_sum_do_not_lower_the_papers_measure():

@@ -119,16 +119,19 @@ def kernel_gradient(convolve):
 
 
 @pytest.mark.parametrize(
-    ("samples", "side", "strides"), [(8, 30, (1, 1)), (7, 30, (2, 1)), (6, 40, (1, 3)), (1, 96, (1, 1))]
+    ("samples", "side", "strides", "loops"),
+    [(8, 30, (1, 1), True), (7, 30, (2, 1), True), (12, 40, (1, 3), True), (1, 96, (1, 1), False)],
 )
-def test_kernel_gradients_of_more_than_a_cache_holds(samples, side, strides):
-    """Two samples at a time, then one; and a sample that alone is too large."""
+def test_kernel_gradients_of_more_than_a_cache_holds(samples, side, strides, loops):
+    """Two samples at a time, one, and four; and a sample that alone is too large."""
     rng, pads = np.random.default_rng(0), ((1, 0), (2, 1))
     x = jnp.asarray(rng.normal(size=(samples, side, side, 32)), jnp.float32)
     plain = lambda x, k: jax.lax.conv_general_dilated(x, k, strides, pads, dimension_numbers=LAYOUT)
     kernel = jnp.zeros((3, 3, 32, WIDE))
     cotangent = jnp.asarray(rng.normal(size=jax.eval_shape(plain, x, kernel).shape), jnp.float32)
-    want, got = (kernel_gradient(f)(x, kernel, cotangent) for f in (plain, lambda x, k: conv(x, k, strides, pads)))
+    theirs, ours = kernel_gradient(plain), kernel_gradient(lambda x, k: conv(x, k, strides, pads))
+    assert ("stablehlo.while" in ours.lower(x, kernel, cotangent).as_text()) == loops
+    want, got = (gradient(x, kernel, cotangent) for gradient in (theirs, ours))
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4 * float(jnp.abs(want).max()))
 
 

@@ -129,9 +129,11 @@ def epsilons(rounds=3, delta=1e-5, **how):
 def test_signs_that_attackers_may_copy_are_hidden_under_a_condition(attack):
     """Two copies of a client's signs move the sum by three times what the figure counts; own noise is in each copy."""
     how = {} if attack is None else {"attack": attack, "num_byzantine": 2}
-    assert epsilons(level=0.05, **how).proved.why.endswith("know no other's update") == (attack is not None)
+    told = lambda text: text.endswith("; Byzantine clients know no other's update")
+    assert told(epsilons(level=0.05, **how).proved.why) == (attack is not None)
     own = epsilons(level=10.0, clip=0.3, noise_variance=4.0, **how)
-    assert own.proved.why.startswith("noise before the sign") and "know" not in own.proved.why
+    assert own.proved.why.startswith("noise before the sign") and not told(own.proved.why)
+    assert told(own.note) == (attack is not None)
 
 
 def test_copies_of_a_clients_signs_are_in_the_sum_with_its_own():
