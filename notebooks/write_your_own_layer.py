@@ -193,4 +193,4 @@ assert all(np.array_equal(directions[0], other) for other in directions)
 print("blocks of 1, 6 and 20 clients: the same bits")
 
 # %% [markdown]
-# A layer of the package has a line in the table of `tests/testing/test_laws.py`, which runs the same checks.
+# A layer of the package has a line in the table of `tests/testing/layer_cases.py`; `test_laws.py` runs the same checks.
