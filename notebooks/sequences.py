@@ -39,7 +39,7 @@ print(f"{len(train.count)} clients with {train.count.min()} to {train.count.max(
 # %% [markdown]
 # ## What is easy to guess
 #
-# A fraction of correct guesses means little alone. Two simple guesses need no network: always the most frequent character,
+# A fraction of correct guesses means little alone. Two guesses need no network: always the most frequent character,
 # and the one that most often follows the character before. Both are counted on the training text of all clients
 # together, which a server that never sees text could not do. Places without a next character have the label -1 and do
 # not count.

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import jax
 
+from fedjax_priv import _validate
+
 
 class Launch(NamedTuple):
     """Which processes share a run; by default this one is alone.
@@ -37,7 +39,18 @@ def join(launch: Launch) -> None:
     if distributed:
         _find_the_others()
     elif given:
+        _check_numbers(launch)
         jax.distributed.initialize(launch.coordinator, launch.num_processes, launch.process_id)
+
+
+def _check_numbers(launch: Launch) -> None:
+    host, _, port = (launch.coordinator or "").rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"coordinator must be HOST:PORT, got {launch.coordinator!r}")
+    _validate.integer(num_processes=launch.num_processes)
+    _validate.integer(at_least=0, process_id=launch.process_id)
+    if not (launch.process_id or 0) < (launch.num_processes or 0):
+        raise ValueError(f"process_id must be below num_processes = {launch.num_processes}, got {launch.process_id}")
 
 
 def _find_the_others() -> None:

@@ -210,4 +210,4 @@ def _is_of_the_input(error: Exception) -> bool:
     from fedjax_priv.runs.ending import SimulationError
 
     cause = error.__cause__ if isinstance(error, SimulationError) else error
-    return isinstance(cause, ValueError | OSError)
+    return isinstance(cause, ValueError | OSError | ImportError)

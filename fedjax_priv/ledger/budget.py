@@ -143,9 +143,26 @@ def noise_for(
         most noise that `make` allows.
     """
     _validate.positive(epsilon=epsilon)
-    plan, allowed = planned(make(start), key, params, data, rounds), _Allowed(make, start)
+    allowed, choose = _Allowed(make, start), chosen or figure_of_budget
+    plan_at = functools.cache(lambda noise: planned(allowed(noise), key, params, data, rounds))
+    found = _enough(allowed, plan_at(start), data, epsilon, delta, start, choose)
+    for _ in range(_PLANS):
+        if plan_at(found).equals(plan_at(start)):
+            return found
+        start, found = found, max(found, _enough(allowed, plan_at(found), data, epsilon, delta, found, choose))
+    raise ValueError(f"epsilon must be for cohorts that settle as noise grows, and these do not, got {epsilon:g}")
+
+
+_PLANS = 20
+"""How often the search is repeated where who sends depends on the noise."""
+
+
+def _enough(
+    allowed: "_Allowed", plan: xr.Dataset, data: ClientData | Pool, epsilon: float, delta: float, start: float,
+    choose: Chosen,
+) -> float:  # fmt: skip
+    """The least noise with which these cohorts are within eps."""
     entries = functools.cache(lambda noise: ledger(allowed(noise), plan, data, delta=delta))
-    choose = chosen or figure_of_budget
     name = _adversary(entries, start, choose)
     spent = lambda noise: _spent(entries(min(noise, allowed.most)), choose, name)
     found = _roots.least_scale(spent, float(epsilon), _CLOSE, start)

@@ -86,7 +86,8 @@ def _question(algorithm: Algorithm, run: xr.Dataset, data: ClientData) -> tuple:
     leaves, structure = jax.tree.flatten((algorithm.release, algorithm.steps, data.count))
     read = [values for name in run.data_vars for values in (str(name), run[name].values)]
     bytes_of = lambda a: a if isinstance(a, str) or callable(a) else (np.asarray(a).tobytes(), np.shape(a))
-    return (structure, *map(bytes_of, leaves), *map(bytes_of, read))
+    lies = () if algorithm.lying_server is None else algorithm.lying_server.lies
+    return (structure, lies, *map(bytes_of, leaves), *map(bytes_of, read))
 
 
 def _joined(found: Mapping[Point, xr.DataArray], grid: Grid, result: xr.Dataset, delta: float) -> xr.DataArray:

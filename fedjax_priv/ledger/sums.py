@@ -75,10 +75,10 @@ def _aggregated(release: SparseSum, question: Question) -> str:
     threshold = None if release.masks is None else release.masks.quorum.threshold
     if threshold is not None and question.colluding >= threshold:
         return f"{READ_ALONE}: one is open to {threshold} colluders among {HOLDERS}"
-    size, arrived = question.run.sizes["client"], question.run.counted.sum("client").values
-    if not arrived.any():
+    size, arrived = question.run.sizes["client"], distributed_noise.who_sent(question.run, question.count.size).sum(1)
+    if not (opened := arrived >= (threshold or 1)).any():
         return "no sum was opened"
-    lost, adversarial = 1 - float(arrived[arrived > 0].mean()) / size, question.colluding / size
+    lost, adversarial = 1 - float(arrived[opened].mean()) / size, question.colluding / size
     if max(lost, adversarial) >= 0.5:
         return f"no T: Theorem 2 is for fewer than {size / 2:g} colluders, and fewer than {size / 2:g} lost in a round"
     limit = sparse_secagg.aggregated_honest_clients_limit(

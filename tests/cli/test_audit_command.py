@@ -3,12 +3,14 @@
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
 
 from fedjax_priv import systems
 from fedjax_priv.audit import Finding, Worlds, ledger_entries, masked_uploads
+from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.worlds import watched
 from fedjax_priv.cli import audit_command, main
 from fedjax_priv.cli.options import REQUIRED
@@ -55,8 +57,12 @@ def traced(monkeypatch):
         return Worlds(full(1.0), full(0.0))
 
     def pads(make, unmasked, key, *, params, num_clients, trials, protocol):
-        """Of uploads in the clear."""
-        del make, unmasked, key, params, protocol
+        """Of uploads in the clear; which coordinates a client sends is read by the name of the mask layer."""
+        del unmasked, protocol
+        size, data = sum(leaf.size for leaf in jax.tree.leaves(params)), no_samples(num_clients)
+        system = make(sending(jnp.zeros((num_clients, size))), lambda view: view.clear)
+        step = lambda: system.step(key, system.init(key, params, data), data)[1].observed
+        assert "mask" in jax.eval_shape(step)
         words = np.zeros((trials, 2, num_clients, 4), np.uint32)
         return masked_uploads.Pads(words, words, words, np.zeros(trials, bool))
 
@@ -147,6 +153,16 @@ def test_a_run_in_which_nobody_came_has_no_figure_to_try(traced, monkeypatch, ca
     )
     assert call(monkeypatch, "dp_fedavg", "--sampling-rate", 0.1, "--noise-multiplier", 1) == 2
     assert "seed must be of a run in which an upload is counted, whose eps is tried, got 0" in capsys.readouterr().err
+
+
+def test_over_the_air_it_is_the_canarys_owner_who_must_be_heard(traced, monkeypatch, capsys):
+    """Trials have the gains of the run: where client 0 was too weak, it is silent in all of them."""
+    first = np.arange(10) == 0
+    for heard, status in ((~first, 2), (first, 0)):
+        run = made().assign(counted=(("round", "client"), heard[None]))
+        monkeypatch.setattr(audit_command, "simulate", lambda *_, run=run, **__: run)
+        assert (call(monkeypatch, "over_the_air_vote", "--trials", 100) == 2) == (status == 2)
+    assert capsys.readouterr().err.count("which the upload of client 0 is counted, whose eps is tried") == 1
 
 
 def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path):

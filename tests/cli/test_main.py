@@ -8,7 +8,7 @@ import pytest
 
 from children import command
 from fedjax_priv.audit import Finding, sending
-from fedjax_priv.cli import bench
+from fedjax_priv.cli import bench, main
 from fedjax_priv.cli.demo import demo_command, table
 from fedjax_priv.cli.demo.case_table import Size, cases, turned
 from fedjax_priv.cli.demo.compare import largest_difference, updates
@@ -16,6 +16,12 @@ from fedjax_priv.layers import plain_field
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import secagg
 from helpers import cohort_of, targets, towards_target
+
+
+def test_what_a_user_lacks_is_one_line_and_what_we_break_is_not():
+    missing = ImportError("key_agreement='x25519' needs cryptography")
+    told = [main._is_of_the_input(error) for error in (missing, ValueError(), OSError(), TypeError(), KeyError())]
+    assert told == [True, True, True, False, False]
 
 
 def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):

@@ -203,6 +203,21 @@ def test_noise_for_a_budget():
     assert variance * N * levels**2 == pytest.approx(expected, rel=1e-4)
 
 
+def test_noise_for_a_budget_that_keeps_clients_from_sending():
+    """With "signal" a client must have power for its noise: more noise, fewer senders, and less noise in the sum."""
+    make = lambda noise: systems.wireless(
+        local(), clip=0.1, noise_variance=noise, receiver_noise=0.01, snr_db=15.0, power_control="signal"
+    )
+    spent = lambda noise, at: float(worst(ledger(make(noise), plan(at), DATA, delta=DELTA)[0].proved))
+    plan = lambda noise: planned(make(noise), KEY, PARAMS, DATA, 6)
+    start, target = 1e-3, 3.0
+    found = noise_for(make, KEY, PARAMS, DATA, target, delta=DELTA, rounds=6, start=start)
+    senders = [float((plan(noise).join_probability > 0).sum()) for noise in (start, found)]
+    assert senders[1] < senders[0]
+    assert spent(found, found) <= target < spent(found, found) * 1.5
+    assert spent(0.9 * found, start) < target  # the control: with the cohorts of the start, less noise would do
+
+
 def adaptive(z):
     """Below 2 the noise on the clip's bits is less than what the round has in all."""
     return systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z, clip_quantile=0.5, count_noise=1.0)

@@ -8,6 +8,7 @@ from ledger import test_over_the_air as over_the_air
 from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round, local, weights_of
 
 from fedjax_priv import systems
+from fedjax_priv.base import LyingServer
 from fedjax_priv.clients import once_per_model
 from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, ledger, of_sweep, planned
 from fedjax_priv.runs.grid import checked_grid, join
@@ -56,6 +57,20 @@ def test_each_point_has_the_eps_of_its_run_and_settings_are_asked_for_once(resul
     assert len(asked) == 4  # seeds change nothing where all coins fall on one side
     high, low = (found.sel(noise_multiplier=z, separation=1, adversary=OUTSIDER).max() for z in (1.0, 2.0))
     assert high > 1.5 * low
+
+
+@pytest.mark.parametrize("first", ["honest", "lying"])
+def test_a_point_whose_server_lies_has_no_eps_of_an_honest_one(first):
+    """Whichever is asked first."""
+    lies = {"honest": None, "lying": LyingServer(models=lambda key, state: state.params)}
+    axes = {"server": dict(sorted(lies.items(), reverse=first == "lying"))}
+    make = lambda server: systems.dp_fedavg(local(), num_clients=N, lying_server=server)
+    grid = checked_grid(axes)
+    result = join({p: run_of(make(**grid.at(p)), 0) for p in grid.points}, grid, {"num_params": 8})
+    found = epsilon_of_sweep(make, axes, result, DATA, delta=DELTA)
+    nothing = found.isnull().all(("adversary", "round"))
+    assert found.server.values[0] == first
+    assert not nothing.sel(server="honest") and nothing.sel(server="lying")
 
 
 @pytest.mark.parametrize("name", ["staleness", "factor"])

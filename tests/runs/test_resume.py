@@ -18,7 +18,7 @@ from kept_runs import DATA, ROUNDS, D, N, plain, run, stopped, velocity
 from fedjax_priv import Keep
 from fedjax_priv.runs import simulation
 from fedjax_priv.runs.ending import SimulationError
-from fedjax_priv.runs.records import log_file, manifest, run_folder
+from fedjax_priv.runs.records import log_file, manifest, owner_lock, run_folder
 from fedjax_priv.runs.records.run_writer import RunWriter
 from helpers import targets
 
@@ -263,6 +263,15 @@ def test_two_processes_cannot_run_in_one_folder(half, whole):
             run(keep=Keep(half, resume=True))
         other.communicate(b"go\n")
     xr.testing.assert_identical(plain(run(keep=Keep(half, resume=True))), plain(whole))
+
+
+def test_a_file_system_without_locks_is_not_another_run(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(owner_lock.fcntl, "flock", no_locks)
+    with pytest.raises(OSError, match="cannot lock, Operation not supported: .*lock'$"):
+        run(keep=Keep(tmp_path / "a"))
 
 
 def test_of_two_processes_that_begin_at_once_one_runs(tmp_path, monkeypatch, whole):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 FACTS = "facts.json"
-_PROGRAM = "program of "  # how the names of programs begin
+_PROGRAM = "program "  # how the names of programs begin
 
 
 def read(folder: pathlib.Path, *, begun: bool) -> dict[str, Any]:

@@ -14,12 +14,15 @@ def only_owner(path: pathlib.Path) -> IO[bytes]:
 
     Raises:
       BlockingIOError: another process has the lock.
+      OSError: the file system has no locks.
     """
     file = path.open("wb")
     if fcntl:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except OSError as error:
             file.close()
-            raise BlockingIOError(f"folder {path.parent.parent} is in use by another run") from None
+            if isinstance(error, BlockingIOError):
+                raise BlockingIOError(f"folder {path.parent.parent} is in use by another run") from None
+            raise OSError(error.errno, f"cannot lock, {error.strerror}", str(path)) from error
     return file

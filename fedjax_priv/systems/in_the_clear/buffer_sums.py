@@ -114,7 +114,7 @@ def parts_of(local: Local, s: BufferSum) -> dict[str, Any]:
 def _innermost(s: BufferSum) -> dict[str, Layer]:
     if s.secure_sum is None:
         return {"send": plain()}
-    return {"quantize": quantize(s.levels, max_terms=s.largest * s.secure_sum.spacing), "sum": s.secure_sum}
+    return {"quantize": quantize(s.levels, max_terms=s.largest * s.secure_sum.spacing), "mask": s.secure_sum}
 
 
 def _private(local: Local, s: BufferSum) -> dict[str, Any]:
