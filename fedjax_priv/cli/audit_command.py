@@ -89,10 +89,12 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     _check_one_law(values, options, algorithm.release)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
     gains = gains_of_run(algorithm.release, run)
-    tried = run.counted.where(run.client_id == 0, 0) if gains else run.counted
-    if not tried.any():
-        whose = "the upload of client 0" if gains else "an upload"
-        raise ValueError(f"seed must be of a run in which {whose} is counted, whose eps is tried, got {options.seed}")
+    if not run.counted.any():
+        raise ValueError(f"seed must be of a run in which an upload is counted, whose eps is tried, got {options.seed}")
+    if gains and not ((run.join_probability > 0) & (run.client_id == 0)).any():
+        raise ValueError(
+            f"seed must be of a run in which client 0, whose eps is tried, can send at its gains, got {options.seed}"
+        )
     about = {"delta": options.delta, "colluding": options.colluding}
     states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
     of_canary = of_first_client if gains else list

@@ -27,7 +27,7 @@ def join(launch: Launch) -> None:
     """Wait for the other processes and share their devices; nothing may have touched a device before.
 
     Raises:
-      ValueError: options that do not go together, or a scheduler that JAX does not know.
+      ValueError: options that do not go together or are out of range, or a scheduler that JAX does not know.
     """
     numbers = launch._asdict()
     distributed = numbers.pop("distributed")

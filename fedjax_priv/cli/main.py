@@ -210,4 +210,6 @@ def _is_of_the_input(error: Exception) -> bool:
     from fedjax_priv.runs.ending import SimulationError
 
     cause = error.__cause__ if isinstance(error, SimulationError) else error
-    return isinstance(cause, ValueError | OSError | ImportError)
+    if isinstance(cause, ImportError):  # of a package that is not installed, as we say it
+        return not (cause.name or "").startswith("fedjax_priv")
+    return isinstance(cause, ValueError | OSError)

@@ -126,6 +126,9 @@ def noise_for(
 ) -> float:
     """How much noise is enough for a run? The least with which a figure of the ledger is within eps, to 5 digits.
 
+    Where noise keeps clients from sending, such as with `power_control="signal"`, it is the least for those who send
+    with it; another start may find another one.
+
     Args:
       make: `noise -> algorithm`, where more of it means less eps: a deviation or a variance.
       key: as in `planned`.
@@ -140,32 +143,31 @@ def noise_for(
 
     Raises:
       ValueError: as `planned` and `make`; or nothing is proved, however much the noise is, or eps is not reached by the
-        most noise that `make` allows.
+        most noise that `make` allows, or who sends does not settle.
     """
     _validate.positive(epsilon=epsilon)
     allowed, choose = _Allowed(make, start), chosen or figure_of_budget
-    plan_at = functools.cache(lambda noise: planned(allowed(noise), key, params, data, rounds))
-    found = _enough(allowed, plan_at(start), data, epsilon, delta, start, choose)
+    plan_at = lambda noise: planned(allowed(noise), key, params, data, rounds)
+    plan = plan_at(start)
+    name = _adversary(lambda noise: ledger(allowed(noise), plan, data, delta=delta), start, choose)
     for _ in range(_PLANS):
-        if plan_at(found).equals(plan_at(start)):
+        spent = functools.cache(
+            lambda noise, plan=plan: _spent(ledger(allowed(noise), plan, data, delta=delta), choose, name)
+        )
+        found = _enough(spent, allowed, epsilon, start)
+        if (again := plan_at(found)).equals(plan):
             return found
-        start, found = found, max(found, _enough(allowed, plan_at(found), data, epsilon, delta, found, choose))
-    raise ValueError(f"epsilon must be for cohorts that settle as noise grows, and these do not, got {epsilon:g}")
+        plan, start = again, found
+    raise ValueError(f"epsilon must be one for which {_PLANS} searches find who sends, got {epsilon:g}")
 
 
-_PLANS = 20
-"""How often the search is repeated where who sends depends on the noise."""
+_PLANS = 100
+"""How often the search is repeated at most, where who sends depends on the noise."""
 
 
-def _enough(
-    allowed: "_Allowed", plan: xr.Dataset, data: ClientData | Pool, epsilon: float, delta: float, start: float,
-    choose: Chosen,
-) -> float:  # fmt: skip
-    """The least noise with which these cohorts are within eps."""
-    entries = functools.cache(lambda noise: ledger(allowed(noise), plan, data, delta=delta))
-    name = _adversary(entries, start, choose)
-    spent = lambda noise: _spent(entries(min(noise, allowed.most)), choose, name)
-    found = _roots.least_scale(spent, float(epsilon), _CLOSE, start)
+def _enough(spent: Callable[[float], float], allowed: "_Allowed", epsilon: float, start: float) -> float:
+    """The least noise with which so many are spent at most."""
+    found = _roots.least_scale(lambda noise: spent(min(noise, allowed.most)), float(epsilon), _CLOSE, start)
     if np.isfinite(found):
         return min(found, allowed.most)
     if allowed.why is None:

@@ -156,13 +156,13 @@ def test_a_run_in_which_nobody_came_has_no_figure_to_try(traced, monkeypatch, ca
 
 
 def test_over_the_air_it_is_the_canarys_owner_who_must_be_heard(traced, monkeypatch, capsys):
-    """Trials have the gains of the run: where client 0 was too weak, it is silent in all of them."""
-    first = np.arange(10) == 0
-    for heard, status in ((~first, 2), (first, 0)):
-        run = made().assign(counted=(("round", "client"), heard[None]))
+    """Trials have the gains of the run: where client 0 was too weak, it is silent in all of them; coins fall anew."""
+    each, others = ("round", "client"), (np.arange(10) > 0)[None]
+    for able, refused in ((others, True), (others | True, False)):
+        run = made().assign(counted=(each, others), join_probability=(each, able.astype(float)))
         monkeypatch.setattr(audit_command, "simulate", lambda *_, run=run, **__: run)
-        assert (call(monkeypatch, "over_the_air_vote", "--trials", 100) == 2) == (status == 2)
-    assert capsys.readouterr().err.count("which the upload of client 0 is counted, whose eps is tried") == 1
+        assert (call(monkeypatch, "over_the_air_vote", "--trials", 100) == 2) == refused
+    assert capsys.readouterr().err.count("client 0, whose eps is tried, can send at its gains, got 0") == 1
 
 
 def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path):

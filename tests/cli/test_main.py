@@ -20,7 +20,8 @@ from helpers import cohort_of, targets, towards_target
 
 def test_what_a_user_lacks_is_one_line_and_what_we_break_is_not():
     missing = ImportError("key_agreement='x25519' needs cryptography")
-    told = [main._is_of_the_input(error) for error in (missing, ValueError(), OSError(), TypeError(), KeyError())]
+    broken = ImportError("cannot import name 'x' from 'fedjax_priv.base'", name="fedjax_priv.base")
+    told = [main._is_of_the_input(error) for error in (missing, ValueError(), OSError(), broken, TypeError())]
     assert told == [True, True, True, False, False]
 
 

@@ -210,12 +210,13 @@ def test_noise_for_a_budget_that_keeps_clients_from_sending():
     )
     spent = lambda noise, at: float(worst(ledger(make(noise), plan(at), DATA, delta=DELTA)[0].proved))
     plan = lambda noise: planned(make(noise), KEY, PARAMS, DATA, 6)
-    start, target = 1e-3, 3.0
-    found = noise_for(make, KEY, PARAMS, DATA, target, delta=DELTA, rounds=6, start=start)
-    senders = [float((plan(noise).join_probability > 0).sum()) for noise in (start, found)]
+    target = 3.0
+    for start in (1e-3, 0.2):
+        found = noise_for(make, KEY, PARAMS, DATA, target, delta=DELTA, rounds=6, start=start)
+        assert target * (1 - 1e-3) < spent(found, found) <= target
+    senders = [float((plan(noise).join_probability > 0).sum()) for noise in (1e-3, found)]
     assert senders[1] < senders[0]
-    assert spent(found, found) <= target < spent(found, found) * 1.5
-    assert spent(0.9 * found, start) < target  # the control: with the cohorts of the start, less noise would do
+    assert spent(0.9 * found, 1e-3) < target  # the control: with all who send at little noise, less would do
 
 
 def adaptive(z):

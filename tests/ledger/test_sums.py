@@ -200,6 +200,16 @@ def test_rounds_that_opened_no_sum_do_not_lower_the_papers_measure():
     assert note_of(system, [none, none]) == "no sum was opened"
 
 
+def test_the_papers_measure_is_of_sums_that_were_opened_though_a_round_failed():
+    """Threshold 6: of 8, 6 and 3 uploads the last opens nothing; that the second round failed later hides nothing."""
+    system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=6)
+    came = np.arange(N) < np.array([[8], [6], [3]])
+    counted = came & (np.arange(3) == 0)[:, None]
+    expected = (1 - np.exp(-0.5)) * 7
+    assert note_of(system, counted, sent=came).startswith(f"T = {expected:.1f} honest")
+    assert note_of(system, counted[2:], sent=came[2:]) == "no sum was opened"
+
+
 @pytest.mark.parametrize(("arrived", "refused"), [(3, True), (4, True), (5, False)])
 def test_the_papers_measure_is_for_fewer_than_half_lost(arrived, refused):
     system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=2)
