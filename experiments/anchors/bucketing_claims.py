@@ -112,7 +112,7 @@ def joint(last: Last, rules: list[str]) -> Claim:
     near, least = sum(each.inside for each in found), math.ceil(SHARE * len(found))
     known = all(math.isfinite(each.half) for each in found)
     return Claim(
-        "joint", f"{least} of {len(found)} printed accuracies, or more, are as close as seeds let one say",
+        "joint", f"at least {least} of {len(found)} accuracies differ from printed ones by no more than seeds explain",
         "", f"{near} of {len(found)}" if known else "there is no interval",
         near >= least if known else None, "Welch's 95% interval of the difference holds 0", source=Source.OURS,
         why=Open.UNDECIDED, note="a wide interval holds much: theirs are of three runs, which spread up to 9 points",
