@@ -50,7 +50,7 @@ def over_the_air_vote(
       receiver_noise: variance of the receiver's noise (N0).
       clip: largest Euclidean norm of an update before noise (L); no clipping if not given. A sign needs none.
       noise_variance: variance of the noise a client adds before it takes the sign (sigma^2); no noise if not given.
-      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine; or a mask of those that are, bool `[n]`.
+      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine. In Python also a mask of those, bool `[n]`.
       attack: on the updates whose signs Byzantine clients send.
       byzantine_power: energy of a channel use that Byzantine clients put into their signs, received at `h sqrt(P)`;
         they vote at the level of all others if not given.
