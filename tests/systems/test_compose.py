@@ -369,14 +369,6 @@ def test_what_a_client_chooses_is_clipped_and_noised_on_its_values(secure):
     assert system.release == NoisyUploads(0.5, 1e-6, secure == "thresholded")
 
 
-def test_attackers_who_propose_see_updates_before_noise():
-    """A proposal is public, and may say what noise would hide; the ledger says under what its figure holds."""
-    how = dict(compress="conspar", alpha=1.0, private="local", clip=1.0, noise_variance=1.0, num_byzantine=1)
-    attacks = ({}, {"attack": sign_flip()}, {"coordinate_attack": same_set()})
-    conditions = [composed(**how, **attack).release.noise.condition for attack in attacks]
-    assert conditions == ["", "", "Byzantine clients know no other's update"]
-
-
 def test_marks_of_possible_stacks():
     """What is not refused and still needs saying; a stack without any of it has none."""
     buffers = Stack(N, secure="secagg", buffer_size=2, aggregate=median, num_byzantine=1)
