@@ -136,7 +136,9 @@ def test_controls_of_one_seed_decide_nothing_and_leave_values_decided():
     few = made.data.assign(
         alone=made.data.alone.where(few), accuracy=made.data.accuracy.where(few | (made.data.name != "Avg"))
     )
-    said = {claim.id: claim._replace(differs="").said for claim in bucketing.judge(Config(controls=1), few).claims}
+    judged = bucketing.judge(Config(controls=1), few).claims
+    said = {claim.id: claim._replace(differs="").said for claim in judged}
+    assert all("(one seed)" in claim.found for claim in judged if claim.id in ("Avg s = 1", "mean-loses"))
     assert said["joint"] == "holds" and said["CClip s = 1"] == said["RFA s = 2"] == "reproduced"
     assert {said[name] for name in ("Avg s = 1", "mean-loses", "order RFA, CM", "buckets Krum")} == {"not decided"}
     said = {claim.id: claim.said for claim in bucketing.judge(Config(), few).claims}

@@ -57,6 +57,14 @@ def test_a_run_without_a_value_is_not_called_a_single_seed():
         assert found.note == "1 of 3 runs have no finite value"
 
 
+@pytest.mark.parametrize(
+    ("values", "inside"),
+    [([2.0, 2.1, 2.2], True), ([2.5, 2.6, 2.7], False), ([2.0], False), ([2.0, np.nan], False)],
+)
+def test_the_interval_holds_0_or_is_not_there(values, inside):
+    assert compare(values, Printed(2.0, 0.1, 3), math.inf).inside == inside
+
+
 def test_at_the_margin():
     exact = Printed(0.0, 0.01, 1000)
     for apart, same in ((0.49, True), (0.51, False)):

@@ -180,6 +180,7 @@ median, many = coordinate_median(), {"num_byzantine": 3}
 NOISY = {"clip": 1.0, "noise_variance": 0.1}
 ON_AIR = {"channel": "multiple_access", "clip": 1.0}
 OPENED = {"secure": "thresholded", "compress": "rand_k"}
+ONE_ROW = "aggregate must be the mean where all uploads are one row, of which every rule is the mean: got another rule "
 REFUSED = [
     ({"buffer_size": 3}, "S", "num_clients must be a multiple of buffer_size = 3"),
     ({"cohort_size": 9}, "S", "cohort_size must be at most num_clients"),
@@ -187,8 +188,8 @@ REFUSED = [
     ({"cohort": sample(6, num_byzantine=4)}, "S", "num_byzantine must be below num_clients / 2"),
     ({"cohort": sample(6), "cohort_size": 5}, "S", "cohort_size must be 6 or not given with this cohort, got 5"),
     ({"cohort": sample(6, num_byzantine=2), "num_byzantine": 1}, "S", "num_byzantine must be 2 or not given with this"),
-    ({"secure": "secagg", "aggregate": median}, "A", "aggregate must be the mean where all uploads are one row"),
-    ({"channel": "multiple_access", "aggregate": median, "clip": 1.0}, "A", "aggregate must be the mean"),
+    ({"secure": "secagg", "aggregate": median}, "A", ONE_ROW + "with secure='secagg'; sum in buffers (buffer_size)"),
+    ({"channel": "multiple_access", "aggregate": median, "clip": 1.0}, "A", ONE_ROW + "with channel='multiple_access'"),
     ({"secure": "secagg", "compress": "top_k"}, "B", "compress must be 'none', 'common', 'jl' or 'conspar'"),
     ({"secure": "field", "compress": "rand_k"}, "B", "compress must be 'none', 'common', 'jl' or 'conspar'"),
     ({"private": "field", **NOISY}, "C", "private must be 'local'"),
