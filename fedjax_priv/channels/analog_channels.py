@@ -30,7 +30,7 @@ def multiple_access(
         Gaussian. The last two numbers of an upload are for it, see `layers.align`.
 
     Raises:
-      ValueError: `receiver_noise` is negative, or `known_count` no truth value.
+      ValueError: `receiver_noise` or `noise_unit` is negative, or `known_count` no truth value.
 
     Examples:
       >>> channel = multiple_access(receiver_noise=0.0, known_count=False)
@@ -40,6 +40,8 @@ def multiple_access(
     """
     _validate.one_of((True, False), known_count=known_count)
     deviation = standard_deviation(_validate.non_negative(receiver_noise=receiver_noise))
+    if noise_unit is not None:
+        noise_unit = _validate.array(_validate.non_negative, noise_unit=noise_unit)
 
     def receive(key: Key, received: Received) -> Received:
         value, scale = received.value, deviation

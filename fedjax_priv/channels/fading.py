@@ -19,7 +19,8 @@ class Fading(NamedTuple):
     init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
     apply: Callable[..., tuple]  # (key, state, round, n) -> (gain [n], state)
     knowledge: Any = None  # what clients know of these gains, see `knowledge.estimated`; None: everything
-    rayleigh: bool = False  # gains are those of CN(0, 1), drawn anew in each round
+    rayleigh: bool = False  # each gain is that of CN(0, 1)
+    anew: bool = False  # gains are drawn anew in each round
 
 
 def constant(gain: ArrayLike = 1.0) -> Fading:
@@ -95,7 +96,7 @@ def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
       1.0
     """
     anew = _validate.is_known_as(0, correlation)
-    return rician(0.0, correlation=correlation)._replace(rayleigh=anew)
+    return rician(0.0, correlation=correlation)._replace(rayleigh=True, anew=anew)
 
 
 def recorded(gains: ArrayLike) -> Fading:

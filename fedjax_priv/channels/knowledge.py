@@ -25,6 +25,7 @@ class Pilots(NamedTuple):
     energy: float | Array  # E_p of a client and round
     receiver_noise: float | Array  # N0 of a real use
     estimator: Estimator
+    mean: float | Array  # E u of who sends
     rayleigh: bool  # gains are those of CN(0, 1), drawn anew in each round
     uses = 2  # real uses of the channel, of a client and round
 
@@ -32,11 +33,6 @@ class Pilots(NamedTuple):
     def error(self) -> float | Array:
         """v = 2 N0 / E_p, variance of `hat h - h` under least squares."""
         return 2 * self.receiver_noise / self.energy
-
-    @property
-    def mean(self) -> float | Array:
-        """E u of Rayleigh gains."""
-        return 1.0 if self.estimator == "mmse" else 1 / (1 + self.error)
 
     def known(self, key: Key, gain: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, "n 2"]]:
         """What is known of each gain, `|hat h|`, and u. The phase of h changes the law of neither."""
@@ -66,7 +62,12 @@ class Phases(NamedTuple):
 
 
 def estimated(
-    fading: Fading, *, pilot_energy: float | Array, receiver_noise: float | Array = 1.0, estimator: Estimator = "mmse"
+    fading: Fading,
+    *,
+    pilot_energy: float | Array,
+    receiver_noise: float | Array = 1.0,
+    estimator: Estimator = "mmse",
+    mean: float | Array | None = None,
 ) -> Fading:
     """`fading`, of which clients know an estimate `hat h` from pilots, drawn anew in each round.
 
@@ -74,13 +75,17 @@ def estimated(
     the best for Rayleigh gains. Without a truncation the variance of what arrives is infinite.
 
     Args:
-      fading: the true gains. The mean of what arrives is known for Rayleigh gains of mean power 1.
+      fading: the true gains.
       pilot_energy: E_p > 0 of a client and round, on one complex use of the channel; may be traced.
       receiver_noise: N0 > 0 of a real use of the pilots; may be traced.
       estimator: which estimate.
+      mean: E u > 0 of a client that sends, which the server divides by; may be traced. If not given, that of Rayleigh
+        gains: 1 under "mmse", 1 / (1 + v) under "least squares". Any other gains need one, such as
+        `theory.wireless.estimated_mean`: 1 would be 9% off for gains that are all 1 and v = 0.1.
 
     Raises:
-      ValueError: an argument outside its range, or gains that are not fully known already.
+      ValueError: an argument outside its range, gains that are known by an estimate already, or no `mean` for gains
+        that are not those of `rayleigh`.
 
     Examples:
       >>> fading = estimated(rayleigh(), pilot_energy=20.0)
@@ -91,7 +96,15 @@ def estimated(
     _validate.one_of(("least squares", "mmse"), estimator=estimator)
     energy = _validate.positive(pilot_energy=pilot_energy)
     noise = _validate.positive(receiver_noise=receiver_noise)
-    return fading._replace(knowledge=Pilots(energy, noise, estimator, fading.rayleigh))
+    if mean is not None:
+        mean = _validate.positive(mean=mean)
+    elif fading.rayleigh:
+        mean = 1.0 if estimator == "mmse" else 1 / (1 + 2 * noise / energy)
+    else:
+        raise ValueError(
+            "mean must be given for gains that are not channels.rayleigh(), see theory.wireless.estimated_mean, got None"
+        )
+    return fading._replace(knowledge=Pilots(energy, noise, estimator, mean, fading.rayleigh and fading.anew))
 
 
 def turned(fading: Fading, *, deviation: float | Array) -> Fading:

@@ -104,7 +104,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     masked = values.get("elide") is False and not values.get("in_the_clear") and values.get("secure") not in _CLEAR
     subject = Subject(
         make, chosen.local, chosen.loss, params, data, algorithm.release, chosen.training,
-        functools.partial(make, elide=True) if masked else None,
+        functools.partial(make, elide=True, **_unbound(values)) if masked else None,
     )  # fmt: skip
     found = findings(
         subject, at(options.delta), named(key, "audit"), trials=options.trials, rounds=options.rounds,
@@ -198,3 +198,8 @@ def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:
             f"adversary must be one of {', '.join(sorted({'outsider', *views}))} for this system, got {adversary}"
         )
     return [entry for entry in entries if entry.view == adversary]
+
+
+def _unbound(values: Mapping[str, Any]) -> dict[str, bool]:
+    """What changes where masks are elided: the model is the same for all here, so that bound masks would cancel."""
+    return {"bind_model": False} if values.get("bind_model") else {}

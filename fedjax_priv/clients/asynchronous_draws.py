@@ -20,6 +20,9 @@ from fedjax_priv.clients.cohort_rows import Counts, cohort_of, only_those
 from fedjax_priv.clients.job_times import JobLaw, JobTimes, job_times
 from fedjax_priv.keys import named, per_client
 
+MOST_VERSIONS = 2**16
+"""Models that a run keeps at most."""
+
 
 class Jobs(NamedTuple):
     """Jobs under way between two rounds."""
@@ -59,7 +62,7 @@ def buffered(
     Args:
       buffer_size: K, arrivals of a round.
       concurrency: M, jobs under way at any time. None: a job of every client.
-      max_staleness: rounds behind, from which on an arrival is left out; as many models and one are kept.
+      max_staleness: rounds behind, below 2**16, from which on an arrival is left out; as many models and one are kept.
       max_jobs: of a client; any number if not given.
       law: of the times of a client's jobs.
       mean_time: their mean, > 0, of every client or `[n]`.
@@ -75,6 +78,8 @@ def buffered(
     """
     _validate.integer(buffer_size=buffer_size)
     _validate.integer(at_least=0, max_staleness=max_staleness)
+    if max_staleness >= MOST_VERSIONS:
+        raise ValueError(f"max_staleness must be below {MOST_VERSIONS}, of as many models kept, got {max_staleness}")
     if concurrency is not None:
         _validate.integer(concurrency=concurrency)
     times, versions = job_times(law, mean_time), max_staleness + 1

@@ -57,7 +57,7 @@ def align(
         mean over that noise. None: each client draws its own.
 
     Raises:
-      ValueError: a variance is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
+      ValueError: a variance or unit is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
         the number of variances or powers is neither 1 nor the population.
 
     Examples:
@@ -68,6 +68,8 @@ def align(
     budget_of_use = None if power is None else _validate.array(_validate.positive, power=power)
     level, unit = checked_level(level), is_one(level)
     silent = _validate.is_known_as(0, noise_variance)
+    if noise_unit is not None:
+        noise_unit = _validate.array(_validate.non_negative, noise_unit=noise_unit)
 
     def amplitudes(g: Array, sigma: Array, cohort: Cohort, public: dict[str, Array]) -> tuple[Array, Array]:
         if budget_of_use is None:

@@ -57,6 +57,7 @@ def blind_mean(
       >>> send = stack(clip=clip(1.0), mean=blind_mean(0.5), send=waveform())
     """
     taken = taken_of(every_antenna, coordinates_per_use)
+    _validate.one_of((True, False), measured_gains=measured_gains)
     if not callable(amplitude):
         amplitude = _validate.positive(amplitude=amplitude)
     pilots = checked_pilots(pilots)
@@ -116,8 +117,9 @@ def taken_of(every_antenna: bool, coordinates_per_use: PerUse) -> str:
     """What is taken of several antennas, as `Layer.antennas` and `Channel.antennas` state it.
 
     Raises:
-      ValueError: `coordinates_per_use` is neither 1 nor 2.
+      ValueError: `coordinates_per_use` is neither 1 nor 2, or `every_antenna` no bool.
     """
+    _validate.one_of((True, False), every_antenna=every_antenna)
     _validate.one_of((1, 2), coordinates_per_use=coordinates_per_use)
     return ("each" if every_antenna else "combined") + (" of pairs" if coordinates_per_use == 2 else "")
 

@@ -168,6 +168,10 @@ def code_of(
     """Checked arguments of `coded_masks`."""
     _validate.integer(num_values=num_values)
     _validate.integer(at_least=2, group_size=group_size)
+    if group_size > matrix.MAX_TERMS:
+        raise ValueError(
+            f"group_size must be at most the terms of an exact product = {matrix.MAX_TERMS}, got {group_size}"
+        )
     colluders = group_size // 2 if colluders is None else colluders
     lost = 3 * group_size // 10 if lost is None else lost
     _validate.integer(colluders=colluders)
@@ -180,10 +184,6 @@ def code_of(
         raise ValueError(
             f"threshold must be above colluders = {colluders} and at most group_size - lost = {group_size - lost}, "
             f"got {threshold}"
-        )
-    if threshold > matrix.MAX_TERMS:
-        raise ValueError(
-            f"threshold must be at most the terms of an exact product = {matrix.MAX_TERMS}, got {threshold}"
         )
     holders = group_size if holders is None else holders
     _validate.integer(at_least=group_size, holders=holders)

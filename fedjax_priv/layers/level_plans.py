@@ -68,8 +68,7 @@ def planned_levels(
     fuel, later = _of_energy(max_norm, energy, expected_inverse)
     if at_most is not None:
         _validate.takes("round, gain", at_most=at_most)
-    if isinstance(expected_cap, int | float) and not expected_cap > 0:
-        raise ValueError(f"expected_cap must be a number > 0, got {expected_cap!r}")
+    expected_cap = _validate.above_zero(expected_cap=expected_cap)
 
     def apply(left: Array, round: Int[Array, ""], gain: Float[Array, " n"]) -> tuple[Array, Array]:
         used = jnp.append(1.0, jnp.square(max_norm) * _inverse(gain, fuel))

@@ -13,7 +13,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Sent
 from fedjax_priv.crypto import key_agreement
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers.group_sums import field_sum, message_bits
+from fedjax_priv.layers.group_sums import counted, field_sum, message_bits
 from fedjax_priv.layers.secure_sum import bitmap, sharing
 from fedjax_priv.layers.secure_sum.circle import arrange
 from fedjax_priv.layers.secure_sum.masked_sum import pairs_of
@@ -62,7 +62,7 @@ def plain_sparse_field(num_params: int) -> Layer:
         empty = jnp.zeros(num_params, jnp.uint32)
         y = jax.vmap(lambda value, position: empty.at[position].set(value))(*x)
         located = jax.vmap(lambda position: bitmap.pack(jnp.zeros(num_params, bool).at[position].set(True)))(x.position)
-        return y, (), Sent(message_bits(x.value, len(y)) + jnp.uint32(num_params), clear=located)
+        return y, (), Sent(counted(32 * x.value.shape[1] + num_params), clear=located)
 
     return stateless(combine=field_sum())._replace(encode=encode)
 
@@ -120,7 +120,7 @@ def paired_coordinates(
         del key, cohort
         pairs = pairs_of(terms, roster, private.slot, private.key, roster.selected, x.shape[1])
         located = jax.vmap(bitmap.pack)(pairs.chosen)
-        bits = jnp.uint32(x.shape[1]) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
+        bits = bitmap.bits_with(located, x.shape[1])
         crowded = sharing.is_crowded(terms.quorum, roster, private.slot)
         refused = jnp.where(pairs.overflow | crowded, int(Status.CAP_OVERFLOW), 0)
         return jnp.where(pairs.chosen, x, 0), (), Sent(bits, refused=refused, clear=located)

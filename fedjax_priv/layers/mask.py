@@ -77,14 +77,16 @@ def secagg_protocol(
 
     Raises:
       ValueError: a size below its minimum, neighbours that are no even number below `group_size`, a threshold
-        outside [2, holders], `consistency` with neighbours, bits outside [2, 32], or an agreement and a generator that
-        do not fit.
+        outside [2, holders], `consistency` with neighbours, `elide` with `bind_model`, bits outside [2, 32], or an
+        agreement and a generator that do not fit.
       ImportError: "x25519" without the package `cryptography`.
 
     Examples:
       >>> protocol = secagg_protocol(group_size=10, threshold=6)
     """
     _validate.one_of((True, False), elide=elide, consistency=consistency, bind_model=bind_model)
+    if elide and bind_model:
+        raise ValueError("elide must be False with bind_model, whose masks do not always cancel, got True")
     modulus = FIELD if bits is None else ring(bits)
     prg = generator(prg)
     quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency, key_agreement, prg.seed_words)

@@ -170,6 +170,7 @@ def terms_of(
     committee = min(10, group_size) if committee is None else committee
     _validate.integer(at_least=2, committee=committee)
     _at_most(group_size, "group_size", committee=committee)
+    _at_most(matrix.MAX_TERMS, "the terms of an exact product", committee=committee)
     threshold = committee // 2 + 1 if threshold is None else threshold
     _validate.integer(at_least=2, threshold=threshold)
     _at_most(committee, "committee", threshold=threshold)

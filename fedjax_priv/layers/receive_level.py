@@ -95,8 +95,8 @@ def weakest(
       >>> print(level(jnp.array(0), jnp.array([0.3, 2.0])).round(2))
       0.63
     """
-    _validate.integer(num_params=num_params)
-    limit = _validate.array(_validate.positive, power=power) * num_params
+    d = float(_validate.integer(num_params=num_params))  # JAX takes integers for int32
+    limit = _validate.array(_validate.positive, power=power) * d
     variance = _validate.non_negative(noise_variance=noise_variance)
-    energy = jnp.square(_validate.positive(max_norm=max_norm)) + num_params * variance
+    energy = jnp.square(_validate.positive(max_norm=max_norm)) + d * variance
     return lambda round, gain: (gain * jnp.sqrt(limit)).min() / jnp.sqrt(energy)

@@ -135,6 +135,7 @@ def sparsifier(
       unbiased: without error feedback, scale values by d / k.
     """
     check_sizes(num_params, k=k)
+    _validate.one_of((True, False), error_feedback=error_feedback)
     factor = num_params / k if unbiased and not error_feedback else 1.0
 
     def encode(key: Key, memory: PyTree, public: PyTree, x: Array, cohort: Cohort) -> tuple[Sparse, PyTree, Sent]:

@@ -11,11 +11,15 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.engine.client_rows import only_rows
-from fedjax_priv.keys import per_client
+from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
 from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
+
+
+MOST_LEVELS = 2**24
+"""Integers up to it are float32 numbers."""
 
 
 def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
@@ -26,11 +30,11 @@ def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
     (The paper codes them by Elias.) `theory.quantizers.qsgd_error` has the squared error.
 
     Args:
-      levels: s >= 1, above 0.
+      levels: s above 0, from 1 to 2**24.
       num_groups: rows the server holds.
 
     Raises:
-      ValueError: an argument is not an integer >= 1.
+      ValueError: an argument is outside its range.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of
@@ -38,6 +42,7 @@ def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
       [[ 3. -4.]]
     """
     _validate.integer(levels=levels)
+    _validate.at_most(MOST_LEVELS, levels=levels)
     each = 1 + math.ceil(math.log2(levels + 1))
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
@@ -56,7 +61,7 @@ def uniform_levels(bits: int = 8, *, limit: float | Array = 1.0, num_groups: int
 
     Args:
       bits: b, from 1 to 24.
-      limit: A > 0; may be traced.
+      limit: A in (0, 2**15], what a sum takes; may be traced.
       num_groups: rows the server holds.
 
     Raises:
@@ -69,7 +74,7 @@ def uniform_levels(bits: int = 8, *, limit: float | Array = 1.0, num_groups: int
       [[ 1. -1.]]
     """
     _validate.one_of(range(1, 25), bits=bits)
-    limit = _validate.positive(limit=limit)
+    limit = _validate.up_to(MAX_FIXED_POINT, limit=limit)
     step = 2 * limit / (2**bits - 1)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
@@ -139,7 +144,15 @@ def _digital(encode: Callable[..., Array], each: int, more: int, num_groups: int
 
 
 def _rounded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "b d"]:
-    """To an integer next to it, at random; the mean is x."""
+    """To an integer next to it, at random; the mean is x, to 2**-55.
+
+    A word decides, where it does not fall on the threshold; there a number of the client does.
+    """
     low = jnp.floor(x)
-    draws = per_client(lambda key: jax.random.uniform(key, x.shape[1:]), key, cohort.client)
-    return low + (draws < x - low).astype(jnp.float32)
+    threshold = (x - low) * 2.0**32
+    whole = jnp.floor(threshold)
+    words = per_client(lambda key: jax.random.bits(key, x.shape[1:]), key, cohort.client)
+    ties = per_client(jax.random.uniform, named(key, "ties"), cohort.client)[:, None]
+    least = whole.astype(jnp.uint32)
+    up = (words < least) | ((words == least) & (ties < threshold - whole))
+    return low + up.astype(jnp.float32)

@@ -134,7 +134,7 @@ def over_the_air_mean(
     Examples:
       >>> send = stack(mean=over_the_air_mean(known_count=False), align=align(0.1, max_norm=1.0), send=waveform())
     """
-
+    _validate.one_of((True, False), known_count=known_count)
     level, unit = checked_level(level), is_one(level)
     if expected_count is not None:
         expected_count = _validate.positive(expected_count=expected_count)

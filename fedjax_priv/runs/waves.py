@@ -141,7 +141,7 @@ class Waves:
             programs = {}
             for points in shared.by_data.values():
                 data = self._data_at(points[0], writer)
-                where = self._layout(shared, points, data)
+                where = self._layout(shared, points, data, writer)
                 placed = processes.place(data, where.data)
                 shapes = tuple((a.shape, str(a.dtype)) for a in jax.tree.leaves(data))
                 if shapes not in programs:
@@ -183,11 +183,20 @@ class Waves:
             writer.fact(f"data {of}" if of else "data", digest(data))
         return data
 
-    def _layout(self, shared: SharedProgram, points: Sequence[Point], data: ClientData) -> Layout:
-        """Runs over devices if there are enough of them; otherwise the clients of all runs."""
+    def _layout(
+        self, shared: SharedProgram, points: Sequence[Point], data: ClientData, writer: RunWriter | None
+    ) -> Layout:
+        """Runs over devices if there are enough of them; otherwise the clients of all runs. A resumed sweep goes on."""
         devices, most = jax.devices(), min(self.at_once or len(points), len(points))
-        if self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= most):
-            return layout.runs_over_devices(devices)
+        by_runs = self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= most)
+        count, of_runs = len(devices) if by_runs else 0, f"devices with whole runs of program {shared.number}"
+        if writer:
+            writer.fact(of_runs, count)
+            count = writer.facts[of_runs]
+        if count > len(devices):
+            raise ValueError(f"a sweep that began with runs on {count} devices must have as many, got {len(devices)}")
+        if count:
+            return layout.runs_over_devices(devices[:count])
         mesh = self._algorithm(shared, points[0]).mesh or clients_mesh([*jnp.zeros(()).devices()])
         return layout.clients_over_devices(mesh, len(data.count))
 

@@ -61,10 +61,10 @@ def drawn_gains(fading):
 
 def test_the_true_gain_is_what_is_known_times_the_coefficient():
     true = np.array([0.3, 1.0, 2.5])
-    known, u = drawn(estimated(recorded(true[None]), pilot_energy=1.0), 3)
+    known, u = drawn(estimated(recorded(true[None]), pilot_energy=1.0, mean=1.0), 3)
     np.testing.assert_allclose(known * abs(u), true, rtol=1e-5)
     assert (abs(known - true) > 1e-3).all()
-    fine, u = drawn(estimated(recorded(true[None]), pilot_energy=1e8), 3)
+    fine, u = drawn(estimated(recorded(true[None]), pilot_energy=1e8, mean=1.0), 3)
     np.testing.assert_allclose(fine, true, rtol=1e-3)
     np.testing.assert_allclose(u, 1, atol=2e-3)
 
@@ -77,8 +77,9 @@ def test_errors_of_a_client_are_its_own_and_new_in_each_round():
 
 
 def test_which_gains_are_known_to_be_rayleigh():
-    of = lambda fading: estimated(fading, pilot_energy=1.0).knowledge.rayleigh
+    of = lambda fading: estimated(fading, pilot_energy=1.0, mean=0.9).knowledge.rayleigh
     assert of(rayleigh()) and not of(rayleigh(correlation=0.5)) and not of(rician())
+    assert estimated(rayleigh(correlation=0.5), pilot_energy=2.0).knowledge.mean == 1  # each gain has that law still
 
 
 test_bad_arguments = refuses(
@@ -88,6 +89,11 @@ test_bad_arguments = refuses(
         lambda: estimated(rayleigh(), pilot_energy=1.0, receiver_noise=-1.0),
         "receiver_noise must be a finite number > 0, got -1.0",
     ),
+    (
+        lambda: estimated(rician(), pilot_energy=1.0),
+        r"mean must be given for gains that are not channels.rayleigh\(\), .* got None",
+    ),
+    (lambda: estimated(rician(), pilot_energy=1.0, mean=0.0), "mean must be a finite number > 0, got 0.0"),
     (lambda: turned(rayleigh(), deviation=-0.1), "deviation must be a finite number >= 0, got -0.1"),
     (
         lambda: turned(estimated(rayleigh(), pilot_energy=1.0), deviation=0.1),
@@ -98,11 +104,11 @@ test_bad_arguments = refuses(
 
 @pytest.mark.parametrize("zero", [0, 0.0, np.float64(0), jnp.float32(0)])
 def test_gains_without_correlation_are_drawn_anew_whatever_the_type_of_zero(zero):
-    assert rayleigh(correlation=zero).rayleigh is True
+    assert rayleigh(correlation=zero).anew is True
     assert rayleigh_antennas(correlation=zero).anew is True
 
 
 def test_a_correlation_that_is_traced_is_not_known_to_be_zero():
     seen = []
-    jax.jit(lambda rho: seen.append((rayleigh(correlation=rho).rayleigh, rayleigh_antennas(correlation=rho).anew)))(0.0)
+    jax.jit(lambda rho: seen.append((rayleigh(correlation=rho).anew, rayleigh_antennas(correlation=rho).anew)))(0.0)
     assert seen == [(False, False)]

@@ -233,7 +233,7 @@ test_bad_arguments = refuses(
     (lambda: made(threshold=3), "threshold must be above colluders = 3 and at most group_size - lost = 5, got 3"),
     (
         lambda: made(group_size=30_000, threshold=20_000),
-        "threshold must be at most the terms of an exact product = 16384, got 20000",
+        "group_size must be at most the terms of an exact product = 16384, got 30000",
     ),
     (lambda: made(num_values=2**26), "a message must have fewer than 2\\*\\*32 bits"),
     (

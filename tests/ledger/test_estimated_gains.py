@@ -86,7 +86,7 @@ def test_with_noise_of_users_it_lies_along_their_coefficients():
     known = worst(ledger(systems.wireless(LOCAL, clip=L, noise_variance=0.4, receiver_noise=N0, level=C),
                          run_of(), no_samples(N), delta=DELTA)[0].proved)  # fmt: skip
     assert worst(one.proved) > 1.02 * known
-    for fading in (turned(rician(), deviation=0.5), estimated(rician(), pilot_energy=3.0)):
+    for fading in (turned(rician(), deviation=0.5), estimated(rician(), pilot_energy=3.0, mean=1.1)):
         found = entries(fading, noise_variance=0.4, colluding=1)
         np.testing.assert_allclose(found[0].proved.epsilon, one.proved.epsilon)
         np.testing.assert_allclose(found[1].proved.epsilon, by_numpy(0.4, size=N - 1), rtol=1e-6)
@@ -106,7 +106,7 @@ def test_levels_and_rounds_of_a_channel_whose_law_is_not_known():
 
 
 def rician_of():
-    return estimated(rician(), pilot_energy=7.0, receiver_noise=0.7)
+    return estimated(rician(), pilot_energy=7.0, receiver_noise=0.7, mean=1.1)
 
 
 def test_no_figure_where_none_is_known():

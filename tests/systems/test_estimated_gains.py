@@ -96,7 +96,7 @@ def test_the_amplitude_that_arrives_is_measured_after_the_channel():
 
 def test_a_received_amplitude_has_the_power_limit_in_it():
     gains = np.array([[0.1, 1.0, 1.0, 1.0, 1.0, 1.0]])
-    fading = estimated(recorded(gains), pilot_energy=1e6, receiver_noise=N0)
+    fading = estimated(recorded(gains), pilot_energy=1e6, receiver_noise=N0, mean=1.0)
     one = system(fading, snr_db=0.0, power_control="bound", clip=0.5, level=1.0)
     _, info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
     assert float(info.measured["amplitude"][0]) < 0.2

@@ -43,6 +43,34 @@ def test_moments_of_coefficients(estimator):
     assert misses(1.0 * sends, np.exp(-G)) > 5
 
 
+@pytest.mark.parametrize("least", [0.0, 0.9])
+@pytest.mark.parametrize("estimator", ["mmse", "least squares"])
+def test_the_mean_for_gains_of_any_law(estimator, least):
+    """Against draws within 4 standard errors, for two gains as likely; that of Rayleigh gains is far off."""
+    rng = np.random.default_rng(8)
+    h = rng.choice([0.6, 1.3], DRAWS)
+    z = h + cn(rng, DRAWS, V)
+    known = z / (1 + V if estimator == "mmse" else 1)
+    sends = np.abs(known) ** 2 >= least
+    u = (h / known)[sends].real
+    assert 0.4 < sends.mean() and (sends.all() or least)
+    found = theory.estimated_mean(np.array([0.6, 1.3]), V, least, estimator)
+    assert misses(u, found) < 4
+    assert misses(u, theory.estimated_coefficient(V, 1.0, estimator).mean) > 10
+    assert misses(u, theory.estimated_mean(np.array([0.6, 1.3]), V, 0.9 - least, estimator)) > 10
+
+
+def test_the_mean_for_any_gains_where_it_has_a_closed_form():
+    h = np.array([0.05, 0.3, 1.0, 40.0])
+    for v in (1e-4, V, 3.0):
+        each = [theory.estimated_mean(np.array([one]), v, 0.0, "least squares") for one in h]
+        np.testing.assert_allclose(each, -np.expm1(-(h**2) / v), rtol=1e-10)
+    rayleigh = np.sqrt(-np.log1p(-(np.arange(20_000) + 0.5) / 20_000))  # quantiles
+    for least in (0.0, G, 2.0):
+        assert theory.estimated_mean(rayleigh, V, least) == pytest.approx(1, abs=1e-4)
+        assert theory.estimated_mean(rayleigh, V, least, "least squares") == pytest.approx(1 / (1 + V), abs=1e-4)
+
+
 def test_moments_as_printed():
     squares, mmse = (theory.estimated_coefficient(V, G, of) for of in ("least squares", "mmse"))
     np.testing.assert_allclose(squares[:3], [0.909091, 0.129000, 0.833753], atol=1e-6)

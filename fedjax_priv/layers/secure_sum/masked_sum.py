@@ -127,7 +127,7 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
             element_bits(protocol.modulus, x), status, refused, each=protocol.modulus.bits
         )
     located = jax.vmap(bitmap.pack)(pairs.chosen)
-    bits = jnp.uint32(d) + 32 * jax.lax.population_count(located).sum(1, dtype=jnp.uint32)
+    bits = bitmap.bits_with(located, d)
     return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, refused, located)
 
 

@@ -17,7 +17,9 @@ def gaps(words: Array, probability: float, d: int) -> UInt32[Array, "..."]:
     tail = (jnp.where(low, words, ~words).astype(jnp.float32) + 0.5) * 2.0**-32
     log = jnp.where(low, jnp.log1p(-tail), jnp.log(tail))
     scale = 1 / np.log1p(-probability) if probability < 1 else 0.0
-    return jnp.minimum(log * np.float32(scale), np.float32(d)).astype(jnp.uint32)
+    zeros = log * np.float32(scale)
+    # float32 may round d down, to a position that there is
+    return jnp.where(zeros >= np.float32(d), np.uint32(d), zeros.astype(jnp.uint32))
 
 
 def next_positions(after: Array, gaps: Array, d: int) -> tuple[Array, UInt32[Array, "k m"]]:

@@ -129,7 +129,12 @@ def _squared(level: Level, who: Cohort) -> float | Array:
 def _truncated(draw: Draw, truncation: ArrayLike) -> Draw:
     """`draw` without the clients whose channel is too weak in this round."""
     least = _validate.array(_validate.positive, truncation=truncation)
-    weaker = only_if(draw, lambda who: jnp.square(who.gain) - of_clients(least, who))
+
+    def enough(who: Cohort) -> Array:
+        margin = jnp.square(who.gain) - of_clients(least, who)
+        return jnp.where(margin == 0, 1.0, margin)
+
+    weaker = only_if(draw, enough)
 
     def init(key: Key, n: int) -> PyTree:
         _validate.per_client(n, truncation=truncation)

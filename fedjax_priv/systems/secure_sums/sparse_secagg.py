@@ -97,7 +97,7 @@ def sparse_secagg(
 
 def selected(alpha: float | Array, size: int, masks: Mapping[str, Any]) -> Array:
     """p, the fraction of coordinates that a client of `size` sends (eq. 14)."""
-    peers = size - 1 if (k := masks.get("neighbours", "all")) == "all" else k
+    peers = float(size - 1 if (k := masks.get("neighbours", "all")) == "all" else k)
     return -jnp.expm1(peers * jnp.log1p(-jnp.asarray(alpha, jnp.float32) / peers))
 
 

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         estimated_channel_delta,
         estimated_channel_epsilon,
         estimated_coefficient,
+        estimated_mean,
         known_coefficients_sensitivity,
         turned_coefficient,
     )
@@ -154,7 +155,7 @@ __all__ = [
     "compose_homogeneous", "contraction_weights", "convergence_bound", "convergence_bound_known",
     "convergence_bound_optimal", "convergence_bound_unknown", "count_law", "dual_value", "epsilon_by_round",
     "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known", "estimate_weights_unknown",
-    "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient", "inverse_moments",
+    "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient", "estimated_mean", "inverse_moments",
     "inverse_moments_taylor", "known_coefficients_sensitivity", "known_set_delta", "known_set_epsilon", "level_budget",
     "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta", "local_epsilon", "local_epsilon_analytic",
     "misaligned_error", "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",

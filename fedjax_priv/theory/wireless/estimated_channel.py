@@ -6,7 +6,7 @@ coordinates; others are silent. Each coordinate takes a complex use of the chann
 two coordinates are its real and imaginary part, and mix through Im u: `complex_uses` has the error of both.
 """
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -20,6 +20,7 @@ from fedjax_priv.theory.wireless.rounds import Round, noises
 
 Estimator = Literal["least squares", "mmse"]
 _LENGTHS = 200
+_REACH = 8  # of an error, in units of the root of its variance: chances beyond are below 1e-27
 _STEP, _NEAREST, _STRONGEST = 0.25, 1e-12, 50.0  # of log(y - g): step, where it starts in units of g, and ends
 _LONGEST = 1e-16  # chance of a coefficient beyond the grid
 
@@ -53,6 +54,42 @@ def estimated_coefficient(error: Numbers, threshold: Numbers, estimator: Estimat
     if shrunk:
         return Coefficient(np.ones_like(x)[()], scattered, np.exp(-x), (1 + v) * special.exp1(x))
     return Coefficient(1 / (1 + v), scattered / (1 + v) ** 2, np.exp(-x), special.exp1(x) / (1 + v))
+
+
+def estimated_mean(
+    gains: np.ndarray, error: float, threshold: float = 0.0, estimator: Estimator = "mmse"
+) -> np.floating[Any]:
+    """What is E u of a user that sends, if each of these gains is as likely? For `channels.estimated(..., mean=)`.
+
+    `E[h / (h + e); |h + e| >= R] = int_R^inf (2 h / v) e^(-(r^2 + h^2) / v) I_1(2 r h / v) dr`: the mean of
+    `e^(-i theta)` over the angle of `h + e` at length r. `R = sqrt(g)`, and `(1 + v) sqrt(g)` under "mmse", whose u is
+    `1 + v` times as long. Without a threshold it is `1 - e^(-h^2 / v)` for a gain h.
+
+    Args:
+      gains: h > 0, true amplitudes, `[...]`: recorded ones, one that is constant, or quantiles of a law.
+      error: v > 0.
+      threshold: g >= 0.
+      estimator: as of `estimated_coefficient`.
+
+    Raises:
+      ValueError: an argument outside its range, or a threshold that no user reaches.
+
+    Examples:
+      >>> print(estimated_mean(np.array([1.0]), 0.1).round(4), estimated_mean(np.array([1.0]), 0.1, 0.9).round(4))
+      1.1 0.9433
+    """
+    h = _validate.real("(0, inf)", gains=gains).reshape(-1, 1)
+    v, g = _validate.number("(0, inf)", error=error), _validate.number("[0, inf)", threshold=threshold)
+    longer = 1 + v if _validate.choice({"mmse": True, "least squares": False}, estimator=estimator) else 1.0
+    least, reach = longer * np.sqrt(g), _REACH * np.sqrt(v)
+    low, high = np.maximum(least, h - reach), np.maximum(least, h) + reach
+    x, weight = np.polynomial.legendre.leggauss(_LENGTHS)
+    r = low + (high - low) * (x + 1) / 2
+    density = np.exp(-np.square(r - h) / v) * weight * (high - low) / v
+    sends = (density * r * special.i0e(2 * r * h / v)).sum()
+    if sends == 0:
+        raise ValueError(f"threshold must be one that an estimate reaches, got {threshold}")
+    return longer * (density * h * special.i1e(2 * r * h / v)).sum() / sends
 
 
 def turned_coefficient(deviation: Numbers) -> tuple[Result, Result, Result]:
