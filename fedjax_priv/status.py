@@ -20,6 +20,7 @@ class Status(enum.IntFlag):
     NOT_FINITE = 8
     WRONG_SHARES = 16
     IMPLAUSIBLE = 32
+    OUT_OF_ORDER = 64
 
 
 _TEXT = {
@@ -29,6 +30,7 @@ _TEXT = {
     Status.NOT_FINITE: "a value that is not finite",
     Status.WRONG_SHARES: "shares, or a public key, that do not fit what their owner published",
     Status.IMPLAUSIBLE: "a sum that honest clients cannot have, or that is no sum, as masks did not cancel",
+    Status.OUT_OF_ORDER: "a cohort as large as the population that is not the population in order",
 }
 
 

@@ -69,8 +69,8 @@ class Aggregator(NamedTuple):
         if isinstance(rows, Sequence) and len(sizes := {np.shape(row) for row in rows}) > 1:
             raise ValueError(f"rows must have shape [g, d], got rows of shapes {', '.join(map(str, sorted(sizes)))}")
         rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
-        if rows.ndim != 2:
-            raise ValueError(f"rows must have shape [g, d], got {rows.shape}")
+        if rows.ndim != 2 or not rows.size:
+            raise ValueError(f"rows must have shape [g, d] and not be empty, got {rows.shape}")
         there = finite_rows(rows) if present is None else jnp.asarray(present, bool)
         if there.shape != rows.shape[:1]:
             raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")

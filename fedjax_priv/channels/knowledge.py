@@ -96,15 +96,19 @@ def estimated(
     _validate.one_of(("least squares", "mmse"), estimator=estimator)
     energy = _validate.positive(pilot_energy=pilot_energy)
     noise = _validate.positive(receiver_noise=receiver_noise)
+    of_sender = _mean(mean, fading, 2 * noise / energy if estimator == "least squares" else 0.0)
+    return fading._replace(knowledge=Pilots(energy, noise, estimator, of_sender, fading.rayleigh and fading.anew))
+
+
+def _mean(mean: float | Array | None, fading: Fading, error: float | Array) -> float | Array:
+    """E u, as it is given, or of Rayleigh gains."""
     if mean is not None:
-        mean = _validate.positive(mean=mean)
-    elif fading.rayleigh:
-        mean = 1.0 if estimator == "mmse" else 1 / (1 + 2 * noise / energy)
-    else:
+        return _validate.positive(mean=mean)
+    if not fading.rayleigh:
         raise ValueError(
-            "mean must be given for gains that are not channels.rayleigh(), see theory.wireless.estimated_mean, got None"
+            "mean must be given for gains other than channels.rayleigh(), see theory.wireless.estimated_mean, got None"
         )
-    return fading._replace(knowledge=Pilots(energy, noise, estimator, mean, fading.rayleigh and fading.anew))
+    return 1 / (1 + error)
 
 
 def turned(fading: Fading, *, deviation: float | Array) -> Fading:

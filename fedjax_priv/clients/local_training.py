@@ -218,12 +218,13 @@ def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
     _validate.takes("rounds", learning_rate=learning_rate)
 
     def of(rounds: Array) -> Array:
-        rate = jnp.asarray(learning_rate(rounds.astype(jnp.float32)), jnp.float32)
-        if rate.shape not in ((), rounds.shape):
-            raise ValueError(f"learning_rate must return shape () or {rounds.shape}, as rounds have, got {rate.shape}")
+        """Schedules of optax take one number; some compare it with a list of theirs."""
+        rate = jnp.asarray(learning_rate(rounds), jnp.float32)
+        if rate.shape:
+            raise ValueError(f"learning_rate must return one number, shape (), got {rate.shape}")
         return jnp.where(rate >= 0, rate, jnp.nan)
 
-    return of
+    return lambda rounds: jnp.vectorize(of)(rounds.astype(jnp.float32))
 
 
 def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], Any]:

@@ -54,12 +54,14 @@ def generator(prg: Prg | GeneratorName) -> Prg:
     """A generator by its name, or as it is.
 
     Raises:
-      ValueError: there is none of this name.
+      ValueError: there is none of this name, or JAX computes with 64 bits.
 
     Examples:
       >>> generator("chacha20").seed_words
       8
     """
+    if jax.config.values["jax_enable_x64"]:
+        raise ValueError("jax_enable_x64 must be False where masks are added, which are words of 32 bits, got True")
     if isinstance(prg, Prg):
         return prg
     one_of(_NAMED, prg=prg)

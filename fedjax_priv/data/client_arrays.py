@@ -117,7 +117,7 @@ def _check_samples(examples: PyTree) -> int:
     """The number of samples."""
     leaves = jax.tree.leaves_with_path(examples)
     for path, rows in leaves:
-        if not hasattr(rows, "dtype"):
+        if not isinstance(rows, np.ndarray | np.generic | jax.Array):
             name = f"examples{jax.tree_util.keystr(path)}"
             raise ValueError(f"{name} must be an array [N, ...], got {type(rows).__name__}: np.asarray makes one")
     sizes = {np.shape(rows)[:1] for _, rows in leaves}

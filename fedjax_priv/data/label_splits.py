@@ -5,7 +5,7 @@
 import numpy as np
 
 from fedjax_priv import _validate
-from fedjax_priv.data.partition import Parts, generator
+from fedjax_priv.data.partition import Parts, checked
 
 
 def few_labels(labels: np.ndarray, num_clients: int, seed: int, *, labels_per_client: int) -> Parts:
@@ -25,7 +25,7 @@ def few_labels(labels: np.ndarray, num_clients: int, seed: int, *, labels_per_cl
       >>> print([len(set(labels[part])) for part in few_labels(labels, 6, 0, labels_per_client=2)])
       [2, 2, 2, 2, 2, 2]
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     names = np.unique(labels)
     _validate.integer(labels_per_client=labels_per_client)
     if labels_per_client > names.size:
@@ -75,7 +75,7 @@ def lognormal(
       >>> print(len(lognormal(labels, 20, 0)), set(labels[lognormal(labels, 20, 0)[13]].tolist()) == {3, 4})
       20 True
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     _validate.at_most(50, log_deviation=log_deviation)
     _validate.integer(min_per_label=min_per_label)
     names, size = np.unique(labels, return_counts=True)

@@ -24,7 +24,7 @@ def iid(labels: np.ndarray, num_clients: int, seed: int) -> Parts:
       >>> print([len(part) for part in iid(np.zeros(10, int), num_clients=3, seed=0)])
       [4, 3, 3]
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     return np.array_split(rng.permutation(len(labels)), num_clients)
 
 
@@ -43,7 +43,7 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
       >>> print([np.bincount(labels[part], minlength=3).tolist() for part in parts])
       [[0, 100, 0], [0, 0, 100], [100, 0, 0]]
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     _validate.integer(num_shards=num_shards)
     _validate.divides({"num_clients": num_clients}, num_shards=num_shards)
     _at_most(len(labels), num_shards=num_shards)
@@ -67,7 +67,7 @@ def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: 
       >>> print([np.bincount(labels[part], minlength=3).tolist() for part in parts])
       [[3, 5, 92], [6, 90, 4], [91, 5, 4]]
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     _validate.fraction(gamma=gamma)
     alike, rest = np.split(rng.permutation(len(labels)), [math.floor(len(labels) * gamma + 1e-9)])
     rest = rest[np.argsort(labels[rest], kind="stable")]
@@ -92,7 +92,7 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
       >>> print([np.bincount(labels[part], minlength=3).tolist() for part in parts])
       [[0, 0, 100], [38, 100, 0], [62, 0, 0]]
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     _validate.at_most(_EVEN, concentration=concentration)
     _validate.integer(min_size=min_size)
     _at_most(len(labels) // num_clients, min_size=min_size)
@@ -118,7 +118,7 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
       >>> print([len(part) for part in parts])
       [31, 1, 68]
     """
-    rng = generator(labels, num_clients, seed)
+    labels, rng = checked(labels, num_clients, seed)
     _validate.at_most(_EVEN, concentration=concentration)
     cuts = _dirichlet_cuts(rng, concentration, num_clients, len(labels) - num_clients)
     return np.split(rng.permutation(len(labels)), cuts + np.arange(1, num_clients))
@@ -150,8 +150,8 @@ def by_user(users: np.ndarray) -> Parts:
     return np.split(np.argsort(user, kind="stable"), np.cumsum(size)[:-1])
 
 
-def generator(labels: Any, num_clients: int, seed: int) -> np.random.Generator:
-    """Checks the arguments all partitions have in common, then starts the generator."""
+def checked(labels: Any, num_clients: int, seed: int) -> tuple[np.ndarray, np.random.Generator]:
+    """Labels by position, also of a series of pandas, and a generator; checks what all partitions have in common."""
     if not hasattr(labels, "dtype"):
         raise ValueError(f"labels must be an array of integers [N], got {type(labels).__name__}: np.asarray makes one")
     if labels.ndim != 1 or not labels.size or not np.issubdtype(labels.dtype, np.integer):
@@ -159,7 +159,7 @@ def generator(labels: Any, num_clients: int, seed: int) -> np.random.Generator:
     _validate.integer(num_clients=num_clients)
     _at_most(len(labels), num_clients=num_clients)
     _validate.integer(0, seed=seed)
-    return np.random.default_rng(seed)
+    return np.asarray(labels), np.random.default_rng(seed)
 
 
 def _at_most(bound: int, **values: int) -> None:

@@ -15,7 +15,10 @@ import numpy as np
 from jax.errors import ConcretizationTypeError, TracerArrayConversionError
 from jaxtyping import PyTree
 
-_TRACED = (ConcretizationTypeError, TracerArrayConversionError)
+_TRACED = {
+    ConcretizationTypeError: "it is traced, so it may not depend on values: see jnp.where and jax.lax.cond",
+    TracerArrayConversionError: "it is traced, so NumPy cannot compute with it: use jax.numpy, or jax.pure_callback",
+}
 
 
 @contextlib.contextmanager
@@ -41,8 +44,9 @@ def calling(name: str, **given: PyTree) -> Iterator[None]:
     except Exception as error:
         if not _ours(error):
             error.add_note(f"in {name}, called with {', '.join(f'{key} {_shapes(a)}' for key, a in given.items())}")
-            if isinstance(error, _TRACED):
-                error.add_note("it is traced, so it may not depend on values: see jnp.where and jax.lax.cond")
+            for kind, note in _TRACED.items():
+                if isinstance(error, kind):
+                    error.add_note(note)
         raise
     if _numpy_state() != drawn:
         warnings.warn(

@@ -138,7 +138,9 @@ def lists_of(lying_server: base.LyingServer, alive: Array, cohort: base.Cohort) 
 
 
 def check_params(params: PyTree) -> None:
-    """Checks that all leaves are float32, which updates, client state and counts of bits are made for."""
+    """Checks that all leaves are float32, which updates, client state and counts of bits are made for; not none."""
+    if not sum(np.size(leaf) for leaf in jax.tree.leaves(params)):
+        raise ValueError("params must have at least one number, got none")
     for path, leaf in jax.tree.leaves_with_path(params):
         if getattr(leaf, "dtype", type(leaf)) != np.float32:
             got = getattr(leaf, "dtype", type(leaf).__name__)

@@ -13,7 +13,8 @@ from fedjax_priv import _validate, base
 def check_training(made: Any, b: int, memory: PyTree) -> tuple[Array, PyTree, Array]:
     """Checks what `local.apply` returned for a block of `b` clients with `memory` `[b, ...]`.
 
-    Updates may be wider than the model: control variates and what a rule is told travel behind them.
+    Updates may be wider than the model: control variates and what a rule is told travel behind them. They become
+    float32, whatever type they had.
 
     Raises:
       ValueError: it is no triple, updates or losses have other shapes, or the next memory has other arrays.
@@ -25,7 +26,7 @@ def check_training(made: Any, b: int, memory: PyTree) -> tuple[Array, PyTree, Ar
             raise ValueError(f"local.apply must return {name} with b = {b}, got {_validate.made(rows)}")
     if (got := _arrays(after)) != (old := _arrays(memory)):
         raise ValueError(f"local.apply must return a memory of the arrays it was given, {old}, got {got}")
-    return made
+    return update.astype(jnp.float32), after, loss
 
 
 def check_carried(carried: PyTree, b: int, population: PyTree) -> None:

@@ -39,7 +39,7 @@ from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
 from fedjax_priv.engine.telling import single_numbers, told_by, total_size
-from fedjax_priv.engine.transaction import commit, judge, round_status
+from fedjax_priv.engine.transaction import commit, judge, order_status, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.engine.versions import by_version, handed_out, kept, ring, with_digests
 from fedjax_priv.keys import each_named, named
@@ -173,7 +173,7 @@ def _step(
     rows = parts.layers.decode(header, public, received)
     groups, group_status = judge(rows, uploaded.sent.refused, uploaded.alive, who)
     direction, moved = _descend(parts, keys["aggregate"], state, groups)
-    status = round_status(groups, group_status, moved, parts.aggregate.needs_rows)
+    status = round_status(groups, group_status, moved, parts.aggregate.needs_rows) | order_status(drawn, data)
     counted = uploaded.alive & (groups.count > 0)[who.group] & (status == 0)
     after = kept(commit(state, who, counted, status, uploaded, moved._replace(draw=draw_state, trained=trained)))
 
@@ -225,7 +225,8 @@ def _descend(
     with calling("aggregate.apply", value=groups.value):
         made = parts.aggregate.apply(key, state.aggregate, groups)
     direction, opinion = check_direction(made, flat.size, state.aggregate)
-    delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
+    with calling("server.update", direction=direction):
+        delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
     params = optax.apply_updates(state.params, delta)
     return direction, state._replace(params=params, server=optimizer, aggregate=opinion)
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from fedjax_priv.base import Cohort, Kept, Received, RoundState
+from fedjax_priv.base import ClientData, Cohort, Kept, Received, RoundState
 from fedjax_priv.engine.client_rows import put_rows, rows_where
 from fedjax_priv.engine.upload import Uploaded
 from fedjax_priv.status import Status
@@ -46,6 +46,13 @@ def round_status(groups: Received, group_status: Array, moved: RoundState, needs
     finite = jnp.stack([jnp.isfinite(a).all() for a in _at_stake(moved)]).all()
     enough = (groups.count > 0).any() if needs_rows else True
     return jnp.where(enough, jnp.where(finite, 0, int(Status.NOT_FINITE)), reasons)
+
+
+def order_status(who: Cohort, data: ClientData) -> Array:
+    """A round fails if a cohort as large as the population is not that in order: rows would be those of others."""
+    n = data.count.shape[0]
+    moved = (who.client != jnp.arange(n)).any() if who.client.size == n else False
+    return jnp.where(moved, int(Status.OUT_OF_ORDER), 0)
 
 
 def _at_stake(moved: RoundState) -> list[Array]:

@@ -57,8 +57,8 @@ def align(
         mean over that noise. None: each client draws its own.
 
     Raises:
-      ValueError: a variance or unit is negative, a norm, power or level is not > 0, `control` is none of these, or (by `init`)
-        the number of variances or powers is neither 1 nor the population.
+      ValueError: a variance or unit is negative, a norm, power or level is not > 0, `control` is none of these, or (by
+        `init`) the number of variances or powers is neither 1 nor the population.
 
     Examples:
       >>> send = stack(align=align(0.1, max_norm=1.0), mean=over_the_air_mean(), send=waveform())

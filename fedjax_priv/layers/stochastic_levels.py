@@ -17,7 +17,6 @@ from fedjax_priv.layers.group_sums import fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
 
-
 MOST_LEVELS = 2**24
 """Integers up to it are float32 numbers."""
 

@@ -189,14 +189,12 @@ class Waves:
         """Runs over devices if there are enough of them; otherwise the clients of all runs. A resumed sweep goes on."""
         devices, most = jax.devices(), min(self.at_once or len(points), len(points))
         by_runs = self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= most)
-        count, of_runs = len(devices) if by_runs else 0, f"devices with whole runs of program {shared.number}"
         if writer:
-            writer.fact(of_runs, count)
-            count = writer.facts[of_runs]
-        if count > len(devices):
-            raise ValueError(f"a sweep that began with runs on {count} devices must have as many, got {len(devices)}")
-        if count:
-            return layout.runs_over_devices(devices[:count])
+            name = f"whole runs on devices of program {shared.number}"
+            writer.fact(name, int(by_runs))
+            by_runs = writer.facts[name]
+        if by_runs:
+            return layout.runs_over_devices(devices)
         mesh = self._algorithm(shared, points[0]).mesh or clients_mesh([*jnp.zeros(()).devices()])
         return layout.clients_over_devices(mesh, len(data.count))
 

@@ -130,6 +130,8 @@ def test_lies_need_layers_that_hear_them_and_lists_of_everybody():
         lightsecagg(towards_target(), num_clients=6, num_params=D, lying_server=split_lists(6, 4))
     with pytest.raises(ValueError, match=r"^lists must return bool \(6, 6\), got"):
         run(6, LyingServer(lists=lambda alive, cohort: alive))
+    with pytest.raises(ValueError, match="^elide must be False with bind_model"):
+        secagg_protocol(group_size=5, bind_model=True, elide=True)
     with pytest.raises(ValueError, match="^consistency must be False with neighbours"):
         secagg_protocol(group_size=6, neighbours=2, consistency=True)
 

@@ -91,7 +91,7 @@ test_bad_arguments = refuses(
     ),
     (
         lambda: estimated(rician(), pilot_energy=1.0),
-        r"mean must be given for gains that are not channels.rayleigh\(\), .* got None",
+        r"mean must be given for gains other than channels.rayleigh\(\), .* got None",
     ),
     (lambda: estimated(rician(), pilot_energy=1.0, mean=0.0), "mean must be a finite number > 0, got 0.0"),
     (lambda: turned(rayleigh(), deviation=-0.1), "deviation must be a finite number >= 0, got -0.1"),

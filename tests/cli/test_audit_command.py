@@ -18,6 +18,8 @@ from fedjax_priv.cli.options import REQUIRED
 GIVEN = {int: 2, float: 0.5}  # for an option without a default
 PRIVATE = ["--sample-clip", 1.0, "--gradient-noise", 0.03, "--batch-size", 20, "--learning-rate", 0.1]
 
+FOUND = Finding("anybody", "a label", "label [b] :fire:", None, None, 0.0, 1e-4, 0.95, 4.7, "", [], [], {})
+
 
 def call(monkeypatch, *arguments):
     """The exit status."""
@@ -147,6 +149,17 @@ def test_trials_on_the_air_have_the_gains_of_the_run_and_the_figure_of_its_clien
     assert isinstance(entry.proved.epsilon, float)
 
 
+def test_masks_bound_to_a_model_are_elided_in_an_audit_in_which_all_have_the_same(traced, monkeypatch):
+    asked = []
+    monkeypatch.setattr(audit_command, "findings", lambda subject, *_, **__: asked.append(subject) or [])
+    monkeypatch.setattr(audit_command, "show", lambda *_: None)
+    monkeypatch.setattr(audit_command, "upload_finding", lambda *_, **__: FOUND)
+    call(monkeypatch, "secagg", "--bind-model", "--trials", 100)
+    (subject,) = asked
+    caveats = lambda make: any("elided" in caveat for caveat in make(subject.local, None).caveats)
+    assert subject.unmasked and caveats(subject.unmasked) and not caveats(subject.make)
+
+
 def test_a_run_in_which_nobody_came_has_no_figure_to_try(traced, monkeypatch, capsys):
     monkeypatch.setattr(
         audit_command, "simulate", lambda *_, **__: made().assign(counted=(("round", "client"), [[False] * 10]))
@@ -206,7 +219,7 @@ def test_bad_input_is_one_line(arguments, message, traced, monkeypatch, capsys):
 
 
 def test_an_entry_without_a_proof_says_why(capsys):
-    one = Finding("anybody", "a label", "label [b] :fire:", None, None, 0.0, 1e-4, 0.95, 4.7, "", [], [], {})
+    one = FOUND
     audit_command.show("audit", [one, one._replace(proved=1.0), one._replace(unproved="batches are not whole")])
     said = capsys.readouterr().out
     assert said.count("label [b] :fire:") == 3

@@ -8,7 +8,7 @@ import pytest
 
 from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData, Stated
-from fedjax_priv.clients import fedsgd, local_sgd
+from fedjax_priv.clients import fedsgd, local_sgd, local_training
 from helpers import cohort_of, refuses
 
 N, M, B, FEATURES, CLASSES = 4, 8, 3, 5, 3
@@ -225,9 +225,8 @@ test_bad_arguments_are_errors_that_name_them = refuses(
 
 def test_a_schedule_of_another_shape_is_an_error():
     local = local_sgd(LOSS, learning_rate=lambda rounds: jnp.ones(3), batch_size=B, num_steps=1)
-    n = len(CLIENT)
-    with pytest.raises(ValueError, match=rf"^learning_rate must return shape \(\) or \({n},\), .*, got \(3,\)"):
-        jax.eval_shape(local.apply, KEY, local.init(n, PARAMS), PARAMS, DATA, cohort(CLIENT))
+    with pytest.raises(ValueError, match=r"^learning_rate must return one number, shape \(\), got \(3,\)"):
+        jax.eval_shape(local.apply, KEY, local.init(len(CLIENT), PARAMS), PARAMS, DATA, cohort(CLIENT))
 
 
 @pytest.mark.parametrize("shape", [lambda each: each.mean(), lambda each: each[:, None]])
@@ -307,6 +306,16 @@ def test_the_schedules_of_optax_will_do_and_one_below_zero_is_nan():
     negative = local_sgd(LOSS, learning_rate=drop_at(0.3, -1.0), batch_size=B, num_steps=2)
     wrong = apply(negative, memory)
     assert np.isfinite(wrong[0]).all() and np.isnan(wrong[1]).all()
+
+
+@pytest.mark.parametrize("rounds", [[0, 15], [0, 15, 30], [0, 15, 30, 45, 60]])
+def test_schedules_that_interpolate_between_points_are_those_of_each_client(rounds):
+    """Whatever the number of clients at once; given all their rounds, optax would mix clients, or fail."""
+    schedule = optax.linear_onecycle_schedule(100, 1.0)
+    with jax.numpy_dtype_promotion("standard"):  # inside optax
+        rates = local_training._rate(schedule)(jnp.array(rounds, jnp.int32))
+        np.testing.assert_allclose(rates, [schedule(jnp.float32(r)) for r in rounds], rtol=1e-6)
+    assert len(np.unique(rates)) == len(rounds)
 
 
 def test_proximal_steps_shrink_towards_the_minimum_of_the_sum():

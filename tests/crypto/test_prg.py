@@ -185,3 +185,14 @@ def test_bad_size():
 def test_elements_of_two_words_each():
     found = prg.elements(jnp.array([5, Q - 1, Q, Q + 4], jnp.uint32), jnp.array([7, 7, 8, Q + 1], jnp.uint32))
     assert found.tolist() == [5, Q - 1, 8, 1]
+
+
+def test_masks_are_refused_where_jax_computes_with_64_bits():
+    """Sums of words would be of 64 bits, and fail somewhere inside."""
+    jax.config.update("jax_enable_x64", True)
+    try:
+        with pytest.raises(ValueError, match="^jax_enable_x64 must be False where masks are added"):
+            prg.generator("philox")
+    finally:
+        jax.config.update("jax_enable_x64", False)
+    assert prg.generator("philox").seed_words == 2

@@ -4,14 +4,15 @@ import functools
 import inspect
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from refusals import each, refused
 
 import fedjax_priv.data
-from fedjax_priv.data import dirichlet, gamma_similarity, iid, quantity_skew, shards
-from fedjax_priv.data.partition import _top_up, generator
+from fedjax_priv.data import dirichlet, few_labels, gamma_similarity, iid, lognormal, quantity_skew, shards
+from fedjax_priv.data.partition import _top_up, checked
 
 PARTITIONS = {
     "iid": iid,
@@ -195,7 +196,7 @@ def test_no_sample_of_the_fraction_is_lost_to_rounding():
 
 def test_an_array_is_no_seed():
     with pytest.raises(ValueError, match=r"^seed must be an integer >= 0, got array\(1\)$"):
-        inspect.unwrap(generator)(LABELS, 3, np.array(1))
+        inspect.unwrap(checked)(LABELS, 3, np.array(1))
 
 
 def test_a_list_of_labels_is_refused_with_what_helps():
@@ -203,3 +204,14 @@ def test_a_list_of_labels_is_refused_with_what_helps():
         ValueError, match=r"^labels must be an array of integers \[N\], got list: np.asarray makes one$"
     ):
         inspect.unwrap(iid)([0, 1, 2], 2, 0)
+
+
+@pytest.mark.parametrize(("split", "options"), [
+    (iid, {}), (shards, {"num_shards": 30}), (gamma_similarity, {"gamma": 0.3}), (dirichlet, {"concentration": 0.3}),
+    (quantity_skew, {"concentration": 0.3}), (few_labels, {"labels_per_client": 2}), (lognormal, {}),
+])  # fmt: skip
+def test_a_series_of_pandas_is_read_by_position_whatever_its_index(split, options):
+    moved = pandas.Series(LABELS, index=np.random.default_rng(1).permutation(LABELS.size))
+    of = lambda labels: inspect.unwrap(split)(labels, 10, 0, **options)
+    for got, want in zip(of(moved), of(LABELS), strict=True):
+        np.testing.assert_array_equal(got, want)

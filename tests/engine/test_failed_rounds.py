@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean
-from fedjax_priv.base import Aggregator, Kept, Sent
+from fedjax_priv.base import Aggregator, Draw, Kept, Sent
 from fedjax_priv.clients import everyone
 from fedjax_priv.layers import (
     pairwise_masks,
@@ -16,7 +16,7 @@ from fedjax_priv.layers import (
     stack,
     stateless,
 )
-from fedjax_priv.status import Status
+from fedjax_priv.status import Status, describe
 from fedjax_priv.systems import fedavg
 from helpers import engine, one_round, remembering, same_bits, targets, towards_target
 
@@ -165,3 +165,27 @@ def test_a_client_in_a_group_without_a_row_fails_the_round():
     before, after, info = one_round(system, targets(4, 5))
     assert int(info.status) == Status.CAP_OVERFLOW
     assert same_bits(after.params, before.params)
+
+
+def of_clients(chosen):
+    """A draw of these clients, in this order."""
+
+    def apply(key, state, round, count):
+        who, state = everyone().apply(key, (), round, count)
+        return jax.tree.map(lambda a: a[jnp.array(chosen)], who), state
+
+    return Draw(lambda key, n: (), apply)
+
+
+@pytest.mark.parametrize(("chosen", "status"), [
+    ([3, 1, 0], Status.OK), ([0, 1, 2, 3], Status.OK), ([3, 1, 0, 2], Status.OUT_OF_ORDER),
+    ([1, 0, 0, 1], Status.OUT_OF_ORDER), ([0, 1, 2, 2], Status.OUT_OF_ORDER),
+])  # fmt: skip
+def test_a_cohort_as_large_as_the_population_is_in_order_or_the_round_fails(chosen, status):
+    """Else a client would train on the samples of another: a smaller cohort has its own in any order."""
+    data = targets(4, 3)
+    before, after, info = one_round(engine(cohort=of_clients(chosen)), data, 3)
+    assert int(info.status) == status
+    assert describe(int(info.status)) == "ok" or "population in order" in describe(int(info.status))
+    want = np.sum(np.asarray(data.examples)[chosen], 0) if status == 0 else before.params
+    np.testing.assert_allclose(after.params, want, rtol=1e-5, atol=1e-7)

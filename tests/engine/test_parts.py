@@ -15,7 +15,7 @@ from fedjax_priv.base import Aggregator, Channel, ClientData, Kept, Local
 from fedjax_priv.engine.parts import check_types
 from fedjax_priv.engine.returned_by_parts import check_direction
 from fedjax_priv.runs import checks
-from helpers import cohort_of, refuses, towards_target
+from helpers import cohort_of, engine, refuses, towards_target
 
 KEY, D = jax.random.key(0), 64
 
@@ -182,3 +182,15 @@ def test_a_direction_and_its_state_pass():
 def test_rows_of_different_lengths_are_named():
     with pytest.raises(ValueError, match=r"^rows must have shape \[g, d\], got rows of shapes \(1,\), \(2,\)$"):
         aggregators.krum(1)([[1.0, 2.0], [3.0]])
+
+
+@pytest.mark.parametrize("rows", [np.zeros((0, 3)), np.zeros((3, 0))])
+def test_no_rows_are_named(rows):
+    with pytest.raises(ValueError, match=r"^rows must have shape \[g, d\] and not be empty, got \(\d, \d\)$"):
+        aggregators.coordinate_median()(rows)
+
+
+@pytest.mark.parametrize("params", [{}, {"w": np.zeros((0, 3), np.float32)}])
+def test_a_model_of_nothing_is_named(params):
+    with pytest.raises(ValueError, match="^params must have at least one number, got none$"):
+        engine(local=towards_target()).init(KEY, params, DATA)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv import base, channels, clients, layers
+from fedjax_priv import aggregators, base, channels, clients, layers
 from helpers import engine, refuses, targets, towards_target
 
 N, D = 7, 3
@@ -138,3 +138,21 @@ def test_only_whose_upload_arrived_may_answer():
     alive, online = info.observed
     np.testing.assert_array_equal(online, alive)
     assert 0 < int(alive.sum()) < N
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_updates_of_another_type_become_float32(dtype):
+    """In fixed point float16 would overflow: it was 6.7e7 for 0.1."""
+    local, wide = towards_target(), []
+
+    def apply(key, memory, params, data, cohort):
+        update, *more = local.apply(key, memory, params, data, cohort)
+        return update.astype(dtype), *more
+
+    narrow = base.Local(local.init, apply)
+    for trains_in in (local, narrow):
+        groups = dict(cohort=clients.everyone(2), layers=layers.stack(mean=layers.average(), send=layers.plain(2)))
+        system = engine(local=trains_in, aggregate=aggregators.coordinate_median(), **groups)
+        wide.append(jax.jit(system.step)(KEY, system.init(KEY, PARAMS, DATA), DATA)[1].direction)
+    np.testing.assert_allclose(wide[1], wide[0], rtol=0.02, atol=0.02)
+    assert abs(np.asarray(wide[0])).max() > 0.1

@@ -215,6 +215,7 @@ test_bad_arguments = refuses(
     ({"expected_inverse": 1.0}, "expected_inverse must be given with energy None and only then, got 1.0"),
     ({"at_most": lambda gain: gain}, r"at_most must be a function of \(round, gain\)"),
     ({"expected_cap": 0.0}, "expected_cap must be a number > 0, got 0.0"),
+    ({"expected_cap": jnp.array(-1.0)}, r"expected_cap must be a number > 0, got Array\(-1"),
     ({"energy": np.ones(3), "expected_inverse": np.ones(2)}, r"energy must be a number or \[n\], .* \(3,\) and \(2,\)"),
     (
         {"energy": 1.0, "expected_inverse": np.ones(3)},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from fedjax_priv.layers import average, coded, qsgd, uniform_levels
+from fedjax_priv.layers import average, coded, qsgd, stochastic_levels, uniform_levels
 from fedjax_priv.status import Status
 from fedjax_priv.theory import digital_links, quantizers
 from helpers import cohort_of
@@ -96,4 +96,32 @@ test_bad_arguments = refused(
     (lambda: coded(qsgd(1), receiver_noise=0.0), "receiver_noise"),
     (lambda: coded(qsgd(1), fixed_rate=0.0), "fixed_rate"),
     (lambda: coded(average()), "send must be an innermost layer"),
+)
+
+
+def test_values_far_below_a_level_are_rarely_rounded_up():
+    """0.04 of these are expected; words of 23 bits would round up 5."""
+    p, d, rows = 1e-9, 2**20, 40
+    y, _ = encoded(qsgd(1), jnp.full((rows, d), np.float32(p)).at[:, 0].set(1.0))
+    assert p * d * rows < 0.05 and (y[:, 1:] > 0).sum() <= 1 < 2**-23 * d * rows
+
+
+@pytest.mark.parametrize("word", [0, 2**31, 2**32 - 1])
+def test_a_word_on_the_threshold_leaves_it_to_another_number(word, monkeypatch):
+    """The word decides below and above it; on it the chance is what is left of the threshold."""
+    monkeypatch.setattr(stochastic_levels.jax.random, "bits", lambda key, shape: jnp.full(shape, word, jnp.uint32))
+    n = 4000
+    of = lambda share: stochastic_levels._rounded(KEY, jnp.full((n, 1), share, jnp.float32), cohort_of(n)).mean()
+    at = word / 2**32
+    if word == 0:
+        assert of(np.float32(0.25 / 2**32)) == pytest.approx(0.25, abs=0.03) and of(np.float32(2**-31)) == 1
+    if word == 2**31:
+        assert of(np.float32(at)) == 0 and of(np.float32(at + 2**-24)) == 1
+    if word == 2**32 - 1:
+        assert of(np.float32(1 - 2**-24)) == 0
+
+
+test_bad_sizes = refused(
+    (lambda: qsgd(2**24 + 1), r"levels must be a number in \(0, 1.67772e\+07\], got 16777217"),
+    (lambda: uniform_levels(1, limit=2e38), r"limit must be a number in \(0, 32768\], got 2e\+38"),
 )

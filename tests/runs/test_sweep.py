@@ -156,6 +156,23 @@ def test_fewer_runs_than_devices_are_side_by_side_where_no_more_are_asked_for():
     assert run(rates, make=pulling, rounds=2, at_once=2).attrs["waves"] == jax.device_count() / 2
 
 
+@pytest.mark.parametrize(("first", "then"), [(None, 2), (2, None)])
+def test_a_resumed_sweep_is_spread_as_it_began_whatever_it_may_take_at_once(tmp_path, first, then):
+    """Runs on all devices, or clients of two runs; it was an error of JAX, about axes that devices do not divide."""
+    rates, keep = {"rate": [*np.linspace(0.1, 0.9, jax.device_count())]}, Keep(tmp_path / "a")
+
+    def stop(record):
+        if record["round"] == 2:
+            raise Killed("no space")
+
+    with pytest.raises(Killed):
+        run(rates, make=pulling, rounds=4, every=2, at_once=first, keep=keep, log=stop)
+    resumed = run(rates, make=pulling, rounds=4, every=2, at_once=then, keep=keep._replace(resume=True))
+    whole = run(rates, make=pulling, rounds=4, every=2, at_once=first)
+    xr.testing.assert_identical(plain(resumed), plain(whole))
+    assert resumed.attrs["waves"] == whole.attrs["waves"]
+
+
 def test_samples_can_depend_on_axes_and_those_of_other_shapes_are_other_programs(tmp_path):
     def samples(clients, scale):
         data = targets(clients, D)

@@ -210,3 +210,9 @@ test_bad_powers = refuses(
     ({"noise_variance": -1.0}, "noise_variance must be a finite number >= 0, got -1.0"),
     ({"num_params": 0}, "num_params must be an integer >= 1, got 0"),
 )
+
+
+def test_the_level_of_a_model_of_more_numbers_than_an_int32():
+    """`h sqrt(d P) / sqrt(L^2 + d sigma^2)`, about `h sqrt(P) / sigma`."""
+    level = weakest(4.0, max_norm=1.0, noise_variance=0.25, num_params=2**31)
+    assert float(level(jnp.array(0), jnp.array([0.5, 2.0]))) == pytest.approx(2.0, rel=1e-6)

@@ -9,7 +9,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from fedjax_priv import attacks, channels, clients, systems
+from fedjax_priv import attacks, channels, clients, layers, systems
 from fedjax_priv.aggregators import trimmed_mean
 from fedjax_priv.layers import plain_field
 from helpers import cohort_of, targets, towards_target
@@ -67,6 +67,11 @@ MASKED = [
         (channels.multiple_access, "known_count"),
         (channels.true_gains, "known_count"),
         (channels.antenna_array, "every_antenna"),
+        (functools.partial(layers.blind_mean, 1.0), "every_antenna"),
+        (functools.partial(layers.blind_mean, 1.0), "measured_gains"),
+        (layers.over_the_air_mean, "known_count"),
+        (functools.partial(layers.top_k, 5, 2), "error_feedback"),
+        (functools.partial(layers.rand_k, 5, 2), "error_feedback"),
     ],
 )
 def test_a_flag_is_a_truth_value(part, name, value):

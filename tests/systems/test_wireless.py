@@ -257,3 +257,13 @@ def test_a_system_whose_layers_measure_nothing_says_so():
     one = engine()
     _, info = first_round(one)
     assert info.measured == {}
+
+
+@pytest.mark.parametrize(
+    ("gains", "sends"), [(1.0, [1, 1, 1, 1, 1, 1]), ([1.0, 0.9, 1.1, 1.0, 0.5, 2.0], [1, 0, 1, 1, 0, 1])]
+)
+def test_who_is_just_strong_enough_sends(gains, sends):
+    """`h^2 >= g`, as theory has it: a threshold at the weakest gain silences nobody."""
+    one = system(fading=constant(np.asarray(gains)), truncation=1.0)
+    _, info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    np.testing.assert_array_equal(np.asarray(info.measured["amplitude"]) > 0, sends)

@@ -21,3 +21,13 @@ def test_each_coordinate_has_a_bit_of_its_own():
     words = np.asarray(jax.vmap(bitmap.pack)(jnp.eye(d, dtype=bool)))
     assert len({tuple(row) for row in words.tolist()}) == d
     assert (np.bitwise_or.reduce(words, 0) == np.asarray(bitmap.pack(jnp.ones(d, bool)))).all()
+
+
+def test_bits_of_a_message_and_one_whose_bits_would_not_fit():
+    chosen = np.random.default_rng(0).random((3, 100)) < 0.4
+    packed = jax.vmap(bitmap.pack)(jnp.asarray(chosen))
+    np.testing.assert_array_equal(bitmap.bits_with(packed, 100), 100 + 32 * chosen.sum(1))
+    most = (2**32 - 1) // 33
+    bitmap.bits_with(packed, most)
+    with pytest.raises(ValueError, match=rf"fewer than 2\*\*32 bits \(512 MiB\), got {33 * (most + 1)}"):
+        bitmap.bits_with(packed, most + 1)

@@ -94,6 +94,13 @@ def test_gaps_between_ones_are_geometric(how, a, d):
     assert gap_test(gaps, 1.1 * a) < 1e-9
 
 
+@pytest.mark.parametrize("d", [2**24, 2**24 + 1, 50_000_001, 2**31 - 1])
+def test_a_gap_beyond_the_last_coordinate_is_d_where_float32_rounds_d_down(d):
+    """The word of the largest gap, about 22 / a, and one within d; d - 1 would be a one that nobody drew."""
+    large, small = np.asarray(gaps_of_words(jnp.array([2**32 - 1, 2**31], jnp.uint32), 1e-9, d)).tolist()
+    assert (large, small) == (d, d) if d < 6e8 else large == d and small == pytest.approx(np.log(2) / 1e-9, rel=1e-3)
+
+
 gaps_of_words = jax.jit(sparse_ones.gaps, static_argnums=(1, 2))
 
 
