@@ -128,7 +128,8 @@ def chosen(paper: str | None, figure: str | None, scale: str = "paper") -> list[
     with_scale = [card for card in found if scale in experiment_of(card).scales]
     if not with_scale:
         scales = dict.fromkeys(name for card in found for name in experiment_of(card).scales)
-        raise ValueError(f"scale must be one of {', '.join(scales)} for {found[0].name}; got {scale}")
+        about = figure or paper or "all papers"
+        raise ValueError(f"scale must be one of {', '.join(scales)} for {about}; got {scale}")
     return with_scale
 
 
@@ -144,6 +145,7 @@ def result(card: Card, scale: str, root: pathlib.Path) -> Result | None:
     """The results of a card below `root`; None if its experiment has not finished.
 
     Raises:
+      OSError: a file cannot be read.
       ValueError: a file is not JSON, or a claim lacks a field.
     """
     folder = folder_of(card, scale, root)
@@ -152,12 +154,15 @@ def result(card: Card, scale: str, root: pathlib.Path) -> Result | None:
     try:
         claims = [read_claim(**fields) for fields in _read(folder / "verdicts.json")]
     except TypeError as error:
-        raise ValueError(f"verdicts.json: {error}") from None
-    return Result(card, scale, folder, claims, _read(folder / "manifest.json"))
+        raise ValueError(f"{folder / 'verdicts.json'}: {error}") from None
+    manifest = _read(folder / "manifest.json")
+    if not isinstance(manifest, dict):
+        raise ValueError(f"{folder / 'manifest.json'} holds no object")
+    return Result(card, scale, folder, claims, manifest)
 
 
 def _read(file: pathlib.Path) -> Any:
     try:
         return json.loads(file.read_text())
     except ValueError as error:
-        raise ValueError(f"{file.name} is not JSON: {error}") from None
+        raise ValueError(f"{file} is not JSON: {error}") from None

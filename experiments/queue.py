@@ -72,8 +72,11 @@ def work(cards: Sequence[Card], out: pathlib.Path, runs: pathlib.Path, seconds: 
 
 
 def _one(card: Card, out: pathlib.Path, runs: pathlib.Path, seconds: float) -> str:
-    if result(card, SCALE, out) is not None:
-        return "had results"
+    try:
+        if result(card, SCALE, out) is not None:
+            return "had results"
+    except (OSError, ValueError) as error:
+        return f"failed: {error}"
     if seconds <= 0:
         return "not reached"
     places = [

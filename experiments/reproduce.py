@@ -97,7 +97,7 @@ def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
         made = result(card, scale, out)
     except (OSError, ValueError):
         return False
-    return made is not None and made.manifest["commit"] == current and not problems(made)
+    return made is not None and made.manifest.get("commit") == current and not problems(made)
 
 
 def _has_vectors(card: Card, scale: str, out: pathlib.Path) -> bool:
@@ -178,7 +178,7 @@ def _row(card: Card, scale: str, out: pathlib.Path, errors: Sequence[str]) -> Ro
         made, errors = None, [*errors, str(error)]
     if made is None or errors:
         return Row(card.paper, card.name, card.heading, scale, _FAILED, 0, 0, None, folder, [*errors] or ["no results"])
-    seconds = made.manifest["seconds"]
+    seconds = made.manifest.get("seconds")
     return Row(card.paper, card.name, card.heading, scale, made.verdict, *made.counts, seconds, folder, problems(made))
 
 

@@ -1,6 +1,6 @@
 """Curves of runs with the interval over their seeds. A plain figure: it needs neither a display nor pyplot."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import xarray as xr
@@ -35,11 +35,8 @@ def curves(
       >>> curves({"FedAvg": grid}, x="bytes").savefig("bytes.svg")  # doctest: +SKIP
     """
     _validate.named_results(results)
-    for what, chosen, known in (("x", x, known_x), ("y", y, known_y)):
-        common = [
-            name for name in known(next(iter(results.values()))) if all(name in known(r) for r in results.values())
-        ]
-        _validate.one_of(common, **{what: chosen})
+    _validate.one_of(_common(results, known_x), x=x)
+    _check_y(results, y)
     if x == "epsilon":
         adversary = common_adversary([*results.values()], adversary)
     lines = {
@@ -56,6 +53,23 @@ def curves(
     axes = figure.axes[0]
     axes.set(ylabel=_WORDS.get(y, y), **({} if x == "bytes" else {"xlabel": words}))
     return figure
+
+
+def _common(results: Mapping[str, xr.Dataset], known: Callable[[xr.Dataset], list[str]]) -> list[str]:
+    """What is known of all results, in the order of the first."""
+    first, *others = (known(result) for result in results.values())
+    return [name for name in first if all(name in other for other in others)]
+
+
+def _check_y(results: Mapping[str, xr.Dataset], y: str) -> None:
+    """Refuse a variable that not all results have; where they share none, name the first result that lacks it."""
+    common = _common(results, known_y)
+    if not common:
+        there = {name: known_y(result) for name, result in results.items()}
+        name, has = min(((name, has) for name, has in there.items() if y not in has), key=lambda one: bool(one[1]))
+        only = f"only {', '.join(map(repr, has))}" if has else "no variable by evaluation"
+        raise ValueError(f"y must be a variable of all results, got {y!r}, and {name!r} has {only}")
+    _validate.one_of(common, y=y)
 
 
 def _deltas(results: Mapping[str, xr.Dataset]) -> str:

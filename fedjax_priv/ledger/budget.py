@@ -127,7 +127,8 @@ def noise_for(
     """How much noise is enough for a run? The least with which a figure of the ledger is within eps, to 5 digits.
 
     Where noise keeps clients from sending, such as with `power_control="signal"`, it is the least for those who send
-    with it; another start may find another one.
+    with it, or else one with which somebody sends and of which a little less is too little; another start may find
+    another one.
 
     Args:
       make: `noise -> algorithm`, where more of it means less eps: a deviation or a variance.
@@ -143,26 +144,58 @@ def noise_for(
 
     Raises:
       ValueError: as `planned` and `make`; or nothing is proved, however much the noise is, or eps is not reached by the
-        most noise that `make` allows, or who sends does not settle.
+        most noise that `make` allows, or who sends does not settle, or nobody does.
     """
     _validate.positive(epsilon=epsilon)
     allowed, choose = _Allowed(make, start), chosen or figure_of_budget
     plan_at = lambda noise: planned(allowed(noise), key, params, data, rounds)
-    plan = plan_at(start)
-    name = _adversary(lambda noise: ledger(allowed(noise), plan, data, delta=delta), start, choose)
+    plans, noises = [plan_at(start)], [start]
+    name = _adversary(lambda noise: ledger(allowed(noise), plans[0], data, delta=delta), start, choose)
+    spent_by = lambda plan, noise: _spent(ledger(allowed(noise), plan, data, delta=delta), choose, name)
     for _ in range(_PLANS):
-        spent = functools.cache(
-            lambda noise, plan=plan: _spent(ledger(allowed(noise), plan, data, delta=delta), choose, name)
-        )
-        found = _enough(spent, allowed, epsilon, start)
-        if (again := plan_at(found)).equals(plan):
+        found = _enough(functools.cache(functools.partial(spent_by, plans[-1])), allowed, epsilon, noises[-1])
+        plan = plan_at(found)
+        noises.append(found)
+        if plan.equals(plans[-1]):
             return found
-        plan, start = again, found
+        if (first := next((place for place, old in enumerate(plans) if plan.equals(old)), None)) is not None:
+            return _least_between(noises[first + 1 :], lambda noise: spent_by(plan_at(noise), noise), epsilon)
+        plans.append(plan)
     raise ValueError(f"epsilon must be one for which {_PLANS} searches find who sends, got {epsilon:g}")
 
 
 _PLANS = 100
 """How often the search is repeated at most, where who sends depends on the noise."""
+
+
+def _least_between(noises: list[float], spent: Callable[[float], float], epsilon: float) -> float:
+    """A noise within eps with which somebody sends, where a search alternates between noises; a little less is beyond.
+
+    Args:
+      noises: those of the search.
+      spent: noise -> eps of those who send with it; 0 if nobody does.
+      epsilon: > 0.
+
+    Raises:
+      ValueError: none is found.
+    """
+    most, keeps = max(noises), lambda noise: 0 < spent(noise) <= epsilon
+    found = next(filter(keeps, (most * _LESS**step for step in range(_STEPS))), None)
+    if found is None:
+        raise ValueError(
+            f"epsilon must be one for which a search finds who sends, got {epsilon:g}: the noises alternate between "
+            f"{min(noises):.4g} and {most:.4g}, and another start may be given by the option of the noise"
+        )
+    low = next(itertools.filterfalse(keeps, (found * _LESS**step for step in itertools.count(1))))
+    found = low / _LESS
+    while found > low * (1 + _CLOSE):
+        middle = (low * found) ** 0.5
+        low, found = (low, middle) if keeps(middle) else (middle, found)
+    return found
+
+
+_LESS, _STEPS = 2 ** (-1 / 8), 16
+"""Noises that are tried, from the most on: each a little less, and how many."""
 
 
 def _enough(spent: Callable[[float], float], allowed: "_Allowed", epsilon: float, start: float) -> float:

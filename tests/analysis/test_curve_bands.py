@@ -215,6 +215,19 @@ def test_an_adversary_must_have_a_figure_in_all_results():
             curves(dict.fromkeys("ab", GRID.where(GRID.seed < 0)), x)
 
 
+@pytest.mark.parametrize(
+    ("left", "message"),
+    [
+        ({"a": ["failed_rounds"], "b": ["failed_rounds"]}, "'a' has no variable by evaluation"),
+        ({"a": ["accuracy"], "b": ["seconds"], "c": ["failed_rounds"]}, "'c' has no variable by evaluation"),
+        ({"a": ["accuracy"], "b": ["seconds"]}, "'b' has only 'seconds'"),
+    ],
+)
+def test_where_results_share_no_variable_the_first_that_lacks_it_is_named(left, message):
+    with pytest.raises(ValueError, match=f"^y must be a variable of all results, got 'accuracy', and {message}$"):
+        curves({name: GRID[names] for name, names in left.items()})
+
+
 def test_bands_are_of_one_result():
     with pytest.raises(ValueError, match=r"^result must be a Dataset, such as simulate\(...\), got dict$"):
         inspect.unwrap(bands)({"a": GRID})  # pyright: ignore[reportArgumentType]

@@ -54,6 +54,10 @@ def test_cards_are_chosen_by_name():
     assert {card.name for card in cards.chosen("fedrep", None, "short")} == {"fig1", "fig6"}
     with pytest.raises(ValueError, match="scale must be one of quick, cpu, paper for fig2; got short"):
         cards.chosen("fedrep", "fig2", "short")
+    with pytest.raises(ValueError, match="scale must be one of quick, cpu, paper for wireless; got short"):
+        cards.chosen("wireless", None, "short")
+    with pytest.raises(ValueError, match="scale must be one of .* for all papers; got long"):
+        cards.chosen(None, None, "long")
     with pytest.raises(ValueError, match=r"fig8 \(Fig. 8 to 11\), .*, table1 \(Table 1\), grid for fedrep; got fig9"):
         cards.chosen("fedrep", "fig9")
 

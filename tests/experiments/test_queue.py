@@ -129,6 +129,17 @@ def test_a_card_that_fails_does_not_stop_the_others_and_is_said_to_have_failed(w
     assert work("if sys.argv[2] == 'first': raise SystemExit(5)") == ["failed with exit status 5", "made", "made"]
 
 
+def test_results_that_cannot_be_read_do_not_stop_the_others(work):
+    folder = pathlib.Path("out/paper/second-paper")
+    folder.mkdir(parents=True)
+    for content, said in (("[{", " is not JSON: Expecting"), ("[1]", ": "), ("[]", "No such file or directory")):
+        (folder / "verdicts.json").write_text(content)
+        first, second, third = work()
+        assert first == third and first in ("made", "had results")
+        assert second.startswith("failed: ") and said in second and str(folder) in second
+    assert (folder / "verdicts.json").read_text() == "[]"
+
+
 def test_time_that_is_over_stops_a_card_and_the_rest_is_not_reached(work):
     start = time.monotonic()
     assert work("if sys.argv[2] == 'second': time.sleep(60)", seconds=2.0) == ["made", "stopped", "not reached"]

@@ -194,8 +194,25 @@ def test_resumed_results_are_made_again_only_if_they_are_of_another_commit_or_br
     assert [runs_made(), runs_made("--resume"), runs_made()] == [1, 1, 2]
     assert runs_made("--resume", commit="another") == 3
     assert runs_made("--resume", commit=COMMIT + "-dirty") == 4
-    pathlib.Path("results/good/fig1-quick/manifest.json").write_text('{"comm')
+    path = pathlib.Path("results/good/fig1-quick/manifest.json")
+    path.write_text('{"comm')
     assert runs_made("--resume") == 5
+    for number, lost in enumerate(("commit", "seconds"), 6):
+        path.write_text(json.dumps({name: value for name, value in ABOUT.items() if name != lost}))
+        assert runs_made("--resume") == number
+    path.write_text("[]")
+    assert runs_made("--resume") == 8
+
+
+def test_results_that_do_not_say_how_long_they_took_are_a_row(papers, monkeypatch, capsys):
+    papers("good", "shutil.copytree('without', out); return")
+    saved(pathlib.Path("without"))
+    described = json.loads(pathlib.Path("without/manifest.json").read_text())
+    del described["seconds"]
+    pathlib.Path("without/manifest.json").write_text(json.dumps(described))
+    with pytest.raises(SystemExit, match="1"):
+        run(monkeypatch, "good")
+    assert "manifest.json lacks seconds" in capsys.readouterr().out
 
 
 WITH_VECTORS = """

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import h5py
 import numpy as np
 import xarray as xr
 
@@ -16,6 +17,12 @@ from fedjax_priv.runs.records import atomic_file
 MANIFEST, RESULT, CHECKPOINT = "manifest.json", "result.nc", "checkpoint"
 # Level 1 without byte shuffling: a sixth of the size, and quicker to write than the plain values.
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": False}
+_OF_CARDS = ("python -m experiments", "python experiments/")
+"""How the command begins that made a card, in its manifest; the second one is of older cards."""
+
+
+class CardError(ValueError):
+    """The folder is that of a card of `reproduce`, and of no run."""
 
 
 def create(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
@@ -47,6 +54,7 @@ def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
     """Read the manifest that `create` wrote.
 
     Raises:
+      CardError: the folder is that of a card of `reproduce`.
       ValueError: the folder is missing or not that of a run, or its manifest is broken.
     """
     path = folder / MANIFEST
@@ -58,6 +66,8 @@ def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
         raise ValueError(f"{path} is broken: {error}") from error
     if not isinstance(manifest, dict):
         raise ValueError(f"{path} is broken: it holds no object")
+    if str(manifest.get("command")).startswith(_OF_CARDS):
+        raise CardError(f"{folder} is not the folder of a run: it is that of a card of `reproduce`")
     return manifest
 
 
@@ -93,6 +103,22 @@ def can_hold(attrs: Mapping[Any, Any], coords: Mapping[str, Sequence[Any]]) -> b
         return False
 
 
+def is_saved(folder: pathlib.Path) -> bool:
+    """Whether the run of a folder has a result, of which only the header is read.
+
+    Raises:
+      ValueError: the file is broken, such as one that is cut short.
+    """
+    path = folder / RESULT
+    if not path.is_file():
+        return False
+    try:
+        h5py.File(path, "r").close()
+    except Exception as error:  # what HDF5 raises depends on the byte that is wrong
+        raise _broken(path, error) from error
+    return True
+
+
 def load(folder: str | os.PathLike) -> xr.Dataset:
     """The result of a run, in memory, as it was saved bit for bit.
 
@@ -107,10 +133,14 @@ def load(folder: str | os.PathLike) -> xr.Dataset:
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
     except Exception as error:  # what HDF5 raises depends on the byte that is wrong
-        raise ValueError(f"{path} is broken: {str(error).partition(chr(10))[0]}") from error
+        raise _broken(path, error) from error
     for attrs in (dataset.attrs, *(dataset[name].attrs for name in dataset.variables)):
         attrs.update({name: value.item() for name, value in attrs.items() if isinstance(value, np.generic)})
     return dataset
+
+
+def _broken(path: pathlib.Path, error: Exception) -> ValueError:
+    return ValueError(f"{path} is broken: {str(error).partition(chr(10))[0]}")
 
 
 def _claim(part: pathlib.Path, path: pathlib.Path) -> None:

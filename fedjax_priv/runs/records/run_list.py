@@ -6,7 +6,7 @@ import pathlib
 from typing import Any, Literal, NamedTuple
 
 from fedjax_priv.runs.records import log_file
-from fedjax_priv.runs.records.run_folder import CHECKPOINT, MANIFEST, RESULT, read_manifest
+from fedjax_priv.runs.records.run_folder import CHECKPOINT, MANIFEST, CardError, is_saved, read_manifest
 
 
 class RunSummary(NamedTuple):
@@ -25,6 +25,8 @@ class RunSummary(NamedTuple):
 def summaries(root: pathlib.Path) -> list[RunSummary]:
     """Every run in `root` and in the folders below it, oldest first; one that cannot be read is "broken".
 
+    Folders of cards of `reproduce` are no runs, and are left out.
+
     Raises:
       ValueError: `root` is no folder.
     """
@@ -33,12 +35,13 @@ def summaries(root: pathlib.Path) -> list[RunSummary]:
     found = []
     for folder, inside, files in os.walk(root):
         inside[:] = [name for name in inside if name != CHECKPOINT]
-        if MANIFEST in files:
-            found.append(_summary(pathlib.Path(folder)))
+        if MANIFEST in files and (run := _summary(pathlib.Path(folder))):
+            found.append(run)
     return sorted(found, key=lambda run: (run.date, run.folder))
 
 
-def _summary(folder: pathlib.Path) -> RunSummary:
+def _summary(folder: pathlib.Path) -> RunSummary | None:
+    """What is known of a run; None for a card."""
     try:
         manifest, log = read_manifest(folder), log_file.read(folder)
         runs = int(manifest.get("runs", 1))
@@ -46,13 +49,15 @@ def _summary(folder: pathlib.Path) -> RunSummary:
         return RunSummary(
             folder=folder,
             system=str(manifest.get("system", "-")),
-            status="finished" if (folder / RESULT).is_file() else "unfinished",
+            status="finished" if is_saved(folder) else "unfinished",
             rounds_done=_rounds_done(log),
             rounds=int(manifest["rounds"]) * runs,
             date=str(manifest["date"]),
             metrics={name: math.nan if value is None else value for name, value in last.get("metrics", {}).items()},
             runs=runs,
         )
+    except CardError:
+        return None
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return RunSummary(folder, "-", "broken", 0, 0, "", {})
 

@@ -132,6 +132,15 @@ def test_a_folder_that_is_no_run_is_named(tmp_path, content, message):
         assert "\n" not in str(error.value)
 
 
+def test_the_folder_of_a_card_is_no_run(folder):
+    (folder / "manifest.json").write_text('{"command": "python -m experiments wireless errata", "scale": "quick"}')
+    for read in (run_folder.read_manifest, run_folder.load):
+        with pytest.raises(
+            ValueError, match=r"^\S*run is not the folder of a run: it is that of a card of `reproduce`$"
+        ):
+            read(folder)
+
+
 @pytest.mark.parametrize("shape", [(2, 3), (0, 3), (1, 1)])
 def test_a_result_comes_back_bit_for_bit(folder, shape):
     saved = result(*shape)

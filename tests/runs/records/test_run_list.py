@@ -39,6 +39,28 @@ def test_rounds_of_a_sweep_are_those_of_all_its_runs(tmp_path):
     assert (found.rounds_done, found.rounds) == (4 + 4 + 1 + 1, 16)
 
 
+CARD = {"command": "python -m experiments wireless errata", "scale": "quick", "rounds": 4, "date": "2026"}
+
+
+def test_cards_are_no_runs(tmp_path):
+    """Also one whose manifest is that of a run but for its command; the manifest of a run may have a command, too."""
+    for name, manifest in (("card", CARD), ("older", CARD | {"command": "python experiments/paper/fig2.py"})):
+        run_folder.create(tmp_path / "results" / name, manifest)
+    run_folder.create(tmp_path / "run", CARD | {"command": "sbatch"})
+    assert [run.folder.name for run in summaries(tmp_path)] == ["run"]
+    assert summaries(tmp_path / "results") == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no netCDF", 4000])
+def test_a_result_that_is_cut_short_is_broken(tmp_path, content):
+    for name in ("cut", "good"):
+        run_folder.create(tmp_path / name, MANIFEST)
+        run_folder.save(tmp_path / name, xr.Dataset({"a": ("x", range(2000))}))
+    path = tmp_path / "cut" / run_folder.RESULT
+    path.write_bytes(path.read_bytes()[:content] if isinstance(content, int) else content)
+    assert {run.folder.name: run.status for run in summaries(tmp_path)} == {"cut": "broken", "good": "finished"}
+
+
 @pytest.mark.parametrize(
     ("file", "content"),
     [
