@@ -80,6 +80,7 @@ def test_which_gains_are_known_to_be_rayleigh():
     of = lambda fading: estimated(fading, pilot_energy=1.0, mean=0.9).knowledge.rayleigh
     assert of(rayleigh()) and not of(rayleigh(correlation=0.5)) and not of(rician())
     assert estimated(rayleigh(correlation=0.5), pilot_energy=2.0).knowledge.mean == 1  # each gain has that law still
+    assert estimated(rayleigh(), pilot_energy=2.0, mean=0.9).knowledge.mean == 0.9  # as of gains that are cut off
 
 
 test_bad_arguments = refuses(

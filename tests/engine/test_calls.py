@@ -114,3 +114,13 @@ def test_another_generator_in_the_place_of_numpys_is_watched_as_well():
 
 def test_draws_by_the_key_are_none():
     in_a_round(layers=stacked(encode=lambda key, x, cohort: x + jax.random.normal(key, x.shape)))
+
+
+@pytest.mark.parametrize(("function", "helps"), [
+    (lambda w: np.linalg.norm(w), "NumPy cannot compute with it: use jax.numpy, or jax.pure_callback"),
+    (lambda w: w if w[0] > 0 else -w, "it may not depend on values: see jnp.where and jax.lax.cond"),
+])  # fmt: skip
+def test_a_function_of_numpy_is_told_from_a_branch(function, helps):
+    with pytest.raises(Exception, match="Tracer|tracer|traced") as caught, calling("evaluate"):
+        jax.eval_shape(function, jnp.ones(3))
+    assert [note for note in caught.value.__notes__ if "traced" in note] == [f"it is traced, so {helps}"]

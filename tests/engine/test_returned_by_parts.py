@@ -142,7 +142,7 @@ def test_only_whose_upload_arrived_may_answer():
 
 @pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
 def test_updates_of_another_type_become_float32(dtype):
-    """In fixed point float16 would overflow: it was 6.7e7 for 0.1."""
+    """In fixed point float16 would overflow: it was 6.7e7 for 0.1. Norms of float16 rows are an error in JAX."""
     local, wide = towards_target(), []
 
     def apply(key, memory, params, data, cohort):
@@ -151,7 +151,10 @@ def test_updates_of_another_type_become_float32(dtype):
 
     narrow = base.Local(local.init, apply)
     for trains_in in (local, narrow):
-        groups = dict(cohort=clients.everyone(2), layers=layers.stack(mean=layers.average(), send=layers.plain(2)))
+        groups = dict(
+            cohort=clients.everyone(2),
+            layers=layers.stack(clip=layers.clip(9.0), mean=layers.average(), send=layers.plain(2)),
+        )
         system = engine(local=trains_in, aggregate=aggregators.coordinate_median(), **groups)
         wide.append(jax.jit(system.step)(KEY, system.init(KEY, PARAMS, DATA), DATA)[1].direction)
     np.testing.assert_allclose(wide[1], wide[0], rtol=0.02, atol=0.02)

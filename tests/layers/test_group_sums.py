@@ -103,3 +103,11 @@ def test_sums_of_64_and_of_32_bits_are_the_exact_sum(rows):
 
 def test_message_bits_counts_the_arrays():
     assert message_bits((jnp.zeros((4, 3)), jnp.zeros((4,), jnp.uint8)), 4) == 3 * 32 + 8
+
+
+@pytest.mark.parametrize("dtype", [jnp.float16, jnp.bfloat16])
+def test_parts_of_numbers_of_another_type_are_those_of_the_same_numbers(dtype):
+    """2**20, the base of parts, is infinite in float16."""
+    x = jnp.array([0.1, -3.0, 1e-3, 0.0], dtype)
+    for got, want in zip(to_parts(x), to_parts(x.astype(jnp.float32)), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -189,6 +189,10 @@ def of_long_secrets():
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: made(length=16_385), "length must be at most the terms of an exact product = 16384, got 16385"),
+    (
+        lambda: made(group_size=20_000, committee=17_000, fewest=2, spacing=295),
+        "committee must be at most the terms of an exact product = 16384, got 17000",
+    ),
     (lambda: made(group_size=1), "group_size must be an integer >= 2, got 1"),
     (lambda: made(spacing=294), "spacing must be odd, lest a sum lie halfway between two, got 294"),
     (lambda: made(spacing=2**30 + 1), "spacing must be at most q / 4 / group_size = 153391688, got 1073741825"),
