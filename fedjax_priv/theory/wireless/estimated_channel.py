@@ -76,7 +76,7 @@ def estimated_mean(
 
     Examples:
       >>> print(estimated_mean(np.array([1.0]), 0.1).round(4), estimated_mean(np.array([1.0]), 0.1, 0.9).round(4))
-      1.1 0.9433
+      1.1 0.8966
     """
     h = _validate.real("(0, inf)", gains=gains).reshape(-1, 1)
     v, g = _validate.number("(0, inf)", error=error), _validate.number("[0, inf)", threshold=threshold)
