@@ -1,6 +1,5 @@
 import contextlib
 import inspect
-import itertools
 import json
 import os
 import signal
@@ -22,7 +21,6 @@ from fedjax_priv.runs.grid import checked_grid, join
 from fedjax_priv.runs.records import run_folder
 from fedjax_priv.runs.records.measured_names import variables_of, without_axes
 from fedjax_priv.runs.shared_programs import axis_kinds
-from fedjax_priv.runs.waves import _even
 from fedjax_priv.systems import fedavg, secagg
 from helpers import mesh_of, pulling, refuses, remembering, targets
 
@@ -137,18 +135,6 @@ def test_the_number_of_a_round_is_one_for_all_runs(over):
         return system._replace(step=lambda key, state, data: system.step(key, once(state), data))
 
     assert plain(run({"rate": [0.1, 0.3]}, make=make, over=over)).equals(plain(run({"rate": [0.1, 0.3]}, make=pulling)))
-
-
-def test_waves_are_even():
-    assert _even(64, 64, 2) == 64 and _even(10, 8, 1) == 5 and _even(10, 8, 4) == 8 and _even(3, 1, 8) == 8
-
-
-def test_waves_are_no_larger_than_asked_and_as_few_as_then_possible():
-    """Against all multiples of the devices up to that size; a device has at least one run."""
-    for most, size, devices in itertools.product(range(1, 13), range(1, 20), range(1, 5)):
-        allowed = range(devices, max(size, devices) + 1, devices)
-        fewest = min(-(-most // wave) for wave in allowed)
-        assert _even(most, size, devices) == min(wave for wave in allowed if -(-most // wave) == fewest)
 
 
 def test_fewer_runs_than_devices_are_side_by_side_where_no_more_are_asked_for():
