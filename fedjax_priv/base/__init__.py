@@ -4,7 +4,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 `d` model parameters. The client axis is always the first one.
 
 - `cohorts`: the clients of a round. `training`: what they compute. `messages`: what they send.
-- `layers`, `combining`, `channel`, `aggregator`: the parts between clients and server.
+- `layers`, `combining`, `secure_sums`, `channel`, `aggregator`: the parts between clients and server.
 - `algorithm`: a whole system, its state and what its server sees. `placement`: where it is computed.
 - `stated`: functions that carry what their author states of them.
 """
@@ -17,6 +17,7 @@ from fedjax_priv.base.combining import Combine
 from fedjax_priv.base.layers import Layer, Scaled
 from fedjax_priv.base.messages import Bits, Kept, Link, Lists, Received, Sent
 from fedjax_priv.base.placement import CLIENTS, ONE_DEVICE, Placement
+from fedjax_priv.base.secure_sums import SecureSum
 from fedjax_priv.base.stated import Stated
 from fedjax_priv.base.training import Local, Model, Told, Updates
 from fedjax_priv.keys import Key
@@ -49,6 +50,7 @@ __all__ = [
     "RoundState",
     "Rows",
     "Scaled",
+    "SecureSum",
     "Sent",
     "Stated",
     "Told",

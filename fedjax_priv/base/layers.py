@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, PyTree
 from fedjax_priv.base.combining import Combine
 from fedjax_priv.base.messages import Received
 from fedjax_priv.base.placement import Placement
+from fedjax_priv.base.secure_sums import SecureSum
 from fedjax_priv.base.stated import without_rows
 
 
@@ -43,13 +44,8 @@ class Layer(NamedTuple):
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     needs_count: bool = False  # decode computes with the number of uploads in a row
     needs_placement: bool = False  # all halves but encode take `placement`: they work client by client
-    threshold: int = 1  # the server opens no sum of fewer uploads
-    opened_by: int | None = None  # colluders who may show the server single uploads, or parts of them; None: not said
-    digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
-    by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
     antennas: str | None = None  # what decode takes of several, see `Channel.antennas`
-    opens_at: int | None = None  # uploads that must have sent a coordinate to open its sum; None: sums are opened whole
-    spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
+    sums: SecureSum = SecureSum()  # of the innermost layer, as `combine`
 
     @property
     def scale(self) -> Callable[..., tuple] | None:

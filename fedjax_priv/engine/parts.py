@@ -108,7 +108,7 @@ def check_lies(
       ValueError: `lying_server` is of another type, lies about survivors to layers that have no lists of them, or hands
         out models where clients train earlier ones or are told numbers with the model; or layers need digests of them.
     """
-    if layers.digest and (cohort.versions > 1 or aggregate.tells):
+    if layers.sums.digest and (cohort.versions > 1 or aggregate.tells):
         raise ValueError("layers must not bind the model where clients train earlier ones or are told more than it")
     if lying_server is None:
         return
@@ -119,7 +119,7 @@ def check_lies(
             raise ValueError("lying_server must hand out no models where clients train earlier ones or are told more")
     if lying_server.lists is not None:
         _validate.takes("alive, cohort", lists=lying_server.lists)
-        if not layers.by_list:
+        if not layers.sums.by_list:
             raise ValueError("layers must open secrets by lists of survivors, such as pairwise_masks(), to lie about")
 
 

@@ -161,8 +161,8 @@ def _step(
 
     models = handed_out(parts.lying_server, own, state, data.count.shape[0])
     who, trained, sat_out = who_trains(parts.local, drawn, models, state.trained)
-    if parts.layers.digest:
-        who = with_digests(parts.layers.digest, who, models)
+    if parts.layers.sums.digest:
+        who = with_digests(parts.layers.sums.digest, who, models)
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
     told = told_by(parts.aggregate, state.aggregate)
     start = base.Told(state.params, told) if told else models

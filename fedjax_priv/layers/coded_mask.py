@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Link, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Link, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto import field, lagrange, matrix, shamir
 from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator, philox
 from fedjax_priv.engine.client_rows import only_rows
@@ -102,7 +102,7 @@ def coded_masks(
 
     Examples:
       >>> masks = coded_masks(num_values=1000, group_size=10, colluders=4, lost=3)
-      >>> masks.threshold
+      >>> masks.sums.threshold
       7
     """
     _validate.one_of((True, False), elide=elide)
@@ -151,8 +151,8 @@ def coded_masks(
 
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
-        caveats=(ELIDED,) if elide else (), needs_placement=True, threshold=code.threshold,
-        opened_by=code.colluders + 1,
+        caveats=(ELIDED,) if elide else (), needs_placement=True,
+        sums=SecureSum(code.threshold, opened_by=code.colluders + 1),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto.agreement import AgreementName, KeyAgreement, agreement_of
 from fedjax_priv.crypto.modulus import FIELD, Modulus, ring
 from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator
@@ -133,7 +133,7 @@ def enrolled_masks(
     enrol, open_round, disclose = (functools.partial(half, agreed) for half in (_enrol, _open_round, _disclose))
     return Layer(
         enrol, open_round, encode, disclose, decode, combine, caveats=(ELIDED, LATE) if elide else (LATE,),
-        needs_placement=True, threshold=threshold, opened_by=group_size,
+        needs_placement=True, sums=SecureSum(threshold, opened_by=group_size),
     )  # fmt: skip
 
 

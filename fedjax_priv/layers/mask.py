@@ -28,9 +28,7 @@ def pairwise_masks(num_groups: int = 1, **protocol: Any) -> Layer:
       >>> send = stack(mean=weighted_mean(), quantize=quantize(2**20, 10), masks=pairwise_masks(group_size=10))
     """
     _validate.integer(num_groups=num_groups)
-    known = secagg_protocol(**protocol)
-    alone = known.quorum.threshold if known.quorum.complete else None  # among neighbours it depends on who they are
-    return masked_sum(known, num_groups)._replace(opened_by=alone)
+    return masked_sum(secagg_protocol(**protocol), num_groups)
 
 
 def secagg_protocol(

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto import field, lagrange, lattice, matrix, shamir
 from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator, philox
 from fedjax_priv.engine.client_rows import only_rows
@@ -146,7 +146,7 @@ def one_shot_masks(
     caveats = (ELIDED,) if elide else (HINT, UNKNOWN.format(length) if coins else NO_ERRORS)
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine, caveats=caveats, needs_placement=True,
-        threshold=terms.fewest, opened_by=terms.threshold, spacing=spacing,
+        sums=SecureSum(terms.fewest, opened_by=terms.threshold, spacing=spacing),
     )  # fmt: skip
 
 

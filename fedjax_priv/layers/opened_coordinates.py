@@ -40,7 +40,7 @@ def over_opened(stacked: Layer) -> Layer:
       >>> send = over_opened(stack(few=few, quantize=grid, mask=mask))
     """
     _validate.part(Layer, "layers.stack(...)", stacked=stacked)
-    if (threshold := stacked.opens_at) is None:
+    if (threshold := stacked.sums.opens_at) is None:
         raise ValueError("stacked must be a stack that ends in layers.thresholded_masks, got one that opens sums whole")
 
     def decode(header: PyTree, public: PyTree, received: Received, placement: Placement = ONE_DEVICE) -> Received:

@@ -170,12 +170,7 @@ def stack(**layers: Layer) -> Layer:
         needs_count=any(layer.needs_count for layer in layers.values()),
         antennas=next((layer.antennas for layer in layers.values() if layer.antennas), None),
         needs_placement=True,
-        threshold=last.threshold,
-        opened_by=last.opened_by,
-        digest=last.digest,
-        by_list=any(layer.by_list for layer in layers.values()),
-        opens_at=last.opens_at,
-        spacing=last.spacing,
+        sums=last.sums,
     )  # fmt: skip
 
 
@@ -235,7 +230,7 @@ class _Stack:
         def one(name: str, layer: Layer) -> tuple:
             own = private[name], public[name], clear[name]
             with calling(f"{name}.disclose", private=own[0], public=own[1], clear=own[2]):
-                listed = {"lists": lists} if layer.by_list and lists is not None else {}
+                listed = {"lists": lists} if layer.sums.by_list and lists is not None else {}
                 return layer.placed(placement).disclose(*own, alive, online, **listed)
 
         closed = {name: one(name, layer) for name, layer in self.layers.items()}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.agreement import AgreementName
 from fedjax_priv.crypto.prg import GeneratorName, Prg
@@ -134,8 +134,8 @@ def thresholded_masks(
     return below._replace(
         advertise=advertise, encode=encode, disclose=disclose, decode=decode,
         caveats=tuple(dict.fromkeys((*below.caveats, *((ELIDED,) if elide else ()), PUBLIC_COUNTS, MALICIOUS))),
-        needs_placement=True, threshold=max(threshold, below.threshold), opened_by=terms.quorum, opens_at=threshold,
-        by_list=False,
+        needs_placement=True,
+        sums=SecureSum(max(threshold, below.sums.threshold), opened_by=terms.quorum, opens_at=threshold),
     )  # fmt: skip
 
 

@@ -52,7 +52,7 @@ class Opening(NamedTuple):
     @classmethod
     def of(cls, layer: Layer) -> "Opening | None":
         """As an innermost layer states it; None where it does not."""
-        return None if layer.opened_by is None else cls(layer.threshold, layer.opened_by)
+        return None if layer.sums.opened_by is None else cls(layer.sums.threshold, layer.sums.opened_by)
 
 
 class Sum(NamedTuple):

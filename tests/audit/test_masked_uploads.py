@@ -196,8 +196,8 @@ IN_PAIRS = SYSTEMS | {f"compose, {secure}": with_noise_alone(secure) for secure 
 def test_systems_that_mask_in_pairs_say_how(name):
     """Otherwise the audit would take no opened mask off. Masks in pairs are those that are opened by lists."""
     algorithm = IN_PAIRS[name](towards_target(), 8, mesh=None)
-    if algorithm.step.args[0].layers.by_list:
-        assert algorithm.release.masks.quorum.threshold == algorithm.step.args[0].layers.threshold
+    if algorithm.step.args[0].layers.sums.by_list:
+        assert algorithm.release.masks.quorum.threshold == algorithm.step.args[0].layers.sums.threshold
 
 
 def test_true_masks_change_no_aggregate(found):

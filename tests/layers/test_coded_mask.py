@@ -136,7 +136,7 @@ def test_the_fewest_colluders_whose_shares_tell_of_a_mask_are_those_that_the_lay
     tells = lambda some: rank(weights[list(some)]) > rank(weights[list(some), u - t :])
     telling = [c for c in range(1, n) if any(map(tells, itertools.combinations(range(n), c)))]
     layer = coded_masks(num_values=D, group_size=n, colluders=t, lost=n - u)
-    assert telling[0] == layer.opened_by and layer.threshold == u
+    assert telling[0] == layer.sums.opened_by and layer.sums.threshold == u
 
 
 def test_as_many_colluders_as_decode_read_an_upload_from_their_shares_alone():

@@ -85,7 +85,7 @@ def test_all_but_two_that_collude_read_the_sum_of_the_two():
         return FIELD.sub(result["upload"][:2], _masks(agreed, result["public"], slot, shared, known, d))
 
     one, other = np.asarray(left()).astype(object)
-    assert layer.opened_by == 4 and uniform(one) and uniform(other) and not ((one + other) % Q).any()
+    assert layer.sums.opened_by == 4 and uniform(one) and uniform(other) and not ((one + other) % Q).any()
 
 
 def test_survivors_open_keys_of_the_round_and_never_a_seed():

@@ -101,7 +101,7 @@ def test_as_many_members_as_the_threshold_read_an_update_from_its_shares_and_one
         return lattice.nearest(masked, SPACING)[0], masked[0]
 
     members = jnp.arange(5)
-    assert LAYER.opened_by == 3 and (left(members < 3)[0] == SIGNED[0]).all()
+    assert LAYER.sums.opened_by == 3 and (left(members < 3)[0] == SIGNED[0]).all()
     assert uniform(left(members < 2)[1]) and not uniform(left(members < 3)[1])
 
 

@@ -18,7 +18,7 @@ def test_what_is_accepted_is_the_plain_sum(name):
     assert right[taken].all(), "0 wrong"
     assert 0.2 * CHUNK < taken.sum() < 0.95 * CHUNK
     if PROTOCOLS[name].factor:  # an upload times 0 hides nobody
-        assert ((draws.factor > 0) & draws.alive)[taken].sum(1).min() == PROTOCOLS[name].layer.threshold
+        assert ((draws.factor > 0) & draws.alive)[taken].sum(1).min() == PROTOCOLS[name].layer.sums.threshold
     lost = ~found.empty & ~taken & ~draws.touched  # controls: sums that are not accepted are mostly garbage
     assert right[lost].mean() < 0.2
     if draws.garbled:  # and garbled messages are found

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.base import Link, Received, Sent
+from fedjax_priv.base import Link, Received, SecureSum, Sent
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers import float_sum, plain, stack, stateless
 from fedjax_priv.layers.stacking import add_bits
@@ -48,9 +48,9 @@ def test_a_client_draws_the_same_in_any_cohort():
 
 
 def test_a_stack_is_a_layer():
-    inner = stack(b=affine(3.0, 5.0), send=plain()._replace(threshold=3))
+    inner = stack(b=affine(3.0, 5.0), send=plain()._replace(sums=SecureSum(3)))
     result = run_layer(outer := stack(a=affine(2.0, 1.0), rest=inner), KEY, X, cohort_of(N), survivors(N))
-    assert outer.threshold == 3
+    assert outer.sums.threshold == 3
     np.testing.assert_allclose(result["received"].value[0], X.sum(0), rtol=1e-5, atol=1e-5)
 
 

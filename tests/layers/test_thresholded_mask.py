@@ -175,7 +175,7 @@ def test_a_quorum_of_members_reads_every_value_and_one_fewer_none():
         masks = bound_masks.sum_of_masks(terms.extent, known, jnp.ones((N, 3), bool), clear, jnp.int32(3))
         return field.sub(result["upload"], masks)
 
-    assert layer.opened_by == 2 and not left(jnp.array([True, False, True])).any()
+    assert layer.sums.opened_by == 2 and not left(jnp.array([True, False, True])).any()
     sent = np.asarray(bound_masks.sent(clear, WIDE))
     alone = np.asarray(left(jnp.array([True, False, False])))
     assert all(uniform(row[chosen]) for row, chosen in zip(alone, sent, strict=True))

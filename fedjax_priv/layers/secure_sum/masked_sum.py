@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto.digest import model_digest
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.crypto.prg import Prg, expand
@@ -107,8 +107,12 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
 
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
-        caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, threshold=quorum.threshold,
-        by_list=True, digest=model_digest if protocol.bind_model else None,
+        caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, sums=SecureSum(
+            quorum.threshold,
+            opened_by=quorum.threshold if quorum.complete else None,  # among neighbours it depends on who they are
+            by_list=True,
+            digest=model_digest if protocol.bind_model else None,
+        ),
     )  # fmt: skip
 
 

@@ -190,7 +190,7 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
     size, mask = s.clients_in_a_row, _mask(s, of)
     noise = distributed_noise(
         s.clip, s.noise_variance if s.private == "field" else None, of.levels, max_terms=size,
-        group_size=1 if s.secure == "sparse_secagg" else size, threshold=mask.threshold, num_values=short.sent,
+        group_size=1 if s.secure == "sparse_secagg" else size, threshold=mask.sums.threshold, num_values=short.sent,
         byzantine=s.num_byzantine, condition=_condition(s, of),
     )  # fmt: skip
     below = {
@@ -253,6 +253,6 @@ def _released(
     if mask is None or not s.masked:
         return None
     if s.secure == "thresholded":
-        assert mask.opened_by is not None
-        return releases.ThresholdedSum(of.opens_at, mask.opened_by)
+        assert mask.sums.opened_by is not None
+        return releases.ThresholdedSum(of.opens_at, mask.sums.opened_by)
     return releases.Sum(noise, protocol, s.buffer_size, opening)

@@ -43,7 +43,7 @@ class BufferSum(NamedTuple):
     @property
     def hidden(self) -> bool:
         """Whether the server opens sums of several updates alone; `plain_field` only stands for that."""
-        return self.secure_sum is not None and self.secure_sum.threshold > 1
+        return self.secure_sum is not None and self.secure_sum.sums.threshold > 1
 
 
 def checked(s: BufferSum) -> BufferSum:
@@ -83,7 +83,7 @@ def _check_private(s: BufferSum) -> None:
 def _check_room(s: BufferSum, longest: Any) -> None:
     """No sum wraps: its terms are refused from `quantize`'s limit on, which updates of norm `longest` stay below."""
     assert s.secure_sum is not None
-    room = (int(field.Q) - 1) // 2 // (s.largest * s.secure_sum.spacing) - 1
+    room = (int(field.Q) - 1) // 2 // (s.largest * s.secure_sum.sums.spacing) - 1
     if room < 1:
         raise ValueError(f"weight_levels must leave room for sums of {s.largest} in the field, got {s.weight_levels}")
     if longest is not None:
@@ -114,7 +114,7 @@ def parts_of(local: Local, s: BufferSum) -> dict[str, Any]:
 def _innermost(s: BufferSum) -> dict[str, Layer]:
     if s.secure_sum is None:
         return {"send": plain()}
-    return {"quantize": quantize(s.levels, max_terms=s.largest * s.secure_sum.spacing), "mask": s.secure_sum}
+    return {"quantize": quantize(s.levels, max_terms=s.largest * s.secure_sum.sums.spacing), "mask": s.secure_sum}
 
 
 def _private(local: Local, s: BufferSum) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def fedrep(
     check_attackers(num_byzantine, **attacks)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=buffer_size, group_size=1 if in_the_clear else buffer_size,
-        threshold=mask.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
+        threshold=mask.sums.threshold, num_values=min(num_clients * n, num_params), byzantine=num_byzantine,
         condition=condition_of({} if in_the_clear else masks, attacked=any(a is not None for a in attacks.values())),
     )  # fmt: skip
     return federated_round(

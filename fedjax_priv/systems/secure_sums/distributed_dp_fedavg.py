@@ -119,7 +119,7 @@ def distributed_dp_fedavg(
     masks, run = MASKS.split(how)
     own = secure_sum is None
     mask = pairwise_masks(group_size=size, bits=bits, **masks) if own else adding(ring(bits), secure_sum, masks)
-    shares = _shares(shares, mask.threshold, size)
+    shares = _shares(shares, mask.sums.threshold, size)
     deviation, padded = float(noise_multiplier) / math.sqrt(shares), padded_length(num_params)
     finest = MAX_SCALE / max(deviation, MAX_SCALE / FINEST)
     levels = min(1 / grid_step(bits, deviation, float(deviations), size, padded), finest)
@@ -139,7 +139,7 @@ def distributed_dp_fedavg(
         num_clients=num_clients,
         release=Sum(
             DistributedNoise(
-                (levels * deviation) ** 2, levels, clip, size if own else 1, mask.threshold, padded,
+                (levels * deviation) ** 2, levels, clip, size if own else 1, mask.sums.threshold, padded,
                 condition=condition_of(masks),
                 law=noise, failure=float(failure), bits=bits, weight_cap=weight_cap,
             ),

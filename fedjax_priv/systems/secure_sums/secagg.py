@@ -88,7 +88,7 @@ def secagg(
     mask = pairwise_masks(group_size=size, **masks) if secure else adding(FIELD, secure_sum, masks)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
-        threshold=mask.threshold,
+        threshold=mask.sums.threshold,
         condition=condition_of(masks),
     )  # fmt: skip
     protocol = secagg_protocol(group_size=size, **masks) if secure else None

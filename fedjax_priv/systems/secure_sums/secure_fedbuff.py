@@ -126,7 +126,7 @@ def secure_fedbuff(
         innermost = _one_shot(num_params, weight_levels, coins, failure, about | members)
     if levels is None:
         longest = 1.0 if noise_multiplier is not None else 4.0 if clip is None else clip
-        levels = _finest(buffer_size * weight_levels * innermost.spacing, longest)
+        levels = _finest(buffer_size * weight_levels * innermost.sums.spacing, longest)
     return fedbuff(
         local, num_clients=num_clients, buffer_size=buffer_size, concurrency=concurrency, max_staleness=max_staleness,
         staleness_power=staleness_power, weight_levels=weight_levels, normalize=normalize, job_law=job_law,

@@ -93,7 +93,7 @@ def thresholded_secagg(
     above, below, most = _selection(select, base, float(alpha), num_params, size, threshold, masks)
     fraction, grid = selected(alpha, size, {}) if select == "pairs" else 1.0, quantize(levels, max_terms=size)
     mask = thresholded_masks(below, num_values=num_params, most=most, group_size=size, threshold=threshold, **members)
-    assert mask.opened_by is not None
+    assert mask.sums.opened_by is not None
     layers = stack(
         weigh=scale(1 / (fraction * (1 - dropout))),
         **above,
@@ -107,7 +107,7 @@ def thresholded_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=ThresholdedSum(threshold, mask.opened_by, base == "pairwise"),
+        release=ThresholdedSum(threshold, mask.sums.opened_by, base == "pairwise"),
         **run,
     )
 

@@ -1,0 +1,17 @@
+"""What a layer that hides single uploads says of its sums."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jaxtyping import Array, PyTree
+
+
+class SecureSum(NamedTuple):
+    """When the server opens a sum of uploads, and with whose help; as it is here, every upload is seen alone."""
+
+    threshold: int = 1  # the server opens no sum of fewer uploads
+    opened_by: int | None = None  # colluders who may show the server single uploads, or parts of them; None: not said
+    opens_at: int | None = None  # uploads that must have sent a coordinate to open its sum; None: sums are opened whole
+    spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
+    by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
+    digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`
