@@ -17,7 +17,7 @@ from experiments.atlas.stacks import Cell, stack_of
 from experiments.atlas.training import Config, Problem, Program, options, system
 from fedjax_priv.audit import Finding, Worlds, direction_canary, scores
 from fedjax_priv.audit.adversaries import direction
-from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.audit.verdicts import Tried, claims_of, finding
 from fedjax_priv.audit.worlds import Canary, Seen
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
@@ -97,7 +97,7 @@ def _found(config: Config, shared: Problem, program: Program, entry: Entry, *, n
     entry = entry._replace(gaussian=True)
     worlds = _worlds(config, shared, program, noisy)
     how: Any = {"delta": config.delta, "confidence": CONFIDENCE, "who": entry.adversary}
-    return finding(entry, claims_of(entry, [], None), [("direction", worlds)], **how)
+    return finding(entry, claims_of(entry, [], None), [Tried("direction", worlds)], **how)
 
 
 def _worlds(config: Config, shared: Problem, program: Program, noisy: bool) -> Worlds:

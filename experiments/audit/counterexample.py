@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from experiments.cdp_fl.audit import AT_ONCE, algorithm, samples, training
 from fedjax_priv.audit import Canary, Finding, scores, server
 from fedjax_priv.audit.ledger_entries import DELTAS
-from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.audit.verdicts import Tried, claims_of, finding
 from fedjax_priv.ledger import Entry, Figure
 from fedjax_priv.ledger.local_noise import ADJACENT
 from fedjax_priv.theory import cdp_fl as theory
@@ -28,7 +28,7 @@ def audited(config: Any) -> Finding:
     )  # fmt: skip
     entries = [_entry(case, delta) for delta in (config.delta, *DELTAS)]
     return finding(
-        entries[0], claims_of(entries[0], entries[1:], None), [("sample", worlds)], delta=config.delta,
+        entries[0], claims_of(entries[0], entries[1:], None), [Tried("sample", worlds)], delta=config.delta,
         confidence=config.confidence, who=entries[0].adversary,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from experiments.audit.cases import CLIENTS, USUAL
 from fedjax_priv.audit import Canary, Finding, scores, server
 from fedjax_priv.audit.canaries import sending
 from fedjax_priv.audit.ledger_entries import DELTAS
-from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.audit.verdicts import Tried, claims_of, finding
 from fedjax_priv.base import Aggregator, Algorithm, ClientData, Cohort, Draw, Kept, Key, Local, Received
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import bounded, everyone
@@ -44,7 +44,7 @@ def found(config: Any, *, broken: bool) -> Finding:
         for one in figures
     ]
     return finding(
-        entries[0], claims_of(entries[0], entries[1:], None), [("absent", worlds)], delta=config.delta,
+        entries[0], claims_of(entries[0], entries[1:], None), [Tried("absent", worlds)], delta=config.delta,
         confidence=config.confidence, who=entries[0].adversary,
     )  # fmt: skip
 

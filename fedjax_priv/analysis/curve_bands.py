@@ -34,7 +34,8 @@ def bands(
     Args:
       result: of `simulate` or `sweep`, or several of these joined along a dimension "seed".
       x: what is known before an evaluation: "round"; "bytes", sent so far, the mean over the places of a cohort,
-        where one that nobody took counts as 0; "joules", likewise, where rounds have them; "epsilon", proved for the
+        where one that nobody took counts as 0; "joules", likewise, where rounds have them, NaN at points whose
+        energy is not known; "epsilon", proved for the
         rounds so far, where there is one; or a variable of the evaluations, such as "seconds".
       y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before over
         those that train, in which a client without samples counts as 0, as in `result.loss`.
@@ -140,7 +141,7 @@ def _horizontal(result: xr.Dataset, x: str, adversary: str | None) -> xr.DataArr
     if x in ("bytes", _EACH_ROUND):
         each = result.up_bytes.sum("phase", min_count=1) if x == "bytes" else result[x]
         each = each.mean("client") if "client" in each.dims else each
-        return _before_evaluations(result, each.cumsum("round").assign_coords(round=result["round"]))
+        return _before_evaluations(result, each.cumsum("round", skipna=False).assign_coords(round=result["round"]))
     return result[x].drop_vars("evaluation")
 
 

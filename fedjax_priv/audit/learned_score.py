@@ -6,6 +6,7 @@ rounds or clients share it, some combination of columns has no noise, and the di
 
 import numpy as np
 
+from fedjax_priv.audit.bounds.guessing import FEWEST
 from fedjax_priv.audit.worlds import Worlds
 
 _RIDGE = 0.01
@@ -20,7 +21,7 @@ def with_learned(worlds: Worlds) -> Worlds:
     Bounds choose a test on the same runs and count its errors on the others, so they hold.
     """
     first, second = (np.asarray(world, np.float64) for world in worlds)
-    if first.ndim == 1 or first.shape[1] < 2:
+    if first.ndim == 1 or first.shape[1] < 2 or min(len(first), len(second)) < FEWEST:
         return worlds
     learned = _discriminant(first[::2], second[::2])
     return Worlds(*(np.column_stack([world, world @ learned]) for world in (first, second)))

@@ -7,7 +7,7 @@ import jax
 from fedjax_priv.audit.by_release import Kind, Subject, num_params
 from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
-from fedjax_priv.audit.verdicts import Finding, claims_of, finding
+from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.who_came import of_one_round
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
@@ -47,7 +47,7 @@ def findings(
         out: such a canary replaces what a client sends, and a figure of a client that sends or not is no bound for it.
       key: of all runs.
       trials: runs on each input of every canary.
-      rounds: of a run; 1 where it is drawn who takes part, since figures count the rounds of those who came.
+      rounds: of a run; 1 where it is drawn who takes part or arrives, if figures count the rounds of those who came.
       delta: of the bound that is reported; a figure at another delta is compared with a bound at that one.
       confidence: of the bound, and of the comparison with each figure.
       kind: of the canary: an update in a random direction in place of local training, or a sample, or a sample with
@@ -72,8 +72,8 @@ def findings(
     for number, (entry, mine) in enumerate(zip(entries, tried, strict=True)):
         claims = claims_of(entry, [other[number] for other in elsewhere], None if held is None else (held, delta))
         who = f"an outsider, who sees less than {entry.adversary}" if outsider else entry.adversary
-        own = [(look.name, seen.pop(0)) for look in mine]
-        found.append(finding(entry, claims, own, delta=delta, confidence=confidence, who=who))
+        own = [Tried(look.name, seen.pop(0), look.reads_updates) for look in mine]
+        found.append(finding(entry, claims, own, delta=delta, confidence=confidence, who=who, trials=trials))
     return found
 
 

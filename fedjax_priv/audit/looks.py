@@ -53,7 +53,7 @@ def looks(
         first, heard = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
         happened = adversaries.stood_still if outsider else adversaries.what_happened
         of_pair = functools.partial(canary, heard=heard, neighbours=entry.neighbours)
-        counted = Look(f"{first}, who was counted", of_pair(first), happened)
+        counted = Look(f"{first}, who was counted", of_pair(first), happened, reads_updates=False)
         if first == "proposal":
             score = adversaries.proposal(subject.release.num_coordinates)
             return [Look(first, of_pair(first), score), counted]

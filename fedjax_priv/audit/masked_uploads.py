@@ -16,7 +16,7 @@ from fedjax_priv import _validate
 from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.readings import looked_at
-from fedjax_priv.audit.verdicts import Finding, claims_of, finding
+from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.worlds import Make, Worlds
 from fedjax_priv.base import Key, View
 from fedjax_priv.crypto.modulus import FIELD, Modulus
@@ -126,7 +126,7 @@ def judged(found: Pads, seed: int, confidence: float, modulus: Modulus = FIELD) 
     """The finding of these pads; `seed` draws the uniform words."""
     words = against_uniform(found, seed, modulus)
     return finding(
-        ENTRY, claims_of(ENTRY, [], None), [("masked upload", words)], delta=0.0, confidence=confidence,
+        ENTRY, claims_of(ENTRY, [], None), [Tried("masked upload", words)], delta=0.0, confidence=confidence,
         who=ENTRY.adversary,
     )  # fmt: skip
 

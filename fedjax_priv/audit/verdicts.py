@@ -1,9 +1,13 @@
 """What an audit says of one entry of a ledger, and the verdict in words."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from fedjax_priv.audit.bounds import Comparison, compare, two_worlds
+import numpy as np
+
+from fedjax_priv.audit.bounds import Comparison, LowerBound, compare, two_worlds
+from fedjax_priv.audit.bounds.guessing import FEWEST
 from fedjax_priv.audit.bounds.many_runs import NEVER
 from fedjax_priv.audit.worlds import Worlds
 from fedjax_priv.ledger import Entry, worst
@@ -11,6 +15,14 @@ from fedjax_priv.ledger import Entry, worst
 Claim = list[tuple[float, float]]
 """Pairs (eps, delta) that are all said to hold; the first one is the figure that is printed."""
 _WORDS = {"claimed": "what is claimed", "proved": "what is proved", "held": "the eps it is held to"}
+
+
+class Tried(NamedTuple):
+    """What a look saw."""
+
+    look: str  # its name
+    worlds: Worlds  # of the trials that it is about: of fewer than a bound needs it shows nothing
+    reads_updates: bool = True  # else it may contradict a figure, and says nothing of noise that is missing
 
 
 class Finding(NamedTuple):
@@ -37,22 +49,24 @@ class Finding(NamedTuple):
 def finding(
     entry: Entry,
     claims: Mapping[str, Claim],
-    seen: Sequence[tuple[str, Worlds]],
+    seen: Sequence[Tried],
     *,
     delta: float,
     confidence: float,
     who: str,
+    trials: int | None = None,
 ) -> Finding:
-    """Compares an entry's claims with the scores of all looks, `(name, scores)`.
+    """Compares an entry's claims with what all looks saw.
 
     Looks, and the two tests of a claim that is a curve, share the probability of error: a true claim is contradicted
-    with probability `1 - confidence` at most, and the bound is wrong with as much.
+    with probability `1 - confidence` at most, and the bound is wrong with as much. A look may be about some of the
+    `trials` on each input; if not given, all are about all.
     """
     tests = 2 if not entry.gaussian and any(len(claim) > 1 for claim in claims.values()) else 1
     how = {"confidence": 1 - (1 - confidence) / (len(seen) * tests), "gaussian": entry.gaussian}
-    bounds = [(name, two_worlds(*worlds, delta=delta, **how)) for name, worlds in seen]
+    bounds = [(one.look, _bound(one.worlds, delta=delta, **how)) for one in seen]
     look, bound = max(bounds, key=lambda one: one[1].epsilon)
-    compared = {name: _compare(claim, [worlds for _, worlds in seen], **how) for name, claim in claims.items()}
+    compared = {name: _compare(claim, seen, trials, **how) for name, claim in claims.items()}
     return Finding(
         who, entry.adjacent, look, worst(entry.claimed), worst(entry.proved), bound.epsilon, delta, confidence,
         bound.limit, bound.why, [name for name, one in compared.items() if one.contradicted],
@@ -87,7 +101,20 @@ def verdict(one: Finding) -> str:
     return "; ".join(said) or "no guarantee to contradict"
 
 
-def _compare(claim: Claim, seen: Sequence[Worlds], *, confidence: float, gaussian: bool) -> Comparison:
+def _are_few(worlds: Worlds) -> bool:
+    return min(map(len, worlds)) < FEWEST
+
+
+def _bound(worlds: Worlds, *, delta: float, confidence: float, gaussian: bool) -> LowerBound:
+    if _are_few(worlds):
+        first, second = map(len, worlds)
+        return LowerBound(0.0, delta, confidence, f"{second} and {first} runs are too few", 0.0)
+    return two_worlds(*worlds, delta=delta, confidence=confidence, gaussian=gaussian)
+
+
+def _compare(
+    claim: Claim, seen: Sequence[Tried], trials: int | None, *, confidence: float, gaussian: bool
+) -> Comparison:
     """The figure alone and the whole claim; of a Gaussian mechanism both are one test.
 
     A test of the curve may contradict the claim. It does not make the printed figure testable, and nothing does if that
@@ -99,7 +126,21 @@ def _compare(claim: Claim, seen: Sequence[Worlds], *, confidence: float, gaussia
     vacuous = whole[0] != claim[0]
     tests = [whole] if gaussian or vacuous or len(whole) == 1 else [whole[:1], whole]
     figure, *curve = (
-        [compare(*worlds, test, confidence=confidence, gaussian=gaussian) for worlds in seen] for test in tests
+        [_in_trials(one.worlds, trials, test, confidence=confidence, gaussian=gaussian) for one in seen]
+        for test in tests
     )
     contradicted = any(one.contradicted for each in (figure, *curve) for one in each)
-    return Comparison(contradicted, NEVER if vacuous else min(one.needed for one in figure))
+    able = [found.needed for one, found in zip(seen, figure, strict=True) if one.reads_updates]
+    return Comparison(contradicted, NEVER if vacuous else min(able))
+
+
+def _in_trials(worlds: Worlds, trials: int | None, claim: Claim, *, confidence: float, gaussian: bool) -> Comparison:
+    """`compare` of the trials that a look is about; `needed` counts all trials, of which as large a part is seen."""
+    few = _are_few(worlds)
+    enough = Worlds(np.zeros(FEWEST), np.zeros(FEWEST)) if few else worlds  # which tells nothing apart
+    found = compare(*enough, claim, confidence=confidence, gaussian=gaussian)
+    rows = min(map(len, worlds))
+    needed = max(found.needed, FEWEST) if few else found.needed
+    if trials is None or not needed:
+        return found._replace(needed=needed)
+    return found._replace(needed=min(NEVER, math.ceil(needed * trials / max(rows, 1))))

@@ -53,19 +53,12 @@ class Look(NamedTuple):
     canary: Canary  # looks with the same one share their runs
     score: Score
     finish: Callable[[np.ndarray], np.ndarray] = lambda found: found  # of `[trials, s]`, all rounds added up
-
-
-_FEWEST = 4
-"""Trials that a bound needs."""
+    reads_updates: bool = True  # so that it could show missing noise
 
 
 def marked(found: np.ndarray, finish: Callable[[np.ndarray], np.ndarray] = lambda found: found) -> np.ndarray:
-    """Scores of the trials whose last number is not 0, without it; how others end depends on no data.
-
-    Where fewer trials remain than a bound needs, there are so many of score 0, which show nothing.
-    """
-    own = finish(found[found[:, -1] > 0, :-1])
-    return own if len(own) >= _FEWEST else np.zeros((_FEWEST, own.shape[1]))
+    """Scores of the trials whose last number is not 0, without it; how others end depends on no data."""
+    return finish(found[found[:, -1] > 0, :-1])
 
 
 class Worlds(NamedTuple):

@@ -21,7 +21,7 @@ from fedjax_priv.cli.terminal import Terminal
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.runs.simulation import simulate
-from fedjax_priv.systems.releases import DistributedNoise
+from fedjax_priv.systems.releases import CentralNoise, DistributedNoise
 
 SMALL = {"num_clients": 10, "model": "softmax"}
 """Defaults that differ from those of `run`: an audit simulates thousands of rounds."""
@@ -172,7 +172,8 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions, release: Re
         raise ValueError(f"attack must not be given, since nobody is Byzantine in an audit, got {attack}")
     of_clients = isinstance(getattr(release, "noise", None), DistributedNoise)
     noisy = of_clients or values.get("noise_variance") is not None or values.get("gradient_noise")
-    if values.get("dropout") and noisy:
+    of_server = isinstance(release, CentralNoise) and options.rounds > 1  # counts the rounds of those who arrived
+    if values.get("dropout") and (noisy or of_server):
         raise ValueError(f"dropout must be 0 with noise, whose eps depends on who is lost, got {values['dropout']}")
 
 

@@ -21,6 +21,8 @@ from fedjax_priv.theory.sampled_gaussian import Neighbours
 SEPARATING = {"cyclic_poisson", "separated"}
 """Samplings that keep two rounds of a client apart."""
 OF_FIXED_SIZE = {"fixed_size", "separated"}
+_LARGEST = 1e140
+"""Of a coefficient: the sum of its squares over all rounds is then a number in float64."""
 
 
 def figure(release: CentralNoise, num_rounds: int, delta: float, neighbours: Neighbours, *, hidden: bool) -> Figure:
@@ -49,6 +51,8 @@ def _as_one_mechanism(release: CentralNoise, schedule: Schedule, delta: float, n
     if neighbours == "add/remove" and (who.sampling in OF_FIXED_SIZE or who.capacity is not None):
         return none("another client has the place of one that is not there: see zero-out")
     k, moved = -(-schedule.num_rounds // who.separation), sensitivity(release.correlation, schedule)
+    if not np.isfinite(moved):
+        return none(f"the sensitivity of {schedule.num_rounds} rounds is beyond float64: the inverse given is unstable")
     mu = float(correlated_noise.mu(z, moved, "replacement" if neighbours == "replacement" else "zero-out"))
     why = (
         f"one Gaussian mechanism for {schedule.num_rounds} rounds, mu = {mu:.4g}: sensitivity {moved:.5g} of {k} "
@@ -58,14 +62,17 @@ def _as_one_mechanism(release: CentralNoise, schedule: Schedule, delta: float, n
 
 
 def sensitivity(correlation: Any, schedule: Schedule) -> float:
-    """Of the matrix that a process states.
+    """Of the matrix that a process states; inf where float64 has no such number.
 
     Raises:
       ValueError: its type is not known.
     """
     if isinstance(correlation, correlations.Trees):
         return correlated_noise.tree_sensitivity(schedule, correlation.leaves)
-    return correlated_noise.toeplitz_sensitivity(column_of(correlation, schedule.num_rounds), schedule)
+    column = column_of(correlation, schedule.num_rounds)
+    if not np.abs(column).max() < _LARGEST:
+        return np.inf
+    return correlated_noise.toeplitz_sensitivity(column, schedule)
 
 
 def column_of(correlation: Any, num_rounds: int) -> np.ndarray:

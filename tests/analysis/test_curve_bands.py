@@ -64,6 +64,16 @@ def test_what_an_evaluation_has_cost_before_it():
     np.testing.assert_allclose(bands(GRID, x="seconds")["learning_rate=0.1"].x, GRID.seconds[0].mean("seed"))
 
 
+def test_unknown_energy_is_not_none_at_all():
+    """Of a point whose uploads are messages no joules are known, of the other one not those of its second round."""
+    joules = GRID.joules.copy()
+    joules[1], joules[0, :, 1] = np.nan, np.nan
+    messages, analog = (bands(GRID.assign(joules=joules), x="joules")[f"learning_rate={rate}"] for rate in (0.2, 0.1))
+    np.testing.assert_array_equal(messages.x, [0, np.nan, np.nan])
+    np.testing.assert_array_equal(analog.x, [0, np.nan, np.nan])
+    np.testing.assert_array_equal(messages.y, ACCURACY[1].mean(0))
+
+
 def test_the_loss_is_that_of_the_round_before():
     band = bands(GRID, y="loss")["learning_rate=0.1"]
     np.testing.assert_allclose(band.y, GRID.loss[0].mean(("seed", "client")).values[[1, 2]])

@@ -32,6 +32,18 @@ def test_a_round_in_which_nobody_sent():
     assert int(link_measures(RUN, receiver_noise=1.0, access="orthogonal").channel_uses[0]) == 20
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_points_that_were_not_run_have_no_measures(known):
+    """Else a mean over seeds counts them as rounds in which nobody sent."""
+    none = xr.full_like(RUN, np.nan)
+    sweep = xr.concat([RUN, none], "seed")
+    sweep = sweep.assign(client_id=sweep.gain) if known else sweep
+    found = link_measures(sweep, receiver_noise=1.0, access="multiple")
+    assert all(found[name][1].isnull().all() for name in found)
+    xr.testing.assert_equal(found.isel(seed=0), link_measures(RUN, receiver_noise=1.0, access="multiple"))
+    assert found.participants.mean("seed").values.tolist() == [2.0, 0.0]
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="run must be a run of systems.wireless"):
         link_measures(RUN.drop_vars("amplitude"), receiver_noise=1.0, access="multiple")

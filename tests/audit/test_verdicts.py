@@ -5,7 +5,7 @@ import pytest
 
 from fedjax_priv.audit import Finding, Worlds, verdict
 from fedjax_priv.audit.bounds.many_runs import NEVER
-from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.audit.verdicts import Tried, claims_of, finding
 from fedjax_priv.ledger import Entry
 from fedjax_priv.ledger.entry import Figure, none
 from fedjax_priv.theory import gaussian
@@ -23,7 +23,9 @@ def said(entry, mu, trials, elsewhere=(), held=None, looks=1):
     noise = np.random.default_rng(0).normal(size=(2, trials))
     noise[0] += mu
     claims = claims_of(entry, elsewhere, held)
-    return finding(entry, claims, [("score", Worlds(*noise))] * looks, delta=DELTA, confidence=0.95, who="the server")
+    return finding(
+        entry, claims, [Tried("score", Worlds(*noise))] * looks, delta=DELTA, confidence=0.95, who="the server"
+    )
 
 
 def test_a_figure_is_contradicted_stands_or_is_out_of_reach():
@@ -42,6 +44,15 @@ def test_nothing_below_the_limit_is_said_to_stand():
     assert needed > 1000 and said(one, 0.0, needed).stands == ["proved"]
     assert said(one, 0.0, needed // 2).stands == []
     assert said(one, 20.0, needed).contradicts == ["proved"]
+
+
+def test_trials_that_a_look_is_about_may_be_too_few():
+    """Here 2 and 3 of 1,000: no figure stands, even if a look at all trials that reads no update is there."""
+    few, all_trials = Worlds(np.zeros((2, 1)), np.zeros((3, 1))), Worlds(np.zeros(1000), np.zeros(1000))
+    tried, one = [Tried("in it", few), Tried("counted", all_trials, reads_updates=False)], entry(proved=1.0)
+    found = finding(one, claims_of(one, [], None), tried, delta=DELTA, confidence=0.95, who="", trials=1000)
+    assert (found.at_least, found.limit, found.counted) == (0.0, 0.0, "3 and 2 runs are too few")
+    assert found.stands == [] and found.untestable["proved"] > 1000 / 2 * 4
 
 
 def test_a_curve_is_tested_where_its_figure_cannot_be():

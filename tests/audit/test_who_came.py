@@ -27,24 +27,35 @@ SYSTEMS = {
 }
 
 
-def audited(name, noise_multiplier):
-    """The kinds of neighbours whose figure, which is that of `Z`, is contradicted."""
+def audited(name, noise_multiplier, *, trials=800, **how):
+    """For both kinds of neighbours, what is found of the figure, which is that of `Z`."""
     said = SYSTEMS[name](LOCAL, noise_multiplier=Z)
     run = simulate(said, jax.random.key(0), jnp.zeros(D), DATA, rounds=1, progress=False)
     entries = [one for one in ledger(said, run, DATA, delta=DELTA) if one.view == "device"]
     assert [one.neighbours for one in entries] == ["zero-out", "replacement"]
-    make = lambda local, observe: SYSTEMS[name](local, noise_multiplier=noise_multiplier, observe=observe)
+    make = lambda local, observe: SYSTEMS[name](local, noise_multiplier=noise_multiplier, observe=observe, **how)
     loss = losses.softmax_cross_entropy(models.softmax_regression((3,), 2))
     subject = Subject(make, LOCAL, loss, jnp.zeros(D), DATA, said.release)
-    found = findings(subject, entries, jax.random.key(1), trials=800, delta=DELTA, kind="direction")
-    return [entry.neighbours for entry, one in zip(entries, found, strict=True) if one.contradicts]
+    return findings(subject, entries, jax.random.key(1), trials=trials, delta=DELTA, kind="direction")
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_third_of_the_noise_is_seen_though_the_client_seldom_comes(name):
     """The sound system is the control."""
-    assert audited(name, Z) == []
-    assert audited(name, Z / 3) == ["zero-out", "replacement"]
+    assert [one.contradicts for one in audited(name, Z)] == [[], []]
+    assert [one.contradicts for one in audited(name, Z / 3)] == [["proved"], ["proved"]]
+
+
+@pytest.mark.parametrize("noise", [Z, Z / 100])
+def test_a_client_that_came_to_few_trials_makes_no_figure_stand(noise):
+    """That it is not counted differently is known of all trials, but says nothing of noise; more trials do."""
+    few = audited("coins", noise, sampling_rate=0.01)
+    assert [(one.stands, one.contradicts) for one in few] == [([], [])] * 2
+    assert [one.limit < one.proved for one in few] == [True, True]
+    needed = max(one.untestable["proved"] for one in few)
+    enough = audited("coins", noise, sampling_rate=0.01, trials=2 * needed)
+    assert [one.contradicts for one in enough] == [["proved"] if noise < Z else []] * 2
+    assert [one.stands for one in enough] == [[] if noise < Z else ["proved"]] * 2
 
 
 @pytest.mark.parametrize(("name", "came"), [("direction", [1, 1, 0]), ("direction, first round", [1, 0, 0])])
@@ -59,10 +70,10 @@ def test_who_came_in_which_round(name, came):
 
 
 def test_trials_that_remain():
-    """The last column says who came; the rows of the others go, and too few remaining rows show nothing."""
+    """The last column says who came; the rows of the others go."""
     look = where_it_came(Look("direction", None, lambda seen: seen, lambda found: 2 * found))  # pyright: ignore
     scores = np.arange(12.0).reshape(6, 2)
     five = np.column_stack([scores, [1, 2, 0, 1, 1, 1]])
     np.testing.assert_array_equal(look.finish(five), 2 * scores[[0, 1, 3, 4, 5]])
-    few = np.column_stack([scores, [1, 0, 0, 1, 0, 1]])
-    np.testing.assert_array_equal(look.finish(few), np.zeros((4, 2)))
+    none = np.column_stack([scores, np.zeros(6)])
+    assert look.finish(none).shape == (0, 2)

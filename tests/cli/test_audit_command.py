@@ -205,6 +205,10 @@ def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path)
         (["fedrep", "--num-byzantine", 1], "num_byzantine must be 0, since client 0 has the canary, got 1"),
         (["fedrep", "--attack", "foe"], "attack must not be given, since nobody is Byzantine in an audit, got foe"),
         (["dp_sgd", *PRIVATE, "--dropout", 0.1], "dropout must be 0 with noise, whose eps depends on who is lost"),
+        (
+            ["dp_fedavg", "--noise-multiplier", 1, "--dropout", 0.5, "--rounds", 2],
+            "dropout must be 0 with noise, whose",
+        ),
         (["distributed_dp_fedavg", "--dropout", 0.1, "--noise-multiplier", 1], "dropout must be 0 with noise"),
         (["wireless", "--adversary", "coalition"], "colluding must be an integer >= 1, got 0"),
         (["wireless", "--adversary", "device"], "adversary must be one of outsider, server for this system, got"),

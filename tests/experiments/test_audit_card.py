@@ -9,7 +9,7 @@ from experiments.audit.private_cases import again, sound, twins
 from experiments.audit.private_training import caught
 from experiments.claims import Open, Source
 from fedjax_priv.audit import Worlds
-from fedjax_priv.audit.verdicts import claims_of, finding
+from fedjax_priv.audit.verdicts import Tried, claims_of, finding
 from fedjax_priv.ledger import Entry, Figure
 from fedjax_priv.ledger.entry import none
 from fedjax_priv.server_noise import tree
@@ -21,7 +21,7 @@ def found(apart, trials, claimed, proved):
     figures = [none("") if eps is None else Figure(eps, 1e-4, "") for eps in (claimed, proved)]
     entry = Entry("the server", "one sample", *figures)
     about = {"delta": 1e-4, "confidence": 0.99, "who": entry.adversary}
-    return finding(entry, claims_of(entry, [], None), [("label", Worlds(noise[0] + apart, noise[1]))], **about)
+    return finding(entry, claims_of(entry, [], None), [Tried("label", Worlds(noise[0] + apart, noise[1]))], **about)
 
 
 def row(*given):

@@ -88,6 +88,16 @@ def test_no_theorem_no_number():
     assert "nothing is known" in eps(noise._replace(correlation="Gaussian process"))
 
 
+def test_a_matrix_that_grows_beyond_float64_has_no_figure():
+    """C^-1 = I - 3 S has C = sum of (3 S)^k; after 20 rounds its figure is large and right."""
+    unstable, once = banded_inverse([1.0, -3.0]), Participation("separated", 0.1, 700)
+    assert eps(unstable, once, rounds=20) == gaussian.epsilon(DELTA, np.sqrt((9.0**20 - 1) / 8) / 6)
+    for rounds in (320, 700):  # the sum of squares overflows, or a coefficient
+        assert eps(unstable, once, rounds=rounds) == (
+            f"the sensitivity of {rounds} rounds is beyond float64: the inverse given is unstable"
+        )
+
+
 test_bad_correlations = refused(
     (lambda: ledger.sensitivity(None, cn.Schedule(3)), "correlation must be a type of server_noise.correlations"),
 )

@@ -17,6 +17,8 @@ _MARGIN = 3.0
 """Standard deviations that error rates are raised by where the best of many tests is chosen: fewer fall for luck."""
 
 _TAIL = 500
+FEWEST = 4
+"""Scores of each input that a bound needs."""
 
 
 class Errors(NamedTuple):
@@ -127,7 +129,7 @@ def checked_scores(*axes: int, **named: np.ndarray) -> np.ndarray:
         scores = scores.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be at least 4 finite scores, got {error}") from error
-    if scores.ndim not in axes or len(scores) < 4 or not scores.size:
+    if scores.ndim not in axes or len(scores) < FEWEST or not scores.size:
         raise ValueError(f"{name} must be at least 4 finite scores, got {np.shape(value)}")
     if bad := int((~np.isfinite(scores)).sum()):
         raise ValueError(f"{name} must be at least 4 finite scores, got {bad} of {scores.size} that are not finite")
