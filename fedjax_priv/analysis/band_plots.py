@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fedjax_priv import _validate
 from fedjax_priv.analysis import line_styles
-from fedjax_priv.analysis.curve_bands import Band, bands, common_adversary, known_x, known_y
+from fedjax_priv.analysis.curve_bands import Band, bands, common_adversary, known_x, known_y, numeric_axes
 
 _WORDS = {"seconds": "seconds of simulation", "joules": "J spent by a client so far", "loss": "training loss"}
 
@@ -51,7 +51,8 @@ def curves(
     figure = _drawn(lines, x)
     words = f"proved eps at delta {_deltas(results)}, {adversary}" if x == "epsilon" else _WORDS.get(x, x)
     axes = figure.axes[0]
-    axes.set(ylabel=_WORDS.get(y, y), **({} if x == "bytes" else {"xlabel": words}))
+    last = ", last evaluation" if x in numeric_axes(next(iter(results.values()))) else ""
+    axes.set(ylabel=_WORDS.get(y, y) + last, **({} if x == "bytes" else {"xlabel": words}))
     return figure
 
 
@@ -69,6 +70,9 @@ def _check_y(results: Mapping[str, xr.Dataset], y: str) -> None:
         name, has = min(((name, has) for name, has in there.items() if y not in has), key=lambda one: bool(one[1]))
         only = f"only {', '.join(map(repr, has))}" if has else "no variable by evaluation"
         raise ValueError(f"y must be a variable of all results, got {y!r}, and {name!r} has {only}")
+    if {*common} <= {"seconds", "loss"} and y not in common:
+        there = " or ".join(map(repr, common))
+        raise ValueError(f"y must be {there} of results without metrics, which evaluate= measures, got {y!r}")
     _validate.one_of(common, y=y)
 
 

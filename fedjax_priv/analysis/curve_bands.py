@@ -15,9 +15,9 @@ _EACH_ROUND = "joules"
 class Band(NamedTuple):
     """A curve, means over the runs that differ in the seed alone.
 
-    `x`, `y` and `half_width` are `[evaluations]`, float64. The interval is `y +- half_width`, for the mean of y at an
-    evaluation; NaN where there is one run, which says nothing about noise. A run that diverged is one of `runs`: where
-    its y is NaN, so is the mean.
+    `x`, `y` and `half_width` are `[evaluations]`, or `[values]` of an axis, float64. The interval is `y +- half_width`,
+    for the mean of y there; NaN where there is one run, which says nothing about noise. A run that diverged is one of
+    `runs`: where its y is NaN, so is the mean.
     """
 
     x: np.ndarray
@@ -36,7 +36,8 @@ def bands(
       x: what is known before an evaluation: "round"; "bytes", sent so far, the mean over the places of a cohort,
         where one that nobody took counts as 0; "joules", likewise, where rounds have them, NaN at points whose
         energy is not known; "epsilon", proved for the
-        rounds so far, where there is one; or a variable of the evaluations, such as "seconds".
+        rounds so far, where there is one; a variable of the evaluations, such as "seconds"; or an axis of numbers of
+        a sweep, such as "learning_rate", in ascending order: y is then that of the last evaluation.
       y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before over
         those that train, in which a client without samples counts as 0, as in `result.loss`.
       adversary: of "epsilon"; by default the one with the largest figure, and of several with the same the one whose
@@ -45,7 +46,7 @@ def bands(
 
     Returns:
       By the values of the other axes, such as "learning_rate=0.1"; "" for a result without any. Points of a sweep that
-      were not run are left out.
+      were not run are left out; where x is an axis, y is NaN there.
 
     Raises:
       ValueError: the result has no such variable (the error lists what is there) or no such adversary.
@@ -61,10 +62,8 @@ def bands(
     _validate.part(xr.Dataset, "simulate(...)", result=result)
     _validate.one_of(known_x(result), x=x)
     _validate.one_of(known_y(result), y=y)
-    both = xr.Dataset({"x": _horizontal(result, x, adversary), "y": _vertical(result, y)}).astype(float)
-    both = both.isel(evaluation=result.evaluation.values > 0) if y == "loss" or x == "epsilon" else both
+    both = _at_the_end(result, x, y) if x in numeric_axes(result) else _by_evaluation(result, x, y, adversary)
     axes = [name for name in both.y.dims if name not in ("seed", "evaluation")]
-    both["ran"] = _ran(result)
     both = both.expand_dims([name for name in ("seed",) if name not in both.dims]).broadcast_like(both.y)
     points = both.stack(point=axes) if axes else both.expand_dims("point")
     found = {}
@@ -80,7 +79,8 @@ def bands(
 def known_x(result: xr.Dataset) -> list[str]:
     """What `bands` can put on the horizontal axis."""
     there = {"bytes": "up_bytes" in result, _EACH_ROUND: _EACH_ROUND in result, "epsilon": bool(adversaries(result))}
-    return ["round", *(name for name, is_there in there.items() if is_there), *_of_evaluations(result)]
+    measured = [name for name, is_there in there.items() if is_there]
+    return list(dict.fromkeys(["round", *measured, *_of_evaluations(result), *numeric_axes(result)]))
 
 
 def known_y(result: xr.Dataset) -> list[str]:
@@ -128,6 +128,25 @@ def _of_evaluations(result: xr.Dataset) -> list[str]:
     others = {"round", "client", "group", "phase", "parameter", "adversary"}
     return [str(name) for name, values in result.data_vars.items()
             if "evaluation" in values.dims and not others & {*values.dims} and values.dtype.kind in "biuf"]  # fmt: skip
+
+
+def numeric_axes(result: xr.Dataset) -> list[str]:
+    """Axes of a sweep whose values are numbers; those of "seed" are not."""
+    swept = {name for variable in _of_evaluations(result) for name in result[variable].dims} - {"seed", "evaluation"}
+    return [str(name) for name in result.dims if name in swept and result[name].dtype.kind in "iuf"]
+
+
+def _by_evaluation(result: xr.Dataset, x: str, y: str, adversary: str | None) -> xr.Dataset:
+    """Both variables, and which runs there are."""
+    both = xr.Dataset({"x": _horizontal(result, x, adversary), "y": _vertical(result, y)}).astype(float)
+    both = both.isel(evaluation=result.evaluation.values > 0) if y == "loss" or x == "epsilon" else both
+    return both.assign(ran=_ran(result))
+
+
+def _at_the_end(result: xr.Dataset, axis: str, y: str) -> xr.Dataset:
+    """An axis and y of the last evaluation, as if the values of the axis were evaluations of one run."""
+    last = xr.Dataset({"y": _vertical(result, y).isel(evaluation=-1), "ran": _ran(result)}).sortby(axis)
+    return last.assign(x=last[axis].astype(float)).rename({axis: "evaluation"}).drop_vars("evaluation")
 
 
 def _horizontal(result: xr.Dataset, x: str, adversary: str | None) -> xr.DataArray:

@@ -4,6 +4,7 @@ import datetime
 import pathlib
 import shlex
 import sys
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -92,7 +93,8 @@ def sweep(system: str, values: Mapping[str, Any]) -> Outcome:
     check_attackers(values, axes)
     keep = _keep(system, options, values, without={"axis", "static", *axes} - {"seed"})
     chosen, key = experiment(system, values), jax.random.key(options.seed)
-    with _resumable(keep), _hint_of_static(axes):
+    with _resumable(keep), _hint_of_static(axes), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "every round")  # said below the table
         result = sweep_runs(
             chosen.make, axes, key, chosen.model.init, chosen.data,
             rounds=options.rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,

@@ -1,6 +1,7 @@
 """Layers one below the other. A stack is a layer."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -248,6 +249,10 @@ def _checked(layers: dict[str, Any]) -> Layer:
     """The last of layers that can be one below the other."""
     if not layers:
         raise ValueError("layers must hold at least one layer")
+    for name, layer in layers.items():
+        if inspect.isfunction(layer) and _may_attack(layer):
+            made = "an attack becomes one by attacks.on_updates"
+            raise ValueError(f"{name} must be a Layer: {made}, got {layer.__name__}")
     _validate.part(Layer, "layers.clip(1.0)", **layers)
     for name, layer in layers.items():
         for half, arguments in _ARGUMENTS.items():
@@ -256,6 +261,12 @@ def _checked(layers: dict[str, Any]) -> Layer:
     if last.combine is None or any(layer.combine for layer in upper):
         raise ValueError("layers must end in one that says how uploads combine (combine=...), and no other may")
     return last
+
+
+def _may_attack(function: Callable) -> bool:
+    """Whether it takes what an attack takes; functions that make layers have defaults, or names only."""
+    takes = inspect.signature(function).parameters.values()
+    return len(takes) == 4 and all(one.kind is one.POSITIONAL_OR_KEYWORD and one.default is one.empty for one in takes)
 
 
 def _with(told: Sent, name: str, sent: Sent) -> Sent:

@@ -50,7 +50,7 @@ def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable
     of_make = _named_in(make, grid, unless=of_data) - {SEED}
     if unknown := [name for name in grid.names if name not in of_make | of_data | {SEED}]:
         known = [*inspect.signature(make).parameters, *(inspect.signature(data).parameters if callable(data) else ())]
-        raise ValueError(f"axes must be arguments of make or data, or 'seed', of {known}, got {unknown}")
+        raise ValueError(f"axes must be 'seed' or arguments of make or data, here {known}, got {unknown}")
     if unknown := sorted({*static} - {*grid.names}):
         raise ValueError(f"static must be names of axes, got {unknown}")
     if SEED in grid.names:

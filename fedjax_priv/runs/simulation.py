@@ -18,6 +18,7 @@ from fedjax_priv.runs import checks
 from fedjax_priv.runs import progress as progress_bar
 from fedjax_priv.runs.chunk_loop import Log, chunk_lengths, run_chunks
 from fedjax_priv.runs.ending import run_to_the_end
+from fedjax_priv.runs.failures import warn_if_all_failed
 from fedjax_priv.runs.programs import layout
 from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.programs.kept_programs import KeptPrograms
@@ -76,7 +77,7 @@ def simulate(
 
       Attributes: the manifest, `compile_seconds`, `rounds_done`, `failed_rounds`, `failed_because`, `caveats` and
       `interrupted`, 1 if Ctrl-C ended the run early: the dataset then has the chunks that had finished. Ctrl-C before
-      the first evaluation raises `KeyboardInterrupt`.
+      the first evaluation raises `KeyboardInterrupt`. If every round failed, there is a warning that says why.
 
     Raises:
       ValueError: an argument is not as above, or the folder holds another run (the difference is named).
@@ -84,10 +85,12 @@ def simulate(
       SimulationError: a round, an evaluation or a checkpoint raised; it holds the chunks that had finished.
       SystemExit: SIGTERM arrived.
     """
-    return simulate_kept(
+    result = simulate_kept(
         algorithm, key, params, data, rounds=rounds, evaluate=evaluate, every=every, keep=keep, log=log,
         progress=progress, programs=None,
     )  # fmt: skip
+    warn_if_all_failed(result)
+    return result
 
 
 def simulate_kept(

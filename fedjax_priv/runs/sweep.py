@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import jax
 import xarray as xr
@@ -13,7 +14,8 @@ from fedjax_priv.runs import checks
 from fedjax_priv.runs import progress as progress_bar
 from fedjax_priv.runs.chunk_loop import Hooks, Log, chunk_lengths
 from fedjax_priv.runs.ending import run_to_the_end
-from fedjax_priv.runs.grid import Axis, Point, checked_grid, join
+from fedjax_priv.runs.failures import warn_if_all_failed
+from fedjax_priv.runs.grid import Axis, Grid, Point, checked_grid, join
 from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.records import result_dataset, run_writer
 from fedjax_priv.runs.records.manifest import manifest_with
@@ -49,7 +51,8 @@ def sweep(
 
     Args:
       make: `make(**point) -> Algorithm`. Called for every point with its values, so that they are checked, and inside
-        jit, where the values of a numeric axis are traced float32 scalars.
+        jit, where the values of a numeric axis are traced float32 scalars: if it branches on one, or computes with it
+        in NumPy, name that axis in `static`.
       axes: values by name. A numeric axis, of numbers of which at least one is a float, and "seed" go into one
         program. Any other axis is static, since integers and names change shapes or control flow. Values without a
         short text, such as parts of an algorithm, come in a dict with a name for each.
@@ -74,7 +77,8 @@ def sweep(
       The dataset of `simulate` with the axes as first dimensions, and `failed_rounds` by point. `seconds` are those of
       the wave, divided by its runs. If shapes differ between points, what is missing is NaN. Attributes: the manifest,
       `caveats`, `programs` compiled, `compile_seconds` for all of them, `runs`, `waves`, `runs_done`, and
-      `interrupted`, 1 if Ctrl-C ended the sweep early: points whose wave had not finished are NaN.
+      `interrupted`, 1 if Ctrl-C ended the sweep early: points whose wave had not finished are NaN. If every round of a
+      run failed, there is a warning that says why.
 
     Raises:
       ValueError: an argument is not as above, or the folder holds another sweep (the difference is named).
@@ -97,6 +101,15 @@ def sweep(
         keep.config if keep else {}, key=key, rounds=rounds, every=every, runs=len(grid.points), over=over,
         static=json.dumps(sorted(static)), axes=json.dumps(dict(zip(grid.names, grid.labels, strict=True))),
     )  # fmt: skip
+    result = _run(waves, grid, about, rounds, every, keep, log, progress)
+    warn_if_all_failed(result)
+    return result
+
+
+def _run(
+    waves: Waves, grid: Grid, about: dict[str, Any], rounds: int, every: int, keep: Keep | None, log: Log | None,
+    progress: bool,
+) -> xr.Dataset:  # fmt: skip
     total = len(grid.points)
     with run_writer.opened(keep, about, every) as writer, progress_bar.bar(rounds * total, show=progress) as update:
         if writer and writer.is_finished():

@@ -1,9 +1,10 @@
 """A sweep in waves: one program computes the runs of a wave side by side, as many as fit the memory."""
 
+import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -226,7 +227,8 @@ class Waves:
 
     def _lower(self, shared: SharedProgram, inputs: Inputs, where: Layout) -> Lowered:
         def make(**traced: Any) -> Algorithm:
-            algorithm = self.make(**shared.static, **traced)
+            with _named(traced):
+                algorithm = self.make(**shared.static, **traced)
             if algorithm.mesh is not None and where.by_runs:
                 raise ValueError("make must leave mesh at 'auto' unless over='clients', got a mesh")
             return algorithm
@@ -269,3 +271,16 @@ def _even(most: int, size: int, devices: int) -> int:
     """A multiple of the devices that splits `most` runs evenly: up to `size`, but at least a run on each device."""
     parts = math.ceil(most / max(size // devices * devices, devices))
     return devices * math.ceil(most / (parts * devices))
+
+
+@contextlib.contextmanager
+def _named(traced: Iterable[str]) -> Iterator[None]:
+    """Says which axes JAX's error may be about, and what to do."""
+    try:
+        yield
+    except jax.errors.JAXTypeError as error:
+        names = ", ".join(traced)
+        raise ValueError(
+            f"axes must be in static if make branches on their values or computes with them in NumPy, got {names} "
+            "as traced values"
+        ) from error

@@ -59,6 +59,8 @@ MASKS = HandsOn(
 )
 Run = Annotated[Any, ROUND]
 Masked = Annotated[Any, MASKS, ROUND]
+_MANY = 10
+"""Times as many rows are tried, when a rule has too few."""
 UNPROTECTED = "the mean, in Python aggregators.mean()._replace(most_byzantine=None)"
 NEEDS_CLIP = "clip must be given with check_range: without it an honest sum may be anything"
 
@@ -224,17 +226,31 @@ def buffers(
     minority(num_byzantine, num_clients)
     number = num_clients // buffer_size
     _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
-    if aggregate.most_byzantine is not None:
-        _validate.takes("rows", **{"aggregate.most_byzantine": aggregate.most_byzantine})
-        corrupt, most = min(num_byzantine, number), aggregate.most_byzantine(number)
-        if most < 0:
-            raise ValueError(f"aggregate must be a rule for {number} rows, and this one needs more")
-        if corrupt > most:
-            raise ValueError(
-                f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
-                + ("" if most else f"; a control without defence: {UNPROTECTED}")
-            )
+    if why := too_few_rows(aggregate, number, num_byzantine):
+        raise ValueError(why)
     return number
+
+
+def too_few_rows(aggregate: Aggregator, number: int, num_byzantine: int) -> str | None:
+    """Why a rule does not tolerate so many Byzantine clients, each of whom corrupts a row of its own; None: it does.
+
+    Raises:
+      ValueError: what the rule says of that is no function of the number of rows.
+    """
+    tolerates = aggregate.most_byzantine
+    if tolerates is None:
+        return None
+    _validate.takes("rows", **{"aggregate.most_byzantine": tolerates})
+    corrupt, most = min(num_byzantine, number), tolerates(number)
+    if 0 <= corrupt <= most:
+        return None
+    enough = next((rows for rows in range(number, _MANY * number) if tolerates(rows) >= corrupt), None)
+    if most < 0:
+        return f"aggregate must be a rule for {number} rows, and this one needs {enough or 'more'}"
+    said = f"num_byzantine={num_byzantine} can corrupt {corrupt} of {number} rows, but aggregate tolerates {most}"
+    if enough:
+        return f"{said}; it would need {enough} rows"
+    return said if most else f"{said}; a control without defence: {UNPROTECTED}"
 
 
 def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:

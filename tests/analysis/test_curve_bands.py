@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from fedjax_priv.analysis import bands, curves, learning_curves
+from fedjax_priv.analysis import bands, curves, half_width, learning_curves
 from fedjax_priv.analysis.curve_bands import adversaries, known_x
 
 EVALUATION = [0, 2, 3]
@@ -72,6 +72,32 @@ def test_unknown_energy_is_not_none_at_all():
     np.testing.assert_array_equal(messages.x, [0, np.nan, np.nan])
     np.testing.assert_array_equal(analog.x, [0, np.nan, np.nan])
     np.testing.assert_array_equal(messages.y, ACCURACY[1].mean(0))
+
+
+def test_an_axis_of_the_sweep_may_be_x():
+    """By hand: y of the last evaluation by rate, over seeds; other axes tell the lines apart, names are no numbers."""
+    backwards = GRID.isel(learning_rate=[1, 0])
+    for grid in (GRID, backwards):
+        (band,) = bands(grid, x="learning_rate").values()
+        np.testing.assert_array_equal(band.x, RATES)
+        np.testing.assert_array_equal(band.y, ACCURACY[:, :, -1].mean(1))
+        np.testing.assert_allclose(band.half_width, half_width(ACCURACY[:, :, -1], axis=1))
+    wide = xr.concat([GRID, 2 * GRID], xr.DataArray([3, 7], dims="f", name="f"))
+    assert [*bands(wide, x="learning_rate")] == ["f=3", "f=7"]
+    by_f = bands(wide, x="f")["learning_rate=0.2"]
+    np.testing.assert_allclose([by_f.x, by_f.y], [[3, 7], [ACCURACY[1, :, -1].mean(), 2 * ACCURACY[1, :, -1].mean()]])
+    loss = bands(GRID, x="learning_rate", y="loss")[""].y
+    np.testing.assert_allclose(loss, GRID.loss.isel(round=-1).mean(("client", "seed")))
+    named = GRID.assign_coords(learning_rate=["low", "high"])
+    assert "learning_rate" in known_x(GRID) and "learning_rate" not in known_x(named) and "seed" not in known_x(GRID)
+
+
+def test_where_x_is_an_axis_points_that_were_not_run_are_gaps():
+    ran = GRID.where((GRID.learning_rate < 0.15) | (GRID.seed < 0))
+    band = bands(ran, x="learning_rate")[""]
+    np.testing.assert_array_equal(band.y, [ACCURACY[0, :, -1].mean(), np.nan])
+    axes = curves({"a": GRID}, x="learning_rate").axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("learning_rate", "accuracy, last evaluation")
 
 
 def test_the_loss_is_that_of_the_round_before():
@@ -193,7 +219,7 @@ def test_it_is_written_as_a_vector_image(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x": "epsilon"}, "^x must be one of 'round', 'bytes', 'joules', 'accuracy', 'seconds', got 'epsilon'"),
+        ({"x": "epsilon"}, "^x must be .* 'bytes', 'joules', 'accuracy', 'seconds', 'learning_rate', got 'epsilon'"),
         ({"y": "params"}, "^y must be one of 'accuracy', 'seconds', 'loss', got 'params'"),
         ({"y": "failed_rounds"}, "^y must be one of"),
     ],
@@ -202,6 +228,11 @@ def test_what_is_not_there_is_answered_with_what_is(options, message):
     for call in (lambda: bands(GRID, **options), lambda: curves({"a": GRID}, **options)):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_without_metrics_the_message_says_what_measures_them():
+    with pytest.raises(ValueError, match="^y must be 'seconds' or 'loss' of results without metrics, which evaluate="):
+        curves({"a": GRID.drop_vars("accuracy")})
 
 
 @pytest.mark.parametrize("draw", [curves, learning_curves])

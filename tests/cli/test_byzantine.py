@@ -126,7 +126,7 @@ def test_the_mean_is_a_baseline_that_is_not_refused():
 
 def test_a_rule_without_a_direction_is_refused_whoever_is_honest():
     chosen = parts(aggregate="multi_krum", aggregate_selected=10, num_byzantine=0)
-    with pytest.raises(ValueError, match="^aggregate must be a rule for 9 rows, and this one needs more$"):
+    with pytest.raises(ValueError, match="^aggregate must be a rule for 9 rows, and this one needs 10$"):
         systems.robust_fedavg(towards_target(), num_clients=9, **chosen)
 
 

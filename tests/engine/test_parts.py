@@ -73,6 +73,11 @@ test_a_layer_that_is_none_is_named = refuses(
         {"a": layers.clip},
         r"^a must be a Layer, such as layers.clip\(1.0\), got clip, which may have to be called first$",
     ),
+    (
+        {"a": layers.rand_k},  # a function of three arguments that makes a layer
+        r"^a must be a Layer, such as layers.clip\(1.0\), got rand_k, which may have to be called first$",
+    ),
+    ({"a": attacks.alie()}, r"^a must be a Layer: an attack becomes one by attacks.on_updates, got \w+$"),
 )
 test_a_folder_alone_is_no_keep = refuses(
     inspect.unwrap(checks.check_keep), ("results/a", r"^keep must be a Keep, such as Keep\('results/a'\), got str$")

@@ -250,7 +250,10 @@ def test_what_the_server_saw_is_kept_round_by_round(whole):
 
 test_what_cannot_be_kept_of_a_view = refuses(
     lambda observed: run(observing(observed)),
-    (lambda round: round, "observe must return a dict of numbers or vectors by name in simulate and sweep"),
+    (
+        lambda round: round,
+        "^observe must .* by name in simulate and sweep, got .*; for whole views, call step",
+    ),
     (lambda round: {"view": jnp.ones((2, 2))}, "observe must return a dict of numbers or vectors by name"),
     (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
     (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),

@@ -324,7 +324,7 @@ test_bad_arguments = refuses(
     (
         {"speed": [0.1]},
         dict(make=lambda rate: None),
-        r"axes must be arguments of make or data.*of \['rate'\], got \['speed'\]",
+        r"axes must be 'seed' or arguments of make or data, here \['rate'\], got \['speed'\]",
     ),
     ({"rate": [0.1]}, dict(make=lambda rate: make(rate, mesh=mesh_of(2)), over="runs"), "must leave mesh at 'auto'"),
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv import leakage
-from fedjax_priv.aggregators import krum, mean, monna, trimmed_mean
+from fedjax_priv.aggregators import bucketing, geometric_median, krum, mean, monna, pre_aggregated, trimmed_mean
 from fedjax_priv.attacks import alie, foe, smallest
 from fedjax_priv.status import Status
 from fedjax_priv.systems import f2ed, fedrep, rcgd_ef, share
@@ -184,6 +184,15 @@ test_bad_compositions = refuses(
         {"num_byzantine": 1},
         f"num_byzantine=1 can corrupt 1 {SPOILT} 0; a control without defence: the mean, "
         "in Python aggregators.mean()._replace(most_byzantine=None)",
+    ),
+    ({"num_byzantine": 1, "aggregate": krum(1)}, "aggregate must be a rule for 3 rows, and this one needs 5"),
+    (
+        {"num_byzantine": 1, "aggregate": pre_aggregated(bucketing(2), trimmed_mean(1))},
+        "aggregate must be a rule for 3 rows, and this one needs 5",
+    ),
+    (
+        {"num_byzantine": 2, "aggregate": geometric_median()},
+        f"num_byzantine=2 can corrupt 2 {SPOILT} 1; it would need 5 rows",
     ),
     (
         {"num_byzantine": 1, "aggregate": mean()._replace(most_byzantine=3)},

@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Bits
 from fedjax_priv.status import describe
 
@@ -61,7 +62,10 @@ def flat_observed(observed: PyTree, measured: PyTree = ()) -> dict[str, Any]:
     if isinstance(observed, tuple) and not observed:
         return {}
     if not isinstance(observed, dict) or any(getattr(value, "ndim", 2) > 1 for value in observed.values()):
-        raise ValueError("observe must return a dict of numbers or vectors by name in simulate and sweep")
+        raise ValueError(
+            "observe must return a dict of numbers or vectors by name in simulate and sweep, got "
+            f"{_validate.made(observed)}; for whole views, call step"
+        )
     if taken := sorted(name for name in observed if name in RESERVED | {*dict(measured)} or "/" in name):
         raise ValueError(f"observe must use names without '/' other than those of the result, got {taken}")
     return {OBSERVED + name: value for name, value in observed.items()}

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fedjax_priv.base import Draw
 from fedjax_priv.clients.cohort_rows import how_many
-from fedjax_priv.systems._arguments import NEEDS_CLIP
+from fedjax_priv.systems._arguments import NEEDS_CLIP, too_few_rows
 from fedjax_priv.systems._attackers import distrust, of_nobody
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
@@ -92,14 +92,7 @@ def _trusted(s: Stack) -> str | None:
 
 
 def _few_rows(s: Stack) -> str | None:
-    if s.aggregate is None or s.aggregate.most_byzantine is None:
-        return None
-    corrupt, most = min(s.num_byzantine, s.rows), s.aggregate.most_byzantine(s.rows)
-    if most < 0:
-        return f"aggregate must be a rule for {s.rows} rows, and this one needs more"
-    if corrupt <= most:
-        return None
-    return f"num_byzantine={s.num_byzantine} can corrupt {corrupt} of {s.rows} rows, but aggregate tolerates {most}"
+    return s.aggregate and too_few_rows(s.aggregate, s.rows, s.num_byzantine)
 
 
 def _noise_after_top(s: Stack) -> str | None:

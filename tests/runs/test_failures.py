@@ -1,0 +1,56 @@
+"""What users are told of runs that learn nothing, and of factories that a sweep cannot trace."""
+
+import re
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from fedjax_priv import simulate, sweep
+from fedjax_priv.systems import fedavg
+from helpers import remembering, targets
+
+D, N, KEY = 8, 3, jax.random.key(3)
+DATA = targets(N, D)
+
+
+def system(rate=0.1, **how):
+    return fedavg(remembering(), server=optax.sgd(rate), **how)
+
+
+def alone(dropout, rounds=2):
+    return simulate(system(dropout=dropout), KEY, jnp.zeros(D), DATA, rounds=rounds, progress=False)
+
+
+def test_a_run_whose_rounds_all_fail_warns_and_says_why():
+    with pytest.warns(UserWarning, match="^every round failed: too few survivors"):
+        alone(dropout=0.999)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert 0 < alone(dropout=0.5, rounds=40).attrs["failed_rounds"] < 40
+
+
+def test_a_sweep_says_of_how_many_runs():
+    make = lambda cohort_size, dropout: system(cohort_size=cohort_size, dropout=dropout)
+    axes = {"dropout": [0.0, 0.999], "cohort_size": [2, 3]}
+    with pytest.warns(UserWarning, match="^every round of 2 of 4 runs failed: too few survivors"):
+        sweep(make, axes, KEY, jnp.zeros(D), DATA, rounds=2, progress=False)
+
+
+FACTORIES = {
+    "branches": lambda rate: system(rate if rate < 0.15 else 0.15),
+    "NumPy": lambda rate: system(np.sqrt(rate)),
+    "float": lambda rate: system(float(rate)),
+}
+
+
+@pytest.mark.parametrize("make", FACTORIES.values(), ids=FACTORIES)
+def test_a_factory_that_needs_numbers_is_told_how_to_get_them(make):
+    how = dict(axes={"rate": [0.1, 0.2]}, key=KEY, params=jnp.zeros(D), data=DATA, rounds=1, progress=False)
+    message = "axes must be in static if make branches on their values or computes with them in NumPy, got rate"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+        sweep(make, **how)
+    assert sweep(make, static=["rate"], **how).sizes["rate"] == 2
