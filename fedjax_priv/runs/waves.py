@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -274,11 +274,13 @@ def _even(most: int, size: int, devices: int) -> int:
 
 
 @contextlib.contextmanager
-def _named(traced: Iterable[str]) -> Iterator[None]:
+def _named(traced: Collection[str]) -> Iterator[None]:
     """Says which axes JAX's error may be about, and what to do."""
     try:
         yield
     except jax.errors.JAXTypeError as error:
+        if not traced:
+            raise
         names = ", ".join(traced)
         raise ValueError(
             f"axes must be in static if make branches on their values or computes with them in NumPy, got {names} "
