@@ -44,6 +44,12 @@ def test_points_that_were_not_run_have_no_measures(known):
     assert found.participants.mean("seed").values.tolist() == [2.0, 0.0]
 
 
+def test_a_client_that_a_smaller_cohort_lacks_is_left_out():
+    smaller = RUN.where(xr.DataArray([True, True, False], dims="client"))
+    found, whole = (link_measures(run, receiver_noise=1.0, access="multiple").isel(round=0) for run in (smaller, RUN))
+    xr.testing.assert_equal(found, whole)  # the third client did not send in the first round
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="run must be a run of systems.wireless"):
         link_measures(RUN.drop_vars("amplitude"), receiver_noise=1.0, access="multiple")

@@ -47,12 +47,15 @@ def test_nothing_below_the_limit_is_said_to_stand():
 
 
 def test_trials_that_a_look_is_about_may_be_too_few():
-    """Here 2 and 3 of 1,000: no figure stands, even if a look at all trials that reads no update is there."""
-    few, all_trials = Worlds(np.zeros((2, 1)), np.zeros((3, 1))), Worlds(np.zeros(1000), np.zeros(1000))
+    """Here 2 and 30 of 1,000: no figure stands, even if a look at all trials that reads no update is there."""
+    few, all_trials = Worlds(np.zeros((2, 1)), np.zeros((30, 1))), Worlds(np.zeros(1000), np.zeros(1000))
     tried, one = [Tried("in it", few), Tried("counted", all_trials, reads_updates=False)], entry(proved=1.0)
     found = finding(one, claims_of(one, [], None), tried, delta=DELTA, confidence=0.95, who="", trials=1000)
-    assert (found.at_least, found.limit, found.counted) == (0.0, 0.0, "3 and 2 runs are too few")
+    assert (found.at_least, found.limit, found.counted) == (0.0, 0.0, "30 and 2 runs are too few")
     assert found.stands == [] and found.untestable["proved"] > 1000 / 2 * 4
+    one = entry(proved=0.1)  # which 4 trials that are told apart could contradict at so low a confidence
+    found = finding(one, claims_of(one, [], None), tried[:1], delta=DELTA, confidence=0.1, who="", trials=1000)
+    assert found.stands == [] and found.untestable == {"proved": 2000}
 
 
 def test_a_curve_is_tested_where_its_figure_cannot_be():

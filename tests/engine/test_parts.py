@@ -77,6 +77,7 @@ test_a_layer_that_is_none_is_named = refuses(
         {"a": layers.rand_k},  # a function of three arguments that makes a layer
         r"^a must be a Layer, such as layers.clip\(1.0\), got rand_k, which may have to be called first$",
     ),
+    ({"a": lambda x, y: x}, r"^a must be a Layer, such as layers.clip\(1.0\), got function$"),
     ({"a": attacks.alie()}, r"^a must be a Layer: an attack becomes one by attacks.on_updates, got \w+$"),
 )
 test_a_folder_alone_is_no_keep = refuses(

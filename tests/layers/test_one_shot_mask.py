@@ -17,10 +17,10 @@ from helpers import Q, cohort_of, of_the_round, refuses, run_layer, same_bits, s
 
 KEY = jax.random.key(4)
 N, D, LENGTH, SPACING = 7, 2048, 8, 295
-MOST = (Q // 2 - 147) // SPACING // N
 SIZES: dict[str, Any] = {"group_size": N, "spacing": SPACING, "committee": 5, "threshold": 3, "length": LENGTH}
 TERMS = terms_of(**SIZES, fewest=None, coins=21)
 LAYER = one_shot_masks(**SIZES)
+MOST = (Q // 2 - 147) // LAYER.sums.spacing // N
 SIGNED = np.random.default_rng(1).integers(-MOST, MOST + 1, (N, D))
 X = (SIGNED % Q).astype(np.uint32)
 WHO = cohort_of(N, round=3)
