@@ -3,7 +3,7 @@
 import json
 import pathlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import xarray as xr
@@ -41,16 +41,25 @@ def _of_files(result: Result) -> Iterator[str]:
     yield from _of_data(result.folder / f"{name}.nc", described.get("commit"))
 
 
-def _of_data(file: pathlib.Path, commit: str | None) -> Iterator[str]:
-    with xr.open_dataset(file, engine="h5netcdf") as data:
-        if not data.data_vars:
-            yield f"{file.name} is empty"
-        if data.attrs.get("commit") != commit:
-            yield f"{file.name} is of another commit than manifest.json"
-        for name, values in data.data_vars.items():
-            number = np.issubdtype(values.dtype, np.number) or values.dtype == bool
-            if not (np.isfinite(values) if number else values != "").any():
-                yield f"{name} in {file.name} has no {'finite ' if number else ''}value"
+def _of_data(file: pathlib.Path, commit: str | None) -> Iterable[str]:
+    try:
+        with xr.open_dataset(file, engine="h5netcdf") as data:
+            return [*_of_values(file.name, data, commit)]
+    except OSError:
+        raise
+    except Exception as error:  # what HDF5 raises depends on the byte that is wrong
+        return [f"{file.name} is broken: {str(error).partition(chr(10))[0]}"]
+
+
+def _of_values(file: str, data: xr.Dataset, commit: str | None) -> Iterator[str]:
+    if not data.data_vars:
+        yield f"{file} is empty"
+    if data.attrs.get("commit") != commit:
+        yield f"{file} is of another commit than manifest.json"
+    for name, values in data.data_vars.items():
+        number = np.issubdtype(values.dtype, np.number) or values.dtype == bool
+        if not (np.isfinite(values) if number else values != "").any():
+            yield f"{name} in {file} has no {'finite ' if number else ''}value"
 
 
 def _of_claims(result: Result) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import pathlib
 import shlex
 import sys
@@ -22,6 +23,8 @@ from experiments import pictures
 from experiments.claims import Claim, Open, Source, joined
 from experiments.resuming import resuming, stopwatch
 from experiments.setting import differences
+from experiments.stopping import interruptible
+from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.runs.records.manifest import commit, manifest, plain
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -69,15 +72,25 @@ def make(
       out: folder of the results.
       runs: folder of runs to continue.
       vectors: whether to write the picture as PDF and SVG too.
+
+    Raises:
+      KeyboardInterrupt: Ctrl-C arrived; nothing is written to `out`, and `runs` can be continued.
     """
     config = experiment.scales[scale]
-    command = shlex.join(["python", "-m", "experiments", *sys.argv[1:]])
-    with resuming(runs), stopwatch(runs) as elapsed:
+    command = _command(sys.argv[1:])
+    with interruptible(), resuming(runs), stopwatch(runs) as elapsed:
         outcome = settled(experiment, scale, experiment.run(config))
         seconds = round(elapsed(), 1)
     about = manifest(key=jax.random.key(config.seed), command=command, scale=scale, seconds=seconds)
     save(outcome, out, name, about | {field: plain(value) for field, value in config._asdict().items()}, vectors)
     show(outcome, f"{paper} {name}, scale {scale}", out)
+
+
+def _command(words: Sequence[str]) -> str:
+    """What makes this card; of folders outside the current one only the name, since the others are of this machine."""
+    outside = lambda word: not pathlib.Path(os.path.abspath(word)).is_relative_to(pathlib.Path.cwd())
+    shown = [pathlib.Path(word).name if outside(word) else word for word in words]
+    return shlex.join(["python", "-m", "experiments", *shown])
 
 
 def judge(experiment: Experiment, paper: str, name: str, scale: str, out: pathlib.Path, vectors: bool = False) -> None:
@@ -114,6 +127,7 @@ def save(
     """
     _unique(outcome.claims)
     out.mkdir(parents=True, exist_ok=True)
+    (out / "verdicts.json").unlink(missing_ok=True)  # of an earlier run: it is written last and means success
     values = outcome.data.assign_attrs(dict(about) | {"caveats": "; ".join(outcome.caveats)})
     encoding: dict[Any, Any] = {key: {"zlib": True} for key, value in values.data_vars.items() if value.ndim}
     values.to_netcdf(out / f"{name}.nc", engine="h5netcdf", encoding=encoding)
@@ -154,7 +168,8 @@ def read_claim(*, source: str, why: str = Open.NOT_RUN, **fields: Any) -> Claim:
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    """Whole or not at all: a file that is cut short would be taken for the result of a card that cannot be read."""
+    atomic_file.write(path, (json.dumps(content, indent=2) + "\n").encode())
 
 
 def show(outcome: Outcome, title: str, out: pathlib.Path) -> None:

@@ -1,12 +1,14 @@
 """Make cards at scale `paper`, the most valuable first, for a given time: `python -m experiments.queue --minutes 30`.
 
-A card that time does not suffice for is stopped at a checkpoint. The same command later continues it, and makes the
-cards that follow. Cards that have results are left as they are.
+A card that time does not suffice for is stopped at a checkpoint, as is one during which Ctrl-C or SIGTERM comes. The
+same command later continues it, and makes the cards that follow. Cards whose results can be read are left as they are.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +17,8 @@ from typing import NamedTuple
 
 from experiments.cards import Card, chosen, folder_of, result
 from experiments.reproduce import environment
+from experiments.stopping import terminable
+from fedjax_priv.runs.chunk_loop import SIGTERM_STATUS
 
 SCALE = "paper"
 ORDER = (
@@ -41,8 +45,9 @@ ORDER = (
 )  # fmt: skip
 """Every card with a scale `paper`. First what the papers' main claims rest on, cheap before costly; what two cores make
 in minutes comes last."""
-_TERMINATED = 143
-"""Exit status of a run that SIGTERM ended after a checkpoint."""
+_STOPPED = "stopped"
+_ENDED = (SIGTERM_STATUS, -signal.SIGTERM, -signal.SIGKILL)
+"""Statuses of a card that the queue ended: after a checkpoint of a run, between two runs, and when it was killed."""
 _GRACE = 120.0
 """Seconds for a checkpoint, after which a card is killed; it then continues from the checkpoint before."""
 
@@ -66,17 +71,22 @@ def work(cards: Sequence[Card], out: pathlib.Path, runs: pathlib.Path, seconds: 
     end = time.monotonic() + seconds
     done = []
     for card in cards:
-        done.append(Done(card, _one(card, out, runs, end - time.monotonic())))
-        print(f"{done[-1].state:<12} {card.paper} {card.name}: {card.title}", flush=True)
+        try:
+            done.append(Done(card, _one(card, out, runs, end - time.monotonic())))
+        except (KeyboardInterrupt, SystemExit):
+            _show(Done(card, _STOPPED))
+            raise
+        _show(done[-1])
     return done
 
 
+def _show(done: Done) -> None:
+    print(f"{done.state:<12} {done.card.paper} {done.card.name}: {done.card.title}", flush=True)
+
+
 def _one(card: Card, out: pathlib.Path, runs: pathlib.Path, seconds: float) -> str:
-    try:
-        if result(card, SCALE, out) is not None:
-            return "had results"
-    except (OSError, ValueError) as error:
-        return f"failed: {error}"
+    if _has_results(card, out):
+        return "had results"
     if seconds <= 0:
         return "not reached"
     places = [
@@ -87,22 +97,43 @@ def _one(card: Card, out: pathlib.Path, runs: pathlib.Path, seconds: float) -> s
         [sys.executable, "-P", "-m", "experiments", card.paper, card.name, "--scale", SCALE, *places],
         env=environment(SCALE, str(runs.absolute() / "programs")),
     )  # fmt: skip
-    if status := _wait(process, seconds):
-        return "stopped" if status < 0 or status == _TERMINATED else f"failed with exit status {status}"
-    return "made"
+    status, over = _wait(process, seconds)
+    if over and status in _ENDED:
+        return _STOPPED
+    if status < 0:  # as of a process that the kernel kills where memory is short
+        return f"failed with signal {-status}"
+    return f"failed with exit status {status}" if status else "made"
 
 
-def _wait(process: subprocess.Popen, seconds: float) -> int:
-    """Exit status, of a process that is ended when its time is over."""
+def _has_results(card: Card, out: pathlib.Path) -> bool:
+    """Files that cannot be read are no results: a full disk may have cut them short."""
     try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        process.terminate()
+        return result(card, SCALE, out) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _wait(process: subprocess.Popen, seconds: float) -> tuple[int, bool]:
+    """Exit status, and whether its time was over; an error here, such as Ctrl-C, ends the process, too."""
     try:
-        return process.wait(_GRACE)
+        return process.wait(seconds), False
     except subprocess.TimeoutExpired:
+        return _ended(process), True
+    except BaseException:
+        _ended(process)
+        raise
+
+
+def _ended(process: subprocess.Popen) -> int:
+    """Exit status, of a process that may still write a checkpoint."""
+    process.terminate()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+    finally:  # also after Ctrl-C again
         process.kill()
-        return process.wait()
+        status = process.wait()
+    return status
 
 
 def in_order() -> list[Card]:
@@ -111,7 +142,11 @@ def in_order() -> list[Card]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run from the command line; 1 if a card failed."""
+    """Run from the command line; 1 if a card failed.
+
+    Raises:
+      KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM arrived; the card under way was stopped.
+    """
     parser = argparse.ArgumentParser(prog="python -m experiments.queue", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, required=True, help="time for all cards together")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder for the results")
@@ -124,7 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cards = [card for name in args.cards for card in chosen(*_named(name))] or in_order()
     except ValueError as error:
         parser.error(str(error))
-    done = work(cards, args.out, args.runs, 60 * args.minutes)
+    with terminable():
+        done = work(cards, args.out, args.runs, 60 * args.minutes)
     return int(any(one.state.startswith("failed") for one in done))
 
 

@@ -13,6 +13,7 @@ from experiments.cards import HERE, Card, chosen, experiment_of, folder_of, resu
 from experiments.checks import problems
 from experiments.compiling import FAST_FLAGS
 from experiments.pictures import VECTORS
+from experiments.stopping import terminable
 from fedjax_priv import _validate
 from fedjax_priv.runs.records.manifest import commit
 
@@ -51,21 +52,23 @@ def reproduce(
       scale: one of `cards.SCALES`.
       out: folder for the results, which go to `PAPER/FIGURE-SCALE` in it.
       processes: experiments that run at the same time.
-      resume: skip those with results of the same commit; where only the vectors are missing, draw the data again, or
-        make the figure again if it cannot be drawn from its data alone.
+      resume: skip those with results of the same commit, which must be known and without changes; where only the
+        vectors are missing, draw the data again, or make the figure again if it cannot be drawn from its data alone.
       vectors: write pictures as PDF and SVG too.
 
     Raises:
       ValueError: an argument is out of its range.
+      KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM arrived; no experiment goes on.
     """
     _validate.integer(processes=processes)
     cards = chosen(paper, figure, scale)
     rows = []
     try:
-        for row in _rows(cards, scale, out, processes, resume, vectors):
-            rows.append(row)
-            _show(row)
-    except KeyboardInterrupt:
+        with terminable():
+            for row in _rows(cards, scale, out, processes, resume, vectors):
+                rows.append(row)
+                _show(row)
+    except (KeyboardInterrupt, SystemExit):
         print("to continue, add --resume to the same command", file=sys.stderr)
         raise
     bad = [f"{row.paper} {row.figure}" for row in rows if row.problems]
@@ -91,7 +94,7 @@ def _rows(
 
 def _is_made(card: Card, scale: str, out: pathlib.Path) -> bool:
     current = commit()
-    if current.endswith("-dirty"):  # with unknown changes
+    if current.endswith("-dirty") or current == "unknown":  # with changes that nobody knows, or outside a checkout
         return False
     try:
         made = result(card, scale, out)
@@ -137,6 +140,7 @@ class _Runner:
         self._drawn = drawn
         self._more = ["--vectors"] if vectors else []
         self._running: set[subprocess.Popen] = set()
+        self._stopped = False
 
     def run(self, cards: Sequence[Card], processes: int) -> Iterator[Row]:
         """Rows in the order in which experiments end."""
@@ -146,6 +150,7 @@ class _Runner:
                 for future in as_completed(futures):
                     yield future.result()
             except BaseException:
+                self._stopped = True
                 pool.shutdown(wait=False, cancel_futures=True)
                 for process in tuple(self._running):
                     process.terminate()
@@ -163,6 +168,8 @@ class _Runner:
             stdout=subprocess.PIPE if self._captured else None, stderr=subprocess.STDOUT if self._captured else None,
         )  # fmt: skip
         self._running.add(process)
+        if self._stopped:  # while this thread started it
+            process.terminate()
         said, _ = process.communicate()
         self._running.discard(process)
         last = [line for line in (said or "").splitlines() if line.strip()][-1:]

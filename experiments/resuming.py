@@ -7,6 +7,7 @@ import pathlib
 import time
 from collections.abc import Callable, Iterator
 
+from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.runs.records.run_writer import Keep
 
 _FOLDER: contextvars.ContextVar[tuple[pathlib.Path, Iterator[int]] | None] = contextvars.ContextVar(
@@ -40,11 +41,20 @@ def next_run(name: str | None = None) -> Keep | None:
 def stopwatch(folder: pathlib.Path | None) -> Iterator[Callable[[], float]]:
     """Seconds so far, with those of earlier processes that worked in `folder` and were not killed."""
     file = None if folder is None else folder / _SECONDS
-    before = float(file.read_text()) if file and file.exists() else 0.0
+    before = 0.0 if file is None else _seconds(file)
     start = time.perf_counter()
     elapsed = lambda: before + time.perf_counter() - start
     try:
         yield elapsed
     finally:
         if file and file.parent.exists():
-            file.write_text(f"{elapsed():.1f}\n")
+            with contextlib.suppress(OSError):  # how the work ended counts more
+                atomic_file.write(file, f"{elapsed():.1f}\n".encode())
+
+
+def _seconds(file: pathlib.Path) -> float:
+    """What a file says; 0 of one that is missing or broken, which must not keep a card from being made."""
+    try:
+        return float(file.read_text())
+    except (OSError, ValueError):
+        return 0.0

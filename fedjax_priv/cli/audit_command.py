@@ -88,6 +88,8 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
     params = chosen.model.init(named(key, "params"))
     _check_one_law(values, options, algorithm.release)
     run = simulate(algorithm, key, params, data, rounds=options.rounds, every=options.rounds, progress=False)
+    if run.attrs["interrupted"]:
+        raise KeyboardInterrupt
     gains = gains_of_run(algorithm.release, run)
     if not run.counted.any():
         raise ValueError(f"seed must be of a run in which an upload is counted, whose eps is tried, got {options.seed}")

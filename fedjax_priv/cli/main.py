@@ -80,7 +80,8 @@ def _reproduce(
         paper.
       out: folder for the results; each figure has its own folder PAPER/FIGURE-SCALE there.
       processes: scripts that run at the same time.
-      resume: skip figures whose results exist and were made by the same commit, vectors too if they are asked for.
+      resume: skip figures whose results exist and were made by the same commit, vectors too if they are asked for. In a
+        checkout with changes, and outside one, all are made again.
       vectors: write each picture as PDF and SVG too, next to the PNG.
       json: new file for the printed table, as JSON.
     """

@@ -1,6 +1,7 @@
 """The command `plot`: recorded runs and sweeps as curves, and their last values as a table."""
 
 import pathlib
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -58,13 +59,17 @@ def plot(folders: Sequence[pathlib.Path], x: str, y: str, adversary: str | None,
 
 
 def _runs(folders: Sequence[pathlib.Path]) -> list[pathlib.Path]:
-    """The folders that are runs, and the finished runs below the others."""
+    """The folders that are runs, and the finished runs below the others; those that are broken are named."""
     found = []
     for folder in folders:
         if (folder / run_folder.MANIFEST).exists() or not folder.is_dir():
             found.append(folder)  # which `load` will read, or refuse in words
             continue
-        below = [run.folder for run in summaries(folder) if run.status == "finished"]
+        listed = summaries(folder)
+        for run in listed:
+            if run.status == "broken":
+                print(f"fedjax-priv: {run.folder} is left out: it is the folder of a broken run", file=sys.stderr)
+        below = [run.folder for run in listed if run.status == "finished"]
         if not below:
             raise ValueError(f"folders must hold finished runs, got {folder}, which holds none")
         found += below

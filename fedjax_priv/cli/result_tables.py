@@ -114,7 +114,8 @@ def show_summaries(root: pathlib.Path, found: Iterable[RunSummary]) -> None:
     """Print a table of the runs below a folder."""
     table = plain_table(f"runs in {root}", "folder", "system", "status", "rounds", "date, UTC", "metrics")
     for run in found:
-        rounds = f"{run.rounds_done}/{run.rounds}" + (f" of {run.runs} runs" if run.runs > 1 else "")
+        done = "?" if run.rounds_done is None else run.rounds_done
+        rounds = f"{done}/{run.rounds}" + (f" of {run.runs} runs" if run.runs > 1 else "")
         table.add_row(
             str(run.folder.relative_to(root)), run.system, run.status, rounds,
             run.date[:16].replace("T", " "), ", ".join(f"{name} {last:.4g}" for name, last in run.metrics.items()),

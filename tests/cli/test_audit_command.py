@@ -40,7 +40,7 @@ def made(n=10):
         "antenna_gains": ((*each, "place"), np.full((*shape, 32), 0.2)),
         "up_bytes": (("round", "phase", "client"), np.ones((1, 1, n))),
     }  # fmt: skip
-    return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": 650})
+    return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": 650, "interrupted": 0})
 
 
 @pytest.fixture
@@ -97,6 +97,12 @@ def test_every_system_can_be_audited(system, traced, monkeypatch, capsys, tmp_pa
     masked = [row["contradicts"] for row in rows if row["view"] == "upload"]
     options = parts_of_system(system)  # in the clear, as `traced` has it, or because the system has to be told
     assert masked == ([["proved"]] if "elide" in options and "secure" not in options else [])
+
+
+def test_ctrl_c_during_the_run_of_the_ledger_ends_the_audit(monkeypatch):
+    nothing = made().isel(round=[]).assign_attrs(interrupted=1)
+    monkeypatch.setattr(audit_command, "simulate", lambda *_, **__: nothing)
+    assert call(monkeypatch, "cdp_fl", *PRIVATE) == 130
 
 
 @pytest.mark.parametrize("adversary", ["server", "device", "coalition", "everybody", "outsider"])

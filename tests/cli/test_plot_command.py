@@ -116,6 +116,19 @@ def test_runs_of_python_are_not_taken_for_seeds_of_each_other(tmp_path):
     assert len(joined(results)) == 2
 
 
+def test_broken_runs_that_are_left_out_are_named(tmp_path, capsys):
+    for name in ("good", "bad", "worse"):
+        recorded(tmp_path / "runs", name, 0.9)
+    for name in ("bad", "worse"):
+        (tmp_path / "runs" / name / "result.nc").write_bytes(b"no netCDF")
+    run_folder.create(tmp_path / "runs" / "unfinished", {"rounds": 2, "date": DATE})
+    command("plot", tmp_path / "runs", "--out", tmp_path / "plot.svg")
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        f"fedjax-priv: {tmp_path / 'runs' / name} is left out: it is the folder of a broken run"
+        for name in ("bad", "worse")
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -175,6 +175,7 @@ def test_a_list_of_runs_cuts_no_name(capsys):
         RunSummary(root / long / "[x]", "fedavg", "finished", 3, 4, "2026-01-02T03:04:05+00:00", {"accuracy": 0.51239}),
         RunSummary(root / "sweep", "fedavg", "finished", 30, 30, "2026-01-02T03:04:05+00:00", {}, runs=6),
         RunSummary(root / "broken", "-", "broken", 0, 0, "", {}),
+        RunSummary(root / "log", "fedavg", "finished", None, 4, "2026-01-02T03:04:05+00:00", {}),
     ]
     show_summaries(root, entries)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if line.strip()]
@@ -183,4 +184,5 @@ def test_a_list_of_runs_cuts_no_name(capsys):
         f"{long}/[x] fedavg finished 3/4 2026-01-02 03:04 accuracy 0.5124",
         "sweep fedavg finished 30/30 of 6 runs 2026-01-02 03:04",
         "broken - broken 0/0",
+        "log fedavg finished ?/4 2026-01-02 03:04",
     ]

@@ -1,6 +1,7 @@
 """The queue of cards at paper scale: an order, a time limit, and cards that continue."""
 
 import json
+import os
 import pathlib
 import time
 from typing import NamedTuple
@@ -22,8 +23,9 @@ from fedjax_priv.runs.sweep import sweep
 from helpers import pulling
 
 NAMES = ("first", "second", "third")
+THREE = [Card("paper", name, "", name) for name in NAMES]
 PROCESS = """
-import pathlib, sys, time
+import os, pathlib, signal, sys, time
 out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
 runs = pathlib.Path(sys.argv[sys.argv.index("--runs") + 1])
 runs.mkdir(parents=True, exist_ok=True)
@@ -45,8 +47,7 @@ def work(tmp_path, monkeypatch):
 
     def run(line="pass", seconds=60.0):
         (tmp_path / "experiments" / "__main__.py").write_text(PROCESS.format(work=line))
-        three = [Card("paper", name, "", name) for name in NAMES]
-        return [one.state for one in queue.work(three, pathlib.Path("out"), pathlib.Path("runs"), seconds)]
+        return [one.state for one in queue.work(THREE, pathlib.Path("out"), pathlib.Path("runs"), seconds)]
 
     return run
 
@@ -129,15 +130,61 @@ def test_a_card_that_fails_does_not_stop_the_others_and_is_said_to_have_failed(w
     assert work("if sys.argv[2] == 'first': raise SystemExit(5)") == ["failed with exit status 5", "made", "made"]
 
 
-def test_results_that_cannot_be_read_do_not_stop_the_others(work):
+@pytest.mark.parametrize("content", ["", "[{", "[1]", "[]"])
+def test_a_card_whose_results_cannot_be_read_is_made(work, content):
+    """Of the last one the manifest is missing."""
     folder = pathlib.Path("out/paper/second-paper")
     folder.mkdir(parents=True)
-    for content, said in (("[{", " is not JSON: Expecting"), ("[1]", ": "), ("[]", "No such file or directory")):
-        (folder / "verdicts.json").write_text(content)
-        first, second, third = work()
-        assert first == third and first in ("made", "had results")
-        assert second.startswith("failed: ") and said in second and str(folder) in second
-    assert (folder / "verdicts.json").read_text() == "[]"
+    (folder / "verdicts.json").write_text(content)
+    assert [work()[1], work()[1]] == ["made", "had results"]
+
+
+@pytest.mark.parametrize(("end", "said"), [
+    ("os.kill(os.getpid(), signal.SIGKILL)", "failed with signal 9"),
+    ("os.kill(os.getpid(), signal.SIGTERM)", "failed with signal 15"),
+    ("sys.exit(143)", "failed with exit status 143"),
+])  # fmt: skip
+def test_only_a_card_that_the_queue_has_ended_was_stopped(work, end, said):
+    assert work(f"if sys.argv[2] == 'first': {end}") == [said, "made", "made"]
+
+
+def test_a_card_that_fails_after_its_time_was_not_stopped(work):
+    fails = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1)); time.sleep(60)"
+    assert work(fails, seconds=1.0)[0] == "failed with exit status 1"
+
+
+TELLS = """
+ends = lambda *_: ((runs / "checkpoint").touch(), sys.exit(143))
+signal.signal(signal.SIGTERM, ends)
+time.sleep(0.1)
+os.kill(os.getppid(), signal.{name})
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("name", "error"), [("SIGINT", KeyboardInterrupt), ("SIGTERM", SystemExit)])
+def test_a_signal_to_the_queue_stops_its_card_at_a_checkpoint(work, monkeypatch, capsys, name, error):
+    monkeypatch.setattr(queue, "in_order", lambda: THREE)
+    work("pass", seconds=0)
+    pathlib.Path("experiments/__main__.py").write_text(PROCESS.format(work=TELLS.format(name=name)))
+    capsys.readouterr()
+    with pytest.raises(error) as stopped:
+        queue.main(["--minutes", "1", "--out", "out", "--runs", "runs"])
+    assert error is KeyboardInterrupt or stopped.value.code == 143
+    assert capsys.readouterr().out == "stopped      paper first: first\n"
+    assert [path.parent.name for path in pathlib.Path("runs").rglob("checkpoint")] == ["first-paper"]
+    assert not pathlib.Path("out").exists()
+
+
+def test_ctrl_c_again_kills_a_card_that_does_not_end(work):
+    """It sends Ctrl-C twice to the queue, which would wait for two minutes."""
+    begin = "(runs / 'pid').write_text(str(os.getpid())); signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        work(begin + "[(time.sleep(0.5), os.kill(os.getppid(), signal.SIGINT)) for _ in range(2)]; time.sleep(60)")
+    assert time.monotonic() - start < 30
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pathlib.Path("runs/paper/first-paper/pid").read_text()), 0)
 
 
 def test_time_that_is_over_stops_a_card_and_the_rest_is_not_reached(work):
@@ -150,10 +197,7 @@ def test_time_that_is_over_stops_a_card_and_the_rest_is_not_reached(work):
 
 def test_a_card_that_ignores_the_signal_is_killed(work, monkeypatch):
     monkeypatch.setattr(queue, "_GRACE", 0.5)
-    assert (
-        work("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)", seconds=2.0)[0]
-        == "stopped"
-    )
+    assert work("signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)", seconds=2.0)[0] == "stopped"
 
 
 @pytest.mark.parametrize(("arguments", "message"), [

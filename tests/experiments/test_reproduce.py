@@ -3,8 +3,10 @@
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
+from typing import NamedTuple
 
 import matplotlib.figure
 import numpy as np
@@ -33,6 +35,10 @@ def main():
 main()
 """
 CARD = Card("paper", "fig1", "Fig. 1", "x")
+
+
+class Config(NamedTuple):
+    seed: int = 0
 
 
 def outcome(verdict=True, values=(1.0, 2.0)):
@@ -137,6 +143,17 @@ def test_a_claim_that_lacks_a_field_is_refused(tmp_path):
         found(tmp_path)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of h5netcdf, about a half-open file
+def test_a_result_with_any_wrong_bytes_is_a_problem_or_as_good_as_before(tmp_path):
+    """What HDF5 raises depends on the byte."""
+    file = saved(tmp_path / "paper" / "fig1-quick") / "fig1.nc"
+    whole, said = file.read_bytes(), set()
+    for start in range(0, len(whole), 101):
+        file.write_bytes(whole[:start] + b"\xa5" * 16 + whole[start + 16 :])
+        said |= {problem.partition(":")[0] for problem in found(tmp_path)}
+    assert {"fig1.nc is broken", "a file cannot be read"} <= said
+
+
 def run(monkeypatch, *arguments):
     monkeypatch.setattr(sys, "argv", ["fedjax-priv", "reproduce", *map(str, arguments)])
     monkeypatch.setattr(main, "scripts", lambda: reproduce)
@@ -204,6 +221,30 @@ def test_resumed_results_are_made_again_only_if_they_are_of_another_commit_or_br
     assert runs_made("--resume") == 8
 
 
+def test_a_commit_that_is_unknown_is_never_the_same(papers, monkeypatch):
+    papers("good", "open('log', 'w')")
+    monkeypatch.setattr(reproduce, "commit", lambda: "unknown")
+    saved(pathlib.Path("results/good/fig1-quick"), commit="unknown")
+    run(monkeypatch, "good", "--resume")
+    assert pathlib.Path("log").exists()
+
+
+def test_results_outside_the_current_folder_are_as_good_as_others(tmp_path, monkeypatch):
+    """Also below the home folder, whose name the way there has in it."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home" / "alice"))
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    root = tmp_path / "home" / "alice" / "results"
+    place = os.path.relpath(cards.folder_of(CARD, "quick", root))
+    monkeypatch.setattr(sys, "argv", ["__main__.py", "paper", "fig1", "--out", place, "--runs", "results/runs"])
+    one = Experiment("", "", {"quick": Config(), "paper": Config()}, lambda config: outcome())
+    harness.make(one, "paper", "fig1", "quick", pathlib.Path(place))
+    assert found(root) == []
+    command = "python -m experiments paper fig1 --out fig1-quick --runs results/runs"
+    assert cards.result(CARD, "quick", root).manifest["command"] == command
+
+
 def test_results_that_do_not_say_how_long_they_took_are_a_row(papers, monkeypatch, capsys):
     papers("good", "shutil.copytree('without', out); return")
     saved(pathlib.Path("without"))
@@ -261,6 +302,32 @@ def test_what_is_running_ends_with_the_command(papers):
     while not pathlib.Path("started").exists():
         time.sleep(0.01)
     rows.close()
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_a_signal_ends_what_is_running_and_says_how_to_continue(papers, monkeypatch, capsys, number, code):
+    """The script sends it to the command; this would wait for ten minutes for a script that goes on."""
+    papers("slow", f"import os, signal; time.sleep(0.1); os.kill(os.getppid(), signal.{number}); time.sleep(600)")
+    start = time.monotonic()
+    with pytest.raises(SystemExit) as stopped:
+        run(monkeypatch, "slow")
+    assert stopped.value.code == code and time.monotonic() - start < 100
+    assert capsys.readouterr().err == "to continue, add --resume to the same command\n"
+
+
+def test_a_script_that_was_about_to_start_ends_too(papers, monkeypatch):
+    papers("slow", "time.sleep(600)")
+    start, popen = time.monotonic(), reproduce.subprocess.Popen
+
+    def late(*args, **how):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.3)  # in which the command ends what it knows of
+        return popen(*args, **how)
+
+    monkeypatch.setattr(reproduce.subprocess, "Popen", late)
+    with pytest.raises(SystemExit, match="143"):
+        run(monkeypatch, "slow")
+    assert time.monotonic() - start < 100
 
 
 @pytest.mark.parametrize(

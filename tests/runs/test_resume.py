@@ -272,6 +272,7 @@ def test_a_file_system_without_locks_is_not_another_run(tmp_path, monkeypatch):
     monkeypatch.setattr(owner_lock.fcntl, "flock", no_locks)
     with pytest.raises(OSError, match="cannot lock, Operation not supported: .*lock'$"):
         run(keep=Keep(tmp_path / "a"))
+    assert not (tmp_path / "a").exists()
 
 
 def test_of_two_processes_that_begin_at_once_one_runs(tmp_path, monkeypatch, whole):

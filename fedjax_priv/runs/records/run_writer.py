@@ -53,7 +53,9 @@ class RunWriter:
         self._new = self._made = False
         try:
             self.facts, self._position = processes.on_first(lambda: self._open(keep.resume, asked))
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, BlockingIOError):  # another process runs in it
+                self.remove_if_unused()
             self.close()
             raise
 

@@ -39,6 +39,34 @@ def test_rounds_of_a_sweep_are_those_of_all_its_runs(tmp_path):
     assert (found.rounds_done, found.rounds) == (4 + 4 + 1 + 1, 16)
 
 
+@pytest.mark.parametrize("line", ["{", "[]", "{}", '{"round": 4, "metrics": 1}', '{"round": "4"}'])
+def test_a_run_with_a_result_does_not_need_its_log(tmp_path, line):
+    run_folder.create(tmp_path / "a", MANIFEST)
+    log_file.append(tmp_path / "a", {"round": 3, "metrics": {"accuracy": 0.7}})
+    with (tmp_path / "a" / log_file.LOG).open("a") as log:
+        log.write(f"{line}\n")
+    assert summaries(tmp_path)[0].status == "broken"
+    run_folder.save(tmp_path / "a", xr.Dataset())
+    assert summaries(tmp_path) == [RunSummary(tmp_path / "a", "fedavg", "finished", None, 4, MANIFEST["date"], {})]
+
+
+def test_links_are_followed_once(tmp_path):
+    """A run that lies below the root has its own name; links in a circle end."""
+    root, other = tmp_path / "root", tmp_path / "other"
+    for folder in (root / "own", other / "inner", tmp_path / "alone", root / "own" / "checkpoint" / "x"):
+        run_folder.create(folder, MANIFEST)
+    (root / "a link").symlink_to(root / "own")
+    (root / "own" / "b link").symlink_to(tmp_path / "alone")
+    (root / "there").symlink_to(other)
+    (root / "there again").symlink_to(other / "inner")
+    (root / "z").symlink_to(root)
+    (other / "back").symlink_to(root)
+    (root / "gone").symlink_to(tmp_path / "missing")
+    for top in (root, other / "back"):
+        found = {str(run.folder.relative_to(top)) for run in summaries(top)}
+        assert found == {"own", "own/b link", "there/inner"}
+
+
 CARD = {"command": "python -m experiments wireless errata", "scale": "quick", "rounds": 4, "date": "2026"}
 
 
