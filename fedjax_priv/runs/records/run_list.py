@@ -19,9 +19,7 @@ class RunSummary(NamedTuple):
     folder: pathlib.Path
     system: str
     status: Literal["finished", "unfinished", "broken"]
-    rounds_done: (
-        int | None
-    )  # of a sweep, those of all its runs together; None: there is a result, but the log is broken
+    rounds_done: int | None  # of a sweep, those of all its runs together; None: not known, since the log is broken
     rounds: int  # asked for
     date: str
     metrics: dict[str, float]  # the last ones; none of a sweep, nor where the log is broken
