@@ -21,8 +21,8 @@ def accuracy(
 ) -> Callable[[PyTree], dict[str, Float[Array, ""]]]:
     """Fraction of examples classified correctly, and mean cross entropy in nats.
 
-    Where a logit is NaN, the class is the first such, and the loss is NaN: an accuracy next to a `test_loss` of NaN is
-    none of a working model.
+    A NaN logit is taken for the largest, so its class is predicted, and the loss is NaN. If `test_loss` is NaN, the
+    accuracy means nothing.
 
     Args:
       model: a classifier.

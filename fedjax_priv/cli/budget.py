@@ -33,7 +33,8 @@ class BudgetOptions(NamedTuple):
         rounds is at most this; the search begins at the noise that is given.
       stop_at_epsilon: end the run at the last round with which eps is at most this.
       against: whose eps such a budget is about, as `run` names adversaries: "outsider, replacement", or "device" for
-        the first figure of a client of the round. If not given, it is the first adversary in the ledger that has one.
+        the first figure of a client of the round. If not given, it is the first adversary in the ledger that has one:
+        with coins in dp_fedavg "outsider, add/remove". Replacement needs more noise.
     """
 
     delta: float = 1e-5

@@ -51,7 +51,8 @@ def federate(
       >>> print(x.shape == (10, train.count.max(), 8, 8, 1), train.count.sum())
       True 1437
     """
-    _validate.part(Dataset, "data.digits() (arrays of your own: data.stack_clients)", dataset=dataset)
+    own = "data.stack_clients((x, y), data.iid(y, num_clients, seed=0))"
+    _validate.part(Dataset, f"data.digits() (arrays of your own: {own})", dataset=dataset)
     _validate.one_of(PARTITIONS, partition=partition)
     x, y = dataset.x_train, dataset.y_train
     if x.dtype != np.float32 or not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min(initial=0) < 0:

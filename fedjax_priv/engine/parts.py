@@ -74,8 +74,10 @@ def combine_of(layers: base.Layer, cohort: base.Draw, channel: base.Channel) -> 
     if combine is None:
         raise ValueError("layers must end in one that says how uploads combine, such as plain() or pairwise_masks()")
     if cohort.num_groups != combine.num_groups:
+        more = max(cohort.num_groups, combine.num_groups)
         raise ValueError(
-            f"cohort must draw as many groups as layers sum, {combine.num_groups}, got {cohort.num_groups}"
+            f"cohort must draw as many groups as layers sum, {combine.num_groups}, got {cohort.num_groups}: "
+            f"everyone(num_groups={more}) goes with plain(num_groups={more}), or combine=float_sum({more}) of your own"
         )
     if layers.needs_count and channel.hides_count:
         raise ValueError("layers must not need the number of uploads, which channel hides (known_count=False)")

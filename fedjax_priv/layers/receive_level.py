@@ -79,7 +79,7 @@ def weakest(
     does. At this level no power limit scales anybody down.
 
     Args:
-      power: P_k / d, mean energy of a channel use, > 0, one for all clients or `[n]`.
+      power: P_k / d, mean energy of a channel use, > 0, one for all clients or `[n]`: `N0 10^(x / 10)` for x dB.
       max_norm: L, the norm updates were clipped to.
       noise_variance: sigma^2, >= 0, of every client.
       num_params: d.

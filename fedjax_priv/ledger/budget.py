@@ -140,7 +140,8 @@ def noise_for(
       rounds: of the run.
       start: noise to begin the search with, which `make` allows.
       chosen: the entry of the ledger that eps is about, such as `against("device")`; the first one that has a figure
-        if not given. At every noise it is the same adversary.
+        if not given. With coins in `systems.dp_fedavg` that is "outsider, add/remove", and
+        `against("outsider, replacement")` takes more noise. At every noise it is the same adversary.
 
     Raises:
       ValueError: as `planned` and `make`; or nothing is proved, however much the noise is, or eps is not reached by the

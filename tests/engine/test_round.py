@@ -223,7 +223,12 @@ test_bad_arguments = refuses(
     (lambda: engine(block=0), "block must be an integer >= 1, got 0"),
     (lambda: engine(layers=stack(mean=over_the_air_mean(), send=waveform()), channel=HIDING), COUNTED),
     (lambda: engine(layers=stack(mean=average(), send=waveform()), channel=HIDING), COUNTED),
-    (lambda: engine(cohort=everyone(2)), "cohort must draw as many groups as layers sum, 1, got 2"),
+    (
+        lambda: engine(cohort=everyone(2)),
+        r"^cohort must draw as many groups as layers sum, 1, got 2: everyone\(num_groups=2\) goes with "
+        r"plain\(num_groups=2\), or combine=float_sum\(2\) of your own$",
+    ),
+    (lambda: engine(layers=plain(num_groups=3)), r"sum, 3, got 1: everyone\(num_groups=3\) goes with plain"),
     (
         lambda: engine(mesh=jax.sharding.Mesh(jax.devices()[:2], ("x",))),
         "mesh must be 'auto', None or a mesh from clients_mesh",

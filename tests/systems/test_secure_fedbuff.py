@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from fedjax_priv.clients import buffered, everyone, weighed_by_staleness
 from fedjax_priv.crypto.lattice import spacing_of, spacing_of_weighed
@@ -137,6 +138,21 @@ def test_a_lost_upload_is_in_no_sum_and_too_few_answers_open_none():
     sums = np.einsum("rk,rkd->rd", factor, updates[infos.client, np.arange(40)[:, None]])
     moved = np.diff(np.concatenate([np.zeros((1, D)), states.params]), axis=0)
     np.testing.assert_allclose(moved, -sums * ~failed[:, None] / np.maximum(factor.sum(1), 1)[:, None], atol=2e-3)
+
+
+def test_how_often_too_few_are_left():
+    """The default threshold is 6 of 8. As many rounds fail as by the binomial law, within 4 standard errors. Control: a
+    threshold of 5 would be twice as far off.
+    """
+    rounds, stays = 2_000, 0.9 * 0.95
+    system = secure_fedbuff(
+        remembering(), num_clients=20, num_params=D, buffer_size=8, concurrency=12, levels=2.0**10, weight_levels=8,
+        dropout=0.1, leave=0.05, elide=True, mesh=None,
+    )  # fmt: skip
+    _, infos = rounds_of(system, KEY, jnp.zeros(D), targets(20, D), rounds)
+    failed, expected = float((infos.status != 0).mean()), binom.cdf(5, 8, stays)
+    error = np.sqrt(expected * (1 - expected) / rounds)
+    assert abs(failed - expected) < 4 * error < (expected - binom.cdf(4, 8, stays)) / 2
 
 
 def test_no_mask_is_used_twice():

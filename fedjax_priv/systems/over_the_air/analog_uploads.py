@@ -57,7 +57,8 @@ def analog_uploads(
       noise_variance: variance of the privacy noise at each coordinate (sigma_k^2), of every client or `[n]`.
       access: "multiple": one channel on which uploads add up; "orthogonal": a separate link for each client.
       receiver_noise: over the air, variance of the receiver's noise (N0).
-      snr_db: over the air, power limit as transmit SNR P_k / (d N0) in dB; no limit if not given.
+      snr_db: over the air, power limit as transmit SNR P_k / (d N0) in dB; no limit if not given. It makes nobody
+        louder: where it leaves power to spare, `receiver_noise` alone decides how well uploads are received.
       power_control: over the air, how a client stays within `snr_db`, see `layers.align`.
       known_count: over the air, whether the server knows how many clients sent.
       level: over the air, the amplitude c_t at which clients are received, see `layers.align`.

@@ -54,7 +54,9 @@ def wireless(
       receiver_noise: variance of the receiver's noise (N0).
       participation: probability of joining a round (p): a number, `[n]`, or a function of the round; 1 if not given.
       threshold: gain h_th from which a client always joins, `p_k = min(1, h_k / h_th)`; replaces `participation`.
-      snr_db: power limit as transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no limit if not given.
+      snr_db: power limit as transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no limit if not given. It makes
+        nobody louder: where it leaves power to spare, clients still arrive at `level`. For another SNR at the receiver
+        change `level` or `receiver_noise`. In Python, `level=layers.weakest(...)` is what the weakest client can reach.
       power_control: how a client stays within `snr_db`, see `layers.align`. "gradient" and "bound" scale update and
         noise, by the norm of the update or by `clip`. "signal" scales the update alone; a client whose noise takes all
         its power does not join.

@@ -34,7 +34,8 @@ def lightsecagg(
 
     Each update is scaled by its weight beta_i / (1 - dropout) and by clients / cohort, so that the sum has the mean
     `sum_i beta_i y_i` over draws and dropouts, as in `secagg`. A round with fewer than `threshold` uploads, or answers,
-    is not recovered.
+    fails. If not given, `threshold` is N - 3 N / 10, rounded up, for N clients of a round: 14 of 20. Fewer survive in
+    0.2% of the rounds at `dropout` 0.1, in 8.7% at 0.2 and in 39% at 0.3. A higher `lost` lets fewer fail.
 
     Args:
       local: training of a client.

@@ -64,6 +64,11 @@ def secure_fedbuff(
     buffer answer. With "one_shot" masks clients speak once, when they upload, and a committee of the buffer answers;
     the errors of masks are multiplied too, so that `levels` has to be lower.
 
+    With coded masks of T `colluders` and a `threshold` U, a client sends about 1 + n / (U - T) times the model for a
+    job: 21 times if n = 40, K = 8 and nothing else is given. Fewer `colluders` or `lost`, or one-shot masks, make it
+    less. If not given, U is K - 3 K / 10, rounded up. A round with fewer uploads or answers fails: of rounds with
+    K = 10, 1.3% at `dropout` 0.1 and 12% at 0.2. A higher `lost` lets fewer fail.
+
     Args:
       local: training of a client.
       num_clients: clients in the data, n.

@@ -107,12 +107,12 @@ def noise_multiplier_for(
     Args:
       epsilon: to be reached, > 0.
       delta: in (0, 1).
-      one: each of the rounds, but for its noise multiplier.
+      one: each of the rounds; its noise multiplier is not read.
       rounds: how many, at least 1.
       neighbours: as in `epsilon`.
 
     Examples:
-      >>> print(round(noise_multiplier_for(1.0, 1e-5, Round(1.0, 0.01), rounds=1), 2))
+      >>> print(round(noise_multiplier_for(1.0, 1e-5, Round(rate=0.01), rounds=1), 2))
       0.67
     """
     budget, target = _validate.number("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
