@@ -32,7 +32,7 @@ it were Byzantine, any uint32, taken modulo q.
 A row may depend on the honest rows, on itself and on who is in which group. Draws are by row.
 """
 
-MOST = (int(field.Q) - 1) // 2
+MOST = field.HALF
 
 
 def on_field_elements(attack: FieldAttack) -> Layer:

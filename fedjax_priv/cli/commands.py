@@ -26,6 +26,7 @@ from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import show as show_ledger
 from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.failures import EveryRoundFailed
 from fedjax_priv.runs.programs.kept_programs import KeptPrograms
 from fedjax_priv.runs.records.run_list import RunSummary, summaries
 from fedjax_priv.runs.records.run_writer import Keep
@@ -94,7 +95,7 @@ def sweep(system: str, values: Mapping[str, Any]) -> Outcome:
     keep = _keep(system, options, values, without={"axis", "static", *axes} - {"seed"})
     chosen, key = experiment(system, values), jax.random.key(options.seed)
     with _resumable(keep), _hint_of_static(axes), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "every round")  # said below the table
+        warnings.simplefilter("ignore", EveryRoundFailed)  # said below the table
         result = sweep_runs(
             chosen.make, axes, key, chosen.model.init, chosen.data,
             rounds=options.rounds, evaluate=chosen.evaluate, every=options.every, keep=keep,

@@ -32,4 +32,4 @@ def once_per_model(local: Local) -> Local:
     _validate.part(Local, "clients.local_sgd(...)", local=local)
     # Who sits out was in an earlier round: no theorem holds here that needs clients who keep nothing between rounds.
     about = local.steps and local.steps._replace(form="remembering")
-    return local._replace(apply=Stated(local.apply, about, in_place=local.in_place), digest=model_digest)
+    return local._replace(apply=Stated(local.apply, about, local.updates, in_place=local.in_place), digest=model_digest)

@@ -14,6 +14,8 @@ from jaxtyping import Array, Int32, UInt32
 from fedjax_priv.engine.side_by_side import by_platform
 
 Q = np.uint32(2**32 - 5)
+HALF = (int(Q) - 1) // 2
+"""The largest element that stands for a positive integer; the elements above it stand for negative ones."""
 MAX_TERMS = 65_536
 """Number of 16-bit halves that add up without overflow of 32 bits."""
 

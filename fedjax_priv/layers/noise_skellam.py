@@ -59,7 +59,7 @@ def skellam_noise(noise_variance: float | Array, *, max_norm: float | Array, max
     _validate.integer(max_terms=max_terms)
     table, largest = _checked_table(noise_variance)
     max_norm = float(max_norm)
-    room = (int(field.Q) - 1) // 2 // max_terms - largest
+    room = field.HALF // max_terms - largest
 
     def encode(key: Key, x: UInt32[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
         bound = squared_norm_bound(max_norm, x.shape[1])

@@ -67,7 +67,7 @@ def largest_summand(levels: float | Array, max_terms: int) -> float | Array:
 def _limit(max_terms: int) -> int:
     """In grid points: `max_terms` values below it add up without wrapping, each rounded up."""
     _validate.integer(max_terms=max_terms)
-    half = (int(field.Q) - 1) // 2
+    half = field.HALF
     if max_terms > half // 2:
         raise ValueError(
             f"max_terms must be at most (q-1)/4 = {half // 2}, so that a value other than 0 fits, got {max_terms}"

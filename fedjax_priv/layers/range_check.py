@@ -53,7 +53,7 @@ def check_range(largest: int, max_terms: int) -> Layer:
 
 def must_be_useful(largest: int, max_terms: int, allowed: str, got: str) -> None:
     """Raises ValueError if sums of `max_terms` elements of this size fill the field; `{most}` is what may be."""
-    most = ((int(field.Q) - 1) // 2 - 1) // max_terms
+    most = (field.HALF - 1) // max_terms
     if largest > most:
         raise ValueError(f"{allowed.format(most=most)}, or every sum would pass, got {got}")
 

@@ -13,7 +13,7 @@ from fedjax_priv.base import Cohort, Key, Layer, Sent
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
-from fedjax_priv.layers.group_sums import fixed_point_sum
+from fedjax_priv.layers.group_sums import counted, fixed_point_sum
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
 
@@ -135,9 +135,7 @@ def _digital(encode: Callable[..., Array], each: int, more: int, num_groups: int
     """An innermost layer of messages of `each` bits for a coordinate, and some more."""
 
     def sent(x: Array, y: Array) -> Sent:
-        if (size := each * x.shape[1] + more) >= 2**32:
-            raise ValueError(f"a message must have fewer than 2**32 bits (512 MiB), got {size}")
-        return Sent(jnp.uint32(size), refused=range_status(y, MAX_FIXED_POINT), each=each)
+        return Sent(counted(each * x.shape[1] + more), refused=range_status(y, MAX_FIXED_POINT), each=each)
 
     return stateless(encode, sent=sent, combine=fixed_point_sum(num_groups))
 

@@ -339,7 +339,7 @@ def buffer_sum(number: int, buffer_size: int, masks: dict[str, Any], *, in_the_c
 
 
 def coordinates(num_params: int, ratio: float, clients: int = 1) -> int:
-    """How many of `floor(ratio d)` coordinates each client has, `floor(ratio d / clients)`, at least 1.
+    """Coordinates of each of `clients` that share a fraction `ratio` of d: `floor(ratio d / clients)`, at least 1.
 
     Raises:
       ValueError: `ratio` outside (0, 1].

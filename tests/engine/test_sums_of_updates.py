@@ -90,6 +90,24 @@ def test_a_round_is_that_of_single_rows(name):
     assert 0 < np.asarray(ours.counted).sum() < selected.sum()  # some were lost
 
 
+def test_clients_that_refuse_a_model_they_know_are_in_no_sum():
+    """In the second round the model is the first one again: only those who had not trained on it do."""
+    n = 150
+    data, local = population(n, 3), clients.once_per_model(clients.fedsgd(LOSS))
+    assert local.updates is not None
+    found = []
+    for each in (local, with_rows(local)):
+        first, then = (round_of(each, n, cohort=cohort) for cohort in (some(n), everyone()))
+        state, _ = step(first, data)
+        found.append(jax.jit(then.step)(KEY, state._replace(params=PARAMS), data)[1])
+    ours, rows = found
+    trained = np.arange(n) % 5 == 1
+    assert (np.asarray(ours.counted) <= trained).all() and 0 < np.asarray(ours.counted).sum() < trained.sum()
+    np.testing.assert_allclose(ours.direction, rows.direction, rtol=2e-5, atol=2e-6)
+    same = ("counted", "bits", "status", "measured")
+    assert same_bits([getattr(ours, field) for field in same], [getattr(rows, field) for field in same])
+
+
 def by_hand(data, counted):
     """The sum of the clipped gradients of the clients' mean losses, in float64; ours is ravelled as bias, kernel."""
     (x, y), count = jax.tree.map(np.asarray, data)

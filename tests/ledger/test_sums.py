@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from fedjax_priv import aggregators
-from fedjax_priv.layers import pairwise_masks
+from fedjax_priv.layers import coded_masks, pairwise_masks
 from fedjax_priv.leakage import colluders_of_round, secagg_protocol, separate
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import (
@@ -138,9 +138,11 @@ def test_two_neighbours_of_a_client_that_collude_read_it():
 
 
 SECURE: dict[str, Any] = dict(num_clients=N, num_params=D)
+CODED: dict[str, Any] = dict(num_values=D, group_size=N, colluders=2, threshold=4, lost=2)
 MASKS = {
     "common": (lambda local: common_secagg(local, **SECURE, alpha=1.0, threshold=3), 3, 3),
     "coded": (lambda local: lightsecagg(local, **SECURE, colluders=2, threshold=4, lost=2), 4, 3),
+    "given to secagg": (lambda local: secagg(local, num_clients=N, secure_sum=coded_masks(**CODED)), 4, 3),
     "one shot": (lambda local: one_shot_secagg(local, **SECURE, committee=4, threshold=2, fewest=5), 5, 2),
     "coded buffers": (
         lambda local: secure_fedbuff(local, num_clients=20, num_params=D, buffer_size=N, colluders=2, lost=2), 6, 3,

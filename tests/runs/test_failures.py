@@ -10,6 +10,7 @@ import optax
 import pytest
 
 from fedjax_priv import simulate, sweep
+from fedjax_priv.runs.failures import EveryRoundFailed
 from fedjax_priv.systems import fedavg
 from helpers import remembering, targets
 
@@ -26,7 +27,7 @@ def alone(dropout, rounds=2):
 
 
 def test_a_run_whose_rounds_all_fail_warns_and_says_why():
-    with pytest.warns(UserWarning, match="^every round failed: too few survivors"):
+    with pytest.warns(EveryRoundFailed, match="^every round failed: too few survivors"):
         alone(dropout=0.999)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -36,7 +37,7 @@ def test_a_run_whose_rounds_all_fail_warns_and_says_why():
 def test_a_sweep_says_of_how_many_runs():
     make = lambda cohort_size, dropout: system(cohort_size=cohort_size, dropout=dropout)
     axes = {"dropout": [0.0, 0.999], "cohort_size": [2, 3]}
-    with pytest.warns(UserWarning, match="^every round of 2 of 4 runs failed: too few survivors"):
+    with pytest.warns(EveryRoundFailed, match="^every round of 2 of 4 runs failed: too few survivors"):
         sweep(make, axes, KEY, jnp.zeros(D), DATA, rounds=2, progress=False)
 
 

@@ -62,7 +62,7 @@ SAME = {
         {"secure": "secagg", "weigh": "survivors", "threshold": 3, "clip": 2.0, "check_range": True},
     ),
     "common_secagg": (
-        dict(num_params=D, alpha=0.25, error_feedback=True, **LOST),
+        dict(num_params=D, alpha=0.3, error_feedback=True, **LOST),  # 3.6 of 12
         dict(secure="secagg", compress="common", k=3, error_feedback=True, weigh="expected", **LOST),
     ),
     "sparse_secagg": (
@@ -95,7 +95,7 @@ SAME = {
              levels=2.0**12, weigh="expected", **LOST),
     ),
     "thresholded_secagg, largest": (
-        dict(num_params=D, alpha=0.25, select="top_k", **LOST),
+        dict(num_params=D, alpha=0.3, select="top_k", **LOST),
         dict(secure="thresholded", compress="top_k", k=3, error_feedback=True, levels=2.0**16, weigh="expected",
              **LOST),
     ),

@@ -55,6 +55,13 @@ def test_seconds_are_the_sum_of_turns_or_the_slowest_band():
         run_seconds(run, **how)
 
 
+def test_who_is_just_strong_enough_sends():
+    gain = np.array([[0.5, 0.25, 0.1, 1.0]])
+    counted = lambda least: ran(rounds=1, n=4, truncation=least, cohort=bernoulli(1.0, fading=recorded(gain))).counted
+    np.testing.assert_array_equal(counted(0.25)[0], [1, 0, 0, 1])
+    np.testing.assert_array_equal(counted(0.0)[0], [1, 1, 1, 1])
+
+
 def test_a_run_in_the_clear_takes_nothing_from_the_air():
     run = simulate(fedavg(towards_target(), mesh=None), KEY, jnp.zeros(D), targets(3, D), rounds=1, progress=False)
     with pytest.raises(ValueError, match="^run must be one over the air"):

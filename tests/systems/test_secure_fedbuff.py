@@ -265,8 +265,11 @@ test_bad_arguments = refuses(
         dict(clip=1000.0, weight_levels=64, levels=2.0**16),
         "levels must be below 11184.8, so that no sum of 3 weighed updates wraps, got 65536",
     ),
-    (dict(noise_multiplier=1.0, clip=1.0), "normalize must be 'buffer' with noise_multiplier, got 'weights'"),
-    (dict(noise_multiplier=1.0, normalize="buffer"), "clip must be given with noise_multiplier"),
+    (
+        dict(noise_multiplier=1.0, clip=1.0, normalize="weights"),
+        "normalize must be 'buffer' with noise_multiplier, got 'weights'",
+    ),
+    (dict(noise_multiplier=1.0), "clip must be given with noise_multiplier"),
 )
 
 

@@ -9,10 +9,12 @@ from refusals import refused
 from fedjax_priv.attacks import mimic, sign_flip
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, recorded
+from fedjax_priv.clients import everyone
 from fedjax_priv.ledger import ledger
 from fedjax_priv.ledger.entry import worst
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import majority_vote, over_the_air_vote, two_tone_vote
+from fedjax_priv.systems.over_the_air.truncated_draw import truncated
 from fedjax_priv.theory import gaussian, votes
 from fedjax_priv.theory.wireless import truncation_level
 from helpers import targets, towards_target
@@ -60,6 +62,26 @@ def test_votes_through_rayleigh_fading_with_silent_clients():
     level = float(truncation_level(1.0, 0.2, energy_received=1.0))
     system = over_the_air_vote(towards_target(), level=level, truncation=0.2, mesh=None)
     assert agrees(directions(system, voters(20, 0.3, d=10_000), rounds=40), 0.0517777)
+
+
+@pytest.mark.parametrize(("least", "sends"), [(0.25, [0, 1, 1]), (0.0, [1, 1, 1]), (0.26, [0, 0, 1])])
+def test_who_is_just_strong_enough_votes(least, sends):
+    """`h^2 >= g`, as theory and `wireless` have it."""
+    system, data = vote(truncation=least, fading=recorded(np.array([[0.25, 0.5, 1.0]]))), voters(3, 0.3, d=9)
+    _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(9), data), data)
+    np.testing.assert_array_equal(info.measured["amplitude"], sends)
+
+
+def test_nobody_inverts_a_gain_of_zero():
+    draw = everyone()
+
+    def faded(*args):
+        who, state = draw.apply(*args)
+        return who._replace(gain=jnp.array([0.0, 1e-30, 0.5])), state  # the second one squared is 0 in float32
+
+    weak = truncated(draw._replace(apply=faded), 0.0)
+    who, _ = weak.apply(KEY, weak.init(KEY, 3), jnp.int32(0), jnp.ones(3, jnp.int32))
+    assert who.selected.tolist() == [False, False, True]
 
 
 def test_energies_and_uses_of_the_channel_are_measured():

@@ -80,5 +80,5 @@ def _margin(levels: float, secure: bool) -> float:
 
 def _levels(clients: int, largest: float) -> float:
     """Grid points per clipping norm, a power of two: no sum of values up to `largest` leaves the field."""
-    most = int(((int(field.Q) - 1) // 2 // clients - 2) / largest)
+    most = int((field.HALF // clients - 2) / largest)
     return min(FINEST, 2.0 ** (most.bit_length() - 1))

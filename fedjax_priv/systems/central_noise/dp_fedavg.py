@@ -88,8 +88,8 @@ def dp_fedavg(
       secure: sum under pairwise masks, rounded to a grid.
       noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
         that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.
-      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

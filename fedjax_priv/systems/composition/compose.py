@@ -110,10 +110,10 @@ def compose(
       cohort_size: clients drawn each round; everyone if not given.
       cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`. How many clients its
         cohorts have, and how many are Byzantine if any, need not be given again, and may not be given otherwise.
-      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`;
-        `committee` and `quorum` of `layers.thresholded_masks`;
-        `receiver_noise`, `snr_db`, `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `committee` and `quorum` of `layers.thresholded_masks`; `receiver_noise`,
+        `snr_db`, `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh`, `observe` and
+        `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or parts that cannot be together.

@@ -83,7 +83,7 @@ def _check_private(s: BufferSum) -> None:
 def _check_room(s: BufferSum, longest: Any) -> None:
     """No sum wraps: its terms are refused from `quantize`'s limit on, which updates of norm `longest` stay below."""
     assert s.secure_sum is not None
-    room = (int(field.Q) - 1) // 2 // (s.largest * s.secure_sum.sums.spacing) - 1
+    room = field.HALF // (s.largest * s.secure_sum.sums.spacing) - 1
     if room < 1:
         raise ValueError(f"weight_levels must leave room for sums of {s.largest} in the field, got {s.weight_levels}")
     if longest is not None:

@@ -29,7 +29,7 @@ def fedavg(
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
       exact: sum in fixed point, with the same bits for every block and number of devices; otherwise in float.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))

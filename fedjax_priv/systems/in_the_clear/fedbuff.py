@@ -78,7 +78,7 @@ def fedbuff(
         a buffer, as clients begin at different times.
       dropout: probability that an update is lost on its way; it fills a place.
       leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -33,7 +33,7 @@ def fednova(
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
       exact: sum in fixed point, with the same bits for every block and number of devices; otherwise in float.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, or a `local` that `clients.normalized` refuses.

@@ -35,7 +35,7 @@ def majority_vote(
       num_byzantine: Byzantine clients, fewer than half; the first ones.
       attack: on the updates whose signs Byzantine clients send.
       dropout: probability that a client's vote is lost.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, or an attack of nobody.

@@ -43,7 +43,7 @@ def sparse_fedavg(
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability that a client's update is lost.
       exact: sum in fixed point, with the same bits for every block and number of devices; otherwise in float.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

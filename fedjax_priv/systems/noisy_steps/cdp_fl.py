@@ -48,8 +48,8 @@ def cdp_fl(
       levels: grid points of the quantizer per unit (c); make 1/c far smaller than the learning rate times sigma.
       secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
-      **how: `threshold`, `elide`, `key_agreement` and `prg` of `enrolled_masks`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `threshold`, `elide`, `key_agreement` and `prg` of `enrolled_masks`; `server`, `block`, `mesh`, `observe`
+        and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

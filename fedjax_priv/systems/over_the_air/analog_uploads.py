@@ -16,8 +16,9 @@ from fedjax_priv.layers import align, complex_symbols, over_the_air_mean, wavefo
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 from fedjax_priv.layers.channel_symbols import PerUse
-from fedjax_priv.layers.noise_gaussian import of_clients, one_for_each
+from fedjax_priv.layers.noise_gaussian import one_for_each
 from fedjax_priv.layers.receive_level import Level, Levels, is_one, level_of_cohort
+from fedjax_priv.systems.over_the_air.truncated_draw import truncated
 from fedjax_priv.systems.releases import OverTheAir
 
 NoiseDrawn = Literal["by client", "as one"]
@@ -129,13 +130,7 @@ def _squared(level: Level, who: Cohort) -> float | Array:
 
 def _truncated(draw: Draw, truncation: ArrayLike) -> Draw:
     """`draw` without the clients whose channel is too weak in this round."""
-    least = _validate.array(_validate.positive, truncation=truncation)
-
-    def enough(who: Cohort) -> Array:
-        margin = jnp.square(who.gain) - of_clients(least, who)
-        return jnp.where(margin == 0, 1.0, margin)
-
-    weaker = only_if(draw, enough)
+    weaker = truncated(draw, _validate.array(_validate.positive, truncation=truncation))
 
     def init(key: Key, n: int) -> PyTree:
         _validate.per_client(n, truncation=truncation)

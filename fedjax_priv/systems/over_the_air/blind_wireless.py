@@ -64,7 +64,7 @@ def blind_wireless(
         imaginary part, as the paper has it: half the uses, and they mix.
       fading: gains of the links, `channels.rayleigh_antennas` or `recorded_antennas`; independent Rayleigh gains, new
         in each round, if not given.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, or both `amplitude` and `snr_db`.

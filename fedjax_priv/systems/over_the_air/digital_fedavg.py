@@ -1,6 +1,5 @@
 """FedAvg with digital uploads over a fading channel: quantized, coded, and one client after the other."""
 
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
@@ -8,13 +7,14 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Cohort, Draw, Key, Layer, Local
 from fedjax_priv.channels import erasure, outage, rayleigh
 from fedjax_priv.channels.outage_channel import MOST_BITS
-from fedjax_priv.clients import bernoulli, only_if
+from fedjax_priv.clients import bernoulli
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, coded, common_coordinates, qsgd, stack
 from fedjax_priv.layers.sparsification import check_width
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems.over_the_air.truncated_draw import truncated
 
 
 @of_known_arguments
@@ -44,9 +44,9 @@ def digital_fedavg(
       levels: of the quantizer, s; a coordinate takes `1 + ceil(log2(s + 1))` bits.
       snr_db: transmit SNR of a use of the channel, P / N0, in dB, in [-300, 300].
       fixed_rate: bits a use, up to 32, of clients that do not know their gains; Shannon's rate if not given.
-      truncation: squared gain that a client must exceed to send. Shannon's rate of a weak link takes forever.
+      truncation: least squared gain with which a client sends. Shannon's rate of a weak link takes forever.
       cohort: who sends, and the gains of their links; everyone, in Rayleigh fading, if not given.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range.
@@ -64,7 +64,7 @@ def digital_fedavg(
         _validate.up_to(MOST_BITS, fixed_rate=fixed_rate)
     few = _all_of(num_params) if k is None else {"few": common_coordinates(num_params, k)}
     return federated_round(
-        cohort=only_if(draw, lambda who: jnp.square(who.gain) - truncation),
+        cohort=truncated(draw, truncation),
         local=local,
         layers=stack(average=average(), **few, send=coded(qsgd(levels), power=snr, fixed_rate=fixed_rate)),
         channel=erasure() if fixed_rate is None else outage(fixed_rate, snr=snr),

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -10,7 +9,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import Attack, on_updates
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
-from fedjax_priv.clients import bernoulli, only_if
+from fedjax_priv.clients import bernoulli
 from fedjax_priv.clients.cohort_rows import Byzantine, marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
@@ -19,6 +18,7 @@ from fedjax_priv.systems._arguments import Run
 from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._distributed_noise import condition_of
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems.over_the_air.truncated_draw import truncated
 from fedjax_priv.systems.releases import Vote
 
 
@@ -39,14 +39,14 @@ def over_the_air_vote(
 ) -> Algorithm:
     """`w <- w - sign(c sum_k sign(g_k) + noise)`: one-bit over-the-air aggregation (Zhu, Du, Gunduz, Huang 2021).
 
-    A client whose squared gain is above the truncation inverts it, so that its signs are received at the amplitude c;
-    the others are silent. `theory.wireless.truncation_level` has the c of a mean energy. A round takes d uses of the
-    channel. Its step is `server`, such as `optax.sgd(0.001)`.
+    A client whose squared gain is at least the truncation inverts it, so that its signs are received at the
+    amplitude c; the others are silent. `theory.wireless.truncation_level` has the c of a mean energy. A round takes d
+    uses of the channel. Its step is `server`, such as `optax.sgd(0.001)`.
 
     Args:
       local: what a client computes.
       level: amplitude of a received sign (c).
-      truncation: squared gain that a client must exceed to send (g).
+      truncation: least squared gain with which a client sends (g); with 0 all do whose gain is not 0.
       receiver_noise: variance of the receiver's noise (N0).
       clip: largest Euclidean norm of an update before noise (L); no clipping if not given. A sign needs none.
       noise_variance: variance of the noise a client adds before it takes the sign (sigma^2); no noise if not given.
@@ -55,7 +55,7 @@ def over_the_air_vote(
       byzantine_power: energy of a channel use that Byzantine clients put into their signs, received at `h sqrt(P)`;
         they vote at the level of all others if not given.
       fading: gains of the links; Rayleigh, independent from round to round, if not given.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, an attack of nobody, or noise without `clip`.
@@ -67,9 +67,8 @@ def over_the_air_vote(
       >>> system = over_the_air_vote(local, level=0.9, truncation=0.2, server=optax.sgd(0.001))
     """
     truncation = _validate.non_negative(truncation=truncation)
-    able = lambda who: jnp.square(who.gain) - truncation
     return federated_round(
-        cohort=only_if(_draw(fading, num_byzantine), able),
+        cohort=truncated(_draw(fading, num_byzantine), truncation),
         local=local,
         layers=stack(
             **_signs(clip, noise_variance, num_byzantine, attack),
@@ -110,7 +109,7 @@ def two_tone_vote(
       num_byzantine: as in `over_the_air_vote`.
       attack: as in `over_the_air_vote`.
       fading: as in `over_the_air_vote`.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: as in `over_the_air_vote`.

@@ -77,7 +77,7 @@ def wireless(
       noise_drawn: "by client", or "as one": the noise of all clients is one draw of the channel. What the server
         receives has the same law, and a round takes half of the time. `energy` is then the mean over the noise. Not
         with orthogonal access or gains that clients do not know: there the server receives more than one sum.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, or both `participation` and `threshold`.

@@ -12,23 +12,29 @@ from fedjax_priv.systems.robust.share import share
 
 SHARE = HandsOn(
     share,
-    ("num_clients", "buffer_size", "num_byzantine", "attack", "group_attack", "field_attack", "dropout", "leave",
+    ("buffer_size", "num_byzantine", "attack", "group_attack", "field_attack", "dropout", "leave",
      "levels", "in_the_clear", *MASKS.names),
 )  # fmt: skip
 
 
 @of_known_arguments
 def f2ed(
-    local: Local, *, sigma: float | Array = 1.0, bound: float = 20.0, **how: Annotated[Any, SHARE, ROUND]
+    local: Local,
+    *,
+    num_clients: int,
+    sigma: float | Array = 1.0,
+    bound: float = 20.0,
+    **how: Annotated[Any, SHARE, ROUND],
 ) -> Algorithm:
     """`w <- w - FilterL2(shard means of y_k)`.
 
     Args:
       local: training of a client.
+      num_clients: clients in the data.
       sigma: standard deviation of honest shard means in their worst direction. The authors' 1 filters nothing at the
         scale of model updates.
       bound: as in `filter_l2`.
-      **how: arguments of `share`, all but `aggregate`.
+      **how: the other arguments of `share`, all but `aggregate`.
 
     Raises:
       ValueError: as `share` and `filter_l2`.
@@ -38,4 +44,4 @@ def f2ed(
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1)
       >>> system = f2ed(local, num_clients=20, buffer_size=2, sigma=0.01)
     """
-    return share(local, aggregate=filter_l2(sigma, bound=bound), **how)
+    return share(local, num_clients=num_clients, aggregate=filter_l2(sigma, bound=bound), **how)

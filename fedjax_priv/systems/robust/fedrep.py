@@ -81,8 +81,8 @@ def fedrep(
         holds the noise of its s clients. Needs `clip`; static in a sweep. Proposals stay in the clear.
       check_range: the rule gets no buffer whose sum clients that clip cannot have, such as one with random elements
         in it (`layers.check_range`). Needs `clip`, static in a sweep.
-      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, sizes that do not divide, single updates under secure aggregation,

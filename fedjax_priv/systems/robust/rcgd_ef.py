@@ -44,7 +44,7 @@ def rcgd_ef(
       num_byzantine: clients 0 to f - 1 are Byzantine, f < m / 2.
       attack: attack on the values that Byzantine clients send.
       dropout: probability that a client's message is lost.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, an attack of nobody, or `trimmed` leaves out fewer messages than are

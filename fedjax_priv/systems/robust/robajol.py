@@ -58,7 +58,7 @@ def robajol(
       num_byzantine: clients 0 to f - 1 are Byzantine.
       attack: attack on the k numbers that Byzantine clients send; nothing clips them.
       dropout: probability that a client's upload is lost.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, a rule that trusts

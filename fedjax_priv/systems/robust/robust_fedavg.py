@@ -45,7 +45,7 @@ def robust_fedavg(
         to a round of a cohort: the rule then promises nothing, and `theory.byzantine_cohorts` says how often that is.
       attack: attack on the values that Byzantine clients send.
       dropout: probability that a client's update is lost.
-      **run: arguments of `federated_round`: `server`, `block`, `mesh` and `observe`.
+      **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
       ValueError: an argument outside its range, more Byzantine clients than the rule tolerates, a rule that trusts one,

@@ -58,8 +58,8 @@ def share(
       leave: probability that a survivor is gone when the server asks for shares.
       levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a cluster may hold a single client.
-      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: as `fedrep`.

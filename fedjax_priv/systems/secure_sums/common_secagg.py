@@ -11,7 +11,7 @@ from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, adding, coordinates, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Opening, Sum
 
@@ -45,8 +45,8 @@ def common_secagg(
       leave: probability that a survivor is gone when the server asks for shares.
       levels: grid points of the quantizer per unit.
       secure_sum: another innermost layer than `pairwise_masks(...)`, as in `secagg`.
-      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -59,7 +59,9 @@ def common_secagg(
     size, dropout = secure_cohort(num_clients, None), loss_rate(dropout)
     _validate.integer(num_params=num_params)
     _validate.one_of((True, False), error_feedback=error_feedback)
-    common = common_coordinates(num_params, _coordinates(alpha, num_params), error_feedback=error_feedback)
+    _validate.known(alpha=alpha)
+    _validate.fraction(above_zero=True, alpha=alpha)
+    common = common_coordinates(num_params, coordinates(num_params, float(alpha)), error_feedback=error_feedback)
     masks, run = MASKS.split(how)
     own = secure_sum is None
     mask = pairwise_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks)
@@ -80,9 +82,3 @@ def common_secagg(
         release=Sum(masks=secagg_protocol(group_size=size, **masks)) if own else stated,
         **run,
     )
-
-
-def _coordinates(alpha: float | Array, num_params: int) -> int:
-    _validate.known(alpha=alpha)
-    _validate.fraction(above_zero=True, alpha=alpha)
-    return max(1, round(float(alpha) * num_params))

@@ -95,8 +95,8 @@ def distributed_dp_fedavg(
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
         `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear. Not
         `plain_field()`: a sum of residues in F_q tells how many of them are negative, and is as long as 32 bits.
-      **how: `neighbours`, `threshold`, `elide`, `key_agreement` and `prg` of `layers.mask.secagg_protocol`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+      **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
+        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or too few bits for so many clients; the message names it and the

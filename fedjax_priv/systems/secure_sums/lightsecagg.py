@@ -45,8 +45,8 @@ def lightsecagg(
       dropout: probability theta that a client is lost after shares were sent and before its upload.
       leave: probability that a survivor is gone when the server asks for sums of shares.
       levels: grid points of the quantizer per unit.
-      **how: `colluders`, `lost`, `threshold`, `elide` and `prg` of `layers.coded_masks`; `server`, `block`, `mesh` and
-        `observe` of `federated_round`.
+      **how: `colluders`, `lost`, `threshold`, `elide` and `prg` of `layers.coded_masks`; `server`, `block`, `mesh`,
+        `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

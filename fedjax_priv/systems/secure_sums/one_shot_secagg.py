@@ -50,7 +50,7 @@ def one_shot_secagg(
       failure: probability per round that errors add up to more than rounding removes, which nobody notices; 0 spends
         the most bits of the field.
       **how: `committee`, `threshold`, `fewest`, `length`, `elide` and `prg` of `layers.one_shot_masks`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+        `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

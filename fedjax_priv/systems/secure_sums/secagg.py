@@ -17,7 +17,7 @@ from fedjax_priv.layers.weighting import UPDATE, on_columns
 from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, ranged, secure_cohort, validated
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Sum
+from fedjax_priv.systems.releases import Opening, Sum
 
 
 @of_known_arguments
@@ -91,7 +91,7 @@ def secagg(
         threshold=mask.sums.threshold,
         condition=condition_of(masks),
     )  # fmt: skip
-    protocol = secagg_protocol(group_size=size, **masks) if secure else None
+    protocol, opening = (secagg_protocol(group_size=size, **masks), None) if secure else (None, Opening.of(mask))
     above = {name: on_columns(layer, UPDATE) if weighted else layer for name, layer in noise.above.items()}
     below = {
         "quantize": quantize(levels, max_terms=size), **noise.below, **validated(norm_bound, levels),
@@ -104,6 +104,6 @@ def secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(noise.released, protocol) if secure or noise.released else None,
+        release=Sum(noise.released, protocol, opening=opening) if secure or noise.released or opening else None,
         **run,
     )

@@ -39,7 +39,7 @@ def secure_fedbuff(
     max_staleness: int | None = None,
     staleness_power: float = 0.5,
     weight_levels: int | None = None,
-    normalize: Literal["buffer", "weights"] = "weights",
+    normalize: Literal["buffer", "weights"] | None = None,
     job_law: JobLaw = "half_normal",
     mean_time: ArrayLike = 1.0,
     max_jobs: int | None = None,
@@ -80,7 +80,8 @@ def secure_fedbuff(
       staleness_power: 1/2 in FedBuff; 0 weighs all updates alike. Static in a sweep.
       weight_levels: c_g, the factor of a fresh update; 64, or 8 with "one_shot" masks, if not given. 1 with
         `staleness_power=0` weighs all alike.
-      normalize: "weights" divides by the sum of the factors, "buffer" by K c_g. Noise needs "buffer".
+      normalize: "weights" divides by the sum of the factors, "buffer" by K c_g. If not given, it is "buffer" with
+        noise, which needs that, and "weights" without.
       job_law: law of the times of a client's jobs.
       mean_time: mean time of a job, of every client or `[n]`.
       max_jobs: most jobs of a client, after which it stops; any number if not given.
@@ -97,7 +98,8 @@ def secure_fedbuff(
       failure: with "one_shot", probability per round that errors corrupt a sum, which nobody notices (Hoeffding's
         bound); 0 spends the most bits of the field.
       **how: `colluders`, `lost` and `elide` of `layers.coded_masks`; `committee`, `fewest` and `length` of
-        `layers.one_shot_masks`, which takes `elide` too; `server`, `block`, `mesh` and `observe` of `federated_round`.
+        `layers.one_shot_masks`, which takes `elide` too; `server`, `block`, `mesh`, `observe` and `lying_server` of
+        `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, one of the other masks, or sums that could wrap; the message names it
@@ -129,6 +131,8 @@ def secure_fedbuff(
     else:
         not_together(CODE.given(code), "masks='one_shot'")
         innermost = _one_shot(num_params, weight_levels, coins, failure, about | members)
+    if normalize is None:
+        normalize = "weights" if noise_multiplier is None else "buffer"
     if levels is None:
         longest = 1.0 if noise_multiplier is not None else 4.0 if clip is None else clip
         levels = _finest(buffer_size * weight_levels * innermost.sums.spacing, longest)
@@ -144,7 +148,7 @@ def _finest(terms: int, longest: float) -> float:
     """The finest grid, a power of two, on which updates of this norm are below `quantize`'s limit for so many terms."""
     _validate.known(clip=longest)
     _validate.positive(clip=longest)
-    room = max((int(field.Q) - 1) // 2 // terms - 1, 1) / float(longest)
+    room = max(field.HALF // terms - 1, 1) / float(longest)
     return min(FINEST, 2.0 ** (math.ceil(math.log2(room)) - 1))
 
 

@@ -59,7 +59,8 @@ def sparse_secagg(
         `clip`; static in a sweep. The server may read an upload alone, so the noise of one client must suffice.
       check_range: as in `secagg`.
       **how: `neighbours`, `threshold`, `expand`, `elide`, `key_agreement` and `prg` of
-        `layers.sparse_mask.sparse_protocol`; `server`, `block`, `mesh` and `observe` of `federated_round`.
+        `layers.sparse_mask.sparse_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of
+        `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.

@@ -25,7 +25,7 @@ from fedjax_priv.layers import (
     thresholded_masks,
 )
 from fedjax_priv.layers.secure_sum.expansion import most_ones
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, of_model, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, coordinates, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import ThresholdedSum
 from fedjax_priv.systems.secure_sums.sparse_secagg import selected
@@ -68,8 +68,8 @@ def thresholded_secagg(
       dropout: probability theta that an upload is lost.
       leave: probability that a survivor is gone when members of the committee are asked.
       levels: grid points of the quantizer per unit.
-      **how: `committee`, `quorum`, `elide`, `key_agreement` and `prg` of `layers.thresholded_masks`; `server`,
-        `block`, `mesh` and `observe` of `federated_round`.
+      **how: `committee`, `quorum`, `elide`, `key_agreement` and `prg` of `layers.thresholded_masks`; `server`, `block`,
+        `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or "pairwise" masks on coordinates that pairs do not draw; the message
@@ -121,7 +121,7 @@ def _selection(
         below = sparse_masks(**pairs, **masks) if base == "pairwise" else paired_coordinates(**pairs)
         sent = 1 - (1 - alpha / (size - 1)) ** (size - 1)
         return {}, of_model(d, below), max(1, most_ones(d, sent, size))
-    k = max(1, round(alpha * d))
+    k = coordinates(d, alpha)
     top = select == "top_k"
     chosen = opened_top_k(d, k, num_clients=size, threshold=threshold) if top else rand_k(d, k)
     return {"select": chosen}, plain_sparse_field(d), k
