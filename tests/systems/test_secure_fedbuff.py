@@ -234,7 +234,7 @@ def test_errors_times_factors_are_rounded_away_up_to_the_spacing():
 def test_noise_is_on_the_opened_sum_of_clipped_updates():
     """Deviation z C / K on the mean; without noise the first direction is the mean of three fresh updates of norm C."""
     wide, zeros = targets(N, 2000), jnp.zeros(2000)
-    how: Any = dict(num_params=2000, clip=0.1, normalize="buffer", levels=2.0**12, masks="one_shot", coins=1)
+    how: Any = dict(num_params=2000, clip=0.1, levels=2.0**12, masks="one_shot", coins=1)
     rounds = jax.jit(lambda z: rounds_of(system_of(noise_multiplier=z, **how), KEY, zeros, wide, 2)[1])
     silent, noisy = jax.device_get((rounds(0.0), rounds(2.0)))
     noise = (noisy.direction - silent.direction)[0] / (2.0 * 0.1 / K)
