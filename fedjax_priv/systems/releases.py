@@ -138,7 +138,6 @@ class SketchedUploads(NamedTuple):
 
     clip: float | Array  # C, largest norm of what noise is added to
     noise_multiplier: float | Array  # sigma: standard deviation of the noise at a coordinate over `clip`
-    k: int  # numbers of an upload, a public projection of the update
     dense: bool = False  # which projection, see `layers.jl`
 
 
@@ -146,7 +145,6 @@ class LocalNoise(NamedTuple):
     """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD); `Algorithm.steps` has the steps."""
 
     secure: bool  # only the sum is seen; otherwise each upload is
-    num_selected: int  # r, clients of a round at most
 
 
 class Participation(NamedTuple):

@@ -249,7 +249,7 @@ def _released(
     if s.secure == "sparse_secagg":
         return releases.SparseSum(of.ratio, noise, protocol)
     if s.secure == "enrolled" and s.sums_as_trained:
-        return releases.LocalNoise(True, s.clients_in_a_row)
+        return releases.LocalNoise(secure=True)
     if mask is None or not s.masked:
         return None
     if s.secure == "thresholded":
