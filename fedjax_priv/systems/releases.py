@@ -38,7 +38,7 @@ class NoisyUploads(NamedTuple):
 
     clip: float | Array  # C, largest norm of what a client sends, before noise
     noise_variance: float | Array  # of a client's noise at a coordinate
-    masked: bool = False  # no upload is seen alone; figures are those of one that is
+    masked: bool = False  # masks hide single uploads; figures do not count on it
     masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
     condition: str = ""  # under which the figures hold, in words
 
