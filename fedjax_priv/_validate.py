@@ -123,8 +123,11 @@ def non_negative(**values: Any) -> Any:
     return or_nan(_held(values, lambda x: 0 <= x < math.inf, "a finite number >= 0"), at_least=0)
 
 
-def fraction(below_one: bool = False, above_zero: bool = False, **values: Any) -> Any:
-    """Numbers in [0, 1], or without an end; returns the last one, NaN where it is traced and out of range."""
+def fraction(*, below_one: bool = False, above_zero: bool = False, **values: Any) -> Any:
+    """Numbers in [0, 1]; `below_one` and `above_zero` exclude that end.
+
+    Returns the last one, NaN where it is traced and out of range.
+    """
     allowed = f"a number in {'(' if above_zero else '['}0, 1{')' if below_one else ']'}"
     value = _numbers(values, lambda x: 0 <= x <= 1 and not ((above_zero and x == 0) or (below_one and x == 1)), allowed)
     low, high = {"above" if above_zero else "at_least": 0}, {"below" if below_one else "at_most": 1}

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,9 +23,25 @@ _LONG, _BEYOND = 1.0, 3.0
 """Norm of given updates where nothing clips them; in clipping norms, where clipping has to act."""
 _WITHIN = 0.99
 """In clipping norms, where clipping must not act."""
-_ONE_WITHIN = "direction, one within the clip"
 _SPIKES = 5
 """Coordinates that a Dirac canary is tried at: the first two, the last two, one in the middle."""
+
+
+class _Recipe(NamedTuple):
+    """Which canary: its kind, and what is changed of it."""
+
+    kind: str
+    first_round: bool = False  # inputs differ in the first round alone
+    one_within: bool = False  # one of the inputs is within the clip in the first round
+
+    @property
+    def label(self) -> str:
+        changed = {"first round": self.first_round, "one within the clip": self.one_within}
+        return ", ".join([self.kind, *(words for words, applies in changed.items() if applies)])
+
+    @property
+    def one_direction(self) -> bool:
+        return self.kind == "direction"
 
 
 def looks(
@@ -44,25 +61,27 @@ def looks(
     """
 
     @functools.cache
-    def canary(name: str, heard: int, neighbours: str) -> Canary:
+    def canary(recipe: _Recipe, heard: int, neighbours: str) -> Canary:
         opposite = neighbours == "replacement"
-        made = _canary(subject, name, heard, key, opposite=opposite)
+        made = _canary(subject, recipe, heard, key, opposite=opposite)
         return made if opposite or not _counts_bits(subject) else canaries.silent_in_second(made)
 
     def of(entry: Entry) -> list[Look]:
         first, heard = _kind_of(subject, entry, kind, rounds), _heard_by(subject, entry, colluding)
         happened = adversaries.stood_still if outsider else adversaries.what_happened
         of_pair = functools.partial(canary, heard=heard, neighbours=entry.neighbours)
-        counted = Look(f"{first}, who was counted", of_pair(first), happened, reads_updates=False)
+        plain, line = of_pair(_Recipe(first)), _Recipe(first).one_direction
+        counted = Look(f"{first}, who was counted", plain, happened, reads_updates=False, one_direction=line)
         if first == "proposal":
             score = adversaries.proposal(subject.release.num_coordinates)
-            return [Look(first, of_pair(first), score), counted]
+            return [Look(first, plain, score), counted]
         readings = _readings(subject, entry, first, colluding, outsider)
         tested = held is not None or any(worst(figure) is not None for figure in (entry.claimed, entry.proved))
-        names = [first, *(_others(subject, first, rounds, entry) if tested and kind is None else [])]
-        tried = [look for name in names for look in _looks(name, of_pair(name), readings, rounds, happened)]
+        recipes = [_Recipe(first), *(_others(subject, first, rounds, entry) if tested and kind is None else [])]
+        tried = [look for one in recipes for look in _looks(one, of_pair(one), readings, rounds, happened)]
         if rounds > 1 and getattr(subject.release, "correlation", None) is not None:
-            tried += [over_rounds(look, subject.release, rounds, known=entry.gaussian) for look in _of_lines(tried)]
+            lines = [look for look in tried if look.one_direction]
+            tried += [over_rounds(look, subject.release, rounds, known=entry.gaussian) for look in lines]
         if sees_who_came(entry, subject.release) and not outsider:
             tried = [where_it_came(look) for look in tried]
         return [*tried, counted]
@@ -70,20 +89,16 @@ def looks(
     return [of(entry) for entry in entries]
 
 
-def _others(subject: Subject, kind: str, rounds: int, entry: Entry) -> list[str]:
-    """Names of further canaries, for all that one along a direction or of a label does not see."""
+def _others(subject: Subject, kind: str, rounds: int, entry: Entry) -> list[_Recipe]:
+    """Further canaries, for all that one along a direction or of a label does not see."""
     if kind == "direction":
         bits = _counts_bits(subject) and entry.neighbours == "replacement"  # else one of the inputs has none
-        later = ["direction, first round", *([_ONE_WITHIN] if bits else [])]
-        return ["Dirac", *(later if rounds > 1 else [])]
+        later = [_Recipe("direction", first_round=True), *([_Recipe("direction", one_within=True)] if bits else [])]
+        return [_Recipe("Dirac"), *(later if rounds > 1 else [])]
     if subject.training is None:
         return []
-    return ["gradient", "Dirac gradient", *(["gradient, first round"] if rounds > 1 else [])]
-
-
-def _of_lines(tried: Sequence[Look]) -> list[Look]:
-    """Looks along one direction."""
-    return [look for look in tried if look.name.startswith("direction")]
+    later = [_Recipe("gradient", first_round=True)] if rounds > 1 else []
+    return [_Recipe("gradient"), _Recipe("Dirac gradient"), *later]
 
 
 def _counts_bits(subject: Subject) -> bool:
@@ -91,50 +106,52 @@ def _counts_bits(subject: Subject) -> bool:
     return isinstance(subject.release, CentralNoise) and subject.release.adaptive
 
 
-def _looks(name: str, canary: Canary, readings: Sequence[Reading], rounds: int, happened: Score) -> list[Look]:
+def _looks(recipe: _Recipe, canary: Canary, readings: Sequence[Reading], rounds: int, happened: Score) -> list[Look]:
     """Of a canary with variants one for each: everybody knows which runs are of it."""
+    look = functools.partial(Look, one_direction=recipe.one_direction, first_round=recipe.first_round)
     if canary.variants is not None:
         scores = [at_variant(readings, canary.toward, variant) for variant in range(canary.variants)]
-        return [
-            Look(f"{name}, {number} of {len(scores)}", canary, score, marked) for number, score in enumerate(scores, 1)
-        ]
-    if name.endswith("first round"):
-        return [Look(name, canary, between_rounds(readings, canary.toward, rounds))]
+        names = [f"{recipe.label}, {number} of {len(scores)}" for number in range(1, len(scores) + 1)]
+        return [look(name, canary, score, marked) for name, score in zip(names, scores, strict=True)]
+    if recipe.first_round:
+        return [look(recipe.label, canary, between_rounds(readings, canary.toward, rounds))]
     score = spread(readings, canary.toward)
-    if name == _ONE_WITHIN:
-        return [Look(name, canary, lambda seen: jnp.concatenate([score(seen), jnp.atleast_1d(happened(seen))]))]
-    return [Look(name, canary, score)]
+    if recipe.one_within:
+        both = lambda seen: jnp.concatenate([score(seen), jnp.atleast_1d(happened(seen))])
+        return [look(recipe.label, canary, both)]
+    return [look(recipe.label, canary, score)]
 
 
-def _canary(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:
-    """Adjacent inputs of this name among so many clients."""
-    if name == "proposal":
+def _canary(subject: Subject, recipe: _Recipe, heard: int, key: Key, *, opposite: bool) -> Canary:
+    """Adjacent inputs among so many clients."""
+    kind = recipe.kind
+    if kind == "proposal":
         return canaries.proposal_canary(heard, num_params(subject), subject.release.num_coordinates)
-    if name.endswith(", first round"):
-        silenced = canaries.in_first_round if name.startswith("direction") else crafted_canaries.scaled_in_first_round
-        return silenced(_canary(subject, name.removesuffix(", first round"), heard, key, opposite=opposite))
-    if name == _ONE_WITHIN:
-        beyond = _given(subject, "direction", heard, key, opposite=opposite)
+    if recipe.first_round:
+        silenced = canaries.in_first_round if recipe.one_direction else crafted_canaries.scaled_in_first_round
+        return silenced(_canary(subject, recipe._replace(first_round=False), heard, key, opposite=opposite))
+    if recipe.one_within:
+        beyond = _given(subject, kind, heard, key, opposite=opposite)
         return canaries.shrunk_in_first(beyond, _WITHIN / _beyond(num_params(subject)))
-    if name in ("direction", "Dirac"):
-        return _given(subject, name, heard, key, opposite=opposite)
-    if name in ("gradient", "Dirac gradient"):
-        return _crafted(subject, name)
+    if kind in ("direction", "Dirac"):
+        return _given(subject, kind, heard, key, opposite=opposite)
+    if kind in ("gradient", "Dirac gradient"):
+        return _crafted(subject, kind)
     x, y = subject.data.examples
     example = x[-1, 0], y[-1, 0]
-    if name == "label":
+    if kind == "label":
         if not np.max(y):
             raise ValueError("canary must be 'sample' where all samples have one label, got 'label'")
         example = x[0, 0], (y[0, 0] + 1) % (int(np.max(y)) + 1)
     return sample_canary(subject.local, subject.loss, subject.data, example)
 
 
-def _given(subject: Subject, name: str, heard: int, key: Key, *, opposite: bool) -> Canary:
+def _given(subject: Subject, kind: str, heard: int, key: Key, *, opposite: bool) -> Canary:
     """Given updates, far beyond the clip in the norm; of many coordinates, each entry of a direction is below it."""
     plan, d = plan_of(subject), num_params(subject)
     alone = not (plan.on_the_air or _another_in_its_place(subject))
     clip = plan.clip(subject.release, heard)
-    if name == "Dirac":
+    if kind == "Dirac":
         norm = _LONG if clip is None else _BEYOND * clip
         return canaries.dirac_canary(heard, d, _spikes(d), norm, alone=alone, opposite=opposite)
     norm = _LONG if clip is None else _beyond(d) * clip
@@ -152,10 +169,10 @@ def _another_in_its_place(subject: Subject) -> bool:
     return isinstance(release, CentralNoise) and release.participation.sampling in ("fixed_size", "separated")
 
 
-def _crafted(subject: Subject, name: str) -> Canary:
+def _crafted(subject: Subject, kind: str) -> Canary:
     assert subject.training is not None
     about = subject.training, subject.loss, subject.data, subject.params
-    if name == "gradient":
+    if kind == "gradient":
         return crafted_canaries.scaled_canary(*about)
     return crafted_canaries.spike_canary(*about, _spikes(num_params(subject)))
 

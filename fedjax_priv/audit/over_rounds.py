@@ -23,22 +23,22 @@ def over_rounds(look: Look, release: CentralNoise, rounds: int, *, known: bool) 
     """The same runs, read round by round along the canary: the best statistic, then each round alone.
 
     Args:
-      look: at runs with a canary of one direction, in all rounds or, by its name, in the first one.
+      look: at runs with a canary of one direction, in all rounds or in the first one.
       release: what the system states, whose `correlation` is taken at its word.
       rounds: of a run.
       known: the adversary sees who takes part; else it knows whose turn it is.
     """
-    every, once = release.participation.separation, look.name.endswith("first round")
+    every = release.participation.separation
 
     def score(seen: Seen) -> Array:
         read = look.canary.toward(seen.before) @ adversaries.direction(seen)
         came = ((seen.who.client == 0) & seen.info.counted).any()
-        taken = (came if known else seen.who.round[0] % every == 0) & ~(once & (seen.who.round[0] > 0))
+        taken = (came if known else seen.who.round[0] % every == 0) & ~(look.first_round & (seen.who.round[0] > 0))
         now = jax.nn.one_hot(seen.who.round[0], rounds)
         return jnp.concatenate([read * now, jnp.where(taken, now, 0.0)])
 
     finish = functools.partial(_weighted, noise_rows(release.correlation, rounds))
-    return Look(f"{look.name}, over rounds", look.canary, score, finish)
+    return look._replace(name=f"{look.name}, over rounds", score=score, finish=finish)
 
 
 def _weighted(rows: np.ndarray, found: np.ndarray) -> np.ndarray:

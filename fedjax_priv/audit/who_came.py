@@ -28,10 +28,9 @@ def where_it_came(look: Look) -> Look:
     Who comes depends on no data. Trials without it show nothing, and with them the adversary's figure would be tried on
     what somebody sees who does not know who takes part, which is much less.
     """
-    once = look.name.endswith("first round")
 
     def score(seen: Seen) -> Array:
-        came = ((seen.who.client == 0) & seen.info.counted).any() & ~(once & (seen.who.round[0] > 0))
+        came = ((seen.who.client == 0) & seen.info.counted).any() & ~(look.first_round & (seen.who.round[0] > 0))
         return jnp.concatenate([jnp.ravel(look.score(seen)), came.astype(jnp.float32)[None]])
 
-    return Look(look.name, look.canary, score, functools.partial(marked, finish=look.finish))
+    return look._replace(score=score, finish=functools.partial(marked, finish=look.finish))

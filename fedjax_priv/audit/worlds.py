@@ -54,6 +54,8 @@ class Look(NamedTuple):
     score: Score
     finish: Callable[[np.ndarray], np.ndarray] = lambda found: found  # of `[trials, s]`, all rounds added up
     reads_updates: bool = True  # so that it could show missing noise
+    one_direction: bool = False  # the canary is one of updates that are given, along one direction
+    first_round: bool = False  # the two inputs differ in the first round alone
 
 
 def marked(found: np.ndarray, finish: Callable[[np.ndarray], np.ndarray] = lambda found: found) -> np.ndarray:

@@ -24,7 +24,7 @@ class Combine(NamedTuple):
         """The summand of a block's uploads, each times its factor."""
         if isinstance(cohort.factor, tuple):
             return self.lift(y, alive, cohort.group)
-        assert self.times is not None  # else `engine.parts.check_cohort` has refused the cohort
+        assert self.times is not None  # else `engine.parts.check_drawn` has refused the cohort
         return self.lift(self.times(y, cohort.factor), alive, cohort.group)
 
     @property

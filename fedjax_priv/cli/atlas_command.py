@@ -44,7 +44,7 @@ def atlas(num_clients: int, num_byzantine: int, buffer_size: int) -> list[Row]:
 
     Args:
       num_clients: clients in the data.
-      num_byzantine: of which so many are Byzantine.
+      num_byzantine: Byzantine clients, fewer than half.
       buffer_size: clients in a buffer.
 
     Raises:

@@ -85,7 +85,7 @@ def check_rate(name: str, rate: float | Array) -> None:
       ValueError: it is traced or outside (0, 1].
     """
     _validate.known(**{name: rate})
-    _validate.fraction(False, True, **{name: rate})
+    _validate.fraction(below_one=False, above_zero=True, **{name: rate})
 
 
 def capacity_of(capacity: int | None, num_clients: int, rate: float | Array) -> int:

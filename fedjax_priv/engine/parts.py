@@ -172,24 +172,33 @@ def check_size(d: int, told: int = 0) -> None:
         raise ValueError(f"params must have fewer than {most} elements, as bits are counted in uint32, got {d}")
 
 
-def check_cohort(state: base.RoundState, who: base.Cohort, data: base.ClientData, parts: Parts) -> None:
-    """Client state and samples have a row for everyone, or for the cohort in its order; a sum can hold its uploads.
+def check_drawn(who: base.Cohort, parts: Parts) -> None:
+    """Checks what a cohort carries against what layers and channel can take.
 
     Raises:
-      ValueError: it is not so, uploads have factors and `layers` cannot multiply them, or clients do not know their
-        gains and `channel` takes what they know for the truth, or one of several antennas for all.
+      ValueError: uploads have factors and `layers` cannot multiply them, or are more than a sum can hold; clients do
+        not know their gains and `channel` takes what they know for the truth; or one of cohort and `channel` alone has
+        several antennas.
     """
-    most = parts.combine.max_uploads
     if not isinstance(who.factor, tuple) and parts.combine.times is None:
         raise ValueError("layers must end in one whose sums may be weighed, such as plain_field() or coded_masks()")
     if not isinstance(who.coefficient, tuple) and not parts.channel.turns:
         raise ValueError("channel must be true_gains(...) where clients do not know their gains, got another one")
     if isinstance(who.antennas, base.Antennas) != bool(parts.channel.antennas):
         raise ValueError("channel must be antenna_array(...) where the server has several antennas, and only there")
+    most, k = parts.combine.max_uploads, who.client.shape[0]
+    if most is not None and k > most:
+        raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {k}")
+
+
+def check_rows(state: base.RoundState, who: base.Cohort, data: base.ClientData) -> None:
+    """Checks that client state and samples have a row for everyone, or for the cohort in its order.
+
+    Raises:
+      ValueError: they have another number of rows.
+    """
     n, k = data.count.shape[0], who.client.shape[0]
     for name, tree in (("state", (state.memory, state.layers)), ("data", data.examples)):
         for rows in jax.tree.leaves(tree):
             if rows.shape[0] not in (n, k):
                 raise ValueError(f"{name} must have one row per client of data, {n}, got {rows.shape[0]}")
-    if most is not None and k > most:
-        raise ValueError(f"cohort must hold at most {most} clients for an exact sum, got {k}")

@@ -23,9 +23,10 @@ from fedjax_priv.engine.memory_of_models import nothing_trained, who_trains
 from fedjax_priv.engine.mesh import resolve_mesh
 from fedjax_priv.engine.parts import (
     Parts,
-    check_cohort,
+    check_drawn,
     check_lies,
     check_params,
+    check_rows,
     check_size,
     check_total,
     check_types,
@@ -157,7 +158,8 @@ def _step(
     own = jax.random.fold_in(key, state.round)
     keys = each_named(own, _STAGES)
     drawn, draw_state = parts.cohort.apply(keys["cohort"], state.draw, state.round, data.count)
-    check_cohort(state, drawn, data, parts)
+    check_drawn(drawn, parts)
+    check_rows(state, drawn, data)
 
     models = handed_out(parts.lying_server, own, state, data.count.shape[0])
     who, trained, sat_out = who_trains(parts.local, drawn, models, state.trained)

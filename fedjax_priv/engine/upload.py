@@ -122,9 +122,9 @@ def _upload(
 
 
 def by_client(sent: Sent, loss: Array, who: Cohort) -> Sent:
-    """Bits and status, one row per client; a training loss that is not finite sets a status bit.
+    """`Sent` as the round uses it: bits by client, NOT_FINITE for a bad loss, notes between layers emptied.
 
-    All that `status` says is then the client's own checks, and all that `refused` says is why the upload is rejected.
+    An honest client's own status is then among the reasons to refuse it.
     """
     status = sent.status | jnp.where(jnp.isfinite(loss), 0, int(Status.NOT_FINITE))
     refused = sent.refused | jnp.where(who.byzantine, 0, status)

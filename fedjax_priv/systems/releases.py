@@ -38,7 +38,7 @@ class NoisyUploads(NamedTuple):
 
     clip: float | Array  # C, largest norm of what a client sends, before noise
     noise_variance: float | Array  # of a client's noise at a coordinate
-    masked: bool = False  # no upload is seen alone; figures are those of one that is
+    masked: bool = False  # masks hide single uploads; figures do not count on it
     masks: Protocol | None = None  # as in `Sum`; None too where nothing is masked
     condition: str = ""  # under which the figures hold, in words
 
@@ -138,7 +138,6 @@ class SketchedUploads(NamedTuple):
 
     clip: float | Array  # C, largest norm of what noise is added to
     noise_multiplier: float | Array  # sigma: standard deviation of the noise at a coordinate over `clip`
-    k: int  # numbers of an upload, a public projection of the update
     dense: bool = False  # which projection, see `layers.jl`
 
 
@@ -146,7 +145,6 @@ class LocalNoise(NamedTuple):
     """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD); `Algorithm.steps` has the steps."""
 
     secure: bool  # only the sum is seen; otherwise each upload is
-    num_selected: int  # r, clients of a round at most
 
 
 class Participation(NamedTuple):

@@ -1,12 +1,16 @@
 """Canaries of an entry's looks: as far apart as its figure allows, and no farther."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from audit.test_breaks import LOSS, run_of
 
 from fedjax_priv.audit import Subject, scores, two_worlds
+from fedjax_priv.audit import looks as looks_module
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.readings import along, at_variant
@@ -14,6 +18,7 @@ from fedjax_priv.audit.worlds import Seen, marked
 from fedjax_priv.base import Told
 from fedjax_priv.clients import bounded_and_counted
 from fedjax_priv.ledger import ledger
+from fedjax_priv.server_noise import tree
 from fedjax_priv.systems import compose, distributed_dp_fedavg, dp_fedavg
 from fedjax_priv.testing import cohort_of
 from fedjax_priv.theory import gaussian
@@ -32,9 +37,9 @@ def tried(make, rounds, quiet=None):
     return subject, entries, found
 
 
-def central(noise, **how):
+def central(multiplier, **how):
     return lambda local, observe: dp_fedavg(
-        local, num_clients=CLIENTS, clip=CLIP, noise_multiplier=noise, mesh=None, observe=observe, **how
+        local, num_clients=CLIENTS, clip=CLIP, noise_multiplier=multiplier, mesh=None, observe=observe, **how
     )
 
 
@@ -148,3 +153,29 @@ def test_each_coordinate_of_a_dirac_canary_is_a_look():
     assert len({id(look.canary) for look in dirac}) == 1, "they share their runs"
     read, own = np.arange(8.0), np.arange(8) % 2
     assert all(look.finish(np.column_stack([read, own])).ravel().tolist() == [1, 3, 5, 7] for look in dirac)
+
+
+def of_trees():
+    """Name -> what a look says of its canary, and how far its two inputs are apart, of noise that is correlated."""
+    _, _, found = tried(central(2.0, noise=tree(2)), 2)
+    apart = lambda first, second: float(optax.tree.norm(jax.tree.map(jnp.subtract, first, second)))
+    return {look.name: (look.one_direction, look.first_round, apart(*look.canary.inputs)) for look in found[0]}
+
+
+def test_a_look_says_what_its_canary_is():
+    said = {name: each[:2] for name, each in of_trees().items() if not name.startswith("Dirac")}
+    assert said == {
+        "direction": (True, False),
+        "direction, first round": (True, True),
+        "direction, over rounds": (True, False),
+        "direction, first round, over rounds": (True, True),
+        "direction, who was counted": (True, False),
+    }
+
+
+def test_other_words_in_labels_change_nothing_else(monkeypatch):
+    labels = itertools.count()
+    before = list(of_trees().values())
+    monkeypatch.setattr(looks_module._Recipe, "label", property(lambda recipe: f"canary {next(labels)}"))
+    after = of_trees()
+    assert list(after.values()) == before and next(labels) and "direction" not in after

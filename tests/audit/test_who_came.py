@@ -58,10 +58,11 @@ def test_a_client_that_came_to_few_trials_makes_no_figure_stand(noise):
     assert [one.stands for one in enough] == [[] if noise < Z else ["proved"]] * 2
 
 
-@pytest.mark.parametrize(("name", "came"), [("direction", [1, 1, 0]), ("direction, first round", [1, 0, 0])])
-def test_who_came_in_which_round(name, came):
+@pytest.mark.parametrize(("first_round", "came"), [(False, [1, 1, 0]), (True, [1, 0, 0])])
+def test_who_came_in_which_round(first_round, came):
     """Client 0 is counted in the first two rounds, and sends 0 after the first one if the canary is of that one."""
-    look = where_it_came(Look(name, None, lambda seen: jnp.zeros(2)))  # pyright: ignore
+    of_all = Look("any name", cast(Any, None), lambda seen: jnp.zeros(2), first_round=first_round)
+    look = where_it_came(of_all)
     for number, (counted, expected) in enumerate(zip([True, True, False], came, strict=True)):
         info = cast(Any, types.SimpleNamespace(counted=jnp.array([True, counted])))
         who = cohort_of(jnp.array([3, 0]), jnp.int32(number), np.ones(4, int))

@@ -180,11 +180,17 @@ def test_data_and_partition_follow_their_options():
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_table_is_for_models_of_rows(monkeypatch, name):
-    rows = np.zeros((8, 6), np.float32), np.arange(8, dtype=np.int32) % 2
-    monkeypatch.setattr("fedjax_priv.data.adult", lambda folder: Dataset(*rows, *rows, num_classes=2))
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 6)).astype(np.float32), np.arange(40, dtype=np.int32) % 2
+    monkeypatch.setattr("fedjax_priv.data.adult", lambda folder: Dataset(x, y, x, y, num_classes=2))
     table = dict(dataset="adult", data_dir=pathlib.Path("there"), model=name, hidden=(3,) if name == "mlp" else None)
     if name in ("mlp", "softmax"):
-        assert made(**table).evaluate(made(**table).model.init(jax.random.key(0)))["accuracy"] >= 0
+        chosen = made(**table)
+        first = chosen.model.init(jax.random.key(0))  # of zeros under softmax, where all rows would be of one class
+        params = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), first)
+        right = np.asarray(chosen.model.apply(params, jnp.asarray(x))).argmax(1) == y
+        assert 0 < right.mean() < 1
+        assert chosen.evaluate(params)["accuracy"] == pytest.approx(right.mean())
     else:
         with pytest.raises(ValueError, match=f"^model {name} is for images, got rows of 6 numbers"):
             made(**table)

@@ -113,7 +113,7 @@ SAME = {
     ),
 }  # fmt: skip
 RELEASED = {
-    "robajol": lambda release: SketchedUploads(release.clip, 0.5, 6, False),  # the same noise, by another accountant
+    "robajol": lambda release: SketchedUploads(release.clip, 0.5),  # the same noise, by another accountant
 }
 COUNTED = SAME.keys() - {"fedavg", "fedavg, cohort", "sparse_fedavg", "wireless", "wireless, orthogonal"}
 """Those that are told the number of clients (one of them among other arguments)."""

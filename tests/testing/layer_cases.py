@@ -187,9 +187,9 @@ LAYERS = {
     "one_shot_masks": Case(
         stack(
             quantize=quantize(2.0**10, N * 295),
-            mask=one_shot_masks(group_size=N, spacing=295, committee=N, threshold=4, fewest=4, length=8),
+            mask=one_shot_masks(group_size=N, spacing=295, committee=6, threshold=3, fewest=4, length=8),
         ),
-        total, error=2.0**-10, wire=lambda upload: 32 * (D + 8 * N) + 64,  # a commitment of 64 bits
+        total, error=2.0**-10, wire=lambda upload: 32 * (D + 8 * 6) + 64,  # a commitment of 64 bits
     ),
     "sparse_masks": Case(
         sparse_masks(alpha=0.7, group_size=N), total, field=True, wire=located_wire, sends=located
@@ -200,9 +200,9 @@ LAYERS = {
     ),
     "thresholded_masks": Case(
         thresholded_masks(
-            paired_coordinates(alpha=0.7, group_size=N), num_values=D, group_size=N, threshold=1, committee=N, quorum=4
+            paired_coordinates(alpha=0.7, group_size=N), num_values=D, group_size=N, threshold=1, committee=6, quorum=3
         ),
-        total, field=True, wire=lambda upload: located_wire(upload) + 64 * N * N, sends=located,
+        total, field=True, wire=lambda upload: located_wire(upload) + 64 * 36, sends=located,
     ),
     "thresholded_masks, pairwise": Case(
         thresholded_masks(
@@ -328,6 +328,15 @@ LAYERS = {
         stack(it=on_field_elements(random_elements()), send=plain_field(2)), total, num_groups=2, field=True
     ),
 }  # fmt: skip
+UNBIASED = {"quantize", "stack", "round_within", "qsgd", "uniform_levels"}
+MASKED = {
+    "pairwise_masks", "pairwise_masks, groups", "pairwise_masks, neighbours", "pairwise_masks, ring",
+    "enrolled_masks", "enrolled_masks, ring", "coded_masks", "one_shot_masks", "sparse_masks", "sparse_masks, dense",
+    "thresholded_masks", "thresholded_masks, pairwise", "stack", "common_coordinates, masked",
+}  # fmt: skip
+"""Uploads are uniform, whatever they mask."""
+DEPENDS_ON_PEERS = MASKED - {"coded_masks", "one_shot_masks"} | {"paired_coordinates", "opened_top_k", "over_opened"}
+"""What a client sends depends on who else takes part, or the layer takes cohorts of one size."""
 BUILDERS = {
     "integer_noise",
     "masked_sum",

@@ -14,7 +14,7 @@ import pytest
 from absl.testing import parameterized
 from hypothesis import given
 from hypothesis import strategies as st
-from testing.layer_cases import BUILDERS, LAYERS
+from testing.layer_cases import BUILDERS, DEPENDS_ON_PEERS, LAYERS, MASKED, UNBIASED
 from testing.system_cases import BOUNDED, PLACES, RATE, SYSTEMS
 
 import fedjax_priv.attacks
@@ -25,7 +25,7 @@ from fedjax_priv.clients.control_variates import Controlled
 from fedjax_priv.status import Status
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
-from fedjax_priv.testing import check_layer, check_round_trip, check_system
+from fedjax_priv.testing import check_draws, check_layer, check_round_trip, check_system
 from helpers import mesh_of, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(7)
@@ -51,27 +51,23 @@ def test_every_public_part_is_in_the_table(packages, type_, table):
     assert set(public_names(packages, type_)) - BUILDERS == named
 
 
-def settings_of(name):
-    masked = case_is_masked(name)
-    alone = name not in ("stack", "paired_coordinates", "opened_top_k", "over_opened")
-    return dict(masked=masked, by_number=not masked and alone and "mask" not in name,
-                unbiased=name in ("quantize", "stack", "round_within", "qsgd", "uniform_levels"))  # fmt: skip
-
-
-def case_is_masked(name):
-    return name.split(",")[0] in (
-        "pairwise_masks",
-        "enrolled_masks",
-        "coded_masks",
-        "sparse_masks",
-        "thresholded_masks",
-    )
+@pytest.mark.parametrize("named", [DEPENDS_ON_PEERS, MASKED, UNBIASED])
+def test_only_layers_of_the_table_have_claims_of_their_own(named):
+    assert named <= LAYERS.keys()
 
 
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_layer_keeps_the_laws(name):
     """Compiled; the keys of masks, which depend on all peers, are tested in layers/test_mask.py."""
-    check_layer(LAYERS[name], **settings_of(name))
+    claims = dict(unbiased=name in UNBIASED, masked=name in MASKED, by_number=name not in DEPENDS_ON_PEERS)
+    check_layer(LAYERS[name], **claims)
+
+
+@pytest.mark.parametrize("name", sorted(DEPENDS_ON_PEERS))
+def test_no_layer_is_let_off_a_law_that_it_keeps(name):
+    refused = "^num_clients must be the size of every cohort"
+    with pytest.raises((AssertionError, ValueError), match=f"^law 5 |{refused}"):
+        check_draws(LAYERS[name])
 
 
 @given(lost=st.lists(st.sets(st.integers(0, N - 1), max_size=3).map(sorted), min_size=1, max_size=3))

@@ -123,8 +123,9 @@ def dp_fedavg(
     layers = one_sum(sampled.most, parts.levels, masks, secure=secure)
     protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     release = CentralNoise(
-        noise_multiplier, clip, sampled.participation, num_clients, secure, noise.correlation, protocol,
-        stays=(1 - dropout) * (1 - leave), weight_cap=weight_cap, adaptive=clip_quantile is not None,
+        noise_multiplier=noise_multiplier, clip=clip, participation=sampled.participation, population=num_clients,
+        secure=secure, correlation=noise.correlation, masks=protocol, stays=(1 - dropout) * (1 - leave),
+        weight_cap=weight_cap, adaptive=clip_quantile is not None,
     )  # fmt: skip
     return federated_round(
         cohort=sampled.draw,

@@ -130,10 +130,11 @@ def compose(
     _validate.one_of((True, False), exact=exact)
     stack = _checked(
         Stack(
-            num_clients, compress, private, secure, channel, aggregate, buffer_size, weigh, num_byzantine, attack,
-            field_attack, coordinate_attack, clip, noise_variance, norm_bound, check_range, error_feedback,
-            alpha,
-            loss_rate(dropout), leave, cohort_size, cohort,
+            num_clients=num_clients, compress=compress, private=private, secure=secure, channel=channel,
+            aggregate=aggregate, buffer_size=buffer_size, weigh=weigh, num_byzantine=num_byzantine, attack=attack,
+            field_attack=field_attack, coordinate_attack=coordinate_attack, clip=clip, noise_variance=noise_variance,
+            norm_bound=norm_bound, check_range=check_range, error_feedback=error_feedback, alpha=alpha,
+            dropout=loss_rate(dropout), leave=leave, cohort_size=cohort_size, cohort=cohort,
         )
     )  # fmt: skip
     masks, rest = MASKS.split(how)

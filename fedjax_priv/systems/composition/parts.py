@@ -230,7 +230,9 @@ def _protocol(s: Stack, of: Numbers) -> Protocol | None:
 def _noisy_uploads(s: Stack, protocol: Protocol | None) -> releases.NoisyUploads:
     """Attackers see updates before noise: what they propose is public, what they send is above their own noise."""
     condition = condition_of({}, attacked=s.coordinate_attack is not None)
-    return releases.NoisyUploads(s.clip, s.noise_variance, s.masked, protocol, condition)
+    return releases.NoisyUploads(
+        clip=s.clip, noise_variance=s.noise_variance, masked=s.masked, masks=protocol, condition=condition
+    )
 
 
 def _released(
@@ -242,14 +244,15 @@ def _released(
     if s.compress == "conspar":
         n = (short or compression(s, of)).kept
         return releases.ProposedCoordinates(
-            of.num_params, n, s.alpha, s.masked, noise or local, protocol, s.buffer_size, opening
-        )
+            num_params=of.num_params, num_coordinates=n, alpha=s.alpha, masked=s.masked, noise=noise or local,
+            masks=protocol, group_size=s.buffer_size, opening=opening,
+        )  # fmt: skip
     if local is not None:
         return local
     if s.secure == "sparse_secagg":
         return releases.SparseSum(of.ratio, noise, protocol)
     if s.secure == "enrolled" and s.sums_as_trained:
-        return releases.LocalNoise(True, s.clients_in_a_row)
+        return releases.LocalNoise(secure=True)
     if mask is None or not s.masked:
         return None
     if s.secure == "thresholded":

@@ -93,8 +93,12 @@ def fedbuff(
     _validate.integer(buffer_size=size)
     _validate.one_of(get_args(JobLaw), job_law=job_law)
     about = checked(
-        BufferSum(size, staleness_power, normalize, clip, noise_multiplier, levels, weight_levels, secure_sum, max_jobs)
-    )
+        BufferSum(
+            buffer_size=size, staleness_power=staleness_power, normalize=normalize, clip=clip,
+            noise_multiplier=noise_multiplier, levels=levels, weight_levels=weight_levels, secure_sum=secure_sum,
+            max_jobs=max_jobs,
+        )
+    )  # fmt: skip
     draw = _arrivals(num_clients, size, concurrency, max_staleness, max_jobs, job_law, mean_time)
     if weight_levels is not None:
         mean_factors(draw.versions, {"staleness_power": staleness_power}, {"weight_levels": weight_levels})

@@ -81,6 +81,6 @@ def cdp_fl(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=LocalNoise(own, size),
+        release=LocalNoise(secure=own),
         **run,
     )

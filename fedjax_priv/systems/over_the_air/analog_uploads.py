@@ -53,7 +53,8 @@ def analog_uploads(
     """Clipped updates and their noise, aligned and sent as a waveform.
 
     Args:
-      draw: who takes part, and the gains of their links; the fewer whose noise takes all their power under "signal".
+      draw: who takes part, and the gains of their links; under "signal", clients whose noise takes all their power
+        are left out.
       clip: largest Euclidean norm of what a client sends, before noise (L).
       noise_variance: variance of the privacy noise at each coordinate (sigma_k^2), of every client or `[n]`.
       access: "multiple": one channel on which uploads add up; "orthogonal": a separate link for each client.
@@ -105,8 +106,9 @@ def analog_uploads(
         "send": waveform(),
     }
     release = OverTheAir(
-        clip, noise_variance, receiver_noise, access, power, power_control, known_count, level, draw.knowledge,
-        truncation, coordinates_per_use,
+        clip=clip, noise_variance=noise_variance, receiver_noise=receiver_noise, access=access, power=power,
+        control=power_control, known_count=known_count, level=level, knowledge=draw.knowledge, truncation=truncation,
+        coordinates_per_use=coordinates_per_use,
     )  # fmt: skip
     return AnalogUploads(draw, layers, channel, release)
 

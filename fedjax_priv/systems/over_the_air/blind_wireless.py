@@ -97,8 +97,9 @@ def blind_wireless(
         ),
         aggregate=mean(),
         release=BlindUploads(
-            clip, noise_variance, receiver_noise, antennas, b, every_antenna, links.anew, links.power,
-            coordinates_per_use,
+            clip=clip, noise_variance=noise_variance, receiver_noise=receiver_noise, antennas=antennas, amplitude=b,
+            every_antenna=every_antenna, anew=links.anew, link_power=links.power,
+            coordinates_per_use=coordinates_per_use,
         ),
         **run,
     )  # fmt: skip

@@ -88,6 +88,6 @@ def robajol(
         channel=erasure(loss_rate(dropout)),
         aggregate=in_sketch(aggregate, num_params, k, dense=dense),
         num_clients=num_clients,
-        release=SketchedUploads(clip, noise_multiplier, k, dense),
+        release=SketchedUploads(clip=clip, noise_multiplier=noise_multiplier, dense=dense),
         **run,
     )
