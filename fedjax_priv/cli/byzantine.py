@@ -103,10 +103,7 @@ def check_attackers(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any]]
 def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
     rule = _made("aggregate", RULES, values, choice.arguments(values))
     step = _made("pre_aggregate", PRE_AGGREGATORS, values, _PRE_AGGREGATOR.arguments(values))
-    if step is None:
-        return rule
-    both = aggregators.pre_aggregated(step, rule)
-    return both if rule.most_byzantine else both._replace(most_byzantine=None)
+    return rule if step is None else aggregators.pre_aggregated(step, rule)
 
 
 def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.Attack | None:

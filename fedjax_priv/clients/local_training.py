@@ -83,10 +83,11 @@ def local_sgd(
       carry_momentum: keep the velocity from round to round as client state, `[n, d]`, instead of starting from zero;
         without effect where `momentum` is 0.
       sample_clip: G, the norm to which each sample's gradient is clipped; None: no clipping. The batch gradient is the
-        sum over `batch_size`, which is public, even if the batch is partial, so one changed sample moves it by at most
-        2 G / batch_size. A loss that combines examples is refused (`clients.clipped_gradient`).
-      gradient_noise: sigma; each client adds its own `N(0, sigma^2 I_d)` to the gradient of each step (CDP-FL,
-        Algorithm 1).
+        sum of the clipped gradients divided by `batch_size`, which is public, even if the batch is partial. So one
+        changed sample moves it by at most 2 G / batch_size. A loss that combines examples is refused
+        (`clients.clipped_gradient`).
+      gradient_noise: sigma; each client adds its own `N(0, sigma^2 I_d)` to the batch gradient of each step (CDP-FL,
+        Algorithm 1). A noise multiplier z of the sum, as in Opacus, is `sigma = z sample_clip / batch_size`.
       proximal: mu >= 0 of FedProx (Li et al. 2020, eq. 2): clients minimise their loss + mu/2 ||w - w_t||^2, w_t the
         parameters they start from. May be traced.
 

@@ -232,7 +232,7 @@ def buffers(
 
 
 def too_few_rows(aggregate: Aggregator, number: int, num_byzantine: int) -> str | None:
-    """Why a rule does not tolerate so many Byzantine clients, each of whom corrupts a row of its own; None: it does.
+    """Why a rule does not tolerate so many Byzantine clients, each of whom corrupts one row; None: it does.
 
     Raises:
       ValueError: what the rule says of that is no function of the number of rows.

@@ -82,3 +82,9 @@ def test_in_a_loop_over_step_the_round_fails_and_the_error_is_logged(caplog):
 
 def test_an_error_on_the_host_ends_the_run_and_not_the_process():
     Child(lost_on_the_host.in_the_second_round, jax_num_cpu_devices=2).ended(timeout=35)
+
+
+def test_behind_a_step_it_is_still_unknown_how_many_it_tolerates():
+    rule = aggregators.pre_aggregated(aggregators.clipping(1.0), from_host(lambda rows: rows.mean(0)))
+    assert rule.most_byzantine is None
+    systems.robust_fedavg(towards_target(), num_clients=9, num_byzantine=4, aggregate=rule)

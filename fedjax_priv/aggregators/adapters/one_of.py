@@ -17,7 +17,8 @@ def one_of(index: ArrayLike, rules: Sequence[Aggregator]) -> Aggregator:
     `most_byzantine` is the smallest of all rules, so a system refuses more Byzantine rows than every rule tolerates.
 
     Args:
-      index: from 0, int or float; may be traced. A traced index out of range gives the direction NaN.
+      index: from 0, int or float; may be traced. A traced index out of range gives the direction NaN. As an axis of a
+        sweep floats share a program, and may have names: `{"krum": 0.0, "median": 1.0}`. Integers compile one each.
       rules: rules for the same rows; the state is a tuple with the state of each.
 
     Raises:

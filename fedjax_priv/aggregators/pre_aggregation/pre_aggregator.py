@@ -24,8 +24,9 @@ class PreAggregator(NamedTuple):
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
     """Pre-aggregators in order, then a rule: `pre_aggregated(bucketing(2), krum(3))`.
 
-    It tolerates as many Byzantine rows as every part does; of the rows that a pre-aggregator makes anew, as `bucketing`
-    does, one is Byzantine if any of its inputs is. If a part gets too few rows, the direction is NaN.
+    It tolerates as many Byzantine rows as every part does, or an unknown number if that of the rule is unknown; of the
+    rows that a pre-aggregator makes anew, as `bucketing` does, one is Byzantine if any of its inputs is. If a part gets
+    too few rows, the direction is NaN.
 
     Raises:
       ValueError: no pre-aggregator is given, the last part is not an aggregator, or another part is one; or the rule
@@ -69,6 +70,6 @@ def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:
 
     turning = all(step.equivariant for step in pre)
     return last._replace(
-        apply=apply, most_byzantine=most_byzantine, equivariant=turning and last.equivariant,
-        in_two=InTwo(steps, rest) if turning and last.steady else None,
+        apply=apply, most_byzantine=most_byzantine if last.most_byzantine else None,
+        equivariant=turning and last.equivariant, in_two=InTwo(steps, rest) if turning and last.steady else None,
     )  # fmt: skip
