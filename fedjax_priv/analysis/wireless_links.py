@@ -31,8 +31,8 @@ def link_measures(
       user's weight, so that unequal weights are in it; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 /
       (d N0))` with the true gains, twice the complex uses for d where there are such, at one of several antennas;
       `energy`, the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of
-      pilots. Means are NaN where nobody sent, and all are at points of a sweep that were not run or whose uploads are
-      messages.
+      pilots. Means are NaN where nobody sent, and all measures at points of a sweep that were not run or whose uploads
+      are messages.
 
     Raises:
       ValueError: the run measured no amplitudes or gains, or an argument is outside its range.

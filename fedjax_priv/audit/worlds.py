@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
+from fedjax_priv.audit.bounds.guessing import FEWEST
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, RoundInfo, RoundState, View
 from fedjax_priv.engine.client_rows import rows_of
 from fedjax_priv.engine.versions import by_version, given, has_ring
@@ -96,7 +97,7 @@ def scores(
     Raises:
       ValueError: an argument outside its range.
     """
-    _validate.integer(at_least=4, trials=trials)
+    _validate.integer(at_least=FEWEST, trials=trials)
     _validate.integer(at_once=at_once, rounds=rounds)
     one = watched(make, canary.local, canary.data, score, params, rounds)
 
