@@ -55,3 +55,9 @@ def test_a_factory_that_needs_numbers_is_told_how_to_get_them(make):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         sweep(make, **how)
     assert sweep(make, static=["rate"], **how).sizes["rate"] == 2
+
+
+def test_without_an_axis_of_numbers_the_error_is_not_about_one():
+    make = lambda cohort_size: system(0.1 if jnp.ones(()) > 0 else 0.2, cohort_size=cohort_size)
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        sweep(make, {"cohort_size": [2, 3]}, KEY, jnp.zeros(D), DATA, rounds=1, progress=False)
