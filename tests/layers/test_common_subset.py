@@ -103,7 +103,7 @@ def test_what_was_sent_and_what_is_kept_are_the_updates_that_counted():
     counted = np.asarray(infos.counted)
     assert (infos.status == 0).all() and 0 < (~counted).sum() < N * rounds
     assert (memory[1:][~counted] == memory[:-1][~counted]).all()
-    assert ((memory[1:] == 0).sum(2)[counted] >= round(0.3 * D)).all()
+    assert ((memory[1:] == 0).sum(2)[counted] >= int(0.3 * D)).all()
     weight = np.asarray(data.count) / np.asarray(data.count).sum() / 0.75
     given = (counted[..., None] * weight[:, None] * vectors.swapaxes(0, 1)).sum(1).cumsum(0)
     sent = np.asarray(infos.direction, np.float64).cumsum(0)
@@ -122,9 +122,9 @@ def test_the_secure_sum_is_the_plain_sum_of_the_same_field_elements():
     assert (info.status == 0).all() and not info.counted.all()
     assert same_bits(secure, clear) and same_bits(info.direction, info_clear.direction)
     up = np.asarray(info.bits["upload"].up)
-    assert set(up.ravel()) == {0, 32 * round(0.4 * D)}
+    assert set(up.ravel()) == {0, 32 * int(0.4 * D)}
     moved = np.asarray(info.direction != 0).sum(1)
-    assert (moved <= round(0.4 * D)).all() and moved.max() > 0
+    assert (moved <= int(0.4 * D)).all() and moved.max() > 0
 
 
 def test_the_mean_over_seeds_dropouts_and_rounding_is_the_weighted_mean():
