@@ -215,17 +215,19 @@ def buffers(
     """The number of buffers of `buffer_size` clients; checks that the rule tolerates those that can be corrupted.
 
     Raises:
-      ValueError: a size that does not divide another, single updates under secure aggregation, or more corrupted
-        buffers, min(f, buffers), than the rule tolerates.
+      ValueError: a size that does not divide another, single updates under secure aggregation, a majority of Byzantine
+        clients where the rule trusts nobody, or more corrupted buffers, min(f, buffers), than the rule tolerates.
     """
     _validate.one_of((True, False), in_the_clear=in_the_clear)
     _validate.integer(num_clients=num_clients, buffer_size=buffer_size)
     _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
     if buffer_size == 1 and not in_the_clear:
         raise ValueError("buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update")
-    minority(num_byzantine, num_clients)
-    number = num_clients // buffer_size
     _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
+    if aggregate.trusted_row is None:
+        minority(num_byzantine, num_clients)
+    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+    number = num_clients // buffer_size
     if why := too_few_rows(aggregate, number, num_byzantine):
         raise ValueError(why)
     return number

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from fedjax_priv import aggregators, attacks
 from fedjax_priv.base import ClientData
@@ -10,7 +11,7 @@ from fedjax_priv.clients import fedsgd
 from fedjax_priv.systems import fedrep, robajol, robust_fedavg, share
 from helpers import refuses, towards_target
 
-N, M, D, BYZANTINE, ROUNDS = 5, 8, 3, 2, 3
+N, M, D, ROUNDS = 5, 8, 3, 3
 SERVER = N
 TRUTH = np.array([1.0, -2.0, 0.5])
 
@@ -22,12 +23,12 @@ def samples():
     return x.astype(np.float32), (x @ TRUTH + 0.1 * rng.normal(size=(N + 1, M))).astype(np.float32)
 
 
-def trained(x, y, reference):
+def trained(x, y, reference, num_byzantine):
     """Cao et al. 2021, Algorithm 2 in float64, with the update of row `reference` as the server's."""
     w = np.zeros(D)
     for _ in range(ROUNDS):
         g = np.stack([2 * a.T @ (a @ w - b) / M for a, b in zip(x.astype(np.float64), y, strict=True)])
-        g[:BYZANTINE] *= -3
+        g[:num_byzantine] *= -3
         others = np.delete(g, SERVER, 0)
         norm, own = np.linalg.norm(others, axis=1), g[reference]
         trust = np.maximum(others @ own / norm / np.linalg.norm(own), 0)
@@ -35,11 +36,12 @@ def trained(x, y, reference):
     return w
 
 
-def test_the_server_trains_on_its_root_data_in_every_round():
+@pytest.mark.parametrize("num_byzantine", [2, 4])  # a majority, too
+def test_the_server_trains_on_its_root_data_in_every_round(num_byzantine):
     x, y = samples()
     loss = lambda w, batch: 0.1 * (batch[0] @ w - batch[1]) ** 2
     system = robust_fedavg(
-        fedsgd(loss), num_clients=N + 1, aggregate=aggregators.fltrust(pivot=SERVER), num_byzantine=BYZANTINE,
+        fedsgd(loss), num_clients=N + 1, aggregate=aggregators.fltrust(pivot=SERVER), num_byzantine=num_byzantine,
         attack=attacks.sign_flip(3.0), mesh=None,
     )  # fmt: skip
     data = ClientData((jnp.asarray(x), jnp.asarray(y)), jnp.full(N + 1, M))
@@ -47,8 +49,8 @@ def test_the_server_trains_on_its_root_data_in_every_round():
     for _ in range(ROUNDS):
         state, info = step(jax.random.key(0), state, data)
         assert info.status == 0
-    np.testing.assert_allclose(state.params, trained(x, y, SERVER), rtol=1e-4)
-    assert abs(state.params - trained(x, y, BYZANTINE)).max() > 1e-2, "the control: another reference"
+    np.testing.assert_allclose(state.params, trained(x, y, SERVER, num_byzantine), rtol=1e-4)
+    assert abs(state.params - trained(x, y, 0, num_byzantine)).max() > 1e-2, "the control: another reference"
 
 
 test_a_trusted_row_needs_the_same_clients_in_every_round = refuses(
@@ -57,6 +59,14 @@ test_a_trusted_row_needs_the_same_clients_in_every_round = refuses(
         aggregators.fltrust(), aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(1), aggregators.monna(1))
     )),
 )  # fmt: skip
+
+test_all_clients_but_the_trusted_one_may_be_byzantine = refuses(
+    lambda num_byzantine: robust_fedavg(
+        towards_target(), num_clients=6, num_byzantine=num_byzantine, aggregate=aggregators.fltrust(pivot=5)
+    ),
+    (6, "num_byzantine=6 can corrupt 6 of 6 rows, but aggregate tolerates 5; it would need 7 rows"),
+    (-1, "num_byzantine must be an integer >= 0, got -1"),
+)
 
 WHOM_NOT = "aggregate must trust an honest client, such as client"
 LAST_TWO = np.arange(6) >= 4

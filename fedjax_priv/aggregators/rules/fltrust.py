@@ -17,9 +17,8 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
     is the upload of the client that holds these data. On arrays: `fltrust()(np.vstack([reference, rows]))`.
 
     The direction is no longer than the reference and at most a right angle away from it, whatever all other `M - 1`
-    rows hold. In that sense it tolerates as many Byzantine rows, though systems take fewer than half of the clients; it
-    need not be near the honest ones. If every `T_l` is 0, the direction is 0. A row that is 0 or not finite has
-    `T_l = 0`.
+    rows hold. In that sense it tolerates as many Byzantine rows, a majority too; it need not be near the honest ones.
+    If every `T_l` is 0, the direction is 0. A row that is 0 or not finite has `T_l = 0`.
 
     Args:
       pivot: index of the trusted row among all `g`; if that row is missing or not finite, the direction is NaN. In a
