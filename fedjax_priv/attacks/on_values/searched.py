@@ -98,7 +98,7 @@ def furthest(
     the harm it finds is a lower bound. A smaller `step` and a `ratio` nearer to 1 look closer.
 
     The attackers don't know what a rule will draw, such as the buckets of `bucketing`: they try it on their own
-    draws, the same for all factors.
+    draws, the same for all factors. Nor do they know what it remembers: `centered_clipping` is tried from its start.
 
     Args:
       respond: the server's defence, as in `optimal_foe`.

@@ -9,7 +9,7 @@ import pytest
 
 from fedjax_priv import aggregators
 from fedjax_priv.attacks import alie, foe, optimal_alie, optimal_foe
-from fedjax_priv.base import Aggregator
+from fedjax_priv.base import Aggregator, Received
 from fedjax_priv.keys import named
 from helpers import refuses
 
@@ -18,6 +18,7 @@ KEY = jax.random.key(0)
 UPDATES = np.random.default_rng(4).normal(1, 2, size=(N, D)).astype(np.float32)
 MASKS = (np.arange(N) >= 3, ~np.isin(np.arange(N), [2, 5, 9]))
 
+SHAPES = {"mean": (D,), "rows": (N, D), "centre": (D,)}
 DEFENCES = {  # for JAX and NumPy alike
     "mean": lambda rows: rows.mean(0),
     "trimmed mean": lambda rows: (jnp if isinstance(rows, jax.Array) else np).sort(rows, axis=0)[3:-3].mean(0),
@@ -299,3 +300,21 @@ def test_more_draws_find_what_is_worse_on_draws_that_nobody_has_seen():
         return np.mean([harm(attack(key, jnp.asarray(UPDATES), honest, ~honest)) for key in keys])
 
     assert of(32) > of(1) > 0
+
+
+@pytest.mark.parametrize("search", [optimal_alie, optimal_foe])
+def test_a_centre_that_the_attackers_do_not_know_costs_them_little(search):
+    """`centered_clipping` is tried from its start: the harm is nearly that of a search from the centre of the round."""
+    rule, honest = aggregators.centered_clipping(3.0), jnp.arange(N) >= 2
+
+    def harms(key):
+        at, noise, off = (jax.random.normal(named(key, name), shape) for name, shape in SHAPES.items())
+        rows, centre = at[None] + noise, at + off / 2
+        direct = lambda rows: rule.apply(KEY, centre, Received(rows, jnp.ones(N, jnp.int32)))[0]
+        harm = lambda attack: jnp.linalg.norm(direct(attacked(attack)) - rows[2:].mean(0))
+        attacked = lambda attack: jnp.where(honest[:, None], rows, attack(KEY, rows, honest, ~honest))
+        return harm(lambda *args: rows), harm(search(rule)), harm(search(direct))
+
+    none, found, best = jax.jit(jax.vmap(harms))(jax.random.split(KEY, 200))
+    assert (found / best).min() > 0.99
+    assert jnp.median(none / best) < 0.7, "the control: without an attack there is less harm"
