@@ -31,6 +31,7 @@ from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.range_check import must_be_useful
 from fedjax_priv.layers.sparsification import check_width
 from fedjax_priv.layers.weighting import UPDATE, WEIGHT, on_columns
+from fedjax_priv.systems._attackers import BOTH_ATTACKS
 
 
 class HandsOn(NamedTuple):
@@ -131,7 +132,7 @@ def attacked_groups(
     if instead is None:
         return attacked(attack)
     if attack is not None:
-        raise ValueError("group_attack must not be given with attack: a Byzantine client sends one update, got both")
+        raise ValueError(BOTH_ATTACKS)
     _validate.function(4, "attacks.alie()", group_attack=instead)
     return {"attack": on_group_means(instead, number, largest=largest_summand(levels, buffer_size))}
 

@@ -8,6 +8,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator
 from fedjax_priv.clients.cohort_rows import Byzantine, how_many
 
+BOTH_ATTACKS = "group_attack must not be given with attack: a Byzantine client sends one update, got both"
+
 
 def distrust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: int | np.ndarray) -> str | None:
     """Why a rule cannot trust the row that it trusts, in a sentence; None if it can, or trusts none.

@@ -15,6 +15,7 @@ from fedjax_priv.aggregators import (
     centered_clipping,
     coordinate_median,
     filter_l2,
+    fltrust,
     krum,
     mean,
     monna,
@@ -23,13 +24,13 @@ from fedjax_priv.aggregators import (
 )
 from fedjax_priv.aggregators.by_name import unprotected_mean
 from fedjax_priv.attacks import foe, random_elements, same_set, sign_flip, sum_replacement
-from fedjax_priv.base import ClientData
+from fedjax_priv.base import Aggregator, ClientData
 from fedjax_priv.channels import rician
 from fedjax_priv.clients import bernoulli, channel_aware, everyone, sample
 from fedjax_priv.crypto import field
 from fedjax_priv.systems.composition import MARKS, REASONS, Stack, marks_of, why_not
 from fedjax_priv.systems.releases import NoisyUploads, SketchedUploads
-from helpers import of_the_round, rounds_of, towards_target
+from helpers import of_the_round, rounds_of, targets, towards_target
 
 N, D = 8, 12
 LOST = {"dropout": 0.2}
@@ -84,6 +85,11 @@ SAME = {
         dict(buffer_size=2, num_byzantine=1, field_attack=random_elements(), **LOST),
         dict(secure="secagg", buffer_size=2, aggregate=centered_clipping(), num_byzantine=1,
              field_attack=random_elements(), **LOST),
+    ),
+    "share, rows": (
+        dict(buffer_size=2, num_byzantine=1, group_attack=foe(2e6), levels=2.0**12, **LOST),
+        dict(secure="secagg", buffer_size=2, aggregate=centered_clipping(), num_byzantine=1, group_attack=foe(2e6),
+             levels=2.0**12, **LOST),
     ),
     "f2ed": (
         dict(buffer_size=1, in_the_clear=True, sigma=0.5),
@@ -180,6 +186,7 @@ median, many = coordinate_median(), {"num_byzantine": 3}
 NOISY = {"clip": 1.0, "noise_variance": 0.1}
 ON_AIR = {"channel": "multiple_access", "clip": 1.0}
 OPENED = {"secure": "thresholded", "compress": "rand_k"}
+BY_ROWS = {"aggregate": median, "num_byzantine": 1, "group_attack": foe()}
 ONE_ROW = "aggregate must be the mean where all uploads are one row, of which every rule is the mean: got another rule "
 REFUSED = [
     ({"buffer_size": 3}, "S", "num_clients must be a multiple of buffer_size = 3"),
@@ -226,6 +233,11 @@ REFUSED = [
     (ON_AIR | {"attack": foe()}, "L", "attack and num_byzantine must not be given with channel='multiple_access', nor"),
     (ON_AIR | {"cohort": sample(6, num_byzantine=2)}, "L", "attack and num_byzantine must not be given with channel="),
     ({"field_attack": random_elements(), "num_byzantine": 1}, "L", "field_attack must not be given with secure='none'"),
+    (BY_ROWS | {"num_byzantine": 0}, "L", "num_byzantine must be at least 1 with group_attack"),
+    (BY_ROWS | {"attack": foe()}, "L", "group_attack must not be given with attack: a Byzantine client sends one"),
+    (BY_ROWS | {"aggregate": unprotected_mean()}, "L", "group_attack must not be given where all are summed to one"),
+    (BY_ROWS | {"compress": "top_k"}, "L", "group_attack must not be given with compress='top_k'"),
+    ({"aggregate": fltrust(pivot=7), "num_byzantine": 8}, "D", "num_byzantine=8 can corrupt 8 of 8 rows, but"),
     ({"coordinate_attack": same_set(), "num_byzantine": 1}, "L", "coordinate_attack must be given with compress="),
     ({"channel": "orthogonal", "secure": "secagg"}, "M", "secure must be 'none' with channel='orthogonal'"),
     ({"channel": "orthogonal", "compress": "common"}, "M", "compress must be 'none' with channel='orthogonal'"),
@@ -261,6 +273,26 @@ def test_what_does_not_compose_is_one_line(choices, code, sentence):
     assert refusal.sentence.startswith(sentence) and "\n" not in refusal.sentence
     with pytest.raises(ValueError, match=f"^{re.escape(refusal.sentence)}$"):
         composed(**choices)
+
+
+def test_all_clients_but_the_one_that_a_rule_trusts_may_be_byzantine():
+    assert why_not(Stack(num_clients=N, aggregate=fltrust(pivot=7), num_byzantine=7)) is None
+
+
+@pytest.mark.parametrize(("how", "largest"), [({}, np.inf), ({"secure": "field"}, 1024), ({"secure": "secagg"}, 1024)])
+def test_attackers_choose_the_mean_of_a_row(how, largest):
+    """Of floats any; a client that sends field elements reaches 2**30 steps, so that the sum of two does not wrap."""
+    x = np.random.default_rng(0).normal(size=(N, D)).astype(np.float32)
+    longest = lambda rows: rows[jnp.argmax(jnp.square(rows).sum(1))]
+    rule = Aggregator(lambda d: (), lambda key, state, received: (longest(received.value), state))
+    for chosen in (3.0, 1e6):
+        system = systems.compose(
+            of_the_round(jnp.asarray(x)[:, None]), num_clients=N, mesh=None, buffer_size=2, aggregate=rule,
+            num_byzantine=1, group_attack=lambda *args, chosen=chosen: jnp.full((1, D), chosen), **how,
+        )  # fmt: skip
+        _, info = rounds_of(system, jax.random.key(0), jnp.zeros(D), targets(N, D), 1)
+        means = (np.minimum(2 * chosen - x, largest) + x) / 2  # by partner
+        assert np.abs(means[1:] - np.asarray(info.direction[0])).max(1).min() < 1e-5 * chosen
 
 
 def test_every_reason_is_met():

@@ -56,6 +56,7 @@ def compose(
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
     attack: Attack | None = None,
+    group_attack: Attack | None = None,
     field_attack: FieldAttack | None = None,
     coordinate_attack: CoordinateAttack | None = None,
     cohort_size: int | None = None,
@@ -105,6 +106,8 @@ def compose(
       num_byzantine: clients 0 to f - 1 are Byzantine. Those of `cohort` if that has its own; none over the air.
       attack: attack on the values that Byzantine clients send, after compression, clipping and noise. The weight that
         goes with "survivors" stays their own.
+      group_attack: attack on the means of `buffer_size` clients that are the rows of the rule, of which Byzantine
+        members choose theirs; instead of `attack`.
       field_attack: attack on the field elements that they put into a sum, but for that weight.
       coordinate_attack: attack on the coordinates that they propose.
       cohort_size: clients drawn each round; everyone if not given.
@@ -132,7 +135,8 @@ def compose(
         Stack(
             num_clients=num_clients, compress=compress, private=private, secure=secure, channel=channel,
             aggregate=aggregate, buffer_size=buffer_size, weigh=weigh, num_byzantine=num_byzantine, attack=attack,
-            field_attack=field_attack, coordinate_attack=coordinate_attack, clip=clip, noise_variance=noise_variance,
+            group_attack=group_attack, field_attack=field_attack, coordinate_attack=coordinate_attack, clip=clip,
+            noise_variance=noise_variance,
             norm_bound=norm_bound, check_range=check_range, error_feedback=error_feedback, alpha=alpha,
             dropout=loss_rate(dropout), leave=leave, cohort_size=cohort_size, cohort=cohort,
         )

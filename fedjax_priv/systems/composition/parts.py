@@ -8,13 +8,14 @@ have sent, with no clipping in their way; field elements come last, since masks 
 """
 
 import inspect
+import math
 from typing import Any, NamedTuple
 
 from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import in_sketch, mean, on_coordinates
-from fedjax_priv.attacks import on_sparse, on_updates
+from fedjax_priv.attacks import on_group_means, on_sparse, on_updates
 from fedjax_priv.base import Aggregator, Layer, Release
 from fedjax_priv.layers import (
     average,
@@ -42,6 +43,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers.mask import secagg_protocol
+from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
@@ -152,6 +154,9 @@ def _divide(s: Stack) -> dict[str, Layer]:
 
 
 def _attack(s: Stack, of: Numbers) -> dict[str, Layer]:
+    if s.group_attack is not None:
+        largest = largest_summand(of.levels, s.clients_in_a_row) if s.in_field else math.inf
+        return {"attack": on_group_means(s.group_attack, s.rows, largest=largest)}
     if s.attack is None:
         return {}
     if s.own_coordinates:
@@ -202,7 +207,7 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
 
 
 def _condition(s: Stack, of: Numbers) -> str:
-    attacks = s.attack, s.field_attack, s.coordinate_attack
+    attacks = s.attack, s.group_attack, s.field_attack, s.coordinate_attack
     return condition_of(of.masks, attacked=any(attack is not None for attack in attacks))
 
 

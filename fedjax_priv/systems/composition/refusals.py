@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fedjax_priv.base import Draw
 from fedjax_priv.clients.cohort_rows import how_many
 from fedjax_priv.systems._arguments import NEEDS_CLIP, too_few_rows
-from fedjax_priv.systems._attackers import distrust, of_nobody
+from fedjax_priv.systems._attackers import BOTH_ATTACKS, distrust, of_nobody
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
@@ -44,7 +44,8 @@ def _sizes(s: Stack) -> str | None:
         return f"num_clients must be a multiple of buffer_size = {s.buffer_size}, got {s.num_clients}"
     if s.cohort_size is not None and s.cohort_size > s.num_clients:
         return f"cohort_size must be at most num_clients = {s.num_clients}, got {s.cohort_size}"
-    if 2 * s.num_byzantine >= s.num_clients:
+    trusts = s.aggregate is not None and s.aggregate.trusted_row is not None
+    if 2 * s.num_byzantine >= s.num_clients and not trusts:
         return f"num_byzantine must be below num_clients / 2 = {s.num_clients / 2:g}, got {s.num_byzantine}"
     return None if s.cohort is None else _unlike_draw(s, s.cohort)
 
@@ -212,13 +213,26 @@ def _attackers(s: Stack) -> str | None:
             f"attack and num_byzantine must not be given with channel={s.channel!r}, nor a cohort with Byzantine "
             "clients: figures count the noise of all who send; over_the_air_vote has attacks"
         )
-    given = {name: getattr(s, name) for name in ("attack", "field_attack", "coordinate_attack")}
+    given = {name: getattr(s, name) for name in ("attack", "group_attack", "field_attack", "coordinate_attack")}
     if sentence := of_nobody(s.num_byzantine, **given):
+        return sentence
+    if s.group_attack is not None and (sentence := _of_groups(s)):
         return sentence
     if s.field_attack is not None and not s.in_field:
         return "field_attack must not be given with secure='none', whose uploads are no field elements"
     if s.coordinate_attack is not None and s.compress != "conspar":
         return f"coordinate_attack must be given with compress='conspar' only, got {s.compress!r}: nobody proposes"
+    return None
+
+
+def _of_groups(s: Stack) -> str | None:
+    """Why nobody can choose the mean of a group."""
+    if s.attack is not None:
+        return BOTH_ATTACKS
+    if s.rows == 1:
+        return "group_attack must not be given where all are summed to one row, which no rule compares: give attack"
+    if s.own_coordinates:
+        return f"group_attack must not be given with compress={s.compress!r}: members send other coordinates"
     return None
 
 

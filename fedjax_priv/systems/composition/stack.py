@@ -29,6 +29,7 @@ class Stack(NamedTuple):
     weigh: Weigh = "equal"
     num_byzantine: int = 0
     attack: Any = None
+    group_attack: Any = None
     field_attack: Any = None
     coordinate_attack: Any = None
     clip: Any = None
