@@ -14,7 +14,7 @@ _SEARCH = """\
 """
 _COLUMNS = (
     "transport", "rule", "noise", "compression", "dropout", "without attack", "worst", "under", "kB up", "kB down",
-    "proved eps", "of a round", "audit shows", "rounds skipped", "marks", "or why not",
+    "proved eps", "of a round", "audit shows", "rounds skipped", "uncovered", "marks", "or why not",
 )  # fmt: skip
 
 
@@ -32,6 +32,6 @@ def _row(cell: tuple, row: dict) -> str:
     shown = (
         *cell, number("honest", ".1%"), number("worst", ".1%"), row["attack"] or "-", number("up", ".3g"),
         number("down", ".3g"), number("epsilon", ".3g"), number("once", ".3g"), number("shown", ".3g"),
-        number("skipped", ".0%"), row["marks"], why,
+        number("skipped", ".0%"), number("uncovered", ".0%"), row["marks"], why,
     )  # fmt: skip
     return "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in shown) + "</tr>"

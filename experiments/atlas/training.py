@@ -1,7 +1,8 @@
 """Runs of the atlas: one compiled program for each transport, noise and compression, over all else that may vary."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -30,14 +31,16 @@ from fedjax_priv.models import num_params
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems.composition import why_not
 
-HONEST, FLIPPED = "none", "label flip"
-ATTACKS = {
+HONEST, FLIPPED, SEARCHED = "none", "label flip", "searched"
+ATTACKS: Mapping[str, attacks.Attack] = MappingProxyType({
     HONEST: lambda key, updates, honest, byzantine: updates,
     "ALIE": attacks.alie(1.5, ddof=1, sign=1),
     "IPM": attacks.foe(12.0),  # above (n - f) / f = 9.7, so that it turns the mean of all round
     "Min-Max": attacks.min_max(),
     FLIPPED: lambda key, updates, honest, byzantine: updates,  # trained on flipped labels
-}
+})  # fmt: skip
+ROWS = "group_attack"
+"""The argument of `systems.compose` by which attackers choose the rows that a rule compares."""
 
 
 class Config(NamedTuple):
@@ -48,7 +51,7 @@ class Config(NamedTuple):
     noises: tuple[str, ...] = tuple(NOISES)
     compressions: tuple[str, ...] = tuple(COMPRESSIONS)
     rules: tuple[str, ...] = tuple(rules())
-    attacks: tuple[str, ...] = tuple(ATTACKS)
+    attacks: tuple[str, ...] = (*ATTACKS, SEARCHED)
     dropouts: tuple[float, ...] = (0.0, 0.1, 0.3)
     rounds: int = 40
     local_steps: int = 2
@@ -125,20 +128,26 @@ def train(config: Config, shared: Problem, program: Program) -> xr.Dataset:
 
 def system(config: Config, shared: Problem, program: Program, *, rule: Any, attack: Any, dropout: Any) -> Algorithm:
     """The composed system; rule and attack by number in the program and in `config.attacks`."""
-    known, several = rules(), len(program.rules) > 1
-    chosen = [known[name] for name in program.rules]
+    chosen = [rules()[name] for name in program.rules]
+    aggregate = aggregators.one_of(rule, chosen) if len(chosen) > 1 else chosen[0]
+    known = {**ATTACKS, SEARCHED: attacks.optimal_alie(aggregate)}
     return systems.compose(
         _local(config, shared, config.attacks, attack),
         num_clients=CLIENTS,
         num_params=shared.size,
-        aggregate=aggregators.one_of(rule, chosen) if several else chosen[0],
+        aggregate=aggregate,
         num_byzantine=BYZANTINE,
-        attack=attacks.one_of(attack, [ATTACKS[name] for name in config.attacks]),
         dropout=dropout,
+        **{acts_on(program.transport): attacks.one_of(attack, [known[name] for name in config.attacks])},
         exact=False,
         mesh=None,
         **options(config, program),
     )
+
+
+def acts_on(transport: str) -> str:
+    """The argument for an attack: on rows where each is a sum of several clients, else on updates."""
+    return ROWS if TRANSPORTS[transport].get("buffer_size", 1) > 1 else "attack"
 
 
 def options(config: Config, program: Program) -> dict[str, Any]:

@@ -6,11 +6,11 @@ import xarray as xr
 
 from experiments.atlas import atlas
 from experiments.atlas.audits import Auditor
-from experiments.atlas.measures import _accuracies, cells, dataset
+from experiments.atlas.measures import _accuracies, cells, dataset, groups_of, uncovered
 from experiments.atlas.picture import pareto
-from experiments.atlas.stacks import Cell
+from experiments.atlas.stacks import TRANSPORTS, Cell, rules
 from experiments.atlas.table import table
-from experiments.atlas.training import Config, Program, problem, programs
+from experiments.atlas.training import ROWS, Config, Program, acts_on, problem, programs, train
 from fedjax_priv.theory import gaussian
 
 
@@ -43,6 +43,41 @@ def test_the_whole_grid_has_48_programs_and_801_cells():
     assert len(made) == 48 and sum(len(one.rules) for one in made) * len(Config().dropouts) == 801
 
 
+def test_rounds_that_went_on_without_a_guarantee_by_hand():
+    """32 clients in 4 rows: a median of M rows tolerates fewer than M / 2 with an attacker; clients 0 to 2 attack."""
+    groups = np.tile(np.arange(32) % 4, (1, 5, 1))  # attackers in three rows
+    groups[0, 4] = np.arange(32) // 8  # in one
+    counted, status = np.ones((1, 1, 5, 32), bool), np.zeros((1, 1, 5), int)
+    counted[0, 0, 1, :2] = False  # one row is attacked, of four
+    counted[0, 0, 2, 0], counted[0, 0, 2, 3::4] = False, False  # two, of three
+    status[0, 0, 3] = 1  # would be three of four, but it failed
+    runs = xr.Dataset({
+        "counted": (("attack", "seed", "round", "client"), counted), "status": (("attack", "seed", "round"), status),
+    })  # fmt: skip
+    assert uncovered(runs, groups, rules()["median"]) == 2 / 5
+    assert uncovered(runs, groups, rules()["geometric median"]) == 2 / 5
+    assert np.isnan(uncovered(runs, groups, rules()["mean"]))
+
+
+def test_rows_of_clients_are_those_of_the_runs():
+    """A client of a row that failed is not counted, whoever it is."""
+    config = Config(rounds=15, repeats=2, rules=("median",), attacks=("none",), dropouts=(0.3,))
+    shared, program = problem(config), Program("buckets of 4", "none", "dense", ("median",))
+    runs = train(config, shared, program).isel(rule=0, attack=0, dropout=0)
+    groups, counted = groups_of(config, shared, program), runs.counted.values == 1
+    survivors = lambda row: ((groups == row) & counted).sum(-1)
+    alone = np.stack([survivors(row) for row in range(8)])
+    assert groups.shape == counted.shape == (2, 15, 32) and (np.sort(groups)[0, 0] == np.arange(32) // 4).all()
+    assert set(alone.ravel()) == {0, 3, 4}, "a bucket of four opens where three are left"
+    assert len(np.unique(groups.reshape(-1, 32), axis=0)) == 30
+
+
+def test_attackers_choose_rows_where_clients_share_them():
+    assert {name: acts_on(name) for name in TRANSPORTS} == {
+        "plain": "attack", "SecAgg": "attack", "thresholded": "attack", "buckets of 2": ROWS, "buckets of 4": ROWS,
+    }  # fmt: skip
+
+
 def measured(worst, skipped=0.0, up=1.0):
     numbers = dict(honest=0.9, worst=worst, width=0.1, lost=0.8, mean=0.9, up=up, down=1.0, epsilon=np.nan)
     return numbers | {"skipped": skipped, "attack": "IPM", "why": "no noise is added by the system"}
@@ -67,6 +102,12 @@ def test_claims_can_fail():
     assert outcome(0.7, 0.6)[1] == good | {"some-rule-keeps": False, "skips-as-predicted": False}
     assert [row["worst"] for _, row in pareto(data)] == [0.85]
     assert all(line for line in atlas.caveats(Config(), data))
+    assert not any("more attacked rows" in line for line in atlas.caveats(Config(), data))
+    data.uncovered[{"stack": [0, 5, 9]}] = [0.25, 0.5, 0.0]
+    cell = [*cells(data)][5][0]
+    assert (
+        f"up to 50% ({cell.rule} in {cell.transport} at dropout {cell.dropout:g})" in atlas.caveats(Config(), data)[-3]
+    )
 
 
 def test_claims_about_audits_can_fail():
