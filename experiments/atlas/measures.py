@@ -68,13 +68,13 @@ def uncovered(runs: xr.Dataset, groups: np.ndarray, rule: Aggregator) -> float:
       groups: the row of each client, `[seed, round, client]`.
       rule: one that says how many it tolerates; NaN of another.
     """
-    if rule.most_byzantine is None:
+    if (most := rule.most_byzantine) is None:
         return np.nan
     counted = runs.counted.transpose("attack", "seed", "round", "client").values == 1
     here = groups[..., None] == np.arange(groups.max() + 1)
     rows = lambda who: (who[..., None] & here).any(-2).sum(-1)
     came, attacked = rows(counted), rows(counted & (np.arange(CLIENTS) < BYZANTINE))
-    tolerated = np.vectorize(rule.most_byzantine, otypes=[int])(came)
+    tolerated = np.vectorize(most, otypes=[int])(came)
     stepped = runs.status.transpose("attack", "seed", "round").values == 0
     return float((stepped & (attacked > tolerated)).mean())
 
