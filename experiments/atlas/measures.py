@@ -50,11 +50,13 @@ def measured(config: Config, shared: Problem, program: Program, runs: xr.Dataset
 def groups_of(config: Config, shared: Problem, program: Program) -> np.ndarray:
     """The row of each client, `[seed, round, client]`: a draw depends on the seed alone."""
     made = system(config, shared, program, rule=0, attack=0, dropout=0.0)
+    draw = made.draw
+    assert draw is not None
 
     def drawn(seed: Array) -> Array:
         key = jax.random.fold_in(jax.random.key(config.seed), seed)
         state = made.init(key, shared.model.init(key), shared.clients).draw
-        one = lambda number: made.draw(key, state, number, shared.clients.count)[0].group
+        one = lambda number: draw(key, state, number, shared.clients.count)[0].group
         return jax.vmap(one)(jnp.arange(config.rounds))
 
     return np.asarray(jax.jit(jax.vmap(drawn))(jnp.arange(config.repeats)))
