@@ -144,17 +144,17 @@ def furthest(
                 return tried(own, attacked)
             return jax.lax.map(lambda key: tried(key, attacked), jax.random.split(own, draws)).mean()
 
-        def search(state: tuple, _: None) -> tuple[tuple, None]:
+        def search(state: tuple, first: Bool[Array, ""]) -> tuple[tuple, None]:
             best, largest, step, ahead = state
-            reached = distance(best + step)
-            better = reached > largest
-            best, largest = jnp.where(better, best + step, best), jnp.where(better, reached, largest)
+            factor = jnp.where(first, best, best + step)
+            reached = distance(factor)
+            better = first | (reached > largest)
+            best, largest = jnp.where(better, factor, best), jnp.where(better, reached, largest)
             ahead = ahead & better
-            return (best, largest, step * jnp.where(ahead, 2.0, ratio), ahead), None
+            return (best, largest, jnp.where(first, step, step * jnp.where(ahead, 2.0, ratio)), ahead), None
 
-        first = jnp.asarray(start, updates.dtype)
-        state = first, distance(first), jnp.asarray(step, updates.dtype), jnp.bool_(True)
-        (best, *_), _ = jax.lax.scan(search, state, length=evals - 1)
+        state = *(jnp.asarray(number, updates.dtype) for number in (start, 0.0, step)), jnp.bool_(True)
+        (best, *_), _ = jax.lax.scan(search, state, jnp.arange(evals) == 0)  # the start, too: one program less
         return base + best * slope
 
     return attack
