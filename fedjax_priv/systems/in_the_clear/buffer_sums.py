@@ -132,5 +132,8 @@ def _private(local: Local, s: BufferSum) -> dict[str, Any]:
         local=bounded(local, clip=clip, margin=0.0 if s.secure_sum is None else 1 / float(s.levels)),
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         aggregate=noisy_sum(independent(), z * c, clip / s.largest),
-        release=BufferedNoise(z, clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs),
-    )
+        release=BufferedNoise(
+            noise_multiplier=z, clip=clip, power=s.staleness_power, weight_levels=s.weight_levels, secure=s.hidden,
+            max_jobs=s.max_jobs,
+        ),
+    )  # fmt: skip

@@ -77,9 +77,12 @@ def over_the_air_vote(
         ),
         channel=multiple_access(receiver_noise, known_count=False),
         aggregate=mean(),
-        release=Vote(clip, noise_variance, level, receiver_noise, condition_of({}, attacked=attack is not None)),
+        release=Vote(
+            clip=clip, noise_variance=noise_variance, level=level, receiver_noise=receiver_noise,
+            condition=condition_of({}, attacked=attack is not None),
+        ),
         **run,
-    )
+    )  # fmt: skip
 
 
 @of_known_arguments
@@ -128,7 +131,7 @@ def two_tone_vote(
         ),
         channel=unknown_phases(receiver_noise),
         aggregate=mean(),
-        release=Vote(clip, noise_variance, None, receiver_noise),
+        release=Vote(clip=clip, noise_variance=noise_variance, level=None, receiver_noise=receiver_noise),
         **run,
     )  # fmt: skip
 
