@@ -27,9 +27,6 @@ from experiments.stopping import interruptible
 from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.runs.records.manifest import commit, manifest, plain
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito (2008): colours that readers with any colour vision tell apart."""
-
 
 class Outcome(NamedTuple):
     """What an experiment makes."""
