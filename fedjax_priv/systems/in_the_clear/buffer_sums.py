@@ -13,11 +13,12 @@ from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
+from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.systems._arguments import adding
 from fedjax_priv.systems.releases import BufferedNoise, Opening, Sum
 
 CAVEATS = (
-    "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
+    FLOAT32_CAVEAT,
     "times of jobs are drawn: where they depend on a client's data, who comes when tells of these, and no figure holds",
 )
 
