@@ -280,7 +280,7 @@ def _kind(value: Any) -> str:
     return type(value).__name__ if called == "<lambda>" else f"{called}, which may have to be called first"
 
 
-def minority(of: dict[str, int], **values: int) -> None:
+def minority(of: dict[str, Any], **values: Any) -> None:
     """`minority({"num_clients": n}, num_byzantine=f)` checks that `f` is an integer from 0 to below `n / 2`."""
     ((name_of_all, number),) = of.items()
     integer(**of)

@@ -15,7 +15,8 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import Attack
-from fedjax_priv.attacks.on_labels import byzantine_mask, fits_labels, labelled
+from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask
+from fedjax_priv.attacks.on_labels import fits_labels, labelled
 from fedjax_priv.base import ClientData, Key
 from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.engine.whole_parts import part_of
@@ -61,7 +62,7 @@ Trigger = Callable[[ArrayLike], Array | np.ndarray]
 
 def plant_backdoor(
     data: ClientData,
-    byzantine: int | Array | np.ndarray,
+    byzantine: Byzantine,
     *,
     target: int,
     fraction: float = 0.3,
@@ -99,7 +100,7 @@ def plant_backdoor(
     fits_labels(y, target=target)
     changed = np.diff([part_of(fraction, places) for places in range(y.shape[1] + 1)]) > 0
     where = np.where if isinstance(y, np.ndarray) else jnp.where
-    stamped = byzantine_mask(byzantine, len(y))[:, None] & changed[None, :]
+    stamped = byzantine_mask(len(y), byzantine=byzantine)[:, None] & changed[None, :]
     images = where(stamped[:, :, None, None, None], trigger(x), x)
     return data._replace(examples=(images, where(stamped, np.asarray(target, y.dtype), y)))
 

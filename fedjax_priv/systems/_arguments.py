@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
+from fedjax_priv.attacks.byzantine_clients import check_mask, how_many
 from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
@@ -97,9 +98,8 @@ def population_of(
     if byzantine is None:
         return num_byzantine
     mask = np.asarray(byzantine)
-    if mask.shape != (num_clients,) or mask.dtype != bool:
-        raise ValueError(f"byzantine must be a bool mask of shape ({num_clients},), got {mask.dtype} {mask.shape}")
-    if everybody and (number := int(mask.sum())) > num_byzantine:
+    check_mask(num_clients, byzantine=mask)
+    if everybody and (number := how_many(mask)) > num_byzantine:
         raise ValueError(f"num_byzantine must be at least {number}, those in byzantine, got {num_byzantine}")
     return mask
 

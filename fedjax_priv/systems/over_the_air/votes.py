@@ -7,10 +7,11 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import Attack, on_updates
+from fedjax_priv.attacks.byzantine_clients import Byzantine
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
 from fedjax_priv.clients import bernoulli
-from fedjax_priv.clients.cohort_rows import Byzantine, marked
+from fedjax_priv.clients.cohort_rows import marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
