@@ -16,7 +16,7 @@ from fedjax_priv.ledger import local_noise
 from fedjax_priv.ledger.entry import Entry, Figure, worst
 from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
-from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, NoisyUploads, OverTheAir, SketchedUploads
+from fedjax_priv.systems.releases import CentralNoise, NoisyBuffers, NoisyUploads, OverTheAir, SketchedUploads
 
 LEDGER = "ledger.json"
 """File in the folder of a run."""
@@ -111,7 +111,7 @@ def _calibrated(values: Mapping[str, Any]) -> str:
     return next((option for option in options if values[option]), options[0])
 
 
-_OWN = BufferedNoise | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
+_OWN = NoisyBuffers | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
 """Releases whose figures count on no noise of an upload that may be lost, or on that of the client's own alone."""
 
 

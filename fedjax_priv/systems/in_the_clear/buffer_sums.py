@@ -15,7 +15,7 @@ from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize
 from fedjax_priv.server_noise import independent, noisy_sum
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.systems._arguments import adding
-from fedjax_priv.systems.releases import BufferedNoise, Opening, Sum
+from fedjax_priv.systems.releases import NoisyBuffers, Opening, Sum
 
 CAVEATS = (
     FLOAT32_CAVEAT,
@@ -133,7 +133,7 @@ def _private(local: Local, s: BufferSum) -> dict[str, Any]:
         local=bounded(local, clip=clip, margin=0.0 if s.secure_sum is None else 1 / float(s.levels)),
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         aggregate=noisy_sum(independent(), z * c, clip / s.largest),
-        release=BufferedNoise(
+        release=NoisyBuffers(
             noise_multiplier=z, clip=clip, power=s.staleness_power, weight_levels=s.weight_levels, secure=s.hidden,
             max_jobs=s.max_jobs,
         ),
