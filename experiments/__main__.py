@@ -5,8 +5,10 @@
 
 import argparse
 import pathlib
+import sys
 
 from experiments import cards, harness
+from experiments.stopping import exit_status
 
 
 def main() -> None:
@@ -35,4 +37,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_status(main, "interrupted; runs in a folder that --runs gave go on with the same command"))

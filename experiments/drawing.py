@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from experiments.comparison import over_seeds
-from experiments.harness import COLOURS
+from fedjax_priv.analysis.line_styles import COLOURS
 
 BANDS = (
     "lines are means over seeds, bands their 95% intervals (Student's t), cut at 0 and 1, of percentages at 100, of "

@@ -1,6 +1,7 @@
 """Run one experiment of a paper, and write its figure, data, manifest and verdicts into a folder."""
 
 import datetime
+import io
 import json
 import os
 import pathlib
@@ -26,9 +27,6 @@ from experiments.setting import differences
 from experiments.stopping import interruptible
 from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.runs.records.manifest import commit, manifest, plain
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito (2008): colours that readers with any colour vision tell apart."""
 
 
 class Outcome(NamedTuple):
@@ -122,6 +120,8 @@ def save(
 ) -> None:
     """Write figure, data, manifest and verdicts into a folder, which is created if it does not exist.
 
+    Each file is written whole or not at all.
+
     Raises:
       ValueError: two claims have the same id.
     """
@@ -130,7 +130,9 @@ def save(
     (out / "verdicts.json").unlink(missing_ok=True)  # of an earlier run: it is written last and means success
     values = outcome.data.assign_attrs(dict(about) | {"caveats": "; ".join(outcome.caveats)})
     encoding: dict[Any, Any] = {key: {"zlib": True} for key, value in values.data_vars.items() if value.ndim}
-    values.to_netcdf(out / f"{name}.nc", engine="h5netcdf", encoding=encoding)
+    file = io.BytesIO()
+    values.to_netcdf(file, engine="h5netcdf", encoding=encoding)
+    atomic_file.write(out / f"{name}.nc", file.getvalue())
     describe(outcome, out, name, about, vectors)
 
 
@@ -168,7 +170,7 @@ def read_claim(*, source: str, why: str = Open.NOT_RUN, **fields: Any) -> Claim:
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:
-    """Whole or not at all: a file that is cut short would be taken for the result of a card that cannot be read."""
+    """Write a file as JSON, whole or not at all."""
     atomic_file.write(path, (json.dumps(content, indent=2) + "\n").encode())
 
 

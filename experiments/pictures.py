@@ -1,5 +1,6 @@
 """How every card writes its picture: PNG, vectors as journals take them where they are asked for, tables as text."""
 
+import io
 import pathlib
 import re
 from collections.abc import Sequence
@@ -9,6 +10,8 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
+
+from fedjax_priv.runs.records import atomic_file
 
 VECTORS = ("pdf", "svg")
 _GREEK = {"eps": r"\varepsilon"} | {
@@ -21,7 +24,7 @@ _EMBEDDED: Any = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "f
 
 
 def write(figure: Figure, stem: pathlib.Path, *, vectors: bool = False) -> None:
-    """Write `stem.png`, and `stem.pdf` and `stem.svg` if asked; symbols of the figure are typeset.
+    """Write `stem.png`, and `stem.pdf` and `stem.svg` if asked, each whole or not at all; symbols are typeset.
 
     Args:
       figure: its texts are changed.
@@ -29,26 +32,31 @@ def write(figure: Figure, stem: pathlib.Path, *, vectors: bool = False) -> None:
       vectors: whether to write them too.
     """
     typeset_all(figure)
-    _write_png(figure, stem.with_name(f"{stem.name}.png"))
+    atomic_file.write(stem.with_name(f"{stem.name}.png"), _png(figure))
     with matplotlib.rc_context(_EMBEDDED):
         for form in VECTORS if vectors else ():
             date = {"CreationDate": None} if form == "pdf" else {"Date": None}
-            figure.savefig(stem.with_name(f"{stem.name}.{form}"), metadata=date)
+            file = io.BytesIO()
+            figure.savefig(file, format=form, metadata=date)
+            atomic_file.write(stem.with_name(f"{stem.name}.{form}"), file.getvalue())
 
 
-def _write_png(figure: Figure, path: pathlib.Path) -> None:
+def _png(figure: Figure) -> bytes:
     """256 colours are enough, and take a third of the space."""
-    figure.savefig(path, dpi=110)
-    with Image.open(path) as image:
+    drawn, file = io.BytesIO(), io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=110)
+    with Image.open(drawn) as image:
         small = image.convert("RGB").quantize(256)
-    small.save(path, optimize=True)
+    small.save(file, format="PNG", optimize=True)
+    return file.getvalue()
 
 
 def write_table(rows: Sequence[Sequence[str]], path: pathlib.Path) -> None:
     """Rows of text, of which the first is the heading, as a table in Markdown that is legible as it is."""
     widths = [max(3, *(len(row[i]) for row in rows)) for i in range(len(rows[0]))]
     line = lambda row: f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
-    path.write_text("\n".join([line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])]) + "\n")
+    text = "\n".join([line(rows[0]), line(["-" * width for width in widths]), *map(line, rows[1:])]) + "\n"
+    atomic_file.write(path, text.encode())
 
 
 def typeset_all(figure: Figure) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from experiments.cards import Card, chosen, folder_of, result
 from experiments.reproduce import environment
-from experiments.stopping import terminable
+from experiments.stopping import exit_status, terminable
 from fedjax_priv.runs.chunk_loop import SIGTERM_STATUS
 
 SCALE = "paper"
@@ -172,4 +172,4 @@ def _named(name: str) -> tuple[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_status(main, "interrupted; the same command goes on"))

@@ -2,14 +2,32 @@
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
 from fedjax_priv.runs.chunk_loop import SIGTERM_STATUS
 
+_INTERRUPTED = 128 + signal.SIGINT
+"""Exit status of a process that Ctrl-C ended, as a shell reports it."""
+
 
 class _Interrupted(BaseException):
     """Ctrl-C, under a name at which `simulate` and `sweep` do not return what they have."""
+
+
+def exit_status(main: Callable[[], int | None], interrupted: str) -> int:
+    """Of a command: what `main` returns, 0 for None; after Ctrl-C 130, with a line instead of a traceback.
+
+    Args:
+      main: the command.
+      interrupted: the line, on standard error.
+    """
+    try:
+        return main() or 0
+    except KeyboardInterrupt:
+        print(interrupted, file=sys.stderr)
+        return _INTERRUPTED
 
 
 @contextlib.contextmanager

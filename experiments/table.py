@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from experiments.cards import HERE, PAPERS, SCALES, Card, Result, cards, result
 from experiments.claims import Claim, Open, Source
+from fedjax_priv.runs.records import atomic_file
 
 RESULTS = HERE / "results"
 _HEAD = """\
@@ -54,7 +55,7 @@ def table() -> str:
 
 def write(file: pathlib.Path = RESULTS / "README.md") -> None:
     """Write the table to a file."""
-    file.write_text(table())
+    atomic_file.write(file, table().encode())
 
 
 def _summary(found: dict[Card, list[Result]]) -> str:

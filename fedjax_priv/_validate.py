@@ -280,6 +280,16 @@ def _kind(value: Any) -> str:
     return type(value).__name__ if called == "<lambda>" else f"{called}, which may have to be called first"
 
 
+def minority(of: dict[str, Any], **values: Any) -> None:
+    """`minority({"num_clients": n}, num_byzantine=f)` checks that `f` is an integer from 0 to below `n / 2`."""
+    ((name_of_all, number),) = of.items()
+    integer(**of)
+    integer(at_least=0, **values)
+    for name, value in values.items():
+        if 2 * value >= number:
+            raise ValueError(f"{name} must be below {name_of_all} / 2 = {number / 2:g}, got {value}")
+
+
 def divides(divisor: dict[str, int], **values: int) -> None:
     """`divides({"group_size": s}, num_clients=n)` checks that `n` is a multiple of `s`."""
     ((divisor_name, by),) = divisor.items()

@@ -154,3 +154,15 @@ def test_an_integer_that_int32_does_not_hold_is_taken_as_a_float():
 
 def test_what_is_no_number_of_a_program_may_be_tinier():
     _validate.fraction(above_zero=True, delta=1e-60)
+
+
+def test_a_minority_is_below_a_half_and_a_number_of_them():
+    for n, f in ((1, 0), (2, 0), (5, 2), (6, np.int64(2))):
+        _validate.minority({"n": n}, f=f)
+    for n, f, message in (
+        (5, 3, "f must be below n / 2 = 2.5, got 3"), (6, 3, "f must be below n / 2 = 3, got 3"),
+        (5, -1, "f must be an integer >= 0, got -1"), (5, True, "f must be an integer >= 0, got True"),
+        (0, 0, "n must be an integer >= 1, got 0"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            _validate.minority({"n": n}, f=f)

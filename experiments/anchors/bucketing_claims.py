@@ -13,7 +13,7 @@ from experiments.anchors.bucketing_printed import BUCKETS, MEAN, ORDER, PRINTED,
 from experiments.claims import Claim, Open, Source, controlled
 from experiments.comparison import MARGIN, Gap, decided, gap, over_seeds
 from experiments.drawing import finish
-from experiments.harness import COLOURS
+from fedjax_priv.analysis.line_styles import COLOURS
 
 SHARE = 6 / 8
 """Of the accuracies of rules, how many the interval must hold at least."""

@@ -22,10 +22,11 @@ from experiments.anchors.networks import dense
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, gap, over_seeds, plus_minus
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics, models
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Key, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.chunk_loop import Log

@@ -24,11 +24,12 @@ from experiments.anchors.mcmahan_claims import (
 from experiments.anchors.mcmahan_printed import TABLES, Cell
 from experiments.anchors.starts import started
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from experiments.setting import differences
 from fedjax_priv import data, losses, metrics, models
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData, Local, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.sweep import sweep

@@ -20,10 +20,11 @@ from experiments.anchors.starts import LECUN, started
 from experiments.claims import Claim, Open, Source, joined
 from experiments.comparison import gap
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from fedjax_priv import data, metrics
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, Model
 from fedjax_priv.keys import per_client
 from fedjax_priv.runs.sweep import sweep

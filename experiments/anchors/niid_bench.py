@@ -18,10 +18,11 @@ from experiments.anchors.niid_bench_printed import PRINTED, SPLITS
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, gap
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import Task, load
 from experiments.resuming import next_run
 from fedjax_priv import data, losses, metrics, models
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData, Model
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.losses import Loss

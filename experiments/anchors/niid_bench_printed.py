@@ -3,8 +3,9 @@
 from typing import Any
 
 from experiments.published import Printed
+from fedjax_priv.data.client_arrays import Partition
 
-SPLITS: dict[str, tuple[str, dict[str, Any]]] = {
+SPLITS: dict[str, tuple[Partition, dict[str, Any]]] = {
     "IID": ("iid", {}),
     "Dir .5": ("dirichlet", {"concentration": 0.5, "min_size": 10}),
     "#C = 1": ("few_labels", {"labels_per_client": 1}),

@@ -15,7 +15,8 @@ from experiments.asynchronous.virtual_time import INTERVALS, TIE, log_ratio, ste
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, over_seeds
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
+from fedjax_priv.analysis.line_styles import COLOURS
 
 CLEARLY = 1.5
 """Times as fast: what more clients must gain FedBuff, and not FedAvg."""

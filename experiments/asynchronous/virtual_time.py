@@ -15,9 +15,10 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import Gap, decided, gap, over_seeds
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.problem import Task, load, model_of
 from fedjax_priv import clients, data, losses, metrics
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Key
 from fedjax_priv.clients.job_times import job_times
 from fedjax_priv.systems import fedavg, fedbuff

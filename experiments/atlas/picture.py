@@ -14,6 +14,7 @@ from matplotlib.patches import Polygon, Rectangle
 
 from experiments.atlas.measures import NOT_RUN, cells
 from experiments.atlas.stacks import Cell, choices
+from fedjax_priv.analysis import line_styles
 
 SCALE = TwoSlopeNorm(0.0, -1.0, 0.1)
 COLOURS = mpl.colormaps["RdBu"]
@@ -97,7 +98,7 @@ def _best(axes: Axes, data: xr.Dataset, rules: Sequence[str]) -> None:
     """The best cell of each rule under the worst attack."""
     worst = {rule: [row["worst"] for cell, row in cells(data) if cell.rule == rule] for rule in rules}
     heights = [max((value for value in values if np.isfinite(value)), default=0.0) for values in worst.values()]
-    axes.bar(3 * np.arange(len(rules)) + 1.5, heights, width=2.4, color="#0072B2")
+    axes.bar(3 * np.arange(len(rules)) + 1.5, heights, width=2.4, color=line_styles.COLOURS[0])
     axes.set(xlim=(0, 3 * len(rules)), ylim=(0, 1), xticks=[], ylabel="best cell")
     axes.set_title("What composes: accuracy under the worst attack, by stack", fontsize=12)
 

@@ -12,7 +12,8 @@ from experiments.audit import counterexample
 from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case, cases, subject
 from experiments.claims import Claim, Source, untestable
 from experiments.compiling import optimised
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.audit import Finding, findings, upload_finding, verdict
 from fedjax_priv.audit.bounds.many_runs import NEVER
 from fedjax_priv.ledger import ledger

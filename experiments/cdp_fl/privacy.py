@@ -9,6 +9,7 @@ from scipy.optimize import brentq
 from experiments.cdp_fl.problem import Setting
 from experiments.cdp_fl.training import Plan, rounds_taken
 from fedjax_priv.theory import cdp_fl as theory
+from fedjax_priv.theory.cdp_fl.proved import Adversary
 
 
 def terms(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -> theory.Training:
@@ -35,7 +36,7 @@ def proved(setting: Setting, plan: Plan, sigma: float, *, alone: bool = False) -
 
 
 def proved_row(
-    setting: Setting, plan: Plan, sigma: float, *, adversary: str = "server", alone: bool = False
+    setting: Setting, plan: Plan, sigma: float, *, adversary: Adversary = "server", alone: bool = False
 ) -> theory.ProvedEpsilon:
     """With the row it is from."""
     of = terms(setting, plan, sigma, alone=alone)

@@ -18,7 +18,8 @@ from scipy.optimize import root_scalar
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, over_seeds
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import ClientData, Key, Local, View
 from fedjax_priv.crypto.modulus import centred
 from fedjax_priv.layers import plain_ring

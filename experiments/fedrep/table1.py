@@ -15,8 +15,9 @@ from experiments.fedrep.control import BITES
 from experiments.fedrep.curves import caveats, cost
 from experiments.fedrep.methods import PAPERS, Method, system_of
 from experiments.fedrep.training import Config, compare
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from fedjax_priv import leakage
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import ClientData, Cohort, Local
 from fedjax_priv.theory.fedrep import sparse_secagg_alpha
 

@@ -17,9 +17,10 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open, Source, controlled
 from experiments.comparison import decided, over_seeds, plus_minus
 from experiments.drawing import band, finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.problem import Task, load, model_of
 from fedjax_priv import data, losses, metrics, systems
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, Key, Local
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.sweep import sweep

@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Source
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.lying_server.detectors import detected
 from experiments.lying_server.measured import lists_read, models_read, trained
 from experiments.lying_server.replays import price, refused, replays
 from experiments.lying_server.setting import COHORT, ENOUGH, LEAVE, Config
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory.lying_server import expected_successes, smallest_checked_sum, smallest_sum
 
 

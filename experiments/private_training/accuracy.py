@@ -17,13 +17,14 @@ from experiments import published
 from experiments.claims import Claim, Source
 from experiments.comparison import as_printed, over_seeds, plus_minus
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.private_training.printed import DELTA, Row
 from experiments.private_training.privacy import CLASSIC, OURS, TIGHT, epsilons, ours
 from experiments.private_training.problem import Problem, Setting, model_of, problem
 from experiments.resuming import next_run
 from experiments.setting import differences
 from fedjax_priv import losses
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.runs.simulation import simulate

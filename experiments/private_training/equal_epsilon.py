@@ -17,9 +17,10 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open, Source, controlled
 from experiments.comparison import CLEAR, Gap, decided, gap, last
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import Task, load, model_of, num_params, num_samples
 from fedjax_priv import data, losses, metrics, server_noise, systems
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData, Key, Local
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.ledger import Entry, ledger, noise_for, worst

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open
 from experiments.comparison import decided, gap, last, over_seeds
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.sparse_secagg.training import ELIDED, Config, adversaries, compare, rounds_to, total_to
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory import sparse_secagg as theory
 
 _STYLE = {"SecAgg": "-", "SparseSecAgg": "--"}

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Source
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.resuming import next_run
 from experiments.sparse_secagg.logistic import Logistic, constants, evaluate, gradient, users
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Local
 from fedjax_priv.keys import per_client
 from fedjax_priv.runs.sweep import sweep

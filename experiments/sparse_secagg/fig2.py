@@ -9,10 +9,11 @@ from matplotlib.ticker import MaxNLocator
 
 from experiments.claims import Claim
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import load, model_of, num_params
 from experiments.resuming import next_run
 from experiments.sparse_secagg.training import Setting, clients_of, local_of
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm
 from fedjax_priv.leakage import observe_overlap, sparse_selections
 from fedjax_priv.runs.sweep import sweep

@@ -13,10 +13,11 @@ from scipy.special import ndtr
 from experiments.claims import Claim, Source
 from experiments.comparison import as_printed
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.resuming import next_run
 from experiments.sparse_secagg.protocol import idle, nothing
 from experiments.sparse_secagg.training import adversaries, gamma, honest
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm
 from fedjax_priv.leakage import observe_privacy
 from fedjax_priv.runs.sweep import sweep

@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Source
 from experiments.drawing import plain
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.sparse_secagg.attack import Attacked, Point, attack_secagg, attack_sparse
 from experiments.sparse_secagg.training import Setting
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.leakage import sample_components
 from fedjax_priv.theory import sparse_secagg as theory
 

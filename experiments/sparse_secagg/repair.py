@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open, Source
 from experiments.comparison import decided, gap
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.problem import load, model_of, num_params
 from experiments.resuming import next_run
 from experiments.sparse_secagg.training import ELIDED, Setting, clients_of, gamma, honest, local_of, rounds_to
 from fedjax_priv import leakage, metrics
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import common_secagg, secagg, sparse_secagg

@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory import sparse_secagg as theory
 
 PRIME = 2**32 - 5

@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim
 from experiments.comparison import as_printed
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.resuming import next_run
 from experiments.sparse_secagg.protocol import SYSTEMS, idle, nothing
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.theory import sparse_secagg as theory
 

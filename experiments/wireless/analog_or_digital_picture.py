@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import band, colours_of, finish
-from experiments.harness import COLOURS
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory import digital_links as theory
 
 

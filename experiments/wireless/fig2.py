@@ -9,8 +9,9 @@ from scipy import stats
 
 from experiments.claims import Claim, Source
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.wireless.schemes import ORDERS, SCHEMES, Noise, leakage, sampled_round
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory import wireless as theory
 
 

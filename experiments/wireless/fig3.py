@@ -10,9 +10,10 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open
 from experiments.comparison import Gap, better_somewhere, decided, last, over_seeds
 from experiments.drawing import BANDS, band, finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.wireless import training
 from experiments.wireless.training import Setting
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory import wireless as theory
 
 

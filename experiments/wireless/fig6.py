@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 
 from experiments.claims import Claim
 from experiments.drawing import finish
-from experiments.harness import COLOURS, Outcome
+from experiments.harness import Outcome
 from experiments.wireless.leakage import DELTA_LOCAL
 from experiments.wireless.leakage import delta_prime as experiments_delta_prime
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import wireless as theory
 

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.drawing import finish
-from experiments.harness import COLOURS
 from experiments.wireless.accounting import CURVES, Config
+from fedjax_priv.analysis.line_styles import COLOURS
 
 _LOGS: Any = {"size": 8, "xscale": "log", "yscale": "log"}
 

@@ -11,7 +11,7 @@ from matplotlib.ticker import NullFormatter
 from experiments.claims import Claim, Open, Source, joined
 from experiments.comparison import decided, gap, last, over_seeds
 from experiments.drawing import band, colours_of, finish
-from experiments.harness import COLOURS
+from fedjax_priv.analysis.line_styles import COLOURS
 
 FIGURES = ("Lemma 2", "Lemma 2 with N0", "analytic", "analytic with N0", "exact")
 NOISELESS = "no noise"

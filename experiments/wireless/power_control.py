@@ -14,24 +14,25 @@ import numpy as np
 import optax
 import xarray as xr
 from jax.typing import ArrayLike
-from scipy import stats
 
 from experiments.harness import Outcome
 from experiments.problem import load, model_of, num_params
 from experiments.resuming import next_run
 from experiments.wireless import power_claims, power_picture, training
 from experiments.wireless.leakage import DELTA_LOCAL, limited
+from experiments.wireless.printed import GAIN
 from experiments.wireless.training import Setting
 from fedjax_priv import data, losses, metrics
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.clients import local_sgd
+from fedjax_priv.data.client_arrays import Partition
 from fedjax_priv.ledger import ledger, worst
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import wireless
 from fedjax_priv.theory import wireless as theory
 
 CONTROLS = ("gradient", "bound", "signal")
-PARTITIONS = ("iid", "shards")
+PARTITIONS: tuple[Partition, ...] = ("iid", "shards")
 AMPLE = 60.0
 """Decibels on top of every limit with which it binds nobody."""
 
@@ -86,7 +87,7 @@ def run(config: Config) -> Outcome:
     return judge(config, xr.merge([found, proved(config, first, users[PARTITIONS[0]])]).assign_attrs(sizes))
 
 
-def _users(config: Config, partition: str) -> ClientData:
+def _users(config: Config, partition: Partition) -> ClientData:
     n = config.setting.num_users
     two_shards: dict[str, Any] = {"num_shards": 2 * n} if partition == "shards" else {}
     return data.federate(load(config.setting.task), n, partition, seed=config.seed, **two_shards)
@@ -164,8 +165,7 @@ def expected(config: Config) -> xr.DataArray:
     which "gradient" is not above.
     """
     d, square = num_params(config.setting.task), config.clip**2
-    gain: Any = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))
-    h = gain.ppf((np.arange(20_000) + 0.5) / 20_000)  # quantiles: "signal" jumps
+    h = GAIN.ppf((np.arange(20_000) + 0.5) / 20_000)  # quantiles: "signal" jumps
     forms = {
         "bound": lambda power, v: h * np.sqrt(d * power / (square + d * v)),
         "signal": lambda power, v: np.sqrt(np.maximum(h**2 * power - v, 0) * d / square),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from experiments.comparison import last
 from experiments.drawing import finish
-from experiments.harness import COLOURS
+from fedjax_priv.analysis.line_styles import COLOURS
 
 
 def figure(config: Any, result: xr.Dataset) -> Figure:

@@ -24,6 +24,8 @@ PARTICIPANTS = ("96", "60", "180")
 """Mean participants, the same in every panel: channel-aware, and the two uniform columns."""
 CENTRAL = 0.99
 """A printed number is one of a round's law if it lies within this part in the middle of it."""
+GAIN: Any = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))
+"""The law of a gain at any time: Rician fading with G = 5 and a mean square of 1, as `channels.rician` draws it."""
 
 
 class Printed(NamedTuple):
@@ -52,7 +54,7 @@ def uniform(p: float, clip: float, noise_variance: float) -> dict[str, float]:
 @functools.cache
 def law(clip: float, noise_variance: float, rounds: int = 10_000, seed: int = 0) -> Law:
     """Leakages of one round over the draws of the channel, Rician with G = 5."""
-    gain = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12)).rvs((rounds, USERS), random_state=seed)
+    gain = GAIN.rvs((rounds, USERS), random_state=seed)
     p = np.minimum(1, gain / THRESHOLD)
     most, mean = p.max(1), p.sum(1)
     return Law(most, mean, _local(most, mean, clip, noise_variance), _rule(most, mean, clip, noise_variance))
@@ -60,8 +62,7 @@ def law(clip: float, noise_variance: float, rounds: int = 10_000, seed: int = 0)
 
 def participants() -> tuple[float, ...]:
     """K E min(1, h/h_th), and K p."""
-    gain: Any = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))
-    return (USERS * gain.expect(lambda h: np.minimum(1, h / THRESHOLD)), *(USERS * p for p in UNIFORM))
+    return (USERS * GAIN.expect(lambda h: np.minimum(1, h / THRESHOLD)), *(USERS * p for p in UNIFORM))
 
 
 def of_a_round(local: str, central: str, clip: float, noise_variance: float) -> tuple[float, float]:

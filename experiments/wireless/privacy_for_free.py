@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open, Source, untestable
 from experiments.comparison import Gap, decided, gap, plus_minus
 from experiments.drawing import band, finish
-from experiments.harness import COLOURS, Outcome, span
+from experiments.harness import Outcome, span
 from experiments.problem import Task, load, model_of, num_params
 from fedjax_priv import data, losses, metrics
+from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd

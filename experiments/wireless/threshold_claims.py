@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from experiments.claims import Claim, Open, Source, controlled, untestable
 from experiments.comparison import Gap, decided, gap, last
 from experiments.drawing import band, colours_of, finish
-from experiments.harness import COLOURS
+from fedjax_priv.analysis.line_styles import COLOURS
 
 PAGE = {0.5: (197.824, 1.358), 1.0: (173.341, 16.937), 1.5: (127.582, 39.565), 2.0: (95.992, 45.994),
         3.0: (63.995, 41.773), 4.0: (47.997, 35.497)}  # fmt: skip

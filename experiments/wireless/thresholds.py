@@ -11,16 +11,17 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 import xarray as xr
-from scipy import stats
 
 from experiments.harness import Outcome
 from experiments.problem import load, model_of
 from experiments.resuming import next_run
 from experiments.wireless import leakage, threshold_claims, training
+from experiments.wireless.printed import GAIN
 from experiments.wireless.training import Setting
 from fedjax_priv import data, metrics
 from fedjax_priv.base import Algorithm
 from fedjax_priv.channels import rician
+from fedjax_priv.data.client_arrays import Partition
 from fedjax_priv.runs.sweep import sweep
 
 MOVING, FROZEN = 0.1, 1.0
@@ -43,8 +44,7 @@ class Config(NamedTuple):
 
 def moments(thresholds: Sequence[float], num_users: int) -> tuple[np.ndarray, np.ndarray]:
     """Means of m and v over the channel, `[threshold]`: K E p and K E p (1 - p), by quadrature."""
-    gain: Any = stats.rice(b=np.sqrt(10), scale=np.sqrt(1 / 12))
-    mean = lambda of, least: num_users * gain.expect(lambda h: of(min(1.0, h / least)), limit=200)
+    mean = lambda of, least: num_users * GAIN.expect(lambda h: of(min(1.0, h / least)), limit=200)
     m = [mean(lambda p: p, least) for least in thresholds]
     v = [mean(lambda p: p * (1 - p), least) for least in thresholds]
     return np.array(m), np.array(v)
@@ -83,7 +83,7 @@ def algorithm(config: Config, *, correlation: Any = MOVING, **how: Any) -> Algor
     return training.algorithm(config.setting, **fixed, **how)
 
 
-def trained(config: Config, partition: str, axes: Mapping[str, Sequence[float]]) -> xr.Dataset:
+def trained(config: Config, partition: Partition, axes: Mapping[str, Sequence[float]]) -> xr.Dataset:
     """By axis and seed: `accuracy` and `validation` `[evaluation]`, and leakage and participation of the run."""
     setting, whole, model = config.setting, load(config.setting.task), model_of(config.setting.task)
     own, held_x, held_y = split(whole, config.held_out)

@@ -1,6 +1,5 @@
 """What aggregation rules have in common: missing rows, too few rows, means of chosen rows."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -56,11 +55,6 @@ def checked_direction(
 def by_count(f: Callable[[int], Any], ok: Bool[Array, " g"]) -> Array:
     """`f(M)` for the number M of rows present, from a table of all M that is computed before the program runs."""
     return jnp.asarray([f(m) for m in range(ok.size + 1)])[ok.sum()]
-
-
-def part_of(fraction: float, num_rows: int) -> int:
-    """`floor(fraction * num_rows)`; a product within rounding error of an integer is that integer."""
-    return math.floor(fraction * num_rows + 1e-9)
 
 
 def minority(num_byzantine: int) -> Callable[[int], int]:

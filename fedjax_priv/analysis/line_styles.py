@@ -4,8 +4,9 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-# Okabe and Ito (2008), told apart with any colour vision; black and yellow left out. Dashes and markers help in grey.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+"""Okabe and Ito (2008): readers with any colour vision tell them apart; black and yellow are left out."""
+# Dashes and markers help in grey.
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
@@ -14,7 +15,7 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 def line(number: int) -> dict[str, Any]:
     """Options of the line with that number in a picture."""
     return {
-        "color": _COLOURS[number % len(_COLOURS)],
+        "color": COLOURS[number % len(COLOURS)],
         "linestyle": _DASHES[number % len(_DASHES)],
         "marker": _MARKERS[number % len(_MARKERS)],
         "markevery": (number * 0.03, 0.15),

@@ -15,9 +15,11 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import Attack
-from fedjax_priv.attacks.on_labels import byzantine_mask, fits_labels, labelled
+from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask
+from fedjax_priv.attacks.on_labels import fits_labels, labelled
 from fedjax_priv.base import ClientData, Key
 from fedjax_priv.engine.row_norms import norms
+from fedjax_priv.engine.whole_parts import part_of
 
 
 class PixelTrigger(NamedTuple):
@@ -60,7 +62,7 @@ Trigger = Callable[[ArrayLike], Array | np.ndarray]
 
 def plant_backdoor(
     data: ClientData,
-    byzantine: int | Array | np.ndarray,
+    byzantine: Byzantine,
     *,
     target: int,
     fraction: float = 0.3,
@@ -96,10 +98,9 @@ def plant_backdoor(
             f"data.examples must be images [n, m, h, w, c] and labels [n, m], got {np.shape(x)} and {np.shape(y)}"
         )
     fits_labels(y, target=target)
-    places = np.arange(y.shape[1])
-    changed = np.floor((places + 1) * fraction + 1e-9) > np.floor(places * fraction + 1e-9)
+    changed = np.diff([part_of(fraction, places) for places in range(y.shape[1] + 1)]) > 0
     where = np.where if isinstance(y, np.ndarray) else jnp.where
-    stamped = byzantine_mask(byzantine, len(y))[:, None] & changed[None, :]
+    stamped = byzantine_mask(len(y), byzantine=byzantine)[:, None] & changed[None, :]
     images = where(stamped[:, :, None, None, None], trigger(x), x)
     return data._replace(examples=(images, where(stamped, np.asarray(target, y.dtype), y)))
 

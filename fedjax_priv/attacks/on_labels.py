@@ -6,10 +6,11 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from fedjax_priv import _validate
+from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask
 from fedjax_priv.base import ClientData
 
 
-def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_classes: int) -> ClientData:
+def flip_labels(data: ClientData, byzantine: Byzantine, num_classes: int) -> ClientData:
     """Replaces the labels `y` of Byzantine clients by `num_classes - 1 - y`; a NumPy array stays one.
 
     Args:
@@ -32,7 +33,7 @@ def flip_labels(data: ClientData, byzantine: int | Array | np.ndarray, num_class
     x, y = labelled(data)
     _check_classes(y, num_classes)
     fits_labels(y, num_classes=num_classes, above=1)
-    flips = byzantine_mask(byzantine, len(y)).astype(y.dtype).reshape(-1, *[1] * (y.ndim - 1))
+    flips = byzantine_mask(len(y), byzantine=byzantine).astype(y.dtype).reshape(-1, *[1] * (y.ndim - 1))
     return data._replace(examples=(x, y + flips * (num_classes - 1 - 2 * y)))
 
 
@@ -64,20 +65,3 @@ def fits_labels(y: Array | np.ndarray, *, above: int = 0, **values: int) -> None
     for name, value in values.items():
         if value > most:
             raise ValueError(f"{name} must be at most {most} for {y.dtype} labels, got {value}")
-
-
-def byzantine_mask(byzantine: int | Array | np.ndarray, n: int) -> Array | np.ndarray:
-    """Which of `n` clients are Byzantine, bool `[n]`, from such a mask or from how many of the first are.
-
-    Raises:
-      ValueError: it is neither.
-    """
-    if isinstance(byzantine, int | np.integer):
-        _validate.integer(at_least=0, byzantine=byzantine)
-        if byzantine > n:
-            raise ValueError(f"byzantine must be an integer from 0 to {n}, got {byzantine}")
-        return np.arange(n) < byzantine
-    kind = getattr(byzantine, "dtype", type(byzantine).__name__)
-    if np.shape(byzantine) != (n,) or str(kind) != "bool":
-        raise ValueError(f"byzantine must be a number or a mask [{n}], got {kind} {np.shape(byzantine)}")
-    return byzantine

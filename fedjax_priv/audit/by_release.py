@@ -156,7 +156,7 @@ PLANS: Mapping[type, Plan] = {
     releases.SketchedUploads: Plan(_sketched, lambda release, heard: float(release.clip)),
     releases.LocalNoise: Plan(_steps, kinds=("label", "sample")),
     releases.CentralNoise: Plan(_central, lambda release, heard: _of_one_sample(release)),
-    releases.BufferedNoise: Plan(_central, lambda release, heard: float(release.clip)),
+    releases.NoisyBuffers: Plan(_central, lambda release, heard: float(release.clip)),
 }
 """By the type of `Subject.release`."""
 

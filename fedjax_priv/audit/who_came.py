@@ -8,12 +8,12 @@ from jaxtyping import Array
 from fedjax_priv.audit.worlds import Look, Seen, marked
 from fedjax_priv.base import Release
 from fedjax_priv.ledger import Entry
-from fedjax_priv.systems.releases import BufferedNoise, CentralNoise
+from fedjax_priv.systems.releases import CentralNoise, NoisyBuffers
 
 
 def sees_who_came(entry: Entry, release: Release) -> bool:
     """Whether the entry's figure is for somebody who knows who takes part, behind noise of the server."""
-    return entry.view == "device" and isinstance(release, BufferedNoise | CentralNoise)
+    return entry.view == "device" and isinstance(release, NoisyBuffers | CentralNoise)
 
 
 def of_one_round(entry: Entry, release: Release, rounds: int) -> Entry:

@@ -52,9 +52,7 @@ def atlas(num_clients: int, num_byzantine: int, buffer_size: int) -> list[Row]:
     """
     _validate.integer(at_least=2, num_clients=num_clients, buffer_size=buffer_size)
     _validate.divides({"buffer_size": buffer_size}, num_clients=num_clients)
-    _validate.integer(at_least=0, num_byzantine=num_byzantine)
-    if 2 * num_byzantine >= num_clients:
-        raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
+    _validate.minority({"num_clients": num_clients}, num_byzantine=num_byzantine)
     rows = list(_rows(num_clients, num_byzantine, buffer_size))
     _show(rows)
     return rows

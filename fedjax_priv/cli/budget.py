@@ -13,10 +13,11 @@ from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.cli.experiment import Experiment
 from fedjax_priv.engine import processes
 from fedjax_priv.ledger import local_noise
+from fedjax_priv.ledger.budget import BudgetRefused
 from fedjax_priv.ledger.entry import Entry, Figure, worst
 from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
-from fedjax_priv.systems.releases import BufferedNoise, CentralNoise, NoisyUploads, OverTheAir, SketchedUploads
+from fedjax_priv.systems.releases import CentralNoise, NoisyBuffers, NoisyUploads, OverTheAir, SketchedUploads
 
 LEDGER = "ledger.json"
 """File in the folder of a run."""
@@ -100,18 +101,18 @@ def within(
         make, start = lambda much: chosen.make(**{noise: much}), float(values[noise] or 1.0)
         _check_losses(make(start), values, name, options.against)
         return {noise: ledger.noise_for(make, *about, rounds=rounds, start=start, **how)}, rounds
-    except ValueError as error:
-        raise ValueError(str(error).replace("epsilon must", f"{name} must", 1)) from error
+    except BudgetRefused as error:
+        raise ValueError(f"{name} must {error.must}") from error
 
 
 def _calibrated(values: Mapping[str, Any]) -> str:
     """The first option with noise; where none has any, the first that there is."""
     if not (options := [option for option in NOISE if option in values]):
-        raise ValueError("epsilon must be for a system with noise")
+        raise BudgetRefused("be for a system with noise")
     return next((option for option in options if values[option]), options[0])
 
 
-_OWN = BufferedNoise | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
+_OWN = NoisyBuffers | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
 """Releases whose figures count on no noise of an upload that may be lost, or on that of the client's own alone."""
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from fedjax_priv import _validate
+from fedjax_priv.attacks.byzantine_clients import Byzantine, are_byzantine, check_byzantine
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.engine.quotients import quotient
 
@@ -34,51 +34,20 @@ def only_those(who: Cohort, there: Bool[Array, "..."]) -> Cohort:
     return who._replace(selected=who.selected & there, participation=jnp.where(there, who.participation, 0))
 
 
-Byzantine = int | np.ndarray | Array
-"""Byzantine clients of a population: how many, counted from client 0, or which, a bool mask `[n]`."""
-
-
-def check_byzantine(num_byzantine: Byzantine) -> None:
-    """Raises ValueError unless it is an integer >= 0 or a mask of clients."""
-    if np.ndim(num_byzantine) == 0:
-        _validate.integer(at_least=0, num_byzantine=num_byzantine)
-    elif np.ndim(num_byzantine) != 1 or np.asarray(num_byzantine).dtype != bool:
-        shape, kind = np.shape(num_byzantine), np.asarray(num_byzantine).dtype
-        raise ValueError(f"num_byzantine must be an integer >= 0 or a bool mask of all clients, got {kind} {shape}")
-
-
-def how_many(num_byzantine: Byzantine) -> int:
-    """Byzantine clients of the population, which may all be in one cohort."""
-    return int(np.sum(num_byzantine))
-
-
 def marked(draw: Draw, num_byzantine: Byzantine) -> Draw:
     """`draw`, in which these clients of the population are Byzantine, and no others.
 
     Raises:
-      ValueError: `num_byzantine` is neither an integer >= 0 nor a mask or, when the round is traced, it is a mask of
-        another population.
+      ValueError: `num_byzantine` is neither an integer >= 0 nor a mask or, when the round is traced, it is more than
+        the population or a mask of another one.
     """
-    check_byzantine(num_byzantine)
+    check_byzantine(num_byzantine=num_byzantine)
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who, state = draw.apply(key, state, round, count)
-        return who._replace(byzantine=is_byzantine(num_byzantine, who.client, count.size)), state
+        return who._replace(byzantine=are_byzantine(who.client, count.size, num_byzantine=num_byzantine)), state
 
     return draw._replace(apply=apply, byzantine=num_byzantine)
-
-
-def is_byzantine(num_byzantine: Byzantine, client: Int[Array, " k"], population: int) -> Bool[Array, " k"]:
-    """Which of these clients are.
-
-    Raises:
-      ValueError: a mask of another population.
-    """
-    if np.ndim(num_byzantine) == 0:
-        return client < num_byzantine
-    if (size := np.size(num_byzantine)) != population:
-        raise ValueError(f"num_byzantine must be a mask of all {population} clients, got {size}")
-    return jnp.asarray(num_byzantine)[client]
 
 
 def uniform_subset(key: Key, size: int, population: int) -> Int[Array, " size"]:

@@ -9,11 +9,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
+from fedjax_priv.attacks.byzantine_clients import Byzantine
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.channels import Fading, constant
 from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.clients.cohort_rows import (
-    Byzantine,
     Counts,
     cohort_of,
     marked,
@@ -33,7 +33,8 @@ def everyone(num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> Draw:
       num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine; or a mask of those that are, bool `[n]`.
 
     Raises:
-      ValueError: an argument is out of range or, when the round is traced, the mask is of another number of clients.
+      ValueError: an argument is out of range or, when the round is traced, `num_byzantine` exceeds the number of
+        clients or the mask is of another one.
 
     Examples:
       >>> draw = everyone(num_groups=10)
@@ -74,8 +75,8 @@ def sample(size: int, num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> D
         `[n]`.
 
     Raises:
-      ValueError: `size` or `num_groups` is not an integer >= 1 or, when the round is traced, `size` exceeds the
-        population or the mask is of another one; `num_byzantine` is neither an integer >= 0 nor a mask.
+      ValueError: `size` or `num_groups` is not an integer >= 1 or, when the round is traced, `size` or `num_byzantine`
+        exceeds the population or the mask is of another one; `num_byzantine` is neither an integer >= 0 nor a mask.
 
     Examples:
       >>> draw = sample(3)

@@ -3,7 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import jax
 import numpy as np
@@ -16,13 +16,14 @@ from fedjax_priv.data.label_splits import few_labels, lognormal
 from fedjax_priv.data.partition import Parts, dirichlet, gamma_similarity, iid, quantity_skew, shards
 
 _ALL = (iid, shards, gamma_similarity, dirichlet, quantity_skew, few_labels, lognormal)
+Partition = Literal["iid", "shards", "gamma_similarity", "dirichlet", "quantity_skew", "few_labels", "lognormal"]
 PARTITIONS = {function.__name__: function for function in _ALL}
 
 
 def federate(
     dataset: Dataset,
     num_clients: int,
-    partition: str = "iid",
+    partition: Partition = "iid",
     *,
     seed: int = 0,
     clients: slice | None = None,
@@ -62,7 +63,7 @@ def federate(
     return stack_clients((x, y.astype(np.int32)), parts, clients=clients)
 
 
-def _check_options(partition: str, options: Mapping[str, Any]) -> None:
+def _check_options(partition: Partition, options: Mapping[str, Any]) -> None:
     keywords = [
         one for one in inspect.signature(PARTITIONS[partition]).parameters.values() if one.kind is one.KEYWORD_ONLY
     ]

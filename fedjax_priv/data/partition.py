@@ -4,12 +4,12 @@ Host side, NumPy. Every function but `by_user` takes `labels`, `[N]` integers, `
 >= 0. The same arguments give the same partition; one out of range raises ValueError.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
 from fedjax_priv import _validate
+from fedjax_priv.engine.whole_parts import part_of
 
 Parts = list[np.ndarray]
 """One array of sample numbers per client."""
@@ -69,7 +69,7 @@ def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: 
     """
     labels, rng = checked(labels, num_clients, seed)
     _validate.fraction(gamma=gamma)
-    alike, rest = np.split(rng.permutation(len(labels)), [math.floor(len(labels) * gamma + 1e-9)])
+    alike, rest = np.split(rng.permutation(len(labels)), [part_of(gamma, len(labels))])
     rest = rest[np.argsort(labels[rest], kind="stable")]
     runs = zip(np.array_split(alike, num_clients), np.array_split(rest, num_clients)[::-1], strict=True)
     return [np.concatenate(both) for both in runs]

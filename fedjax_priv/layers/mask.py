@@ -88,4 +88,7 @@ def secagg_protocol(
     modulus = FIELD if bits is None else ring(bits)
     prg = generator(prg)
     quorum = sharing.quorum_of(group_size, neighbours, threshold, consistency, key_agreement, prg.seed_words)
-    return Protocol(quorum, whole(prg, elide=elide, modulus=modulus), prg, elide, modulus, bind_model)
+    return Protocol(
+        quorum=quorum, expansion=whole(prg, elide=elide, modulus=modulus), prg=prg, elide=elide, modulus=modulus,
+        bind_model=bind_model,
+    )  # fmt: skip

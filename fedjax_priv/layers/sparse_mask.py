@@ -88,7 +88,7 @@ def sparse_protocol(
         how = dense(alpha / peers, prg, elide=elide)
     else:
         how = skip(_known(alpha) / peers, num_groups * group_size * peers // 2, prg, elide=elide)
-    return Protocol(quorum, how, prg, elide)
+    return Protocol(quorum=quorum, expansion=how, prg=prg, elide=elide)
 
 
 def _known(alpha: float | Array) -> float:

@@ -5,7 +5,7 @@ into figures. A system without a valid guarantee gets "none" and the reason, nev
 
 - `entry`: the types. `by_release`: which module answers for which release. `printed`: the table on the terminal.
 - `sums`: systems without noise. `distributed_noise`: Skellam noise in sums. `local_noise`: noise in every local step.
-- `central_noise`: noise that the server adds; `correlated_noise`: where it is correlated over rounds; `buffered_noise`:
+- `central_noise`: noise that the server adds; `correlated_noise`: where it is correlated over rounds; `noisy_buffers`:
   on the sums of asynchronous rounds.
 - `noisy_uploads`, `sketched_uploads`: noise in uploads that are seen one by one.
 - `over_the_air`: noise on a wireless channel; `estimated_gains`, `blind_uploads`: where clients know it badly or not

@@ -10,7 +10,7 @@ import xarray as xr
 
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
-from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, sat_out
+from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, receiver_alone, sat_out
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
@@ -27,7 +27,7 @@ def entries(release: BlindUploads, question: Question) -> list[Entry]:
         who = f"{WHO}, and the last {question.colluding} users, whose noise it knows"
         seen.append(("coalition", who, size - question.colluding))
     kinds: list[tuple[Neighbours, str]] = [("replacement", ADJACENT)]
-    if _is_alone(release):
+    if receiver_alone(release):
         kinds.append(("zero-out", STAYS))
     return [
         Entry(
@@ -41,21 +41,16 @@ def entries(release: BlindUploads, question: Question) -> list[Entry]:
 
 def is_averaged(release: BlindUploads) -> bool:
     """Whether the figure is averaged over the law of gains, and not at those of the run."""
-    return _is_alone(release) and release.anew
-
-
-def _is_alone(release: BlindUploads) -> bool:
-    """Whether users add no noise."""
-    return not np.asarray(release.noise_variance).any()
+    return receiver_alone(release) and release.anew
 
 
 def _proved(release: BlindUploads, question: Question, users: int, neighbours: Neighbours) -> Figure:
     """Of the first `users`."""
-    if np.ndim(release.noise_variance) and not _is_alone(release):
+    if np.ndim(release.noise_variance) and not receiver_alone(release):
         return none("noise variances differ between users: the accountant is for one")
     if not float(np.asarray(release.receiver_noise)) > 0:
         return none("without noise of the receiver, gains that differ separate users")
-    if sat_out(question.run) and not _is_alone(release):
+    if sat_out(question.run) and not receiver_alone(release):
         return none(SAT_OUT)
     d, b = question.run.attrs["num_params"], release.amplitude
     b = float(np.asarray(b(d) if callable(b) else b))
@@ -92,7 +87,7 @@ def _of_this_run(release: BlindUploads, question: Question, users: int, b: float
 
 def gains(release: BlindUploads, run: xr.Dataset) -> np.ndarray:
     """Complex gains of a run, `[T, n, M]`; without noise of users only their norms count, and antennas are alike."""
-    if _is_alone(release):
+    if receiver_alone(release):
         size = run.gain.transpose("round", "client").values[..., None].astype(np.float64)
         return np.repeat(size, release.antennas, axis=2)
     stacked = run.antenna_gains.transpose("round", "client", ...).values.astype(np.float64)

@@ -27,6 +27,14 @@ Chosen = Callable[[list[Entry]], Entry | None]
 _CLOSE = 1e-5  # relative, of the noise
 
 
+class BudgetRefused(ValueError):
+    """An eps that no run keeps; `must` says what it must be, for a caller that has another name for it."""
+
+    def __init__(self, must: str) -> None:
+        super().__init__(f"epsilon must {must}")
+        self.must = must
+
+
 def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, rounds: int) -> xr.Dataset:
     """What a ledger reads of a run, before the run: its cohorts, and no upload is lost.
 
@@ -108,7 +116,7 @@ def rounds_within(
         return most
     found = _roots.most(after, float(epsilon), most)
     if not found:
-        raise ValueError(f"epsilon must allow a round, whose eps is {after(1):.4g} at delta {delta:g}, got {epsilon:g}")
+        raise BudgetRefused(f"allow a round, whose eps is {after(1):.4g} at delta {delta:g}, got {epsilon:g}")
     return found
 
 
@@ -162,7 +170,7 @@ def noise_for(
         if (first := next((place for place, old in enumerate(plans) if plan.equals(old)), None)) is not None:
             return _least_between(noises[first + 1 :], lambda noise: spent_by(plan_at(noise), noise), epsilon)
         plans.append(plan)
-    raise ValueError(f"epsilon must be one for which {_PLANS} searches find who sends, got {epsilon:g}")
+    raise BudgetRefused(f"be one for which {_PLANS} searches find who sends, got {epsilon:g}")
 
 
 _PLANS = 100
@@ -183,8 +191,8 @@ def _least_between(noises: list[float], spent: Callable[[float], float], epsilon
     most, keeps = max(noises), lambda noise: 0 < spent(noise) <= epsilon
     found = next(filter(keeps, (most * _LESS**step for step in range(_STEPS))), None)
     if found is None:
-        raise ValueError(
-            f"epsilon must be one for which a search finds who sends, got {epsilon:g}: the noises alternate between "
+        raise BudgetRefused(
+            f"be one for which a search finds who sends, got {epsilon:g}: the noises alternate between "
             f"{min(noises):.4g} and {most:.4g}, and another start may be given by the option of the noise"
         )
     low = next(itertools.filterfalse(keeps, (found * _LESS**step for step in itertools.count(1))))
@@ -205,9 +213,9 @@ def _enough(spent: Callable[[float], float], allowed: "_Allowed", epsilon: float
     if np.isfinite(found):
         return min(found, allowed.most)
     if allowed.why is None:
-        raise ValueError(f"epsilon must be one that more noise reaches, got {epsilon:g}")
+        raise BudgetRefused(f"be one that more noise reaches, got {epsilon:g}")
     least = f"{spent(allowed.most):.4g}, of the most noise that is allowed, {allowed.most:.4g}"
-    raise ValueError(f"epsilon must be at least {least} ({allowed.why}), got {epsilon:g}")
+    raise BudgetRefused(f"be at least {least} ({allowed.why}), got {epsilon:g}")
 
 
 class _Allowed:
@@ -275,7 +283,7 @@ def _entry(entries: list[Entry], chosen: Chosen) -> Entry:
     entry = chosen(entries)
     if entry is None:
         first = next(entry for entry in entries if entry.view != "proposal")
-        raise ValueError(f"epsilon must be for a system with a proved figure: {first.proved.why}")
+        raise BudgetRefused(f"be for a system with a proved figure: {first.proved.why}")
     return entry
 
 

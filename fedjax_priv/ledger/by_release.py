@@ -13,11 +13,11 @@ from fedjax_priv.data.pool import Pool
 from fedjax_priv.engine import processes
 from fedjax_priv.ledger import (
     blind_uploads,
-    buffered_noise,
     central_noise,
     coordinates,
     local_noise,
     lying_server,
+    noisy_buffers,
     noisy_uploads,
     over_the_air,
     sketched_uploads,
@@ -41,7 +41,7 @@ ACCOUNTANTS: Mapping[type, Callable[[Any, Question], list[Entry]]] = {
     releases.SketchedUploads: sketched_uploads.entries,
     releases.LocalNoise: local_noise.entries,
     releases.CentralNoise: central_noise.entries,
-    releases.BufferedNoise: buffered_noise.entries,
+    releases.NoisyBuffers: noisy_buffers.entries,
 }
 """By the type of `Algorithm.release`. A type that is not here has no guarantee."""
 

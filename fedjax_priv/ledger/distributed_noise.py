@@ -31,7 +31,7 @@ def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
     arrived = who_sent(run, question.count.size)
     d = run.attrs["num_params"] if noise.num_values is None else noise.num_values
 
-    def figure(honest: np.ndarray, neighbours: str, why: str) -> Figure:
+    def figure(honest: np.ndarray, neighbours: discrete_gaussian.Change, why: str) -> Figure:
         each = _divergences(noise, d, honest, neighbours)
         spent, which = np.unique(arrived.T @ each, axis=0, return_inverse=True)
         return Figure(np.array([skellam.epsilon(row, delta) for row in spent])[which.ravel()], delta, why)
@@ -51,7 +51,9 @@ def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
     return [entry(*seen) for seen in _seen(noise, arrived, run.sizes["client"], question.colluding)]
 
 
-def _divergences(noise: DistributedNoise, d: int, honest: np.ndarray, neighbours: str) -> np.ndarray:
+def _divergences(
+    noise: DistributedNoise, d: int, honest: np.ndarray, neighbours: discrete_gaussian.Change
+) -> np.ndarray:
     """`[rounds, orders]`, of sums with the noise of so many honest clients."""
     longest = math.sqrt(squared_norm_bound(noise.max_norm, d, noise.failure))
     if noise.law == "skellam":

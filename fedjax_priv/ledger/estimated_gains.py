@@ -18,9 +18,9 @@ from fedjax_priv.ledger.receiver_noise import (
     coordinates_per_use,
     gaussian_of_clients,
     is_absent,
-    is_alone,
     levels,
     probabilities,
+    receiver_alone,
     sat_out,
 )
 from fedjax_priv.systems.releases import OverTheAir
@@ -38,7 +38,7 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
     if question.colluding:
         who = f"{WHO}, and the last {question.colluding} users, whose noise it knows"
         seen.append(("coalition", who, question.run.sizes["client"] - question.colluding))
-    kinds = [("replacement", ADJACENT, 1.0), *([("zero-out", STAYS, 0.5)] if is_alone(release) else [])]
+    kinds = [("replacement", ADJACENT, 1.0), *([("zero-out", STAYS, 0.5)] if receiver_alone(release) else [])]
     return [
         Entry(who, adjacent, _UNCLAIMED, _proved(release, question, size, factor), view=view, neighbours=neighbours)
         for view, who, size in seen
@@ -67,9 +67,9 @@ def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
         return "noise variances differ between users: the accountant is for one"
     if not float(np.asarray(release.receiver_noise)) > 0:
         return "without noise of the receiver, whose noise lies along which u decides all"
-    if release.power is not None and not is_alone(release) and release.control != "signal":
+    if release.power is not None and not receiver_alone(release) and release.control != "signal":
         return "the power limit scales the noise of users that do not know their gains: no accountant"
-    if is_alone(release):
+    if receiver_alone(release):
         return ""
     return SAT_OUT if sat_out(question.run) else ABSENT if is_absent(question.run, p) else ""
 
@@ -77,7 +77,7 @@ def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
 def _is_averaged(release: OverTheAir, c: np.ndarray) -> bool:
     """Whether the law of |u| is known, and the same in every round."""
     known, least = release.knowledge, release.truncation
-    alike = isinstance(known, Pilots) and known.rayleigh and (c == c[0]).all() and is_alone(release)
+    alike = isinstance(known, Pilots) and known.rayleigh and (c == c[0]).all() and receiver_alone(release)
     return alike and least is not None and np.ndim(least) == 0 and float(np.asarray(least)) > 0
 
 

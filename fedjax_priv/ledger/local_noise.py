@@ -27,13 +27,14 @@ from fedjax_priv.clients import LocalSteps
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
+from fedjax_priv.theory.cdp_fl.proved import Adversary
 
 ADJACENT = "one sample of a client is replaced, and losses and gradients stay finite"
 ROUNDING = (
     "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors; clients that do not collude are "
     "taken to add their noise"
 )
-EVERYBODY = "everybody", "every local step, all other clients colluding"
+EVERYBODY: tuple[Adversary, str] = "everybody", "every local step, all other clients colluding"
 PLAIN, MOMENTUM, REMEMBERING = "plain", "momentum from zero", "remembering"
 COVERED: Mapping[str, Set[str]] = MappingProxyType({
     "Theorem 1": {PLAIN}, "row 1": {PLAIN, MOMENTUM, REMEMBERING}, "row 2": {PLAIN, MOMENTUM}, "rows 3 and 4": {PLAIN},
@@ -49,7 +50,7 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     training, steps = known
     claim = _claimed(training, question.delta, release.secure, steps)
     elsewhere = none("the paper's eps is about the sum, seen by one who knows nobody's noise")
-    rows = [(*EVERYBODY, 0)]
+    rows: list[tuple[Adversary, str, int]] = [(*EVERYBODY, 0)]
     if release.secure:
         rows = [
             ("server", "the server or an outsider, who sees the sum of each round", 0),
@@ -60,7 +61,7 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     upload = question.run.up_bytes.sel(phase="upload")
     dropped = int((upload == 0).sum("client").max())  # in failed rounds too, as if opened
 
-    def proved(name: str, number: int) -> Figure:
+    def proved(name: Adversary, number: int) -> Figure:
         if why := uncovered(steps, "row 1" if name == "everybody" else "row 2"):
             return none(why)
         lipschitz = None if uncovered(steps, "rows 3 and 4") else question.lipschitz
@@ -157,7 +158,7 @@ def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: LocalSt
 def _proved(
     training: cdp_fl.Training,
     delta: float,
-    adversary: str,
+    adversary: Adversary,
     colluding: int,
     dropped: int,
     lipschitz: float | None,

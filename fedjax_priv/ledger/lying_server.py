@@ -20,14 +20,14 @@ def entries(found: Sequence[Entry], release: Release | None, lies: Sequence[str]
     def left(entry: Entry) -> Entry:
         if entry.view in ALONE:
             return entry
-        if _is_alone(release):
+        if _is_of_one_upload(release):
             return entry._replace(note=why)
         return entry._replace(claimed=none(why), proved=none(why), note="")
 
     return [left(entry) for entry in found]
 
 
-def _is_alone(release: Release | None) -> bool:
+def _is_of_one_upload(release: Release | None) -> bool:
     """Whether figures are those of an upload that is seen alone, with its own noise."""
     noise = getattr(release, "noise", release)
     if isinstance(noise, DistributedNoise):

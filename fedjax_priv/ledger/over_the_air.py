@@ -18,12 +18,12 @@ from fedjax_priv.ledger.receiver_noise import (
     SAT_OUT,
     hidden_count,
     is_absent,
-    is_alone,
     is_gain_missing,
     levels,
     probabilities,
     public_senders,
     received,
+    receiver_alone,
     sat_out,
 )
 from fedjax_priv.systems.releases import OverTheAir
@@ -57,7 +57,7 @@ def entries(release: OverTheAir, question: Question) -> list[Entry]:
 
 def _of_absence(release: OverTheAir, question: Question, p: np.ndarray, who: str, view: str) -> list[Entry]:
     """Where the receiver's noise is all there is: of a user that stays and sends 0, or that is not there."""
-    if not is_alone(release) or release.access == "orthogonal":
+    if not receiver_alone(release) or release.access == "orthogonal":
         return []
     if _is_public(p):
         proved, said = _proved(release, question, p, "zero-out"), none("the paper's eps is about a user that leaves")
@@ -75,7 +75,7 @@ def _is_public(p: np.ndarray) -> bool:
 
 def _is_scaled(release: OverTheAir) -> bool:
     """Whether noise of users depends on data (eq. 26)."""
-    return release.power is not None and release.control == "gradient" and not is_alone(release)
+    return release.power is not None and release.control == "gradient" and not receiver_alone(release)
 
 
 def _forgets(question: Question) -> bool:
@@ -111,7 +111,7 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return none("a level is not a finite number above 0")
     if np.ndim(release.noise_variance):
         return none("noise variances differ between users: the accountant is for one")
-    if is_alone(release) and not np.asarray(release.receiver_noise):
+    if receiver_alone(release) and not np.asarray(release.receiver_noise):
         return none("nobody adds noise")
     if _is_scaled(release):
         return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
@@ -121,7 +121,7 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return _orthogonal(release, p, question.delta, about, c)
     if sat_out(question.run):
         return none(SAT_OUT)
-    if not is_alone(release) and is_absent(question.run, p):
+    if not receiver_alone(release) and is_absent(question.run, p):
         return none(ABSENT)
     if is_gain_missing(release, question.run):
         return none("a gain is not finite, and the power limit asks for it")
@@ -136,7 +136,7 @@ def _sampled(
     """Users toss coins that the server does not see."""
     rounds, delta = len(p), question.delta
     a = received(release, question, about, c)[:, : p.shape[1]]
-    if is_alone(release):
+    if receiver_alone(release):
         c, a = c * a.max(1), np.ones_like(a)
     about = about._replace(receiver_noise=_number(about.receiver_noise / c**2))
     if (a < 1).any():
@@ -151,7 +151,7 @@ def _sampled(
         why = "set of senders known: what clients remember may show it (replacement)"
         known = functools.partial(wireless.epsilon_by_round, known_set=True)
         return Figure(float(eps), delta, why, lambda: of(known))
-    if is_alone(release) and not release.known_count:
+    if receiver_alone(release) and not release.known_count:
         return hidden_count(question, p, about, np.broadcast_to(about.receiver_noise, rounds), neighbours)
     eps = of(wireless.rigorous_epsilon)
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)", by_round)

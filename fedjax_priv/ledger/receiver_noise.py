@@ -43,7 +43,7 @@ def coordinates_per_use(release: OverTheAir | BlindUploads, run: xr.Dataset) -> 
     return 2 if release.coordinates_per_use == 2 and run.attrs["num_params"] % 2 == 0 else 1
 
 
-def is_alone(release: OverTheAir) -> bool:
+def receiver_alone(release: OverTheAir | BlindUploads) -> bool:
     """Whether users add no noise, so that the receiver's is all there is."""
     return not np.any(np.asarray(release.noise_variance))
 
@@ -81,7 +81,7 @@ def is_gain_missing(release: OverTheAir, run: xr.Dataset) -> bool:
 
 def received(release: OverTheAir, question: Question, about: wireless.Round, c: np.ndarray) -> np.ndarray:
     """What arrives of a user over c_t L at most, `[T, K]`, where power alone limits it and no noise is scaled."""
-    run, alone = question.run, is_alone(release)
+    run, alone = question.run, receiver_alone(release)
     gain = np.where(probabilities(run) > 0, run.gain.values.astype(np.float64), 0)
     if release.power is None or not (alone or release.control == "bound"):
         return np.ones_like(gain)

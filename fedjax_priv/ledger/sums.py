@@ -61,7 +61,7 @@ def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
     if release.masks is None:
         return release.opening
     threshold = release.masks.quorum.threshold
-    return Opening(threshold, threshold)
+    return Opening(fewest=threshold, colluders=threshold)
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:

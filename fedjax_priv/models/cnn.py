@@ -1,5 +1,7 @@
 """Convolutional networks: the one of McMahan et al. 2017 for 28x28 images, and a small one for CIFAR-10."""
 
+from typing import Literal
+
 import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -40,7 +42,10 @@ class _Convolutional(nn.Module):
 
 
 def mcmahan_cnn(
-    input_shape: tuple[int, int, int] = (28, 28, 1), num_classes: int = 10, *, padding: str = "SAME"
+    input_shape: tuple[int, int, int] = (28, 28, 1),
+    num_classes: int = 10,
+    *,
+    padding: Literal["SAME", "VALID"] = "SAME",
 ) -> Model:
     """Two 5x5 convolutions of 32 and 64 channels, each 2x2 max-pooled, and a dense layer of 512 (McMahan et al. 2017).
 

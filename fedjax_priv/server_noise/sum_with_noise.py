@@ -7,6 +7,11 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Kept, Key, Received
 from fedjax_priv.server_noise.process import ServerNoise
 
+FLOAT32_CAVEAT = (
+    "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)"
+)
+"""What everybody must know of a system with such a sum."""
+
 
 def noisy_sum(noise: ServerNoise, deviation: float | Array, factor: float | Array = 1.0) -> Aggregator:
     """`factor (sum of the rows + deviation u)`, u `[d]` the noise of the round, whoever came.

@@ -9,12 +9,13 @@ from jaxtyping import Array, PyTree
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
+from fedjax_priv.attacks.byzantine_clients import check_mask, how_many
 from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
+from fedjax_priv.engine.whole_parts import part_of
 from fedjax_priv.layers import (
     check_range,
     largest_element,
@@ -86,18 +87,6 @@ def loss_rate(dropout: float | Array) -> float | Array:
     return _validate.fraction(below_one=True, dropout=dropout)
 
 
-def minority(num_byzantine: int, num_clients: int) -> None:
-    """Checks that fewer than half of the clients are Byzantine.
-
-    Raises:
-      ValueError: `num_byzantine` is no integer from 0 to below `num_clients / 2`.
-    """
-    _validate.integer(num_clients=num_clients)
-    _validate.integer(at_least=0, num_byzantine=num_byzantine)
-    if 2 * num_byzantine >= num_clients:
-        raise ValueError(f"num_byzantine must be below num_clients / 2 = {num_clients / 2:g}, got {num_byzantine}")
-
-
 def population_of(
     num_byzantine: int, byzantine: ArrayLike | None, num_clients: int, *, everybody: bool
 ) -> int | np.ndarray:
@@ -109,9 +98,8 @@ def population_of(
     if byzantine is None:
         return num_byzantine
     mask = np.asarray(byzantine)
-    if mask.shape != (num_clients,) or mask.dtype != bool:
-        raise ValueError(f"byzantine must be a bool mask of shape ({num_clients},), got {mask.dtype} {mask.shape}")
-    if everybody and (number := int(mask.sum())) > num_byzantine:
+    check_mask(num_clients, byzantine=mask)
+    if everybody and (number := how_many(mask)) > num_byzantine:
         raise ValueError(f"num_byzantine must be at least {number}, those in byzantine, got {num_byzantine}")
     return mask
 
@@ -226,7 +214,7 @@ def buffers(
         raise ValueError("buffer_size must be at least 2 unless in_the_clear=True: the sum of one client is its update")
     _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
     if aggregate.trusted_row is None:
-        minority(num_byzantine, num_clients)
+        _validate.minority({"num_clients": num_clients}, num_byzantine=num_byzantine)
     _validate.integer(at_least=0, num_byzantine=num_byzantine)
     number = num_clients // buffer_size
     if why := too_few_rows(aggregate, number, num_byzantine):

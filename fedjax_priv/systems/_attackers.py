@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import numpy as np
-
 from fedjax_priv import _validate
+from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask, how_many
 from fedjax_priv.base import Aggregator
-from fedjax_priv.clients.cohort_rows import Byzantine, how_many
 
 BOTH_ATTACKS = "group_attack must not be given with attack: a Byzantine client sends one update, got both"
 
 
-def distrust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: int | np.ndarray) -> str | None:
+def distrust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: Byzantine) -> str | None:
     """Why a rule cannot trust the row that it trusts, in a sentence; None if it can, or trusts none.
 
     Args:
@@ -28,13 +26,13 @@ def distrust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byz
         return f"aggregate must trust no row where a row is {clients_in_a_row} clients, drawn anew each round"
     if row >= num_clients:
         return f"aggregate must trust a row below num_clients = {num_clients}, got row {row}"
-    honest = ~byzantine if isinstance(byzantine, np.ndarray) else np.arange(num_clients) >= byzantine
+    honest = ~byzantine_mask(num_clients, num_byzantine=byzantine)
     if honest[row]:
         return None
     return f"aggregate must trust an honest client, such as client {honest.argmax()}, got Byzantine client {row}"
 
 
-def check_trust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: int | np.ndarray) -> None:
+def check_trust(aggregate: Aggregator, num_clients: int, clients_in_a_row: int, byzantine: Byzantine) -> None:
     """Checks that the row which a rule trusts, if any, is an honest client; arguments as of `distrust`.
 
     Raises:

@@ -46,7 +46,7 @@ def distributed_noise(
         _validate.positive(clip=clip)
     above = {} if clip is None else {"clip": clip_to(clip)}
     if noise_variance is None:
-        return Noise(above, {}, None)
+        return Noise(above=above, below={}, released=None)
     if clip is None:
         raise ValueError("clip must be given with noise_variance: noise protects only updates of bounded norm")
     _validate.known(clip=clip, noise_variance=noise_variance, levels=levels)
@@ -54,7 +54,8 @@ def distributed_noise(
     _validate.positive(levels=levels)
     variance, max_norm = float(levels) ** 2 * float(noise_variance), float(levels) * float(clip)
     below = {"noise": skellam_noise(variance, max_norm=max_norm, max_terms=max_terms)}
-    return Noise(above, below, DistributedNoise(variance, max_norm, float(clip), **about))
+    released = DistributedNoise(noise_variance=variance, max_norm=max_norm, clip=float(clip), **about)
+    return Noise(above=above, below=below, released=released)
 
 
 def condition_of(masks: Mapping[str, Any], *, attacked: bool = False) -> str:

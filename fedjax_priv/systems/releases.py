@@ -171,7 +171,7 @@ class CentralNoise(NamedTuple):
     adaptive: bool = False  # the clipping norm moves with bits of clients, which the noise covers too
 
 
-class BufferedNoise(NamedTuple):
+class NoisyBuffers(NamedTuple):
     """Gaussian noise that the server adds to a sum of clipped updates, of which older ones weigh less (FedBuff)."""
 
     noise_multiplier: float | Array  # z: standard deviation of the sum's noise over `clip`
@@ -184,5 +184,5 @@ class BufferedNoise(NamedTuple):
 
 Release = (
     NoisyUploads | SketchedUploads | Sum | SparseSum | ThresholdedSum | ProposedCoordinates | OverTheAir
-    | BlindUploads | Vote | LocalNoise | CentralNoise | BufferedNoise
+    | BlindUploads | Vote | LocalNoise | CentralNoise | NoisyBuffers
 )  # fmt: skip

@@ -5,7 +5,7 @@ Each check takes one keyword, so that the message names the argument, and return
 package's other checks import JAX.
 """
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,9 @@ Numbers = float | np.number | np.ndarray
 
 Result = np.float64 | np.ndarray
 """What it returns: a number, or an array where an argument was one."""
+
+Change = Literal["zero-out", "replacement"]
+"""What becomes of a client in a neighbouring data set: it sends noise alone, or something else."""
 
 
 def fail(name: str, value: Any, allowed: str) -> NoReturn:

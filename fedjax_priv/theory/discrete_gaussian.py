@@ -9,15 +9,16 @@ client that is added or removed, since its noise would be too.
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from fedjax_priv.theory import _validate, skellam
-from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory._validate import Change, Numbers, Result
 
 BETA = math.exp(-0.5)
 """Probability that a draw of the rounding is too long, in the paper's experiments."""
+Law = Literal["discrete_gaussian", "skellam"]
 NEIGHBOURS = {"zero-out": 1, "replacement": 2}
 """By how many norms the sum moves."""
 
@@ -62,7 +63,9 @@ def tau(scale: float, shares: int) -> float:
     return float(10 * np.exp(-2 * np.pi**2 * s**2 * k / (k + 1)).sum())
 
 
-def rdp(norm: float, num_coordinates: int, scale: float, shares: int, *, neighbours: str = "replacement") -> np.ndarray:
+def rdp(
+    norm: float, num_coordinates: int, scale: float, shares: int, *, neighbours: Change = "replacement"
+) -> np.ndarray:
     """Renyi divergences of a sum, at most, `[skellam.ORDERS.size]`; Proposition 14.
 
     min(a l2^2/2 + tau d, (a/2)(l2^2 + 2 l1 tau + tau^2 d), (a/2)(l2 + tau sqrt(d))^2), where l2 and l1 are the
@@ -104,7 +107,7 @@ class Sum(NamedTuple):
     bits: int  # B >= 1, the sum is modulo 2**B
     failure: float = BETA  # beta of `norm_bound`, in (0, 1)
     deviations: float = 2.0  # k, of a coordinate of the sum, that the ring has room for on each side, > 0
-    neighbours: str = "zero-out"  # or "replacement"
+    neighbours: Change = "zero-out"
 
 
 class Grid(NamedTuple):
@@ -114,7 +117,7 @@ class Grid(NamedTuple):
     deviation: float  # sigma > 0 of one client's noise, gamma s
 
 
-def epsilon(of: Sum, grid: Grid, delta: float, law: str = "discrete_gaussian") -> float:
+def epsilon(of: Sum, grid: Grid, delta: float, law: Law = "discrete_gaussian") -> float:
     """Which eps has one sum?
 
     Args:
@@ -135,7 +138,7 @@ def epsilon(of: Sum, grid: Grid, delta: float, law: str = "discrete_gaussian") -
     return spent(of, float(norm), grid.deviation / grid.step, delta)
 
 
-def calibrated(of: Sum, epsilon: float, delta: float, law: str = "discrete_gaussian") -> Grid:
+def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gaussian") -> Grid:
     """The finest grid that keeps sums in range, with the least noise that reaches eps on it.
 
     2^B gamma = 2 k sqrt(c^2 n^2 / d + (gamma^2 / 4 + sigma(gamma)^2) n), where sigma(gamma) is the noise that reaches

@@ -5,6 +5,8 @@ A rule F of n rows is (f, kappa)-robust if for all rows and every set S of n - f
 Figures that are not exact are upper bounds; the least of any rule is `least_kappa`.
 """
 
+from typing import Literal
+
 import numpy as np
 
 from fedjax_priv.theory import _validate
@@ -69,7 +71,9 @@ def geometric_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
     return 4 * (1 + least_kappa(num_rows, num_byzantine)) ** 2
 
 
-def krum_kappa(num_rows: Numbers, num_byzantine: Numbers, neighbours: str = "blanchard") -> Result:
+def krum_kappa(
+    num_rows: Numbers, num_byzantine: Numbers, neighbours: Literal["blanchard", "byzfl"] = "blanchard"
+) -> Result:
     """An upper bound for scores over the M - f - 1 nearest others (`"byzfl"`) or the M - f - 2 of the original.
 
     With M - f - 1 it is `6 (n - f) / (n - 2f)` (Allouah et al. 2023). Of one neighbour fewer at least n - 2f - 1 are
@@ -89,7 +93,7 @@ def krum_kappa(num_rows: Numbers, num_byzantine: Numbers, neighbours: str = "bla
       8.0 8.686 inf
     """
     n, f = _checked(num_rows, num_byzantine)
-    fewer = _validate.choice({"byzfl": 0, "blanchard": 1}, neighbours=neighbours)
+    fewer = _validate.choice({"blanchard": 1, "byzfl": 0}, neighbours=neighbours)
     honest, others = n - 2 * f - fewer, np.maximum(n - f - 1, 1)
     return np.where(honest > 0, (6 - 4 * fewer / others) * (n - f) / np.maximum(honest, 1), np.inf)[()]
 

@@ -1,5 +1,7 @@
 """Zero-concentrated differential privacy (Bun and Steinke 2016): Renyi divergences of order alpha <= alpha rho."""
 
+from typing import Literal
+
 import numpy as np
 
 from fedjax_priv.theory import _validate
@@ -23,7 +25,7 @@ def gaussian_rho(sensitivity: Numbers, sigma: Numbers) -> Result:
     return distance**2 / 2
 
 
-def epsilon(rho: Numbers, delta: Numbers, conversion: str = "paper") -> Result:
+def epsilon(rho: Numbers, delta: Numbers, conversion: Literal["paper", "tight"] = "paper") -> Result:
     """Which eps does rho guarantee at delta, for every rho-zCDP mechanism?
 
     "paper" is rho + 2 sqrt(rho log(1/delta)) (Lemma 3 of CDP-FL). "tight" is never larger:

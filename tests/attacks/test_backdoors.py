@@ -196,7 +196,10 @@ test_bad_arguments = refuses(
     ),
     (lambda: plant_backdoor(DATA, 1, target=-1), "target must be an integer >= 0, got -1"),
     (lambda: plant_backdoor(DATA, 1, target=1, fraction=0.0), "fraction must be a number in .0, 1., got 0.0"),
-    (lambda: plant_backdoor(DATA, np.ones(2, bool), target=1), "byzantine must be a number or a mask .3., got bool"),
+    (
+        lambda: plant_backdoor(DATA, np.ones(2, bool), target=1),
+        "byzantine must be .* bool mask of shape .3,., got bool",
+    ),
     (lambda: plant_backdoor(DATA, 4, target=1), "byzantine must be an integer from 0 to 3, got 4"),
     (
         lambda: plant_backdoor(ClientData((IMAGES, LABELS.astype(np.uint8)), DATA.count), 1, target=300),

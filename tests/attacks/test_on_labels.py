@@ -70,8 +70,8 @@ test_bad_arguments = refuses(
         "num_classes must be at most 128 for int8 labels, got 129",
     ),
     (DATA, True, 5, "byzantine must be an integer >= 0, got True"),
-    (DATA, np.ones(3, bool), 5, "byzantine must be a number or a mask [4], got bool (3,)"),
-    (DATA, np.ones(4, np.int32), 5, "byzantine must be a number or a mask [4], got int32 (4,)"),
+    (DATA, np.ones(3, bool), 5, "byzantine must be an integer >= 0 or a bool mask of shape (4,), got bool (3,)"),
+    (DATA, np.ones(4, np.int32), 5, "byzantine must be an integer >= 0 or a bool mask of shape (4,), got int32 (4,)"),
     (DATA._replace(examples=X), 1, 5, "data.examples must be a pair (x, y), got ndarray"),
     whole=True,
 )

@@ -1,6 +1,8 @@
 """The privacy of a run on the command line: eps of its rounds, its ledger, noise for an eps and rounds within one."""
 
+import inspect
 import json
+import types
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from children import command
 from fedjax_priv.cli import budget
 from fedjax_priv.cli.budget import LEDGER
+from fedjax_priv.ledger.budget import BudgetRefused
 from fedjax_priv.runs.records import run_folder
 from fedjax_priv.theory import gaussian
 
@@ -215,3 +218,21 @@ def test_bad_budgets_are_one_line_and_leave_nothing(arguments, message, capsys, 
     said = refused(capsys, "run", *arguments, *SMALL, "--rounds", 3, "--folder", tmp_path / "kept")
     assert message in said and not (tmp_path / "kept").exists()
     assert len([line for line in said.splitlines() if "programs are kept" not in line]) == 1
+
+
+@pytest.mark.parametrize("name", ["target_epsilon", "stop_at_epsilon"])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BudgetRefused("be more"), "{} must be more"),
+        (ValueError("epsilon must be smaller: another one"), "epsilon must be smaller: another one"),
+    ],
+)
+def test_only_an_epsilon_that_is_the_option_gets_its_name(name, error, said):
+    def make(**noise):
+        raise error
+
+    chosen = types.SimpleNamespace(make=make, data=None)
+    options = budget.BudgetOptions(**{name: 1.0})
+    with pytest.raises(ValueError, match=f"^{said.format(name)}$"):
+        inspect.unwrap(budget.within)(options, chosen, {"noise_multiplier": 1.0}, None, None, 3)

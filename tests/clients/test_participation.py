@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax.extend.core import jaxprs_in_params
 
+from fedjax_priv.attacks.byzantine_clients import are_byzantine
 from fedjax_priv.clients import bernoulli, everyone, independent, sample, scheduled
-from fedjax_priv.clients.cohort_rows import is_byzantine
 from fedjax_priv.theory.byzantine_cohorts import probability_of_more
 from helpers import p_value_of_subsets, refuses, same_bits
 
@@ -71,7 +71,7 @@ def test_byzantine_clients_may_be_any_of_the_population():
 
 @pytest.mark.parametrize("of", [int, np.int64, np.int32])
 def test_a_number_of_byzantine_clients_may_be_numpys(of):
-    assert inspect.unwrap(is_byzantine)(of(2), jnp.arange(4), 4).tolist() == [True, True, False, False]
+    assert inspect.unwrap(are_byzantine)(jnp.arange(4), 4, num_byzantine=of(2)).tolist() == [True, True, False, False]
 
 
 def test_how_many_byzantine_clients_come_is_hypergeometric():
@@ -160,7 +160,14 @@ test_bad_arguments = refuses(
     (lambda: bernoulli(np.array([0.2, -0.1])), "participation must be a number in"),
     (lambda: inspect.unwrap(independent)(max, 0.5), "fading must be a Fading, such as channels.rayleigh.., got float"),
     (lambda: everyone(0), "num_groups must be an integer >= 1"),
-    (lambda: everyone(num_byzantine=np.zeros(12)), "num_byzantine must be an integer >= 0 or a bool mask of all clie"),
-    (lambda: drawn(sample(5, num_byzantine=SPREAD[:11])), "num_byzantine must be a mask of all 12 clients, got 11"),
+    (
+        lambda: everyone(num_byzantine=np.zeros(12)),
+        "num_byzantine must be an integer >= 0 or a bool mask of shape",
+    ),
+    (
+        lambda: drawn(sample(5, num_byzantine=SPREAD[:11])),
+        "num_byzantine must be .* of shape .12,., got bool .11,.",
+    ),
+    (lambda: drawn(sample(5, num_byzantine=13)), "num_byzantine must be an integer from 0 to 12, got 13"),
     (lambda: everyone(num_byzantine=-1), "num_byzantine must be an integer >= 0"),
 )

@@ -120,7 +120,7 @@ def test_arrays_that_are_no_data_set_are_sent_to_the_function_that_takes_them():
 def test_an_unknown_partition_is_refused_with_the_known_ones():
     dataset = Dataset(X, Y, X, Y, num_classes=5)
     with pytest.raises(ValueError, match=r"^partition must be one of 'iid', 'shards', 'gamma_similarity', 'dirichlet'"):
-        federate(dataset, 5, "random")
+        inspect.unwrap(federate)(dataset, 5, "random")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from experiments.claims import Claim
 from experiments.harness import Experiment, Outcome
 from fedjax_priv.cli import main
 from fedjax_priv.cli import reproduce as place
+from fedjax_priv.runs.records import atomic_file
 
 COMMIT = "0" * 40
 ABOUT = {"commit": COMMIT, "device_kind": "cpu", "date": "2026", "jax_version": "0", "command": "python", "seed": 0,
@@ -198,6 +199,17 @@ def test_a_table_and_vectors_lie_beside_the_picture(tmp_path):
     made = {"fig1.nc", "fig1.png", "fig1.pdf", "fig1.svg", "fig1.md", "manifest.json", "verdicts.json"}
     assert {file.name for file in tmp_path.iterdir()} == made
     assert "| eps_l | 5.124   |" in (tmp_path / "fig1.md").read_text()
+
+
+def test_every_file_of_a_card_is_written_whole_or_not_at_all(monkeypatch, tmp_path):
+    """A card that is stopped leaves no file cut short: each goes through the writer that replaces a file at once."""
+    with_table = outcome()._replace(table=[["", "p = 0.3"], ["eps_l", "5.124"]])
+    harness.save(with_table, tmp_path / "made", "fig1", ABOUT, vectors=True)
+    whole = dict[str, bytes]()
+    monkeypatch.setattr(atomic_file, "write", lambda path, content: whole.update({path.name: content}))
+    harness.save(with_table, tmp_path / "stopped", "fig1", ABOUT, vectors=True)
+    assert not list((tmp_path / "stopped").iterdir())
+    assert whole.keys() == {file.name for file in (tmp_path / "made").iterdir()}
 
 
 def test_resumed_results_are_made_again_only_if_they_are_of_another_commit_or_broken(papers, monkeypatch):

@@ -1,7 +1,9 @@
 """Ctrl-C and SIGTERM while a card is made: nothing is written as finished, and what was begun continues."""
 
+import importlib
 import json
 import os
+import runpy
 import signal
 import sys
 import threading
@@ -13,11 +15,11 @@ import matplotlib.figure
 import pytest
 import xarray as xr
 
-from experiments import harness
+from experiments import cards, harness
 from experiments.claims import Claim
 from experiments.harness import Experiment, Outcome
 from experiments.resuming import next_run, stopwatch
-from experiments.stopping import interruptible, terminable
+from experiments.stopping import exit_status, interruptible, terminable
 from fedjax_priv.base import ClientData
 from fedjax_priv.runs.simulation import simulate
 from helpers import pulling
@@ -124,3 +126,25 @@ def test_seconds_that_cannot_be_read_are_counted_anew(tmp_path, content):
     with stopwatch(tmp_path) as elapsed:
         assert 0 <= elapsed() < 100
     assert 0 <= float((tmp_path / "seconds.txt").read_text()) < 100
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [("experiments.__main__", ["wireless", "fig6"]), ("experiments.queue", ["--minutes", "1", "wireless.fig6"])],
+)
+def test_ctrl_c_is_a_line_and_exit_status_130(monkeypatch, capsys, module, arguments):
+    def chosen(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cards, "chosen", chosen)
+    monkeypatch.setattr(sys, "argv", ["python", *arguments])
+    with pytest.raises((SystemExit, KeyboardInterrupt)) as stopped:  # the second would end the tests
+        runpy.run_path(importlib.import_module(module).__file__, run_name="__main__")
+    assert isinstance(stopped.value, SystemExit) and stopped.value.code == 130
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("interrupted; ")
+
+
+def test_a_command_that_ends_by_itself_has_its_own_status(capsys):
+    assert [exit_status(lambda said=status: said, "interrupted") for status in (None, 0, 1)] == [0, 0, 1]
+    assert not capsys.readouterr().err

@@ -99,7 +99,7 @@ test_bad_sizes_are_errors_that_name_them = refused(
     (lambda: models.softmax_regression((0, 3), 2), "input_shape must be an integer >= 1, got 0"),
     (lambda: models.mlp((3,), 2, hidden=(4, -1)), "hidden must be an integer >= 1, got -1"),
     (lambda: models.mlp((3,), 0), "num_classes must be"),
-    (lambda: models.mcmahan_cnn(padding="same"), "padding must be one of 'SAME', 'VALID', got 'same'"),
+    (lambda: inspect.unwrap(models.mcmahan_cnn)(padding="same"), "padding must be one of 'SAME', 'VALID', got 'same'"),
     (
         lambda: inspect.unwrap(models.mcmahan_cnn)((28, 28), 10),
         r"input_shape must be \(height, width, channels\), at least 4x4, got \(28, 28\)",

@@ -13,6 +13,7 @@ from refusals import refused
 
 from fedjax_priv.base import Local
 from fedjax_priv.server_noise import ServerNoise
+from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.status import Status
 from fedjax_priv.systems import dp_fedavg, fedavg
 from helpers import one_round, remembering, rounds_of, same_bits, targets, towards_target
@@ -208,7 +209,7 @@ def test_what_it_states_of_itself():
     assert tuple(made(cohort_size=2, separation=3).release.participation) == ("separated", 1 / 3, 3, None)
     assert made(sampling_rate=0.5, separation=2).release.participation[:3] == ("cyclic_poisson", 0.5, 2)
     assert made().release.participation.sampling == "everyone"
-    assert any("float32" in caveat for caveat in made().caveats)
+    assert FLOAT32_CAVEAT in made().caveats and "Mironov" in FLOAT32_CAVEAT
 
 
 def test_bits_are_the_model_down_and_an_update_up():

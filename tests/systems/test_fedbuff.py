@@ -15,6 +15,7 @@ from fedjax_priv import Keep, simulate
 from fedjax_priv.clients import buffered, everyone
 from fedjax_priv.layers import average, coded_masks, discounted_mean, plain, plain_field, plain_ring, stack
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
+from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedbuff
 from fedjax_priv.theory import gaussian
@@ -130,6 +131,10 @@ def test_a_run_goes_on_with_its_jobs_under_way(tmp_path):
 
 def private(**how):
     return system_of(**{**dict(clip=1.0, noise_multiplier=2.0), **how})
+
+
+def test_float32_noise_of_the_server_is_a_caveat_and_without_noise_there_is_none():
+    assert FLOAT32_CAVEAT in private().caveats and not system_of().caveats
 
 
 def test_updates_are_clipped_and_noise_is_on_the_sum():

@@ -210,7 +210,7 @@ test_bad_arguments = refused(
     (lambda: theory.amplified_epsilon(SMALL._replace(num_samples=2), 0.1), "batch_size must be at most"),
     (lambda: theory.delta_before_draw(np.ones(3), 5, 4), "num_selected must be at most num_devices = 4"),
     (lambda: theory.delta_before_draw(np.full(3, 2.0), 1, 4), r"delta must be in \[0, 1\], got"),
-    (lambda: theory.proved_rho(SMALL, adversary="client"),
+    (lambda: unwrap(theory.proved_rho)(SMALL, adversary="client"),
      "adversary must be one of 'everybody', 'server', 'device', 'coalition', got 'client'"),
     (lambda: theory.proved_rho(SMALL, colluding=2), "colluding must be 0 unless adversary = 'coalition', got 2"),
     (lambda: theory.proved_rho(SMALL, adversary="device", dropped=4),

@@ -296,7 +296,7 @@ test_refusals = refused(
     (lambda: cn.by_coins(Round(sampling="fixed size"), [1.0], Schedule(9, 2)), 'sampling must be "poisson"'),
     (lambda: cn.by_coins(Round(), [1.0], Schedule(9, 2, 1)), "participations must be None: .*, got 1"),
     (lambda: cn.tree_error(0), "num_rounds must be"), (lambda: cn.tree_error(4, 0), "leaves must be"),
-    (lambda: cn.epsilon(1e-5, 1.0, 1.0, "add"), "neighbours must be one of 'zero-out', 'replacement', got 'add'"),
+    (lambda: unwrap(cn.mu)(1.0, 1.0, "add"), "neighbours must be one of 'zero-out', 'replacement', got 'add'"),
     *((lambda bad=bad: cn.tree_sensitivity(Schedule(4)._replace(**bad)), f"{name} must be")
       for bad, name in each(num_rounds=[0], separation=[0, 1.5], participations=[0])),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """The distributed discrete Gaussian: figures of the paper's set-up, sums over the exact law, Monte Carlo in NumPy."""
 
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -149,8 +150,9 @@ test_bad_arguments = refused(
     (lambda: theory.tau(0.4, 2), r"scale must be in \[0.5, inf\), got 0.4"),
     (lambda: theory.tau(1.0, 0), "shares must be an integer >= 1, got 0"),
     (lambda: theory.rdp(-1.0, 2, 1.0, 3), r"norm must be in \[0, inf\), got -1.0"),
-    (lambda: theory.rdp(1.0, 2, 1.0, 3, neighbours="removal"), "neighbours must be one of 'zero-out', 'replacement'"),
-    (lambda: theory.epsilon(sum_of(9), theory.Grid(1.0, 1.0), DELTA, "normal"), "law must be one of"),
+    (lambda: unwrap(theory.rdp)(1.0, 2, 1.0, 3, neighbours="removal"),
+     "neighbours must be one of 'zero-out', 'replacement'"),
+    (lambda: unwrap(theory.epsilon)(sum_of(9), theory.Grid(1.0, 1.0), DELTA, "normal"), "law must be one of"),
     (lambda: theory.calibrated(sum_of(9), 0.0, DELTA), r"epsilon must be in \(0, inf\), got 0.0"),
     *((lambda bad=bad, f=f: f(sum_of(9)._replace(**bad)), f"{name} must be")
       for f in (lambda of: theory.epsilon(of, theory.Grid(0.1, 1.0), DELTA),

@@ -1,4 +1,5 @@
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ test_bad_arguments = refused(
     (lambda: zcdp.gaussian_rho(1.0, 0.0), r"sigma must be in \(0, inf\), got 0.0$"),
     (lambda: zcdp.epsilon(-0.1, 0.1), r"rho must be in \[0, inf\), got -0.1$"),
     (lambda: zcdp.epsilon(0.1, 1.0), r"delta must be in \(0, 1\), got 1.0$"),
-    (lambda: zcdp.epsilon(0.1, 0.1, "exact"), "conversion must be one of 'paper', 'tight', got 'exact'$"),
+    (lambda: unwrap(zcdp.epsilon)(0.1, 0.1, "exact"), "conversion must be one of 'paper', 'tight', got 'exact'$"),
     (lambda: zcdp.rho(math.inf, 0.1), r"epsilon must be in \[0, inf\), got inf$"),
     (lambda: zcdp.rho(1.0, 0.0), r"delta must be in \(0, 1\), got 0.0$"),
     (lambda: zcdp.composition(np.array([-1.0])), r"rho must be in \[0, inf\), got array\(\[-1.\]\)$"),

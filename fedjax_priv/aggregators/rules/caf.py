@@ -1,6 +1,6 @@
 """CAF: lowers the weights of outliers until the covariance of the rows is small."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
@@ -25,7 +25,7 @@ MOST_PASSES = 1000
 """Limit for `compared="all"`, where a pass need not remove a row."""
 
 
-def caf(num_byzantine: int, *, compared: str = "kept") -> Aggregator:
+def caf(num_byzantine: int, *, compared: Literal["kept", "all"] = "kept") -> Aggregator:
     """Covariance bound agnostic filter: a weighted mean (Allouah, Guerraoui and Stephan 2025, CAF).
 
     All weights start at 1. While they sum to more than `M - 2f`: `w_l <- w_l (1 - tau_l / max tau)`, where `tau_l` is

@@ -1,6 +1,7 @@
 """Centered clipping: moves a centre along clipped differences, of all rows at once or of bucket after bucket."""
 
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -14,8 +15,11 @@ from fedjax_priv.aggregators.rule_parts import fewer_than_half, rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.engine.row_norms import unit_scale
 
+Start = Literal["previous", "zero"]
+"""The first centre of a call: where the last one ended, or zero."""
 
-def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = "previous") -> Aggregator:
+
+def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: Start = "previous") -> Aggregator:
     """`v <- v + (1/M) sum_l (b_l - v) min(1, radius / ||b_l - v||)` (Karimireddy et al. 2021).
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold, and returns the last `v`. A row
@@ -39,7 +43,7 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: str = 
     return _clipping(radius, start, lambda key, ok: jnp.broadcast_to(ok, (steps, ok.size)))
 
 
-def sequential_centered_clipping(radius: float | Array = 0.5, *, size: int, start: str = "previous") -> Aggregator:
+def sequential_centered_clipping(radius: float | Array = 0.5, *, size: int, start: Start = "previous") -> Aggregator:
     """Centered clipping of random buckets, one after the other (Ozfatura, Ozfatura, Kupcu and Gunduz 2024).
 
     `v <- v + mean over the bucket of (b_l - v) min(1, radius / ||b_l - v||)`, once for each bucket of `size` of the `M`
@@ -77,7 +81,7 @@ def sequential_centered_clipping(radius: float | Array = 0.5, *, size: int, star
 def _clipping(radius: float | Array, start: str, members: Callable[[Key, Array], Array]) -> Aggregator:
     """`members(key, ok [g]) -> [t, g]`: the rows that step t averages."""
     tau = _validate.positive(radius=radius)
-    _validate.one_of(("previous", "zero"), start=start)
+    _validate.one_of(get_args(Start), start=start)
     carries = start == "previous"
 
     def init(d: int) -> PyTree:

@@ -1,5 +1,7 @@
 """The median of each coordinate."""
 
+from typing import Literal
+
 from jaxtyping import Array
 
 from fedjax_priv import _validate
@@ -8,7 +10,7 @@ from fedjax_priv.aggregators.rule_parts import fewer_than_half, rule
 from fedjax_priv.base import Aggregator
 
 
-def coordinate_median(even: str = "mean") -> Aggregator:
+def coordinate_median(even: Literal["mean", "lower"] = "mean") -> Aggregator:
     """The coordinate-wise median of the rows `[g, d]` present (Yin et al. 2018, Definition 1).
 
     It tolerates any minority of Byzantine rows; NaN counts as the largest value.

@@ -11,8 +11,9 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.aggregators.numerics.covariance import down_weigh, top_variance
 from fedjax_priv.aggregators.numerics.row_distances import geometry
-from fedjax_priv.aggregators.rule_parts import by_count, fewer_than_half, part_of, rule
+from fedjax_priv.aggregators.rule_parts import by_count, fewer_than_half, rule
 from fedjax_priv.base import Aggregator
+from fedjax_priv.engine.whole_parts import part_of
 
 LEAST_LEFT = 1e-3
 """A pass must leave this fraction of the weight: it could otherwise remove both of two rows of equal weight."""

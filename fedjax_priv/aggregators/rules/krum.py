@@ -1,6 +1,7 @@
 """Krum and multi-Krum: the row, or rows, closest to their neighbours."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -10,11 +11,13 @@ from fedjax_priv.aggregators.numerics.row_distances import distances
 from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, mean_of_smallest, rule
 from fedjax_priv.base import Aggregator
 
-_NOT_COUNTED = {"blanchard": 2, "byzfl": 1}
+Scored = Literal["blanchard", "byzfl"]
+"""Whose score of a row: how many of its neighbours count."""
+_NOT_COUNTED: dict[Scored, int] = {"blanchard": 2, "byzfl": 1}
 """A score leaves out `f` plus this many of the M rows."""
 
 
-def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
+def krum(num_byzantine: int, *, neighbours: Scored = "blanchard") -> Aggregator:
     """The row `[d]` with the least sum of squared distances to its nearest other rows (Blanchard et al. 2017).
 
     Ties go to the first row. It tolerates `f` Byzantine rows of `M` if `2f + 2 < M` (their condition); for `2f < M <=
@@ -36,7 +39,7 @@ def krum(num_byzantine: int, *, neighbours: str = "blanchard") -> Aggregator:
     return multi_krum(num_byzantine, selected=1, neighbours=neighbours)
 
 
-def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: str = "blanchard") -> Aggregator:
+def multi_krum(num_byzantine: int, *, selected: int | None = None, neighbours: Scored = "blanchard") -> Aggregator:
     """The mean of the rows with the least scores in the sense of `krum` (Blanchard et al. 2017).
 
     Args:

@@ -1,5 +1,7 @@
 """A few smoothed Weiszfeld steps towards the geometric median, as papers and other libraries take them."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float
@@ -15,7 +17,7 @@ LEAST = 2.0**-60
 """Distances below this, in the units of `Geometry`, count as this, so that a weight is finite."""
 
 
-def weiszfeld(steps: int = 5, nu: float | Array = 1e-5, start: str = "mean") -> Aggregator:
+def weiszfeld(steps: int = 5, nu: float | Array = 1e-5, start: Literal["mean", "zero"] = "mean") -> Aggregator:
     """A fixed number of smoothed Weiszfeld steps on the rows `[g, d]` (Pillutla et al. 2022, Algorithm 2).
 
     `v <- sum_l a_l b_l / sum_l a_l`, `a_l = 1 / max(nu, ||b_l - v||)`. FedREP and ByzFL call the result the geometric

@@ -1,6 +1,6 @@
 """Min-Max and Min-Sum: as far from the honest mean as distances to honest updates do not give away."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -13,7 +13,7 @@ from fedjax_priv.base import Key
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.row_norms import largest_entries, unit_scale
 
-PERTURBATIONS = ("std", "unit", "sign")
+Perturbation = Literal["std", "unit", "sign"]
 
 
 class _Line(NamedTuple):
@@ -31,7 +31,7 @@ class _Line(NamedTuple):
         return self.mean + jnp.where(self.steepness > 0, factor * self.slope, 0.0) / self.scale
 
 
-def min_max(perturbation: str = "std") -> Attack:
+def min_max(perturbation: Perturbation = "std") -> Attack:
     """`mean + gamma p`, no further from any honest update than two honest ones are apart (Shejwalkar and Houmansadr
     2021, Min-Max).
 
@@ -51,7 +51,7 @@ def min_max(perturbation: str = "std") -> Attack:
       >>> print(jax.jit(min_max())(jax.random.key(0), updates, honest, ~honest))  # 4 from 5, as 1 is
       [[1.]]
     """
-    _validate.one_of(PERTURBATIONS, perturbation=perturbation)
+    _validate.one_of(get_args(Perturbation), perturbation=perturbation)
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
@@ -68,7 +68,7 @@ def min_max(perturbation: str = "std") -> Attack:
     return attack
 
 
-def min_sum(perturbation: str = "std", *, bound: str = "least") -> Attack:
+def min_sum(perturbation: Perturbation = "std", *, bound: Literal["least", "largest"] = "least") -> Attack:
     """`mean + gamma p`, its squared distances to honest updates summing to no more than those of an honest one
     (Shejwalkar and Houmansadr 2021, Min-Sum).
 
@@ -88,7 +88,7 @@ def min_sum(perturbation: str = "std", *, bound: str = "least") -> Attack:
       >>> print(jax.jit(min_sum(bound="largest"))(jax.random.key(0), updates, honest, ~honest).round(3))
       [[1.]]
     """
-    _validate.one_of(PERTURBATIONS, perturbation=perturbation)
+    _validate.one_of(get_args(Perturbation), perturbation=perturbation)
     _validate.one_of(("least", "largest"), bound=bound)
 
     def attack(
@@ -103,7 +103,7 @@ def min_sum(perturbation: str = "std", *, bound: str = "least") -> Attack:
     return attack
 
 
-def _line(updates: Array, honest: Array, perturbation: str) -> _Line:
+def _line(updates: Array, honest: Array, perturbation: Perturbation) -> _Line:
     mean = honest_mean(updates, honest)
     slope = {"std": lambda: -honest_std(updates, honest), "unit": lambda: -mean, "sign": lambda: -jnp.sign(mean)}
     steep = slope[perturbation]()

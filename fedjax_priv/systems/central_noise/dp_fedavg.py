@@ -8,6 +8,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
+from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, one_sum
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
@@ -16,7 +17,7 @@ from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of
 from fedjax_priv.systems.releases import CentralNoise
 
 CAVEATS = (
-    "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
+    FLOAT32_CAVEAT,
     "losses, metrics and who was counted are the simulator's: no privacy figure covers what is chosen by them",
 )
 

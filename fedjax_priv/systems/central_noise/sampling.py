@@ -65,7 +65,9 @@ def _by_coins(num_clients: int, rate: float | Array, capacity: int | None, separ
     group = num_clients // separation
     most = capacity_of(capacity, group, rate)
     kind = "poisson" if separation == 1 else "cyclic_poisson"
-    about = Participation(kind, float(rate), separation, most if most < group else None)
+    about = Participation(
+        sampling=kind, rate=float(rate), separation=separation, capacity=most if most < group else None
+    )
     return Sampling(cyclic_poisson(rate, separation, capacity=most), about, float(rate) * group, most)
 
 
@@ -73,9 +75,8 @@ def _of_fixed_size(num_clients: int, cohort_size: int | None, separation: int) -
     size = clients_in_round(num_clients, cohort_size)
     check_separation(num_clients, size, separation)
     if size == num_clients:
-        return Sampling(everyone(), Participation("everyone"), size, size)
+        return Sampling(everyone(), Participation(sampling="everyone"), size, size)
     if separation > 1:
-        return Sampling(
-            separated(size, separation), Participation("separated", size / num_clients, separation), size, size
-        )
-    return Sampling(sample(size), Participation("fixed_size", size / num_clients), size, size)
+        about = Participation(sampling="separated", rate=size / num_clients, separation=separation)
+        return Sampling(separated(size, separation), about, size, size)
+    return Sampling(sample(size), Participation(sampling="fixed_size", rate=size / num_clients), size, size)

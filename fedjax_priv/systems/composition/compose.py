@@ -6,10 +6,11 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks import Attack, FieldAttack
+from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Aggregator, Algorithm, Draw, Local
 from fedjax_priv.channels import erasure, rician
 from fedjax_priv.clients import bernoulli, everyone, sample
-from fedjax_priv.clients.cohort_rows import how_many, marked
+from fedjax_priv.clients.cohort_rows import marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers import thresholded_masks

@@ -255,12 +255,12 @@ def _released(
     if local is not None:
         return local
     if s.secure == "sparse_secagg":
-        return releases.SparseSum(of.ratio, noise, protocol)
+        return releases.SparseSum(alpha=of.ratio, noise=noise, masks=protocol)
     if s.secure == "enrolled" and s.sums_as_trained:
         return releases.LocalNoise(secure=True)
     if mask is None or not s.masked:
         return None
     if s.secure == "thresholded":
         assert mask.sums.opened_by is not None
-        return releases.ThresholdedSum(of.opens_at, mask.sums.opened_by)
-    return releases.Sum(noise, protocol, s.buffer_size, opening)
+        return releases.ThresholdedSum(threshold=of.opens_at, quorum=mask.sums.opened_by)
+    return releases.Sum(noise=noise, masks=protocol, group_size=s.buffer_size, opening=opening)

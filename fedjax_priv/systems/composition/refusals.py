@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Draw
-from fedjax_priv.clients.cohort_rows import how_many
 from fedjax_priv.systems._arguments import NEEDS_CLIP, too_few_rows
 from fedjax_priv.systems._attackers import BOTH_ATTACKS, distrust, of_nobody
 from fedjax_priv.systems.composition.settled import clients_of, settled

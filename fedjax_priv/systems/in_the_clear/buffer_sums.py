@@ -13,11 +13,12 @@ from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
+from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.systems._arguments import adding
-from fedjax_priv.systems.releases import BufferedNoise, Opening, Sum
+from fedjax_priv.systems.releases import NoisyBuffers, Opening, Sum
 
 CAVEATS = (
-    "noise of the server is float32: who sees its lowest bits may see more than the figures say (Mironov 2012)",
+    FLOAT32_CAVEAT,
     "times of jobs are drawn: where they depend on a client's data, who comes when tells of these, and no figure holds",
 )
 
@@ -132,5 +133,8 @@ def _private(local: Local, s: BufferSum) -> dict[str, Any]:
         local=bounded(local, clip=clip, margin=0.0 if s.secure_sum is None else 1 / float(s.levels)),
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         aggregate=noisy_sum(independent(), z * c, clip / s.largest),
-        release=BufferedNoise(z, clip, s.staleness_power, s.weight_levels, s.hidden, s.max_jobs),
-    )
+        release=NoisyBuffers(
+            noise_multiplier=z, clip=clip, power=s.staleness_power, weight_levels=s.weight_levels, secure=s.hidden,
+            max_jobs=s.max_jobs,
+        ),
+    )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from jaxtyping import Array
 
+from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import Attack
 from fedjax_priv.base import Algorithm, Local
@@ -9,7 +10,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_signs, sign, stack
-from fedjax_priv.systems._arguments import Run, attacked, loss_rate, minority
+from fedjax_priv.systems._arguments import Run, attacked, loss_rate
 from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
@@ -46,7 +47,7 @@ def majority_vote(
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=1.0, batch_size=32, num_steps=1)
       >>> system = majority_vote(local, num_clients=20, server=optax.sgd(0.001))
     """
-    minority(num_byzantine, num_clients)
+    _validate.minority({"num_clients": num_clients}, num_byzantine=num_byzantine)
     check_attackers(num_byzantine, attack=attack)
     return federated_round(
         cohort=everyone(num_byzantine=num_byzantine),

@@ -7,10 +7,11 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import Attack, on_updates
+from fedjax_priv.attacks.byzantine_clients import Byzantine
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
 from fedjax_priv.clients import bernoulli
-from fedjax_priv.clients.cohort_rows import Byzantine, marked
+from fedjax_priv.clients.cohort_rows import marked
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import gaussian_noise, invert_gains, sign, stack, tones, waveform
@@ -77,9 +78,12 @@ def over_the_air_vote(
         ),
         channel=multiple_access(receiver_noise, known_count=False),
         aggregate=mean(),
-        release=Vote(clip, noise_variance, level, receiver_noise, condition_of({}, attacked=attack is not None)),
+        release=Vote(
+            clip=clip, noise_variance=noise_variance, level=level, receiver_noise=receiver_noise,
+            condition=condition_of({}, attacked=attack is not None),
+        ),
         **run,
-    )
+    )  # fmt: skip
 
 
 @of_known_arguments
@@ -128,7 +132,7 @@ def two_tone_vote(
         ),
         channel=unknown_phases(receiver_noise),
         aggregate=mean(),
-        release=Vote(clip, noise_variance, None, receiver_noise),
+        release=Vote(clip=clip, noise_variance=noise_variance, level=None, receiver_noise=receiver_noise),
         **run,
     )  # fmt: skip
 

@@ -126,13 +126,8 @@ def fedrep(
         aggregate=on_coordinates(aggregate, num_params),
         num_clients=num_clients,
         release=ProposedCoordinates(
-            num_params,
-            n,
-            alpha,
-            not in_the_clear,
-            noise.released,
-            None if in_the_clear else secagg_protocol(group_size=buffer_size, **masks),
-            buffer_size,
+            num_params=num_params, num_coordinates=n, alpha=alpha, masked=not in_the_clear, noise=noise.released,
+            masks=None if in_the_clear else secagg_protocol(group_size=buffer_size, **masks), group_size=buffer_size,
         ),
         **run,
-    )
+    )  # fmt: skip

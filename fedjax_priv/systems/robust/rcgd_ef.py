@@ -4,14 +4,14 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import norm_trimming
-from fedjax_priv.aggregators.rule_parts import part_of
 from fedjax_priv.attacks import Attack, on_sparse
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
+from fedjax_priv.engine.whole_parts import part_of
 from fedjax_priv.layers import plain_sparse, stack, top_k
-from fedjax_priv.systems._arguments import Run, coordinates, loss_rate, minority
+from fedjax_priv.systems._arguments import Run, coordinates, loss_rate
 from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
@@ -55,8 +55,8 @@ def rcgd_ef(
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1)
       >>> system = rcgd_ef(local, num_clients=20, num_params=15_010, ratio=0.05, num_byzantine=2)
     """
-    _validate.integer(num_clients=num_clients, num_params=num_params)
-    minority(num_byzantine, num_clients)
+    _validate.integer(num_params=num_params)
+    _validate.minority({"num_clients": num_clients}, num_byzantine=num_byzantine)
     check_attackers(num_byzantine, attack=attack)
     trimmed = num_byzantine / num_clients if trimmed is None else trimmed
     _validate.below_half(trimmed=trimmed)

@@ -138,12 +138,12 @@ def distributed_dp_fedavg(
         aggregate=mean(),
         num_clients=num_clients,
         release=Sum(
-            DistributedNoise(
-                (levels * deviation) ** 2, levels, clip, size if own else 1, mask.sums.threshold, padded,
-                condition=condition_of(masks),
-                law=noise, failure=float(failure), bits=bits, weight_cap=weight_cap,
+            noise=DistributedNoise(
+                noise_variance=(levels * deviation) ** 2, max_norm=levels, clip=clip, group_size=size if own else 1,
+                threshold=mask.sums.threshold, num_values=padded, condition=condition_of(masks), law=noise,
+                failure=float(failure), bits=bits, weight_cap=weight_cap,
             ),
-            secagg_protocol(group_size=size, bits=bits, **masks) if own else None,
+            masks=secagg_protocol(group_size=size, bits=bits, **masks) if own else None,
         ),
         **run,
     )  # fmt: skip

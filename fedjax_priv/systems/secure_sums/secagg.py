@@ -97,6 +97,7 @@ def secagg(
         "quantize": quantize(levels, max_terms=size), **noise.below, **validated(norm_bound, levels),
         **ranged(check_range, clip, noise_variance, levels, size, weighted=weighted), "mask": mask,
     }  # fmt: skip
+    released = Sum(noise=noise.released, masks=protocol, opening=opening)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=local,
@@ -104,6 +105,6 @@ def secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(noise.released, protocol, opening=opening) if secure or noise.released or opening else None,
+        release=released if secure or noise.released or opening else None,
         **run,
     )

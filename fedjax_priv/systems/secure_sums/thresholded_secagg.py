@@ -107,7 +107,7 @@ def thresholded_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=ThresholdedSum(threshold, mask.sums.opened_by, base == "pairwise"),
+        release=ThresholdedSum(threshold=threshold, quorum=mask.sums.opened_by, in_pairs=base == "pairwise"),
         **run,
     )
 

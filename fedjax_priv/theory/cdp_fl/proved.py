@@ -1,6 +1,6 @@
 """What can be proved about a device's privacy, next to what Theorem 1 claims; per device and per adversary."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from fedjax_priv.theory.cdp_fl import round_costs
 from fedjax_priv.theory.cdp_fl.training import Training, batches_of, checked
 
 Row = np.integer | np.ndarray
+Adversary = Literal["everybody", "server", "device", "coalition"]
 
 
 class Proved(NamedTuple):
@@ -43,7 +44,7 @@ class ProvedEpsilon(NamedTuple):
 def proved_rho(
     training: Training,
     *,
-    adversary: str = "server",
+    adversary: Adversary = "server",
     colluding: Numbers = 0,
     dropped: Numbers = 0,
     lipschitz: Numbers | None = None,

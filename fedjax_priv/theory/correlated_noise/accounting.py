@@ -9,7 +9,7 @@ change.
 import numpy as np
 
 from fedjax_priv.theory import _roots, _validate, gaussian
-from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory._validate import Change, Numbers, Result
 from fedjax_priv.theory.correlated_noise.sensitivity import Schedule, checked, padded
 from fedjax_priv.theory.correlated_noise.workload import Column
 from fedjax_priv.theory.sampled_gaussian import Round, Rounds
@@ -17,7 +17,7 @@ from fedjax_priv.theory.sampled_gaussian import Round, Rounds
 _DISTANCE = {"zero-out": 1.0, "replacement": 2.0}
 
 
-def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: str = "zero-out") -> Result:
+def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: Change = "zero-out") -> Result:
     """Of which Gaussian mechanism has the run the privacy? The distance of two means over the noise's deviation.
 
     Args:
@@ -35,7 +35,7 @@ def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: str = "zero-
     )
 
 
-def epsilon(delta: Numbers, noise_multiplier: Numbers, sensitivity: Numbers, neighbours: str = "zero-out") -> Result:
+def epsilon(delta: Numbers, noise_multiplier: Numbers, sensitivity: Numbers, neighbours: Change = "zero-out") -> Result:
     """For which eps are all rounds together (eps, delta)-private? Exact.
 
     Args:
@@ -51,7 +51,7 @@ def epsilon(delta: Numbers, noise_multiplier: Numbers, sensitivity: Numbers, nei
     return gaussian.epsilon(_validate.real("(0, 1)", delta=delta), mu(noise_multiplier, sensitivity, neighbours))
 
 
-def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neighbours: str = "zero-out") -> float:
+def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neighbours: Change = "zero-out") -> float:
     """How much noise is enough? The smallest sigma with which all rounds together are (eps, delta)-private.
 
     Args:

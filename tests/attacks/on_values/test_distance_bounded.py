@@ -1,5 +1,7 @@
 """Min-Max and Min-Sum against their definition: a search by bisection in float64, not the closed form."""
 
+from inspect import unwrap
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,8 +81,8 @@ def test_the_two_bounds_of_min_sum_are_the_nearest_and_the_farthest_honest_row()
 
 test_bad_arguments = refuses(
     lambda make: make(),
-    (lambda: min_max("mean"), "perturbation must be one of 'std', 'unit', 'sign', got 'mean'"),
-    (lambda: min_sum("mean"), "perturbation must be one of 'std', 'unit', 'sign', got 'mean'"),
-    (lambda: min_sum(bound="max"), "bound must be one of 'least', 'largest', got 'max'"),
+    (lambda: unwrap(min_max)("mean"), "perturbation must be one of 'std', 'unit', 'sign', got 'mean'"),
+    (lambda: unwrap(min_sum)("mean"), "perturbation must be one of 'std', 'unit', 'sign', got 'mean'"),
+    (lambda: unwrap(min_sum)(bound="max"), "bound must be one of 'least', 'largest', got 'max'"),
     whole=True,
 )

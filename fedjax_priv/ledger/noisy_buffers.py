@@ -18,7 +18,7 @@ import numpy as np
 from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.central_noise import ADJACENT, EXACT, seen_by_server
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
-from fedjax_priv.systems.releases import BufferedNoise
+from fedjax_priv.systems.releases import NoisyBuffers
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
@@ -26,7 +26,7 @@ DISTANCE: dict[Neighbours, float] = {"zero-out": 1.0, "replacement": 2.0}
 """How far a client moves a sum, over C."""
 
 
-def entries(release: BufferedNoise, question: Question) -> list[Entry]:
+def entries(release: NoisyBuffers, question: Question) -> list[Entry]:
     """Entries for everybody who sees all models and the schedule, and for the server."""
     z = float(release.noise_multiplier)
     if not z:
@@ -49,7 +49,7 @@ def entries(release: BufferedNoise, question: Question) -> list[Entry]:
     ]
 
 
-def promised(release: BufferedNoise, delta: float) -> dict[Neighbours, float]:
+def promised(release: NoisyBuffers, delta: float) -> dict[Neighbours, float]:
     """Eps that no client exceeds, known before a run: of `max_jobs` fresh updates. Empty without a cap or noise."""
     z, jobs = float(release.noise_multiplier), release.max_jobs
     if jobs is None or not z:
@@ -58,11 +58,11 @@ def promised(release: BufferedNoise, delta: float) -> dict[Neighbours, float]:
     return {each: of(distance) for each, distance in DISTANCE.items()}
 
 
-def _promise(release: BufferedNoise, before: float | None) -> str:
+def _promise(release: NoisyBuffers, before: float | None) -> str:
     return "" if before is None else f"promised before the run: eps {before:.4g}, of {release.max_jobs} fresh updates"
 
 
-def weights_spent(release: BufferedNoise, question: Question) -> tuple[np.ndarray, np.ndarray]:
+def weights_spent(release: NoisyBuffers, question: Question) -> tuple[np.ndarray, np.ndarray]:
     """The sum of squared weights of each client's updates, `[n]`, and the most of any after each round, `[rounds]`."""
     run = question.run
     if release.weight_levels is None:
