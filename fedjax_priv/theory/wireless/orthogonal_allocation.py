@@ -33,7 +33,7 @@ def allocate_orthogonal(weights: np.ndarray, budgets: np.ndarray, caps: Numbers 
 
     Args:
       weights: w_t > 0, `[T]`, of `contraction_weights`.
-      budgets: B_k > 0, `[K]`, each of `level_budget`, so that users may have an eps and a clip of their own.
+      budgets: B_k > 0, `[K]`, each of `level_budget`, so that each user may have its own eps and clip.
       caps: Q_tk > 0, `[T, K]` or a number: what power allows a user in a round, h_k^2 P_k / L^2.
 
     Returns:
