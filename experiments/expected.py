@@ -123,5 +123,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "wireless.errata": {
         "with-n0": True, "one-rule": True, "lemma-2": False, "eq-13": False, "removal": False, "unknown-number": False,
     },
-    "wireless.privacy_for_free": {"allocated": True, "equal-eps": True, "same-energy": True, "budget": True},
+    "wireless.privacy_for_free": {
+        "allocated": True, "equal-eps": True, "same-energy": True, "budget": True, "orthogonal": True,
+    },
 }  # fmt: skip

@@ -1,4 +1,5 @@
-"""Receiver noise as the privacy mechanism, at levels by round (Liu and Simeone 2021), and what noise of users adds."""
+"""Receiver noise as the privacy mechanism, at levels by round (Liu and Simeone 2021), what noise of users adds, and
+what users lose that send one after another."""
 
 import functools
 from typing import NamedTuple
@@ -31,6 +32,8 @@ LOUDER = 4.0
 """Squared level of those that add noise of their own, over that of those that do not."""
 CLOSE = 0.02
 """Accuracies that count as the same."""
+SNR = (-40.0, -20.0, 0.0)
+"""Of users that send one after another, decibels: d N0 times this is what a user may spend in a round."""
 
 
 class Config(NamedTuple):
@@ -181,6 +184,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
             source=Source.OURS, why=Open.UNDECIDED,
         ),
         _budget(config),
+        _orthogonal(config),
     ]  # fmt: skip
 
 
@@ -191,6 +195,36 @@ def _budget(config: Config) -> Claim:
         "budget", "sums of squared sensitivities up to 2 R_dp are (eps, delta)-private", f"{printed:.4g}",
         f"up to {exact:.4g} are", bool(printed <= exact), "not above the exact budget",
         "the tail that the paper bounds is the two-sided one",
+    )  # fmt: skip
+
+
+def noise_apart(config: Config, squared_gains: np.ndarray, power: float) -> float:
+    """The least noise of users that send one after another, over that of users that send at once, at one eps.
+
+    Gains h^2 `[T, K]`, and the energy of a user in a round. The first have K times as many uses of the channel.
+    """
+    budget = theory.level_budget(config.epsilon, config.delta, clip=config.clip, receiver_noise=config.receiver_noise)
+    weights = theory.contraction_weights(config.rounds, config.contraction)
+    caps = power / config.clip**2 * squared_gains
+    together = theory.allocate(weights, budget, caps.min(1))
+    apart = theory.allocate_orthogonal(weights, np.full(caps.shape[1], budget), caps)
+    return theory.noise_cost(weights, apart.squared_levels) / theory.noise_cost(weights, together.squared_levels)
+
+
+def _orthogonal(config: Config) -> Claim:
+    shape, k = (config.rounds, config.num_users), config.num_users
+    same = noise_apart(config, np.ones(shape), np.inf)
+    faded = np.random.default_rng(config.seed).exponential(size=shape)
+    unit = num_params(config.task) * config.receiver_noise
+    ratios = [noise_apart(config, faded, unit * 10 ** (snr / 10)) for snr in SNR]
+    rises = bool(ratios[0] > 1 and (np.diff([*ratios, k]) >= -1e-9 * k).all())
+    return Claim(
+        "orthogonal", "users that send one after another: K times the noise, and less where the weakest is short of "
+        "power", f"{k}; from 1 to {k}", f"{same:.4g}; " + ", ".join(f"{ratio:.3g}" for ratio in ratios),
+        bool(np.isclose(same, k, rtol=1e-9)) and rises,
+        "K with gains 1, above 1 and rising with power to K with Rayleigh gains",
+        "computed, at one eps and K times the uses; Rayleigh gains at " + ", ".join(f"{snr:g}" for snr in SNR) + " dB",
+        source=Source.OURS,
     )  # fmt: skip
 
 

@@ -17,8 +17,10 @@ Attack = Callable[[Key, Float[Array, "n d"], Bool[Array, " n"], Bool[Array, " n"
 """`(key, updates [n, d], honest [n], byzantine [n]) -> [n, d]` or `[1, d]`: what each client would send if it were
 Byzantine.
 
-A row may depend on the honest rows, all of which an attacker sees, and on itself; other rows, finite or not, must make
-no difference. Rows that are neither honest nor Byzantine take no part in the round. Draws are by row.
+Rows of Byzantine clients are what these would send if they were honest. A row may depend on the honest rows, all of
+which an attacker sees, and on itself; other rows, finite or not, must make no difference. Attackers that see their own
+updates only, as in `min_max(seen="own")`, know all Byzantine rows and no honest one. Rows that are neither honest nor
+Byzantine take no part in the round. Draws are by row.
 """
 
 

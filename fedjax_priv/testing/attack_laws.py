@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.attacks import Attack, CoordinateAttack, FieldAttack
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
@@ -16,6 +17,9 @@ from fedjax_priv.testing.laws import is_compiled, law, traced_once
 
 DRAWS = 3
 """Sets of rows that are tried."""
+_SEEN = {"all": "honest rows and on itself", "own": "Byzantine rows"}
+_UNSEEN = {"all": ((3, 0), (-1, 0), (0, 3), (-1, 3)), "own": ((1, 0), (-1, 0), (1, 3), (-1, 3))}
+"""Clients whose rows must make no difference to a Byzantine one's: another that is, honest, or takes no part."""
 
 
 class _Told(NamedTuple):
@@ -26,8 +30,9 @@ class _Told(NamedTuple):
 
 
 def check_attack(
-    attack: Attack, *, num_clients: int = 9, num_params: int = 7, finite: bool = True, variant: Callable = jax.jit
-) -> None:
+    attack: Attack, *, num_clients: int = 9, num_params: int = 7, finite: bool = True, seen: str = "all",
+    variant: Callable = jax.jit,
+) -> None:  # fmt: skip
     """Laws 4, 5, 14, 15 and 16: rows `[n, d]` or `[1, d]` that depend on the honest clients and the row's own client.
 
     Args:
@@ -35,11 +40,15 @@ def check_attack(
       num_clients: n, at least 8. Clients 0 and 3 are Byzantine, and the last one takes no part.
       num_params: d.
       finite: whether it sends finite numbers.
+      seen: what the attackers see. `"all"`: honest updates, and each its own. `"own"`: those of Byzantine clients, as
+        in `attacks.min_max(seen="own")`; then rows must not depend on honest clients.
       variant: how the attack is run, such as `self.variant` of a `chex.TestCase`; it is called on a function.
 
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
+      ValueError: `seen` is neither of these.
     """
+    _validate.one_of(tuple(_UNSEEN), seen=seen)
     masks = _honest(num_clients), _byzantine(num_clients)
 
     def is_sound(sent: Any, told: _Told) -> None:
@@ -50,7 +59,7 @@ def check_attack(
                 chex.assert_tree_all_finite(sent)
 
     draw = lambda rng: jnp.asarray(rng.normal(3, 2, (num_clients, num_params)), jnp.float32)
-    _check(attack, [_Told((draw(rng),), masks) for rng in _generators()], is_sound, lambda rows: jnp.nan, variant)
+    _check(attack, [_Told((draw(rng),), masks) for rng in _generators()], is_sound, lambda rows: jnp.nan, variant, seen)
 
 
 def check_field_attack(
@@ -140,8 +149,9 @@ def check_label_attack(
 
 
 def _check(
-    attack: Callable[..., Any], cases: list[_Told], is_sound: Callable, spoil: Callable, variant: Callable
-) -> None:
+    attack: Callable[..., Any], cases: list[_Told], is_sound: Callable, spoil: Callable, variant: Callable,
+    seen: str = "all",
+) -> None:  # fmt: skip
     """`is_sound(what is sent, told)` raises; `spoil(rows of one client)` are others."""
     key, compiled = jax.random.key(7), is_compiled(variant)
     run = variant(traced_once(lambda key, told: attack(key, *told.rows, *told.masks)))
@@ -149,10 +159,9 @@ def _check(
         with law(4, "an attack must be traced once for all rounds"):
             sent = run(key, told)
         is_sound(sent, told)
-        n = len(told.masks[0])
-        for other, mine in ((3, 0), (n - 1, 0), (0, 3), (n - 1, 3)) if compiled else ():
+        for other, mine in _UNSEEN[seen] if compiled else ():
             rows = jax.tree.map(lambda a, other=other: a.at[other].set(spoil(a[other])), told.rows)
-            with law(16, "a row may depend on honest rows and on itself, and on no other"):
+            with law(16, f"a row may depend on {_SEEN[seen]}, and on no other"):
                 chex.assert_trees_all_equal(_row(run(key, told._replace(rows=rows)), mine), _row(sent, mine))
         if compiled and number == 0:
             with law(5, "a client's draws must not depend on how many others there are"):

@@ -21,6 +21,9 @@ BETA = math.exp(-0.5)
 Law = Literal["discrete_gaussian", "skellam"]
 NEIGHBOURS = {"zero-out": 1, "replacement": 2}
 """By how many norms the sum moves."""
+Growth = Literal["linear", "sqrt"]
+GROWTH: dict[Growth, int] = {"linear": 2, "sqrt": 1}
+"""By which power of n the squared norm of a sum without noise grows."""
 
 
 def norm_bound(max_norm: Numbers, num_coordinates: Numbers, failure: Numbers = BETA) -> Result:
@@ -108,6 +111,7 @@ class Sum(NamedTuple):
     failure: float = BETA  # beta of `norm_bound`, in (0, 1)
     deviations: float = 2.0  # k, of a coordinate of the sum, that the ring has room for on each side, > 0
     neighbours: Change = "zero-out"
+    growth: Growth = "linear"  # of the norm of the sum without noise: as n, or as sqrt(n), of vectors without a trend
 
 
 class Grid(NamedTuple):
@@ -142,7 +146,8 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gauss
     """The finest grid that keeps sums in range, with the least noise that reaches eps on it.
 
     2^B gamma = 2 k sqrt(c^2 n^2 / d + (gamma^2 / 4 + sigma(gamma)^2) n), where sigma(gamma) is the noise that reaches
-    eps at delta on the grid gamma: two nested searches, each of a decreasing function.
+    eps at delta on the grid gamma: two nested searches, each of a decreasing function. With n for n^2 if `of.growth` is
+    "sqrt", so that the grid is finer. eps does not depend on whether sums do grow so; if they grow faster, they wrap.
 
     Args:
       of: the sum.
@@ -164,6 +169,8 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gauss
     _check_sum(of)
     delta = _validate.number("(0, 1)", delta=delta)
 
+    grown = float(of.shares) ** GROWTH[of.growth]
+
     def scale(step: float) -> float:
         """s, the noise of one client in grid points."""
         norm = float(norm_bound(of.clip / step, of.num_coordinates, of.failure))
@@ -176,7 +183,7 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gauss
 
     def excess(log_step: float) -> float:
         step = math.exp(log_step)
-        squared = of.clip**2 * of.shares**2 / (of.num_coordinates * step**2) + (0.25 + scale(step) ** 2) * of.shares
+        squared = of.clip**2 * grown / (of.num_coordinates * step**2) + (0.25 + scale(step) ** 2) * of.shares
         return math.log(2 * of.deviations * math.sqrt(squared)) - of.bits * math.log(2)
 
     largest = math.log(of.clip) + _COARSE
@@ -213,6 +220,7 @@ def _check_sum(of: Sum) -> None:
     _validate.number("(0, 1)", failure=of.failure)
     _validate.number("(0, inf)", deviations=of.deviations)
     _validate.choice(NEIGHBOURS, neighbours=of.neighbours)
+    _validate.choice(GROWTH, growth=of.growth)
 
 
 def _check_grid(grid: Grid) -> None:

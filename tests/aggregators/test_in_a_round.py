@@ -1,5 +1,7 @@
 """Rules in `federated_round`."""
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +16,7 @@ from fedjax_priv.layers import plain
 from fedjax_priv.status import Status
 from helpers import targets, towards_target
 
+geometric_median = importlib.import_module("fedjax_priv.aggregators.rules.geometric_median")
 N, D = 8, 5
 KEY = jax.random.key(3)
 
@@ -94,3 +97,52 @@ def test_any_two_rows_may_share_a_bucket():
     apply = lambda key: aggregators.bucketing(2).apply(key, jnp.eye(6), jnp.ones(6, bool))[0] > 0
     buckets = jax.jit(jax.vmap(apply))(jax.random.split(KEY, 300))
     assert len({frozenset(row.tobytes() for row in one) for one in np.asarray(buckets)}) == 15
+
+
+def last_step(x, limit):
+    """Of `2 limit` Weiszfeld steps in float64, from rows weighed by one over their median distance to the rows: how
+    long it is, in median distances of rows to where it ends."""
+    x = np.asarray(x, np.float64)
+    middle = lambda distance: np.sort(distance, -1)[..., (len(x) - 1) // 2]
+    weights = 1 / middle(np.linalg.norm(x[:, None] - x, axis=2))
+    here = weights @ x / weights.sum()
+    for _ in range(2 * limit):
+        weights = 1 / np.linalg.norm(x - here, axis=1)
+        before, here = here, weights @ x / weights.sum()
+    return np.linalg.norm(here - before) / middle(np.linalg.norm(x - here, axis=1))
+
+
+def test_a_geometric_median_that_still_moves_is_no_direction(monkeypatch):
+    """With fewer steps than are needed: NaN while the last one is longer than 1e-5, the same bits as ever once not."""
+    rows = np.random.default_rng(5).normal(size=(N, D)).astype(np.float32)
+    rows[:3] += 40
+    whole, seen = np.asarray(jax.jit(lambda x: aggregators.geometric_median()(x))(rows)), set()
+    for limit in (1, 5, 10, 60):
+        monkeypatch.setattr(geometric_median, "MOST_STEPS", limit)
+        found = np.asarray(jax.jit(lambda x: aggregators.geometric_median()(x))(rows))
+        moves = last_step(rows, limit)
+        assert not 0.8e-5 < moves < 1.25e-5, "too close to call"
+        seen.add(moves > 1e-5)
+        if moves > 1e-5:
+            assert np.isnan(found).all()
+        else:
+            np.testing.assert_allclose(found, whole, atol=1e-3)
+    assert seen == {True, False}
+    np.testing.assert_array_equal(found, whole)
+
+
+def test_a_round_whose_geometric_median_still_moves_fails(monkeypatch):
+    data = targets(N, D)
+    _, (fine,) = rounds(aggregators.geometric_median(), data, 1)
+    monkeypatch.setattr(geometric_median, "MOST_STEPS", 1)
+    state, (info,) = rounds(aggregators.geometric_median(), data, 1)
+    assert int(info.status) == Status.NOT_FINITE and (np.asarray(state.params) == 0).all()
+    assert int(fine.status) == 0
+
+
+@pytest.mark.parametrize("size", [1e-20, 1.0, 1e20])
+def test_two_halves_of_equal_rows_have_a_geometric_median(size):
+    """Where the typical distance is 0, or rounding moves the point for ever; any point between them is one."""
+    rows = size * np.repeat([[0.0] * D, [1.0] * D], N // 2, axis=0).astype(np.float32)
+    found = np.asarray(jax.jit(lambda x: aggregators.geometric_median()(x))(rows)) / size
+    assert (found >= 0).all() and (found <= 1 + 1e-6).all() and np.ptp(found) < 1e-6

@@ -41,10 +41,27 @@ def verdicts(*of):
 
 
 def test_verdicts_follow_from_objectives():
-    rises = dict.fromkeys(("allocated", "equal-eps", "own-noise", "same-energy", "budget"), True)
+    rises = dict.fromkeys(("allocated", "equal-eps", "own-noise", "same-energy", "budget", "orthogonal"), True)
     assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0]) == rises
     assert verdicts([1.3, 1.2, 1.5, 1.2, 9.0])["allocated"] is False
     assert verdicts([1.0, 1.2, 1.2, 1.2, 9.0])["allocated"] is None  # falling levels are no worse: not testable
     assert verdicts([1.0, 1.2, 1.5, 1.2, 1.0])["same-energy"] is False
     assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0], 0.8)["own-noise"] is False
     assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0], 0.9, 0.1)["own-noise"] is None
+
+
+def test_users_that_send_one_after_another():
+    """With little power the ratio is of sums at full power; the claim fails if levels are not those of one eps."""
+    square = np.random.default_rng(3).exponential(size=(20, 50))
+    weights = 0.9 ** np.arange(19.0, -1, -1)
+    short = (weights[:, None] / square).sum() / (weights / square.min(1)).sum()
+    np.testing.assert_allclose(card.noise_apart(CONFIG, square, 1e-6), short, rtol=1e-9)
+    np.testing.assert_allclose(card.noise_apart(CONFIG, np.ones((20, 50)), 1e6), 50, rtol=1e-9)
+    claim = card.claims(CONFIG, result_of([1.0, 1.2, 1.5, 1.2, 9.0]))[-1]
+    assert claim.expected == "50; from 1 to 50" and claim.found.startswith("50; ") and claim.verdict
+
+
+def test_the_claim_on_users_apart_can_fail(monkeypatch):
+    for wrong in (lambda config, gains, power: 49.0, lambda config, gains, power: 50.0 if power == np.inf else 0.9):
+        monkeypatch.setattr(card, "noise_apart", wrong)
+        assert card.claims(CONFIG, result_of([1.0, 1.2, 1.5, 1.2, 9.0]))[-1].verdict is False

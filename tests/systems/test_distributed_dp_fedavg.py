@@ -98,6 +98,17 @@ def test_the_grid_is_that_of_the_theory():
     of = discrete_gaussian.Sum(1.0, 100, 256, 12)
     grid = discrete_gaussian.calibrated(of, 2.0, DELTA)
     assert grid_step(12, grid.deviation, 2.0, 100, 256) == pytest.approx(grid.step, rel=1e-9)
+    fine = discrete_gaussian.calibrated(of._replace(growth="sqrt"), 2.0, DELTA)
+    assert grid_step(12, fine.deviation, 2.0, 100, 256, "sqrt") == pytest.approx(fine.step, rel=1e-9)
+
+
+def test_sums_that_grow_like_a_square_root_have_a_finer_grid():
+    """In the system: the step solves `2^B gamma = 2 k sqrt(n / d + (gamma^2 / 4 + sigma^2) n)`, in clipping norms."""
+    z, threshold, bits = 0.1, 3, 12
+    step = 1 / made(noise_multiplier=z, bits=bits, threshold=threshold, growth="sqrt").release.noise.max_norm
+    room = 2 * 4.0 * math.sqrt(N / PADDED + (step**2 / 4 + z**2 / threshold) * N)
+    assert 2**bits * step == pytest.approx(room, rel=1e-9)
+    assert step < 0.6 / made(noise_multiplier=z, bits=bits, threshold=threshold).release.noise.max_norm
 
 
 LOST = np.zeros((3, N), bool)
@@ -193,6 +204,7 @@ test_bad_arguments = refused(
     ({"shares": 7}, "shares must be at most the clients of a round, 6, got 7"),
     ({"shares": 0}, "shares must be an integer >= 1, got 0"),
     ({"deviations": 0.0}, "deviations must be a finite number > 0, got 0.0"),
+    ({"growth": "n"}, "growth must be one of 'linear', 'sqrt', got 'n'"),
     ({"failure": 0.0}, r"failure must be a number in \(0, 1\), got 0.0"),
     ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
     ({"mean_weight": 0.0}, r"mean_weight must be a number in \(0, 1\], got 0.0"),

@@ -85,6 +85,7 @@ ATTACKS = {
         lambda rule: attacks.optimal_foe(rule, evals=3), aggregators.coordinate_median(), 4, draws=3
     ),
 }
+OF_OWN_UPDATES = {"min_max": attacks.min_max("sign", seen="own"), "min_sum": attacks.min_sum(seen="own")}
 FIELD_ATTACKS = {
     "random_elements": attacks.random_elements(),
     "sum_replacement": attacks.sum_replacement(5),
@@ -181,6 +182,11 @@ class TestParts(chex.TestCase):
     @parameterized.named_parameters(*named(ATTACKS))
     def test_attack(self, name):
         check_attack(ATTACKS[name], finite=name != "infinite", variant=self.variant)
+
+    @chex.variants(**VARIANTS)
+    @parameterized.named_parameters(*named(OF_OWN_UPDATES))
+    def test_attack_of_own_updates(self, name):
+        check_attack(OF_OWN_UPDATES[name], seen="own", variant=self.variant)
 
     @chex.variants(**VARIANTS)
     @parameterized.named_parameters(*named(FIELD_ATTACKS))

@@ -287,6 +287,15 @@ def test_what_an_attack_breaks_is_named(attack, message):
         check_attack(attack)
 
 
+@pytest.mark.parametrize("seen", ["all", "own"])
+def test_an_attack_that_sees_other_rows_than_it_says_is_caught(seen):
+    own = attacks.min_max(seen="own")
+    absent_too = lambda key, x, honest, byzantine: own(key, x, honest, ~honest)
+    for attack in (attacks.min_max(seen={"all": "own", "own": "all"}[seen]), absent_too):
+        with pytest.raises(AssertionError, match=r"law 16 .*: a row may depend on (honest|Byzantine) rows"):
+            check_attack(attack, seen=seen)
+
+
 @pytest.mark.parametrize(
     ("check", "attack", "message"),
     [

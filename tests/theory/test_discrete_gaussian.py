@@ -6,7 +6,7 @@ from inspect import unwrap
 import numpy as np
 import pytest
 from refusals import each, refused
-from scipy import optimize
+from scipy import optimize, stats
 
 from fedjax_priv.theory import discrete_gaussian as theory
 from fedjax_priv.theory import gaussian, skellam
@@ -119,6 +119,32 @@ def test_the_error_that_bits_and_eps_leave(shares, target):
             assert theory.mean_squared_error(grid, shares) == pytest.approx(known, rel=8e-4)
 
 
+@pytest.mark.parametrize("law", LAWS)
+def test_vectors_without_a_trend_need_less_room(law):
+    """Sums of vectors of random directions wrap as often as two deviations say; with a trend nearly all wrap."""
+    n, d, bits = 1000, 256, 10
+    of = sum_of(n, bits)._replace(growth="sqrt")
+    grid = theory.calibrated(of, 2.0, DELTA, law)
+    room = 2 * 2 * math.sqrt(100 * n / d + (grid.step**2 / 4 + grid.deviation**2) * n)
+    assert 2**bits * grid.step == pytest.approx(room, rel=1e-9)
+    assert theory.epsilon(of, grid, DELTA, law) == pytest.approx(2.0, rel=1e-6)
+    assert theory.epsilon(sum_of(n, bits), grid, DELTA, law) == theory.epsilon(of, grid, DELTA, law)
+    assert grid.step < 0.3 * theory.calibrated(sum_of(n, bits), 2.0, DELTA, law).step
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(20, n, d))
+    vectors *= 10 / np.linalg.norm(vectors, axis=2, keepdims=True)
+    noise = math.sqrt(n * (grid.deviation**2 + grid.step**2 / 4)) * rng.normal(size=(20, d))
+    wraps = lambda sums: (np.abs(sums + noise) >= 2**bits * grid.step / 2).mean()
+    assert abs(wraps(vectors.sum(1)) - 2 * stats.norm.sf(2)) < 4 * math.sqrt(0.0455 / (20 * d))
+    assert wraps(np.full((20, d), n * 10 / math.sqrt(d))) > 0.9, "the control: all vectors are equal"
+
+
+def test_one_vector_needs_the_same_room_either_way():
+    one = theory.Sum(1.0, 1, 16, 12)
+    same = theory.calibrated(one._replace(growth="sqrt"), 2.0, DELTA)
+    assert same == theory.calibrated(one, 2.0, DELTA)
+
+
 def test_the_least_noise_is_half_a_step_even_where_eps_would_allow_less():
     of = sum_of(100, 16)
     grid = theory.calibrated(of, 1e9, DELTA)
@@ -158,7 +184,8 @@ test_bad_arguments = refused(
       for f in (lambda of: theory.epsilon(of, theory.Grid(0.1, 1.0), DELTA),
                 lambda of: theory.calibrated(of, 1.0, DELTA))
       for bad, name in each(clip=[-1.0, math.nan, "a", np.ones(2)], shares=[0, 2.5], num_coordinates=[0], bits=[0, 2.5],
-                            failure=[1.0], deviations=[0.0, math.inf], neighbours=["removal"])),
+                            failure=[1.0], deviations=[0.0, math.inf], neighbours=["removal"],
+                            growth=["n"])),
     *((lambda bad=bad, f=f: f(theory.Grid(0.1, 1.0)._replace(**bad)), f"{name} must be")
       for f in (lambda grid: theory.epsilon(sum_of(9), grid, DELTA), lambda grid: theory.mean_squared_error(grid, 9))
       for bad, name in each(step=[0.0, -0.1, math.nan], deviation=[0.0, -1.0, math.nan, np.ones(2)])),

@@ -22,6 +22,8 @@ from fedjax_priv.base import Aggregator
 MOST_STEPS = 1000
 TOLERANCE = 1e-7
 """Iteration ends once a step is shorter than this fraction of the typical distance between rows."""
+STILL_MOVING = 1e-5
+"""If the last of all steps is longer than this fraction of the median distance to the rows, there is no direction."""
 RELATIVE_NU = 1e-6
 
 
@@ -33,6 +35,10 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
     where they end, at most 1,000 more use those relative to the nearest row, where small distances are exact. The start
     weighs each row by one over its median distance to the others, which a minority cannot move. If the rows lie on a
     line and their number is even, any point between the two in the middle is a solution; the start decides.
+
+    If the last of all these steps is still longer than 1e-5 of the median distance to the rows, the direction is NaN,
+    so that the round fails with `Status.NOT_FINITE`. Of the rows that were tried, up to 1,001 of which 500 are as far
+    away as 1e4 times the others, none do that.
 
     It tolerates any minority of f Byzantine rows: `||v - mean|| <= 2 / (M - 2 f) sum_l ||b_l - mean||` over honest
     rows, for nu = 0. A row that is not finite or infinitely far (`numerics.row_distances`) has no weight. The error by
@@ -57,18 +63,21 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
         typical = jnp.sort(apart)[(places.near.sum() - 1) // 2]
         least = jnp.maximum(RELATIVE_NU * typical if given is None else given * places.scale, LEAST)
         fractions = lambda distance: _fractions(inverse(places, distance, least))
-        found = _still(places.gram, fractions, fractions(apart), TOLERANCE * typical)
+        found, _ = _still(places.gram, fractions, fractions(apart), TOLERANCE * typical)
         nearest = rows[jnp.argmin(jnp.where(places.near, distances_to_sum(places.gram, found), jnp.inf))]
         here = jnp.where(both(places.near), gram(rows, nearest, places.scale), 0.0)
-        return weighted_sum(_still(here, fractions, found, TOLERANCE * typical), rows)
+        shares, moved = _still(here, fractions, found, TOLERANCE * typical)
+        away = jnp.sort(jnp.where(places.near, distances_to_sum(here, shares), jnp.inf))
+        still = moved <= jnp.maximum(TOLERANCE * typical, STILL_MOVING * away[(places.near.sum() - 1) // 2])
+        return weighted_sum(jnp.where(still, shares, jnp.nan), rows)
 
     return rule(direct, fewer_than_half, equivariant=True)
 
 
 def _still(
     products: Float[Array, "g g"], fractions: Callable[[Array], Array], start: Float[Array, " g"], short: Array
-) -> Float[Array, " g"]:
-    """The fractions of rows that a step changes by no more than `short`."""
+) -> tuple[Float[Array, " g"], Float[Array, ""]]:
+    """The fractions of rows that a step changes by no more than `short`, and by how much the last step did."""
 
     def step(now: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         number, _, old = now
@@ -80,7 +89,8 @@ def _still(
         number, moved, _ = now
         return (number < MOST_STEPS) & (moved > short)
 
-    return lax.while_loop(unfinished, step, (jnp.int32(0), jnp.float32(jnp.inf), start))[2]
+    _, moved, found = lax.while_loop(unfinished, step, (jnp.int32(0), jnp.float32(jnp.inf), start))
+    return found, moved
 
 
 def _fractions(weights: Float[Array, " g"]) -> Float[Array, " g"]:

@@ -1,4 +1,7 @@
-"""Min-Max and Min-Sum: as far from the honest mean as distances to honest updates do not give away."""
+"""Min-Max and Min-Sum: as far from the honest mean as distances to honest updates do not give away.
+
+Attackers that see no update but their own take those, as they would be without the attack, for honest ones.
+"""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -14,16 +17,17 @@ from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.row_norms import largest_entries, unit_scale
 
 Perturbation = Literal["std", "unit", "sign"]
+Seen = Literal["all", "own"]
 
 
 class _Line(NamedTuple):
-    """The attack sends `mean + factor * slope / scale`; honest rows are `y_i / scale` from their mean."""
+    """The attack sends `mean + factor * slope / scale`; rows that it sees are `y_i / scale` from their mean."""
 
     mean: Float[Array, "1 d"]
     slope: Float[Array, "1 d"]
     steepness: Float[Array, ""]  # ||slope||^2
     scale: Float[Array, ""]
-    gram: Float[Array, "n n"]  # of y_i; 0 for rows that are not honest
+    gram: Float[Array, "n n"]  # of y_i; 0 for rows that it does not see
     along: Float[Array, " n"]  # <y_i, slope>
 
     def at(self, factor: Array) -> Float[Array, "1 d"]:
@@ -31,44 +35,53 @@ class _Line(NamedTuple):
         return self.mean + jnp.where(self.steepness > 0, factor * self.slope, 0.0) / self.scale
 
 
-def min_max(perturbation: Perturbation = "std") -> Attack:
+def min_max(perturbation: Perturbation = "std", *, seen: Seen = "all") -> Attack:
     """`mean + gamma p`, no further from any honest update than two honest ones are apart (Shejwalkar and Houmansadr
     2021, Min-Max).
 
     `gamma` is the largest for which that holds, in closed form; the authors search for it by halving, and not above 20.
-    All Byzantine clients send the same row, the mean of the honest updates if `p` is 0. The attacker sees all of them.
+    All Byzantine clients send the same row, the mean of the honest updates if `p` is 0.
 
     Args:
       perturbation: p. `"std"`: minus the standard deviation by coordinate; `"unit"`: against the mean; `"sign"`: minus
         the signs of the mean.
+      seen: what the attackers know. `"all"`: the updates of all honest clients. `"own"`: only what the Byzantine
+        clients themselves would send if they were honest, which is used in place of the honest updates; the authors
+        have both. That takes two of them: one alone sends its own update.
 
     Raises:
-      ValueError: `perturbation` is none of these.
+      ValueError: an argument is not one of the allowed values.
 
     Examples:
       >>> updates = jnp.array([[1.0], [3.0], [5.0], [0.0]])
       >>> honest = jnp.array([True, True, True, False])
       >>> print(jax.jit(min_max())(jax.random.key(0), updates, honest, ~honest))  # 4 from 5, as 1 is
       [[1.]]
+      >>> print(jax.jit(min_max(seen="own"))(jax.random.key(0), updates, ~honest, honest))  # of 1, 3 and 5 again
+      [[1.]]
     """
     _validate.one_of(get_args(Perturbation), perturbation=perturbation)
+    _validate.one_of(get_args(Seen), seen=seen)
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "1 d"]:
-        del key, byzantine
-        line = _line(updates, honest, perturbation)
+        del key
+        known = honest if seen == "all" else byzantine
+        line = _line(updates, known, perturbation)
         square, a, b = jnp.diagonal(line.gram), line.steepness, -line.along
         pairs = square[:, None] + square[None, :] - 2 * line.gram
-        room = jnp.maximum(jnp.where(honest[:, None] & honest[None, :], pairs, 0.0).max() - square, 0.0)
+        room = jnp.maximum(jnp.where(known[:, None] & known[None, :], pairs, 0.0).max() - square, 0.0)
         root = jnp.sqrt(b * b + a * room)
         factor = jnp.where(b > 0, room / _not_zero(root + b), (root - b) / _not_zero(a))  # neither cancels
-        return line.at(jnp.where(honest, factor, jnp.inf).min())
+        return line.at(jnp.where(known, factor, jnp.inf).min())
 
     return attack
 
 
-def min_sum(perturbation: Perturbation = "std", *, bound: Literal["least", "largest"] = "least") -> Attack:
+def min_sum(
+    perturbation: Perturbation = "std", *, bound: Literal["least", "largest"] = "least", seen: Seen = "all"
+) -> Attack:
     """`mean + gamma p`, its squared distances to honest updates summing to no more than those of an honest one
     (Shejwalkar and Houmansadr 2021, Min-Sum).
 
@@ -78,6 +91,7 @@ def min_sum(perturbation: Perturbation = "std", *, bound: Literal["least", "larg
       perturbation: as in `min_max`.
       bound: the honest update compared with: the one of least sum (`"least"`, the authors' code) or of the largest
         (`"largest"`, the paper).
+      seen: as in `min_max`.
 
     Raises:
       ValueError: an argument is not one of the allowed values.
@@ -90,25 +104,28 @@ def min_sum(perturbation: Perturbation = "std", *, bound: Literal["least", "larg
     """
     _validate.one_of(get_args(Perturbation), perturbation=perturbation)
     _validate.one_of(("least", "largest"), bound=bound)
+    _validate.one_of(get_args(Seen), seen=seen)
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "1 d"]:
-        del key, byzantine
-        line = _line(updates, honest, perturbation)
+        del key
+        known = honest if seen == "all" else byzantine
+        line = _line(updates, known, perturbation)
         square = jnp.diagonal(line.gram)
-        chosen = jnp.where(honest, square, jnp.inf).min() if bound == "least" else square.max()
+        chosen = jnp.where(known, square, jnp.inf).min() if bound == "least" else square.max()
         return line.at(jnp.sqrt(chosen / _not_zero(line.steepness)))
 
     return attack
 
 
-def _line(updates: Array, honest: Array, perturbation: Perturbation) -> _Line:
-    mean = honest_mean(updates, honest)
-    slope = {"std": lambda: -honest_std(updates, honest), "unit": lambda: -mean, "sign": lambda: -jnp.sign(mean)}
+def _line(updates: Array, known: Array, perturbation: Perturbation) -> _Line:
+    """Of the known rows, which are those of honest clients unless the attackers see only their own."""
+    mean = honest_mean(updates, known)
+    slope = {"std": lambda: -honest_std(updates, known), "unit": lambda: -mean, "sign": lambda: -jnp.sign(mean)}
     steep = slope[perturbation]()
     steep = steep * unit_scale(largest_entries(steep))[:, None]
-    rows = rows_where(honest, updates, mean)
+    rows = rows_where(known, updates, mean)
     scale = unit_scale(largest_entries(rows - mean).max())
     along = dot((rows - mean) * scale, steep[0])
     return _Line(mean, steep, jnp.square(steep).sum(), scale, gram(rows, mean[0], scale), along)

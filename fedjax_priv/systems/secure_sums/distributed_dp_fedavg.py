@@ -38,6 +38,8 @@ from fedjax_priv.systems.releases import DistributedNoise, Sum
 
 FINEST = 2.0**15
 """Most grid points per clipping norm: a finer grid costs no less noise."""
+GROWTH = {"linear": 2, "sqrt": 1}
+"""By which power of n the squared norm of a sum without noise grows."""
 NOISE = {"discrete_gaussian": discrete_gaussian_noise, "skellam": lambda scale: integer_skellam_noise(scale**2)}
 
 
@@ -57,6 +59,7 @@ def distributed_dp_fedavg(
     mean_weight: float = 1.0,
     failure: float = BETA,
     deviations: float = 4.0,
+    growth: Literal["linear", "sqrt"] = "linear",
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
     secure_sum: Layer | None = None,
@@ -90,6 +93,8 @@ def distributed_dp_fedavg(
       mean_weight: public constant for the mean weight of a client.
       failure: beta, probability that one draw of the rounding is too long, see `layers.round_within`.
       deviations: k, of a coordinate of the sum, that there is room for on each side of 0.
+      growth: how the norm of a sum of n updates grows: as n, or as their square root, `"sqrt"`, if they have no common
+        direction; then n stands for n^2 in the step, which is finer. If sums grow faster they wrap.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
       leave: probability that a survivor is gone when the server asks for shares.
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
@@ -109,6 +114,7 @@ def distributed_dp_fedavg(
     """
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     _validate.one_of(NOISE, noise=noise)
+    _validate.one_of(GROWTH, growth=growth)
     _validate.integer(num_params=num_params)
     _validate.integer(at_least=2, bits=bits)
     _validate.known(noise_multiplier=noise_multiplier, deviations=deviations)
@@ -122,7 +128,7 @@ def distributed_dp_fedavg(
     shares = _shares(shares, mask.sums.threshold, size)
     deviation, padded = float(noise_multiplier) / math.sqrt(shares), padded_length(num_params)
     finest = MAX_SCALE / max(deviation, MAX_SCALE / FINEST)
-    levels = min(1 / grid_step(bits, deviation, float(deviations), size, padded), finest)
+    levels = min(1 / grid_step(bits, deviation, float(deviations), size, padded, growth), finest)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=bounded(local, clip=clip, weight_cap=weight_cap),
@@ -149,7 +155,9 @@ def distributed_dp_fedavg(
     )  # fmt: skip
 
 
-def grid_step(bits: int, deviation: float, deviations: float, clients: int, num_values: int) -> float:
+def grid_step(
+    bits: int, deviation: float, deviations: float, clients: int, num_values: int, growth: str = "linear"
+) -> float:
     """gamma, over the clipping norm, where a sum of `clients` has room for so many of its deviations on each side.
 
     Raises:
@@ -159,7 +167,7 @@ def grid_step(bits: int, deviation: float, deviations: float, clients: int, num_
     if room <= 0:
         least = math.floor(math.log(deviations**2 * clients, 4)) + 1
         raise ValueError(f"bits must be at least {least} for sums of {clients} clients, got {bits}")
-    return 2 * deviations * math.sqrt((clients**2 / num_values + deviation**2 * clients) / room)
+    return 2 * deviations * math.sqrt((clients ** GROWTH[growth] / num_values + deviation**2 * clients) / room)
 
 
 def _shares(shares: int | None, threshold: int, size: int) -> int:

@@ -12,7 +12,8 @@ A `Round` holds the numbers of one round; most functions take one.
 * `noise`: eps of one user at the noise of several.
 * `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
   by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `energy_allocation`: with limits of energy of each user, and
-  `online_allocation` where gains are not known in advance;
+  `online_allocation` where gains are not known in advance, and `orthogonal_allocation` of users that send one after
+  another;
   `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas;
   `complex_uses`: errors where a complex use of the channel carries one coordinate, or two.
 
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
         estimate_weights_unknown,
     )
     from fedjax_priv.theory.wireless.online_allocation import allocate_online
+    from fedjax_priv.theory.wireless.orthogonal_allocation import OrthogonalAllocation, allocate_orthogonal
     from fedjax_priv.theory.wireless.other_schemes import (
         orthogonal_epsilon,
         rigorous_orthogonal_delta,
@@ -148,22 +150,22 @@ else:
 
 __all__ = [
     "Allocation", "Coefficient", "CombinedCoefficients", "CombinedError", "Composed", "Counterexample",
-    "EstimateMoments", "InverseMoments", "Participation", "Problem", "Round", "Truncation", "allocate",
-    "allocate_energy", "allocate_online", "antennas_epsilon", "antennas_sensitivity", "best_truncation",
-    "central_delta", "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed", "central_epsilon_sharp",
-    "combined_coefficients", "combined_error", "compose_heterogeneous", "compose_heterogeneous_closed",
-    "compose_homogeneous", "contraction_weights", "convergence_bound", "convergence_bound_known",
-    "convergence_bound_optimal", "convergence_bound_unknown", "count_law", "dual_value", "epsilon_by_round",
-    "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known", "estimate_weights_unknown",
-    "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient", "estimated_mean",
-    "inverse_moments", "inverse_moments_taylor", "known_coefficients_sensitivity", "known_set_delta",
+    "EstimateMoments", "InverseMoments", "OrthogonalAllocation", "Participation", "Problem", "Round", "Truncation",
+    "allocate", "allocate_energy", "allocate_online", "allocate_orthogonal", "antennas_epsilon", "antennas_sensitivity",
+    "best_truncation", "central_delta", "central_epsilon", "central_epsilon_analytic", "central_epsilon_printed",
+    "central_epsilon_sharp", "combined_coefficients", "combined_error", "compose_heterogeneous",
+    "compose_heterogeneous_closed", "compose_homogeneous", "contraction_weights", "convergence_bound",
+    "convergence_bound_known", "convergence_bound_optimal", "convergence_bound_unknown", "count_law", "dual_value",
+    "epsilon_by_round", "estimate_moments_known", "estimate_moments_unknown", "estimate_weights_known",
+    "estimate_weights_unknown", "estimated_channel_delta", "estimated_channel_epsilon", "estimated_coefficient",
+    "estimated_mean", "inverse_moments", "inverse_moments_taylor", "known_coefficients_sensitivity", "known_set_delta",
     "known_set_epsilon", "level_budget", "limited_amplitudes", "limited_delta", "limited_epsilon", "local_delta",
-    "local_epsilon", "local_epsilon_analytic",
-    "misaligned_error", "moment_known", "moment_known_taylor", "moment_unknown", "noise_cost", "optimal_participation",
-    "orthogonal_epsilon", "participation_moments", "printed_sensitivity_budget", "public_set_epsilon",
-    "public_set_epsilon_by_round", "public_set_sensitivity", "received_at_most", "removal_counterexample",
-    "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta", "rigorous_orthogonal_epsilon",
-    "rigorous_sampled_orthogonal_delta", "rigorous_sampled_orthogonal_epsilon", "rigorous_unsampled_delta",
-    "rigorous_unsampled_epsilon", "sampled_orthogonal_epsilon", "squared_sensitivity_budget", "truncated_inversion",
-    "truncation_level", "truncation_noise", "turned_coefficient", "unsampled_epsilon",
+    "local_epsilon", "local_epsilon_analytic", "misaligned_error", "moment_known", "moment_known_taylor",
+    "moment_unknown", "noise_cost", "optimal_participation", "orthogonal_epsilon", "participation_moments",
+    "printed_sensitivity_budget", "public_set_epsilon", "public_set_epsilon_by_round", "public_set_sensitivity",
+    "received_at_most", "removal_counterexample", "rigorous_delta", "rigorous_epsilon", "rigorous_orthogonal_delta",
+    "rigorous_orthogonal_epsilon", "rigorous_sampled_orthogonal_delta", "rigorous_sampled_orthogonal_epsilon",
+    "rigorous_unsampled_delta", "rigorous_unsampled_epsilon", "sampled_orthogonal_epsilon",
+    "squared_sensitivity_budget", "truncated_inversion", "truncation_level", "truncation_noise", "turned_coefficient",
+    "unsampled_epsilon",
 ]  # fmt: skip

@@ -100,15 +100,23 @@ def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
 
     Args:
       weights: w_t > 0, `[T]`.
-      squared_levels: q_t >= 0, `[T]` or a number.
+      squared_levels: q_t >= 0, `[T]` or a number; or `[T, K]`, of users that send one after another
+        (`allocate_orthogonal`), whose terms `w_t / q_tk` all count.
+
+    Raises:
+      ValueError: an argument outside its range, or of another shape.
 
     Examples:
       >>> print(noise_cost(np.array([0.25, 1.0]), np.array([0.5, 1.0])))
       1.5
+      >>> print(noise_cost(np.array([0.25, 1.0]), np.array([[0.5, 1.0], [1.0, 1.0]])))
+      2.75
     """
-    w, q = _validate.real("(0, inf)", weights=weights), _validate.real("[0, inf)", squared_levels=squared_levels)
+    w, q = checked_weights(weights), _validate.real("[0, inf)", squared_levels=squared_levels)
+    if q.shape not in ((), w.shape) and (q.ndim != 2 or len(q) != w.size):
+        _validate.fail("squared_levels", q.shape, f"a number, [T] or [T, K], T = {w.size}")
     with np.errstate(divide="ignore"):
-        return float((w / q).sum())
+        return float((w[:, None] / (q if q.ndim == 2 else q[..., None])).sum())
 
 
 def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allocation:
@@ -132,11 +140,17 @@ def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allo
     return allocate_checked(w, total, most)
 
 
-def checked_rounds(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """Weights and caps `[T]`, in their ranges."""
-    w, most = _validate.real("(0, inf)", weights=weights), _validate.real("(0, inf]", caps=caps)
+def checked_weights(weights: np.ndarray) -> np.ndarray:
+    """Weights `[T]`, in their range."""
+    w = _validate.real("(0, inf)", weights=weights)
     if w.ndim != 1 or not w.size:
         raise ValueError(f"weights must be numbers [T], got shape {w.shape}")
+    return w
+
+
+def checked_rounds(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """Weights and caps `[T]`, in their ranges."""
+    w, most = checked_weights(weights), _validate.real("(0, inf]", caps=caps)
     if most.shape not in ((), w.shape):
         raise ValueError(f"caps must be a number, or [T], T = {w.size}, got shape {most.shape}")
     return w, np.broadcast_to(most, w.shape)

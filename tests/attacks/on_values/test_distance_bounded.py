@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.attacks import min_max, min_sum
+from fedjax_priv.attacks import min_max, min_sum, on_updates
+from fedjax_priv.testing import cohort_of
 from helpers import refuses
 
 N, D = 9, 6
@@ -79,10 +80,49 @@ def test_the_two_bounds_of_min_sum_are_the_nearest_and_the_farthest_honest_row()
         assert np.linalg.norm(sent(name, "sign") - x.mean(0)) == pytest.approx(expected, rel=1e-5)
 
 
+OWN = {
+    "min_max": lambda p: min_max(p, seen="own"), "min_sum": lambda p: min_sum(p, seen="own"),
+    "min_sum, paper": lambda p: min_sum(p, bound="largest", seen="own"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("perturbation", SLOPES)
+@pytest.mark.parametrize("name", OWN)
+def test_attackers_that_see_their_own_updates_take_these_for_honest_ones(name, perturbation):
+    """Honest rows, and those of clients that take no part, are NaN."""
+    byzantine, attack = np.isin(np.arange(N), [0, 2, 3, 7]), jax.jit(OWN[name](perturbation))
+    rows = jnp.asarray(np.where(byzantine[:, None], UPDATES, np.nan).astype(np.float32))
+    honest = jnp.asarray(~byzantine & (np.arange(N) < N - 1))
+    found = np.asarray(attack(KEY, rows, honest, jnp.asarray(byzantine)))[0]
+    x = UPDATES[byzantine].astype(np.float64)
+    np.testing.assert_allclose(found, searched(name, SLOPES[perturbation](x), x), rtol=1e-6, atol=2e-4)
+
+
+@pytest.mark.parametrize("perturbation", SLOPES)
+@pytest.mark.parametrize("name", OWN)
+def test_one_attacker_that_sees_its_own_update_sends_it(name, perturbation):
+    alone = jnp.arange(N) == 4
+    found = jax.jit(OWN[name](perturbation))(KEY, jnp.asarray(UPDATES), ~alone, alone)
+    np.testing.assert_array_equal(np.asarray(found)[0], UPDATES[4])
+
+
+def test_in_a_round_attackers_compute_from_what_they_would_have_sent():
+    """The layer gives the attack the honest updates of Byzantine clients that take part, not of all that there are."""
+    cohort = cohort_of(N)._replace(byzantine=jnp.arange(N) < 4, selected=jnp.arange(N) != 3)
+    layer = on_updates(min_max(seen="own"))
+    sent = np.asarray(jax.jit(layer.encode)(KEY, (), (), jnp.asarray(UPDATES), cohort)[0])
+    x = UPDATES[:3].astype(np.float64)
+    expected = searched("min_max", SLOPES["std"](x), x)
+    np.testing.assert_allclose(sent[:3], np.tile(expected, (3, 1)), rtol=1e-6, atol=2e-4)
+    np.testing.assert_array_equal(sent[3:], UPDATES[3:])
+
+
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: unwrap(min_max)("mean"), "perturbation must be one of 'std', 'unit', 'sign', got 'mean'"),
     (lambda: unwrap(min_sum)("mean"), "perturbation must be one of 'std', 'unit', 'sign', got 'mean'"),
     (lambda: unwrap(min_sum)(bound="max"), "bound must be one of 'least', 'largest', got 'max'"),
+    (lambda: unwrap(min_max)(seen="none"), "seen must be one of 'all', 'own', got 'none'"),
+    (lambda: unwrap(min_sum)(seen="honest"), "seen must be one of 'all', 'own', got 'honest'"),
     whole=True,
 )

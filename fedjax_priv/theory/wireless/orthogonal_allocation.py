@@ -1,0 +1,64 @@
+"""Levels of users that send one after another (OMA), in the model of `power_allocation`, where all send at once (NOMA).
+
+The server receives every update alone and takes the mean, so each user k has its own level c_tk in a round, and
+`q_tk = c_tk^2` its own budget and caps. A round takes K times as many uses of the channel, and noise of its mean is
+
+  `(1 / K^2) sum_k N0 / q_tk`
+
+per coordinate, against N0 / (K^2 q_t). A user that is replaced moves what arrives by up to 2 c_tk L as before.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fedjax_priv.theory import _validate
+from fedjax_priv.theory._validate import Numbers
+from fedjax_priv.theory.wireless.power_allocation import allocate_checked, checked_weights
+
+
+class OrthogonalAllocation(NamedTuple):
+    """Squared levels by round and user, and the multipliers that certify them."""
+
+    squared_levels: np.ndarray  # q_tk, [T, K]
+    privacy_prices: np.ndarray  # nu_k >= 0, [K]; 0: the user's privacy budget is not used up
+
+
+def allocate_orthogonal(weights: np.ndarray, budgets: np.ndarray, caps: Numbers = np.inf) -> OrthogonalAllocation:
+    """The squared levels of the least noise: `q_tk = min(Q_tk, sqrt(w_t / nu_k))`, as `allocate`'s for each user alone.
+
+    `sum_t q_tk` does not exceed B_k. No user is held back by the weakest; yet at one budget the noise is at least that
+    of users that send at once, whose level is one term of the sum over users here, and at most K times as much.
+    Liu and Simeone 2021, "Privacy for free" (orthogonal access).
+
+    Args:
+      weights: w_t > 0, `[T]`, of `contraction_weights`.
+      budgets: B_k > 0, `[K]`, each of `level_budget`, so that each user may have its own eps and clip.
+      caps: Q_tk > 0, `[T, K]` or a number: what power allows a user in a round, h_k^2 P_k / L^2.
+
+    Returns:
+      Float64 levels `[T, K]` and prices `[K]`. Their noise is `noise_cost(weights, squared_levels)`.
+
+    Raises:
+      ValueError: an argument outside its range, or of another shape.
+
+    Examples:
+      >>> found = allocate_orthogonal(np.array([0.25, 1.0]), np.array([3.0, 1.5]), np.array([[9.0, 9.0], [9.0, 0.6]]))
+      >>> print(found.squared_levels)
+      [[1.  0.9]
+       [2.  0.6]]
+      >>> print(found.privacy_prices.round(3))
+      [0.25  0.309]
+    """
+    w = checked_weights(weights)
+    limits, most = _validate.real("(0, inf)", budgets=budgets), _validate.real("(0, inf]", caps=caps)
+    if limits.ndim != 1 or not limits.size:
+        raise ValueError(f"budgets must be numbers [K], one per user, got shape {limits.shape}")
+    shape = (w.size, limits.size)
+    if most.shape not in ((), shape):
+        raise ValueError(f"caps must be a number, or [T, K], {list(shape)}, got shape {most.shape}")
+    of_users = zip(limits, np.broadcast_to(most, shape).T, strict=True)
+    found = [allocate_checked(w, float(limit), cap) for limit, cap in of_users]
+    return OrthogonalAllocation(
+        np.stack([each.squared_levels for each in found], axis=1), np.array([each.privacy_price for each in found])
+    )
