@@ -73,7 +73,7 @@ def validate_norm(
       >>> from fedjax_priv.testing import cohort_of
       >>> x = jnp.array([[3, 4], [0, 5], [300, 400]], jnp.uint32)
       >>> valid = lambda layer: layer.encode(jax.random.key(0), (), (), x, cohort_of(3))[2].valid
-      >>> print(valid(validate_norm(5.0)), valid(validate_norm(5.0, max_entry=4.0)))
+      >>> print(valid(validate_norm(5.0)), valid(validate_norm(5.0, max_entry=3.5)))
       [ True  True False] [ True False False]
     """
     _validate.one_of(get_args(Proof), proof=proof)

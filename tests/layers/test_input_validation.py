@@ -15,7 +15,15 @@ from fedjax_priv.attacks import random_elements
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
 from fedjax_priv.layers import clip, plain_field, quantize, stack, stateless, validate_norm
-from fedjax_priv.layers.proof_sizes import bulletproof_bits, eiffel_bits, proof_bits, range_bits, risefl_bits, rofl_bits
+from fedjax_priv.layers.proof_sizes import (
+    bits_of_each,
+    bulletproof_bits,
+    eiffel_bits,
+    proof_bits,
+    range_bits,
+    risefl_bits,
+    rofl_bits,
+)
 from fedjax_priv.layers.rounded_norm import is_within_any, squared_norm_bound
 from fedjax_priv.status import Status
 from fedjax_priv.systems import compose, secagg
@@ -188,6 +196,14 @@ def test_a_proof_of_ranges_has_a_bulletproof_of_as_many_bits_as_the_range():
     assert range_bits(2**19, 127) == 8 * 1760 and range_bits(2**19, 128) == 8 * (1760 + 64)
     assert rofl_bits(1000, 127) == 8 * 64_000 + 256 * (2 * 14 + 9)  # 16,000 bits
     assert risefl_bits(1000, 127) - risefl_bits(1000) == 256 * (2 * 14 + 9)
+
+
+@pytest.mark.parametrize("proof", ["rofl", "risefl", "eiffel"])
+@pytest.mark.parametrize("largest", [None, 127])
+def test_bits_of_a_coordinate_are_said_only_where_all_cost_the_same(proof, largest):
+    sizes = np.array([proof_bits(proof, d, group_size=N, largest=largest) for d in range(1, 70)])
+    each = np.unique(np.diff(sizes)).tolist()
+    assert bits_of_each(proof, group_size=N, largest=largest) == (each[0] if len(each) == 1 else ())
 
 
 SIZES = {

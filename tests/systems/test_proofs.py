@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import jaxtyping
 import numpy as np
 import pytest
+from systems.test_distributed_noise import round_of
 
 from fedjax_priv.base import ClientData
 from fedjax_priv.layers.input_validation import NOISY
@@ -18,7 +19,6 @@ from fedjax_priv.systems import compose, secagg
 from fedjax_priv.systems._distributed_noise import ACCEPTED
 from fedjax_priv.systems.composition import Stack, why_not
 from helpers import of_the_round, towards_target
-from systems.test_distributed_noise import round_of
 
 N, D, LEVELS, CLIP, VARIANCE = 6, 400, 2.0**8, 1.0, 0.01
 KEY = jax.random.key(5)
@@ -49,22 +49,22 @@ def test_honest_uploads_are_proved_with_the_noise_that_they_hold():
     info, control = rounds(norm_bound=CLIP)(1.0), rounds()(1.0)
     assert info.counted.all() and int(info.status) == 0
     np.testing.assert_array_equal(info.direction, control.direction)
-    assert NOISE > 3 * squared_norm_bound(LEVELS * CLIP, D)
+    assert 3 * squared_norm_bound(LEVELS * CLIP, D) < NOISE
 
 
 def test_an_attacker_may_be_as_long_as_noisy_uploads_are_and_runs_say_how_long():
-    """About sqrt(1 + d variance) = 2.24: one that sends 2.2 is accepted, one that sends more than is reported not."""
+    """About sqrt(1 + d variance) = 2.24, and 35% more at only 400 coordinates, so that all honest ones pass."""
     proved = rounds(norm_bound=CLIP)
     norm = np.asarray(proved(1.0).measured["accepted_norm"]) / LEVELS
     assert norm.shape == (N,) and (norm == norm[0]).all()
-    assert math.sqrt(CLIP**2 + D * VARIANCE) < norm[0] < 1.3 * math.sqrt(CLIP**2 + D * VARIANCE)
+    assert math.sqrt(CLIP**2 + D * VARIANCE) < norm[0] < 1.4 * math.sqrt(CLIP**2 + D * VARIANCE)
     for factor, accepted in ((0.99, True), (1.02, False)):
         info = proved(factor * norm[0])
         assert info.counted[0] == accepted == ~info.measured["rejected"][0] and info.counted[1:].all()
 
 
 def test_projections_of_noisy_uploads_have_the_same_bound():
-    """1.2 times the reported norm is accepted, 1.6 times is not."""
+    """1.1 times the reported norm is accepted, 1.6 times is not."""
     proved = rounds(norm_bound=CLIP, verdict="projections")
     norm = np.asarray(rounds(norm_bound=CLIP)(1.0).measured["accepted_norm"])[0] / LEVELS
     assert [bool(proved(factor * norm).counted[0]) for factor in (1.1, 1.6)] == [True, False]
@@ -81,7 +81,7 @@ def test_secagg_is_the_same_system():
     np.testing.assert_array_equal(info.direction, other.direction)
     np.testing.assert_array_equal(info.measured["accepted_norm"], other.measured["accepted_norm"])
     longer = math.sqrt(squared_norm_bound(LEVELS * 1.5, D) + NOISE)
-    assert longer < info.measured["accepted_norm"][0] < 1.3 * longer
+    assert longer < info.measured["accepted_norm"][0] < 1.4 * longer
     assert system.caveats[-1] == NOISY == composed.caveats[-1]
 
 
@@ -101,7 +101,7 @@ def test_the_ledger_says_that_honest_proofs_are_taken_to_be_accepted():
         for how in ({"norm_bound": 1.0}, {})
     )
     np.testing.assert_array_equal(proved.epsilon, alone.epsilon)
-    assert ACCEPTED in proved.reason and ACCEPTED not in alone.reason
+    assert ACCEPTED in proved.why and ACCEPTED not in alone.why
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_bad_arguments_are_one_line_in_both_systems(how, sentence):
     private = {"private": "field"} if "noise_variance" in how else {}
     for system in (secagg, functools.partial(compose, secure="secagg", weigh="expected", **private)):
         with pytest.raises(ValueError, match=f"^{re.escape(sentence)}"):
-            system(towards_target(), num_clients=N, **how)
+            system(towards_target(), num_clients=N, levels=LEVELS, **how)
 
 
 @pytest.mark.parametrize("value", ["rofl", "eiffel"])
