@@ -41,16 +41,17 @@ def squared_noisy_bound(bound: int, noise_variance: float, d: int, failure: floa
 
 def _log_mean_exp_of_squares(variance: float) -> Callable[[float], float]:
     """`s -> log E exp(s n**2)` of the noise that is drawn, which has a largest number."""
-    from scipy.special import ive, logsumexp  # slow to import
+    from scipy.special import ive  # slow to import
 
     n = np.arange(largest_skellam(variance) + 1)
     log_probability = np.log(ive(n, variance)) + np.where(n > 0, math.log(2), 0)
     square = n.astype(float) ** 2
-    return lambda s: float(logsumexp(log_probability + s * square))
+    return lambda s: float(np.logaddexp.reduce(log_probability + s * square))
 
 
 def _least(of: Callable[[float], float]) -> float:
     """The least value; any other that it has would be a valid bound, too."""
-    from scipy.optimize import minimize_scalar  # slow to import
+    from scipy import optimize  # slow to import
 
-    return float(minimize_scalar(lambda log: of(math.exp(log)), bounds=(-30, 6), method="bounded").fun)
+    found = optimize.minimize_scalar(lambda log: of(math.exp(log)), bounds=(-30, 6), method="bounded")
+    return of(math.exp(found.x))
