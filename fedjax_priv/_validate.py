@@ -45,6 +45,11 @@ def is_known_as(number: float, value: Any) -> bool:
     return _known(value) and _number(value) == number
 
 
+def is_known_below(value: Any, bound: Any) -> bool:
+    """Whether both are known numbers, and `value` is the smaller one."""
+    return _known(value) and _known(bound) and _number(value) < _number(bound)
+
+
 def is_same(value: Any, choice: Any) -> bool:
     """Whether a value is known to be this number or choice; an array of several numbers is none."""
     if isinstance(choice, int | float) and not isinstance(choice, bool):

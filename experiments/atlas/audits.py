@@ -117,7 +117,7 @@ def _alone(
     """The system of one row: its clients, all honest, and the mean. Pairwise masks, which cancel, are left out."""
     given: dict[str, Any] = {**options(config, program if noisy else program._replace(noise="none"))}
     masks = {"elide": True} if given["secure"] == "thresholded" else {}
-    numbers = Numbers(shared.size, config.ratio, None, config.levels, False, masks)
+    numbers = Numbers(shared.size, config.ratio, None, config.levels, False, masks, {})
     given = {name: value for name, value in given.items() if name not in ("ratio", "levels", "elide")}
     given.update(clip=config.clip, buffer_size=size, secure=_UNMASKED.get(given["secure"], given["secure"]))
     row = Stack(size, **given)

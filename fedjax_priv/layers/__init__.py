@@ -16,6 +16,7 @@
 - `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
   with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
+  `random_projections`: RiseFL's test of a norm; `noisy_norm`: how long vectors get when noise is added.
 - `range_check`: sums that no honest clients can have are left out.
 - `analog_alignment`: innermost layer of analog uploads, and the power control above it; `receive_level`: how strong
   they arrive; `level_plans`, `level_budget`: levels that depend on those of rounds before.

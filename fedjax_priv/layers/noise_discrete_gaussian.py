@@ -42,7 +42,7 @@ def discrete_gaussian_noise(scale: float | Array) -> Layer:
     _validate.non_negative(scale=scale)
     if scale > MAX_SCALE:
         raise ValueError(f"scale must be at most 2**14 grid points, got {float(scale):g}")
-    return integer_noise(_table(float(scale)), "discrete Gaussian noise")
+    return integer_noise(gaussian_table(float(scale)), "discrete Gaussian noise")
 
 
 def integer_noise(table: AliasTable, purpose: str) -> Layer:
@@ -56,7 +56,7 @@ def integer_noise(table: AliasTable, purpose: str) -> Layer:
 
 
 @functools.lru_cache(maxsize=8)
-def _table(scale: float) -> AliasTable:
+def gaussian_table(scale: float) -> AliasTable:
     """Of magnitudes, but for larger ones, which have a probability below 2**-63."""
     k = np.arange(int(10 * scale) + 2)
     with np.errstate(divide="ignore", over="ignore"):

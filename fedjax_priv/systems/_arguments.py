@@ -24,7 +24,6 @@ from fedjax_priv.layers import (
     plain_field,
     quantize,
     stack,
-    validate_norm,
 )
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_skellam import largest_skellam
@@ -131,24 +130,6 @@ def attacked_elements(attack: FieldAttack | None) -> dict[str, Layer]:
         return {}
     _validate.function(5, "attacks.random_elements()", field_attack=attack)
     return {"field_attack": on_field_elements(attack)}
-
-
-def validated(norm_bound: float | Array | None, levels: float | Array) -> dict[str, Layer]:
-    """The layer of proofs that uploads are short, by name; none without a bound.
-
-    Args:
-      norm_bound: of what a client adds to the sum, in its units.
-      levels: grid points of the quantizer per unit.
-
-    Raises:
-      ValueError: an argument is out of range or traced.
-    """
-    if norm_bound is None:
-        return {}
-    _validate.known(norm_bound=norm_bound, levels=levels)
-    _validate.positive(norm_bound=norm_bound)
-    _validate.positive(levels=levels)
-    return {"valid": validate_norm(float(levels) * float(norm_bound))}
 
 
 def ranged(

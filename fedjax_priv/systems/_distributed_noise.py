@@ -12,6 +12,7 @@ from fedjax_priv.layers import skellam_noise
 from fedjax_priv.systems.releases import CONNECTED, DistributedNoise
 
 IGNORANT = "Byzantine clients know no other's update"
+ACCEPTED = "each honest client's proof is accepted, as it is but for a probability of 2**-40"
 
 
 class Noise(NamedTuple):
@@ -58,7 +59,13 @@ def distributed_noise(
     return Noise(above=above, below=below, released=released)
 
 
-def condition_of(masks: Mapping[str, Any], *, attacked: bool = False) -> str:
-    """Under what the noise of all honest clients is in a sum: options of its masks, and whether somebody attacks."""
+def condition_of(masks: Mapping[str, Any], *, attacked: bool = False, proved: bool = False) -> str:
+    """Under what the noise of all honest clients is in a sum.
+
+    Args:
+      masks: options of its masks.
+      attacked: whether somebody attacks.
+      proved: whether uploads are left out whose sender does not prove that they are short.
+    """
     few = masks.get("neighbours", "all") != "all"
-    return "; ".join([IGNORANT] * attacked + [CONNECTED] * few)
+    return "; ".join([IGNORANT] * attacked + [CONNECTED] * few + [ACCEPTED] * proved)

@@ -82,7 +82,7 @@ def test_the_options_of_a_system_are_those_of_its_signature():
     assert secagg.keys() == {
         "num_clients", "cohort_size", "dropout", "leave", "levels", "neighbours", "threshold", "elide",
         "normalize", "block", "clip", "noise_variance", "consistency", "bind_model", "key_agreement", "prg",
-        "norm_bound", "check_range",
+        "norm_bound", "max_entry", "proof", "verdict", "check_range",
     }  # fmt: skip
     assert typing.get_args(secagg["normalize"].type) == ("expected", "survivors")
     assert secagg["leave"].help == "probability that a survivor is gone when the server asks for shares."

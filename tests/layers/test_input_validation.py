@@ -1,18 +1,29 @@
 """Uploads beyond a norm are in no sum and cost nobody else; all others are."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from hypothesis import example, given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fedjax_priv.aggregators import coordinate_median
 from fedjax_priv.attacks import random_elements
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
 from fedjax_priv.layers import clip, plain_field, quantize, stack, stateless, validate_norm
-from fedjax_priv.layers.proof_sizes import PROOF_BITS, bulletproof_bits, risefl_bits, rofl_bits
+from fedjax_priv.layers.proof_sizes import (
+    bits_of_each,
+    bulletproof_bits,
+    eiffel_bits,
+    proof_bits,
+    range_bits,
+    risefl_bits,
+    rofl_bits,
+)
 from fedjax_priv.layers.rounded_norm import is_within_any, squared_norm_bound
 from fedjax_priv.status import Status
 from fedjax_priv.systems import compose, secagg
@@ -177,7 +188,140 @@ def test_sizes_of_proofs():
     assert bulletproof_bits(64, 1) == 8 * 672 and bulletproof_bits(8, 2**20) == 8 * 1760
     assert risefl_bits(1000) == 8 * (32_000 + 3_207_104)
     assert rofl_bits(1000) - bulletproof_bits(32, 1000) == 8 * 64_000
-    assert {*PROOF_BITS} == {"rofl", "risefl"}
+    assert eiffel_bits(1000, 20) == 32 * 20 * 1000
+
+
+def test_a_proof_of_ranges_has_a_bulletproof_of_as_many_bits_as_the_range():
+    """Two values below 2**8 for each coordinate in [-127, 127], and below 2**9 from 128 on: 32 times their log2."""
+    assert range_bits(2**19, 127) == 8 * 1760 and range_bits(2**19, 128) == 8 * (1760 + 64)
+    assert rofl_bits(1000, 127) == 8 * 64_000 + 256 * (2 * 14 + 9)  # 16,000 bits
+    assert risefl_bits(1000, 127) - risefl_bits(1000) == 256 * (2 * 14 + 9)
+
+
+@pytest.mark.parametrize("proof", ["rofl", "risefl", "eiffel"])
+@pytest.mark.parametrize("largest", [None, 127])
+def test_bits_of_a_coordinate_are_said_only_where_all_cost_the_same(proof, largest):
+    sizes = np.array([proof_bits(proof, d, group_size=N, largest=largest) for d in range(1, 70)])
+    each = np.unique(np.diff(sizes)).tolist()
+    assert bits_of_each(proof, group_size=N, largest=largest) == (each[0] if len(each) == 1 else ())
+
+
+SIZES = {
+    "rofl": lambda largest: rofl_bits(D, largest), "risefl": lambda largest: risefl_bits(D, largest),
+    "eiffel": lambda largest: 32 * N * D,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("proof", SIZES)
+@pytest.mark.parametrize("max_entry", [None, 1.0])
+def test_systems_pay_for_the_proof_that_was_chosen(proof, max_entry):
+    """Entries of at most 1 are 256 grid points, and one more for products that are rounded."""
+    largest = None if max_entry is None else 257
+    assert proof_bits(proof, D, group_size=N, largest=largest) == SIZES[proof](largest)
+    _, info = rounds(secure="field", norm_bound=BOUND, proof=proof, max_entry=max_entry)(1.0)
+    assert (np.asarray(info.bits["upload"].up) == 32 * D + SIZES[proof](largest)).all()
+    alone = secagg(of_the_round(VECTORS), num_clients=N, levels=LEVELS, mesh=None, norm_bound=BOUND, proof=proof,
+                   max_entry=max_entry, elide=True)  # fmt: skip
+    _, info = jax.jit(alone.step)(KEY, alone.init(KEY, jnp.zeros(D), DATA), DATA)
+    assert (np.asarray(info.bits["upload"].up) == 32 * D + SIZES[proof](largest)).all()
+
+
+def test_eiffel_shares_go_to_the_clients_of_a_sum():
+    """Of a group, where there are groups."""
+    how = dict(secure="secagg", buffer_size=3, aggregate=coordinate_median(), norm_bound=BOUND, proof="eiffel")
+    _, info = rounds(**how)(1.0)
+    _, control = rounds(**how | {"proof": "risefl"})(1.0)
+    extra = np.asarray(info.bits["upload"].up).astype(int) - np.asarray(control.bits["upload"].up)
+    assert (extra == 32 * 3 * D - risefl_bits(D)).all()
+
+
+def verdicts(z, *given, key=KEY, **how):
+    """Of rows of grid points, as the layer gives them; it changes none of them."""
+    x = field.from_signed(jnp.asarray(z, jnp.int32))
+    y, _, sent = jax.jit(validate_norm(*given, **how).encode)(key, (), (), x, cohort_of(len(z)))
+    np.testing.assert_array_equal(x, y)
+    np.testing.assert_array_equal(sent.measured["rejected"], ~sent.valid)
+    return np.asarray(sent.valid)
+
+
+@given(
+    max_entry=st.integers(1, 40),
+    values=st.lists(st.lists(st.integers(-45, 45), min_size=3, max_size=3), min_size=4, max_size=4),
+)
+@example(max_entry=7, values=[[8, 0, 0], [0, -8, 0], [0, 0, 9], [-9, 0, 0]])
+@example(max_entry=7, values=[[7, 0, 0], [0, 0, -8], [0, -9, 8], [8, 8, 8]])
+@settings(max_examples=20)
+def test_entries_are_compared_exactly_at_each_coordinate(max_entry, values):
+    """Both signs, in Python's integers; one above, since a float32 product of a grid and an entry rounds."""
+    short = [all(abs(v) <= max_entry + 1 for v in row) for row in values]
+    assert verdicts(values, 100.0, max_entry=float(max_entry)).tolist() == short
+
+
+def test_an_upload_must_keep_within_both_bounds():
+    """(40, 40) is longer than 50 though its entries are short; (45, 0) is not long but has a long entry."""
+    assert verdicts([[40, 20], [40, 40], [45, 0], [0, -45]], 50.0, max_entry=41.0).tolist() == [1, 0, 0, 0]
+    assert verdicts([[40, 20], [40, 40], [45, 0], [0, -45]], 50.0).tolist() == [1, 0, 1, 1]
+    extreme = [[TOP, 0], [-TOP, 0], [0, 1]]
+    assert verdicts(extreme, 2.0**30, max_entry=2.0**29).tolist() == [0, 0, 1]
+
+
+def test_honest_entries_at_the_bound_pass_however_they_are_rounded():
+    """Stochastic rounding moves 12.34 to 12 or 13; without room for that, half of all vectors would be rejected."""
+    z = np.tile(np.float32([12.34, -12.34]), (200, 4))
+    send = stack(grid=quantize(1.0, max_terms=1), send=plain_field())
+    private, public, _ = send.advertise(KEY, send.init(KEY, 200), cohort_of(200))
+    rounded = field.to_signed(send.encode(KEY, private, public, jnp.asarray(z), cohort_of(200))[0])
+    assert np.abs(rounded).max() == 13 and np.abs(rounded).min() == 12
+    assert verdicts(rounded, 100.0, max_entry=12.34).all() and not verdicts(rounded, 100.0, max_entry=10.99).any()
+
+
+def test_a_long_entry_costs_its_own_client_only():
+    """One client's values are ten times larger, within the norm of all."""
+    _, info = rounds(secure="secagg", norm_bound=20.0, max_entry=0.5)(10.0)
+    assert np.flatnonzero(~info.counted).tolist() == [2] and int(info.status) == 0
+    np.testing.assert_allclose(info.direction, mean_of(OTHERS), atol=1 / LEVELS)
+    _, control = rounds(secure="secagg", norm_bound=20.0)(10.0)
+    assert control.counted.all()
+
+
+def test_projections_accept_what_is_a_little_too_long_and_a_strict_verdict_does_not():
+    """1.1 times the bound passes with probability 1 - 1e-11, 1.6 times with 1e-16."""
+    z = np.diag([1000, 1100, 1600, 10**6, TOP])
+    bound = math.sqrt(squared_norm_bound(1000.0, 5)) / 1000
+    scaled = np.minimum(np.round(z * bound), TOP)
+    assert verdicts(scaled, 1000.0).tolist()[1:] == [0, 0, 0, 0]
+    assert verdicts(scaled, 1000.0, verdict="projections").tolist() == [1, 1, 0, 0, 0]
+    assert verdicts(scaled, 1000.0, verdict="projections", max_entry=900.0).tolist() == [0] * 5
+
+
+def test_projections_are_of_the_round_and_no_client_or_block_has_its_own():
+    """Vectors 1.3 times too long, of which 57% pass. Equal ones do so together; a cohort may be cut anywhere."""
+    rows = np.diag(np.full(12, 1300))
+    of = lambda z, key=KEY: verdicts(z, 1000.0, verdict="projections", key=key)
+    first = of(rows)
+    assert 0 < first.sum() < 12
+    np.testing.assert_array_equal(first, np.concatenate([of(rows[:1]), of(rows[1:4]), of(rows[4:])]))
+    np.testing.assert_array_equal(of(rows[[3] * 5 + [7] * 2]), first[[3] * 5 + [7] * 2])
+    assert (first != of(rows, jax.random.key(4))).any()
+
+
+def test_rounds_are_the_same_whatever_the_block_and_differ_from_round_to_round():
+    """One client each, in a system: those that are accepted, and the sum of them."""
+    n = 12
+    vectors = jnp.tile(jnp.eye(n)[:, None] * 1.3 * n, (1, 2, 1))  # each weighs 1 / n
+
+    def run(block):
+        system = secagg(of_the_round(vectors), num_clients=n, levels=2.0**16, mesh=None, block=block,
+                        norm_bound=1.0, verdict="projections", elide=True)  # fmt: skip
+        data = ClientData(jnp.zeros((n, 1)), jnp.ones(n, jnp.int32))
+        step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(n), data)
+        state, first = step(KEY, state, data)
+        return first, step(KEY, state, data)[1]
+
+    (whole, after), (parts, _) = run(n), run(5)
+    np.testing.assert_array_equal(whole.counted, parts.counted)
+    np.testing.assert_array_equal(whole.direction, parts.direction)
+    assert 0 < whole.counted.sum() < n and (whole.counted != after.counted).any()
 
 
 @jax.jit
@@ -202,8 +346,15 @@ test_bad_input_is_one_line = refuses(
     (huge, "max_norm must be below"),
     (lambda: secagg(of_the_round(VECTORS), num_clients=N, norm_bound=-1.0), "norm_bound must be"),
     (lambda: traced(1.0), "norm_bound must be"),
+    (lambda: validate_norm(1.0, max_entry=0.0), "max_entry must be a finite number > 0, got 0.0"),
+    (lambda: validate_norm(1.0, max_entry=2.0), "max_entry must be at most max_norm = 1, got 2"),
+    (lambda: validate_norm(1.0, max_entry=1.0, noise_variance=1.0), "max_entry must not be given with noise_variance"),
+    (lambda: validate_norm(1.0, noise_variance=-1.0), "noise_variance must be a finite number >= 0, got -1.0"),
+    (lambda: validate_norm(1.0, proof="eiffel"), "group_size must be given with proof='eiffel'"),
+    (lambda: validate_norm(1.0, group_size=0), "group_size must be an integer >= 1, got 0"),
     (
-        lambda: secagg(of_the_round(VECTORS), num_clients=N, norm_bound=1.0, clip=1.0, noise_variance=1.0),
-        "norm_bound must not be given with noise_variance",
+        lambda: validate_norm(1.0, proof="rofl", verdict="projections"),
+        "proof must be 'risefl' with verdict='projections', got 'rofl'",
     ),
+    (lambda: verdicts([[1]], 2.0**25, verdict="projections"), "max_norm must be below 19173961 grid points with verd"),
 )

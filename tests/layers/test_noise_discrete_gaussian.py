@@ -11,7 +11,7 @@ from scipy import stats
 from fedjax_priv.crypto.modulus import centred
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers import discrete_gaussian_noise, integer_skellam_noise, plain_ring, stack, wrap
-from fedjax_priv.layers.noise_discrete_gaussian import _table
+from fedjax_priv.layers.noise_discrete_gaussian import gaussian_table
 from fedjax_priv.layers.noise_skellam import _table as skellam_table
 from fedjax_priv.layers.noise_skellam import skellam
 from fedjax_priv.layers.secure_sum.alias_table import BITS, symmetric
@@ -23,7 +23,9 @@ DRAWS = 2**17
 
 @functools.cache
 def drawn(scale):
-    return np.asarray(jax.jit(lambda: symmetric(KEY, DRAWS, _table(scale), "discrete Gaussian noise"))(), np.int64)
+    return np.asarray(
+        jax.jit(lambda: symmetric(KEY, DRAWS, gaussian_table(scale), "discrete Gaussian noise"))(), np.int64
+    )
 
 
 def law(scale, reach):
@@ -52,7 +54,7 @@ def test_numbers_are_discrete_gaussian(scale):
 
 def test_the_table_is_within_its_distance_of_the_law():
     for scale in (0.5, 2.0, 300.0):
-        table = _table(scale)
+        table = gaussian_table(scale)
         threshold = table.high.astype(object) * 2**30 + table.low
         chance = threshold.copy()
         for place, other in enumerate(table.other.tolist()):
@@ -73,7 +75,7 @@ def uploads(layer, n=4, d=30, byzantine=()):
 
 def test_each_client_adds_numbers_of_its_own_and_byzantine_ones_none():
     draw = lambda each: np.asarray(jax.jit(lambda key: per_client(each, named(key, "noise"), jnp.arange(4)))(KEY))
-    gaussian = draw(lambda key: symmetric(key, 30, _table(3.0), "discrete Gaussian noise"))
+    gaussian = draw(lambda key: symmetric(key, 30, gaussian_table(3.0), "discrete Gaussian noise"))
     found = uploads(discrete_gaussian_noise(3.0), byzantine=[1])
     assert (found == gaussian * np.array([1, 0, 1, 1])[:, None]).all() and (found[0] != found[2]).any()
     assert (uploads(integer_skellam_noise(9.0)) == draw(lambda key: skellam(key, 30, skellam_table(9.0)[0]))).all()

@@ -260,7 +260,7 @@ REFUSED = [
         {"check_range": True, "secure": "secagg", "private": "local", **NOISY}, "R",
         "check_range must be False with private='local'",
     ),
-    ({"norm_bound": 1.0, "secure": "secagg", "private": "field", **NOISY}, "P", "norm_bound must not be given with pr"),
+    ({"norm_bound": 0.5, "secure": "secagg", "private": "field", **NOISY}, "P", "norm_bound must be at least clip = 1"),
     ({"norm_bound": 1.0, "secure": "secagg", "weigh": "survivors"}, "P", "norm_bound must not be given with weigh="),
 ]  # fmt: skip
 

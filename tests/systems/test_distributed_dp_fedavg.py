@@ -204,7 +204,6 @@ test_bad_arguments = refused(
     ({"shares": 7}, "shares must be at most the clients of a round, 6, got 7"),
     ({"shares": 0}, "shares must be an integer >= 1, got 0"),
     ({"deviations": 0.0}, "deviations must be a finite number > 0, got 0.0"),
-    ({"growth": "n"}, "growth must be one of 'linear', 'sqrt', got 'n'"),
     ({"failure": 0.0}, r"failure must be a number in \(0, 1\), got 0.0"),
     ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
     ({"mean_weight": 0.0}, r"mean_weight must be a number in \(0, 1\], got 0.0"),

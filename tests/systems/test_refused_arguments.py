@@ -153,6 +153,7 @@ CASES = [
     (of("dp_fedavg", num_clients=6), {"noise": "x"}, "noise must be a ServerNoise, such as server_noise.independent"),
     *[(DISTRIBUTED, {"bits": value}, "bits must be an integer >= 2, got") for value in (None, [1], 1)],
     (DISTRIBUTED, {"noise": [1]}, "noise must be one of 'discrete_gaussian', 'skellam', got"),
+    (DISTRIBUTED, {"growth": "n"}, "growth must be one of 'linear', 'sqrt', got 'n'"),
     *[(ROBAJOL, {"num_params": value}, "num_params must be an integer >= 1") for value in (None, np.nan)],
     (SPARSE, {"sparsifier": [1]}, "sparsifier must be one of 'rand_k', 'top_k', got"),
     (SPARSE, {"num_clients": "6", "cohort_size": 2}, "num_clients must be an integer >= 1, got '6'"),

@@ -273,6 +273,13 @@ LAYERS = {
         stack(quantize=quantize(2.0**10, N), it=validate_norm(2.0**14), send=plain_field()), total, error=2.0**-10,
         wire=lambda upload: 32 * D + risefl_bits(D),
     ),
+    "validate_norm, entries and projections": Case(
+        stack(
+            quantize=quantize(2.0**10, N), it=validate_norm(2.0**14, max_entry=2.0**14, verdict="projections"),
+            send=plain_field(),
+        ),
+        total, error=2.0**-10, wire=lambda upload: 32 * D + risefl_bits(D, 2**14 + 1),
+    ),
     "check_range": Case(
         stack(quantize=quantize(2.0**10, N), it=check_range(2**14, N), send=plain_field()), total, error=2.0**-10
     ),

@@ -17,6 +17,7 @@ from fedjax_priv.layers import thresholded_masks
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
 from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn, loss_rate, not_together
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._proofs import PROOFS, without_bound
 from fedjax_priv.systems.composition.parts import Numbers, layers_and_release, rule
 from fedjax_priv.systems.composition.refusals import why_not
 from fedjax_priv.systems.composition.settled import settled
@@ -45,6 +46,7 @@ def compose(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     norm_bound: float | Array | None = None,
+    max_entry: float | Array | None = None,
     check_range: bool = False,
     secure: Secure = "none",
     buffer_size: int | None = None,
@@ -62,7 +64,7 @@ def compose(
     coordinate_attack: CoordinateAttack | None = None,
     cohort_size: int | None = None,
     cohort: Draw | None = None,
-    **how: Annotated[Any, MASKS, COMMITTEE, AIR, ROUND],
+    **how: Annotated[Any, MASKS, COMMITTEE, PROOFS, AIR, ROUND],
 ) -> Algorithm:
     """A system of these parts, which are put in order; what cannot be together is refused with one line.
 
@@ -87,7 +89,10 @@ def compose(
         clipping if not given. Needed for noise.
       noise_variance: of each client's noise at each coordinate it sends; under "field" static in a sweep.
       norm_bound: the server leaves out an upload of field elements unless its sender proves that it has at most this
-        Euclidean norm (`layers.validate_norm`); no proofs if not given. Static in a sweep.
+        Euclidean norm (`layers.validate_norm`); no proofs if not given. Under "field" at least `clip`, and uploads may
+        be longer by their noise: runs have `accepted_norm`, in grid points. Static in a sweep.
+      max_entry: with `norm_bound`, at most that: the proof says that no value has a larger magnitude, too. Not under
+        "field"; static in a sweep.
       check_range: the rule gets no row whose sum clients that clip cannot have, such as one with random field elements
         in it (`layers.check_range`). Needs `clip`, static in a sweep.
       secure: "secagg": pairwise masks; "sparse_secagg": on coordinates that pairs pick; "enrolled": masks of one
@@ -115,9 +120,9 @@ def compose(
       cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`. How many clients its
         cohorts have, and how many are Byzantine if any, need not be given again, and may not be given otherwise.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
-        `layers.mask.secagg_protocol`; `committee` and `quorum` of `layers.thresholded_masks`; `receiver_noise`,
-        `snr_db`, `power_control` and `known_count` of `analog_uploads`; `server`, `block`, `mesh`, `observe` and
-        `lying_server` of `federated_round`.
+        `layers.mask.secagg_protocol`; `committee` and `quorum` of `layers.thresholded_masks`; `proof` and
+        `verdict` of `layers.validate_norm`; `receiver_noise`, `snr_db`, `power_control` and `known_count` of
+        `analog_uploads`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range, or parts that cannot be together.
@@ -137,17 +142,21 @@ def compose(
             num_clients=num_clients, compress=compress, private=private, secure=secure, channel=channel,
             aggregate=aggregate, buffer_size=buffer_size, weigh=weigh, num_byzantine=num_byzantine, attack=attack,
             group_attack=group_attack, field_attack=field_attack, coordinate_attack=coordinate_attack, clip=clip,
-            noise_variance=noise_variance,
-            norm_bound=norm_bound, check_range=check_range, error_feedback=error_feedback, alpha=alpha,
+            noise_variance=noise_variance, norm_bound=norm_bound, max_entry=max_entry, check_range=check_range,
+            error_feedback=error_feedback, alpha=alpha,
             dropout=loss_rate(dropout), leave=leave, cohort_size=cohort_size, cohort=cohort,
         )
     )  # fmt: skip
     masks, rest = MASKS.split(how)
     committee, rest = COMMITTEE.split(rest)
+    proofs, rest = PROOFS.split(rest)
     air, run = AIR.split(rest)
     _sizes(stack, HandsOn(compose, ("k", "ratio", "levels")).given({"k": k, "ratio": ratio, "levels": levels}))
     given = _options(stack, MASKS.given(masks), COMMITTEE.given(committee), AIR.given(air))
-    of, air = Numbers(0 if num_params is None else num_params, ratio, k, levels, exact, given), AIR.given(air)
+    d, air = 0 if num_params is None else num_params, AIR.given(air)
+    of = Numbers(d, ratio, k, levels, exact, given, PROOFS.given(proofs))
+    if norm_bound is None:
+        without_bound(of.proofs)
     parts = _on_the_air(stack, air) if stack.on_the_air else _on_wires(stack, of)
     return federated_round(local=local, aggregate=rule(stack, of), num_clients=num_clients, **parts, **run)
 

@@ -48,8 +48,9 @@ from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
 from fedjax_priv.systems import releases
-from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged, validated
+from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
+from fedjax_priv.systems._proofs import validated
 from fedjax_priv.systems.composition.stack import Stack
 from fedjax_priv.systems.secure_sums import sparse_secagg
 from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg
@@ -74,6 +75,7 @@ class Numbers(NamedTuple):
     levels: float | Array
     exact: bool
     masks: dict[str, Any]  # options of masks that were given, and of a committee
+    proofs: dict[str, Any]  # options of proofs
 
     @property
     def sent(self) -> int:
@@ -193,14 +195,17 @@ def _send(s: Stack, of: Numbers) -> tuple[dict[str, Layer], dict[str, Layer], Re
 
 def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Layer], dict[str, Layer], Release | None]:
     size, mask = s.clients_in_a_row, _mask(s, of)
+    variance = s.noise_variance if s.private == "field" else None
     noise = distributed_noise(
-        s.clip, s.noise_variance if s.private == "field" else None, of.levels, max_terms=size,
+        s.clip, variance, of.levels, max_terms=size,
         group_size=1 if s.secure == "sparse_secagg" else size, threshold=mask.sums.threshold, num_values=short.sent,
         byzantine=s.num_byzantine, condition=_condition(s, of),
     )  # fmt: skip
     below = {
         "quantize": _on_values(s, quantize(of.levels, max_terms=size)),
-        **noise.below, **_field_attack(s), **validated(s.norm_bound, of.levels),
+        **noise.below, **_field_attack(s),
+        **validated(s.norm_bound, of.levels, group_size=size, max_entry=s.max_entry, clip=s.clip,
+                    noise_variance=variance, how=of.proofs),
         **ranged(s.check_range, s.clip, s.noise_variance, of.levels, size, weighted=s.sends_weights), "mask": mask,
     }  # fmt: skip
     return _bounded(s), below, _released(s, of, mask, noise.released, short)
@@ -208,7 +213,8 @@ def _field_sum(s: Stack, of: Numbers, short: Compression) -> tuple[dict[str, Lay
 
 def _condition(s: Stack, of: Numbers) -> str:
     attacks = s.attack, s.group_attack, s.field_attack, s.coordinate_attack
-    return condition_of(of.masks, attacked=any(attack is not None for attack in attacks))
+    attacked = any(attack is not None for attack in attacks)
+    return condition_of(of.masks, attacked=attacked, proved=s.norm_bound is not None)
 
 
 def _mask(s: Stack, of: Numbers) -> Layer:

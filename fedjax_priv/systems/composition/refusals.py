@@ -11,6 +11,7 @@ from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Draw
 from fedjax_priv.systems._arguments import NEEDS_CLIP, too_few_rows
 from fedjax_priv.systems._attackers import BOTH_ATTACKS, distrust, of_nobody
+from fedjax_priv.systems._proofs import NEEDS_BOUND, of_noisy_sums
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 
@@ -173,14 +174,12 @@ def _bounded(s: Stack) -> str | None:
 
 def _proofs(s: Stack) -> str | None:
     if s.norm_bound is None:
-        return None
+        return None if s.max_entry is None else NEEDS_BOUND
     if not s.in_field:
         return "norm_bound must not be given with secure='none': in the clear the server sees every norm itself"
-    if s.private == "field":
-        return "norm_bound must not be given with private='field': a proof of the norm does not cover noise"
     if s.sends_weights:
         return "norm_bound must not be given with weigh='survivors': a proof of the norm does not cover weights"
-    return None
+    return of_noisy_sums(s.norm_bound, s.max_entry, s.clip) if s.private == "field" else None
 
 
 def _ranges(s: Stack) -> str | None:

@@ -35,6 +35,7 @@ class Stack(NamedTuple):
     clip: Any = None
     noise_variance: Any = None
     norm_bound: Any = None
+    max_entry: Any = None
     check_range: bool = False
     error_feedback: bool = False
     alpha: Any = 0.0

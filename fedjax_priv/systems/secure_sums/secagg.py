@@ -1,6 +1,6 @@
 """SecAgg (Bonawitz et al., CCS 2017) and SecAgg+ (Bell et al., CCS 2020): the server learns the sum of the updates."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from jaxtyping import Array
 
@@ -14,9 +14,10 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.weighting import UPDATE, on_columns
-from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, ranged, secure_cohort, validated
+from fedjax_priv.systems._arguments import MASKS, ROUND, adding, loss_rate, ranged, secure_cohort
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._proofs import PROOFS, validated
 from fedjax_priv.systems.releases import Opening, Sum
 
 
@@ -33,9 +34,10 @@ def secagg(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     norm_bound: float | Array | None = None,
+    max_entry: float | Array | None = None,
     check_range: bool = False,
     secure_sum: Layer | None = None,
-    **how: Masked,
+    **how: Annotated[Any, MASKS, PROOFS, ROUND],
 ) -> Algorithm:
     """FedAvg under secure aggregation, masked on every coordinate.
 
@@ -54,14 +56,18 @@ def secagg(
       noise_variance: variance of the Skellam noise that each client adds at each coordinate before masking, so that the
         sum is differentially private. Needs `clip` and `normalize="expected"`; static in a sweep.
       norm_bound: the server leaves out an upload unless its sender proves that the weighted and scaled update has at
-        most this Euclidean norm (`layers.validate_norm`); no proofs if not given. Needs `normalize="expected"`, and
-        not together with `noise_variance`: a proof covers neither weights nor noise. Static in a sweep.
+        most this Euclidean norm (`layers.validate_norm`); no proofs if not given. Needs `normalize="expected"`: a proof
+        does not cover weights. With `noise_variance` at least `clip`, and uploads may be longer by their noise: runs
+        have `accepted_norm`, in grid points. Static in a sweep.
+      max_entry: with `norm_bound`, at most that: the proof says that no coordinate has a larger magnitude, too. Not
+        with `noise_variance`; static in a sweep.
       check_range: the server fails a round whose sum clients that clip cannot have: a Byzantine client sent random
         elements, or masks did not cancel (`layers.check_range`). Needs `clip`, static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
         the clear.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
-        `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
+        `layers.mask.secagg_protocol`; `proof` and `verdict` of `layers.validate_norm`; `server`, `block`, `mesh`,
+        `observe` and `lying_server` of `federated_round`.
 
     Raises:
       ValueError: an argument outside its range; the message names it and the allowed values.
@@ -81,20 +87,21 @@ def secagg(
         raise ValueError(
             "normalize must be 'expected' with norm_bound, got 'survivors': a proof of the norm does not cover weights"
         )
-    if norm_bound is not None and noise_variance is not None:
-        raise ValueError("norm_bound must not be given with noise_variance: a proof of the norm does not cover noise")
-    masks, run = MASKS.split(how)
+    masks, rest = MASKS.split(how)
+    proofs, run = PROOFS.split(rest)
     secure = secure_sum is None
     mask = pairwise_masks(group_size=size, **masks) if secure else adding(FIELD, secure_sum, masks)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
         threshold=mask.sums.threshold,
-        condition=condition_of(masks),
+        condition=condition_of(masks, proved=norm_bound is not None),
     )  # fmt: skip
     protocol, opening = (secagg_protocol(group_size=size, **masks), None) if secure else (None, Opening.of(mask))
     above = {name: on_columns(layer, UPDATE) if weighted else layer for name, layer in noise.above.items()}
     below = {
-        "quantize": quantize(levels, max_terms=size), **noise.below, **validated(norm_bound, levels),
+        "quantize": quantize(levels, max_terms=size), **noise.below,
+        **validated(norm_bound, levels, group_size=size, max_entry=max_entry, clip=clip, noise_variance=noise_variance,
+                    how=proofs),
         **ranged(check_range, clip, noise_variance, levels, size, weighted=weighted), "mask": mask,
     }  # fmt: skip
     released = Sum(noise=noise.released, masks=protocol, opening=opening)
