@@ -221,3 +221,11 @@ test_what_it_is_not_of = refuses(
     (view_of([[1.0], [2.0]], [True, True], [1.0]), aggregators.mean, "rule must be an Aggregator, .* got mean"),
     (view_of([[1.0], [2.0]], [True, True], [1.0, 2.0]), None, "they have 1 numbers, the direction 2"),
 )
+
+
+def test_places_of_a_row_that_are_no_coordinates_do_not_count():
+    """There a secure sum may hold noise."""
+    value, position = jnp.asarray([[1.0, 7.0], [3.0, -5.0], [8.0, 90.0]]), jnp.asarray([[2, 4]] * 3)
+    received = Received((value, position), jnp.ones(3, jnp.int32))
+    view = view_of([[0.0]] * 3, [True, True, False], [0.0, 0.0, 3.0, 0.0])._replace(rows=received)
+    assert kappa_run(view) == kappa_run(view, MEDIAN) == 1.0
