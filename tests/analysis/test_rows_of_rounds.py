@@ -54,7 +54,12 @@ def rounds(system, data=DATA, length=ROUNDS, d=D):
 
 def attacked(aggregate, scale=3.0, **how):
     return robust_fedavg(
-        towards_target(), num_clients=N, aggregate=aggregate, num_byzantine=F, attack=attacks.foe(scale), mesh=None,
+        towards_target(),
+        num_clients=N,
+        aggregate=aggregate,
+        num_byzantine=F,
+        attack=attacks.foe(scale),
+        mesh=None,
         **how,
     )
 
