@@ -6,7 +6,7 @@
 - `wireless_links`: links of a wireless run; `on_air`: the uses of the channel, seconds and joules of it; `downlink`:
   those of the server.
 - `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
-- `worst_rows`: the rows on which a rule does worst.
+- `worst_rows`: the rows on which a rule does worst. `rows_of_rounds`: how a rule does on the rows of a run.
 - `byzantine_rounds`: rounds with more Byzantine clients than the rule was told of.
 - `intervals`: how sure a mean over few runs is.
 - `line_styles`: how lines look in every picture.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fedjax_priv.analysis.live_plots import LiveCurve, live_curve
     from fedjax_priv.analysis.on_air import OnAir, air_resources
     from fedjax_priv.analysis.plots import learning_curves
+    from fedjax_priv.analysis.rows_of_rounds import kappa_run
     from fedjax_priv.analysis.rule_robustness import Robustness, robustness
     from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds
     from fedjax_priv.analysis.wireless_links import link_measures
@@ -35,6 +36,6 @@ else:
 
 __all__ = [
     "Band", "Broadcast", "LiveCurve", "OnAir", "Robustness", "Traffic", "Worst", "air_resources", "bands", "curves",
-    "half_width", "kappa_of", "kappa_search", "learning_curves", "link_measures", "live_curve", "robustness",
-    "round_bytes", "round_seconds", "run_bytes", "run_seconds", "uncovered_rounds", "worst_case",
+    "half_width", "kappa_of", "kappa_run", "kappa_search", "learning_curves", "link_measures", "live_curve",
+    "robustness", "round_bytes", "round_seconds", "run_bytes", "run_seconds", "uncovered_rounds", "worst_case",
 ]  # fmt: skip

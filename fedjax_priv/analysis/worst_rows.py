@@ -13,6 +13,8 @@ from fedjax_priv.keys import keyless
 
 CHILDREN = 60
 GROW, SHRINK, SMALLEST_STEP = 1.3, 0.85, 1e-3
+SPACING, PLACES = 0.05, 60
+"""Of Byzantine rows among the inputs of a few points."""
 NO_HARM = -1.0
 """In place of NaN: below every kappa."""
 
@@ -55,44 +57,52 @@ def kappa_of(rule: Aggregator, rows: Float[Array, "n d"], num_byzantine: int) ->
 
 
 def kappa_search(
-    key: Key, rule: Aggregator, num_rows: int, num_byzantine: int, *, num_params: int = 2, starts: int = 6,
+    key: Key, rule: Aggregator, num_rows: int, num_byzantine: int, *, num_params: int = 3, starts: int = 12,
     steps: int = 200,
 ) -> Worst:  # fmt: skip
     """The largest `kappa_of` found: a lower bound on what any certificate of the rule can say, with its witness.
 
-    From each start, the best of 60 random changes to half of the rows is taken whenever it is worse for the rule; steps
-    grow on success and shrink otherwise. One start is the worst of a few inputs of two or three points; a third of the
-    others begin at zeros and ones. One compiled program, without derivatives, so any rule can be searched.
+    It is the best of `starts` searches, which take turns with 1, 2, ... `num_params` coordinates: most rules are worst
+    on a line, others are not, and searches stop at different inputs. From its start, each takes the best of 60 random
+    changes to half of the rows whenever it is worse for the rule; steps grow on success and shrink otherwise. The first
+    search of each number of coordinates starts at the worst of many inputs of two to four points; of the others, half
+    begin at zeros and ones. One compiled program, without derivatives, so any rule can be searched.
 
     Args:
       key: of the search.
       rule: it must not draw; NaN counts as no harm, infinity as the worst.
       num_rows: n.
       num_byzantine: f, from 1 to below n/2.
-      num_params: coordinates of a row, d.
-      starts: how many searches run side by side.
+      num_params: most coordinates of a row, d; a search with fewer leaves the others 0.
+      starts: how many searches run side by side, at least `num_params`.
       steps: of each search.
 
     Raises:
       ValueError: an argument is out of range, or the rule needs more rows.
+
+    Examples:
+      >>> rule = fedjax_priv.aggregators.trimmed_mean(1)
+      >>> worst = kappa_search(jax.random.key(0), rule, 4, 1, num_params=1, starts=2, steps=5)
+      >>> print(worst.rows.shape, round(float(worst.kappa), 2))  # that of the proof, f / (n - 2f)
+      (4, 1) 0.5
     """
     _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
     _validate.integer(num_rows=num_rows, num_byzantine=num_byzantine, num_params=num_params)
-    _validate.integer(starts=starts, steps=steps)
+    _validate.integer(at_least=num_params, starts=starts)
+    _validate.integer(steps=steps)
     if 2 * num_byzantine >= num_rows:
         raise ValueError(f"num_byzantine must be below half of num_rows = {num_rows}, got {num_byzantine}")
     if rule.most_byzantine is not None and rule.most_byzantine(num_rows) < 0:
         raise ValueError(f"rule must be one for num_rows = {num_rows} rows, and this one needs more")
-    shape = num_rows, num_byzantine, num_params
 
     def harm(rows: Array) -> Array:
         found = kappa_of(rule, rows, num_byzantine)
         return jnp.where(jnp.isnan(found), NO_HARM, found)
 
-    def search(key: Key, first: Array) -> tuple[Array, Array]:
+    def search(key: Key, first: Array, used: Array) -> tuple[Array, Array]:
         def step(now: tuple, key: Key) -> tuple[tuple, None]:
             rows, worst, size = now
-            child = lambda key: _normal(_changed(key, rows, size), num_byzantine)
+            child = lambda key: _normal(_changed(key, rows, size, used), num_byzantine)
             tried = jax.vmap(child)(jax.random.split(key, CHILDREN))
             harms = jax.vmap(harm)(tried)
             best = jnp.argmax(harms)
@@ -106,20 +116,25 @@ def kappa_search(
 
     @jax.jit
     def all_starts(key: Key) -> Worst:
-        known = _known_inputs(*shape)
-        drawn = jax.vmap(lambda i, key: _start(i, key, *shape))(jnp.arange(starts), jax.random.split(key, starts))
-        first = drawn.at[0].set(known[jnp.argmax(jax.vmap(harm)(known))])
-        worst, rows = jax.vmap(search)(jax.random.split(jax.random.fold_in(key, 1), starts), first)
+        known = _known_inputs(num_rows, num_byzantine, num_params)
+        drawing, searching = jax.random.split(key)
+        number = jnp.arange(starts)
+        used = jnp.arange(num_params)[None, :] <= number[:, None] % num_params
+        draw = lambda key, which, used: _start(key, which, used, num_rows, num_byzantine)
+        drawn = jax.vmap(draw)(jax.random.split(drawing, starts), number // num_params, used)
+        first = drawn.at[:num_params].set(known[jnp.argmax(jax.lax.map(harm, known, batch_size=CHILDREN))])
+        worst, rows = jax.vmap(search)(jax.random.split(searching, starts), first, used)
         found = worst.max()
         return Worst(jnp.where(found == NO_HARM, jnp.nan, found), rows[jnp.argmax(worst)])
 
     return all_starts(key)
 
 
-def _changed(key: Key, rows: Array, size: Array) -> Array:
+def _changed(key: Key, rows: Array, size: Array, used: Array) -> Array:
+    """Half of the rows, by chance, moved along the coordinates in use."""
     which, how = jax.random.split(key)
     moved = jax.random.bernoulli(which, 0.5, (len(rows), 1))
-    return rows + jnp.where(moved, size * jax.random.normal(how, rows.shape), 0.0)
+    return rows + jnp.where(moved & used[None], size * jax.random.normal(how, rows.shape), 0.0)
 
 
 def _normal(rows: Array, num_byzantine: int) -> Array:
@@ -129,19 +144,26 @@ def _normal(rows: Array, num_byzantine: int) -> Array:
     return away / jnp.sqrt(jnp.square(away[num_byzantine:]).sum(1).mean())
 
 
-def _start(number: Array, key: Key, num_rows: int, num_byzantine: int, num_params: int) -> Array:
+def _start(key: Key, which: Array, used: Array, num_rows: int, num_byzantine: int) -> Array:
     draw, noise = jax.random.split(key)
-    normal = jax.random.normal(noise, (num_rows, num_params))
-    points = jax.random.bernoulli(draw, 0.5, (num_rows, num_params)).astype(normal.dtype) + 0.01 * normal
-    return _normal(jnp.where(number % 3 == 1, points, normal), num_byzantine)
+    normal = jax.random.normal(noise, (num_rows, used.size))
+    points = jax.random.bernoulli(draw, 0.5, normal.shape).astype(normal.dtype) + 0.01 * normal
+    return _normal(jnp.where(used[None], jnp.where(which % 2 == 1, points, normal), 0.0), num_byzantine)
 
 
 def _known_inputs(num_rows: int, num_byzantine: int, num_params: int) -> Array:
-    """Honest rows at 0, some of them at -1; Byzantine ones at or near -1, 0 or 1."""
-    honest, inputs = num_rows - num_byzantine, []
-    for at_minus_one in range(1, honest):
-        for place in (-1.0, -0.999, 0.0, 0.999, 1.0):
-            values = [place] * num_byzantine + [-1.0] * at_minus_one + [0.0] * (honest - at_minus_one)
-            inputs.append(values)
-    line = jnp.zeros((len(inputs), num_rows, num_params)).at[:, :, 0].set(jnp.asarray(inputs))
+    """Honest rows at 0, some of them at -1; Byzantine ones at or near these, or one of them on the way to the others.
+
+    The last kind is how Krum is led astray: decoys make honest rows lonelier than the row between.
+    """
+    honest = num_rows - num_byzantine
+    places = jnp.arange(PLACES).astype(jnp.float32) * SPACING
+    on_the_way, beyond = jnp.meshgrid(places[1:], places[: PLACES // 3])
+    near = jnp.asarray((-1.0, -0.999, 0.0, 0.999, 1.0))
+    one = jnp.concatenate([near, on_the_way.ravel()])
+    others = one + jnp.concatenate([jnp.zeros_like(near), beyond.ravel()])
+    bad = jnp.where(jnp.arange(num_byzantine)[None, :] == 0, one[:, None], others[:, None])
+    good = jnp.where(jnp.arange(honest)[None, :] < jnp.arange(1, honest)[:, None], -1.0, 0.0)
+    inputs = jax.vmap(lambda bad: jax.vmap(lambda good: jnp.concatenate([bad, good]))(good))(bad).reshape(-1, num_rows)
+    line = jnp.zeros((*inputs.shape, num_params)).at[:, :, 0].set(inputs)
     return jax.vmap(lambda rows: _normal(rows, num_byzantine))(line)

@@ -57,8 +57,8 @@ class View(NamedTuple):
     """What the server sees of a round. In addition it has what it computes from this, and what it keeps from other
     rounds.
 
-    Colluding clients add their own secrets to it. `unsent` is not visible to the server; figures about all clients need
-    it.
+    Colluding clients add their own secrets to it. `unsent` and `honest` are not visible to the server; figures about
+    all clients, and about what attackers did, need them.
     """
 
     uploads: PyTree  # [n, ...], zero where nothing arrived; () if the channel superposes them
@@ -68,6 +68,9 @@ class View(NamedTuple):
     header: PyTree  # what was disclosed when the survivors were known, by layer
     unsent: PyTree  # [n, ...], what lost clients would have sent in `clear`; zero for others
     received: PyTree = ()  # `Received`, as it left the channel
+    rows: PyTree = ()  # `Received`, as the rule was given it: decoded, `count` 0 where a row is left out
+    honest: PyTree = ()  # bool [g], which of these rows are there and hold no upload of a Byzantine client
+    direction: PyTree = ()  # [d], what the rule made of them
 
 
 class RoundInfo(NamedTuple):

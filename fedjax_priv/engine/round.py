@@ -40,7 +40,7 @@ from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
 from fedjax_priv.engine.telling import single_numbers, told_by, total_size
-from fedjax_priv.engine.transaction import commit, judge, order_status, round_status
+from fedjax_priv.engine.transaction import commit, honest_groups, judge, order_status, round_status
 from fedjax_priv.engine.upload import Uploaded, model_bits, train_and_upload, upload_bits
 from fedjax_priv.engine.versions import by_version, handed_out, kept, ring, with_digests
 from fedjax_priv.keys import each_named, named
@@ -185,7 +185,11 @@ def _step(
         "upload": upload_bits(uploaded),
         **closing,
     }
-    seen = parts.observe(_view(parts, uploaded, public, header, received)) if parts.observe is not None else ()
+    seen = ()
+    if parts.observe is not None:
+        view = _view(parts, uploaded, public, header, received)
+        honest = honest_groups(groups, uploaded.alive, who)
+        seen = parts.observe(view._replace(rows=groups, honest=honest, direction=direction))
     of_draw = parts.cohort.measures(who, draw_state) if parts.cohort.measures else {}
     recorded = {**single_numbers(told), **of_draw, **sat_out}
     numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in recorded.items()}

@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from fedjax_priv.base import ClientData, Cohort, Kept, Received, RoundState
 from fedjax_priv.engine.client_rows import put_rows, rows_where
@@ -34,6 +34,12 @@ def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[
     stray = (who.selected & ((who.group < 0) | (who.group >= num_groups))).any()
     group_status = reasons | told | lost | broken | jnp.where(stray, int(Status.CAP_OVERFLOW), 0)
     return groups._replace(count=jnp.where(group_status == 0, groups.count, 0)), group_status
+
+
+def honest_groups(groups: Received, alive: Array, who: Cohort) -> Bool[Array, " g"]:
+    """Groups that are there, and to which no Byzantine client's upload was added; one that was lost does no harm."""
+    attacked = jax.ops.segment_sum((alive & who.byzantine).astype(jnp.int32), who.group, groups.count.shape[0])
+    return (groups.count > 0) & (attacked == 0)
 
 
 def round_status(groups: Received, group_status: Array, moved: RoundState, needs_rows: bool) -> Array:

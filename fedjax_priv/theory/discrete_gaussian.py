@@ -22,7 +22,7 @@ Law = Literal["discrete_gaussian", "skellam"]
 NEIGHBOURS = {"zero-out": 1, "replacement": 2}
 """By how many norms the sum moves."""
 Growth = Literal["linear", "sqrt"]
-GROWTH: dict[Growth, int] = {"linear": 2, "sqrt": 1}
+GROWTH: dict[str, int] = {"linear": 2, "sqrt": 1}
 """By which power of n the squared norm of a sum without noise grows."""
 
 

@@ -114,5 +114,6 @@ test_bad_arguments = refuses(
     ({"num_byzantine": 3}, "num_byzantine must be below half of num_rows = 5, got 3"),
     ({"num_byzantine": 0}, "num_byzantine must be an integer >= 1, got 0"),
     ({"steps": 0}, "steps must be an integer >= 1, got 0"),
+    ({"starts": 2}, "starts must be an integer >= 3, got 2"),
     whole=True,
 )
