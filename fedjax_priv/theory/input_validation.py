@@ -1,6 +1,7 @@
 """What attackers can still do where random projections prove that uploads are short: RiseFL (Zhu et al. 2023)."""
 
 import math
+from typing import Any
 
 from scipy import optimize, stats
 
@@ -58,5 +59,5 @@ def largest_damage(projections: int = 1000, honest_rejected: float = HONEST_REJE
         return size * math.sqrt(2 / math.pi)
     # of x = gamma / c**2: F(x) / sqrt(x) rises to its only peak, at the x where x f(x) = F(x) / 2
     passes = lambda x: float(stats.chi2.cdf(x, projections)) / math.sqrt(x)
-    found = optimize.minimize_scalar(lambda x: -passes(x), bounds=(projections, 5 * projections), method="bounded")
+    found: Any = optimize.minimize_scalar(lambda x: -passes(x), bounds=(projections, 5 * projections), method="bounded")
     return size * float(-found.fun)
