@@ -76,6 +76,11 @@ SAME = {
              coordinate_attack=same_set(), private="field", clip=3.0, noise_variance=0.01, levels=2.0**12, leave=0.1,
              secure="secagg", buffer_size=2),
     ),
+    "fedrep, rows": (
+        dict(num_params=D, k=8, num_byzantine=1, group_attack=foe(2.0), clip=3.0, noise_variance=0.01, levels=2.0**12),
+        dict(compress="conspar", k=8, aggregate=centered_clipping(), num_byzantine=1, group_attack=foe(2.0),
+             private="field", clip=3.0, noise_variance=0.01, levels=2.0**12, secure="secagg", buffer_size=2),
+    ),
     "robajol": (
         dict(num_params=D, k=6, clip=2.0, noise_multiplier=0.5, num_byzantine=2, attack=foe(2.0), **LOST),
         dict(compress="jl", k=6, private="local", clip=2.0, noise_variance=1.0, aggregate=centered_clipping(),
