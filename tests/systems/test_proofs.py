@@ -93,6 +93,18 @@ def test_without_noise_the_accepted_norm_is_the_bound_after_rounding():
     assert NOISY not in system.caveats
 
 
+def test_noise_that_clients_add_before_the_proof_makes_no_upload_longer_than_its_bound():
+    """It is part of what is proved, unlike noise on field elements."""
+    system = compose(
+        of_the_round(UNIT), num_clients=N, levels=LEVELS, mesh=None, clip=CLIP, secure="secagg", private="local",
+        noise_variance=VARIANCE, norm_bound=CLIP,
+    )  # fmt: skip
+    info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1]
+    bound = math.sqrt(squared_norm_bound(LEVELS * CLIP, D))
+    np.testing.assert_allclose(info.measured["accepted_norm"], bound, rtol=2e-6)
+    assert info.measured["rejected"].all(), "of deviation 0.1 at 400 coordinates: 2.2 bounds"
+
+
 def test_the_ledger_says_that_honest_proofs_are_taken_to_be_accepted():
     """The figure is that without proofs."""
     noisy = dict(num_clients=N, clip=1.0, noise_variance=1.0, levels=16.0)
