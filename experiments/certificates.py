@@ -20,6 +20,7 @@ import numpy as np
 from fedjax_priv import aggregators
 from fedjax_priv.analysis import kappa_search
 from fedjax_priv.base import Aggregator
+from fedjax_priv.runs.records import atomic_file
 
 SETTINGS = ((7, 2), (11, 3), (15, 4), (16, 3))
 """Rows, and how many of them are Byzantine."""
@@ -72,7 +73,7 @@ def write(file: pathlib.Path, chosen: str, seed: int) -> None:
         print(name, n, f, entry["kappa"], flush=True)
         kept = {name: rules[name] for name in RULES if name in rules}
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"rules": kept}) + "\n")
+        atomic_file.write(file, (json.dumps({"rules": kept}) + "\n").encode())
 
 
 if __name__ == "__main__":

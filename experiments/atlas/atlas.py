@@ -122,6 +122,8 @@ def _unprotected(data: xr.Dataset) -> str:
     if not counted:
         return ""
     share, cell = max(counted)
+    if not share:
+        return "no round went on with more attacked rows than the rule tolerates"
     name = f"{cell.rule} in {cell.transport} at dropout {cell.dropout:g}"
     return f"rounds that went on with more attacked rows than the rule tolerates: up to {share:.0%} ({name})"
 

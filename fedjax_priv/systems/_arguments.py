@@ -196,7 +196,8 @@ def buffers(
     _validate.part(Aggregator, "aggregators.mean(), or from_host(function)", aggregate=aggregate)
     if aggregate.trusted_row is None:
         _validate.minority({"num_clients": num_clients}, num_byzantine=num_byzantine)
-    _validate.integer(at_least=0, num_byzantine=num_byzantine)
+    else:
+        _validate.integer(at_least=0, num_byzantine=num_byzantine)
     number = num_clients // buffer_size
     if why := too_few_rows(aggregate, number, num_byzantine):
         raise ValueError(why)

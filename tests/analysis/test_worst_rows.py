@@ -9,7 +9,7 @@ import pytest
 
 from aggregators import references
 from fedjax_priv import aggregators
-from fedjax_priv.analysis import kappa_of, kappa_search
+from fedjax_priv.analysis import kappa_of, kappa_search, worst_rows
 from fedjax_priv.base import Aggregator
 from fedjax_priv.theory.robust_rules import coordinate_median_kappa, krum_kappa, least_kappa, trimmed_mean_kappa
 from helpers import refuses
@@ -117,3 +117,18 @@ test_bad_arguments = refuses(
     ({"starts": 2}, "starts must be an integer >= 3, got 2"),
     whole=True,
 )
+
+
+def test_searches_begin_at_decoys_that_lead_krum_astray():
+    """One Byzantine row between two groups of honest ones, the others beyond it: 5.3 without such inputs."""
+    known = worst_rows._known_inputs(11, 3, 1)
+    harm = jax.jit(lambda rows: jax.lax.map(lambda x: kappa_of(aggregators.krum(3), x, 3), rows, batch_size=60))
+    assert 6.5 < np.nanmax(harm(known)) <= krum_kappa(11, 3)
+
+
+def test_a_search_with_fewer_coordinates_leaves_the_others_alone():
+    used = jnp.array([True, False, True])
+    for key in jax.random.split(KEY, 5):
+        rows = worst_rows._start(key, jnp.int32(0), used, N, F)
+        moved = worst_rows._changed(key, rows, jnp.float32(1.0), used)
+        assert not rows[:, 1].any() and not moved[:, 1].any() and (moved[:, [0, 2]] != rows[:, [0, 2]]).any(0).all()

@@ -103,6 +103,8 @@ def test_claims_can_fail():
     assert [row["worst"] for _, row in pareto(data)] == [0.85]
     assert all(line for line in atlas.caveats(Config(), data))
     assert not any("more attacked rows" in line for line in atlas.caveats(Config(), data))
+    data.uncovered[{"stack": [0, 5, 9]}] = 0.0
+    assert "no round went on with more attacked rows than the rule tolerates" in atlas.caveats(Config(), data)
     data.uncovered[{"stack": [0, 5, 9]}] = [0.25, 0.5, 0.0]
     cell = [*cells(data)][5][0]
     assert (

@@ -145,6 +145,7 @@ def furthest(
             return jax.lax.map(lambda key: tried(key, attacked), jax.random.split(own, draws)).mean()
 
         def search(state: tuple, first: Bool[Array, ""]) -> tuple[tuple, None]:
+            """The start is tried here, too, so that the defence is compiled once."""
             best, largest, step, ahead = state
             factor = jnp.where(first, best, best + step)
             reached = distance(factor)
@@ -154,7 +155,7 @@ def furthest(
             return (best, largest, jnp.where(first, step, step * jnp.where(ahead, 2.0, ratio)), ahead), None
 
         state = *(jnp.asarray(number, updates.dtype) for number in (start, 0.0, step)), jnp.bool_(True)
-        (best, *_), _ = jax.lax.scan(search, state, jnp.arange(evals) == 0)  # the start, too: one program less
+        (best, *_), _ = jax.lax.scan(search, state, jnp.arange(evals) == 0)
         return base + best * slope
 
     return attack
