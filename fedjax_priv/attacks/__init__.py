@@ -12,7 +12,7 @@
 - `property_detectors`: models of which one unit fires on a property of a client's data.
 - `tampered_layers`: models with one layer changed.
 - `replayed_rounds`: a round that a server repeats without one client.
-- `attack_layers`: layers that insert an attack on values into a stack; a system chooses the place.
+- `attack_layers`: what an attack on values is, and layers that insert one into a stack; a system chooses the place.
 - `honest_statistics`: mean, standard deviation and rows of honest clients, which an omniscient attacker knows.
 - `by_name`: every public attack, by the name a user chooses it with.
 """
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from fedjax_priv.attacks.attack_layers import Attack, on_sparse, on_updates
+    from fedjax_priv.attacks.attack_layers import AnyAttack, Attack, FromHistory, on_sparse, on_updates
     from fedjax_priv.attacks.backdoors import PixelTrigger, model_replacement, plant_backdoor
     from fedjax_priv.attacks.field_elements import (
         FieldAttack,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from fedjax_priv.attacks.on_values.infinite import infinite
     from fedjax_priv.attacks.on_values.mimic import mimic
     from fedjax_priv.attacks.on_values.one_of import one_of
-    from fedjax_priv.attacks.on_values.orthogonal import orthogonal_perturbation
+    from fedjax_priv.attacks.on_values.orthogonal import orthogonal_perturbation, relocated_perturbation
     from fedjax_priv.attacks.on_values.searched import furthest, optimal_alie, optimal_foe
     from fedjax_priv.attacks.on_values.sign_flip import sign_flip
     from fedjax_priv.attacks.property_detectors import detector_coordinates, property_detector
@@ -52,10 +52,11 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Attack", "CoordinateAttack", "FieldAttack", "PixelTrigger", "alie", "baruch_z", "before_groups",
-    "both_secrets", "detector_coordinates", "flip_labels", "foe", "furthest", "gaussian", "gradient_suppression",
+    "AnyAttack", "Attack", "CoordinateAttack", "FieldAttack", "FromHistory", "PixelTrigger", "alie", "baruch_z",
+    "before_groups", "both_secrets", "detector_coordinates", "flip_labels", "foe", "furthest", "gaussian",
+    "gradient_suppression",
     "honest_set", "infinite", "mean_replacement", "mimic", "min_max", "min_sum", "model_replacement",
     "on_field_elements", "on_group_means", "on_sparse", "on_updates", "one_of", "optimal_alie", "optimal_foe",
-    "orthogonal_perturbation", "plant_backdoor", "property_detector", "random_elements", "random_set", "replay",
-    "same_set", "sign_flip", "smallest", "split_lists", "sum_replacement",
+    "orthogonal_perturbation", "plant_backdoor", "property_detector", "random_elements", "random_set",
+    "relocated_perturbation", "replay", "same_set", "sign_flip", "smallest", "split_lists", "sum_replacement",
 ]  # fmt: skip

@@ -12,12 +12,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack, checked_rows
+from fedjax_priv.attacks.attack_layers import AnyAttack, Attack, attack_layer, checked_rows
 from fedjax_priv.attacks.on_values.searched import Respond
 from fedjax_priv.base import Aggregator, Cohort, Key, Layer
 from fedjax_priv.engine.client_rows import only_rows, rows_where
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers import stateless
 
 
 class Members(NamedTuple):
@@ -56,7 +55,7 @@ def members(
     return Members(jnp.argsort(jnp.argsort(first))[group], honest, byzantine, num_groups)
 
 
-def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = jnp.inf) -> Layer:
+def on_group_means(attack: AnyAttack, num_groups: int, *, largest: float | Array = jnp.inf) -> Layer:
     """Byzantine clients choose the means of their groups: the `k` of a group of `s` that is to have the mean `t` each
     send `(s t - sum of its honest members) / k`.
 
@@ -73,7 +72,7 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
 
     Raises:
       ValueError: `num_groups` is not an integer >= 1, `largest` is not > 0 (a traced one is sent as NaN), or `attack`
-        is no function of four arguments or, when a round is traced, returns another shape.
+        is refused by `on_updates`.
 
     Examples:
       >>> layers = fedjax_priv.layers
@@ -81,10 +80,9 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
       >>> send = layers.stack(attack=attack, average=layers.average(), send=layers.plain(8))
     """
     _validate.integer(num_groups=num_groups)
-    _validate.function(4, EXAMPLE, attack=attack)
     most = _validate.above_zero(largest=largest)
 
-    def encode(key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
+    def encode(attack: Attack, key: Key, x: Float[Array, "n d"], cohort: Cohort) -> Float[Array, "n d"]:
         take_part, byzantine = cohort.selected, cohort.selected & cohort.byzantine
         who = members(cohort.group, take_part & ~cohort.byzantine, byzantine, num_groups)
         sums = lambda which: jax.ops.segment_sum(only_rows(which, x), who.row, num_groups)
@@ -95,7 +93,7 @@ def on_group_means(attack: Attack, num_groups: int, *, largest: float | Array = 
         each = total / jnp.maximum(who.number(byzantine), 1).astype(x.dtype)[:, None]
         return rows_where(byzantine, jnp.clip(each, -most, most)[who.row], x)
 
-    return stateless(encode, whole=True)
+    return attack_layer(attack, encode)
 
 
 def before_groups(search: Callable[[Respond], Attack], rule: Aggregator, num_groups: int, *, draws: int = 16) -> Attack:

@@ -51,6 +51,7 @@ class RoundState(NamedTuple):
     server: PyTree  # optax state
     versions: PyTree = ()  # models of the last rounds, [V, ...], that of round r in row r modulo V; (): the newest only
     trained: PyTree = ()  # uint32 [n, 2], digest of the model that each client trained last; (): they do not remember
+    last: PyTree = ()  # [d], direction of the last round that succeeded, at first 0; (): no layer asks for it
 
 
 class View(NamedTuple):

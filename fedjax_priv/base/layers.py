@@ -44,6 +44,7 @@ class Layer(NamedTuple):
     caveats: tuple[str, ...] = ()  # what a report of a run must say
     needs_count: bool = False  # decode computes with the number of uploads in a row
     needs_placement: bool = False  # all halves but encode take `placement`: they work client by client
+    needs_last: bool = False  # advertise takes `last`, see `RoundState.last`
     antennas: str | None = None  # what decode takes of several, see `Channel.antennas`
     sums: SecureSum = SecureSum()  # of the innermost layer, as `combine`
 

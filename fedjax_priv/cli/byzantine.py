@@ -106,7 +106,7 @@ def _rule(choice: Choice, values: Mapping[str, Any]) -> Aggregator:
     return rule if step is None else aggregators.pre_aggregated(step, rule)
 
 
-def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.Attack | None:
+def _chosen_attack(choice: Choice, values: Mapping[str, Any], rule: Aggregator | None) -> attacks.AnyAttack | None:
     draws = _DRAWS if values.get("pre_aggregate") == "bucketing" else 1
     searched = {name: functools.partial(ATTACKS[name], rule, draws=draws) for name in SEARCHED}
     return _made(choice.name, {**ATTACKS, **searched}, values, choice.arguments(values))

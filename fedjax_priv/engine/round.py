@@ -142,6 +142,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
         server=parts.server.init(params),
         versions=ring(params, parts.cohort.versions),
         trained=nothing_trained(parts.local, n),
+        last=jnp.zeros(d) if parts.layers.needs_last else (),
     )
     return initial(state, parts.placement.mesh, (key, params, data))
 
@@ -165,7 +166,8 @@ def _step(
     who, trained, sat_out = who_trains(parts.local, drawn, models, state.trained)
     if parts.layers.sums.digest:
         who = with_digests(parts.layers.sums.digest, who, models)
-    private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who)
+    known = {"last": state.last} if parts.layers.needs_last else {}
+    private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who, **known)
     told = told_by(parts.aggregate, state.aggregate)
     start = base.Told(state.params, told) if told else models
     uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
@@ -234,7 +236,8 @@ def _descend(
     with calling("server.update", direction=direction):
         delta, optimizer = parts.server.update(unravel(direction), state.server, state.params)
     params = optax.apply_updates(state.params, delta)
-    return direction, state._replace(params=params, server=optimizer, aggregate=opinion)
+    last = direction if parts.layers.needs_last else ()
+    return direction, state._replace(params=params, server=optimizer, aggregate=opinion, last=last)
 
 
 def _view(parts: Parts, uploaded: Uploaded, public: PyTree, header: PyTree, received: base.Received) -> base.View:

@@ -9,7 +9,7 @@ from fedjax_priv.engine.client_rows import put_rows, rows_where
 from fedjax_priv.engine.upload import Uploaded
 from fedjax_priv.status import Status
 
-SERVER = ("params", "server", "aggregate")
+SERVER = ("params", "server", "aggregate", "last")
 """What the server computes of a round, among the fields of `RoundState`."""
 
 

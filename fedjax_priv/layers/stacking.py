@@ -160,18 +160,19 @@ def stack(**layers: Layer) -> Layer:
       >>> masks = pairwise_masks(group_size=10)
       >>> send = stack(clip=clip(1.0), mean=weighted_mean(), quantize=quantize(2**20, 10), masks=masks)
     """
-    last, several = _checked(layers), _Stack(layers)
+    innermost, several = _checked(layers), _Stack(layers)
     encode = several.encode
     if all(layer.scale for layer in layers.values()):
         encode = Stated(encode, without_rows=several.scale)
     return Layer(
-        several.init, several.advertise, encode, several.disclose, several.decode, last.combine,
+        several.init, several.advertise, encode, several.disclose, several.decode, innermost.combine,
         whole=any(layer.whole for layer in layers.values()),
         caveats=tuple(caveat for layer in layers.values() for caveat in layer.caveats),
         needs_count=any(layer.needs_count for layer in layers.values()),
         antennas=next((layer.antennas for layer in layers.values() if layer.antennas), None),
         needs_placement=True,
-        sums=last.sums,
+        needs_last=any(layer.needs_last for layer in layers.values()),
+        sums=innermost.sums,
     )  # fmt: skip
 
 
@@ -186,13 +187,14 @@ class _Stack:
         return {name: layer.init(keys[name], n) for name, layer in self.layers.items()}
 
     def advertise(
-        self, key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
+        self, key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE, last: PyTree = ()
     ) -> tuple[PyTree, PyTree, Bits]:
         keys = each_named(key, self.layers)
 
         def one(name: str, layer: Layer) -> tuple:
+            known = {"last": last} if layer.needs_last else {}
             with calling(f"{name}.advertise", state=state[name]):
-                return _opened(name, layer.placed(placement).advertise(keys[name], state[name], cohort))
+                return _opened(name, layer.placed(placement).advertise(keys[name], state[name], cohort, **known))
 
         opened = {name: one(name, layer) for name, layer in self.layers.items()}
         private, public, bits = ({name: one[i] for name, one in opened.items()} for i in range(3))

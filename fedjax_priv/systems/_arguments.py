@@ -9,7 +9,8 @@ from jaxtyping import Array, PyTree
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks import Attack, FieldAttack, on_field_elements, on_group_means, on_updates
+from fedjax_priv.attacks import AnyAttack, FieldAttack, on_field_elements, on_group_means, on_updates
+from fedjax_priv.attacks.attack_layers import check_attack
 from fedjax_priv.attacks.byzantine_clients import check_mask, how_many
 from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
 from fedjax_priv.crypto import field
@@ -103,13 +104,13 @@ def population_of(
     return mask
 
 
-def attacked(attack: Attack | None) -> dict[str, Layer]:
+def attacked(attack: AnyAttack | None) -> dict[str, Layer]:
     """The layer of an attack on updates, by name; none without one."""
     return {} if attack is None else {"attack": on_updates(attack)}
 
 
 def attacked_groups(
-    attack: Attack | None, instead: Attack | None, number: int, buffer_size: int, levels: float | Array
+    attack: AnyAttack | None, instead: AnyAttack | None, number: int, buffer_size: int, levels: float | Array
 ) -> dict[str, Layer]:
     """The layer of an attack on updates, or of one on the means of buffers instead, above the quantizer.
 
@@ -120,7 +121,7 @@ def attacked_groups(
         return attacked(attack)
     if attack is not None:
         raise ValueError(BOTH_ATTACKS)
-    _validate.function(4, "attacks.alie()", group_attack=instead)
+    check_attack(group_attack=instead)
     return {"attack": on_group_means(instead, number, largest=largest_summand(levels, buffer_size))}
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks import Attack, CoordinateAttack, FieldAttack
+from fedjax_priv.attacks import AnyAttack, CoordinateAttack, FieldAttack
+from fedjax_priv.attacks.attack_layers import of_a_round
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
 from fedjax_priv.testing.laws import is_compiled, law, traced_once
@@ -30,13 +31,13 @@ class _Told(NamedTuple):
 
 
 def check_attack(
-    attack: Attack, *, num_clients: int = 9, num_params: int = 7, finite: bool = True, seen: str = "all",
+    attack: AnyAttack, *, num_clients: int = 9, num_params: int = 7, finite: bool = True, seen: str = "all",
     variant: Callable = jax.jit,
 ) -> None:  # fmt: skip
     """Laws 4, 5, 14, 15 and 16: rows `[n, d]` or `[1, d]` that depend on the honest clients and the row's own client.
 
     Args:
-      attack: it is given 5 honest clients at least.
+      attack: it is given 5 honest clients at least, and a last direction if it knows one.
       num_clients: n, at least 8. Clients 0 and 3 are Byzantine, and the last one takes no part.
       num_params: d.
       finite: whether it sends finite numbers.
@@ -59,7 +60,8 @@ def check_attack(
                 chex.assert_tree_all_finite(sent)
 
     draw = lambda rng: jnp.asarray(rng.normal(3, 2, (num_clients, num_params)), jnp.float32)
-    _check(attack, [_Told((draw(rng),), masks) for rng in _generators()], is_sound, lambda rows: jnp.nan, variant, seen)
+    now = of_a_round(attack, jnp.linspace(-2.0, 3.0, num_params))
+    _check(now, [_Told((draw(rng),), masks) for rng in _generators()], is_sound, lambda rows: jnp.nan, variant, seen)
 
 
 def check_field_attack(

@@ -11,6 +11,7 @@ import pytest
 from fedjax_priv import aggregators, attacks, systems
 from fedjax_priv.aggregators.by_name import PRE_AGGREGATORS, RULES, TRUSTING
 from fedjax_priv.attacks import CoordinateAttack
+from fedjax_priv.attacks.attack_layers import of_a_round
 from fedjax_priv.attacks.by_name import ATTACKS, COORDINATE_ATTACKS, FIELD_ATTACKS, SEARCHED
 from fedjax_priv.cli.byzantine import byzantine_options, byzantine_parts, check_attackers
 from fedjax_priv.cli.experiment import options_by_part
@@ -64,7 +65,9 @@ def test_every_public_rule_and_attack_can_be_chosen():
     }  # of other rules, or of functions
     assert returning(aggregators, annotation(aggregators.mean)) == {*RULES} | no_rule
     assert returning(aggregators, aggregators.PreAggregator) == {*PRE_AGGREGATORS}
-    assert returning(attacks, annotation(attacks.foe)) == {*ATTACKS, "one_of", "furthest", "before_groups"}
+    assert returning(attacks, attacks.FromHistory) == {"relocated_perturbation"}
+    of_a_round = {*ATTACKS, "furthest", "before_groups"} - {"relocated_perturbation"}
+    assert returning(attacks, annotation(attacks.foe)) == of_a_round
     assert returning(attacks, CoordinateAttack) == {*COORDINATE_ATTACKS, "honest_set"}
     assert returning(attacks, attacks.FieldAttack) == {*FIELD_ATTACKS, "mean_replacement"}
 
@@ -95,13 +98,15 @@ def test_a_step_comes_before_the_rule(name):
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_has_its_arguments(name):
-    given = {"sign_flip": {"magnitude": 3.0}, "foe": {"scale": 2.0}, "alie": {"z": 0.7}, "mimic": {"client": 1}}
+    given = {
+        "sign_flip": {"magnitude": 3.0}, "foe": {"scale": 2.0}, "alie": {"z": 0.7}, "mimic": {"client": 1},
+        "relocated_perturbation": {"length": 2.0, "angle": 270.0, "location": 0.3},
+    }  # fmt: skip
     rule = [aggregators.krum(2)] if name in SEARCHED else []
-    expected = getattr(attacks, name)(*rule, **given.get(name, {}))(KEY, ROWS, HONEST, ~HONEST)
+    now = lambda attack: of_a_round(attack, ROWS[-1])(KEY, ROWS, HONEST, ~HONEST)
+    expected = now(getattr(attacks, name)(*rule, **given.get(name, {})))
     options = {f"attack_{argument}": value for argument, value in given.get(name, {}).items()}
-    np.testing.assert_array_equal(
-        parts(aggregate="krum", attack=name, **options)["attack"](KEY, ROWS, HONEST, ~HONEST), expected
-    )
+    np.testing.assert_array_equal(now(parts(aggregate="krum", attack=name, **options)["attack"]), expected)
 
 
 def test_an_attack_on_groups_tries_out_the_rule():

@@ -113,7 +113,7 @@ test_what_cannot_measure_or_log_is_named = refuses(
 FACTORIES = [
     attacks.alie, attacks.foe, attacks.gaussian, attacks.infinite, attacks.mimic, attacks.min_max, attacks.min_sum,
     attacks.optimal_alie, attacks.optimal_foe, attacks.sign_flip, attacks.one_of, attacks.model_replacement,
-    attacks.orthogonal_perturbation,
+    attacks.orthogonal_perturbation, attacks.relocated_perturbation,
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from absl.testing import parameterized
 
 from aggregators.references import RULES
 from fedjax_priv import aggregators, attacks, channels
+from fedjax_priv.attacks.attack_layers import of_a_round
 from fedjax_priv.base import Aggregator, Channel
 from fedjax_priv.crypto.sketch import Sketched
 from fedjax_priv.testing import (
@@ -77,6 +78,7 @@ ATTACKS = {
     "min_max": attacks.min_max(),
     "min_sum": attacks.min_sum("unit"),
     "orthogonal_perturbation": attacks.orthogonal_perturbation(2.0, angle=120.0),
+    "relocated_perturbation": attacks.relocated_perturbation(2.0, angle=120.0, location=0.7),
     "model_replacement": attacks.model_replacement(0.5, largest_norm=4.0),
     "optimal_foe": attacks.optimal_foe(median, evals=3),
     "optimal_alie": attacks.optimal_alie(median, evals=3),
@@ -130,16 +132,17 @@ def test_zeros_at_the_end_of_rows_change_no_attack(name):
     """As of places that ConSpar does not use: what is sent elsewhere is the same."""
     rows = jnp.asarray(np.random.default_rng(2).normal(1, 2, (G, D)), jnp.float32)
     byzantine = jnp.arange(G) < 2
-    attack = jax.jit(lambda rows: ATTACKS[name](jax.random.key(3), rows, ~byzantine, byzantine))
-    padded = attack(jnp.pad(rows, ((0, 0), (0, 3 * D))))
-    np.testing.assert_allclose(padded[:, :D], attack(rows), rtol=1e-4, atol=1e-4)
+    last = rows[3]
+    attack = jax.jit(lambda rows, last: of_a_round(ATTACKS[name], last)(jax.random.key(3), rows, ~byzantine, byzantine))
+    padded = attack(jnp.pad(rows, ((0, 0), (0, 3 * D))), jnp.pad(last, (0, 3 * D)))
+    np.testing.assert_allclose(padded[:, :D], attack(rows, last), rtol=1e-4, atol=1e-4)
 
 
 def test_every_public_attack_is_in_a_table():
     """Whatever it attacks; the others help to choose the strength of one, or to read what it found."""
     found = {name for name in attacks.__all__ if not name.endswith("Attack")}
     tables = ATTACKS | FIELD_ATTACKS | COORDINATE_ATTACKS | LABEL_ATTACKS
-    helpers = {"baruch_z", "detector_coordinates", "furthest"}
+    helpers = {"FromHistory", "baruch_z", "detector_coordinates", "furthest"}
     assert found == set(tables) | LAYERS_OF_ATTACKS | helpers | BACKDOORS | LYING_SERVERS
 
 

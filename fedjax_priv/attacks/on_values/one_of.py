@@ -1,23 +1,22 @@
 """An attack chosen by number: many attacks in one compiled program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv import _validate
-from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack
+from fedjax_priv.attacks.attack_layers import AnyAttack, FromHistory, check_attack, of_a_round
 from fedjax_priv.base import Key
 from fedjax_priv.engine import batched_switch
 
 
-def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
+def one_of(index: ArrayLike, attacks: Sequence[AnyAttack]) -> AnyAttack:
     """The attack `attacks[index]`. Under `vmap`, as in a sweep over `index`, each member runs only its own attack.
 
     Args:
       index: from 0, int or float; may be traced. A traced index out of range sends NaN.
-      attacks: to choose from.
+      attacks: to choose from. If one knows the last direction, so does what is returned.
 
     Raises:
       ValueError: `attacks` is empty or holds something else than attacks, or `index` is out of range.
@@ -28,13 +27,19 @@ def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack:
       [-2.]
     """
     at, known = batched_switch.number(index, attacks)
-    _validate.function(4, EXAMPLE, **{f"attacks[{i}]": attack for i, attack in enumerate(attacks)})
+    check_attack(**{f"attacks[{i}]": attack for i, attack in enumerate(attacks)})
 
     def attack(
-        key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
+        key: Key,
+        updates: Float[Array, "n d"],
+        honest: Bool[Array, " n"],
+        byzantine: Bool[Array, " n"],
+        last: Float[Array, " d"] | tuple[()] = (),
     ) -> Float[Array, "n d"]:
-        as_rows = lambda one: lambda *args: jnp.broadcast_to(one(*args), updates.shape)
-        sent = batched_switch.switch(at, [as_rows(one) for one in attacks], key, updates, honest, byzantine)
+        def as_rows(one: AnyAttack) -> Callable[..., Float[Array, "n d"]]:
+            return lambda last, *args: jnp.broadcast_to(of_a_round(one, last)(*args), updates.shape)
+
+        sent = batched_switch.switch(at, [as_rows(one) for one in attacks], last, key, updates, honest, byzantine)
         return jnp.where(known, sent, jnp.nan)
 
-    return attack
+    return FromHistory(attack) if any(isinstance(one, FromHistory) for one in attacks) else attack

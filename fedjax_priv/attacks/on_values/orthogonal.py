@@ -1,10 +1,12 @@
-"""Orthogonal perturbation: a step of a given length across the honest mean, which clipping does not shorten."""
+"""ROP: a step of a given length across a direction, which clipping does not shorten; with or without a memory."""
+
+from collections.abc import Callable
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.attack_layers import Attack
+from fedjax_priv.attacks.attack_layers import Attack, FromHistory
 from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Key
 from fedjax_priv.engine.row_norms import largest_entries, norms, unit_scale
@@ -18,9 +20,8 @@ def orthogonal_perturbation(length: float | Array = 1.0, *, angle: float | Array
 
     `u` is the direction of the honest mean, and `w` that of the vector of ones without its part along `u`. Rules that
     clip differences keep their direction, so a row shorter than their radius is not clipped at all. It is ROP of the
-    authors' code at pi = lambda = 0: with others the row is relocated towards the server's last direction, which an
-    attack on the rows of one round does not know. A direction that does not exist, as that of a mean of 0, is 0. Zeros
-    at the end of all honest rows, as of places that `layers.conspar` does not use, stay zeros.
+    authors' code at pi = lambda = 0; `relocated_perturbation` has others. A direction that does not exist, as that of a
+    mean of 0, is 0. Zeros at the end of all honest rows, as of places that `layers.conspar` does not use, stay zeros.
 
     Args:
       length: distance from the honest mean, >= 0, in units of the update; may be traced.
@@ -35,20 +36,83 @@ def orthogonal_perturbation(length: float | Array = 1.0, *, angle: float | Array
       >>> print(jax.jit(orthogonal_perturbation(2.0))(jax.random.key(0), updates, honest, ~honest).round(2))
       [[4. 2.]]
     """
-    far = _validate.non_negative(length=length)
-    turned = jnp.deg2rad(jnp.asarray(_validate.non_negative(angle=angle), jnp.float32))
+    step = _step(length, angle)
 
     def attack(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "1 d"]:
         del key, byzantine
         mean = honest_mean(updates, honest)
-        along = _direction(mean)
-        ones = _used(updates, honest)
-        across = _direction(ones - along.sum() * along, least=_PARALLEL * jnp.sqrt(ones.sum()))
-        return mean + far * (jnp.cos(turned) * along + jnp.sin(turned) * across)
+        return mean + step(mean, _used(updates, honest))
 
     return attack
+
+
+def relocated_perturbation(
+    length: float | Array = 1.0,
+    *,
+    angle: float | Array = 90.0,
+    location: float | Array = 1.0,
+    reference: float | Array = 0.9,
+) -> FromHistory:
+    """Relocated orthogonal perturbation, ROP (Ozfatura, Ozfatura, Kupcu and Gunduz 2024): a step from where the server
+    was last.
+
+    With `v` the last direction and `mu` the honest mean, Byzantine clients send `location v + (1 - location) mu +
+    length (cos(angle) u + sin(angle) w)`. `u` is the direction of `reference v + (1 - reference) mu`, and `w` that of
+    the vector of ones without its part along `u`. Centered clipping starts from `v`, so a row that is relocated there
+    and shorter than the radius is not clipped at all, however far the honest rows are. The formula is that of the
+    authors' code, whose defaults are these but for the angle, 270 there, and the length, which there is the z of ALIE.
+    Before the first direction, `v` is 0 in the place of the row, and `mu` in `u`.
+
+    Args:
+      length: of the step, >= 0, in units of the update; may be traced.
+      angle: as in `orthogonal_perturbation`; 270 is the step against the ones.
+      location: 1 if the row is at the last direction, 0 if at the honest mean (pi); may be traced.
+      reference: weight of the last direction in what the step goes across (lambda); may be traced.
+
+    Raises:
+      ValueError: an argument is out of range; a traced one is sent as NaN.
+
+    Examples:
+      >>> updates = jnp.array([[3.0, 1.0], [5.0, -1.0], [0.0, 0.0]])
+      >>> honest, last = jnp.array([True, True, False]), jnp.array([9.0, 0.0])
+      >>> print(relocated_perturbation(2.0).apply(jax.random.key(0), updates, honest, ~honest, last).round(2))
+      [[9. 2.]]
+    """
+    step = _step(length, angle)
+    there, along = _validate.fraction(location=location), _validate.fraction(reference=reference)
+
+    def attack(
+        key: Key,
+        updates: Float[Array, "n d"],
+        honest: Bool[Array, " n"],
+        byzantine: Bool[Array, " n"],
+        last: Float[Array, " d"],
+    ) -> Float[Array, "1 d"]:
+        del key, byzantine
+        mean = honest_mean(updates, honest)
+        before = last[None]
+        followed = jnp.where((before != 0).any(), before, mean)
+        moved = there * before + (1 - there) * mean
+        return moved + step(along * followed + (1 - along) * mean, _used(updates, honest))
+
+    return FromHistory(attack)
+
+
+def _step(
+    length: float | Array, angle: float | Array
+) -> Callable[[Float[Array, "1 d"], Float[Array, "1 d"]], Float[Array, "1 d"]]:
+    """`(reference, places in use) -> step`, which is so long and at this angle to the reference."""
+    far = _validate.non_negative(length=length)
+    turned = jnp.deg2rad(jnp.asarray(_validate.non_negative(angle=angle), jnp.float32))
+
+    def step(reference: Float[Array, "1 d"], used: Float[Array, "1 d"]) -> Float[Array, "1 d"]:
+        along = _direction(reference)
+        across = _direction(used - along.sum() * along, least=_PARALLEL * jnp.sqrt(used.sum()))
+        return far * (jnp.cos(turned) * along + jnp.sin(turned) * across)
+
+    return step
 
 
 def _used(updates: Float[Array, "n d"], honest: Bool[Array, " n"]) -> Float[Array, "1 d"]:

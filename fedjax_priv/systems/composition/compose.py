@@ -5,7 +5,7 @@ from typing import Annotated, Any, get_args
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks import Attack, FieldAttack
+from fedjax_priv.attacks import AnyAttack, FieldAttack
 from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Aggregator, Algorithm, Draw, Local
 from fedjax_priv.channels import erasure, rician
@@ -58,8 +58,8 @@ def compose(
     exact: bool = True,
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
-    attack: Attack | None = None,
-    group_attack: Attack | None = None,
+    attack: AnyAttack | None = None,
+    group_attack: AnyAttack | None = None,
     field_attack: FieldAttack | None = None,
     coordinate_attack: CoordinateAttack | None = None,
     cohort_size: int | None = None,

@@ -4,7 +4,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks import AnyAttack
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -21,7 +21,7 @@ def majority_vote(
     *,
     num_clients: int,
     num_byzantine: int = 0,
-    attack: Attack | None = None,
+    attack: AnyAttack | None = None,
     dropout: float | Array = 0.0,
     **run: Run,
 ) -> Algorithm:

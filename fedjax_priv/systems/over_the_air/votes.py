@@ -6,7 +6,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.attacks import Attack, on_updates
+from fedjax_priv.attacks import AnyAttack, on_updates
 from fedjax_priv.attacks.byzantine_clients import Byzantine
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
@@ -33,7 +33,7 @@ def over_the_air_vote(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     num_byzantine: Byzantine = 0,
-    attack: Attack | None = None,
+    attack: AnyAttack | None = None,
     byzantine_power: float | Array | None = None,
     fading: Fading | None = None,
     **run: Run,
@@ -95,7 +95,7 @@ def two_tone_vote(
     clip: float | Array | None = None,
     noise_variance: float | Array | None = None,
     num_byzantine: Byzantine = 0,
-    attack: Attack | None = None,
+    attack: AnyAttack | None = None,
     fading: Fading | None = None,
     **run: Run,
 ) -> Algorithm:
@@ -137,7 +137,7 @@ def two_tone_vote(
     )  # fmt: skip
 
 
-def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: Attack | None) -> dict[str, Layer]:
+def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: AnyAttack | None) -> dict[str, Layer]:
     """The layers above the channel's; an attacker has any signs it likes."""
     check_attackers(num_byzantine, attack=attack)
     if clip is not None:

@@ -3,7 +3,7 @@
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping, on_coordinates
-from fedjax_priv.attacks import Attack, FieldAttack
+from fedjax_priv.attacks import AnyAttack, FieldAttack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -40,8 +40,8 @@ def fedrep(
     aggregate: Aggregator | None = None,
     alpha: float | Array = 0.0,
     num_byzantine: int = 0,
-    attack: Attack | None = None,
-    group_attack: Attack | None = None,
+    attack: AnyAttack | None = None,
+    group_attack: AnyAttack | None = None,
     field_attack: FieldAttack | None = None,
     coordinate_attack: CoordinateAttack | None = None,
     dropout: float | Array = 0.0,

@@ -4,7 +4,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import norm_trimming
-from fedjax_priv.attacks import Attack, on_sparse
+from fedjax_priv.attacks import AnyAttack, on_sparse
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -25,7 +25,7 @@ def rcgd_ef(
     ratio: float = 0.05,
     trimmed: float | None = None,
     num_byzantine: int = 0,
-    attack: Attack | None = None,
+    attack: AnyAttack | None = None,
     dropout: float | Array = 0.0,
     **run: Run,
 ) -> Algorithm:

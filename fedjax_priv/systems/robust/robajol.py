@@ -6,7 +6,7 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import centered_clipping, in_sketch
-from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks import AnyAttack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -33,7 +33,7 @@ def robajol(
     dense: bool = False,
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
-    attack: Attack | None = None,
+    attack: AnyAttack | None = None,
     dropout: float | Array = 0.0,
     **run: Run,
 ) -> Algorithm:

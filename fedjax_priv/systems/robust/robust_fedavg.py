@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import centered_clipping
-from fedjax_priv.attacks import Attack
+from fedjax_priv.attacks import AnyAttack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
@@ -25,7 +25,7 @@ def robust_fedavg(
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
     byzantine: ArrayLike | None = None,
-    attack: Attack | None = None,
+    attack: AnyAttack | None = None,
     dropout: float | Array = 0.0,
     **run: Run,
 ) -> Algorithm:

@@ -5,7 +5,7 @@ from typing import Any
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
-from fedjax_priv.attacks import Attack, FieldAttack
+from fedjax_priv.attacks import AnyAttack, FieldAttack
 from fedjax_priv.base import Aggregator, Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
@@ -34,8 +34,8 @@ def share(
     buffer_size: int = 2,
     aggregate: Aggregator | None = None,
     num_byzantine: int = 0,
-    attack: Attack | None = None,
-    group_attack: Attack | None = None,
+    attack: AnyAttack | None = None,
+    group_attack: AnyAttack | None = None,
     field_attack: FieldAttack | None = None,
     dropout: float | Array = 0.0,
     leave: float | Array = 0.0,
