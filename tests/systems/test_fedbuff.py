@@ -271,7 +271,7 @@ test_bad_arguments = refuses(
     ),
     (
         dict(noise_multiplier=1.0, clip=1.0, secure_sum=plain_field()),
-        "weight_levels must be given with noise_multiplier and secure_sum: rounding after an update is weighed",
+        "weight_levels must be given with noise_multiplier and secure_sum: an update that is weighed",
     ),
     (dict(clip=0.0), "clip must be a finite number > 0, got 0.0"),
     (dict(noise_multiplier=-1.0, clip=1.0), "noise_multiplier must be a finite number >= 0, got -1.0"),
