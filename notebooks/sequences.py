@@ -39,10 +39,10 @@ print(f"{len(train.count)} clients with {train.count.min()} to {train.count.max(
 # %% [markdown]
 # ## What is easy to guess
 #
-# A fraction of correct guesses means little alone. Two guesses need no network: always the most frequent character,
-# and the one that most often follows the character before. Both are counted on the training text of all clients
-# together, which a server that never sees text could not do. Places without a next character have the label -1 and do
-# not count.
+# A fraction of correct guesses must be compared with simple rules. Two rules need no network: always guess the most
+# frequent character, or guess the character that most often follows the one before. Both are counted on the training
+# text of all clients together, which a server that never sees text could not do. Places without a next character have
+# the label -1 and do not count.
 
 # %%
 there, tested = text.y_train >= 0, text.y_test >= 0
@@ -84,8 +84,7 @@ axis.legend(loc="lower right")
 axis.grid(alpha=0.3)
 
 # %% [markdown]
-# After 40 rounds the model is about as good as the table of pairs, which was counted on everybody's text. More rounds
-# and a wider model go on from there.
+# After 40 rounds the model is about as good as the table of pairs, which was counted on everybody's text.
 #
 # ## What it writes
 #
@@ -112,5 +111,5 @@ print(read(written[:32]), "...", read(written[32:]), sep="\n")
 #
 # Replace the system, and nothing else changes: `systems.secagg(local, num_clients=79, cohort_size=16)` hides each
 # update in a sum. To send fewer numbers, `models.lora` trains adapters alone; see "Other libraries" in the
-# documentation. The text of a topic is all that a client holds, so to bound what the model tells about it, use
-# `systems.dp_fedavg`, whose figures are about whole clients.
+# documentation. The text of a topic is all that a client holds, so to bound what the model reveals about it, use
+# `systems.dp_fedavg`, whose figures protect whole clients.

@@ -9,9 +9,9 @@
 # %% [markdown]
 # # Which privacy do I get?
 #
-# A number eps answers nothing before you say what is hidden (a sample, or all that a client holds), from whom, between
-# which inputs, and over how many rounds. This notebook trains one model under four private systems, reads the ledger of
-# each run, and compares accuracies at equal proved eps.
+# An eps has a meaning only if you say what is hidden (a sample, or all data of a client), from whom, between which
+# inputs, and over how many rounds. This notebook trains one model under four private systems, reads the ledger of each
+# run, and compares accuracies at equal proved eps.
 
 # %%
 # %matplotlib inline
@@ -51,8 +51,8 @@ assert entries[-1].proved.epsilon is None  # the server
 # %% [markdown]
 # ## Eps by round
 #
-# With coins eps is far below that of the same noise without sampling. The figure for a cohort of fixed size is another
-# one: a client that is in takes the place of another, so the sum moves twice as far.
+# With coins eps is far below that of the same noise without sampling. Cohorts of fixed size have another figure: a
+# client that takes part replaces another one, so the sum moves up to twice as far.
 
 # %%
 so_far = epsilon_by_round(by_coins, run, train, delta=delta)
@@ -70,8 +70,8 @@ assert so_far.sel(adversary="outsider, add/remove")[-1] < fixed[-1]
 # %% [markdown]
 # ## What secure aggregation adds, and what it does not
 #
-# A secure sum without noise has no eps: whoever knows the other updates reads the last one from the sum. What it does
-# is to let the noise of many clients add up. Here each client adds a hundredth of the variance.
+# A secure sum without noise has no eps: somebody who knows all other updates reads the last one from the sum. But in a
+# secure sum the noise of many clients adds up. Here each client adds a hundredth of the variance.
 
 # %%
 secret = systems.secagg(local, num_clients=100, elide=True)
@@ -85,7 +85,7 @@ print(
 )
 
 # %% [markdown]
-# ## Noise that takes itself back
+# ## Noise that cancels over rounds
 #
 # Cohorts that take turns (each client every fifth round) allow noise that is correlated over rounds: what one round
 # adds is partly subtracted by later ones. At the same eps the model has less of it.
@@ -100,8 +100,8 @@ for name, first in (("independent", [1.0]), ("banded", column)):
 # %% [markdown]
 # ## Equal eps, one problem
 #
-# `noise_for` asks the ledger of each system for the noise that gives eps. All four hide a client, whose data may be
-# replaced by anything: the first two from an outsider, the last two from the server as well.
+# `noise_for` searches the noise at which the ledger of each system has this eps. All four hide a client, whose data may
+# be replaced by anything: the first two from an outsider, the last two from the server as well.
 
 # %%
 makers = {

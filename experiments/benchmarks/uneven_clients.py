@@ -3,7 +3,7 @@
 python -m experiments.benchmarks.uneven_clients --out results/uneven_clients.json [--repeats 9]
 
 The two take turns. Images are noise, 28x28. The first population has 1,000 clients of lognormal sizes, at most 600
-samples and 22 on average; in the second, 25 clients do not divide by two devices.
+samples and 29 on average; in the second, 25 clients do not divide by two devices.
 """
 
 import dataclasses

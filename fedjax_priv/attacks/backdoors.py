@@ -109,14 +109,14 @@ def model_replacement(server_rate: float | Array = 1.0, *, largest_norm: float |
     """`m / (f server_rate)` times the client's own update, so that the mean over m clients of whom f are Byzantine ends
     at the attackers' own model, if the updates of the others cancel (Bagdasaryan et al. 2020, Sun et al. 2019).
 
-    The clients train on what they like, such as data with a backdoor. m and f count those that take part. A mean
-    weighted by samples ends at `m W / f` times that update, W the attackers' share of the weights, which they don't
-    know.
+    The attackers may train on any data, such as data with a backdoor. m and f count the clients that take part. A mean
+    weighted by samples ends at `m W / f` times that update, where W is the attackers' fraction of all weights, which
+    they do not know.
 
     Args:
       server_rate: eta, > 0, the server's learning rate; may be traced.
-      largest_norm: > 0, the update is scaled down to this Euclidean norm if it is longer, so that a server that looks
-        at norms finds nothing; no limit if not given; may be traced.
+      largest_norm: > 0; a longer update is scaled down to this Euclidean norm, so that a server that compares norms
+        does not notice it; no limit if not given; may be traced.
 
     Raises:
       ValueError: an argument is not a finite number > 0; a traced one is sent as NaN.

@@ -1,6 +1,6 @@
 """Servers that give clients different models (Pasquini, Francati, Ateniese, CCS 2022, arXiv 2111.07380).
 
-A secure sum hides an update among others. Where the others are zero, it is the update, whatever the protocol.
+A secure sum hides an update among others. If the others are zero, the sum is the update, whatever the protocol.
 """
 
 import jax

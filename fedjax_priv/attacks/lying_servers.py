@@ -1,8 +1,8 @@
 """Servers that tell the clients of a secure sum different lists of survivors.
 
-A client opens its share of the seed of each user on its list and of the key of every other, if its list holds at least
-`threshold` users and itself. Told different things, clients together open what the server needs to read the sum over a
-few. `theory.lying_server` has how few.
+If a client's list has at least `threshold` users and the client itself, the client opens its share of the seed of each
+user on the list, and of the key of every other user. With different lists, clients together open what the server needs
+to read the sum over a few of them. `theory.lying_server` computes how few.
 """
 
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ from fedjax_priv.base import Cohort, LyingServer
 def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding: Sequence[int] = ()) -> LyingServer:
     """Lists with which the server reads the smallest sum over the target and a few others.
 
-    Every honest client outside this set P is on none of `threshold - c` honest lists, which with the shares of the c
-    colluders gives its key; everybody in P is on all lists, which gives its seed. A list may lack `num_clients -
-    threshold` clients, so P can be no smaller than `theory.lying_server.smallest_sum`. The clients outside P stand
-    evenly on a circle, and each is missing from the lists of the next ones.
+    Call this set P. Every honest client outside P is missing from `threshold - c` honest lists; with the shares of the
+    c colluders this opens its key. Every client in P is on all lists, which opens its seed. At most `num_clients -
+    threshold` clients may be missing from a list, so P has at least `theory.lying_server.smallest_sum` clients. The
+    clients outside P are placed evenly on a circle, and each is missing from the lists of the next ones.
 
     Args:
       num_clients: clients that all take part, N.
@@ -52,8 +52,9 @@ def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding:
 def both_secrets(num_clients: int, threshold: int, *, target: int = 0, colluding: Sequence[int] = ()) -> LyingServer:
     """Two lists with which the server reads the target alone, although each is signed by `threshold` clients.
 
-    `threshold - c` honest clients, the target among them, are told that everybody survived; the other honest ones, that
-    those were lost. That opens both secrets of each of them, and the sum of all clients comes out right.
+    `threshold - c` honest clients, the target among them, are told that everybody survived. The other honest clients
+    are told that these were lost. This opens both secrets of each of these clients, and the sum of all clients is still
+    correct.
 
     Args:
       num_clients: clients that all take part, N.

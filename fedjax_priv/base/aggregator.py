@@ -28,13 +28,13 @@ class Aggregator(NamedTuple):
     `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
     is NaN. None: unknown. A rule can also be called on an array: `mean()(rows)`.
 
-    A round without rows fails, unless `needs_rows` is False: noise of the server hides that nobody came. With `tells`,
-    what it says of its state goes to the clients with the model, and `Local.apply` gets both as `Told`: a number such
-    as a norm, which runs record too, or vectors such as a control variate. A rule that trusts a row by its number needs
-    rows that are the same clients in every round, and an honest client there: systems refuse another.
+    A round without rows fails, unless `needs_rows` is False: then noise of the server hides that nobody came. With
+    `tells`, a part of its state is sent to the clients with the model, and `Local.apply` gets both as `Told`: numbers
+    such as a norm, which runs also record, or vectors such as a control variate. A rule that trusts a row by its number
+    needs rows that are the same clients in every round, and an honest client in that row; systems refuse anything else.
 
-    What `equivariant`, `steady` and `in_two` say lets searched attacks try the rule on few coordinates: who replaces
-    `apply` replaces them too.
+    `equivariant`, `steady` and `in_two` let searched attacks try the rule on few coordinates: if you replace `apply`,
+    replace them too.
     """
 
     init: Callable[..., PyTree]  # (d) -> state

@@ -25,7 +25,7 @@ class Rows(NamedTuple):
 
 
 class Antennas(NamedTuple):
-    """Links to a server with M antennas, which clients know nothing of; complex numbers have an axis for both parts."""
+    """Links to a server with M antennas, which clients do not know; complex numbers have an axis for both parts."""
 
     gain: Float[Array, "n M 2"]
     total: Float[Array, "n M 2"]  # what the server takes for the sum of all gains; the same in every row

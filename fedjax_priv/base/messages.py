@@ -29,9 +29,9 @@ class Received(NamedTuple):
 class Sent(NamedTuple):
     """What a layer sends in addition to the payload, and how encoding went.
 
-    The server rejects the group of a client with a bit set in `status` or `refused`. No server sees what a client finds
-    out about itself, and a Byzantine client does not report itself, so its `status` does not count. An upload that is
-    not `valid` costs nobody else: it is in no sum, as if it had been lost, but the server holds it.
+    The server rejects the group of a client with a bit set in `status` or `refused`. A client reports `status` about
+    itself. A Byzantine client does not report itself, so its `status` does not count. An upload that is not `valid`
+    does not affect others: it is in no sum, as if it had been lost, but the server holds it.
     """
 
     bits: Any = 0  # uint32 [b], or one number for all

@@ -46,8 +46,8 @@ def buffered(
     """The next K arrivals of jobs that run all the time, in ascending order of clients.
 
     With M slots, an arrival frees its slot, and a client drawn uniformly among the idle takes it with the newest model.
-    Slow clients have fewer jobs only as far as they are less often idle. The K-th arrival comes before the new model,
-    and the client in its slot gets that. The mean staleness is (M - 1) / K, whatever the law.
+    Slow clients have fewer jobs only because they are less often idle. After the K-th arrival the server makes the new
+    model, and the client in the freed slot gets this one. The mean staleness is (M - 1) / K, whatever the law.
 
     Without `concurrency` everyone trains all the time: a client whose update arrived starts again as soon as the server
     used it, so fast clients have more jobs. With K clients this is a synchronous round.
@@ -55,14 +55,15 @@ def buffered(
     No client has two jobs under way, and none is twice in a buffer. An arrival that is too stale fills a place and is
     not `selected`. Rounds measure `staleness`, whether it was `too_stale`, and the `virtual_time` of the flush.
 
-    With `max_jobs`, a client stops after so many jobs. A slot stays empty while nobody may take it. Where fewer jobs
-    are left than places, the round is of those that arrive, and in the end of nobody: other places are not `selected`.
+    With `max_jobs`, a client stops after so many jobs. A slot stays empty while nobody may take it. If fewer jobs are
+    left than places, the round has only those that arrive, and in the end nobody: other places are not `selected`.
     Rounds measure which were `unfilled`, and how many clients have `stopped`.
 
     Args:
       buffer_size: K, arrivals of a round.
       concurrency: M, jobs under way at any time. None: a job of every client.
-      max_staleness: rounds behind, below 2**16, from which on an arrival is left out; as many models and one are kept.
+      max_staleness: an arrival that is more rounds behind is left out; below 2**16. The server keeps `max_staleness` +
+        1 models.
       max_jobs: of a client; any number if not given.
       law: of the times of a client's jobs.
       mean_time: their mean, > 0, of every client or `[n]`.
@@ -79,7 +80,7 @@ def buffered(
     _validate.integer(buffer_size=buffer_size)
     _validate.integer(at_least=0, max_staleness=max_staleness)
     if max_staleness >= MOST_VERSIONS:
-        raise ValueError(f"max_staleness must be below {MOST_VERSIONS}, of as many models kept, got {max_staleness}")
+        raise ValueError(f"max_staleness must be below {MOST_VERSIONS}, got {max_staleness}: one more model is kept")
     if concurrency is not None:
         _validate.integer(concurrency=concurrency)
     times, versions = job_times(law, mean_time), max_staleness + 1

@@ -75,6 +75,6 @@ def _known_steps(local: Local) -> LocalSteps:
         raise ValueError("local must be clients.local_sgd(...) or fedsgd(...), which state their steps, got another")
     if steps.form == "remembering":
         raise ValueError(
-            "local must have a constant learning_rate, proximal 0 and carry_momentum False, got training that remembers"
+            "local must have a constant learning_rate, proximal 0 and carry_momentum False, got training with state"
         )
     return steps

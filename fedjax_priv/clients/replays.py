@@ -8,16 +8,17 @@ from fedjax_priv.crypto.digest import model_digest
 def once_per_model(local: Local) -> Local:
     """The same training by clients that remember the model they trained last, and refuse to train it again.
 
-    Two sums of one round, over S and over S without i, give away the update of client i, if training is deterministic.
-    Clients cannot tell a server that tries it from one whose round failed. So each keeps the digest of the model that
-    it trained last, whatever became of its upload, and sits out until it is given another: sums that are opened of one
-    model, attempt after attempt, are over disjoint sets of clients. Runs measure `sat_out`: who was drawn and refused.
+    Two sums of one round, over S and over S without i, reveal the update of client i, if training is deterministic.
+    Clients cannot distinguish a server that tries this from one whose round failed. So each client keeps the digest of
+    the model that it trained last, whether or not its upload was accepted, and takes no part until it gets another
+    model. Then the sums that are opened in several attempts with one model are over disjoint sets of clients. Runs
+    measure `sat_out`: who was drawn and refused.
 
-    The price: after a failed round its clients are missing until the model changes; a round of everybody that fails is
-    the last one. `theory.lying_server.expected_successes` has the price where cohorts are drawn. It does not stop a
-    server that hands out another model in between, or one in which a single parameter has changed by the least that a
-    float can. An equal model in another form, its hidden units permuted, is not refused and gives the update exactly.
-    Noise of the clients bounds what is read; the ledger charges every attempt.
+    The cost: after a failed round its clients are missing until the model changes. If everybody takes part in every
+    round, training stops at the first failed round; `theory.lying_server.expected_successes` computes the cost if
+    cohorts are drawn. It does not stop a server that sends another model in between, or a model in which one parameter
+    is changed by the least step of a float. An equivalent model in another form, with its hidden units permuted, is not
+    refused and gives the update exactly. Noise of the clients bounds what is read; the ledger counts every attempt.
 
     Args:
       local: training of a client.

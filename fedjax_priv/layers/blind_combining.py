@@ -1,4 +1,4 @@
-"""Uploads of clients that know nothing of their channel: one amplitude for all, and antennas that are combined."""
+"""Uploads of clients that do not know their channels: one amplitude for all, and several antennas, combined."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,8 +46,8 @@ def blind_mean(
       pilots: of the draw, a `channels.SumPilots`; None: the server knows the sum, at no cost.
       every_antenna: as of `channels.antenna_array`, which stands below.
       coordinates_per_use: 1 or 2, of an update in a complex use; as of `channels.antenna_array`.
-      measured_gains: `antenna_gains` `[2 M]`, real and imaginary parts of a client's gains, are measured too; figures
-        of privacy need them where clients add noise. A run of T rounds and K clients keeps 8 T K M bytes of them.
+      measured_gains: also measure `antenna_gains` `[2 M]`, real and imaginary parts of a client's gains; privacy
+        figures need them if clients add noise. A run of T rounds and K clients keeps 8 T K M bytes of them.
 
     Raises:
       ValueError: an argument outside its range; the number of powers is neither 1 nor the population (by `init`); or,

@@ -82,18 +82,18 @@ def coded_masks(
       lost: D, clients that may be lost, T + D < N; 3 N / 10 rounded down if not given.
       threshold: U, answers from which the sum of masks is decoded, T < U <= N - D, and fewest uploads whose sum is
         opened; N - D if not given. Shares are d / (U - T) numbers long.
-      holders: clients among which shares go out, those with numbers below this: all of a population, where clients
-        begin at other times than those that answer for them. The clients of the round if not given.
+      holders: clients with numbers below this hold shares: all of a population, if clients begin at other times than
+        those that answer for them. The clients of the round if not given.
       elide: neither mask nor code. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of masks and pieces, from seeds of 64 bits ("philox", "threefry") or 256 ("chacha20").
 
     Uploads may have factors (`Cohort.factor`): holders then answer with the sum of the shares, each times the factor of
-    its upload, and the server gets the sum of the updates times theirs. With `holders`, shares go out when jobs begin;
-    they count where a job's upload arrives, as many down as up, since in the long run clients that have as many jobs
-    get as many as they send.
+    its upload, and the server gets the sum of the updates, each times its factor. With `holders`, shares are sent when
+    jobs begin. Their bits are counted in the round in which the job's upload arrives, as many down as up: in the long
+    run a client receives as many shares as it sends, if all have as many jobs.
 
-    Masks and pieces are words of a generator. With uniform ones T clients and the server would learn
-    the sum and nothing else, whatever they compute.
+    Masks and pieces are words of a generator. If they were uniform, T clients and the server together would learn only
+    the sum.
 
     Raises:
       ValueError: a size outside its range, shares of a client of 512 MiB or more, or (when a round is traced) a cohort

@@ -35,10 +35,10 @@ def validate_norm(
 ) -> Layer:
     """The server accepts an upload only with a proof that its Euclidean norm is small; the others are in no sum.
 
-    An ideal functionality: the predicate is computed on the very field elements `[b, d]` that are summed, and the
-    server learns one bit of each client. Soundness, zero knowledge and commitments are assumed; only the bits of the
-    proof are counted. A rejected upload costs nobody else: masks are recovered as if its sender had been lost, and its
-    own mask, which nobody opens, keeps it hidden.
+    An ideal functionality: the predicate is computed on the field elements `[b, d]` that are summed, and the server
+    learns one bit of each client. Soundness, zero knowledge and commitments are assumed; only the bits of the proof are
+    counted. A rejected upload does not affect others: masks are recovered as if its sender had been lost. It stays
+    hidden, because nobody opens its private mask.
 
     Insert it directly above the layer that sums in the field, below `quantize` and all attacks, in the grid points of
     `quantize`. Stochastic rounding makes a vector longer, so the predicate is

@@ -1,7 +1,8 @@
 """Noise of all clients that the channel draws as one: what a client sends for it, and what the channel reads.
 
-Uploads are added in fixed point, with steps of 2^-45. Squares of small levels would be lost there, so a share of the
-largest variance and the root of the level travel as two numbers. Both are rounded up: noise is never less than stated.
+Uploads are added in fixed point, with steps of 2^-45. Squares of small levels would be lost there. So two numbers are
+sent: the variance as a fraction of the largest one, and the root of the level. Both are rounded up: noise is never less
+than stated.
 """
 
 import jax.numpy as jnp
@@ -18,7 +19,7 @@ _STEPS = 2.0**-44
 
 
 def numbers_for_noise(deviation: Float[Array, " b"], unit: ArrayLike, level: Array) -> Float[Array, "b 2"]:
-    """The share `deviation^2 / unit`, at most 1, and the root of the level, as numbers of an upload.
+    """The fraction `deviation^2 / unit`, at most 1, and the root of the level, as numbers of an upload.
 
     A deviation that is not known stays NaN.
     """

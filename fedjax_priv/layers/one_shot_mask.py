@@ -165,7 +165,7 @@ def terms_of(
     _validate.integer(spacing=spacing, length=length)
     _at_most(matrix.MAX_TERMS, "the terms of an exact product", length=length)
     if spacing % 2 == 0:
-        raise ValueError(f"spacing must be odd, lest a sum lie halfway between two, got {spacing}")
+        raise ValueError(f"spacing must be odd, so that no sum is halfway between two multiples, got {spacing}")
     _at_most(int(field.Q) // 4 // group_size, "q / 4 / group_size", spacing=spacing)
     committee = min(10, group_size) if committee is None else committee
     _validate.integer(at_least=2, committee=committee)

@@ -1,7 +1,7 @@
-"""What is made of sums of which some coordinates were not opened, and so have no value.
+"""What a server does with sums of which some coordinates were not opened, and so have no value.
 
-Where clients choose coordinates at random, sums are divided by the fraction of values that were opened. Where they
-choose the largest, no factor helps: the server announces what it opened, and clients keep the rest.
+If clients choose coordinates at random, sums are divided by the fraction of values that were opened. If they choose the
+largest, no factor makes the sum unbiased: the server announces what it opened, and clients keep the rest.
 """
 
 from typing import NamedTuple
@@ -24,9 +24,10 @@ def over_opened(stacked: Layer) -> Layer:
     """A stack that ends in `thresholded_masks`, its sums divided by the fraction of the values sent that were opened.
 
     n(l) survivors sent coordinate l, and the fraction is `q = sum_l n(l) 1[n(l) >= t] / sum_l n(l)`, which the server
-    knows. A coordinate that was not opened stays 0. If coordinates are chosen whatever the values, all as likely and by
-    all clients as likely, the mean of a sum is that without a threshold, over rounds in which something is opened: the
-    law of n(l) is the same for all l, so `E[n(l) 1[n(l) >= t] / q] = E[n(l)]`, and each client has as much of it.
+    knows. A coordinate that was not opened stays 0. Suppose that the choice of coordinates does not depend on the
+    values, and that all coordinates and all clients are equally likely. Then, over rounds in which something is opened,
+    the mean of a sum is that without a threshold: the law of n(l) is the same for all l, so `E[n(l) 1[n(l) >= t] / q] =
+    E[n(l)]`, and all clients have the same part in it.
 
     Args:
       stacked: layers, of which the innermost is `thresholded_masks`, which says t.
@@ -69,8 +70,8 @@ def opened_top_k(num_params: int, k: int, *, num_clients: int, threshold: int) -
     """The `k` largest coordinates of each update `[b, d]`, as a `Sparse`; clients keep what was not opened.
 
     When the next round opens, the server announces at which coordinates `threshold` uploads or more had been summed, d
-    bits to every client whose upload was. What a client did not send, or sent where nothing was opened, it adds to its
-    next update. `layers.sparsification` says what it keeps if an upload is lost.
+    bits to every client whose upload was. A client adds to its next update what it did not send, and what it sent at
+    coordinates that were not opened. `layers.sparsification` says what it keeps if an upload is lost.
 
     Everyone must take part in every round: what is announced is what bitmaps of the last round give.
 

@@ -1,4 +1,4 @@
-"""Sums that no honest clients can have: what a server finds out about a masked sum from its size."""
+"""Sums that honest clients cannot have: what a server can check of a masked sum by its size."""
 
 import math
 
@@ -16,10 +16,10 @@ def check_range(largest: int, max_terms: int) -> Layer:
     """The server leaves out a sum of S uploads with a coordinate beyond `S largest`: `IMPLAUSIBLE`.
 
     Put it above the innermost layer of a sum in the field, below `quantize` and noise. It costs no message. A sum of
-    honest clients always passes. One with a uniform element in it passes at a coordinate with probability
-    `(2 S largest + 1) / q`, and at all d with the d-th power: random elements of Byzantine clients are found, and so is
-    a round that is no sum at all, as masks bound to other models did not cancel. It does not find an attacker that
-    keeps within the range: f of them move a sum by `f largest` and what the honest members leave free.
+    honest clients always passes. A sum with uniform elements passes at a coordinate with probability `(2 S largest + 1)
+    / q`, and at all d coordinates with the d-th power of it. So the check detects random elements of Byzantine clients,
+    and rounds in which masks bound to different models did not cancel. It does not detect attackers that stay within
+    the range: f of them move a sum by `f largest` and by what the honest members leave free.
 
     Args:
       largest: magnitude of an honest client's element, rounding and noise included; see `largest_element`.

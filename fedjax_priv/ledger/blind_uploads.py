@@ -1,8 +1,8 @@
-"""Users that know nothing of their channel, heard by several antennas: the server has what each of these hears.
+"""Users that do not know their channels, and a server that has the signals of several antennas.
 
-What it combines is its own affair, and hides nobody. Who sends is public: all do. Where users add noise, the figure is
-at the gains of the run, which depend on no data. Without, and where gains are new in each round, it is averaged over
-their law.
+The server may use each signal alone, so combining them hides nobody. All users send, which is public. If users add
+noise, the figure is for the gains of the run, which depend on no data. If they add none and gains are new in each
+round, the figure is averaged over the law of the gains.
 """
 
 import numpy as np
@@ -40,7 +40,7 @@ def entries(release: BlindUploads, question: Question) -> list[Entry]:
 
 
 def is_averaged(release: BlindUploads) -> bool:
-    """Whether the figure is averaged over the law of gains, and not at those of the run."""
+    """Whether the figure is averaged over the law of gains, instead of taken at the gains of the run."""
     return receiver_alone(release) and release.anew
 
 

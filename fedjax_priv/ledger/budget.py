@@ -1,7 +1,7 @@
-"""Before a run: the noise that an eps asks for, and the rounds that it allows.
+"""Before a run: the noise that gives an eps, and the rounds within an eps.
 
-Who takes part depends on nothing that is trained, so all cohorts of a run are known ahead, and so is its ledger. What
-is not known is whose uploads will be lost: a budget is for runs in which that leaves eps as it is.
+Who takes part does not depend on training, so all cohorts of a run are known in advance, and so is its ledger. Only the
+lost uploads are not known: a budget is for runs in which they do not change eps.
 """
 
 import functools
@@ -28,7 +28,7 @@ _CLOSE = 1e-5  # relative, of the noise
 
 
 class BudgetRefused(ValueError):
-    """An eps that no run keeps; `must` says what it must be, for a caller that has another name for it."""
+    """An eps that no run reaches; `must` says what it must be, for a caller that has another name for it."""
 
     def __init__(self, must: str) -> None:
         super().__init__(f"epsilon must {must}")
@@ -134,9 +134,9 @@ def noise_for(
 ) -> float:
     """How much noise is enough for a run? The least with which a figure of the ledger is within eps, to 5 digits.
 
-    Where noise keeps clients from sending, such as with `power_control="signal"`, it is the least for those who send
-    with it, or else one with which somebody sends and of which a little less is too little; another start may find
-    another one.
+    With `power_control="signal"` noise decides which clients can send. Then it is the least noise for those who send
+    with it. If there is none, it is a noise with which somebody sends and below which a little less is too little;
+    another `start` may find another one.
 
     Args:
       make: `noise -> algorithm`, where more of it means less eps: a deviation or a variance.

@@ -1,9 +1,10 @@
 """DP-FedAvg: Gaussian noise of the server on sums of clipped updates.
 
-The server adds the noise, so nothing protects a client from it. Everybody else sees one Gaussian mechanism a round, of
-multiplier z, adaptive clipping included (Andrew, Thakkar, McMahan and Ramaswamy 2021, Theorem 1). Sampling amplifies
-only against who does not see who takes part, and only if clients keep nothing: what is kept from a round shows later
-that the client was in it. A lost update is one of a client that was not sampled. Every attempt at a round counts.
+The server adds the noise, so nothing protects a client from the server. Everybody else sees one Gaussian mechanism per
+round, of multiplier z, adaptive clipping included (Andrew, Thakkar, McMahan and Ramaswamy 2021, Theorem 1). Sampling
+amplifies privacy only against adversaries that do not see who takes part. It does so only if clients keep no state,
+because later updates that depend on this state show that the client took part. A lost update counts as that of a client
+that was not sampled. Every attempt at a round counts.
 """
 
 import functools

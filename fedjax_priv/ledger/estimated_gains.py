@@ -1,8 +1,8 @@
 """Users that do not know their gains: they arrive with complex coefficients u, and the server has the complex signal.
 
-It turns the signal by what it may learn of u, so |u| counts, and |u| is at times above 1. Noise of a user lies along
-its u where a complex use carries one coordinate, and in all directions where it carries two. No figure takes gains for
-known.
+The server may learn u and rotate the signal by it, so |u| counts, which may be above 1. The noise of a user lies along
+its u if a complex use carries one coordinate, and in all directions if it carries two. No figure assumes that users
+know their gains.
 """
 
 import functools

@@ -1,7 +1,7 @@
 """What is left of a ledger if the server does not follow the protocol: the noise that a client adds alone.
 
-Figures of sums, of who takes part unseen and of noise that the server adds are those of an honest server. A client that
-clips and adds noise hides what it trained whatever it is told, as the server works on its noisy upload only.
+Figures that rest on a sum, on unseen participation or on noise of the server hold only for an honest server. A client
+that clips and adds noise is protected whatever it is told, since the server gets only its noisy upload.
 """
 
 from collections.abc import Sequence

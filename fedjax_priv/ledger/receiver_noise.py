@@ -1,4 +1,4 @@
-"""The receiver's noise over the air: at which level it hides users, where it is public who sends, and where alone."""
+"""The receiver's noise over the air: levels of a run, what is public of who sends, figures of this noise alone."""
 
 import itertools
 from typing import Literal, cast

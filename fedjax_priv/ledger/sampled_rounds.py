@@ -1,4 +1,4 @@
-"""A round whose clients come by chance, as one who does not see who takes part knows it."""
+"""A round whose clients come by chance, as an adversary knows it that does not see who takes part."""
 
 import numpy as np
 

@@ -168,7 +168,7 @@ test_bad_arguments = refuses(
     (lambda: buffered(2, 0, max_staleness=1), "concurrency must be an integer >= 1, got 0"),
     (
         lambda: buffered(2, max_staleness=2**16),
-        "max_staleness must be below 65536, of as many models kept, got 65536",
+        "max_staleness must be below 65536, got 65536: one more model is kept",
     ),
     (lambda: buffered(2, max_staleness=-1), "max_staleness must be an integer >= 0, got -1"),
     (lambda: buffered(2, max_staleness=1, mean_time=0.0), "mean_time must be a finite number > 0, got 0.0"),

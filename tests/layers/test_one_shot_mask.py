@@ -194,7 +194,7 @@ test_bad_arguments = refuses(
         "committee must be at most the terms of an exact product = 16384, got 17000",
     ),
     (lambda: made(group_size=1), "group_size must be an integer >= 2, got 1"),
-    (lambda: made(spacing=294), "spacing must be odd, lest a sum lie halfway between two, got 294"),
+    (lambda: made(spacing=294), "spacing must be odd, so that no sum is halfway between two multiples, got 294"),
     (lambda: made(spacing=2**30 + 1), "spacing must be at most q / 4 / group_size = 153391688, got 1073741825"),
     (lambda: made(committee=8), "committee must be at most group_size = 7, got 8"),
     (lambda: made(committee=1), "committee must be an integer >= 2, got 1"),

@@ -264,14 +264,14 @@ test_bad_arguments = refuses(
     (dict(concurrency=11), "concurrency must be at most 10, as of 12 clients up to 2 are in the buffer, got 11"),
     (dict(concurrency=None, buffer_size=13), "buffer_size must be at most 12, the number of clients, got 13"),
     (dict(staleness_power=-1.0), "staleness_power must be a finite number >= 0, got -1.0"),
-    (dict(noise_multiplier=1.0), "clip must be given with noise_multiplier, the noise over it, got None"),
+    (dict(noise_multiplier=1.0), "clip must be given with noise_multiplier, the unit of the noise, got None"),
     (
         dict(noise_multiplier=1.0, clip=1.0, normalize="weights"),
-        "normalize must be 'buffer' with noise_multiplier, got 'weights': weights get no noise",
+        "normalize must be 'buffer' with noise_multiplier, got 'weights': weights have no noise",
     ),
     (
         dict(noise_multiplier=1.0, clip=1.0, secure_sum=plain_field()),
-        "weight_levels must be given with noise_multiplier and secure_sum: rounding after an update is weighed",
+        "weight_levels must be given with noise_multiplier and secure_sum: an update that is weighed",
     ),
     (dict(clip=0.0), "clip must be a finite number > 0, got 0.0"),
     (dict(noise_multiplier=-1.0, clip=1.0), "noise_multiplier must be a finite number >= 0, got -1.0"),

@@ -20,8 +20,8 @@ def from_host(function: Callable[[np.ndarray], Any]) -> Aggregator:
     Use it for comparisons. Each round waits for the host, and `vmap`, as in a sweep, calls the function once per
     member. A direction that is not finite fails the round, as with any rule. If no row is present, the direction is
     zero and `function` is not called. The rule does not know how many Byzantine rows it tolerates, so no system refuses
-    it; to state it, write `from_host(f)._replace(most_byzantine=lambda num_rows: 3)`. A run that is resumed with
-    another function goes on with that one: no function is compared.
+    it; to state it, write `from_host(f)._replace(most_byzantine=lambda num_rows: 3)`. Functions are not compared: a run
+    that is resumed with another function continues with this one.
 
     Args:
       function: from the rows present, a float32 array `[m, d]` that it may change, m >= 1, to `[d]`. It must be

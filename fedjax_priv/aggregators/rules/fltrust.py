@@ -1,4 +1,4 @@
-"""FLTrust: rows count as far as they point where the server's own update points, at that update's length."""
+"""FLTrust: rows are scaled to the length of the server's update and weighted by their cosine with it, if positive."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float

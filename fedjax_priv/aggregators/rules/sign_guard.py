@@ -18,16 +18,16 @@ SHORTEST, LONGEST = 0.1, 3.0
 def sign_guard(fraction: float = 0.1) -> Aggregator:
     """The mean of the rows `[g, d]` kept, each no longer than the median norm (Xu et al. 2022, SignGuard).
 
-    Kept are rows whose norm is 0.1 to 3 times the median norm, and that are in the largest cluster of their shares of
-    positive, zero and negative values. The shares are those of a random run of coordinates, each divided by its maximum
-    over rows; `numerics.mean_shift` describes the clusters. The authors' code takes scikit-learn's mean shift from
-    starting points on a grid, this one from the rows. If no row is kept, the direction is NaN. A row that is not finite
-    counts as the longest, and is in no cluster.
+    A row is kept if its norm is 0.1 to 3 times the median norm, and if it is in the largest cluster. Rows are clustered
+    by their fractions of positive, zero and negative values, in a random run of coordinates, each fraction divided by
+    its maximum over rows; `numerics.mean_shift` describes the clusters. The authors' code takes scikit-learn's mean
+    shift from starting points on a grid, this one from the rows. If no row is kept, the direction is NaN. A row that is
+    not finite counts as the longest, and is in no cluster.
 
-    It tolerates any minority of Byzantine rows that are told apart by length or signs; there is no bound for others.
-    Where honest rows are spread over several clusters, equal Byzantine rows can be the largest one, and if they are
-    long as well no row is left. Half of the values of a rotated or noised row are positive whatever it was, so signs
-    tell nothing after rotations, random projections and noise at the client.
+    It tolerates any minority of Byzantine rows whose length or signs differ from those of honest rows; there is no
+    bound for others. If honest rows are in several clusters, equal Byzantine rows can be the largest cluster; if these
+    are also too long, no row is left. About half of the values of a rotated or noisy row are positive whatever the row
+    was, so the rule does not work after rotations, random projections and noise at the client.
 
     Args:
       fraction: fraction of the coordinates looked at, in (0, 1], one coordinate at least; with 1 nothing is drawn.

@@ -46,21 +46,21 @@ def dp_fedavg(
 ) -> Algorithm:
     """`w <- w - (sum_S clip_C(w_i Delta_i) + N(0, z^2 C^2 I)) / W` with a public W (arXiv 1710.06963, Algorithm 1).
 
-    W is the expected number of clients times `mean_weight`; to divide by the number that came would tell it. Noise is
-    added in every round, also where nobody came or a secure sum was not opened, which is no failure. An update that is
-    not finite counts as 0. `server` is another optimizer than `w <- w - direction`.
+    W is the expected number of clients times `mean_weight`; dividing by the number that came would reveal it. Noise is
+    added in every round, also if nobody came or a secure sum was not opened; such a round does not fail. An update that
+    is not finite counts as 0. `server` is another optimizer than `w <- w - direction`.
 
     Who is protected from whom: figures hold against everybody but the server, which sees every update, or with `secure`
     the exact sum.
 
-    With `secure` and `sampling_rate`, how many clients come is chance, and a sum is opened where at least `threshold`
-    of them survive. If not given, that is so many that all but one of a million rounds have them, `dropout` and `leave`
-    included, but more than half of the clients expected, and at most a majority of `capacity`: 6 of 100 clients at rate
-    0.1, with which 94% of the sums are opened, 58 of 1,000. So many colluders of a round, with the server, read single
-    updates. A higher one costs privacy: where a client's own coin decides if the sum is opened, nothing hides it.
-    A server that tells clients different lists of survivors reads them alone once 2 `threshold` come, which a
-    `threshold` above half of `capacity` excludes, at the price of rounds that are noise alone. With `consistency` it is
-    that majority.
+    With `secure` and `sampling_rate`, the number of clients is random, and a sum is opened if at least `threshold` of
+    them survive. The default is the largest number that all but one of a million rounds reach, `dropout` and `leave`
+    included; but it is more than half of the expected clients, and at most a majority of `capacity`. For 100 clients at
+    rate 0.1 it is 6, with which 94% of the sums are opened; for 1,000 it is 58. As many colluders in a round can read
+    single updates together with the server. A higher threshold costs privacy: if a client's coin decides whether the
+    sum is opened, its coin is not hidden. A server that tells clients different lists of survivors reads single updates
+    if 2 `threshold` clients come. A `threshold` above half of `capacity` prevents that, but more rounds are then noise
+    alone. With `consistency` the default is that majority.
 
     Args:
       local: training of a client.
@@ -80,12 +80,13 @@ def dp_fedavg(
       mean_weight: public constant for the mean weight of a client.
       clip_quantile: gamma, fraction of the updates that should not be clipped: `clip` is then the first clipping norm,
         and later ones follow the norms of updates (Andrew et al. 2021). If not given, it stays.
-      clip_rate: step of the logarithm of the clipping norm, with `clip_quantile`.
-      count_noise: deviation of the noise on the number of updates that are not clipped, above `noise_multiplier` / 2;
-        a twentieth of the expected number of clients if not given. What it takes of `noise_multiplier`, updates get as
-        more noise.
-      dropout: probability that an update is lost. In Python, a number where `threshold` follows from it.
-      leave: with `secure`, probability that a survivor is gone when shares are asked for. In Python, a number too.
+      clip_rate: with `clip_quantile`, step size of the logarithm of the clipping norm.
+      count_noise: standard deviation of the noise on the number of updates that are not clipped, above
+        `noise_multiplier` / 2; a twentieth of the expected number of clients if not given. Updates then get more noise,
+        so that both together have `noise_multiplier`.
+      dropout: probability that an update is lost. In Python it must be a number if `threshold` is computed from it.
+      leave: with `secure`, probability that a survivor is gone when the server asks for shares. In Python a number, as
+        `dropout`.
       secure: sum under pairwise masks, rounded to a grid.
       noise: what the server adds, such as `server_noise.banded(...)`; independent Gaussian noise if not given. Noise
         that is correlated over rounds needs a `clip` that stays, and with `sampling_rate` at most `separation` bands.

@@ -120,7 +120,7 @@ def _pairs_pick(s: Stack) -> str | None:
     if s.rows > 1:
         return (
             "buffer_size must not be given with secure='sparse_secagg', got "
-            f"{s.buffer_size}: rows would hold other coordinates, and a rule compare them with zeros"
+            f"{s.buffer_size}: rows would have different coordinates, and a rule would compare values with zeros"
         )
     return None
 
@@ -196,7 +196,7 @@ def _ranges(s: Stack) -> str | None:
 
 def _weights(s: Stack) -> str | None:
     if s.secure == "sparse_secagg" and s.weigh == "equal":
-        return "weigh must not be 'equal' with secure='sparse_secagg': uploads are on other coordinates"
+        return "weigh must not be 'equal' with secure='sparse_secagg': uploads have different coordinates"
     if s.weigh == "survivors" and s.private != "none":
         return f"weigh must be 'equal' or 'expected' with private={s.private!r}, got 'survivors': weights get noise"
     if s.weigh == "survivors" and s.compress != "none":

@@ -71,13 +71,15 @@ def checked(s: BufferSum) -> BufferSum:
 def _check_private(s: BufferSum) -> None:
     _validate.non_negative(noise_multiplier=s.noise_multiplier)
     if s.clip is None:
-        raise ValueError("clip must be given with noise_multiplier, the noise over it, got None")
+        raise ValueError("clip must be given with noise_multiplier, the unit of the noise, got None")
     if s.normalize != "buffer":
-        raise ValueError(f"normalize must be 'buffer' with noise_multiplier, got {s.normalize!r}: weights get no noise")
+        raise ValueError(
+            f"normalize must be 'buffer' with noise_multiplier, got {s.normalize!r}: weights have no noise"
+        )
     if s.secure_sum is not None and s.weight_levels is None:
         raise ValueError(
-            "weight_levels must be given with noise_multiplier and secure_sum: rounding after an update is weighed "
-            "makes it longer than its weight"
+            "weight_levels must be given with noise_multiplier and secure_sum: an update that is weighed before it "
+            "is rounded may be longer than its weight"
         )
 
 

@@ -50,23 +50,24 @@ def fedbuff(
     `too_stale` and `virtual_time`. `server=optax.sgd(rate)` is the server's learning rate.
 
     With `noise_multiplier`, figures hold against everybody but the server, who sees every update, or with `secure_sum`
-    the exact sum. Who arrives when is public: nothing is amplified, and a client pays for each of its updates,
-    `s(tau)^2` times that of a fresh one. With `max_jobs` that is at most `max_jobs` times it, known before the run.
+    the exact sum. Who arrives when is public, so sampling does not amplify privacy. Each update of a client adds to its
+    privacy loss (a squared distance), `s(tau)^2` times as much as a fresh one. With `max_jobs` the total is at most
+    `max_jobs` times that of a fresh update, which is known before the run.
 
     Args:
       local: training of a client.
       num_clients: clients in the data, n.
-      buffer_size: K, arrivals of a round. 10, or everyone if they are fewer, if not given.
-      concurrency: M, jobs under way at any time, each of a client drawn uniformly among the idle; at most n - K + 1.
-        Everyone trains all the time if not given, so that fast clients send more updates.
-      max_staleness: an update that is more rounds behind is left out. It takes as many copies of the model, and one.
-        Five times the mean, (M - 1) / K, if not given.
+      buffer_size: K, arrivals of a round; the default is 10, or all clients if there are fewer.
+      concurrency: M, jobs in progress at any time, each of a client drawn uniformly among the idle; at most n - K + 1.
+        If not given, everyone trains all the time, so that fast clients send more updates.
+      max_staleness: an update that is more rounds behind is left out. The server keeps `max_staleness` + 1 models. The
+        default is five times the mean staleness, (M - 1) / K.
       staleness_power: 1/2 in FedBuff; 0 weighs all updates alike.
       normalize: "buffer" divides by K, as FedBuff does, "weights" by the sum of the weights `s(tau_i)`.
       job_law: law of the times of a client's jobs.
       mean_time: mean time of a job, of every client or `[n]`; the unit of virtual time.
-      max_jobs: c, most jobs of a client, after which it stops; any number if not given. Where fewer clients are left
-        than places, those that come fill the buffer.
+      max_jobs: c, most jobs of a client, after which it stops; any number if not given. If fewer jobs are left than
+        places in the buffer, a round has only these.
       clip: C, largest norm of an update, before it is weighted; no clipping if not given.
       noise_multiplier: z, standard deviation of the server's noise on the sum of the weighted updates, over `clip`; no
         noise if not given.
@@ -74,8 +75,8 @@ def fedbuff(
       weight_levels: c_g, with `secure_sum`: the server multiplies uploads by the integers `c_g s(tau)`, rounded at
         random (`clients.weighed_by_staleness`). If not given, clients weigh their updates before they round them.
       secure_sum: an innermost layer that adds field elements; floats in the clear if not given. `plain_field()` stands
-        for an enclave that shows the server the sum alone; `secure_fedbuff` has masks. Those of pairs do not meet in
-        a buffer, as clients begin at different times.
+        for an enclave that shows only the sum to the server; `secure_fedbuff` has masks. Pairwise masks do not work,
+        because clients begin at different times and need not meet in a buffer.
       dropout: probability that an update is lost on its way; it fills a place.
       leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened.
       **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.

@@ -24,9 +24,9 @@ def fednova(
 ) -> Algorithm:
     """`w <- w - (sum_i p_i ||a_i||_1) sum_i p_i (w - w_i) / ||a_i||_1`, p_i by samples, over clients that arrive.
 
-    Clients with more data take more local steps in an epoch, so FedAvg follows them more than their weight. Here each
-    pulls by its weight alone: the fixed point is that of the weighted mean of all losses, for small step sizes. Where
-    all take the same number of steps it is FedAvg.
+    Clients with more data take more local steps in an epoch, so in FedAvg they move the model by more than their
+    weight. Here each moves it by its weight alone: for small step sizes the fixed point is the minimum of the weighted
+    mean of all losses. If all clients take the same number of steps, it is FedAvg.
 
     Args:
       local: `local_sgd` or `fedsgd`, with a constant step size; nothing kept from round to round, no proximal term.

@@ -30,13 +30,13 @@ def scaffold(
 ) -> Algorithm:
     """`w <- w - eta_g mean_{i in S} (w - w_i)` and `c <- c + sum_{i in S} (c_i' - c_i) / N`, S the clients that arrive.
 
-    A client adds `c - c_i` to each local step: it takes out the mean step of its last round, c_i, and puts in that of
-    all, c. Many local steps on unlike data then no longer lead away from the minimum of the mean of the clients'
-    losses, as in FedAvg; with momentum they still lead a little away. Clients weigh the same, whatever samples they
-    have (Algorithm 1). Those that lose their upload keep c_i, so c stays the mean of all c_i. Clients get 2 d numbers a
-    round and send 2 d.
+    A client adds `c - c_i` to each local step: it subtracts the mean step of its last accepted round, c_i, and adds
+    that of all clients, c. In FedAvg many local steps on unlike data lead away from the minimum of the mean of the
+    clients' losses. Here they do not; with momentum they still do a little. All clients have the same weight, however
+    many samples they have (Algorithm 1). A client whose upload is lost keeps c_i, so c stays the mean of all c_i. In a
+    round a client receives 2 d numbers and sends 2 d.
 
-    No noise is added, and c_i has no bound: nobody's data have a guarantee, unless local steps are noisy themselves.
+    No noise is added, and c_i has no bound, so there is no privacy guarantee, unless local steps add noise.
 
     Args:
       local: `local_sgd` or `fedsgd`.

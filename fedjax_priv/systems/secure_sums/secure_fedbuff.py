@@ -55,14 +55,14 @@ def secure_fedbuff(
 ) -> Algorithm:
     """`w <- w - sum_i f_i Delta_i / sum_i f_i` over a buffer, of which the server sees this sum and no update.
 
-    `f_i = c_g s(tau_i)`, rounded at random to an integer, is public: the server multiplies masked uploads by it, and
-    holders of shares what they answer with, so that updates of different versions are in one sum. A mask belongs to a
-    job and is never used again. Holders answer once for a job: two answers with other factors would be two equations
-    for one mask.
+    `f_i`, which is `c_g s(tau_i)` rounded at random to an integer, is public. The server multiplies masked uploads by
+    it, and holders of shares multiply their answers by it. So updates from models of different rounds are in one sum. A
+    mask belongs to one job and is never used again. Holders answer once for a job: two answers with different factors
+    would be two equations for one mask.
 
     With "coded" masks (LightSecAgg) a job's shares go to all clients when it begins, and `threshold` clients of the
-    buffer answer. With "one_shot" masks clients speak once, when they upload, and a committee of the buffer answers;
-    the errors of masks are multiplied too, so that `levels` has to be lower.
+    buffer answer. With "one_shot" masks clients send one message, when they upload, and a committee of the buffer
+    answers. The factors also multiply the errors of these masks, so `levels` must be lower.
 
     With coded masks of T `colluders` and a `threshold` U, a client sends about 1 + n / (U - T) times the model for a
     job: 21 times if n = 40, K = 8 and nothing else is given. Fewer `colluders` or `lost`, or one-shot masks, make it
@@ -74,9 +74,9 @@ def secure_fedbuff(
       num_clients: clients in the data, n.
       num_params: parameters of the model, d.
       masks: how uploads are masked.
-      buffer_size: K, arrivals of a round, at least 2. 10, or everyone if they are fewer, if not given.
-      concurrency: M, jobs under way at any time; a job of everyone if not given.
-      max_staleness: an update that is more rounds behind is left out; five times the mean, (M - 1) / K, if not given.
+      buffer_size: K, arrivals of a round, at least 2; the default is 10, or all clients if there are fewer.
+      concurrency: M, jobs in progress at any time; if not given, everyone trains all the time.
+      max_staleness: an update that is more rounds behind is left out; the default is five times the mean, (M - 1) / K.
       staleness_power: 1/2 in FedBuff; 0 weighs all updates alike. Static in a sweep.
       weight_levels: c_g, the factor of a fresh update; 64, or 8 with "one_shot" masks, if not given. 1 with
         `staleness_power=0` weighs all alike.
@@ -88,9 +88,10 @@ def secure_fedbuff(
       clip: C, largest norm of an update, before it is weighed; no clipping if not given. Static in a sweep.
       noise_multiplier: z, standard deviation of the server's noise on the sum of updates times `f_i / c_g`, over
         `clip`; no noise if not given.
-      levels: c_l, grid points of the quantizer per unit, or with noise per `clip`. A sum must not wrap: with `clip`
-        `K c_g c_l C` is checked, without it a client whose update is too long makes the round fail. If not given, the
-        finest power of two up to 2**16 that leaves room for updates of norm `clip`, or 4.
+      levels: c_l, grid points of the quantizer per unit, or with noise per `clip`. The sum must not wrap: with `clip`
+        this is checked by `K c_g c_l C`; without it, a client whose update is too long makes the round fail. The
+        default is the largest power of two up to 2**16 that leaves room for updates of norm `clip`, or of norm 4
+        without `clip`.
       dropout: probability that an upload is lost.
       leave: probability that a client of the buffer is gone when holders or members are asked.
       threshold: answers that open a sum; for "coded" masks fewest uploads in it, too. If not given, as for the layer.
