@@ -282,6 +282,8 @@ def test_every_noise_that_is_lost_is_missed():
         lost = by_view(noisy(), run_of(lost=(4, 5, 6)), colluding=2)[view].proved
         assert worst(lost) == pytest.approx(row_four(N - 3 - known), rel=1e-9)
         assert row_four(N - 3 - known) > 1.001 * row_four(N - known)
+    three = [by_view(noisy(), run_of(rounds=3, lost=lost))["server"].proved for lost in ((), (4, 5, 6))]
+    assert worst(three[1]) > 1.001 * worst(three[0]), "the round that lost most counts for all"
     everybody = [by_view(noisy(), run)["everybody"].proved for run in (run_of(lost=(4, 5, 6)), run_of())]
     assert worst(everybody[0]) == worst(everybody[1])
     amplified = [
